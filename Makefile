@@ -7,7 +7,7 @@ PREFIX  ?= /usr/local
 B       := $(if $(SAN),build-san,build)
 VERSION := 0.1
 CFLAGS  ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off -fno-math-errno -pthread -I. \
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off -fno-math-errno -pthread -I. \
               -DOPT4GPTQ_VERSION='"$(VERSION)"' $(CFLAGS) $(if $(SAN),-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
 LDFLAGS += -pthread $(if $(SAN),-fsanitize=address,undefined)
 # Static where Debian ships the archive, so that the binary needs nothing but libc and libm on the node it is copied to.

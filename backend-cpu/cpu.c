@@ -1,0 +1,459 @@
+/* cpu.c: the backend table over the rungs: memory, scratch, how an operation is cut into tasks.
+ * Must not know: what a kernel does inside a task. Operations run at once, so sync has nothing to wait for. */
+#include "backend-cpu/cpu.h"
+
+#include "backend-cpu/cpu_math.h"
+#include "backend-cpu/kernels.h"
+#include "backend-cpu/pool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct be_linear {
+    struct linear w; /* read straight from the mapping: nothing is packed */
+};
+
+struct cpu {
+    struct be be;
+    struct be_config config;
+    const struct cpu_kernels *kernels;
+    struct pool *pool;
+    const struct batch *batch;
+    float *gathered;      /* [max_rows][max_k] permuted activations */
+    float *cos, *sin;     /* [max_rows][head_dim/2] of this step's positions */
+    float *rotated;       /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
+    char *scratch;        /* [n_threads][scratch_bytes] */
+    size_t scratch_bytes;
+    char description[96];
+};
+
+/* Blocks remember their length in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
+ * which is what a large KV cache wants. */
+enum { BLOCK_HEADER = 64 };
+
+static void *cpu_alloc(struct be *be, size_t bytes)
+{
+    (void)be;
+    if (bytes > SIZE_MAX / 2) return NULL;
+    bytes += BLOCK_HEADER;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    memcpy(p, &bytes, sizeof bytes);
+    return p + BLOCK_HEADER;
+}
+
+static void cpu_free(struct be *be, void *d)
+{
+    (void)be;
+    if (!d) return;
+    size_t bytes;
+    memcpy(&bytes, (char *)d - BLOCK_HEADER, sizeof bytes);
+    munmap((char *)d - BLOCK_HEADER, bytes);
+}
+
+static void cpu_copy_in(struct be *be, void *d_dst, const void *src, size_t bytes)
+{
+    (void)be;
+    memcpy(d_dst, src, bytes);
+}
+
+static void cpu_copy_out(struct be *be, void *dst, const void *d_src, size_t bytes)
+{
+    (void)be;
+    memcpy(dst, d_src, bytes);
+}
+
+static const struct cpu_kernels *choose(const char *name, struct err *e)
+{
+    const struct cpu_kernels *best = NULL;
+    char names[128] = "";
+    for (int i = 0; cpu_ladder[i]; i++) {
+        const char *why = cpu_ladder[i]->unusable();
+        if (!strcmp(name, cpu_ladder[i]->name)) {
+            if (!why) return cpu_ladder[i];
+            err_set(e, "--cpu %s: %s", name, why);
+            return NULL;
+        }
+        if (!why) best = cpu_ladder[i];
+        snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", cpu_ladder[i]->name);
+    }
+    if (!strcmp(name, "auto")) return best;
+    err_set(e, "--cpu %s: unknown; this build has auto%s", name, names);
+    return NULL;
+}
+
+static void cpu_close(struct be *be)
+{
+    struct cpu *c = (struct cpu *)be;
+    if (!c) return;
+    pool_close(c->pool);
+    cpu_free(be, c->gathered);
+    cpu_free(be, c->cos);
+    cpu_free(be, c->sin);
+    cpu_free(be, c->rotated);
+    cpu_free(be, c->scratch);
+    free(c);
+}
+
+static size_t scratch_size(const struct be_config *g)
+{
+    size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
+    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 2 * (size_t)g->head_dim + 4);
+    return ((q4 > attend ? q4 : attend) * sizeof(float) + 4095) / 4096 * 4096;
+}
+
+static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
+{
+    struct cpu *c = calloc(1, sizeof *c);
+    if (!c) return err_set(e, "out of memory");
+    c->be.ops = &backend_cpu;
+    c->config = *config;
+    c->kernels = choose(config->variant ? config->variant : "auto", e);
+    if (!c->kernels) goto fail;
+    int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
+    if (pool_open(&c->pool, n, e)) goto fail;
+    size_t rows = (size_t)config->max_rows, half = (size_t)config->head_dim / 2;
+    c->scratch_bytes = scratch_size(config);
+    c->gathered = cpu_alloc(&c->be, rows * (size_t)config->max_k * sizeof(float));
+    c->cos = cpu_alloc(&c->be, rows * half * sizeof(float));
+    c->sin = cpu_alloc(&c->be, rows * half * sizeof(float));
+    c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
+    c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
+    if (!c->gathered || !c->cos || !c->sin || !c->rotated || !c->scratch) {
+        err_set(e, "out of memory for the CPU backend's scratch");
+        goto fail;
+    }
+    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s", c->kernels->name, n, n == 1 ? "" : "s");
+    *out = &c->be;
+    return 0;
+fail:
+    cpu_close(&c->be);
+    return -1;
+}
+
+static const char *cpu_describe(const struct be *be) { return ((const struct cpu *)be)->description; }
+
+static int cpu_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
+{
+    (void)be;
+    *out = malloc(sizeof **out);
+    if (!*out) return err_set(e, "out of memory");
+    (*out)->w = *w;
+    return 0;
+}
+
+static void cpu_drop(struct be *be, struct be_linear *w)
+{
+    (void)be;
+    free(w);
+}
+
+static size_t cpu_kv_page_bytes(const struct be *be)
+{
+    const struct be_config *g = &((const struct cpu *)be)->config;
+    return (size_t)g->n_kv_heads * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv);
+}
+
+static void angles_task(void *arg, int row, int thread)
+{
+    struct cpu *c = arg;
+    (void)thread;
+    int half = c->config.head_dim / 2;
+    float *cosr = c->cos + (size_t)row * (size_t)half, *sinr = c->sin + (size_t)row * (size_t)half;
+    for (int i = 0; i < half; i++) {
+        /* fp32 product, as the models were trained with */
+        cpu_sincos((float)c->batch->pos[row] * c->config.inv_freq[i], &sinr[i], &cosr[i]);
+        cosr[i] *= c->config.rope_scale;
+        sinr[i] *= c->config.rope_scale;
+    }
+}
+
+static void cpu_begin_step(struct be *be, const struct batch *b)
+{
+    struct cpu *c = (struct cpu *)be;
+    CHECK(b->n_rows <= c->config.max_rows);
+    c->batch = b;
+    pool_run(c->pool, b->n_rows, angles_task, c);
+}
+
+static int cpu_sync(struct be *be, struct err *e)
+{
+    (void)be, (void)e;
+    return 0;
+}
+
+struct embed_job {
+    const struct cpu *c;
+    const struct linear *w;
+    float *out;
+};
+
+static void embed_task(void *arg, int row, int thread)
+{
+    const struct embed_job *j = arg;
+    (void)thread;
+    int dim = j->w->in;
+    size_t at = (size_t)j->c->batch->token[row] * (size_t)dim;
+    for (int i = 0; i < dim; i++) j->out[(size_t)row * (size_t)dim + (size_t)i] = f32_at(j->w->weight, j->w->weight_type, at + (size_t)i);
+}
+
+static void cpu_embed(struct be *be, const struct be_linear *table, float *d_out)
+{
+    struct cpu *c = (struct cpu *)be;
+    struct embed_job j = {c, &table->w, d_out};
+    pool_run(c->pool, c->batch->n_rows, embed_task, &j);
+}
+
+struct norm_job {
+    const struct cpu_kernels *k;
+    float *x, *out;
+    const float *delta, *weight;
+    float eps;
+    int dim;
+};
+
+static void norm_task(void *arg, int row, int thread)
+{
+    const struct norm_job *j = arg;
+    (void)thread;
+    size_t at = (size_t)row * (size_t)j->dim;
+    j->k->norm(j->x + at, j->delta ? j->delta + at : NULL, j->weight, j->eps, j->out + at, j->dim);
+}
+
+static void cpu_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+{
+    struct cpu *c = (struct cpu *)be;
+    struct norm_job j = {c->kernels, d_x, d_out, d_delta, d_weight, eps, dim};
+    pool_run(c->pool, rows, norm_task, &j);
+}
+
+/* Some linears of one input (already permuted for the 4-bit ones) as one list of tasks. */
+enum { MAX_FUSED = 4 };
+
+struct linear_job {
+    const struct cpu *c;
+    const struct linear *w[MAX_FUSED];
+    float *y[MAX_FUSED];
+    const float *x;
+    int n, rows;
+    int end[MAX_FUSED]; /* tasks of linears 0 .. i */
+};
+
+static int linear_tasks(const struct linear *w)
+{
+    int unit = w->codes ? CPU_PANELS * 16 : CPU_DENSE_ROWS;
+    return (w->out + unit - 1) / unit;
+}
+
+static void linear_task(void *arg, int task, int thread)
+{
+    const struct linear_job *j = arg;
+    int i = 0;
+    while (task >= j->end[i]) i++;
+    if (i) task -= j->end[i - 1];
+    const struct linear *w = j->w[i];
+    if (w->codes) {
+        int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS, p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
+        j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes));
+    } else {
+        int n0 = task * CPU_DENSE_ROWS, n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
+        j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
+    }
+}
+
+struct gather_job {
+    const struct linear *w;
+    const float *x;
+    float *out;
+};
+
+static void permute_task(void *arg, int row, int thread)
+{
+    const struct gather_job *j = arg;
+    (void)thread;
+    const float *x = j->x + (size_t)row * (size_t)j->w->in;
+    float *out = j->out + (size_t)row * (size_t)j->w->k;
+    for (int i = 0; i < j->w->k; i++) out[i] = j->w->perm[i] < 0 ? 0 : x[j->w->perm[i]];
+}
+
+static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
+{
+    struct cpu *c = (struct cpu *)be;
+    (void)n_decode; /* one arithmetic for both phases here */
+    CHECK(rows <= c->config.max_rows && n <= MAX_FUSED);
+    for (int i = 0; i < n;) {
+        struct linear_job j = {.c = c, .x = d_x, .rows = rows};
+        const int32_t *perm = w[i]->w.perm;
+        int tasks = 0;
+        for (; i < n && w[i]->w.perm == perm; i++) {
+            j.w[j.n] = &w[i]->w;
+            j.y[j.n] = d_y[i];
+            j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
+        }
+        if (perm) {
+            struct gather_job g = {j.w[0], d_x, c->gathered};
+            pool_run(c->pool, rows, permute_task, &g);
+            j.x = c->gathered;
+        }
+        pool_run(c->pool, tasks, linear_task, &j);
+    }
+}
+
+struct rope_job {
+    struct cpu *c;
+    const struct rope_args *a;
+};
+
+static void store_page(const struct cpu *c, char *page, int offset, int head, const float *k, const float *v)
+{
+    int hd = c->config.head_dim;
+    enum kv_type t = c->config.kv;
+    char *keys = page + (size_t)head * 2 * KV_PAGE * (size_t)hd * kv_bytes(t);
+    if (t == KV_F16) {
+        uint16_t *kd = (uint16_t *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
+        for (int d = 0; d < hd; d++) kd[d * KV_PAGE + offset] = f16_from_f32(k[d]), vd[d] = f16_from_f32(v[d]);
+    } else {
+        float *kd = (float *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
+        for (int d = 0; d < hd; d++) kd[d * KV_PAGE + offset] = k[d], vd[d] = v[d];
+    }
+}
+
+static void rope_task(void *arg, int row, int thread)
+{
+    const struct rope_job *j = arg;
+    (void)thread;
+    struct cpu *c = j->c;
+    const struct rope_args *a = j->a;
+    const struct be_config *g = &c->config;
+    size_t hd = (size_t)g->head_dim, kv_row = (size_t)g->n_kv_heads * hd;
+    const float *cosr = c->cos + (size_t)row * hd / 2, *sinr = c->sin + (size_t)row * hd / 2;
+    float *q = a->d_q + (size_t)row * (size_t)g->n_heads * hd, *k = c->rotated + (size_t)row * kv_row;
+    const float *v = a->d_v + (size_t)row * kv_row;
+    c->kernels->rope(q, q, g->n_heads, g->head_dim, a->d_q_norm, a->eps, cosr, sinr);
+    c->kernels->rope(a->d_k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, a->d_k_norm, a->eps, cosr, sinr);
+    char *page = (char *)a->d_kv + (size_t)(c->batch->slot[row] / KV_PAGE) * cpu_kv_page_bytes(&c->be);
+    for (int h = 0; h < g->n_kv_heads; h++) store_page(c, page, c->batch->slot[row] % KV_PAGE, h, k + (size_t)h * hd, v + (size_t)h * hd);
+}
+
+static void cpu_rope_store(struct be *be, const struct rope_args *a)
+{
+    struct cpu *c = (struct cpu *)be;
+    struct rope_job j = {c, a};
+    pool_run(c->pool, c->batch->n_rows, rope_task, &j);
+}
+
+struct attend_job {
+    const struct cpu *c;
+    const struct attend_args *a;
+    int seq, row0, rows_per_task, heads_per_task, head_tasks; /* of the sequence being cut */
+};
+
+static void attend_task_run(void *arg, int task, int thread)
+{
+    const struct attend_job *j = arg;
+    const struct cpu *c = j->c;
+    const struct batch *b = c->batch;
+    const struct be_config *g = &c->config;
+    int group = g->n_heads / g->n_kv_heads, per_kv = j->head_tasks;
+    int row = j->row0 + task / (g->n_kv_heads * per_kv) * j->rows_per_task, kv_head = task / per_kv % g->n_kv_heads, part = task % per_kv;
+    int head = kv_head * group + part * j->heads_per_task;
+    int rows_left = b->seq_start[j->seq + 1] - row, heads_left = group - part * j->heads_per_task;
+    size_t stride = (size_t)g->n_heads * (size_t)g->head_dim, at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
+    struct attend_task t = {
+        .q = j->a->d_q + at,
+        .out = j->a->d_out + at,
+        .row_stride = (int)stride,
+        .n_rows = rows_left < j->rows_per_task ? rows_left : j->rows_per_task,
+        .n_heads = heads_left < j->heads_per_task ? heads_left : j->heads_per_task,
+        .pos0 = b->pos[row],
+        .window = j->a->window,
+        .head_dim = g->head_dim,
+        .scale = j->a->scale,
+        .kv = g->kv,
+        .pages = (const char *)j->a->d_kv + (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv),
+        .page_bytes = cpu_kv_page_bytes(&c->be),
+        .table = b->block_table + (size_t)j->seq * (size_t)b->table_stride,
+    };
+    c->kernels->attend(&t, (float *)(c->scratch + (size_t)thread * c->scratch_bytes));
+}
+
+static void cpu_attend(struct be *be, const struct attend_args *a)
+{
+    struct cpu *c = (struct cpu *)be;
+    const struct batch *b = c->batch;
+    int group = c->config.n_heads / c->config.n_kv_heads;
+    for (int s = 0; s < b->n_seqs; s++) {
+        struct attend_job j = {.c = c, .a = a, .seq = s, .row0 = b->seq_start[s]};
+        int rows = b->seq_start[s + 1] - j.row0;
+        j.heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES;
+        j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
+        j.rows_per_task = ATTEND_QUERIES / j.heads_per_task;
+        pool_run(c->pool, (rows + j.rows_per_task - 1) / j.rows_per_task * c->config.n_kv_heads * j.head_tasks, attend_task_run, &j);
+    }
+}
+
+enum { GLU_TASK = 16384 };
+
+struct glu_job {
+    const struct cpu_kernels *k;
+    float *gate;
+    const float *up;
+    size_t n;
+};
+
+static void glu_task(void *arg, int task, int thread)
+{
+    const struct glu_job *j = arg;
+    (void)thread;
+    size_t at = (size_t)task * GLU_TASK;
+    j->k->glu(j->gate + at, j->up + at, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+}
+
+static void cpu_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
+{
+    struct cpu *c = (struct cpu *)be;
+    struct glu_job j = {c->kernels, d_gate, d_up, n};
+    pool_run(c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
+}
+
+static void cpu_gather(struct be *be, const float *d_x, float *d_out, int dim)
+{
+    const struct batch *b = ((struct cpu *)be)->batch;
+    for (int i = 0; i < b->n_logits; i++) memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim, (size_t)dim * sizeof *d_x);
+}
+
+static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
+{
+    (void)be;
+    for (int r = 0; r < rows; r++, d_logits += vocab) {
+        d_id[r] = 0;
+        for (int i = 1; i < vocab; i++)
+            if (d_logits[i] > d_logits[d_id[r]]) d_id[r] = i;
+    }
+}
+
+const struct backend backend_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .upload = cpu_copy_in,
+    .download = cpu_copy_out,
+    .pack = cpu_pack,
+    .drop = cpu_drop,
+    .kv_page_bytes = cpu_kv_page_bytes,
+    .begin_step = cpu_begin_step,
+    .sync = cpu_sync,
+    .embed = cpu_embed,
+    .norm = cpu_norm,
+    .linear = cpu_linear,
+    .rope_store = cpu_rope_store,
+    .attend = cpu_attend,
+    .glu = cpu_glu,
+    .gather = cpu_gather,
+    .argmax = cpu_argmax,
+};

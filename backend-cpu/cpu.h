@@ -1,0 +1,9 @@
+/* cpu.h: the CPU backend, the numeric reference of all others. */
+#ifndef BACKEND_CPU_CPU_H
+#define BACKEND_CPU_CPU_H
+
+#include "core/backend.h"
+
+extern const struct backend backend_cpu;
+
+#endif

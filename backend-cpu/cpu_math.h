@@ -1,0 +1,38 @@
+/* cpu_math.h: elementary functions of our own, so that results do not depend on the C library's version or on
+ * which of its variants a processor selects. Plain operations in a fixed order; compiled with -ffp-contract=off. */
+#ifndef BACKEND_CPU_CPU_MATH_H
+#define BACKEND_CPU_CPU_MATH_H
+
+#include "core/dtype.h"
+
+/* exp(r) on |r| <= ln2/2 as 1 + r + r^2 * P(r), P of degree 4 (minimax): within 2 ulp after the scaling by 2^n. */
+#define EXP_LOG2E 0x1.715476p+0f
+#define EXP_LN2_HI 0x1.62e4p-1f     /* 15 bits: n * hi is exact for |n| < 2^9 */
+#define EXP_LN2_LO 0x1.7f7d1cp-20f
+#define EXP_P0 0x1p-1f
+#define EXP_P1 0x1.5554dcp-3f
+#define EXP_P2 0x1.5554eap-5f
+#define EXP_P3 0x1.120b74p-7f
+#define EXP_P4 0x1.6d4328p-10f
+#define EXP_MIN -87.0f              /* below: flushed to 0, so that no subnormal appears */
+#define EXP_MAX 88.0f
+
+static inline float cpu_expf(float x)
+{
+    if (!(x >= EXP_MIN)) return x != x ? x : 0.0f;
+    if (x > EXP_MAX) x = EXP_MAX;
+    float n = x * EXP_LOG2E + 0x1.8p23f - 0x1.8p23f; /* round to nearest even */
+    float r = (x - n * EXP_LN2_HI) - n * EXP_LN2_LO;
+    float p = EXP_P4;
+    p = p * r + EXP_P3;
+    p = p * r + EXP_P2;
+    p = p * r + EXP_P1;
+    p = p * r + EXP_P0;
+    float y = (p * (r * r) + r) + 1.0f;
+    return y * f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
+}
+
+/* cos and sin of an angle of either sign up to 2^26, computed in double and rounded once. */
+void cpu_sincos(float angle, float *s, float *c);
+
+#endif

@@ -1,0 +1,85 @@
+/* kernels.h: what a rung of the CPU ladder provides: the inner work of one task of each operation.
+ * To add a rung, write one file with a const struct cpu_kernels and name it in cpu_ladder (ladder.c).
+ * Rows of x and y are dense; every function is a pure function of its arguments, called from any thread.
+ *
+ * Order of operations in the fp32 rungs, the same for any number of rows:
+ *  q4      per output: sub-groups of min(group, 128) inputs; within one, products summed input by input from 0;
+ *          then total = total + scale * sum, sub-group by sub-group; bias last
+ *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias last
+ *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by dimension, maximum,
+ *          exponentials, their sum in 16 lanes, values summed position by position; chunks merged in order */
+#ifndef BACKEND_CPU_KERNELS_H
+#define BACKEND_CPU_KERNELS_H
+
+#include "core/backend.h"
+
+enum {
+    CPU_SUBGROUP = 128,    /* longest run of products summed before the scale is applied */
+    CPU_PANELS = 4,        /* panels of 16 outputs per q4 task */
+    CPU_ROW_TILE = 256,    /* rows per pass over dequantized panels */
+    CPU_DENSE_ROWS = 64,   /* outputs per dense task */
+    ATTEND_CHUNK = 256,
+    ATTEND_QUERIES = 32,   /* most (row, head) pairs of one attend task */
+};
+
+/* One attend task: some consecutive rows of one sequence and some query heads that share one KV head. */
+struct attend_task {
+    const float *q;        /* first row, first head; a row is row_stride floats, a head head_dim */
+    float *out;            /* the same shape */
+    int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
+    int pos0;              /* position of the first row; row r attends to positions <= pos0 + r */
+    int window, head_dim;
+    float scale;
+    enum kv_type kv;
+    const char *pages;     /* this layer's pages, moved to the KV head */
+    size_t page_bytes;
+    const int32_t *table;  /* page of positions KV_PAGE*i .. */
+};
+
+struct cpu_kernels {
+    const char *name;
+    const char *(*unusable)(void); /* NULL when this processor and system can run it, else why not */
+    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x [rows][k] already permuted.
+     * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread */
+    void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
+    /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
+    void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
+    /* one row of `norm` (core/backend.h) */
+    void (*norm)(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
+    /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin [head_dim/2] */
+    void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cos, const float *sin);
+    /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 2 * head_dim + 4) floats */
+    void (*attend)(const struct attend_task *t, float *scratch);
+    void (*glu)(float *gate, const float *up, size_t n);
+};
+
+extern const struct cpu_kernels cpu_ref, cpu_scalar;
+#if defined(__x86_64__)
+extern const struct cpu_kernels cpu_avx2;
+#endif
+
+/* The ladder from slowest to fastest, NULL-terminated; the reference first. */
+extern const struct cpu_kernels *const cpu_ladder[];
+
+/* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in which the
+ * lanes of a vector want them, without horizontal sums. */
+static inline const void *page_keys(const struct attend_task *t, int page_index)
+{
+    return t->pages + (size_t)t->table[page_index] * t->page_bytes;
+}
+
+static inline size_t kv_bytes(enum kv_type t) { return t == KV_F16 ? 2 : 4; }
+
+static inline const void *page_values(const struct attend_task *t, int page_index)
+{
+    return (const char *)page_keys(t, page_index) + (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv);
+}
+
+/* First position that row r sees. */
+static inline int attend_first(const struct attend_task *t, int r)
+{
+    int pos = t->pos0 + r;
+    return t->window && pos - t->window + 1 > 0 ? pos - t->window + 1 : 0;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* ref.c: rung "ref": the reference. Double accumulation, no tricks; every other kernel is compared with it. */
+#include "backend-cpu/kernels.h"
+
+#include <math.h>
+
+static const char *always(void) { return 0; }
+
+static int code_at(const struct linear *w, int n, int j)
+{
+    uint8_t b = w->codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16) * 4 + (size_t)(j % 4)];
+    return j % 8 < 4 ? b & 15 : b >> 4;
+}
+
+static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+{
+    (void)scratch;
+    int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
+    for (int n = p0 * 16; n < n1; n++)
+        for (int r = 0; r < rows; r++) {
+            double total = 0;
+            for (int g = 0; g < w->n_groups; g++) {
+                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 + (size_t)(n % 16);
+                double sum = 0;
+                for (int j = g * w->group; j < (g + 1) * w->group; j++) sum += (double)(code_at(w, n, j) - w->zeros[at]) * x[(size_t)r * (size_t)w->k + (size_t)j];
+                total += (double)f32_at(w->scales, w->scale_type, at) * sum;
+            }
+            y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(total + (w->bias ? w->bias[n] : 0));
+        }
+}
+
+static void ref_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
+{
+    for (int n = n0; n < n1; n++)
+        for (int r = 0; r < rows; r++) {
+            double sum = 0;
+            for (int j = 0; j < w->in; j++) sum += (double)f32_at(w->weight, w->weight_type, (size_t)n * (size_t)w->in + (size_t)j) * x[(size_t)r * (size_t)w->in + (size_t)j];
+            y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(sum + (w->bias ? w->bias[n] : 0));
+        }
+}
+
+static void ref_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+{
+    double sum = 0;
+    for (int i = 0; i < dim; i++) {
+        if (delta) x[i] += delta[i];
+        sum += (double)x[i] * x[i];
+    }
+    double f = 1 / sqrt(sum / dim + (double)eps);
+    for (int i = 0; i < dim; i++) out[i] = (float)(x[i] * f * weight[i]);
+}
+
+static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+{
+    int half = head_dim / 2;
+    for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
+        double f = 1;
+        if (weight) {
+            double sum = 0;
+            for (int i = 0; i < head_dim; i++) sum += (double)x[i] * x[i];
+            f = 1 / sqrt(sum / head_dim + (double)eps);
+        }
+        for (int i = 0; i < half; i++) {
+            double a = x[i] * f * (weight ? weight[i] : 1), b = x[i + half] * f * (weight ? weight[i + half] : 1);
+            y[i] = (float)(a * cosv[i] - b * sinv[i]);
+            y[i + half] = (float)(b * cosv[i] + a * sinv[i]);
+        }
+    }
+}
+
+static double key_dot(const struct attend_task *t, const float *q, int pos)
+{
+    const void *k = page_keys(t, pos / KV_PAGE);
+    double s = 0;
+    for (int d = 0; d < t->head_dim; d++) s += (double)q[d] * f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
+    return s * t->scale;
+}
+
+/* Two passes over the positions (maximum, then sums) instead of storing the scores: they have no bound here. */
+static void ref_attend(const struct attend_task *t, float *scratch)
+{
+    (void)scratch;
+    for (int r = 0; r < t->n_rows; r++)
+        for (int h = 0; h < t->n_heads; h++) {
+            const float *q = t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim;
+            float *out = t->out + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim;
+            double acc[1024] = {0}, max = -INFINITY, sum = 0; /* head_dim <= 1024, checked by core/model.c */
+            for (int p = attend_first(t, r); p <= t->pos0 + r; p++) max = fmax(max, key_dot(t, q, p));
+            for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
+                const void *v = page_values(t, p / KV_PAGE);
+                double w = exp(key_dot(t, q, p) - max);
+                sum += w;
+                for (int d = 0; d < t->head_dim; d++) acc[d] += w * f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(p % KV_PAGE * t->head_dim + d));
+            }
+            for (int d = 0; d < t->head_dim; d++) out[d] = (float)(acc[d] / sum);
+        }
+}
+
+static void ref_glu(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
+}
+
+const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu};

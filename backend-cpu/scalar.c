@@ -1,0 +1,109 @@
+/* scalar.c: rung "scalar": plain C over 16-wide arrays, for processors without a rung of their own. */
+#include "backend-cpu/fp32.h"
+
+static const char *always(void) { return 0; }
+
+/* One sub-group of one panel as floats code - zero: dst [n][16], inputs j0 .. j0+n-1. */
+static void unpack_codes(const struct linear *w, int p, int j0, int n, float *dst)
+{
+    const uint8_t *z = w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES;
+    const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
+    for (int j = 0; j < n; j += 8, c += 64)
+        for (int b = 0; b < 4; b++)
+            for (int l = 0; l < LANES; l++) {
+                dst[(j + b) * LANES + l] = (float)((c[l * 4 + b] & 15) - z[l]);
+                dst[(j + 4 + b) * LANES + l] = (float)((c[l * 4 + b] >> 4) - z[l]);
+            }
+}
+
+static void scalar_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+{
+    float *codes = scratch, *total = scratch + CPU_SUBGROUP * LANES;
+    int sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP;
+    for (int p = p0; p < p1; p++)
+        for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
+            int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE, n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
+            memset(total, 0, (size_t)(nr * LANES) * sizeof *total);
+            for (int g = 0; g < w->n_groups; g++)
+                for (int j0 = g * w->group; j0 < (g + 1) * w->group; j0 += sub) {
+                    int n = (g + 1) * w->group - j0 < sub ? (g + 1) * w->group - j0 : sub;
+                    float s[LANES];
+                    for (int l = 0; l < LANES; l++) s[l] = f32_at(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)g) * LANES + (size_t)l);
+                    unpack_codes(w, p, j0, n, codes);
+                    for (int r = 0; r < nr; r++) {
+                        const float *xr = x + (size_t)(r0 + r) * (size_t)w->k + j0;
+                        float sum[LANES] = {0};
+                        for (int j = 0; j < n; j++)
+                            for (int l = 0; l < LANES; l++) sum[l] += codes[j * LANES + l] * xr[j];
+                        for (int l = 0; l < LANES; l++) total[r * LANES + l] += s[l] * sum[l];
+                    }
+                }
+            for (int r = 0; r < nr; r++)
+                for (int l = 0; l < n1; l++) {
+                    int o = p * LANES + l;
+                    y[(size_t)(r0 + r) * (size_t)w->out + (size_t)o] = w->bias ? total[r * LANES + l] + w->bias[o] : total[r * LANES + l];
+                }
+        }
+}
+
+static void scalar_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
+{
+    for (int n = n0; n < n1; n++)
+        for (int r = 0; r < rows; r++) {
+            const float *xr = x + (size_t)r * (size_t)w->in;
+            size_t at = (size_t)n * (size_t)w->in;
+            float sum[LANES] = {0};
+            int j = 0;
+            for (; j + LANES <= w->in; j += LANES)
+                for (int l = 0; l < LANES; l++) sum[l] += f32_at(w->weight, w->weight_type, at + (size_t)(j + l)) * xr[j + l];
+            for (int l = 0; j + l < w->in; l++) sum[l] += f32_at(w->weight, w->weight_type, at + (size_t)(j + l)) * xr[j + l];
+            float total = fold_lanes(sum);
+            y[(size_t)r * (size_t)w->out + (size_t)n] = w->bias ? total + w->bias[n] : total;
+        }
+}
+
+static void scalar_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+{
+    fp32_norm(x, delta, weight, eps, out, dim);
+}
+
+static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+{
+    fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
+}
+
+ALWAYS_INLINE void scalar_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+{
+    enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
+    for (int i = 0; i < n; i++) {
+        float sum[KV_PAGE] = {0};
+        for (int d = 0; d < head_dim; d++)
+            for (int c = 0; c < KV_PAGE; c++) sum[c] += q[i][d] * f32_at(keys, t, (size_t)(d * KV_PAGE + c));
+        memcpy(scores + i * ATTEND_CHUNK, sum, sizeof sum);
+    }
+}
+
+ALWAYS_INLINE void scalar_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < n_pos; c++)
+            for (int d = 0; d < head_dim; d++) acc[i * head_dim + d] += p[i * ATTEND_CHUNK + c] * f32_at(values, t, (size_t)(c * head_dim + d));
+}
+
+ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
+{
+    float sum[LANES] = {0};
+    for (int i = 0; i < n; i += LANES)
+        for (int l = 0; l < LANES; l++) sum[l] += p[i + l] = cpu_expf(p[i + l] - max);
+    return fold_lanes(sum);
+}
+
+static void scalar_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps); }
+
+static void scalar_glu(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + cpu_expf(-gate[i])) * up[i];
+}
+
+const struct cpu_kernels cpu_scalar = {"scalar", always, scalar_q4, scalar_dense, scalar_norm, scalar_rope, scalar_attend, scalar_glu};

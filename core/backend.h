@@ -1,0 +1,109 @@
+/* backend.h: what a backend is: one constant table of coarse operations on memory it owns.
+ * The transformer (core/forward.c) is written once over this table. Pointers named d_* are device addresses:
+ * core hands them back, adds byte offsets, never follows them. All matrices are row-major fp32 unless said
+ * otherwise. Operations run in the order issued and may be asynchronous; they return nothing, the first
+ * failure latches and sync reports it.
+ *
+ * NUMERIC CONTRACT: every output element is a function of its row's inputs and the shapes alone, never of the
+ * other rows in the step, of their number, or of threads. A backend that has different kernels for many and few
+ * rows chooses by the phase of the row (decode rows come first), not by counting. */
+#ifndef CORE_BACKEND_H
+#define CORE_BACKEND_H
+
+#include "core/batch.h"
+#include "core/dtype.h"
+#include "core/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Arithmetic of activations in linears, and storage of keys and values. */
+enum act { ACT_F32 };
+enum kv_type { KV_F16, KV_F32 };
+
+/* A linear as the model file has it (core/modelfile.h gives the layout): codes != NULL means 4-bit. */
+struct linear {
+    int in, out;
+    int k, group, n_groups;   /* 4-bit: packed inputs, k = group * n_groups */
+    const uint8_t *codes;     /* [ceil(out/16)][k/8][16][4] or NULL */
+    const void *scales;       /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
+    const uint8_t *zeros;     /* [ceil(out/16)][n_groups][16], 0..16 */
+    const int32_t *perm;      /* [k] or NULL: packed input j is x[perm[j]], -1 gives 0 */
+    const void *weight;       /* [out][in] of weight_type F16 | BF16 | F32, when codes is NULL */
+    const float *bias;        /* [out] or NULL */
+    enum dtype scale_type, weight_type;
+};
+
+/* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
+struct be_config {
+    const char *variant;      /* cpu: rung of the ladder ("auto", "ref", ...) */
+    int n_threads;            /* cpu: 0 = as many as this process may use */
+    enum act act;
+    enum kv_type kv;
+    int n_heads, n_kv_heads, head_dim;
+    const float *inv_freq;    /* [head_dim/2] */
+    float rope_scale;         /* factor on cos and sin */
+    int max_rows;             /* rows of one step */
+    int max_k;                /* largest k (or in) of any linear */
+};
+
+struct be;        /* an open backend; every backend's own struct begins with one */
+struct be_linear; /* a linear in the backend's private layout */
+
+struct rope_args {
+    float *d_q;                     /* in/out [n_rows][n_heads * head_dim] */
+    const float *d_k, *d_v;         /* [n_rows][n_kv_heads * head_dim] */
+    const float *d_q_norm, *d_k_norm; /* [head_dim] or NULL: RMSNorm of each head before the rotation */
+    float eps;
+    void *d_kv;                     /* this layer's pages; keys are rotated, then stored with the values */
+};
+
+struct attend_args {
+    const float *d_q;               /* [n_rows][n_heads * head_dim], rotated */
+    const void *d_kv;
+    float *d_out;                   /* [n_rows][n_heads * head_dim] */
+    int window;                     /* 0: all positions <= own; w: those with own - p < w */
+    float scale;                    /* on q.k */
+};
+
+struct backend {
+    const char *name;
+    int (*open)(struct be **be, const struct be_config *c, struct err *e);
+    void (*close)(struct be *be);
+    /* A line for people: which instructions, how many threads. Valid while open. */
+    const char *(*describe)(const struct be *be);
+
+    void *(*alloc)(struct be *be, size_t bytes); /* zeroed, 64-byte aligned; NULL when there is none */
+    void (*free)(struct be *be, void *d);
+    void (*upload)(struct be *be, void *d_dst, const void *src, size_t bytes);
+    void (*download)(struct be *be, void *dst, const void *d_src, size_t bytes); /* valid after sync */
+    /* Canonical -> private layout. The views in *w must outlive the result. */
+    int (*pack)(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
+    void (*drop)(struct be *be, struct be_linear *w);
+    /* Bytes of one KV page of one layer. */
+    size_t (*kv_page_bytes)(const struct be *be);
+
+    void (*begin_step)(struct be *be, const struct batch *b);
+    int (*sync)(struct be *be, struct err *e);
+
+    /* d_out[r] = row token[r] of the table [vocab][dim] (an unquantized linear: the head may be the same one) */
+    void (*embed)(struct be *be, const struct be_linear *table, float *d_out);
+    /* d_x += d_delta (unless NULL), then d_out = d_x / sqrt(mean(d_x^2) + eps) * d_weight; [rows][dim] */
+    void (*norm)(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim);
+    /* d_y[i] = W_i d_x + bias_i for n linears of one input; d_x [rows][in], d_y[i] [rows][out_i]; the first n_decode rows are decode rows */
+    void (*linear)(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
+    void (*rope_store)(struct be *be, const struct rope_args *a);
+    void (*attend)(struct be *be, const struct attend_args *a);
+    /* d_gate = silu(d_gate) * d_up, n elements */
+    void (*glu)(struct be *be, float *d_gate, const float *d_up, size_t n);
+    /* d_out[i] = d_x[logit_row[i]], [n_logits][dim] */
+    void (*gather)(struct be *be, const float *d_x, float *d_out, int dim);
+    /* d_id[i] = index of the largest of d_logits[i], the lowest on ties; [rows][vocab] */
+    void (*argmax)(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab);
+};
+
+struct be {
+    const struct backend *ops;
+};
+
+#endif
