@@ -1,0 +1,159 @@
+#include "core/forward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *get(struct forward *f, size_t n_floats, struct err *e)
+{
+    void *d = f->be->ops->alloc(f->be, n_floats * sizeof(float));
+    if (!d) err_set(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
+    return d;
+}
+
+static int put_vector(struct forward *f, const float *src, int n, float **d, struct err *e)
+{
+    *d = get(f, (size_t)n, e);
+    if (!*d) return -1;
+    f->be->ops->upload(f->be, *d, src, (size_t)n * sizeof *src);
+    return 0;
+}
+
+size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages)
+{
+    const struct model_config *g = &m->config;
+    return (size_t)g->n_layers * (size_t)n_pages * 2 * KV_PAGE * (size_t)g->n_kv_heads * (size_t)g->head_dim * (kv == KV_F16 ? 2 : 4);
+}
+
+static int open_layer(struct forward *f, int i, struct err *e)
+{
+    const struct backend *ops = f->be->ops;
+    const struct model_config *g = &f->model->config;
+    const struct layer *from = &f->model->layers[i];
+    struct forward_layer *l = &f->layers[i];
+    for (int j = 0; j < LIN_COUNT; j++)
+        if (ops->pack(f->be, &from->linear[j], &l->linear[j], e)) return -1;
+    if (put_vector(f, from->input_norm, g->dim, &l->d_input_norm, e) || put_vector(f, from->post_norm, g->dim, &l->d_post_norm, e)) return -1;
+    if (from->q_norm && (put_vector(f, from->q_norm, g->head_dim, &l->d_q_norm, e) || put_vector(f, from->k_norm, g->head_dim, &l->d_k_norm, e))) return -1;
+    l->d_kv = ops->alloc(f->be, (size_t)f->options.n_pages * ops->kv_page_bytes(f->be));
+    if (!l->d_kv)
+        return err_set(e, "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for less",
+                       (double)forward_kv_bytes(f->model, f->options.kv, f->options.n_pages) / (1 << 30), f->options.n_pages * KV_PAGE);
+    return 0;
+}
+
+int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e)
+{
+    const struct model_config *g = &m->config;
+    memset(f, 0, sizeof *f);
+    f->model = m;
+    f->options = *o;
+    struct be_config c = {
+        .variant = o->variant,
+        .n_threads = o->n_threads,
+        .act = o->act,
+        .kv = o->kv,
+        .n_heads = g->n_heads,
+        .n_kv_heads = g->n_kv_heads,
+        .head_dim = g->head_dim,
+        .inv_freq = m->inv_freq,
+        .rope_scale = g->rope_scale,
+        .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
+        .max_k = model_max_k(m),
+    };
+    if (ops->open(&f->be, &c, e)) return -1;
+    size_t rows = (size_t)o->max_rows, dim = (size_t)g->dim, q = (size_t)g->n_heads * (size_t)g->head_dim, kv = (size_t)g->n_kv_heads * (size_t)g->head_dim;
+    f->layers = calloc((size_t)g->n_layers, sizeof *f->layers);
+    if (!f->layers) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    for (int i = 0; i < g->n_layers; i++)
+        if (open_layer(f, i, e)) goto fail;
+    if (ops->pack(f->be, &m->embed, &f->embed, e)) goto fail;
+    f->head = f->embed;
+    if ((m->head.codes || m->head.weight != m->embed.weight) && ops->pack(f->be, &m->head, &f->head, e)) goto fail;
+    if (put_vector(f, m->norm, g->dim, &f->d_norm, e)) goto fail;
+    const struct {
+        float **d;
+        size_t n;
+    } buffers[] = {
+        {&f->d_x, rows * dim}, {&f->d_h, rows * dim}, {&f->d_delta, rows * dim}, {&f->d_q, rows * q}, {&f->d_a, rows * q}, {&f->d_k, rows * kv}, {&f->d_v, rows * kv},
+        {&f->d_gate, rows * (size_t)g->ffn}, {&f->d_up, rows * (size_t)g->ffn}, {&f->d_last, (size_t)o->max_logits * dim}, {&f->d_logits, (size_t)o->max_logits * (size_t)g->vocab},
+    };
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (!(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
+    return 0;
+fail:
+    forward_close(f);
+    return -1;
+}
+
+void forward_close(struct forward *f)
+{
+    if (f->be) {
+        const struct backend *ops = f->be->ops;
+        for (int i = 0; f->layers && i < f->model->config.n_layers; i++) {
+            struct forward_layer *l = &f->layers[i];
+            for (int j = 0; j < LIN_COUNT; j++)
+                if (l->linear[j]) ops->drop(f->be, l->linear[j]);
+            void *const d[] = {l->d_input_norm, l->d_post_norm, l->d_q_norm, l->d_k_norm, l->d_kv};
+            for (size_t j = 0; j < sizeof d / sizeof *d; j++) ops->free(f->be, d[j]);
+        }
+        if (f->head && f->head != f->embed) ops->drop(f->be, f->head);
+        if (f->embed) ops->drop(f->be, f->embed);
+        void *const d[] = {f->d_norm, f->d_x, f->d_h, f->d_delta, f->d_q, f->d_a, f->d_k, f->d_v, f->d_gate, f->d_up, f->d_last, f->d_logits};
+        for (size_t i = 0; i < sizeof d / sizeof *d; i++) ops->free(f->be, d[i]);
+        ops->close(f->be);
+    }
+    free(f->layers);
+    memset(f, 0, sizeof *f);
+}
+
+static void attention_block(struct forward *f, const struct batch *b, int i)
+{
+    const struct backend *ops = f->be->ops;
+    const struct model_config *g = &f->model->config;
+    const struct forward_layer *l = &f->layers[i];
+    const struct be_linear *const qkv[] = {l->linear[LIN_Q], l->linear[LIN_K], l->linear[LIN_V]};
+    ops->linear(f->be, 3, qkv, f->d_h, (float *const[]){f->d_q, f->d_k, f->d_v}, b->n_rows, b->n_decode);
+    ops->rope_store(f->be, &(struct rope_args){
+        .d_q = f->d_q, .d_k = f->d_k, .d_v = f->d_v, .d_q_norm = l->d_q_norm, .d_k_norm = l->d_k_norm, .eps = g->norm_eps, .d_kv = l->d_kv});
+    ops->attend(f->be, &(struct attend_args){
+        .d_q = f->d_q, .d_kv = l->d_kv, .d_out = f->d_a, .window = g->windows[i], .scale = 1.0f / sqrtf((float)g->head_dim)});
+    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_O]}, f->d_a, (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
+}
+
+static void mlp_block(struct forward *f, const struct batch *b, int i)
+{
+    const struct backend *ops = f->be->ops;
+    const struct forward_layer *l = &f->layers[i];
+    const struct be_linear *const gate_up[] = {l->linear[LIN_GATE], l->linear[LIN_UP]};
+    ops->linear(f->be, 2, gate_up, f->d_h, (float *const[]){f->d_gate, f->d_up}, b->n_rows, b->n_decode);
+    ops->glu(f->be, f->d_gate, f->d_up, (size_t)b->n_rows * (size_t)f->model->config.ffn);
+    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_DOWN]}, f->d_gate, (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
+}
+
+int forward_step(struct forward *f, const struct batch *b, float *logits, struct err *e)
+{
+    const struct backend *ops = f->be->ops;
+    const struct model_config *g = &f->model->config;
+    CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
+    ops->begin_step(f->be, b);
+    ops->embed(f->be, f->embed, f->d_x);
+    const float *d_delta = NULL; /* added to the residual stream by the next norm */
+    for (int i = 0; i < g->n_layers; i++) {
+        ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_input_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
+        attention_block(f, b, i);
+        d_delta = f->d_delta;
+        ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_post_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
+        mlp_block(f, b, i);
+    }
+    if (b->n_logits) {
+        ops->norm(f->be, f->d_x, d_delta, f->d_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
+        ops->gather(f->be, f->d_h, f->d_last, g->dim);
+        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits, b->n_decode_logits);
+        ops->download(f->be, logits, f->d_logits, (size_t)b->n_logits * (size_t)g->vocab * sizeof *logits);
+    }
+    return ops->sync(f->be, e);
+}

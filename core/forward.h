@@ -1,0 +1,49 @@
+/* forward.h: the transformer, written once over the backend table: a model packed for one backend, its KV pages and
+ * the activations of one step. Must not know: sampling, text, where rows come from. */
+#ifndef CORE_FORWARD_H
+#define CORE_FORWARD_H
+
+#include "core/backend.h"
+#include "core/model.h"
+
+struct forward_options {
+    const char *variant;    /* backend's own choice, e.g. --cpu */
+    int n_threads;          /* 0: as many as this process may use */
+    enum act act;
+    enum kv_type kv;
+    int n_pages;            /* KV pages of KV_PAGE positions, shared by all sequences */
+    int max_rows;           /* rows of one step */
+    int max_logits;         /* rows of one step whose logits are wanted */
+};
+
+struct forward_layer {
+    struct be_linear *linear[LIN_COUNT];
+    float *d_input_norm, *d_post_norm; /* [dim] */
+    float *d_q_norm, *d_k_norm;        /* [head_dim] or NULL */
+    void *d_kv;                        /* [n_pages] pages */
+};
+
+struct forward {
+    const struct model *model;
+    struct forward_options options;
+    struct be *be;
+    struct forward_layer *layers;
+    struct be_linear *embed, *head;    /* the same when tied */
+    float *d_norm;                     /* [dim] */
+    float *d_x, *d_h, *d_delta;        /* [max_rows][dim] residual stream, normed input, what a block adds */
+    float *d_q, *d_a;                  /* [max_rows][n_heads*head_dim] */
+    float *d_k, *d_v;                  /* [max_rows][n_kv_heads*head_dim] */
+    float *d_gate, *d_up;              /* [max_rows][ffn] */
+    float *d_last;                     /* [max_logits][dim] */
+    float *d_logits;                   /* [max_logits][vocab] */
+};
+
+int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e);
+void forward_close(struct forward *f);
+/* Bytes of KV cache for n_pages of this model. */
+size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages);
+/* Computes one step: stores keys and values of all rows, and the logits of b->logit_row into logits
+ * [n_logits][vocab] (may be NULL when n_logits is 0). */
+int forward_step(struct forward *f, const struct batch *b, float *logits, struct err *e);
+
+#endif

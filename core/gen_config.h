@@ -1,0 +1,12 @@
+/* gen_config.h: sampling defaults that a checkpoint brings in generation_config.json. */
+#ifndef CORE_GEN_CONFIG_H
+#define CORE_GEN_CONFIG_H
+
+#include "core/modelfile.h"
+#include "core/sampler.h"
+
+/* llama.cpp's defaults, overwritten by temperature, top_k, top_p, min_p and repetition_penalty where the model file's
+ * generation_config.json has them. A value of the wrong type or range is an error. */
+int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e);
+
+#endif
