@@ -1,0 +1,244 @@
+/* complete.c: one prompt: open, evaluate, generate, report. */
+#include "cli/run.h"
+
+#include "backend-cpu/cpu.h"
+#include "core/gen_config.h"
+#include "core/session.h"
+#include "core/stop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MAX_ROWS = 512, LOGITS_BYTES = 64 << 20 };
+
+volatile sig_atomic_t run_stop_requested;
+
+/* Everything that one completion holds; closed in one place. */
+struct completion {
+    const struct options *o;
+    struct model model;
+    struct forward forward;
+    struct session session;
+    struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
+    struct tok_stream *stream;
+    struct sampler sampler;
+    struct stop stop;
+    struct logits_file *logits;
+    struct tok_ids prompt;
+    char *text;                  /* prompt as text or NULL */
+    size_t text_bytes;
+    int n_ctx, n_generated, text_mode;
+    double load_s, prompt_s, generate_s;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int read_prompt(struct completion *c, struct err *e)
+{
+    const struct options *o = c->o;
+    if (o->prompt_ids) {
+        if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
+    } else {
+        if (!c->tokenizer) return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
+        if (run_read_text(o, &c->text, &c->text_bytes, e) || tok_encode(c->tokenizer, c->text, c->text_bytes, 1, &c->prompt, e)) return -1;
+    }
+    if (!c->prompt.n) return err_set(e, "the prompt is empty");
+    for (size_t i = 0; i < c->prompt.n; i++)
+        if (c->prompt.id[i] >= c->model.config.vocab)
+            return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i, c->prompt.id[i], c->model.config.vocab - 1);
+    c->n_ctx = o->n_ctx ? o->n_ctx : c->model.config.context;
+    if (o->n_ctx > c->model.config.context) fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n", o->n_ctx, c->model.config.context);
+    if (c->prompt.n >= (size_t)c->n_ctx)
+        return err_set(e, "the prompt has %zu tokens, the context %d: no room for an answer (-c sets the context)", c->prompt.n, c->n_ctx);
+    return 0;
+}
+
+static int sampling_params(const struct completion *c, struct sampler_params *p, struct err *e)
+{
+    const struct options *o = c->o;
+    if (gen_config_defaults(&c->model.file, p, e)) return -1;
+    if (o->temperature > OPT_UNSET_REAL) p->temperature = o->temperature;
+    if (o->top_p > OPT_UNSET_REAL) p->top_p = o->top_p;
+    if (o->min_p > OPT_UNSET_REAL) p->min_p = o->min_p;
+    if (o->repeat_penalty > OPT_UNSET_REAL) p->repetition_penalty = o->repeat_penalty;
+    if (o->top_k > OPT_UNSET) p->top_k = o->top_k;
+    p->presence_penalty = o->presence_penalty;
+    p->frequency_penalty = o->frequency_penalty;
+    p->seed = o->seed;
+    return 0;
+}
+
+static int open_all(struct completion *c, struct err *e)
+{
+    const struct options *o = c->o;
+    if (model_open(&c->model, o->model, e)) return -1;
+    size_t n;
+    if (o->check_tensors && mf_verify(&c->model.file, &n, e)) return -1;
+    if (run_open_tokenizer(&c->tokenizer, &c->model.file, e)) return -1;
+    if (c->text_mode && !c->tokenizer && o->n_predict) return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
+    struct sampler_params params;
+    if (read_prompt(c, e) || sampling_params(c, &params, e)) return -1;
+
+    const struct model_config *g = &c->model.config;
+    int prompt = (int)c->prompt.n, used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt ? prompt + o->n_predict : c->n_ctx;
+    int rows = prompt < MAX_ROWS ? prompt : MAX_ROWS, logits = 1;
+    if (o->logits_out) {
+        logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
+        logits = logits < 1 ? 1 : logits > rows ? rows : logits;
+    }
+    struct forward_options fo = {
+        .variant = o->cpu,
+        .n_threads = o->threads,
+        .act = ACT_F32,
+        .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
+        .n_pages = (used + KV_PAGE - 1) / KV_PAGE,
+        .max_rows = rows,
+        .max_logits = logits,
+    };
+    if (forward_open(&c->forward, &c->model, &backend_cpu, &fo, e) || session_open(&c->session, &c->forward, used, e)) return -1;
+    if (sampler_open(&c->sampler, &params, g->vocab, 0, e) || stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
+    if (c->tokenizer && tok_stream_open(&c->stream, c->tokenizer, !o->special, e)) return -1;
+    if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;
+    return 0;
+}
+
+static int close_all(struct completion *c, int failed, struct err *e)
+{
+    int rc = logits_file_close(c->logits, !failed, e);
+    tok_stream_close(c->stream);
+    stop_close(&c->stop);
+    sampler_close(&c->sampler);
+    session_close(&c->session);
+    forward_close(&c->forward);
+    tok_close(c->tokenizer);
+    model_close(&c->model);
+    tok_ids_free(&c->prompt);
+    free(c->text);
+    return rc;
+}
+
+static void say_machine(const struct completion *c)
+{
+    const struct model_config *g = &c->model.config;
+    fprintf(stderr, "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit linears\n", g->architecture, g->n_layers, g->n_heads, g->n_kv_heads,
+            g->head_dim, g->vocab, g->context, model_n_quantized(&c->model));
+    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n", c->forward.be->ops->describe(c->forward.be),
+            (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20), c->session.n_ctx);
+}
+
+static int write_logits(void *arg, const float *logits, int n, int pos, struct err *e)
+{
+    (void)pos;
+    return logits_file_write(arg, logits, n, e);
+}
+
+static int put(const char *text, size_t n, struct err *e)
+{
+    if (fwrite(text, 1, n, stdout) == n && !fflush(stdout)) return 0;
+    return err_sys(e, "cannot write to stdout");
+}
+
+static int is_eos(const struct model_config *g, int32_t id)
+{
+    for (int i = 0; i < g->n_eos; i++)
+        if (g->eos[i] == id) return 1;
+    return 0;
+}
+
+/* Shows one generated token. Returns 1 when a stop string ended the text. */
+static int show(struct completion *c, int32_t id, struct err *e)
+{
+    if (!c->text_mode) {
+        char number[16];
+        return put(number, (size_t)snprintf(number, sizeof number, c->n_generated ? " %d" : "%d", id), e);
+    }
+    const char *piece, *certain;
+    size_t n, n_certain;
+    if (tok_stream_push(c->stream, id, &piece, &n, e)) return -1;
+    int stopped = stop_push(&c->stop, piece, n, &certain, &n_certain, e);
+    if (stopped < 0 || put(certain, n_certain, e)) return -1;
+    return stopped;
+}
+
+static int show_rest(struct completion *c, struct err *e)
+{
+    const char *piece, *certain;
+    size_t n;
+    if (!c->text_mode) return put("\n", 1, e);
+    if (tok_stream_flush(c->stream, &piece, &n, e)) return -1;
+    int stopped = stop_push(&c->stop, piece, n, &certain, &n, e);
+    if (stopped < 0 || put(certain, n, e)) return -1;
+    if (!stopped) {
+        stop_flush(&c->stop, &certain, &n);
+        if (put(certain, n, e)) return -1;
+    }
+    return put("\n", 1, e);
+}
+
+static int generate(struct completion *c, struct err *e)
+{
+    const struct options *o = c->o;
+    struct session *s = &c->session;
+    int limit = s->n_ctx - (int)c->prompt.n, stopped = 0;
+    if (o->n_predict >= 0 && o->n_predict < limit) limit = o->n_predict;
+    sampler_see_prompt(&c->sampler, c->prompt.id, c->prompt.n);
+    if (c->text && c->text_mode && limit && !o->no_display_prompt && put(c->text, c->text_bytes, e)) return -1;
+    float *logits = s->logits;
+    if (o->logits_out) logits += (size_t)(s->batch.n_logits - 1) * (size_t)c->model.config.vocab;
+    for (; c->n_generated < limit && !run_stop_requested; c->n_generated++) {
+        int32_t id;
+        if (sampler_next(&c->sampler, logits, &id, e)) return -1;
+        if (is_eos(&c->model.config, id) && !o->ignore_eos) break;
+        if ((stopped = show(c, id, e)) < 0) return -1;
+        if (stopped || c->n_generated + 1 == limit) {
+            c->n_generated++;
+            break;
+        }
+        if (session_decode(s, id, e)) return -1;
+        logits = s->logits;
+    }
+    if (stopped) return c->text_mode ? put("\n", 1, e) : 0;
+    return limit ? show_rest(c, e) : 0;
+}
+
+static void report(const struct completion *c)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    int n = (int)c->prompt.n, decoded = c->n_generated > 1 ? c->n_generated - 1 : 0; /* the first token comes from the prompt's logits */
+    fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens", c->load_s, n, c->prompt_s, n / c->prompt_s, c->n_generated);
+    if (decoded) fprintf(stderr, " in %.3f s (%.1f tok/s)", c->generate_s, decoded / c->generate_s);
+    fprintf(stderr, "; peak memory %.0f MiB\n", (double)u.ru_maxrss / 1024);
+}
+
+int run_complete(const struct options *o, struct err *e)
+{
+    struct completion c = {.o = o, .text_mode = !strcmp(o->format, "text")};
+    double t0 = now();
+    int rc = open_all(&c, e);
+    if (!rc) {
+        double t1 = now();
+        if (o->verbose) say_machine(&c);
+        rc = session_prompt(&c.session, c.prompt.id, (int)c.prompt.n, c.logits ? write_logits : NULL, c.logits, e);
+        double t2 = now();
+        if (!rc) rc = generate(&c, e);
+        c.load_s = t1 - t0;
+        c.prompt_s = t2 - t1;
+        c.generate_s = now() - t2;
+        if (!rc) report(&c);
+    }
+    struct err close_err = {""};
+    if (close_all(&c, rc, &close_err) && !rc) {
+        *e = close_err;
+        rc = -1;
+    }
+    return rc ? 1 : run_stop_requested ? 4 : 0;
+}

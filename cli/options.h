@@ -1,0 +1,41 @@
+/* options.h: the command line, from one table that gives parsing, ranges and help.
+ * Must not know: what the options do. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "core/err.h"
+
+#include <stdint.h>
+
+enum { OPT_UNSET = -2000000000 }; /* an int option that was not given */
+#define OPT_UNSET_REAL -1e300     /* the same for a real one */
+
+enum { MAX_STOPS = 64 };
+
+struct options {
+    const char *model;
+    /* prompt */
+    const char *prompt, *file, *prompt_ids;
+    /* generation */
+    int n_predict, n_ctx, ignore_eos, special;
+    const char *stop[MAX_STOPS];
+    int n_stop;
+    /* sampling; unset values come from the checkpoint */
+    double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int top_k;
+    uint64_t seed;
+    /* output */
+    const char *format, *logits_out;
+    int no_display_prompt, verbose;
+    /* machine */
+    const char *backend, *cpu, *act, *kv;
+    int threads, check_tensors;
+    /* other modes */
+    int tokenize, detokenize, version, help;
+};
+
+/* Fills *o with defaults, then from argv. */
+int options_parse(struct options *o, int argc, char **argv, struct err *e);
+void options_help(void);
+
+#endif

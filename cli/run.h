@@ -1,0 +1,33 @@
+/* run.h: the modes of opt4gptq-run. Each returns the exit code: 0 ok, 1 failed, 4 stopped early. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "cli/options.h"
+#include "core/forward.h"
+#include "core/tokenizer.h"
+
+#include <signal.h>
+
+/* Set by SIGINT and SIGTERM; generation ends at the next token. */
+extern volatile sig_atomic_t run_stop_requested;
+
+/* Evaluates the prompt and generates (-p, -f, --prompt-ids). */
+int run_complete(const struct options *o, struct err *e);
+/* --tokenize and --detokenize. */
+int run_tokens(const struct options *o, struct err *e);
+
+/* Tokenizer of an opened model file; *t is NULL when the file has none. */
+int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e);
+/* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
+int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
+/* Ids separated by commas, spaces or newlines. */
+int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
+
+/* A safetensors file with one tensor `logits` fp32 [n_rows][vocab], written row by row, visible when complete. */
+struct logits_file;
+int logits_file_open(struct logits_file **f, const char *path, int n_rows, int vocab, struct err *e);
+int logits_file_write(struct logits_file *f, const float *rows, int n, struct err *e);
+/* Finishes (keep != 0) or removes the file; frees f. */
+int logits_file_close(struct logits_file *f, int keep, struct err *e);
+
+#endif

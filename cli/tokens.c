@@ -1,0 +1,135 @@
+/* tokens.c: prompts as text and as ids: reading them, and the modes --tokenize and --detokenize. */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_PROMPT_BYTES = 1 << 30 };
+
+int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e)
+{
+    if (o->prompt) {
+        *text = strdup(o->prompt);
+        *bytes = strlen(o->prompt);
+        return *text ? 0 : err_set(e, "out of memory");
+    }
+    int fd = strcmp(o->file, "-") ? open(o->file, O_RDONLY | O_CLOEXEC) : 0;
+    if (fd < 0) return err_sys(e, "%s", o->file);
+    size_t n = 0, cap = 1 << 16;
+    char *p = malloc(cap + 1);
+    for (;;) {
+        if (!p) {
+            err_set(e, "out of memory");
+            break;
+        }
+        ssize_t got = read(fd, p + n, cap - n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            err_sys(e, "%s", o->file);
+            break;
+        }
+        if (got == 0) {
+            p[n] = 0;
+            *text = p;
+            *bytes = n;
+            if (fd) close(fd);
+            return 0;
+        }
+        n += (size_t)got;
+        if (n > MAX_PROMPT_BYTES) {
+            err_set(e, "%s: prompt of more than 1 GiB", o->file);
+            break;
+        }
+        if (n == cap) {
+            char *grown = realloc(p, 2 * cap + 1);
+            if (!grown) free(p);
+            p = grown;
+            cap *= 2;
+        }
+    }
+    free(p);
+    if (fd) close(fd);
+    return -1;
+}
+
+int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e)
+{
+    for (const char *p = text;;) {
+        p += strspn(p, ", \t\r\n");
+        if (!*p) return 0;
+        char *end;
+        errno = 0;
+        long v = strtol(p, &end, 10);
+        if (end == p || errno || v < 0 || v > INT32_MAX || (*end && !strchr(", \t\r\n", *end)))
+            return err_set(e, "'%.*s' is not a token id", (int)strcspn(p, ", \t\r\n"), p);
+        if (ids->n == ids->cap) {
+            size_t cap = ids->cap ? 2 * ids->cap : 64;
+            int32_t *grown = realloc(ids->id, cap * sizeof *grown);
+            if (!grown) return err_set(e, "out of memory");
+            ids->id = grown;
+            ids->cap = cap;
+        }
+        ids->id[ids->n++] = (int32_t)v;
+        p = end;
+    }
+}
+
+int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e)
+{
+    struct tok_source src = {0};
+    *t = NULL;
+    src.json = mf_source_file(m, "tokenizer.json", &src.json_bytes);
+    src.spm = mf_source_file(m, "tokenizer.model", &src.spm_bytes);
+    src.config = mf_source_file(m, "tokenizer_config.json", &src.config_bytes);
+    src.special_map = mf_source_file(m, "special_tokens_map.json", &src.special_map_bytes);
+    if (!src.json && !src.spm) return 0;
+    return tok_open(t, &src, e) ? err_prefix(e, "%s", m->st.path) : 0;
+}
+
+static int print_ids(const struct tokenizer *t, const struct options *o, const char *text, size_t bytes, struct err *e)
+{
+    struct tok_ids ids = {0};
+    int rc = tok_encode(t, text, bytes, o->special, &ids, e);
+    for (size_t i = 0; i < ids.n && !rc; i++) printf(i ? " %d" : "%d", ids.id[i]);
+    if (!rc) printf("\n");
+    tok_ids_free(&ids);
+    return rc;
+}
+
+static int print_text(const struct tokenizer *t, const struct options *o, const char *text, struct err *e)
+{
+    struct tok_ids ids = {0};
+    char *out = NULL;
+    size_t n = 0;
+    int rc = run_parse_ids(text, &ids, e);
+    for (size_t i = 0; i < ids.n && !rc; i++)
+        if (ids.id[i] >= tok_n_ids(t)) rc = err_set(e, "token id %d: the tokenizer ends at %d", ids.id[i], tok_n_ids(t) - 1);
+    if (!rc) rc = tok_decode(t, ids.id, ids.n, !o->special, &out, &n, e);
+    if (!rc) fwrite(out, 1, n, stdout), printf("\n");
+    free(out);
+    tok_ids_free(&ids);
+    return rc;
+}
+
+int run_tokens(const struct options *o, struct err *e)
+{
+    struct modelfile m;
+    struct tokenizer *t = NULL;
+    char *text = NULL;
+    size_t bytes;
+    if (mf_open(&m, o->model, e)) return 1;
+    int rc = run_open_tokenizer(&t, &m, e);
+    if (!rc && !t) rc = err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
+    if (!rc) rc = run_read_text(o, &text, &bytes, e);
+    if (!rc) rc = o->tokenize ? print_ids(t, o, text, bytes, e) : print_text(t, o, text, e);
+    if (!rc && fflush(stdout)) rc = err_sys(e, "cannot write to stdout");
+    free(text);
+    tok_close(t);
+    mf_close(&m);
+    return rc ? 1 : 0;
+}
