@@ -11,21 +11,35 @@ static int code_at(const struct linear *w, int n, int j)
     return j % 8 < 4 ? b & 15 : b >> 4;
 }
 
+/* n inputs of output n from j0 on as code - zero (one group). */
+static void unpack_row(const struct linear *w, int n, int j0, int count, double *dst)
+{
+    int zero = w->zeros[((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16)];
+    for (int j = 0; j < count; j++) dst[j] = code_at(w, n, j0 + j) - zero;
+}
+
 static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
-    (void)scratch;
+    enum { UNPACK = 32 }; /* divides every group */
+    double *total = (double *)scratch, *sum = total + CPU_ROW_TILE, codes[UNPACK];
     int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
-    for (int n = p0 * 16; n < n1; n++)
-        for (int r = 0; r < rows; r++) {
-            double total = 0;
+    for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
+        int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE;
+        for (int n = p0 * 16; n < n1; n++) {
+            for (int r = 0; r < nr; r++) total[r] = 0;
             for (int g = 0; g < w->n_groups; g++) {
-                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 + (size_t)(n % 16);
-                double sum = 0;
-                for (int j = g * w->group; j < (g + 1) * w->group; j++) sum += (double)(code_at(w, n, j) - w->zeros[at]) * x[(size_t)r * (size_t)w->k + (size_t)j];
-                total += (double)f32_at(w->scales, w->scale_type, at) * sum;
+                for (int r = 0; r < nr; r++) sum[r] = 0;
+                for (int j0 = g * w->group; j0 < (g + 1) * w->group; j0 += UNPACK) {
+                    unpack_row(w, n, j0, UNPACK, codes);
+                    for (int r = 0; r < nr; r++)
+                        for (int j = 0; j < UNPACK; j++) sum[r] += codes[j] * x[(size_t)(r0 + r) * (size_t)w->k + (size_t)(j0 + j)];
+                }
+                double scale = f32_at(w->scales, w->scale_type, ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 + (size_t)(n % 16));
+                for (int r = 0; r < nr; r++) total[r] += scale * sum[r];
             }
-            y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(total + (w->bias ? w->bias[n] : 0));
+            for (int r = 0; r < nr; r++) y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] = (float)(total[r] + (w->bias ? w->bias[n] : 0));
         }
+    }
 }
 
 static void ref_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)

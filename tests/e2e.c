@@ -1,0 +1,213 @@
+/* e2e.c: whole programs against what transformers answers: converts checkpoints with the real converter, runs the real
+ * opt4gptq-run on their token ids, compares logits and greedy tokens with expected.safetensors.
+ * usage: e2e BUILD_DIR [SHARED_DIR]. Prints a table; works on models/demo and tests/data without SHARED_DIR. */
+#include "core/safetensors.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Largest |difference| allowed, in standard deviations of the expected logits. */
+static const struct rung {
+    const char *name;
+    double bound;
+} rungs[] = {{"ref", 1e-4}, {"scalar", 2e-4}, {"auto", 2e-4}};
+
+enum { N_RUNGS = sizeof rungs / sizeof *rungs, MAX_IDS = 4096 };
+
+static const char *build_dir;
+static char temp_dir[] = "/tmp/opt4gptq-e2e-XXXXXX";
+static int n_passed, n_failed, n_skipped;
+
+static void check(int ok, const char *what, const char *name)
+{
+    if (ok) n_passed++;
+    else n_failed++, printf("FAIL %s: %s\n", name, what);
+}
+
+/* Runs a program with stdout into out [cap] (may be NULL); its exit code, or -1 for a signal. */
+static int run(char *const argv[], char *out, size_t cap)
+{
+    int fd[2];
+    if (pipe(fd)) exit(1);
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(fd[1], 1);
+        close(fd[0]);
+        close(fd[1]);
+        if (!freopen("/dev/null", "w", stderr)) _exit(127);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    close(fd[1]);
+    char skip[4096];
+    size_t n = 0;
+    for (;;) {
+        ssize_t got = out && n + 1 < cap ? read(fd[0], out + n, cap - 1 - n) : read(fd[0], skip, sizeof skip);
+        if (got <= 0) break;
+        if (out && n + 1 < cap) n += (size_t)got;
+    }
+    if (out) out[n] = 0;
+    close(fd[0]);
+    int status;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *load(const struct st_file *s, const char *name, enum dtype want, size_t *n)
+{
+    struct err e;
+    const struct st_tensor *t = st_find(s, name);
+    if (!t || t->dtype != want) return NULL;
+    void *p = malloc(t->bytes + 1);
+    if (p && st_read(s, p, t->offset, t->bytes, &e)) free(p), p = NULL;
+    *n = t->bytes / dtype_bytes(want);
+    return p;
+}
+
+static void join_ids(const int64_t *id, size_t n, char sep, char *out, size_t cap)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < n && at + 24 < cap; i++) at += (size_t)snprintf(out + at, cap - at, "%lld%c", (long long)id[i], sep);
+    if (at) out[at - 1] = 0;
+}
+
+/* Largest |got - want| in standard deviations of want; infinity when shapes differ or a value is not finite. */
+static double distance(const float *want, size_t n, const char *path)
+{
+    struct st_file s;
+    struct err e;
+    size_t n_got = 0;
+    if (st_open(&s, path, &e)) return INFINITY;
+    float *got = load(&s, "logits", DT_F32, &n_got);
+    st_close(&s);
+    double mean = 0, var = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) mean += want[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += (want[i] - mean) * (want[i] - mean) / (double)n;
+    if (!got || n_got != n) worst = INFINITY;
+    for (size_t i = 0; i < n && worst < INFINITY; i++) {
+        double d = fabs((double)got[i] - want[i]);
+        worst = d <= worst ? worst : d == d ? d : INFINITY;
+    }
+    free(got);
+    return worst / sqrt(var);
+}
+
+/* All prompts of one converted model on one rung: logits of the prompt, then the greedy continuation. */
+static double test_rung(const char *name, const char *model, const struct st_file *want, const struct rung *r, int *greedy_ok)
+{
+    static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
+    char bin[512], logits[512], count[16], key[32];
+    double worst = 0;
+    snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
+    snprintf(logits, sizeof logits, "%s/logits.safetensors", temp_dir);
+    *greedy_ok = 1;
+    for (int i = 0;; i++) {
+        size_t n = 0, n_greedy = 0, n_logits = 0;
+        snprintf(key, sizeof key, "ids.%d", i);
+        int64_t *prompt = load(want, key, DT_I64, &n);
+        if (!prompt) return i ? worst : INFINITY;
+        snprintf(key, sizeof key, "greedy.%d", i);
+        int64_t *expected = load(want, key, DT_I64, &n_greedy);
+        snprintf(key, sizeof key, "logits.%d", i);
+        float *expected_logits = load(want, key, DT_F32, &n_logits);
+        join_ids(prompt, n, ',', ids, sizeof ids);
+        join_ids(expected, n_greedy, ' ', greedy, sizeof greedy);
+        snprintf(count, sizeof count, "%zu", n_greedy);
+        char *argv[] = {bin, "-m", (char *)model, "--prompt-ids", ids, "--act", "f32", "--kv", "f32", "--temp", "0", "--ignore-eos", "--format", "ids", "-n", count,
+                        "--cpu", (char *)r->name, "--logits-out", logits, NULL};
+        int rc = run(argv, got, sizeof got);
+        got[strcspn(got, "\n")] = 0;
+        double d = rc ? INFINITY : distance(expected_logits, n_logits, logits);
+        if (d > worst) worst = d;
+        if (rc || strcmp(got, greedy)) {
+            *greedy_ok = 0;
+            if (!rc) printf("  %s %s prompt %d: greedy %s\n  %*s expected: %s\n", name, r->name, i, got, (int)strlen(name), "", greedy);
+        }
+        unlink(logits);
+        free(prompt);
+        free(expected);
+        free(expected_logits);
+    }
+}
+
+static void test_checkpoint(const char *name, const char *dir)
+{
+    char path[1024], model[512], bin[512];
+    struct st_file want;
+    struct err e;
+    snprintf(path, sizeof path, "%s/expected.safetensors", dir);
+    if (access(path, R_OK)) return;
+    snprintf(bin, sizeof bin, "%s/opt4gptq-convert", build_dir);
+    snprintf(model, sizeof model, "%s/model.safetensors", temp_dir);
+    char *convert[] = {bin, (char *)dir, model, NULL};
+    if (run(convert, NULL, 0)) {
+        check(0, "does not convert", name);
+        return;
+    }
+    char *verify[] = {bin, "--verify", model, NULL};
+    check(run(verify, NULL, 0) == 0, "converted file does not verify", name);
+    if (st_open(&want, path, &e)) {
+        check(0, e.msg, name);
+        return;
+    }
+    printf("%-24s", name);
+    for (int i = 0; i < N_RUNGS; i++) {
+        int greedy_ok;
+        double d = test_rung(name, model, &want, &rungs[i], &greedy_ok);
+        printf("  %s %.1e %s", rungs[i].name, d, greedy_ok ? "same" : "DIFFERS");
+        fflush(stdout);
+        check(d <= rungs[i].bound, "logits out of bound", name);
+        check(greedy_ok, "greedy tokens differ", name);
+    }
+    printf("\n");
+    st_close(&want);
+    unlink(model);
+}
+
+static int by_string(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void test_folder(const char *folder)
+{
+    char *names[256], path[1024];
+    int n = 0;
+    DIR *d = opendir(folder);
+    if (!d) {
+        printf("SKIP %s: not there\n", folder);
+        n_skipped++;
+        return;
+    }
+    for (struct dirent *f; (f = readdir(d)) && n < 256;)
+        if (f->d_name[0] != '.') names[n++] = strdup(f->d_name);
+    closedir(d);
+    qsort(names, (size_t)n, sizeof *names, by_string);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        test_checkpoint(names[i], path);
+        free(names[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !mkdtemp(temp_dir)) return 2;
+    build_dir = argv[1];
+    printf("largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
+    test_folder("models");
+    test_folder("tests/data");
+    char path[512];
+    const char *shared = argc > 2 ? argv[2] : "../shared";
+    snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
+    test_folder(path);
+    snprintf(path, sizeof path, "%s/models", shared);
+    test_folder(path);
+    rmdir(temp_dir);
+    printf("e2e: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
+    return n_failed != 0;
+}
