@@ -139,7 +139,7 @@ static double test_rung(const char *name, const char *model, const struct st_fil
 
 static void test_checkpoint(const char *name, const char *dir)
 {
-    char path[1024], model[512], bin[512];
+    char path[2048], model[512], bin[512];
     struct st_file want;
     struct err e;
     snprintf(path, sizeof path, "%s/expected.safetensors", dir);
