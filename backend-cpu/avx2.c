@@ -45,41 +45,44 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m25
     for (int l = 0; n0 + l < w->out; l++) y[n0 + l] = w->bias ? lane[l] + w->bias[n0 + l] : lane[l];
 }
 
-/* np panels x m rows straight from the codes, all sums in registers: 2*np*m accumulators. */
+/* Loops over the parts of a register block: their bounds are constants once inlined, and every one must be unrolled
+ * for the block to live in registers. */
+#define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
+
+/* np panels x m rows straight from the codes, the sums of a sub-group in registers: 2*np*m <= 8 of them. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np, const int m)
 {
     int k = w->k, sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP;
     size_t panel_codes = (size_t)(k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
-    __m256 total[2 * np][m];
-    for (int h = 0; h < 2 * np; h++)
-        for (int r = 0; r < m; r++) total[h][r] = _mm256_setzero_ps();
+    __m256 total[4][4];
+    EACH(h, 2 * np)
+        EACH(r, m) total[h][r] = _mm256_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
-        __m256 zero[2 * np];
-        for (int h = 0; h < 2 * np; h++) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
+        __m256 zero[4];
+        EACH(h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
         for (int j0 = g * w->group, end = j0 + w->group; j0 < end; j0 += sub) {
             int j1 = j0 + sub < end ? j0 + sub : end;
-            __m256 sum[2 * np][m];
-            for (int h = 0; h < 2 * np; h++)
-                for (int r = 0; r < m; r++) sum[h][r] = _mm256_setzero_ps();
+            __m256 sum[4][4];
+            EACH(h, 2 * np)
+                EACH(r, m) sum[h][r] = _mm256_setzero_ps();
             for (int j = j0; j < j1; j += 8) {
                 const uint8_t *c = w->codes + (size_t)p * panel_codes + (size_t)j * 8;
-                __m256i v[2 * np];
-                for (int h = 0; h < 2 * np; h++) v[h] = _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
-#pragma GCC unroll 8
-                for (int b = 0; b < 8; b++)
-                    for (int h = 0; h < 2 * np; h++) {
+                __m256i v[4];
+                EACH(h, 2 * np) v[h] = _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
+                EACH(b, 8)
+                    EACH(h, 2 * np) {
                         __m256 q = code_minus_zero(v[h], b, zero[h]);
-                        for (int r = 0; r < m; r++) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j + b), sum[h][r]);
+                        EACH(r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j + b), sum[h][r]);
                     }
             }
-            for (int h = 0; h < 2 * np; h++) {
+            EACH(h, 2 * np) {
                 __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
-                for (int r = 0; r < m; r++) total[h][r] = _mm256_fmadd_ps(s, sum[h][r], total[h][r]);
+                EACH(r, m) total[h][r] = _mm256_fmadd_ps(s, sum[h][r], total[h][r]);
             }
         }
     }
-    for (int h = 0; h < 2 * np; h++)
-        for (int r = 0; r < m; r++) store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
+    EACH(h, 2 * np)
+        EACH(r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
 }
 
 /* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
@@ -90,8 +93,7 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
     __m256 z0 = load_zeros(z), z1 = load_zeros(z + 8);
     for (int j = 0; j < n; j += 8, c += 64, dst += 8 * 16) {
         __m256i v0 = _mm256_loadu_si256((const void *)c), v1 = _mm256_loadu_si256((const void *)(c + 32));
-#pragma GCC unroll 8
-        for (int b = 0; b < 8; b++) {
+        EACH(b, 8) {
             _mm256_storeu_ps(dst + b * 16, code_minus_zero(v0, b, z0));
             _mm256_storeu_ps(dst + b * 16 + 8, code_minus_zero(v1, b, z1));
         }
@@ -101,12 +103,11 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
 /* total[m][16] += scale * sum over n inputs of codes[n][16] * x[m][n]; rows of x are k apart. */
 ALWAYS_INLINE void tile(const float *codes, const float *x, int k, int n, __m256 s0, __m256 s1, float *total, const int m)
 {
-    __m256 a[m], b[m];
-    for (int r = 0; r < m; r++) a[r] = b[r] = _mm256_setzero_ps();
+    __m256 a[6], b[6];
+    EACH(r, m) a[r] = b[r] = _mm256_setzero_ps();
     for (int j = 0; j < n; j++, codes += 16) {
         __m256 c0 = _mm256_loadu_ps(codes), c1 = _mm256_loadu_ps(codes + 8);
-#pragma GCC unroll 6
-        for (int r = 0; r < m; r++) {
+        EACH(r, m) {
             __m256 v = _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j);
             a[r] = _mm256_fmadd_ps(c0, v, a[r]);
             b[r] = _mm256_fmadd_ps(c1, v, b[r]);
@@ -182,17 +183,17 @@ ALWAYS_INLINE __m256 load_weights(const void *w, enum dtype t, size_t at)
 ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
 {
     int in = w->in, j = 0;
-    __m256 a[nn][m][2];
-    for (int i = 0; i < nn; i++)
-        for (int r = 0; r < m; r++) a[i][r][0] = a[i][r][1] = _mm256_setzero_ps();
+    __m256 a[4][3][2];
+    EACH(i, nn)
+        EACH(r, m) a[i][r][0] = a[i][r][1] = _mm256_setzero_ps();
     for (; j + LANES <= in; j += LANES)
-        for (int h = 0; h < 2; h++)
-            for (int i = 0; i < nn; i++) {
+        EACH(h, 2)
+            EACH(i, nn) {
                 __m256 v = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + h * 8));
-                for (int r = 0; r < m; r++) a[i][r][h] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8), a[i][r][h]);
+                EACH(r, m) a[i][r][h] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8), a[i][r][h]);
             }
-    for (int i = 0; i < nn; i++)
-        for (int r = 0; r < m; r++) {
+    EACH(i, nn)
+        EACH(r, m) {
             float lane[LANES];
             _mm256_storeu_ps(lane, a[i][r][0]);
             _mm256_storeu_ps(lane + 8, a[i][r][1]);
@@ -241,17 +242,17 @@ ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
 
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    __m256 a[n][2];
-    for (int i = 0; i < n; i++) a[i][0] = a[i][1] = _mm256_setzero_ps();
+    __m256 a[4][2];
+    EACH(i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
         __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)), k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
-        for (int i = 0; i < n; i++) {
+        EACH(i, n) {
             __m256 v = _mm256_broadcast_ss(q[i] + d);
             a[i][0] = _mm256_fmadd_ps(k0, v, a[i][0]);
             a[i][1] = _mm256_fmadd_ps(k1, v, a[i][1]);
         }
     }
-    for (int i = 0; i < n; i++) {
+    EACH(i, n) {
         _mm256_storeu_ps(scores + i * ATTEND_CHUNK, a[i][0]);
         _mm256_storeu_ps(scores + i * ATTEND_CHUNK + 8, a[i][1]);
     }
@@ -269,17 +270,17 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
 {
     int d = 0;
     for (; d + 16 <= head_dim; d += 16) {
-        __m256 a[n][2];
-        for (int i = 0; i < n; i++) a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d), a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
+        __m256 a[4][2];
+        EACH(i, n) a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d), a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
         for (int c = 0; c < n_pos; c++) {
             __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)), v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
-            for (int i = 0; i < n; i++) {
+            EACH(i, n) {
                 __m256 w = _mm256_broadcast_ss(p + i * ATTEND_CHUNK + c);
                 a[i][0] = _mm256_fmadd_ps(w, v0, a[i][0]);
                 a[i][1] = _mm256_fmadd_ps(w, v1, a[i][1]);
             }
         }
-        for (int i = 0; i < n; i++) _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]), _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
+        EACH(i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]), _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
     }
     for (; d < head_dim; d++)
         for (int i = 0; i < n; i++)
