@@ -1,42 +1,79 @@
-# make            build/opt4gptq-run and build/opt4gptq-convert
-# make demo       build, convert the demo checkpoint, stream a completion
-# make test       everything; SAN=1 builds it with AddressSanitizer and UBSan (into build-san/)
-# make install PREFIX=/usr/local    make clean
+# make             build/opt4gptq-run and build/opt4gptq-convert
+# make demo        install what is missing, build, convert the demo checkpoint, stream a completion
+# make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
+# make install PREFIX=/usr/local       make clean
 CC      ?= gcc
 PREFIX  ?= /usr/local
-B       := $(if $(SAN),build-san,build)
+SHARED  ?= ../shared
 VERSION := 0.1
+B       := $(if $(SAN),build-san,build)
 CFLAGS  ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off -fno-math-errno -pthread -I. \
-              -DOPT4GPTQ_VERSION='"$(VERSION)"' $(CFLAGS) $(if $(SAN),-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
-LDFLAGS += -pthread $(if $(SAN),-fsanitize=address,undefined)
-# Static where Debian ships the archive, so that the binary needs nothing but libc and libm on the node it is copied to.
-LIBS    := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -Wl,-Bdynamic -lm
 
-src = $(patsubst %.c,$B/%.o,$(sort $(wildcard $(1)/*.c)))
-CORE    := $(call src,core)
-CPU     := $(call src,backend-cpu)
-RUN     := $(call src,cli)
-CONVERT := $(call src,convert)
-
-ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
-ifeq ($(ARCH),x86_64)
-$B/backend-cpu/%_avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+              -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(CFLAGS)
+ALL_LDFLAGS := -pthread $(LDFLAGS)
+ifdef SAN
+ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+ALL_LDFLAGS += -fsanitize=address,undefined
 endif
+# Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
+LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -Wl,-Bdynamic -lm
 
-all: $B/opt4gptq-run $B/opt4gptq-convert
+objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c))
+CORE    := $(call objects,core)
+CPU     := $(call objects,backend-cpu)
+RUN     := $(call objects,cli)
+CONVERT := $(call objects,convert)
+PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert
+
+all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(PROGRAMS):
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
+$B/backend-cpu/%.o: ALL_CFLAGS += -O3
+ifeq ($(shell $(CC) -dumpmachine | cut -d- -f1),x86_64)
+$B/backend-cpu/avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+endif
 
 $B/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# --- tests: each program prints its own results; scripts/test sums them up
+TESTS := checkop fuzz e2e
+UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
+TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
+
+$B/tests/checkop: $(call objects,tests/checkop) $(CORE) $(CPU)
+$B/tests/fuzz: $B/tests/fuzz.o $(CORE)
+$B/tests/e2e: $B/tests/e2e.o $(CORE)
+$(addprefix $B/tests/,$(TESTS)):
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
+$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN))
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+test:
+	@scripts/deps --test
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS)
+	@scripts/test $B $(SHARED)
+
+demo:
+	@scripts/deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS)
+	$B/opt4gptq-convert models/demo $B/demo.safetensors
+	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
+
+install: $(PROGRAMS)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
+
 clean:
 	rm -rf build build-san
 
-.PHONY: all clean
+.PHONY: all test demo install clean
+.SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
