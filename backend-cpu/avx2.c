@@ -52,16 +52,16 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m25
 /* np panels x m rows straight from the codes, the sums of a sub-group in registers: 2*np*m <= 8 of them. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np, const int m)
 {
-    int k = w->k, sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP;
-    size_t panel_codes = (size_t)(k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
+    size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
     __m256 total[4][4];
     EACH(h, 2 * np)
         EACH(r, m) total[h][r] = _mm256_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
         __m256 zero[4];
         EACH(h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
-        for (int j0 = g * w->group, end = j0 + w->group; j0 < end; j0 += sub) {
-            int j1 = j0 + sub < end ? j0 + sub : end;
+        for (int j0 = g * w->group, j1; j0 < (g + 1) * w->group; j0 = j1) {
+            j1 = q4_next(w, j0);
+            const float *xj = x + (size_t)j0 * m;
             __m256 sum[4][4];
             EACH(h, 2 * np)
                 EACH(r, m) sum[h][r] = _mm256_setzero_ps();
@@ -72,7 +72,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                 EACH(b, 8)
                     EACH(h, 2 * np) {
                         __m256 q = code_minus_zero(v[h], b, zero[h]);
-                        EACH(r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j + b), sum[h][r]);
+                        EACH(r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(xj + r * (j1 - j0) + j - j0 + b), sum[h][r]);
                     }
             }
             EACH(h, 2 * np) {
@@ -100,15 +100,15 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
     }
 }
 
-/* total[m][16] += scale * sum over n inputs of codes[n][16] * x[m][n]; rows of x are k apart. */
-ALWAYS_INLINE void tile(const float *codes, const float *x, int k, int n, __m256 s0, __m256 s1, float *total, const int m)
+/* total[m][16] += scale * sum over n inputs of codes[n][16] * x[m][n] */
+ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, const int m)
 {
     __m256 a[6], b[6];
     EACH(r, m) a[r] = b[r] = _mm256_setzero_ps();
     for (int j = 0; j < n; j++, codes += 16) {
         __m256 c0 = _mm256_loadu_ps(codes), c1 = _mm256_loadu_ps(codes + 8);
         EACH(r, m) {
-            __m256 v = _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j);
+            __m256 v = _mm256_broadcast_ss(x + r * n + j);
             a[r] = _mm256_fmadd_ps(c0, v, a[r]);
             b[r] = _mm256_fmadd_ps(c1, v, b[r]);
         }
@@ -119,35 +119,34 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int k, int n, __m256
     }
 }
 
-static void tiles(const float *codes, const float *x, int k, int n, __m256 s0, __m256 s1, float *total, int rows)
+static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, int rows)
 {
-    for (; rows >= 6; rows -= 6, x += 6 * (size_t)k, total += 6 * 16) tile(codes, x, k, n, s0, s1, total, 6);
+    for (; rows >= 6; rows -= 6, x += 6 * n, total += 6 * 16) tile(codes, x, n, s0, s1, total, 6);
     switch (rows) {
-    case 5: tile(codes, x, k, n, s0, s1, total, 5); break;
-    case 4: tile(codes, x, k, n, s0, s1, total, 4); break;
-    case 3: tile(codes, x, k, n, s0, s1, total, 3); break;
-    case 2: tile(codes, x, k, n, s0, s1, total, 2); break;
-    case 1: tile(codes, x, k, n, s0, s1, total, 1); break;
+    case 5: tile(codes, x, n, s0, s1, total, 5); break;
+    case 4: tile(codes, x, n, s0, s1, total, 4); break;
+    case 3: tile(codes, x, n, s0, s1, total, 3); break;
+    case 2: tile(codes, x, n, s0, s1, total, 2); break;
+    case 1: tile(codes, x, n, s0, s1, total, 1); break;
     }
 }
 
-/* Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in L1) and meets all rows of the tile. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in L1) and meets all of
+ * them. */
+static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr, int p0, int p1, float *scratch)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
-    int sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP, np = p1 - p0;
-    memset(total, 0, (size_t)(np * rows * 16) * sizeof *total);
-    for (int g = 0; g < w->n_groups; g++)
-        for (int j0 = g * w->group, end = j0 + w->group; j0 < end; j0 += sub) {
-            int n = end - j0 < sub ? end - j0 : sub;
-            for (int p = p0; p < p1; p++) {
-                size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)g) * 16;
-                unpack_panel(w, p, j0, n, codes);
-                tiles(codes, x + j0, w->k, n, load_scales(w, at), load_scales(w, at + 8), total + (size_t)(p - p0) * (size_t)rows * 16, rows);
-            }
+    memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
+    for (int j0 = 0, n; j0 < w->k; j0 += n) {
+        n = q4_next(w, j0) - j0;
+        for (int p = p0; p < p1; p++) {
+            size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+            unpack_panel(w, p, j0, n, codes);
+            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
         }
+    }
     for (int p = p0; p < p1; p++)
-        for (int r = 0; r < rows; r++, total += 16) {
+        for (int r = r0; r < r0 + nr; r++, total += 16) {
             store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
             store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8, _mm256_loadu_ps(total + 8));
         }
@@ -156,8 +155,7 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
 static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
     if (rows > 4) {
-        for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x + (size_t)r * (size_t)w->k, y + (size_t)r * (size_t)w->out, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
+        for (int r = 0; r < rows; r += CPU_ROW_TILE) q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
         return;
     }
     int p = p0;

@@ -21,7 +21,7 @@ struct cpu {
     const struct cpu_kernels *kernels;
     struct pool *pool;
     const struct batch *batch;
-    float *gathered;      /* [max_rows][max_k] permuted activations */
+    float *packed;        /* [max_rows * max_k] activations as q4 wants them */
     float *cos, *sin;     /* [max_rows][head_dim/2] of this step's positions */
     float *rotated;       /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
     char *scratch;        /* [n_threads][scratch_bytes] */
@@ -89,7 +89,7 @@ static void cpu_close(struct be *be)
     struct cpu *c = (struct cpu *)be;
     if (!c) return;
     pool_close(c->pool);
-    cpu_free(be, c->gathered);
+    cpu_free(be, c->packed);
     cpu_free(be, c->cos);
     cpu_free(be, c->sin);
     cpu_free(be, c->rotated);
@@ -116,12 +116,12 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (pool_open(&c->pool, n, e)) goto fail;
     size_t rows = (size_t)config->max_rows, half = (size_t)config->head_dim / 2;
     c->scratch_bytes = scratch_size(config);
-    c->gathered = cpu_alloc(&c->be, rows * (size_t)config->max_k * sizeof(float));
+    c->packed = cpu_alloc(&c->be, rows * (size_t)config->max_k * sizeof(float));
     c->cos = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->sin = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
-    if (!c->gathered || !c->cos || !c->sin || !c->rotated || !c->scratch) {
+    if (!c->packed || !c->cos || !c->sin || !c->rotated || !c->scratch) {
         err_set(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
@@ -229,7 +229,7 @@ static void cpu_norm(struct be *be, float *d_x, const float *d_delta, const floa
     pool_run(c->pool, rows, norm_task, &j);
 }
 
-/* Some linears of one input (already permuted for the 4-bit ones) as one list of tasks. */
+/* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
 enum { MAX_FUSED = 4 };
 
 struct linear_job {
@@ -263,19 +263,34 @@ static void linear_task(void *arg, int task, int thread)
     }
 }
 
-struct gather_job {
+struct pack_job {
     const struct linear *w;
     const float *x;
     float *out;
+    int rows;
 };
 
-static void permute_task(void *arg, int row, int thread)
+/* One row of x into the order in which q4 wants it (kernels.h). */
+static void pack_task(void *arg, int row, int thread)
 {
-    const struct gather_job *j = arg;
+    const struct pack_job *j = arg;
     (void)thread;
-    const float *x = j->x + (size_t)row * (size_t)j->w->in;
-    float *out = j->out + (size_t)row * (size_t)j->w->k;
-    for (int i = 0; i < j->w->k; i++) out[i] = j->w->perm[i] < 0 ? 0 : x[j->w->perm[i]];
+    const struct linear *w = j->w;
+    const float *x = j->x + (size_t)row * (size_t)w->in;
+    for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
+        j1 = q4_next(w, j0);
+        float *out = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0);
+        if (w->perm)
+            for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
+        else
+            memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
+    }
+}
+
+/* 1 when the two can read the same packed activations. */
+static int same_input(const struct linear *a, const struct linear *b)
+{
+    return !!a->codes == !!b->codes && (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
 static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
@@ -285,17 +300,17 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
     CHECK(rows <= c->config.max_rows && n <= MAX_FUSED);
     for (int i = 0; i < n;) {
         struct linear_job j = {.c = c, .x = d_x, .rows = rows};
-        const int32_t *perm = w[i]->w.perm;
+        const struct linear *first = &w[i]->w;
         int tasks = 0;
-        for (; i < n && w[i]->w.perm == perm; i++) {
+        for (; i < n && same_input(first, &w[i]->w); i++) {
             j.w[j.n] = &w[i]->w;
             j.y[j.n] = d_y[i];
             j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
         }
-        if (perm) {
-            struct gather_job g = {j.w[0], d_x, c->gathered};
-            pool_run(c->pool, rows, permute_task, &g);
-            j.x = c->gathered;
+        if (first->codes && (first->perm || rows > 1)) {
+            struct pack_job p = {first, d_x, c->packed, rows};
+            pool_run(c->pool, rows, pack_task, &p);
+            j.x = c->packed;
         }
         pool_run(c->pool, tasks, linear_task, &j);
     }

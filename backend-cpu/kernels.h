@@ -39,7 +39,9 @@ struct attend_task {
 struct cpu_kernels {
     const char *name;
     const char *(*unusable)(void); /* NULL when this processor and system can run it, else why not */
-    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x [rows][k] already permuted.
+    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x permuted and packed: the inputs of a sub-group
+     * (from j0 on, n of them, see q4_next) stand together as [rows][n] at x + j0 * rows. So the rows of a register block lie
+     * side by side (a power-of-two row length would put them all into one set of the L1 cache); one row is just [k].
      * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread */
     void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
@@ -55,7 +57,7 @@ struct cpu_kernels {
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
-extern const struct cpu_kernels cpu_avx2;
+extern const struct cpu_kernels cpu_avx2, cpu_avx512;
 #endif
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
@@ -73,6 +75,13 @@ static inline size_t kv_bytes(enum kv_type t) { return t == KV_F16 ? 2 : 4; }
 static inline const void *page_values(const struct attend_task *t, int page_index)
 {
     return (const char *)page_keys(t, page_index) + (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv);
+}
+
+/* First input of the sub-group after the one that begins at j0. */
+static inline int q4_next(const struct linear *w, int j0)
+{
+    int group_end = (j0 / w->group + 1) * w->group;
+    return j0 + CPU_SUBGROUP < group_end ? j0 + CPU_SUBGROUP : group_end;
 }
 
 /* First position that row r sees. */

@@ -6,6 +6,7 @@ const struct cpu_kernels *const cpu_ladder[] = {
     &cpu_scalar,
 #if defined(__x86_64__)
     &cpu_avx2,
+    &cpu_avx512,
 #endif
     NULL,
 };

@@ -19,25 +19,23 @@ static void unpack_codes(const struct linear *w, int p, int j0, int n, float *ds
 static void scalar_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * LANES;
-    int sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP;
     for (int p = p0; p < p1; p++)
         for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
             int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE, n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
             memset(total, 0, (size_t)(nr * LANES) * sizeof *total);
-            for (int g = 0; g < w->n_groups; g++)
-                for (int j0 = g * w->group; j0 < (g + 1) * w->group; j0 += sub) {
-                    int n = (g + 1) * w->group - j0 < sub ? (g + 1) * w->group - j0 : sub;
-                    float s[LANES];
-                    for (int l = 0; l < LANES; l++) s[l] = f32_at(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)g) * LANES + (size_t)l);
-                    unpack_codes(w, p, j0, n, codes);
-                    for (int r = 0; r < nr; r++) {
-                        const float *xr = x + (size_t)(r0 + r) * (size_t)w->k + j0;
-                        float sum[LANES] = {0};
-                        for (int j = 0; j < n; j++)
-                            for (int l = 0; l < LANES; l++) sum[l] += codes[j * LANES + l] * xr[j];
-                        for (int l = 0; l < LANES; l++) total[r * LANES + l] += s[l] * sum[l];
-                    }
+            for (int j0 = 0, n; j0 < w->k; j0 += n) {
+                n = q4_next(w, j0) - j0;
+                float s[LANES];
+                for (int l = 0; l < LANES; l++) s[l] = f32_at(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES + (size_t)l);
+                unpack_codes(w, p, j0, n, codes);
+                for (int r = 0; r < nr; r++) {
+                    const float *xr = x + (size_t)j0 * (size_t)rows + (size_t)(r0 + r) * (size_t)n;
+                    float sum[LANES] = {0};
+                    for (int j = 0; j < n; j++)
+                        for (int l = 0; l < LANES; l++) sum[l] += codes[j * LANES + l] * xr[j];
+                    for (int l = 0; l < LANES; l++) total[r * LANES + l] += s[l] * sum[l];
                 }
+            }
             for (int r = 0; r < nr; r++)
                 for (int l = 0; l < n1; l++) {
                     int o = p * LANES + l;
