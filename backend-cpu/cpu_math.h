@@ -32,7 +32,7 @@ static inline float cpu_expf(float x)
     return y * f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
 }
 
-/* cos and sin of an angle of either sign up to 2^26, computed in double and rounded once. */
+/* cos and sin of an angle of either sign up to 2^25, computed in double and rounded once. */
 void cpu_sincos(float angle, float *s, float *c);
 
 #endif
