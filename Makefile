@@ -45,13 +45,12 @@ $B/%.o: %.c Makefile
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e
+TESTS := checkop fuzz e2e cli
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(call objects,tests/checkop) $(CORE) $(CPU)
-$B/tests/fuzz: $B/tests/fuzz.o $(CORE)
-$B/tests/e2e: $B/tests/e2e.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $(addprefix $B/tests/,$(TESTS)):
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
