@@ -48,7 +48,7 @@ TESTS := checkop fuzz e2e
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
-$B/tests/checkop: $(call objects,tests/checkop) $(CORE) $(CPU)
+$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
 $B/tests/fuzz: $B/tests/fuzz.o $(CORE)
 $B/tests/e2e: $B/tests/e2e.o $(CORE)
 $(addprefix $B/tests/,$(TESTS)):
