@@ -49,7 +49,7 @@ TESTS := checkop fuzz e2e cli
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
-$B/tests/checkop: $(call objects,tests/checkop) $(CORE) $(CPU)
+$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
 $B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $(addprefix $B/tests/,$(TESTS)):
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

@@ -1,0 +1,409 @@
+/* checkop_linear.c: linear (4-bit and dense) and embed.
+ *
+ * Bound of a linear's output y = sum_j x_j w_j + bias against the double reference:
+ *     2^-14 * sum_j |x_j w_j|  +  2^-23 * |bias|
+ * A chain of n fp32 roundings is off by at most n * 2^-24 of the sum of magnitudes; 2^-14 is n = 1024: 128 products
+ * of a sub-group, then one rounding per sub-group (k <= 28672: 224), with room for other orders. The last addition
+ * and the rounding of the reference are off by 2^-24 of |total| + |bias| each. No absolute term: where nothing but
+ * zeros was summed the result is the bias, exactly.
+ * The bound holds per element. Over a whole tensor, a column with every zero point wrong would pass. */
+#include "tests/checkop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum perm_kind { PERM_NONE, PERM_SHUFFLED, PERM_PADDED, PERM_TWICE };
+enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
+
+static const char *const perm_names[] = {"none", "shuffled", "padded", "twice"};
+static const char *const scale_names[] = {"f16", "f32", "f16-subnormal"};
+static const char *const type_names[DT_COUNT] = {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
+
+struct shape {
+    int in, out, group, k; /* group 0: dense of weight_type */
+    enum perm_kind perm;
+    enum scale_kind scale;
+    int bias;
+    enum dtype weight_type;
+};
+
+static const struct shape shapes[] = {
+    /* 4-bit: in, out, group, k */
+    {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0},
+    {256, 37, 32, 256, PERM_NONE, SCALE_F32, 1, 0},
+    {320, 8, 64, 320, PERM_NONE, SCALE_F16, 1, 0},
+    {384, 1, 96, 384, PERM_NONE, SCALE_F32, 1, 0},
+    {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0},
+    {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 0, 0},
+    {288, 17, 288, 288, PERM_NONE, SCALE_F32, 0, 0},
+    {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0},
+    {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0},
+    {36, 20, 32, 64, PERM_PADDED, SCALE_F32, 0, 0},
+    {160, 24, 32, 320, PERM_TWICE, SCALE_F16, 1, 0},
+    {256, 40, 64, 256, PERM_NONE, SCALE_SUBNORMAL, 0, 0},
+    {4096, 35, 128, 4096, PERM_SHUFFLED, SCALE_F16, 1, 0},
+    /* dense: in, out */
+    {256, 130, 0, 256, PERM_NONE, 0, 0, DT_F16},
+    {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16},
+    {36, 7, 0, 36, PERM_NONE, 0, 1, DT_F32},
+    {1000, 64, 0, 1000, PERM_NONE, 0, 0, DT_F32},
+    {250, 1, 0, 250, PERM_NONE, 0, 1, DT_F16},
+    {7, 5, 0, 7, PERM_NONE, 0, 0, DT_BF16},
+    {4100, 9, 0, 4100, PERM_NONE, 0, 0, DT_F16},
+};
+
+static const int row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 33, 256, 300};
+
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts, MAX_LINEARS = 4 };
+
+/* A linear as a checkpoint would have it, and the same in the layout of the model file. */
+struct weights {
+    struct linear w;
+    float *value;    /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
+    float *packed_x; /* [k] scratch */
+};
+
+static int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
+{
+    if (s->perm == PERM_NONE) return NULL;
+    int32_t *perm = arena_get(a, (size_t)s->k * sizeof *perm);
+    for (int i = 0; i < s->k; i++) perm[i] = s->perm == PERM_TWICE ? i % s->in : i < s->in ? i : -1;
+    for (int i = s->k - 1; i > 0; i--) {
+        int j = rng_below(r, i + 1), t = perm[i];
+        perm[i] = perm[j];
+        perm[j] = t;
+    }
+    return perm;
+}
+
+static void make_quantized(struct arena *a, struct rng *r, const struct shape *s, struct weights *q)
+{
+    int panels = (s->out + 15) / 16, groups = s->k / s->group;
+    size_t n_scales = (size_t)(panels * groups * 16);
+    uint8_t *codes = arena_get(a, (size_t)panels * (size_t)s->k * 8), *zeros = arena_get(a, n_scales);
+    uint16_t *half = s->scale == SCALE_F32 ? NULL : arena_get(a, n_scales * 2);
+    float *single = half ? NULL : arena_get(a, n_scales * 4);
+    for (int n = 0; n < s->out; n++)
+        for (int j = 0; j < s->k; j++) {
+            size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 + (size_t)(n % 16);
+            if (j % s->group == 0) {
+                float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f * (rng_below(r, 8) ? 1 : -1);
+                zeros[at] = (uint8_t)rng_below(r, 17);
+                if (s->scale == SCALE_SUBNORMAL) half[at] = (uint16_t)rng_below(r, 1024); /* 0 too: a group of zeros */
+                else if (half) half[at] = f16_from_f32(v);
+                else single[at] = v;
+            }
+            int code = rng_below(r, 16);
+            codes[((size_t)(n / 16) * (size_t)(s->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16 * 4 + j % 4)] |= (uint8_t)(j % 8 < 4 ? code : code << 4);
+            q->value[(size_t)j * (size_t)s->out + (size_t)n] = (half ? f32_from_f16(half[at]) : single[at]) * (float)(code - zeros[at]);
+        }
+    q->w.codes = codes;
+    q->w.zeros = zeros;
+    q->w.scales = half ? (void *)half : single;
+    q->w.scale_type = half ? DT_F16 : DT_F32;
+    q->w.group = s->group;
+    q->w.n_groups = groups;
+}
+
+static void make_dense(struct arena *a, struct rng *r, const struct shape *s, struct weights *q)
+{
+    size_t n = (size_t)s->in * (size_t)s->out;
+    uint16_t *half = s->weight_type == DT_F32 ? NULL : arena_get(a, n * 2);
+    float *single = half ? NULL : arena_get(a, n * 4);
+    for (int o = 0; o < s->out; o++)
+        for (int j = 0; j < s->in; j++) {
+            size_t at = (size_t)o * (size_t)s->in + (size_t)j;
+            float v = rng_normal(r) * 0.05f;
+            if (s->weight_type == DT_BF16) half[at] = (uint16_t)(f32_bits(v) >> 16);
+            else if (half) half[at] = rng_below(r, 50) ? f16_from_f32(v) : (uint16_t)rng_below(r, 1024);
+            else single[at] = v;
+            q->value[(size_t)j * (size_t)s->out + (size_t)o] = !half ? v : s->weight_type == DT_F16 ? f32_from_f16(half[at]) : f32_from_bf16(half[at]);
+        }
+    q->w.weight = half ? (void *)half : single;
+    q->w.weight_type = s->weight_type;
+}
+
+static struct weights make_weights(struct arena *a, struct rng *r, const struct shape *s, const int32_t *perm)
+{
+    struct weights q = {.w = {.in = s->in, .out = s->out, .k = s->k}};
+    q.value = arena_get(a, (size_t)s->k * (size_t)s->out * sizeof *q.value);
+    q.packed_x = arena_get(a, (size_t)s->k * sizeof *q.packed_x);
+    if (s->group) make_quantized(a, r, s, &q);
+    else make_dense(a, r, s, &q);
+    q.w.perm = perm;
+    if (s->bias) {
+        float *bias = arena_get(a, (size_t)s->out * sizeof *bias);
+        for (int n = 0; n < s->out; n++) bias[n] = rng_normal(r);
+        q.w.bias = bias;
+    }
+    return q;
+}
+
+/* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost: no reduction, so the
+ * compiler vectorizes it. */
+static void expect(const struct weights *q, const float *x, float *y, float *bound, int rows)
+{
+    enum { MAX_OUT = 256 };
+    int out = q->w.out;
+    for (int r = 0; r < rows; r++, x += q->w.in, y += out, bound += out) {
+        double sum[MAX_OUT] = {0}, magnitude[MAX_OUT] = {0};
+        CHECK(out <= MAX_OUT);
+        for (int j = 0; j < q->w.k; j++) {
+            double v = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
+            const float *w = q->value + (size_t)j * (size_t)out;
+            if (v != 0)
+                for (int n = 0; n < out; n++) {
+                    double p = v * w[n];
+                    sum[n] += p;
+                    magnitude[n] += fabs(p);
+                }
+        }
+        for (int n = 0; n < out; n++) {
+            double b = q->w.bias ? q->w.bias[n] : 0;
+            y[n] = (float)(sum[n] + b);
+            bound[n] = (float)(0x1p-14 * magnitude[n] + 0x1p-23 * fabs(b));
+            if (magnitude[n] == 0) bound[n] = 0;
+        }
+    }
+}
+
+/* One call: n linears, rows of x. */
+struct call {
+    const struct weights *q;
+    int n, rows, n_decode;
+    const float *x;                 /* [rows][in] */
+    float *y[MAX_LINEARS];          /* [rows][out_i], filled by run */
+};
+
+/* Opens, packs, runs; when `alone` is set, then runs some rows by themselves and compares bits. */
+static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct call *k, int alone, struct rng *r)
+{
+    struct side s;
+    struct err e;
+    struct arena a = {0};
+    struct be_linear *packed[MAX_LINEARS];
+    struct dbuf y[MAX_LINEARS];
+    float *d_y[MAX_LINEARS];
+    int in = k->q[0].w.in, max_k = in;
+    for (int i = 0; i < k->n; i++) max_k = k->q[i].w.k > max_k ? k->q[i].w.k : max_k;
+    side_open(&s, on, n_threads, plain_config(k->rows, max_k));
+    struct dbuf x = dbuf_from(&s, k->x, (size_t)k->rows * (size_t)in * sizeof(float));
+    for (int i = 0; i < k->n; i++) {
+        if (s.ops->pack(s.be, &k->q[i].w, &packed[i], &e)) {
+            fail(c, v, name, "pack: %s", e.msg);
+            k = NULL;
+            side_close(&s);
+            return;
+        }
+        y[i] = dbuf_new(&s, (size_t)k->rows * (size_t)k->q[i].w.out * sizeof(float));
+        d_y[i] = (float *)y[i].d;
+    }
+    struct batch b = make_plain_batch(&a, k->rows, k->n_decode);
+    s.ops->begin_step(s.be, &b);
+    s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed, (const float *)x.d, d_y, k->rows, k->n_decode);
+    for (int i = 0; i < k->n; i++) {
+        dbuf_get(&s, &y[i], k->y[i]);
+        compare_fences(c, v, name, "output", &s, &y[i]);
+    }
+    float *x_after = arena_get(&a, x.bytes);
+    dbuf_get(&s, &x, x_after);
+    compare_bits(c, v, name, "the input afterwards", x_after, k->x, (size_t)k->rows * (size_t)in, (size_t)in);
+    for (int t = 0; alone && t < 2 * k->rows && t < 24; t++) {
+        /* every row of small batches, then runs of 2 to 7 rows; rows round the ends and round 256 of large ones */
+        int m = t < k->rows && t < 12 ? 1 : 1 + rng_below(r, k->rows < 7 ? k->rows : 7);
+        int row = m > 1 ? rng_below(r, k->rows - m + 1) : k->rows <= 12 ? t % k->rows : t % 3 == 0 ? k->rows - 1 - t / 3 : t % 3 == 1 && k->rows > 256 ? 254 + t / 3 : rng_below(r, k->rows);
+        int decode = k->n_decode - row < 0 ? 0 : k->n_decode - row < m ? k->n_decode - row : m;
+        struct batch one = make_plain_batch(&a, m, decode);
+        s.ops->begin_step(s.be, &one);
+        struct dbuf part[MAX_LINEARS];
+        for (int i = 0; i < k->n; i++) {
+            part[i] = dbuf_new(&s, (size_t)m * (size_t)k->q[i].w.out * sizeof(float));
+            d_y[i] = (float *)part[i].d;
+        }
+        s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed, (const float *)x.d + (size_t)row * (size_t)in, d_y, m, decode);
+        for (int i = 0; i < k->n; i++) {
+            size_t out = (size_t)k->q[i].w.out;
+            float *got = arena_get(&a, part[i].bytes);
+            char what[80];
+            dbuf_get(&s, &part[i], got);
+            snprintf(what, sizeof what, "linear %d, rows %d..%d by themselves", i, row, row + m - 1);
+            compare_bits(c, v, name, what, got, k->y[i] + (size_t)row * out, (size_t)m * out, out);
+            compare_fences(c, v, name, what, &s, &part[i]);
+            dbuf_free(&s, &part[i]);
+        }
+    }
+    for (int i = 0; i < k->n; i++) {
+        s.ops->drop(s.be, packed[i]);
+        dbuf_free(&s, &y[i]);
+    }
+    dbuf_free(&s, &x);
+    side_close(&s);
+    arena_free(&a);
+}
+
+static void check_call(struct check *c, const char *name, struct call *k, struct arena *a, struct rng *r)
+{
+    float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS], *first[MAX_LINEARS];
+    for (int i = 0; i < k->n; i++) {
+        size_t n = (size_t)k->rows * (size_t)k->q[i].w.out;
+        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4), first[i] = arena_get(a, n * 4), k->y[i] = ref[i];
+        expect(&k->q[i], k->x, want[i], bound[i], k->rows);
+        /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the magnitudes; both
+         * round the result. */
+        for (size_t t = 0; t < n; t++) tight[i][t] = bound[i][t] > 0 ? bound[i][t] * 0x1p-8f + 0x1p-23f * fabsf(want[i][t]) : 0;
+    }
+    run(c, REF, name, &c->ref, 2, k, 0, r);
+    count_case(c, REF);
+    for (int i = 0; i < k->n; i++) compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+    for (int v = 0; v < c->n; v++) {
+        count_case(c, v);
+        for (int i = 0; i < k->n; i++) k->y[i] = first[i];
+        run(c, v, name, &c->v[v], 1, k, 1, r);
+        for (int i = 0; i < k->n; i++) {
+            char what[32];
+            snprintf(what, sizeof what, "linear %d", i);
+            compare(c, v, name, what, first[i], ref[i], bound[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+            k->y[i] = want[i]; /* the harness's result is not needed any more */
+        }
+        run(c, v, name, &c->v[v], 3, k, 0, r);
+        for (int i = 0; i < k->n; i++) compare_bits(c, v, name, "3 threads against 1", want[i], first[i], (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
+    }
+}
+
+static void describe(char *name, const struct shape *s, int rows, int n_decode)
+{
+    if (s->group)
+        snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s bias %d, %d rows (%d decode)", s->in, s->out, s->k, s->group, perm_names[s->perm], scale_names[s->scale], s->bias,
+                 rows, n_decode);
+    else snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)", type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
+}
+
+static void check_shape(struct check *c, const struct shape *s, int rows, int n_decode, int first_kind, const char *tag)
+{
+    char name[NAME_BYTES];
+    struct arena a = {0};
+    describe(name, s, rows, n_decode);
+    strncat(name, tag, NAME_BYTES - strlen(name) - 1);
+    struct rng r = rng_for(c->seed + (uint64_t)first_kind, name);
+    struct weights q = make_weights(&a, &r, s, make_perm(&a, &r, s));
+    float *x = arena_get(&a, (size_t)rows * (size_t)s->in * sizeof *x);
+    if (first_kind >= 0) {
+        fill_rows(&r, first_kind, x, rows, s->in);
+    } else {
+        for (int i = 0; i < rows; i++) fill_row(&r, ROW_ONE_HOT, i, x + (size_t)i * (size_t)s->in, s->in);
+    }
+    struct call k = {.q = &q, .n = 1, .rows = rows, .n_decode = n_decode, .x = x};
+    check_call(c, name, &k, &a, &r);
+    arena_free(&a);
+}
+
+/* Several linears of one input: mixed widths, the same permutation (by address and by value) and different ones. */
+static void check_fused(struct check *c, int rows)
+{
+    static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0}, {192, 17, 32, 192, PERM_SHUFFLED, SCALE_F32, 0, 0}, {192, 70, 96, 192, PERM_SHUFFLED, SCALE_F16, 0, 0}};
+    static const struct shape mixed[] = {{192, 40, 64, 192, PERM_NONE, SCALE_F16, 1, 0}, {192, 9, 0, 192, PERM_NONE, 0, 1, DT_F16}, {192, 33, 64, 256, PERM_PADDED, SCALE_F16, 0, 0}};
+    for (int kind = 0; kind < 4; kind++) {
+        char name[NAME_BYTES];
+        struct arena a = {0};
+        struct weights q[3];
+        int n = kind == 3 ? 2 : 3;
+        snprintf(name, NAME_BYTES, "%d linears, %s, %d rows", n, (const char *const[]){"one perm", "equal perms", "different perms", "with and without perm, dense"}[kind], rows);
+        if (kind == 3) n = 3;
+        struct rng r = rng_for(c->seed, name);
+        const int32_t *first = make_perm(&a, &r, &same[0]);
+        for (int i = 0; i < n; i++) {
+            const struct shape *s = kind == 3 ? &mixed[i] : &same[i];
+            const int32_t *perm = first;
+            if (kind >= 2) perm = make_perm(&a, &r, s);
+            if (kind == 1) perm = memcpy(arena_get(&a, 192 * sizeof *perm), first, 192 * sizeof *perm);
+            q[i] = make_weights(&a, &r, s, perm);
+        }
+        float *x = arena_get(&a, (size_t)rows * 192 * sizeof *x);
+        fill_rows(&r, 0, x, rows, 192);
+        struct call k = {.q = q, .n = n, .rows = rows, .n_decode = rows / 2, .x = x};
+        check_call(c, name, &k, &a, &r);
+        arena_free(&a);
+    }
+}
+
+void check_linear(struct check *c)
+{
+    for (int i = 0; i < N_SHAPES; i++) {
+        const struct shape *s = &shapes[i];
+        /* every row count on two 4-bit shapes and two dense ones, a few on the others: the reference is slow */
+        int thorough = i == 1 || i == 7 || s->in == 256;
+        for (int m = 0; m < N_ROW_COUNTS; m++) {
+            int rows = row_counts[m];
+            if (s->in > 1000 && rows > 7) continue;
+            if (!thorough && rows != 1 && rows != 3 && rows != 5 && rows != 17 && rows != 33) continue;
+            if (c->quick && (rows > 8 || s->in > 500)) continue;
+            check_shape(c, s, rows, m % 3 == 0 ? rows : m % 3 == 1 ? 0 : rows / 2, i + m, "");
+        }
+        /* one row of every kind: alone it takes the path of single rows */
+        for (int kind = 0; kind < ROW_KINDS; kind++)
+            if (kind != (i % ROW_KINDS) && !(c->quick && s->in > 500)) check_shape(c, s, 1, 1, kind, "");
+        /* every weight by itself: the identity matrix, row by row */
+        if (s->in <= 300 && (!c->quick || s->in <= 200 || i == 0)) check_shape(c, s, s->in, 0, -1, ", identity");
+    }
+    check_fused(c, 1);
+    check_fused(c, 6);
+    if (!c->quick) check_fused(c, 40);
+}
+
+static void run_embed(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct linear *table, const struct batch *b, float *out)
+{
+    struct side s;
+    struct err e;
+    struct be_linear *packed;
+    side_open(&s, on, n_threads, plain_config(b->n_rows, table->in));
+    if (s.ops->pack(s.be, table, &packed, &e)) {
+        fail(c, v, name, "pack: %s", e.msg);
+        side_close(&s);
+        return;
+    }
+    struct dbuf y = dbuf_new(&s, (size_t)b->n_rows * (size_t)table->in * sizeof(float));
+    s.ops->begin_step(s.be, b);
+    s.ops->embed(s.be, packed, (float *)y.d);
+    dbuf_get(&s, &y, out);
+    compare_fences(c, v, name, "output", &s, &y);
+    s.ops->drop(s.be, packed);
+    dbuf_free(&s, &y);
+    side_close(&s);
+}
+
+/* embed copies: exact. */
+void check_embed(struct check *c)
+{
+    static const struct {
+        int vocab, dim;
+        enum dtype type;
+        int rows;
+    } cases[] = {{100, 36, DT_F16, 1}, {100, 256, DT_F16, 33}, {64, 80, DT_BF16, 17}, {31, 7, DT_F32, 8}, {256, 128, DT_F32, 300}, {255, 100, DT_BF16, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[NAME_BYTES];
+        struct arena a = {0};
+        const struct shape s = {cases[i].dim, cases[i].vocab, 0, cases[i].dim, PERM_NONE, 0, 0, cases[i].type};
+        int rows = cases[i].rows;
+        snprintf(name, NAME_BYTES, "%s [%d][%d], %d rows", type_names[s.weight_type], s.out, s.in, rows);
+        struct rng r = rng_for(c->seed, name);
+        struct weights q = make_weights(&a, &r, &s, NULL);
+        struct batch b = make_plain_batch(&a, rows, rows / 3);
+        size_t n = (size_t)rows * (size_t)s.in;
+        float *want = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
+        for (int t = 0; t < rows; t++) {
+            b.token[t] = t == 0 ? s.out - 1 : t == 1 ? 0 : rng_below(&r, s.out);
+            for (int j = 0; j < s.in; j++) want[t * s.in + j] = q.value[j * s.out + b.token[t]];
+        }
+        run_embed(c, REF, name, &c->ref, 1, &q.w, &b, got);
+        count_case(c, REF);
+        compare(c, REF, name, "output", got, want, zero, (size_t)rows, (size_t)s.in);
+        for (int v = 0; v < c->n; v++)
+            for (int threads = 1; threads <= 3; threads += 2) {
+                if (threads == 1) count_case(c, v);
+                run_embed(c, v, name, &c->v[v], threads, &q.w, &b, got);
+                compare(c, v, name, "output", got, want, zero, (size_t)rows, (size_t)s.in);
+            }
+        arena_free(&a);
+    }
+}
