@@ -169,6 +169,77 @@ static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, 
         }
 }
 
+/* 4 activation digits, in every lane. */
+ALWAYS_INLINE __m256i load_4(const int8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, 4);
+    return _mm256_set1_epi32(v);
+}
+
+/* One half (8 outputs) of panel p x m rows of integer activations, rows r0 .. r0+m-1, into y. maddubs adds two products of
+ * at most 15 * 127 in 16 bits; 8 of those fit, then they are widened. */
+ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, float *y, int p, int half, int r0, const int digits, const int m)
+{
+    const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    size_t rows = (size_t)x->rows, s = (size_t)r0;
+    const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64 + (size_t)(half * 32);
+    __m256 total[4];
+    EACH(r, m) total[r] = _mm256_setzero_ps();
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(half * 8);
+        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
+        __m256i a[4], b[4];
+        EACH(r, m) a[r] = b[r] = _mm256_setzero_si256();
+        for (int j = 0; j < n; j += 32) {
+            __m256i part_a[4], part_b[4];
+            EACH(r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
+            EACH(i, 4) {
+                __m256i v = _mm256_loadu_si256((const void *)(c + (j0 + j) * 8 + i * 64));
+                __m256i low = _mm256_and_si256(v, mask), high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+                EACH(r, m) {
+                    const int8_t *f = first + r * n + j + i * 8, *g = second + r * n + j + i * 8;
+                    part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(low, load_4(f)));
+                    part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(high, load_4(f + 4)));
+                    if (digits == 2) {
+                        part_b[r] = _mm256_add_epi16(part_b[r], _mm256_maddubs_epi16(low, load_4(g)));
+                        part_b[r] = _mm256_add_epi16(part_b[r], _mm256_maddubs_epi16(high, load_4(g + 4)));
+                    }
+                }
+            }
+            EACH(r, m) {
+                a[r] = _mm256_add_epi32(a[r], _mm256_madd_epi16(part_a[r], ones));
+                if (digits == 2) b[r] = _mm256_add_epi32(b[r], _mm256_madd_epi16(part_b[r], ones));
+            }
+        }
+        __m256i zero = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
+        __m256 scale = load_scales(w, at);
+        EACH(r, m) {
+            __m256i v = digits == 2 ? _mm256_add_epi32(_mm256_slli_epi32(a[r], 7), b[r]) : a[r];
+            v = _mm256_sub_epi32(v, _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
+            __m256 f = _mm256_mul_ps(_mm256_broadcast_ss(x->scale + s + r), scale);
+            total[r] = _mm256_add_ps(total[r], _mm256_mul_ps(_mm256_cvtepi32_ps(v), f));
+        }
+    }
+    EACH(r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + half * 8, total[r]);
+}
+
+static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+{
+    (void)scratch;
+    for (int h = 2 * p0; h < 2 * p1; h++) {
+        int r = 0;
+        if (x->n_digits == 2) {
+            for (; r + 2 <= x->rows; r += 2) q4i_half(w, x, y, h / 2, h % 2, r, 2, 2);
+            if (r < x->rows) q4i_half(w, x, y, h / 2, h % 2, r, 2, 1);
+        } else {
+            for (; r + 4 <= x->rows; r += 4) q4i_half(w, x, y, h / 2, h % 2, r, 1, 4);
+            for (; r < x->rows; r++) q4i_half(w, x, y, h / 2, h % 2, r, 1, 1);
+        }
+    }
+}
+
 /* 8 weights from element `at` on. */
 ALWAYS_INLINE __m256 load_weights(const void *w, enum dtype t, size_t at)
 {
@@ -348,7 +419,7 @@ static void avx2_glu(float *gate, const float *up, size_t n)
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2", avx2_unusable, avx2_q4, avx2_dense, avx2_norm, avx2_rope, avx2_attend, avx2_glu};
+const struct cpu_kernels cpu_avx2 = {"avx2", avx2_unusable, avx2_q4, avx2_q4i, avx2_dense, avx2_norm, avx2_rope, avx2_attend, avx2_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -2,34 +2,13 @@
  * the two give the same bits. Empty on other architectures. */
 #if defined(__x86_64__)
 
-#include "backend-cpu/fp32.h"
-
-#include <immintrin.h>
+#include "backend-cpu/avx512.h"
 
 static const char *avx512_unusable(void)
 {
     __builtin_cpu_init();
     int ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return ok ? NULL : "this processor or system has no AVX-512 (F, BW, DQ, VL)";
-}
-
-/* Loops over the parts of a register block, see avx2.c. */
-#define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
-
-ALWAYS_INLINE __m512 load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
-
-/* 16 scales of one panel and group. */
-ALWAYS_INLINE __m512 load_scales(const struct linear *w, size_t at)
-{
-    return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at) : _mm512_loadu_ps((const float *)w->scales + at);
-}
-
-ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m512 v)
-{
-    int left = w->out - n0;
-    __mmask16 m = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
-    if (w->bias) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, w->bias + n0));
-    _mm512_mask_storeu_ps(y + n0, m, v);
 }
 
 /* How the codes of one panel and group become floats: a permutation looks up the low 4 bits of each lane and ignores the
@@ -158,7 +137,7 @@ ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int
         EACH(p, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16));
 }
 
-static void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
     int p = p0;
     if (rows > 4) {
@@ -184,6 +163,14 @@ static void avx512_q4(const struct linear *w, const float *x, float *y, int rows
         case 4: q4_few(w, x, y, p, 1, 4); break;
         }
 }
+
+/* acc + products of 4 codes and 4 digits per lane, without VNNI. */
+ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
+{
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1)));
+}
+
+static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch) { q4i_512(w, x, y, p0, p1, scratch, dot_maddubs); }
 
 /* 16 weights from element `at` on, lanes outside m as 0. */
 ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmask16 m)
@@ -231,19 +218,19 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
         for (int r = 0; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
 }
 
-static void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
+void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
 {
     if (w->weight_type == DT_F16) dense_typed(w, DT_F16, x, y, rows, n0, n1);
     else if (w->weight_type == DT_BF16) dense_typed(w, DT_BF16, x, y, rows, n0, n1);
     else dense_typed(w, DT_F32, x, y, rows, n0, n1);
 }
 
-static void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
 {
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-static void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
@@ -325,9 +312,9 @@ ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-static void avx512_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps); }
+void avx512_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps); }
 
-static void avx512_glu(float *gate, const float *up, size_t n)
+void avx512_glu(float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) {
         __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
@@ -337,7 +324,7 @@ static void avx512_glu(float *gate, const float *up, size_t n)
     }
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512", avx512_unusable, avx512_q4, avx512_dense, avx512_norm, avx512_rope, avx512_attend, avx512_glu};
+const struct cpu_kernels cpu_avx512 = {"avx512", avx512_unusable, avx512_q4, avx512_q4i, avx512_dense, avx512_norm, avx512_rope, avx512_attend, avx512_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

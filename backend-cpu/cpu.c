@@ -5,6 +5,7 @@
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
 #include "backend-cpu/pool.h"
+#include "core/modelfile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,9 @@ struct cpu {
     struct pool *pool;
     const struct batch *batch;
     float *packed;        /* [max_rows * max_k] activations as q4 wants them */
+    int8_t *digit;        /* [max_rows * max_k * 2] the same as q4i wants them, with their */
+    float *act_scale;     /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
+    int32_t *act_sum;     /* [the same] sums */
     float *cos, *sin;     /* [max_rows][head_dim/2] of this step's positions */
     float *rotated;       /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
     char *scratch;        /* [n_threads][scratch_bytes] */
@@ -90,6 +94,9 @@ static void cpu_close(struct be *be)
     if (!c) return;
     pool_close(c->pool);
     cpu_free(be, c->packed);
+    cpu_free(be, c->digit);
+    cpu_free(be, c->act_scale);
+    cpu_free(be, c->act_sum);
     cpu_free(be, c->cos);
     cpu_free(be, c->sin);
     cpu_free(be, c->rotated);
@@ -116,12 +123,16 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (pool_open(&c->pool, n, e)) goto fail;
     size_t rows = (size_t)config->max_rows, half = (size_t)config->head_dim / 2;
     c->scratch_bytes = scratch_size(config);
-    c->packed = cpu_alloc(&c->be, rows * (size_t)config->max_k * sizeof(float));
+    size_t inputs = rows * (size_t)config->max_k; /* untouched pages of the arithmetic not chosen cost nothing */
+    c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
+    c->digit = cpu_alloc(&c->be, inputs * 2);
+    c->act_scale = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(float));
+    c->act_sum = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(int32_t));
     c->cos = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->sin = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
-    if (!c->packed || !c->cos || !c->sin || !c->rotated || !c->scratch) {
+    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin || !c->rotated || !c->scratch) {
         err_set(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
@@ -237,6 +248,7 @@ struct linear_job {
     const struct linear *w[MAX_FUSED];
     float *y[MAX_FUSED];
     const float *x;
+    struct q4_digits digits; /* rows == 0: x holds the activations */
     int n, rows;
     int end[MAX_FUSED]; /* tasks of linears 0 .. i */
 };
@@ -256,7 +268,9 @@ static void linear_task(void *arg, int task, int thread)
     const struct linear *w = j->w[i];
     if (w->codes) {
         int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS, p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
-        j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes));
+        float *scratch = (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes);
+        if (j->digits.rows) j->c->kernels->q4i(w, &j->digits, j->y[i], p0, p1, scratch);
+        else j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, scratch);
     } else {
         int n0 = task * CPU_DENSE_ROWS, n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
         j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
@@ -287,6 +301,19 @@ static void pack_task(void *arg, int row, int thread)
     }
 }
 
+struct quantize_job {
+    const struct linear *w;
+    const float *x;
+    const struct q4_digits *digits;
+};
+
+static void quantize_task(void *arg, int row, int thread)
+{
+    const struct quantize_job *j = arg;
+    (void)thread;
+    cpu_quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
+}
+
 /* 1 when the two can read the same packed activations. */
 static int same_input(const struct linear *a, const struct linear *b)
 {
@@ -307,7 +334,11 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
             j.y[j.n] = d_y[i];
             j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
         }
-        if (first->codes && (first->perm || rows > 1)) {
+        if (first->codes && c->config.act != ACT_F32) {
+            j.digits = (struct q4_digits){rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
+            struct quantize_job q = {first, d_x, &j.digits};
+            pool_run(c->pool, rows, quantize_task, &q);
+        } else if (first->codes && (first->perm || rows > 1)) {
             struct pack_job p = {first, d_x, c->packed, rows};
             pool_run(c->pool, rows, pack_task, &p);
             j.x = c->packed;

@@ -7,6 +7,7 @@ const struct cpu_kernels *const cpu_ladder[] = {
 #if defined(__x86_64__)
     &cpu_avx2,
     &cpu_avx512,
+    &cpu_vnni,
 #endif
     NULL,
 };

@@ -97,7 +97,7 @@ static int open_all(struct completion *c, struct err *e)
     struct forward_options fo = {
         .variant = o->cpu,
         .n_threads = o->threads,
-        .act = ACT_F32,
+        .act = !strcmp(o->act, "i16") ? ACT_I16 : !strcmp(o->act, "int8") ? ACT_INT8 : ACT_F32,
         .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
         .n_pages = (used + KV_PAGE - 1) / KV_PAGE,
         .max_rows = rows,
