@@ -11,7 +11,7 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear}, {"embed", check_embed}, {"norm", check_norm}, {"rope", check_rope}, {"attend", check_attend}, {"glu", check_glu}, {"gather", check_gather}, {"argmax", check_argmax}, {NULL, NULL},
+    {"linear", check_linear}, {"i16", check_linear_i16}, {"int8", check_linear_int8}, {"embed", check_embed}, {"norm", check_norm}, {"rope", check_rope}, {"attend", check_attend}, {"glu", check_glu}, {"gather", check_gather}, {"argmax", check_argmax}, {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }

@@ -34,6 +34,7 @@ struct check {
     int quick; /* the small cases only */
     int quiet; /* failures are counted, not printed: a mutant is under test */
     const char *op;
+    enum act act; /* arithmetic of the linears under test */
 };
 
 enum { REF = -1 }; /* index of the reference where a variant's index is expected */
@@ -111,6 +112,8 @@ struct batch make_plain_batch(struct arena *a, int rows, int n_decode);
 
 /* ---- the operations ---- */
 void check_linear(struct check *c);
+void check_linear_i16(struct check *c);
+void check_linear_int8(struct check *c);
 void check_embed(struct check *c);
 void check_norm(struct check *c);
 void check_rope(struct check *c);

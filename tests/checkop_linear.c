@@ -6,6 +6,8 @@
  * of a sub-group, then one rounding per sub-group (k <= 28672: 224), with room for other orders. The last addition
  * and the rounding of the reference are off by 2^-24 of |total| + |bias| each. No absolute term: where nothing but
  * zeros was summed the result is the bias, exactly.
+ * For the integer arithmetics x is what the integers stand for, rounded here by the same definition: so the bound covers
+ * the floating-point rest, and the integer part must be exact.
  * The bound holds per element. Over a whole tensor, a column with every zero point wrong would pass. */
 #include "tests/checkop.h"
 
@@ -61,7 +63,7 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_ROW_COUNTS = sizeof row_coun
 struct weights {
     struct linear w;
     float *value;    /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
-    float *packed_x; /* [k] scratch */
+    double *packed_x; /* [k] scratch */
 };
 
 static int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
@@ -140,17 +142,32 @@ static struct weights make_weights(struct arena *a, struct rng *r, const struct 
     return q;
 }
 
+/* x [k] as its integers stand for it: sub-groups of at most 128 inputs, scale = largest / top. */
+static void quantize(const struct linear *w, double *x, float top)
+{
+    enum { SUBGROUP = 128 };
+    for (int g = 0; g < w->k; g += w->group)
+        for (int j0 = g; j0 < g + w->group; j0 += SUBGROUP) {
+            int j1 = j0 + SUBGROUP < g + w->group ? j0 + SUBGROUP : g + w->group;
+            float largest = 0;
+            for (int j = j0; j < j1; j++) largest = fmaxf(largest, fabsf((float)x[j]));
+            for (int j = j0; j < j1; j++) x[j] = largest > 0x1p-100f ? (double)(largest / top) * nearbyintf((float)x[j] * (top / largest)) : 0;
+        }
+}
+
 /* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost: no reduction, so the
  * compiler vectorizes it. */
-static void expect(const struct weights *q, const float *x, float *y, float *bound, int rows)
+static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound, int rows)
 {
     enum { MAX_OUT = 256 };
     int out = q->w.out;
     for (int r = 0; r < rows; r++, x += q->w.in, y += out, bound += out) {
         double sum[MAX_OUT] = {0}, magnitude[MAX_OUT] = {0};
         CHECK(out <= MAX_OUT);
+        for (int j = 0; j < q->w.k; j++) q->packed_x[j] = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
+        if (act != ACT_F32 && q->w.codes) quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
         for (int j = 0; j < q->w.k; j++) {
-            double v = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
+            double v = q->packed_x[j];
             const float *w = q->value + (size_t)j * (size_t)out;
             if (v != 0)
                 for (int n = 0; n < out; n++) {
@@ -187,7 +204,9 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     float *d_y[MAX_LINEARS];
     int in = k->q[0].w.in, max_k = in;
     for (int i = 0; i < k->n; i++) max_k = k->q[i].w.k > max_k ? k->q[i].w.k : max_k;
-    side_open(&s, on, n_threads, plain_config(k->rows, max_k));
+    struct be_config config = plain_config(k->rows, max_k);
+    config.act = c->act;
+    side_open(&s, on, n_threads, config);
     struct dbuf x = dbuf_from(&s, k->x, (size_t)k->rows * (size_t)in * sizeof(float));
     for (int i = 0; i < k->n; i++) {
         if (s.ops->pack(s.be, &k->q[i].w, &packed[i], &e)) {
@@ -248,7 +267,7 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
     for (int i = 0; i < k->n; i++) {
         size_t n = (size_t)k->rows * (size_t)k->q[i].w.out;
         want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4), first[i] = arena_get(a, n * 4), k->y[i] = ref[i];
-        expect(&k->q[i], k->x, want[i], bound[i], k->rows);
+        expect(&k->q[i], c->act, k->x, want[i], bound[i], k->rows);
         /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the magnitudes; both
          * round the result. */
         for (size_t t = 0; t < n; t++) tight[i][t] = bound[i][t] > 0 ? bound[i][t] * 0x1p-8f + 0x1p-23f * fabsf(want[i][t]) : 0;
@@ -277,6 +296,26 @@ static void describe(char *name, const struct shape *s, int rows, int n_decode)
         snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s bias %d, %d rows (%d decode)", s->in, s->out, s->k, s->group, perm_names[s->perm], scale_names[s->scale], s->bias,
                  rows, n_decode);
     else snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)", type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
+}
+
+/* All inputs of one sign and size and all codes 15: the largest integer sums there can be, over one group. */
+static void check_extremes(struct check *c)
+{
+    static const struct shape s = {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0};
+    char name[NAME_BYTES];
+    struct arena a = {0};
+    snprintf(name, NAME_BYTES, "extreme digits over one group of %d", s.in);
+    struct rng r = rng_for(c->seed, name);
+    struct weights q = make_weights(&a, &r, &s, NULL);
+    memset((uint8_t *)q.w.codes, 0xff, (size_t)((s.out + 15) / 16 * s.k * 8));
+    memset((uint8_t *)q.w.zeros, 0, (size_t)((s.out + 15) / 16 * 16));
+    for (int j = 0; j < s.k; j++)
+        for (int n = 0; n < s.out; n++) q.value[j * s.out + n] = f32_at(q.w.scales, q.w.scale_type, (size_t)n) * 15;
+    float *x = arena_get(&a, (size_t)(3 * s.in) * sizeof *x);
+    for (int j = 0; j < s.in; j++) x[j] = 100, x[s.in + j] = -100, x[2 * s.in + j] = j % 2 ? 99.99f : -100;
+    struct call k = {.q = &q, .n = 1, .rows = 3, .n_decode = 1, .x = x};
+    check_call(c, name, &k, &a, &r);
+    arena_free(&a);
 }
 
 static void check_shape(struct check *c, const struct shape *s, int rows, int n_decode, int first_kind, const char *tag)
@@ -349,6 +388,21 @@ void check_linear(struct check *c)
     check_fused(c, 1);
     check_fused(c, 6);
     if (!c->quick) check_fused(c, 40);
+    check_extremes(c);
+}
+
+void check_linear_i16(struct check *c)
+{
+    c->act = ACT_I16;
+    check_linear(c);
+    c->act = ACT_F32;
+}
+
+void check_linear_int8(struct check *c)
+{
+    c->act = ACT_INT8;
+    check_linear(c);
+    c->act = ACT_F32;
 }
 
 static void run_embed(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct linear *table, const struct batch *b, float *out)
