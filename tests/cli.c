@@ -187,9 +187,10 @@ static char *whole_run(const char *rung, const char *act, const char *threads, c
     } else {
         check(p.code == 0, "a long prompt on a pinned rung", &p);
         bytes = read_file(file_a, n);
-        bytes = realloc(bytes, *n + p.out_bytes);
-        memcpy(bytes + *n, p.out, p.out_bytes);
+        char *grown = bytes ? realloc(bytes, *n + p.out_bytes + 1) : NULL;
+        if (grown) memcpy(grown + *n, p.out, p.out_bytes);
         *n += p.out_bytes;
+        bytes = grown;
     }
     unlink(file_a);
     process_free(&p);
@@ -208,7 +209,7 @@ static void invariance(void)
         size_t n_first = 0;
         char *first = NULL;
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-            size_t n;
+            size_t n = 0;
             char *bytes = whole_run(runs[i].rung, acts[a], runs[i].threads, runs[i].chunk, &n), what[160];
             if (!bytes) continue;
             snprintf(what, sizeof what, "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a], runs[i].rung, runs[i].threads, runs[i].chunk);
