@@ -1,0 +1,324 @@
+#include "convert/hf_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_SMALL_FILE = 512 << 20, MAX_SHARDS = 4096 };
+
+static char *join(const char *dir, const char *name)
+{
+    char *p = malloc(strlen(dir) + strlen(name) + 2);
+    if (p) sprintf(p, "%s/%s", dir, name);
+    return p;
+}
+
+static int ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && !strcmp(s + n - m, tail);
+}
+
+static int exists(const struct hf_dir *d, const char *name)
+{
+    char *p = join(d->path, name);
+    int yes = p && !access(p, F_OK);
+    free(p);
+    return yes;
+}
+
+int hfd_open(struct hf_dir *d, const char *path, struct err *e)
+{
+    struct stat sb;
+    memset(d, 0, sizeof *d);
+    if (stat(path, &sb)) return err_sys(e, "%s", path);
+    if (!S_ISDIR(sb.st_mode)) return err_set(e, "%s: is not a directory (give the directory that holds config.json and the .safetensors files)", path);
+    d->path = strdup(path);
+    if (!d->path) return err_set(e, "out of memory");
+    for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--) d->path[n - 1] = 0;
+    return 0;
+}
+
+int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, struct err *e)
+{
+    int rc = -1, fd = -1;
+    char *path = join(d->path, name), *buf = NULL;
+    struct stat sb;
+    *data = NULL, *n = 0;
+    if (!path) return err_set(e, "out of memory");
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) {
+        rc = 0;
+        goto fail;
+    }
+    if (fd < 0 || fstat(fd, &sb)) {
+        err_sys(e, "%s", path);
+        goto fail;
+    }
+    if (!S_ISREG(sb.st_mode)) {
+        err_set(e, "%s: is not a regular file", path);
+        goto fail;
+    }
+    if (sb.st_size > MAX_SMALL_FILE) {
+        err_set(e, "%s: %lld bytes is too much for such a file", path, (long long)sb.st_size);
+        goto fail;
+    }
+    buf = malloc((size_t)sb.st_size + 1);
+    if (!buf) {
+        err_set(e, "%s: out of memory", path);
+        goto fail;
+    }
+    size_t got = 0;
+    while (got < (size_t)sb.st_size) {
+        ssize_t r = read(fd, buf + got, (size_t)sb.st_size - got);
+        if (r < 0 && errno == EINTR) continue;
+        if (r < 0) {
+            err_sys(e, "%s: cannot read", path);
+            goto fail;
+        }
+        if (!r) break;
+        got += (size_t)r;
+    }
+    buf[got] = 0;
+    *data = buf, *n = got;
+    buf = NULL;
+    rc = 0;
+fail:
+    if (fd >= 0) close(fd);
+    free(buf);
+    free(path);
+    return rc;
+}
+
+int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e)
+{
+    char *text;
+    size_t n;
+    json_error_t je;
+    *j = NULL;
+    if (hfd_file(d, name, &text, &n, e)) return -1;
+    if (!text) return 0;
+    *j = json_loadb(text, n, 0, &je);
+    free(text);
+    if (!*j) return err_set(e, "%s/%s: line %d: %s", d->path, name, je.line, je.text);
+    if (!json_is_object(*j)) {
+        json_decref(*j);
+        *j = NULL;
+        return err_set(e, "%s/%s: is not a JSON object", d->path, name);
+    }
+    return 0;
+}
+
+/* Adds a shard's name once; the file itself is opened later. */
+static int add_shard(struct hf_dir *d, const char *name, struct err *e)
+{
+    for (size_t i = 0; i < d->n_shards; i++)
+        if (!strcmp(d->shard_names[i], name)) return 0;
+    if (d->n_shards == MAX_SHARDS) return err_set(e, "%s: more than %d shards", d->path, MAX_SHARDS);
+    char **names = realloc(d->shard_names, (d->n_shards + 1) * sizeof *names);
+    if (!names) return err_set(e, "out of memory");
+    d->shard_names = names;
+    if (!(names[d->n_shards] = strdup(name))) return err_set(e, "out of memory");
+    d->n_shards++;
+    return 0;
+}
+
+/* The index may name files of sub-folders, but nothing outside the directory. */
+static int is_inside(const char *rel)
+{
+    if (!*rel || *rel == '/' || strlen(rel) > 1000) return 0;
+    for (const char *p = rel; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+        if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2])) return 0;
+    return 1;
+}
+
+static int shards_of_index(struct hf_dir *d, const char *index, const json_t *j, struct err *e)
+{
+    const json_t *map = json_object_get(j, "weight_map");
+    const char *tensor;
+    json_t *file;
+    if (!json_is_object(map) || !json_object_size(map)) return err_set(e, "%s/%s: has no weight_map", d->path, index);
+    json_object_foreach((json_t *)(uintptr_t)map, tensor, file) {
+        if (!json_is_string(file) || !is_inside(json_string_value(file)))
+            return err_set(e, "%s/%s: weight_map: '%s' is not in a file inside the directory", d->path, index, tensor);
+        if (!ends_with(json_string_value(file), ".safetensors"))
+            return err_set(e, "%s/%s: '%s' is not a safetensors file", d->path, index, json_string_value(file));
+        if (add_shard(d, json_string_value(file), e)) return -1;
+    }
+    return 0;
+}
+
+/* 1 when the file opens as safetensors and holds a model's weights (and is not one of ours). */
+static int holds_weights(const struct hf_dir *d, const char *name)
+{
+    struct st_file s;
+    struct err ignored;
+    char *p = join(d->path, name);
+    int yes = 0;
+    if (p && !st_open(&s, p, &ignored)) {
+        for (size_t i = 0; i < s.n_tensors && !yes; i++)
+            yes = ends_with(s.tensors[i].name, ".qweight") || ends_with(s.tensors[i].name, "embed_tokens.weight");
+        if (st_meta(&s, "opt4gptq.version")) yes = 0;
+        st_close(&s);
+    }
+    free(p);
+    return yes;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* No usual name: look at what there is. Names like model-00001-of-00003 without an index, gptq_model-4bit-128g, or
+ * the only file with weights. */
+static int shards_of_listing(struct hf_dir *d, struct err *e)
+{
+    char **names = NULL, *pickle = NULL, *one = NULL;
+    size_t n = 0, n_numbered = 0, n_gptq = 0, n_weights = 0;
+    int rc = -1, of = 0, i, total;
+    DIR *dir = opendir(d->path);
+    if (!dir) return err_sys(e, "%s", d->path);
+    for (struct dirent *x; (x = readdir(dir));) {
+        if (!pickle && (ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") || ends_with(x->d_name, ".pth"))) pickle = strdup(x->d_name);
+        if (!ends_with(x->d_name, ".safetensors") || n == MAX_SHARDS) continue;
+        char **more = realloc(names, (n + 1) * sizeof *names);
+        if (!more || !((names = more)[n] = strdup(x->d_name))) {
+            err_set(e, "out of memory");
+            goto fail;
+        }
+        n++;
+    }
+    if (n) qsort(names, n, sizeof *names, by_text);
+    for (size_t k = 0; k < n; k++) {
+        if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2) n_numbered++, of = total;
+        if (!strncmp(names[k], "gptq_model", 10)) n_gptq++, one = names[k];
+    }
+    if (n_numbered) {
+        if ((size_t)of != n_numbered) {
+            err_set(e, "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no model.safetensors.index.json: the download is incomplete",
+                    d->path, n_numbered, of);
+            goto fail;
+        }
+        for (size_t k = 0; k < n; k++)
+            if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2 && add_shard(d, names[k], e)) goto fail;
+        rc = 0;
+        goto fail;
+    }
+    if (n_gptq != 1)
+        for (size_t k = 0; k < n; k++)
+            if (holds_weights(d, names[k])) n_weights++, one = names[k];
+    if (n_gptq == 1 || n_weights == 1) {
+        rc = add_shard(d, one, e);
+    } else if (n_weights > 1) {
+        err_set(e, "%s: %zu .safetensors files hold weights and none is called model.safetensors: leave one in the directory, or give it that name", d->path, n_weights);
+    } else if (pickle) {
+        err_set(e, "%s: holds no .safetensors file, only Python pickles such as %s, which are not read because loading one can run code: "
+                   "save it again with save_pretrained(safe_serialization=True)", d->path, pickle);
+    } else {
+        err_set(e, "%s: holds no .safetensors file with a model's weights", d->path);
+    }
+fail:
+    closedir(dir);
+    for (size_t k = 0; k < n; k++) free(names[k]);
+    free(names);
+    free(pickle);
+    return rc;
+}
+
+static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
+{
+    static const char *const usual = "model";
+    const char *bases[2] = {usual, base && is_inside(base) ? base : NULL};
+    char name[1200];
+    for (int i = 0; i < 2; i++) {
+        if (!bases[i]) continue;
+        json_t *j;
+        snprintf(name, sizeof name, "%s.safetensors.index.json", bases[i]);
+        if (hfd_json(d, name, &j, e)) return -1;
+        if (j) {
+            int rc = shards_of_index(d, name, j, e);
+            json_decref(j);
+            return rc;
+        }
+        snprintf(name, sizeof name, "%s.safetensors", bases[i]);
+        if (exists(d, name)) return add_shard(d, name, e);
+    }
+    return shards_of_listing(d, e);
+}
+
+/* A clone without git-lfs leaves a three-line text in place of each big file: say so. */
+static int is_lfs_pointer(const char *path)
+{
+    char head[24] = "";
+    FILE *f = fopen(path, "rb");
+    if (f) {
+        if (fread(head, 1, sizeof head - 1, f) < 8) head[0] = 0;
+        fclose(f);
+    }
+    return !strncmp(head, "version https://git-lfs", 23);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct hf_tensor *)a)->t->name, ((const struct hf_tensor *)b)->t->name);
+}
+
+int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
+{
+    if (choose_shards(d, base, e)) return -1;
+    size_t n_named = d->n_shards, n = 0;
+    d->n_shards = 0; /* counts what is open from here on, so that hfd_close closes just that */
+    d->shards = calloc(n_named + 1, sizeof *d->shards);
+    int rc = d->shards ? 0 : err_set(e, "out of memory");
+    for (size_t i = 0; i < n_named && !rc; i++) {
+        char *p = join(d->path, d->shard_names[i]);
+        if (!p)
+            rc = err_set(e, "out of memory");
+        else if (access(p, F_OK))
+            rc = err_set(e, "%s: is named in the index but not there: the download is incomplete", p);
+        else if (is_lfs_pointer(p))
+            rc = err_set(e, "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the directory", p);
+        else
+            rc = st_open(&d->shards[i], p, e);
+        free(p);
+        if (!rc) d->n_shards++, n += d->shards[i].n_tensors;
+    }
+    for (size_t i = d->n_shards; i < n_named; i++) free(d->shard_names[i]);
+    if (rc) return -1;
+    d->tensors = calloc(n + 1, sizeof *d->tensors);
+    if (!d->tensors) return err_set(e, "out of memory");
+    for (size_t i = 0; i < d->n_shards; i++) {
+        if (st_meta(&d->shards[i], "opt4gptq.version"))
+            return err_set(e, "%s: is a model file of opt4gptq-convert already, not a checkpoint", d->shards[i].path);
+        for (size_t k = 0; k < d->shards[i].n_tensors; k++)
+            d->tensors[d->n_tensors++] = (struct hf_tensor){&d->shards[i], &d->shards[i].tensors[k]};
+    }
+    if (n) qsort(d->tensors, n, sizeof *d->tensors, by_name);
+    for (size_t i = 1; i < n; i++)
+        if (!strcmp(d->tensors[i - 1].t->name, d->tensors[i].t->name))
+            return err_set(e, "tensor '%s' is in two files: %s and %s", d->tensors[i].t->name, d->tensors[i - 1].shard->path, d->tensors[i].shard->path);
+    return 0;
+}
+
+void hfd_close(struct hf_dir *d)
+{
+    for (size_t i = 0; i < d->n_shards; i++) {
+        if (d->shards) st_close(&d->shards[i]);
+        free(d->shard_names[i]);
+    }
+    free(d->shards);
+    free(d->shard_names);
+    free(d->tensors);
+    free(d->path);
+    memset(d, 0, sizeof *d);
+}
+
+const struct hf_tensor *hfd_find(const struct hf_dir *d, const char *name)
+{
+    struct st_tensor key = {.name = name};
+    struct hf_tensor k = {NULL, &key};
+    return d->n_tensors ? bsearch(&k, d->tensors, d->n_tensors, sizeof k, by_name) : NULL;
+}

@@ -1,0 +1,193 @@
+#include "convert/info.h"
+
+#include "core/modelfile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *quantization(const struct plan *p)
+{
+    const struct plan_facts *f = &p->facts;
+    json_t *bits = json_array();
+    for (int b = 2; b <= 8; b++)
+        if (f->bits_seen[b]) json_array_append_new(bits, json_integer(b));
+    if (json_array_size(bits) == 1) {
+        json_t *one = json_incref(json_array_get(bits, 0));
+        json_decref(bits);
+        bits = one;
+    }
+    const char *method = !f->n_quantized ? "none" : p->quant->method == QUANT_AWQ ? "awq" : "gptq";
+    const char *zeros = p->quant->method == QUANT_AWQ ? "awq" : p->quant->label == LABEL_PLANAR ? "gptq_p" : !f->n_v1 ? "v2" : f->word_plus ? "v1, one added to whole words" : "v1, one added to each field";
+    return json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i}", "method", method, "bits", bits, "group",
+                     f->group_min == f->group_max ? json_integer(f->group_min) : json_pack("[i, i]", f->group_min, f->group_max), "sym",
+                     f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0, "act_order_linears", f->n_act_order, "linears", f->n_quantized,
+                     "plain_linears", f->n_plain, "zeros", f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases);
+}
+
+static json_t *source(const struct plan *p)
+{
+    json_t *files = json_array();
+    for (size_t i = 0; i < p->dir->n_shards; i++)
+        json_array_append_new(files, json_pack("{s:s, s:I}", "name", p->dir->shard_names[i], "bytes", (json_int_t)p->dir->shards[i].file_bytes));
+    /* Only the last part of the path: the same checkpoint gives the same bytes wherever it lies. */
+    char *real = realpath(p->dir->path, NULL);
+    const char *name = real && strrchr(real, '/') && strrchr(real, '/')[1] ? strrchr(real, '/') + 1 : p->dir->path;
+    json_t *dir = json_string(name), *j;
+    if (!dir) dir = json_string("?"); /* not UTF-8 */
+    j = json_pack("{s:o, s:o, s:s, s:s}", "directory", dir, "files", files, "quantizer", p->quant->quantizer, "converter", OPT4GPTQ_VERSION);
+    free(real);
+    return j;
+}
+
+json_t *info_metadata(const struct plan *p)
+{
+    json_t *meta = json_object(), *parts[4] = {json_integer(MF_VERSION), hfc_to_json(p->config), quantization(p), source(p)};
+    static const char *const names[4] = {"opt4gptq.version", "opt4gptq.config", "opt4gptq.quantization", "opt4gptq.source"};
+    int ok = 1;
+    for (int i = 0; i < 4; i++) {
+        char *text = parts[i] ? json_dumps(parts[i], JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        ok &= text && !json_object_set_new(meta, names[i], json_string(text));
+        free(text);
+        json_decref(parts[i]);
+    }
+    if (ok) return meta;
+    json_decref(meta);
+    return NULL;
+}
+
+/* 1536 -> "1,536". */
+static const char *thousands(uint64_t x, char out[32])
+{
+    char raw[24];
+    int n = snprintf(raw, sizeof raw, "%" PRIu64, x), at = 0;
+    for (int i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0) out[at++] = ',';
+        out[at++] = raw[i];
+    }
+    out[at] = 0;
+    return out;
+}
+
+static json_t *meta_json(const struct modelfile *m, const char *key)
+{
+    const char *text = st_meta(&m->st, key);
+    return text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+}
+
+static int64_t integer(const json_t *j, const char *key) { return json_integer_value(json_object_get(j, key)); }
+
+static const char *string(const json_t *j, const char *key)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    return s ? s : "?";
+}
+
+/* An integer or a list of them; SEPARATOR between. */
+static void print_numbers(FILE *out, const json_t *v, const char *separator)
+{
+    if (json_is_integer(v)) fprintf(out, "%lld", (long long)json_integer_value(v));
+    for (size_t i = 0; i < json_array_size(v); i++) fprintf(out, "%s%lld", i ? separator : "", (long long)json_integer_value(json_array_get(v, i)));
+}
+
+struct tally {
+    uint64_t parameters, bytes[DT_COUNT], codes_bytes, scale_bytes[DT_COUNT];
+};
+
+static int ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && !strcmp(s + n - m, tail);
+}
+
+/* Parameters as people count them: weights, norms and biases, once each, without padding; PLANES of 8-bit count once. */
+static void count(const struct modelfile *m, const json_t *config, struct tally *t)
+{
+    uint64_t dim = (uint64_t)integer(config, "dim"), ffn = (uint64_t)integer(config, "ffn"), hd = (uint64_t)integer(config, "head_dim");
+    uint64_t q = hd * (uint64_t)integer(config, "n_heads"), kv = hd * (uint64_t)integer(config, "n_kv_heads"), vocab = (uint64_t)integer(config, "vocab");
+    memset(t, 0, sizeof *t);
+    for (size_t i = 0; i < m->st.n_tensors; i++) {
+        const struct st_tensor *x = &m->st.tensors[i];
+        if (!strncmp(x->name, "pad.", 4) || !strncmp(x->name, "file.", 5) || !strcmp(x->name, "rope.inv_freq")) continue;
+        if (ends_with(x->name, ".codes")) {
+            t->codes_bytes += x->bytes;
+            t->parameters += strstr(x->name, "q_proj") || strstr(x->name, "o_proj") ? q * dim : strstr(x->name, "mlp.") ? ffn * dim : strstr(x->name, "lm_head") ? vocab * dim : kv * dim;
+        } else if (ends_with(x->name, ".scales")) {
+            t->scale_bytes[x->dtype] += x->bytes;
+        } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm")) {
+            t->parameters += x->bytes / dtype_bytes(x->dtype);
+            t->bytes[x->dtype] += x->bytes;
+        }
+    }
+}
+
+static void print_quantization(FILE *out, const struct modelfile *m, const struct tally *t)
+{
+    json_t *q = meta_json(m, "opt4gptq.quantization");
+    const json_t *group = json_object_get(q, "group");
+    if (!integer(q, "linears")) {
+        fprintf(out, "quantization   none\n");
+    } else {
+        fprintf(out, "quantization   %s, ", string(q, "method"));
+        print_numbers(out, json_object_get(q, "bits"), " and ");
+        fprintf(out, " bits, groups of ");
+        print_numbers(out, group, " to ");
+        fprintf(out, ", %s, %s, zero points %s; %lld linears (%lld not quantized)\n", json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
+                json_is_true(json_object_get(q, "act_order")) ? "act-order" : "no act-order", string(q, "zeros"),
+                (long long)(integer(q, "linears") + integer(q, "plain_linears")), (long long)integer(q, "plain_linears"));
+    }
+    fprintf(out, "weights        ");
+    const char *sep = "";
+    if (t->codes_bytes) fprintf(out, "4-bit codes %.1f MB with %s%s%s scales", (double)t->codes_bytes / 1e6, t->scale_bytes[DT_F16] ? "F16" : "", t->scale_bytes[DT_F16] && t->scale_bytes[DT_F32] ? " and " : "", t->scale_bytes[DT_F32] ? "F32" : ""), sep = ", ";
+    for (int d = 0; d < DT_COUNT; d++)
+        if (t->bytes[d]) fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d), (double)t->bytes[d] / 1e6), sep = ", ";
+    fprintf(out, "\n");
+    json_decref(q);
+}
+
+int info_print(FILE *out, const char *path, struct err *e)
+{
+    struct modelfile m;
+    struct tally t;
+    char text[32];
+    size_t n, files = 0;
+    if (mf_open(&m, path, e)) return -1;
+    json_t *c = meta_json(&m, "opt4gptq.config"), *s = meta_json(&m, "opt4gptq.source");
+    if (!json_is_object(c) || !json_is_object(s)) {
+        err_set(e, "%s: opt4gptq.config or opt4gptq.source is missing or not JSON", path);
+        json_decref(c);
+        json_decref(s);
+        mf_close(&m);
+        return -1;
+    }
+    count(&m, c, &t);
+    fprintf(out, "file           %s\n", path);
+    fprintf(out, "size           %s bytes\n", thousands(m.st.file_bytes, text));
+    fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"), thousands(t.parameters, text));
+    fprintf(out, "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, vocabulary %lld\n", (long long)integer(c, "n_layers"),
+            (long long)integer(c, "dim"), (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"), (long long)integer(c, "n_kv_heads"),
+            (long long)integer(c, "head_dim"), (long long)integer(c, "vocab"));
+    int64_t windowed = 0, width = 0;
+    for (size_t i = 0; i < json_array_size(json_object_get(c, "windows")); i++) {
+        int64_t w = json_integer_value(json_array_get(json_object_get(c, "windows"), i));
+        if (w) windowed++, width = w;
+    }
+    fprintf(out, "context        %lld tokens, RoPE %s", (long long)integer(c, "context"), string(c, "rope"));
+    if (windowed) fprintf(out, ", %lld layers see %lld tokens back", (long long)windowed, (long long)width);
+    fprintf(out, "\n");
+    print_quantization(out, &m, &t);
+    struct tview v;
+    fprintf(out, "head           %s\n", mf_find(&m, "lm_head.codes", &v) ? "quantized" : mf_find(&m, "lm_head.weight", &v) ? "16 or 32 bits" : "the embedding");
+    fprintf(out, "tokenizer      %s\n", mf_source_file(&m, "tokenizer.json", &n) ? "tokenizer.json" : mf_source_file(&m, "tokenizer.model", &n) ? "tokenizer.model" : "none");
+    const char *tc = mf_source_file(&m, "tokenizer_config.json", &n);
+    int template = tc && memmem(tc, n, "\"chat_template\"", 15);
+    fprintf(out, "chat template  %s\n", mf_source_file(&m, "chat_template.jinja", &n) ? "chat_template.jinja" : template ? "in tokenizer_config.json" : "none");
+    files = json_array_size(json_object_get(s, "files"));
+    fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files, files == 1 ? "" : "s");
+    if (*string(s, "quantizer")) fprintf(out, ", quantized by %s", string(s, "quantizer"));
+    fprintf(out, "; converted by opt4gptq-convert %s\n", string(s, "converter"));
+    json_decref(c);
+    json_decref(s);
+    mf_close(&m);
+    return 0;
+}

@@ -1,0 +1,34 @@
+#include "convert/notes.h"
+
+#include "core/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Through struct err, because it keeps control characters of hostile names off the terminal. */
+static void say(const char *frame, const char *fmt, va_list ap)
+{
+    char text[400];
+    struct err line;
+    vsnprintf(text, sizeof text, fmt, ap);
+    err_set(&line, "%s", text);
+    fprintf(stderr, "opt4gptq-convert: %s%s\n", frame, line.msg);
+}
+
+void note_info(const struct notes *n, const char *fmt, ...)
+{
+    if (n->quiet) return;
+    va_list ap;
+    va_start(ap, fmt);
+    say("", fmt, ap);
+    va_end(ap);
+}
+
+void note_warn(const struct notes *n, const char *fmt, ...)
+{
+    (void)n;
+    va_list ap;
+    va_start(ap, fmt);
+    say("warning: ", fmt, ap);
+    va_end(ap);
+}

@@ -1,0 +1,326 @@
+#include "convert/plan.h"
+
+#include "core/modelfile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COPY_BYTES = 8 << 20, NAME_MAX_BYTES = 256 };
+
+static int grow(void **array, size_t n, size_t item, struct err *e)
+{
+    if (n & (n - 1)) return 0; /* room is a power of two: grow when n is 0 or one */
+    void *more = realloc(*array, (n ? 2 * n : 1) * item);
+    if (!more) return err_set(e, "out of memory");
+    *array = more;
+    return 0;
+}
+
+int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims, const int64_t *shape, size_t n_pieces, struct err *e)
+{
+    if (grow((void **)&p->tensors, p->n_tensors, sizeof *p->tensors, e)) return -1;
+    struct out_tensor *t = &p->tensors[*at = p->n_tensors];
+    *t = (struct out_tensor){.name = strdup(name), .dtype = type, .n_dims = n_dims, .bytes = dtype_bytes(type), .n_pieces = n_pieces};
+    t->crc = calloc(n_pieces + 1, sizeof *t->crc);
+    t->crc_bytes = calloc(n_pieces + 1, sizeof *t->crc_bytes);
+    p->n_tensors++;
+    if (!t->name || !t->crc || !t->crc_bytes) return err_set(e, "out of memory");
+    for (int i = 0; i < n_dims; i++) t->shape[i] = shape[i], t->bytes *= (uint64_t)shape[i];
+    return 0;
+}
+
+int plan_job(struct plan *p, const struct job *j, struct err *e)
+{
+    if (grow((void **)&p->jobs, p->n_jobs, sizeof *p->jobs, e)) return -1;
+    p->jobs[p->n_jobs++] = *j;
+    return 0;
+}
+
+int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data, struct err *e)
+{
+    struct job j = {.kind = JOB_MEMORY, .data = data};
+    if (grow((void **)&p->blobs, p->n_blobs, sizeof *p->blobs, e)) {
+        free(data);
+        return -1;
+    }
+    p->blobs[p->n_blobs++] = data;
+    if (plan_tensor(p, &j.tensor, name, type, 1, &n, 1, e)) return -1;
+    return plan_job(p, &j, e);
+}
+
+const struct hf_tensor *plan_find(struct plan *p, const char *module, const char *what)
+{
+    char name[NAME_MAX_BYTES + 32];
+    snprintf(name, sizeof name, "%s.%s", module, what);
+    const struct hf_tensor *t = hfd_find(p->dir, name);
+    if (t) p->used[t - p->dir->tensors] = 1;
+    return t;
+}
+
+int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
+{
+    enum dtype type = t->t->dtype;
+    *out = NULL;
+    if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
+        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
+    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64, t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
+    void *raw = malloc(t->t->bytes);
+    float *f = malloc((size_t)n * sizeof *f);
+    int rc = raw && f ? st_read(t->shard, raw, t->t->offset, t->t->bytes, e) : err_set(e, "out of memory");
+    for (int64_t i = 0; i < n && !rc; i++) {
+        f[i] = f32_at(raw, type, (size_t)i);
+        if (!isfinite(f[i])) rc = err_set(e, "%s: tensor '%s' holds %s at %" PRId64 ": the checkpoint is damaged", t->shard->path, t->t->name, isnan(f[i]) ? "NaN" : "infinity", i);
+    }
+    free(raw);
+    if (rc)
+        free(f);
+    else
+        *out = f;
+    return rc;
+}
+
+/* A vector every model of this kind has, as F32. */
+static int add_vector(struct plan *p, const char *module, const char *name, int64_t n, struct err *e)
+{
+    const struct hf_tensor *t = plan_find(p, module, "weight");
+    float *f;
+    if (!t) return err_set(e, "%s: tensor '%s.weight' is missing", p->dir->path, module);
+    if (plan_floats(t, n, &f, e)) return -1;
+    return plan_memory(p, name, DT_F32, n, f, e);
+}
+
+/* A matrix kept as it is, in pieces. */
+static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *name, int64_t rows, int64_t cols, struct err *e)
+{
+    struct job j = {.kind = JOB_COPY, .source = t};
+    enum dtype type = t->t->dtype;
+    if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
+        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
+    if (t->t->n_dims != 2 || t->t->shape[0] != rows || t->t->shape[1] != cols)
+        return err_set(e, "%s: tensor '%s' is [%" PRId64 ", %" PRId64 "], config.json wants [%" PRId64 ", %" PRId64 "]", t->shard->path, t->t->name,
+                       t->t->n_dims > 0 ? t->t->shape[0] : 0, t->t->n_dims > 1 ? t->t->shape[1] : 0, rows, cols);
+    size_t n = (t->t->bytes + COPY_BYTES - 1) / COPY_BYTES;
+    if (plan_tensor(p, &j.tensor, name, type, 2, (int64_t[]){rows, cols}, n, e)) return -1;
+    for (; j.piece < n; j.piece++, j.at += COPY_BYTES) {
+        j.bytes = t->t->bytes - j.at < COPY_BYTES ? t->t->bytes - j.at : COPY_BYTES;
+        if (j.bytes > p->src_max) p->src_max = j.bytes;
+        if (plan_job(p, &j, e)) return -1;
+    }
+    return 0;
+}
+
+static int add_bias(struct plan *p, const char *module, const char *name, int64_t out, int required, struct err *e)
+{
+    const struct hf_tensor *t = plan_find(p, module, "bias");
+    char full[NAME_MAX_BYTES + 32];
+    float *f;
+    if (!t) return required ? err_set(e, "%s: tensor '%s.bias' is missing, which %s models have", p->dir->path, module, p->config->architecture) : 0;
+    if (plan_floats(t, out, &f, e)) return -1;
+    int zero = 1;
+    for (int64_t i = 0; i < out && zero; i++) zero = f[i] == 0;
+    if (zero) { /* old AutoGPTQ gives every module one */
+        free(f);
+        p->facts.n_zero_biases++;
+        return 0;
+    }
+    snprintf(full, sizeof full, "%s.bias", name);
+    return plan_memory(p, full, DT_F32, out, f, e);
+}
+
+/* One linear, quantized exactly when it has a qweight. */
+static int add_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, int bias_required, struct err *e)
+{
+    char full[NAME_MAX_BYTES + 32];
+    const struct hf_tensor *w;
+    if (plan_find(p, module, "qweight")) {
+        if (plan_linear(p, module, name, in, out, e)) return -1;
+        p->facts.n_quantized++;
+    } else if ((w = plan_find(p, module, "weight"))) {
+        snprintf(full, sizeof full, "%s.weight", name);
+        if (add_matrix(p, w, full, out, in, e)) return -1;
+        p->facts.n_plain++;
+    } else {
+        const char *hint = plan_find(p, module, "weight_packed") ? " ('weight_packed' is compressed-tensors, which is not supported: use the GPTQ export)"
+                           : plan_find(p, module, "B")           ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
+                                                                 : "";
+        return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module, hint);
+    }
+    return add_bias(p, module, name, out, bias_required, e);
+}
+
+/* Some quantizers pad the inner dimension without telling config.json; the tensors are right. */
+static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
+{
+    char module[NAME_MAX_BYTES];
+    snprintf(module, sizeof module, "%slayers.0.mlp.gate_proj", p->prefix);
+    const struct hf_tensor *q = plan_find(p, module, "qweight"), *w = plan_find(p, module, "weight");
+    int64_t ffn = c->ffn;
+    if (q && q->t->n_dims == 2) ffn = q->t->shape[1] * (p->quant->method == QUANT_AWQ ? 8 : 1);
+    else if (w && w->t->n_dims == 2) ffn = w->t->shape[0];
+    if (ffn < 1 || ffn > 1 << 20) return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path, module, ffn);
+    if (ffn != c->ffn) note_warn(p->notes, "intermediate_size is %d in config.json, %" PRId64 " in the tensors: using the latter", c->ffn, ffn);
+    c->ffn = (int)ffn;
+    return 0;
+}
+
+static int add_layer(struct plan *p, int layer, struct err *e)
+{
+    const struct hf_config *c = p->config;
+    int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim, dim = c->dim, ffn = c->ffn;
+    const struct {
+        const char *name;
+        int64_t in, out;
+        int bias;
+    } linears[] = {
+        {"self_attn.q_proj", dim, q, c->qkv_bias}, {"self_attn.k_proj", dim, kv, c->qkv_bias}, {"self_attn.v_proj", dim, kv, c->qkv_bias},
+        {"self_attn.o_proj", q, dim, 0},           {"mlp.gate_proj", dim, ffn, 0},             {"mlp.up_proj", dim, ffn, 0},
+        {"mlp.down_proj", ffn, dim, 0},
+    };
+    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"};
+    char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
+    for (int i = 0; i < (c->qk_norm ? 4 : 2); i++) {
+        snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i]);
+        snprintf(module, sizeof module, "%s%s", p->prefix, name);
+        snprintf(full, sizeof full, "%s.weight", name);
+        if (add_vector(p, module, full, i < 2 ? dim : c->head_dim, e)) return -1;
+    }
+    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
+        snprintf(name, sizeof name, "layers.%d.%s", layer, linears[i].name);
+        snprintf(module, sizeof module, "%s%s", p->prefix, name);
+        if (add_linear(p, module, name, linears[i].in, linears[i].out, linears[i].bias, e)) return -1;
+    }
+    return 0;
+}
+
+static int add_head(struct plan *p, struct err *e)
+{
+    const struct hf_config *c = p->config;
+    int quantized = plan_find(p, "lm_head", "qweight") != NULL, plain = plan_find(p, "lm_head", "weight") != NULL;
+    if (!quantized && c->tied) return 0; /* a weight beside it would be a copy: transformers uses the embedding */
+    if (!quantized && !plain)
+        return err_set(e, "%s: tensor 'lm_head.weight' is missing and config.json does not say tie_word_embeddings", p->dir->path);
+    return add_linear(p, "lm_head", "lm_head", c->dim, c->vocab, 0, e);
+}
+
+static int add_files(struct plan *p, struct err *e)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
+                                        "chat_template.jinja", "generation_config.json", "config.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *data, name[64];
+        size_t n;
+        if (hfd_file(p->dir, names[i], &data, &n, e)) return -1;
+        if (!data) continue;
+        if (!n) {
+            free(data);
+            continue;
+        }
+        if (i < 2) p->has_tokenizer = 1;
+        if (i == 4 || (i == 2 && strstr(data, "\"chat_template\""))) p->has_template = 1;
+        snprintf(name, sizeof name, "file.%s", names[i]);
+        if (plan_memory(p, name, DT_U8, (int64_t)n, data, e)) return -1;
+    }
+    if (!p->has_tokenizer) note_warn(p->notes, "%s has neither tokenizer.json nor tokenizer.model: the result can only be used with token ids", p->dir->path);
+    return 0;
+}
+
+static int ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && !strcmp(s + n - m, tail);
+}
+
+/* A tensor of a layer that nothing here uses would silently change the answers; elsewhere it is worth a line. */
+static int check_unused(const struct plan *p, struct err *e)
+{
+    static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", ".g_idx", NULL};
+    const char *first = NULL;
+    char layers[64];
+    size_t n = 0;
+    snprintf(layers, sizeof layers, "%slayers.", p->prefix);
+    for (size_t i = 0; i < p->dir->n_tensors; i++) {
+        const char *name = p->dir->tensors[i].t->name;
+        int ok = p->used[i] || !strncmp(name, "gptq_", 5);
+        for (const char *const *h = harmless; *h && !ok; h++) ok = ends_with(name, *h);
+        if (ok) continue;
+        if (!strncmp(name, layers, strlen(layers)))
+            return err_set(e, "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out would change the answers", p->dir->tensors[i].shard->path,
+                           name, p->config->architecture, p->config->n_layers);
+        if (!first) first = name;
+        n++;
+    }
+    if (n) note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are", first);
+    return 0;
+}
+
+static void report(const struct plan *p)
+{
+    const struct plan_facts *f = &p->facts;
+    if (!f->n_quantized) note_warn(p->notes, "%s: no module has a qweight: the checkpoint is not quantized, its weights are copied as they are", p->dir->path);
+    if (f->n_label_wrong)
+        note_warn(p->notes, "the zero points of %d symmetric modules contradict checkpoint_format '%s': they are stored as %s, and read so", f->n_label_wrong,
+                  p->quant->label == LABEL_V2 ? "gptq_v2" : "gptq", p->quant->label == LABEL_V2 ? "gptq does (minus one)" : "gptq_v2 does (as they are)");
+    if (f->n_asymmetric && f->n_v1)
+        note_info(p->notes, "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s; %" PRIu64 " fields are all ones%s", f->n_asymmetric,
+                  f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)", f->n_all_ones,
+                  f->n_all_ones ? ", where programs differ" : "");
+    if (p->quant->present && f->n_quantized && !p->quant->sym_said && p->quant->method == QUANT_GPTQ)
+        note_info(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
+}
+
+int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, const struct notes *n, struct err *e)
+{
+    char module[NAME_MAX_BYTES];
+    memset(p, 0, sizeof *p);
+    p->dir = d, p->config = c, p->quant = q, p->notes = n;
+    p->prefix = hfd_find(d, "embed_tokens.weight") ? "" : "model.";
+    if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_set(e, "out of memory");
+    snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
+    const struct hf_tensor *embed = plan_find(p, module, "weight");
+    if (!embed) return err_set(e, "%s: tensor '%s.weight' is missing", d->path, module);
+    if (embed->t->n_dims == 2 && embed->t->shape[0] != c->vocab)
+        return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d", embed->shard->path, embed->t->name, embed->t->shape[0], c->vocab);
+    if (add_matrix(p, embed, "embed_tokens.weight", c->vocab, c->dim, e)) return -1;
+    if (ffn_of_tensors(p, c, e)) return -1;
+    for (int i = 0; i < c->n_layers; i++)
+        if (add_layer(p, i, e)) return -1;
+    snprintf(module, sizeof module, "%snorm", p->prefix);
+    if (add_vector(p, module, "norm.weight", c->dim, e) || add_head(p, e)) return -1;
+    float *f = malloc((size_t)c->head_dim / 2 * sizeof *f);
+    if (!f) return err_set(e, "out of memory");
+    memcpy(f, c->inv_freq, (size_t)c->head_dim / 2 * sizeof *f);
+    if (plan_memory(p, "rope.inv_freq", DT_F32, c->head_dim / 2, f, e)) return -1;
+    if (add_files(p, e) || check_unused(p, e)) return -1;
+    uint64_t at = 0;
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        p->tensors[i].offset = at;
+        at += (p->tensors[i].bytes + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN;
+    }
+    report(p);
+    return 0;
+}
+
+void plan_free(struct plan *p)
+{
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        free(p->tensors[i].name);
+        free(p->tensors[i].crc);
+        free(p->tensors[i].crc_bytes);
+    }
+    for (size_t i = 0; i < p->n_linears; i++) {
+        free(p->linears[i]->module);
+        slots_free(&p->linears[i]->slots);
+        free(p->linears[i]);
+    }
+    for (size_t i = 0; i < p->n_blobs; i++) free(p->blobs[i]);
+    free(p->tensors);
+    free(p->jobs);
+    free(p->linears);
+    free(p->blobs);
+    free(p->used);
+    memset(p, 0, sizeof *p);
+}

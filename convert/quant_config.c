@@ -1,0 +1,313 @@
+#include "convert/quant_config.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* The first key of the list that is present and not null. */
+static const json_t *first_of(const json_t *j, const char *const *keys, const char **key)
+{
+    for (; *keys; keys++) {
+        const json_t *v = json_object_get(j, *keys);
+        if (v && !json_is_null(v)) {
+            *key = *keys;
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static const char *const bits_keys[] = {"bits", "w_bit", "wbits", "gptq_bits", NULL};
+static const char *const group_keys[] = {"group_size", "q_group_size", "groupsize", "gptq_group_size", "gptq_groupsize", NULL};
+static const char *const sym_keys[] = {"sym", "gptq_sym", NULL};
+static const char *const act_keys[] = {"desc_act", "gptq_desc_act", NULL};
+static const char *const method_keys[] = {"quant_method", "method", NULL};
+static const char *const format_keys[] = {"checkpoint_format", "format", "gptq_checkpoint_format", "version", "backend", NULL};
+static const char *const pack_keys[] = {"packing_format", NULL};
+
+/* Numbers and truth values also come as strings: safetensors metadata knows nothing else. */
+static int as_int(const json_t *v, int *out)
+{
+    if (json_is_integer(v)) {
+        json_int_t x = json_integer_value(v);
+        if (x < -1 || x > 1 << 24) return -1;
+        *out = (int)x;
+        return 0;
+    }
+    if (json_is_string(v)) {
+        char *end;
+        long x = strtol(json_string_value(v), &end, 10);
+        if (end == json_string_value(v) || *end || x < -1 || x > 1 << 24) return -1;
+        *out = (int)x;
+        return 0;
+    }
+    return -1;
+}
+
+static int as_bool(const json_t *v, int *out)
+{
+    int x;
+    if (json_is_boolean(v)) {
+        *out = json_is_true(v);
+        return 0;
+    }
+    if (json_is_string(v) && !strcasecmp(json_string_value(v), "true")) return *out = 1, 0;
+    if (json_is_string(v) && !strcasecmp(json_string_value(v), "false")) return *out = 0, 0;
+    if (as_int(v, &x) || x < 0 || x > 1) return -1;
+    *out = x;
+    return 0;
+}
+
+/* Reads an integer setting; an earlier place wins, a later one that differs is reported. */
+static int merge_int(const json_t *j, const char *const *keys, int *value, const char *where, const struct notes *n, struct err *e)
+{
+    const char *key;
+    const json_t *v = first_of(j, keys, &key);
+    int x;
+    if (!v) return 0;
+    if (as_int(v, &x)) return err_set(e, "%s: %s is not a usable integer", where, key);
+    if (*value == 0)
+        *value = x;
+    else if (*value != x)
+        note_warn(n, "%s says %s %d, another file says %d: using %d", where, key, x, *value, *value);
+    return 0;
+}
+
+static int merge_sym(struct quant_config *q, const json_t *j, const char *where, const struct notes *n, struct err *e)
+{
+    const char *key;
+    const json_t *v = first_of(j, sym_keys, &key), *zp = json_object_get(j, "zero_point");
+    int x, have = 0;
+    if (v) {
+        if (as_bool(v, &x)) return err_set(e, "%s: %s is neither true nor false", where, key);
+        have = 1;
+    } else if (json_is_boolean(zp)) { /* AWQ's negated spelling */
+        x = !json_is_true(zp);
+        have = 1;
+    }
+    if (!have) return 0;
+    if (!q->sym_said)
+        q->sym = x, q->sym_said = 1;
+    else if (q->sym != x)
+        note_warn(n, "%s says sym %s, another file says the opposite: using sym %s", where, x ? "true" : "false", q->sym ? "true" : "false");
+    return 0;
+}
+
+static int parse_method(struct quant_config *q, const json_t *j, const char *where, struct err *e)
+{
+    const char *key;
+    const json_t *v = first_of(j, method_keys, &key), *pack = first_of(j, pack_keys, &key);
+    const char *m = json_string_value(v), *p = json_string_value(pack);
+    if (v && !m) return err_set(e, "%s: quant_method is not a string", where);
+    if (!m || !strcasecmp(m, "gptq")) return 0;
+    if (!strcasecmp(m, "awq")) {
+        q->method = QUANT_AWQ;
+        return 0;
+    }
+    if (!strcasecmp(m, "auto-round") || !strcasecmp(m, "auto_round") || !strcasecmp(m, "intel/auto-round")) {
+        if (p && (!strcmp(p, "auto_round:auto_gptq") || !strcmp(p, "auto_round:gptq"))) return 0;
+        if (p && (!strcmp(p, "auto_round:auto_awq") || !strcmp(p, "auto_round:awq"))) {
+            q->method = QUANT_AWQ;
+            return 0;
+        }
+        return err_set(e, "%s: auto-round packing_format '%.40s' is not supported: export the model again with format 'auto_gptq'", where, p ? p : "(none)");
+    }
+    if (!strcasecmp(m, "compressed-tensors"))
+        return err_set(e, "%s: quant_method 'compressed-tensors' is not supported: use the GPTQ or AWQ export of the model", where);
+    if (!strcasecmp(m, "marlin") || !strcasecmp(m, "bitblas"))
+        return err_set(e, "%s: '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from", where, m);
+    return err_set(e, "%s: quant_method '%.40s' is not supported (gptq and awq are): use the GPTQ or AWQ export of the model", where, m);
+}
+
+/* checkpoint_format and its aliases. Returns the label in *label, -1 in *label when nothing is said. */
+static int parse_format(const struct quant_config *q, const json_t *j, const char *where, int *label, struct err *e)
+{
+    const char *key;
+    const json_t *v = first_of(j, format_keys, &key);
+    const char *f = json_string_value(v);
+    int flag;
+    *label = -1;
+    if (!as_bool(json_object_get(j, "is_marlin_format"), &flag) && flag) f = "marlin";
+    if (!f) return 0;
+    if (!strcasecmp(f, "gptq_v2"))
+        *label = LABEL_V2;
+    else if (!strcasecmp(f, "gptq_p"))
+        *label = LABEL_PLANAR;
+    else if (!strcasecmp(f, "gptq"))
+        *label = LABEL_V1;
+    else if (!strncasecmp(f, "marlin", 6) || !strcasecmp(f, "bitblas") || !strcasecmp(f, "qqq") || !strcasecmp(f, "eora"))
+        return err_set(e, "%s: format '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from", where, f);
+    else if (q->method == QUANT_AWQ && strcasecmp(f, "gemm"))
+        return err_set(e, "%s: AWQ version '%.20s' is not supported, 'gemm' is: save the model again with version='GEMM'", where, f);
+    else if (q->method == QUANT_GPTQ && json_object_get(j, "checkpoint_format"))
+        return err_set(e, "%s: checkpoint_format '%.20s' is not supported (gptq, gptq_v2 and gptq_p are)", where, f);
+    return 0;
+}
+
+static void take_quantizer(struct quant_config *q, const json_t *j)
+{
+    const json_t *v = json_object_get(json_object_get(j, "meta"), "quantizer");
+    if (json_is_array(v)) v = json_array_get(v, 0);
+    const char *s = json_string_value(v);
+    if (!s) s = json_string_value(json_object_get(j, "quantizer"));
+    if (!s || q->quantizer[0]) return;
+    snprintf(q->quantizer, sizeof q->quantizer, "%s", s);
+    /* %s may have cut inside a UTF-8 sequence, and the text goes into JSON: keep ASCII. */
+    for (char *p = q->quantizer; *p; p++)
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e) *p = '?';
+    q->by_gptqmodel = !strncasecmp(s, "gptqmodel", 9);
+}
+
+int qc_merge(struct quant_config *q, const json_t *j, const char *where, const struct notes *n, struct err *e)
+{
+    int first = !q->present, label, act;
+    enum quant_method before = q->method;
+    const char *key;
+    q->method = QUANT_GPTQ;
+    if (parse_method(q, j, where, e)) return -1;
+    if (!first && !first_of(j, method_keys, &key)) q->method = before;
+    if (!first && q->method != before) return err_set(e, "%s: quant_method differs from what another file of the directory says", where);
+    if (parse_format(q, j, where, &label, e)) return -1;
+    if (label >= 0 && first)
+        q->label = (enum quant_label)label;
+    else if (label >= 0 && (enum quant_label)label != q->label)
+        note_warn(n, "%s says another checkpoint_format than the first file read: using %s", where,
+                  q->label == LABEL_V1 ? "gptq" : q->label == LABEL_V2 ? "gptq_v2" : "gptq_p");
+    if (merge_int(j, bits_keys, &q->bits, where, n, e) || merge_int(j, group_keys, &q->group, where, n, e) || merge_sym(q, j, where, n, e)) return -1;
+    const json_t *v = first_of(j, act_keys, &key);
+    if (v && !as_bool(v, &act) && first) q->desc_act = act;
+    const json_t *pack = json_object_get(j, "pack_dtype");
+    if (json_is_string(pack) && !strstr(json_string_value(pack), "int32"))
+        return err_set(e, "%s: pack_dtype '%.20s' is not supported, int32 is: pack the model again with int32", where, json_string_value(pack));
+    const json_t *rot = json_object_get(j, "rotation");
+    if (!rot) rot = json_object_get(json_object_get(j, "meta"), "rotation");
+    if (rot && !json_is_null(rot) && !json_is_false(rot))
+        return err_set(e, "%s: 'rotation' needs a Hadamard transform of the activations at run time, which is not supported: quantize without it", where);
+    if (q->bits < 0 || q->bits == 1 || q->bits > 8) return err_set(e, "%s: bits %d is not supported (2 to 8 are)", where, q->bits);
+    take_quantizer(q, j);
+    const char *base = json_string_value(json_object_get(j, "model_file_base_name"));
+    if (base && !q->base_name) q->base_name = strdup(base);
+    json_t *dyn = json_object_get(j, "dynamic");
+    if (json_is_object(dyn) && !q->dynamic) q->dynamic = json_deep_copy(dyn);
+    q->present = 1;
+    return 0;
+}
+
+int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config, const struct notes *n, struct err *e)
+{
+    static const char *const files[] = {"quantize_config.json", "quant_config.json"};
+    memset(q, 0, sizeof *q);
+    for (int i = 0; i < 2; i++) {
+        json_t *j;
+        if (hfd_json(d, files[i], &j, e)) return -1;
+        if (!j) continue;
+        int rc = qc_merge(q, j, files[i], n, e);
+        json_decref(j);
+        if (rc) return err_prefix(e, "%s", d->path);
+    }
+    const json_t *inside = json_object_get(config, "quantization_config");
+    if (inside && !json_is_null(inside)) {
+        if (!json_is_object(inside)) return err_set(e, "%s/config.json: quantization_config is not an object", d->path);
+        if (qc_merge(q, inside, "config.json", n, e)) return err_prefix(e, "%s", d->path);
+    }
+    return 0;
+}
+
+/* A TGI tensor holds one integer. */
+static int scalar_tensor(const struct hf_dir *d, const char *name, json_t *into, struct err *e)
+{
+    const struct hf_tensor *t = hfd_find(d, name);
+    uint8_t raw[8] = {0};
+    if (!t) return 0;
+    if (t->t->bytes == 0 || t->t->bytes > 8 || (t->t->dtype != DT_I32 && t->t->dtype != DT_I64 && t->t->dtype != DT_BOOL && t->t->dtype != DT_U8))
+        return err_set(e, "%s: tensor '%s' is not one integer", t->shard->path, name);
+    if (st_read(t->shard, raw, t->t->offset, t->t->bytes, e)) return -1;
+    int64_t wide;
+    int32_t narrow;
+    memcpy(&wide, raw, 8);
+    memcpy(&narrow, raw, 4);
+    json_object_set_new(into, name, json_integer(t->t->bytes == 8 ? wide : narrow));
+    return 0;
+}
+
+int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct notes *n, struct err *e)
+{
+    static const char *const tgi[] = {"gptq_bits", "gptq_groupsize", "gptq_sym"};
+    int rc = 0;
+    for (size_t i = 0; i < d->n_shards && !rc; i++)
+        if (st_meta(&d->shards[i], "gptq_bits")) {
+            rc = qc_merge(q, d->shards[i].metadata, "metadata of the safetensors file", n, e);
+            break;
+        }
+    json_t *j = json_object();
+    for (int i = 0; i < 3 && !rc; i++) rc = scalar_tensor(d, tgi[i], j, e);
+    if (!rc && json_object_size(j)) rc = qc_merge(q, j, "gptq_* tensors", n, e);
+    json_decref(j);
+    return rc ? err_prefix(e, "%s", d->path) : 0;
+}
+
+/* Python's re.match: anchored at the start, not at the end. Limits, because patterns come from the file. */
+static int pattern_matches(const char *pattern, const char *module, int *yes, struct err *e)
+{
+    int code, rc = -1;
+    PCRE2_SIZE at;
+    pcre2_match_data *m = NULL;
+    pcre2_match_context *ctx = NULL;
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &code, &at, NULL);
+    if (!re) {
+        err_set(e, "quantization config: dynamic: '%.100s' is not a regular expression", pattern);
+        goto fail;
+    }
+    m = pcre2_match_data_create_from_pattern(re, NULL);
+    ctx = pcre2_match_context_create(NULL);
+    if (!m || !ctx) {
+        err_set(e, "out of memory");
+        goto fail;
+    }
+    pcre2_set_match_limit(ctx, 100000);
+    pcre2_set_heap_limit(ctx, 16384);
+    int r = pcre2_match(re, (PCRE2_SPTR)module, strlen(module), 0, 0, m, ctx);
+    if (r < 0 && r != PCRE2_ERROR_NOMATCH) {
+        err_set(e, "quantization config: dynamic: '%.100s' is too expensive to match", pattern);
+        goto fail;
+    }
+    *yes = r >= 0;
+    rc = 0;
+fail:
+    pcre2_match_context_free(ctx);
+    pcre2_match_data_free(m);
+    pcre2_code_free(re);
+    return rc;
+}
+
+int qc_module(const struct quant_config *q, const char *module, struct quant_module *m, struct err *e)
+{
+    *m = (struct quant_module){q->bits, q->group, q->sym, q->sym_said};
+    const char *pattern;
+    json_t *over;
+    json_object_foreach(q->dynamic, pattern, over) {
+        int skip = !strncmp(pattern, "-:", 2), plus = !strncmp(pattern, "+:", 2), yes = 0;
+        if (pattern_matches(pattern + (skip || plus ? 2 : 0), module, &yes, e)) return -1;
+        if (!yes) continue;
+        if (skip || !json_is_object(over)) return 0; /* the module is not quantized; if its tensors say otherwise, they win */
+        const char *key;
+        const json_t *v = first_of(over, bits_keys, &key);
+        if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8)) return err_set(e, "quantization config: dynamic '%.100s': bits is not 2 to 8", pattern);
+        v = first_of(over, group_keys, &key);
+        if (v && as_int(v, &m->group)) return err_set(e, "quantization config: dynamic '%.100s': group_size is not an integer", pattern);
+        v = first_of(over, sym_keys, &key);
+        if (v && !as_bool(v, &m->sym)) m->sym_said = 1;
+        return 0;
+    }
+    return 0;
+}
+
+void qc_free(struct quant_config *q)
+{
+    json_decref(q->dynamic);
+    free(q->base_name);
+    memset(q, 0, sizeof *q);
+}
