@@ -1,13 +1,15 @@
 # make             build/opt4gptq-run and build/opt4gptq-convert
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
-# make install PREFIX=/usr/local       make clean
+# make install PREFIX=/usr/local       make clean       V=1: show every command
 CC      ?= gcc
 PREFIX  ?= /usr/local
 SHARED  ?= ../shared
 VERSION := 0.1
 B       := $(if $(SAN),build-san,build)
 CFLAGS  ?= -O2 -g
+Q       := $(if $(V),,@)
+SAY     := @$(if $(V),:,echo ' ')
 
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
               -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(CFLAGS)
@@ -31,31 +33,36 @@ all: $(PROGRAMS)
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
 $(PROGRAMS):
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 # Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
 $B/backend-cpu/%.o: ALL_CFLAGS += -O3
 ifeq ($(shell $(CC) -dumpmachine | cut -d- -f1),x86_64)
 $B/backend-cpu/avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+$B/backend-cpu/avx512.o $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+$B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512vnni
 endif
 
 $B/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(SAY) CC $<
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e
+TESTS := checkop fuzz e2e cli
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
-$B/tests/fuzz: $B/tests/fuzz.o $(CORE)
-$B/tests/e2e: $B/tests/e2e.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $(addprefix $B/tests/,$(TESTS)):
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN))
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 test:
 	@scripts/deps --test

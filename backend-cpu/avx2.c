@@ -52,16 +52,16 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m25
 /* np panels x m rows straight from the codes, the sums of a sub-group in registers: 2*np*m <= 8 of them. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np, const int m)
 {
-    int k = w->k, sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP;
-    size_t panel_codes = (size_t)(k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
+    size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
     __m256 total[4][4];
     EACH(h, 2 * np)
         EACH(r, m) total[h][r] = _mm256_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
         __m256 zero[4];
         EACH(h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
-        for (int j0 = g * w->group, end = j0 + w->group; j0 < end; j0 += sub) {
-            int j1 = j0 + sub < end ? j0 + sub : end;
+        for (int j0 = g * w->group, j1; j0 < (g + 1) * w->group; j0 = j1) {
+            j1 = q4_next(w, j0);
+            const float *xj = x + (size_t)j0 * m;
             __m256 sum[4][4];
             EACH(h, 2 * np)
                 EACH(r, m) sum[h][r] = _mm256_setzero_ps();
@@ -72,7 +72,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                 EACH(b, 8)
                     EACH(h, 2 * np) {
                         __m256 q = code_minus_zero(v[h], b, zero[h]);
-                        EACH(r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j + b), sum[h][r]);
+                        EACH(r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(xj + r * (j1 - j0) + j - j0 + b), sum[h][r]);
                     }
             }
             EACH(h, 2 * np) {
@@ -100,15 +100,15 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
     }
 }
 
-/* total[m][16] += scale * sum over n inputs of codes[n][16] * x[m][n]; rows of x are k apart. */
-ALWAYS_INLINE void tile(const float *codes, const float *x, int k, int n, __m256 s0, __m256 s1, float *total, const int m)
+/* total[m][16] += scale * sum over n inputs of codes[n][16] * x[m][n] */
+ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, const int m)
 {
     __m256 a[6], b[6];
     EACH(r, m) a[r] = b[r] = _mm256_setzero_ps();
     for (int j = 0; j < n; j++, codes += 16) {
         __m256 c0 = _mm256_loadu_ps(codes), c1 = _mm256_loadu_ps(codes + 8);
         EACH(r, m) {
-            __m256 v = _mm256_broadcast_ss(x + (size_t)r * (size_t)k + j);
+            __m256 v = _mm256_broadcast_ss(x + r * n + j);
             a[r] = _mm256_fmadd_ps(c0, v, a[r]);
             b[r] = _mm256_fmadd_ps(c1, v, b[r]);
         }
@@ -119,35 +119,34 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int k, int n, __m256
     }
 }
 
-static void tiles(const float *codes, const float *x, int k, int n, __m256 s0, __m256 s1, float *total, int rows)
+static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, int rows)
 {
-    for (; rows >= 6; rows -= 6, x += 6 * (size_t)k, total += 6 * 16) tile(codes, x, k, n, s0, s1, total, 6);
+    for (; rows >= 6; rows -= 6, x += 6 * n, total += 6 * 16) tile(codes, x, n, s0, s1, total, 6);
     switch (rows) {
-    case 5: tile(codes, x, k, n, s0, s1, total, 5); break;
-    case 4: tile(codes, x, k, n, s0, s1, total, 4); break;
-    case 3: tile(codes, x, k, n, s0, s1, total, 3); break;
-    case 2: tile(codes, x, k, n, s0, s1, total, 2); break;
-    case 1: tile(codes, x, k, n, s0, s1, total, 1); break;
+    case 5: tile(codes, x, n, s0, s1, total, 5); break;
+    case 4: tile(codes, x, n, s0, s1, total, 4); break;
+    case 3: tile(codes, x, n, s0, s1, total, 3); break;
+    case 2: tile(codes, x, n, s0, s1, total, 2); break;
+    case 1: tile(codes, x, n, s0, s1, total, 1); break;
     }
 }
 
-/* Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in L1) and meets all rows of the tile. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in L1) and meets all of
+ * them. */
+static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr, int p0, int p1, float *scratch)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
-    int sub = w->group < CPU_SUBGROUP ? w->group : CPU_SUBGROUP, np = p1 - p0;
-    memset(total, 0, (size_t)(np * rows * 16) * sizeof *total);
-    for (int g = 0; g < w->n_groups; g++)
-        for (int j0 = g * w->group, end = j0 + w->group; j0 < end; j0 += sub) {
-            int n = end - j0 < sub ? end - j0 : sub;
-            for (int p = p0; p < p1; p++) {
-                size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)g) * 16;
-                unpack_panel(w, p, j0, n, codes);
-                tiles(codes, x + j0, w->k, n, load_scales(w, at), load_scales(w, at + 8), total + (size_t)(p - p0) * (size_t)rows * 16, rows);
-            }
+    memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
+    for (int j0 = 0, n; j0 < w->k; j0 += n) {
+        n = q4_next(w, j0) - j0;
+        for (int p = p0; p < p1; p++) {
+            size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+            unpack_panel(w, p, j0, n, codes);
+            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
         }
+    }
     for (int p = p0; p < p1; p++)
-        for (int r = 0; r < rows; r++, total += 16) {
+        for (int r = r0; r < r0 + nr; r++, total += 16) {
             store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
             store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8, _mm256_loadu_ps(total + 8));
         }
@@ -156,8 +155,7 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
 static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
     if (rows > 4) {
-        for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x + (size_t)r * (size_t)w->k, y + (size_t)r * (size_t)w->out, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
+        for (int r = 0; r < rows; r += CPU_ROW_TILE) q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
         return;
     }
     int p = p0;
@@ -169,6 +167,77 @@ static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, 
         case 3: q4_few(w, x, y, p, 1, 3); break;
         case 4: q4_few(w, x, y, p, 1, 4); break;
         }
+}
+
+/* 4 activation digits, in every lane. */
+ALWAYS_INLINE __m256i load_4(const int8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, 4);
+    return _mm256_set1_epi32(v);
+}
+
+/* One half (8 outputs) of panel p x m rows of integer activations, rows r0 .. r0+m-1, into y. maddubs adds two products of
+ * at most 15 * 127 in 16 bits; 8 of those fit, then they are widened. */
+ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, float *y, int p, int half, int r0, const int digits, const int m)
+{
+    const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    size_t rows = (size_t)x->rows, s = (size_t)r0;
+    const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64 + (size_t)(half * 32);
+    __m256 total[4];
+    EACH(r, m) total[r] = _mm256_setzero_ps();
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(half * 8);
+        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
+        __m256i a[4], b[4];
+        EACH(r, m) a[r] = b[r] = _mm256_setzero_si256();
+        for (int j = 0; j < n; j += 32) {
+            __m256i part_a[4], part_b[4];
+            EACH(r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
+            EACH(i, 4) {
+                __m256i v = _mm256_loadu_si256((const void *)(c + (j0 + j) * 8 + i * 64));
+                __m256i low = _mm256_and_si256(v, mask), high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+                EACH(r, m) {
+                    const int8_t *f = first + r * n + j + i * 8, *g = second + r * n + j + i * 8;
+                    part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(low, load_4(f)));
+                    part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(high, load_4(f + 4)));
+                    if (digits == 2) {
+                        part_b[r] = _mm256_add_epi16(part_b[r], _mm256_maddubs_epi16(low, load_4(g)));
+                        part_b[r] = _mm256_add_epi16(part_b[r], _mm256_maddubs_epi16(high, load_4(g + 4)));
+                    }
+                }
+            }
+            EACH(r, m) {
+                a[r] = _mm256_add_epi32(a[r], _mm256_madd_epi16(part_a[r], ones));
+                if (digits == 2) b[r] = _mm256_add_epi32(b[r], _mm256_madd_epi16(part_b[r], ones));
+            }
+        }
+        __m256i zero = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
+        __m256 scale = load_scales(w, at);
+        EACH(r, m) {
+            __m256i v = digits == 2 ? _mm256_add_epi32(_mm256_slli_epi32(a[r], 7), b[r]) : a[r];
+            v = _mm256_sub_epi32(v, _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
+            __m256 f = _mm256_mul_ps(_mm256_broadcast_ss(x->scale + s + r), scale);
+            total[r] = _mm256_add_ps(total[r], _mm256_mul_ps(_mm256_cvtepi32_ps(v), f));
+        }
+    }
+    EACH(r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + half * 8, total[r]);
+}
+
+static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+{
+    (void)scratch;
+    for (int h = 2 * p0; h < 2 * p1; h++) {
+        int r = 0;
+        if (x->n_digits == 2) {
+            for (; r + 2 <= x->rows; r += 2) q4i_half(w, x, y, h / 2, h % 2, r, 2, 2);
+            if (r < x->rows) q4i_half(w, x, y, h / 2, h % 2, r, 2, 1);
+        } else {
+            for (; r + 4 <= x->rows; r += 4) q4i_half(w, x, y, h / 2, h % 2, r, 1, 4);
+            for (; r < x->rows; r++) q4i_half(w, x, y, h / 2, h % 2, r, 1, 1);
+        }
+    }
 }
 
 /* 8 weights from element `at` on. */
@@ -350,7 +419,7 @@ static void avx2_glu(float *gate, const float *up, size_t n)
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2", avx2_unusable, avx2_q4, avx2_dense, avx2_norm, avx2_rope, avx2_attend, avx2_glu};
+const struct cpu_kernels cpu_avx2 = {"avx2", avx2_unusable, avx2_q4, avx2_q4i, avx2_dense, avx2_norm, avx2_rope, avx2_attend, avx2_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -5,6 +5,7 @@
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
 #include "backend-cpu/pool.h"
+#include "core/modelfile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,10 @@ struct cpu {
     const struct cpu_kernels *kernels;
     struct pool *pool;
     const struct batch *batch;
-    float *gathered;      /* [max_rows][max_k] permuted activations */
+    float *packed;        /* [max_rows * max_k] activations as q4 wants them */
+    int8_t *digit;        /* [max_rows * max_k * 2] the same as q4i wants them, with their */
+    float *act_scale;     /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
+    int32_t *act_sum;     /* [the same] sums */
     float *cos, *sin;     /* [max_rows][head_dim/2] of this step's positions */
     float *rotated;       /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
     char *scratch;        /* [n_threads][scratch_bytes] */
@@ -89,7 +93,10 @@ static void cpu_close(struct be *be)
     struct cpu *c = (struct cpu *)be;
     if (!c) return;
     pool_close(c->pool);
-    cpu_free(be, c->gathered);
+    cpu_free(be, c->packed);
+    cpu_free(be, c->digit);
+    cpu_free(be, c->act_scale);
+    cpu_free(be, c->act_sum);
     cpu_free(be, c->cos);
     cpu_free(be, c->sin);
     cpu_free(be, c->rotated);
@@ -116,12 +123,16 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (pool_open(&c->pool, n, e)) goto fail;
     size_t rows = (size_t)config->max_rows, half = (size_t)config->head_dim / 2;
     c->scratch_bytes = scratch_size(config);
-    c->gathered = cpu_alloc(&c->be, rows * (size_t)config->max_k * sizeof(float));
+    size_t inputs = rows * (size_t)config->max_k; /* untouched pages of the arithmetic not chosen cost nothing */
+    c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
+    c->digit = cpu_alloc(&c->be, inputs * 2);
+    c->act_scale = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(float));
+    c->act_sum = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(int32_t));
     c->cos = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->sin = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
-    if (!c->gathered || !c->cos || !c->sin || !c->rotated || !c->scratch) {
+    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin || !c->rotated || !c->scratch) {
         err_set(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
@@ -229,7 +240,7 @@ static void cpu_norm(struct be *be, float *d_x, const float *d_delta, const floa
     pool_run(c->pool, rows, norm_task, &j);
 }
 
-/* Some linears of one input (already permuted for the 4-bit ones) as one list of tasks. */
+/* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
 enum { MAX_FUSED = 4 };
 
 struct linear_job {
@@ -237,6 +248,7 @@ struct linear_job {
     const struct linear *w[MAX_FUSED];
     float *y[MAX_FUSED];
     const float *x;
+    struct q4_digits digits; /* rows == 0: x holds the activations */
     int n, rows;
     int end[MAX_FUSED]; /* tasks of linears 0 .. i */
 };
@@ -256,26 +268,56 @@ static void linear_task(void *arg, int task, int thread)
     const struct linear *w = j->w[i];
     if (w->codes) {
         int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS, p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
-        j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes));
+        float *scratch = (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes);
+        if (j->digits.rows) j->c->kernels->q4i(w, &j->digits, j->y[i], p0, p1, scratch);
+        else j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, scratch);
     } else {
         int n0 = task * CPU_DENSE_ROWS, n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
         j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
     }
 }
 
-struct gather_job {
+struct pack_job {
     const struct linear *w;
     const float *x;
     float *out;
+    int rows;
 };
 
-static void permute_task(void *arg, int row, int thread)
+/* One row of x into the order in which q4 wants it (kernels.h). */
+static void pack_task(void *arg, int row, int thread)
 {
-    const struct gather_job *j = arg;
+    const struct pack_job *j = arg;
     (void)thread;
-    const float *x = j->x + (size_t)row * (size_t)j->w->in;
-    float *out = j->out + (size_t)row * (size_t)j->w->k;
-    for (int i = 0; i < j->w->k; i++) out[i] = j->w->perm[i] < 0 ? 0 : x[j->w->perm[i]];
+    const struct linear *w = j->w;
+    const float *x = j->x + (size_t)row * (size_t)w->in;
+    for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
+        j1 = q4_next(w, j0);
+        float *out = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0);
+        if (w->perm)
+            for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
+        else
+            memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
+    }
+}
+
+struct quantize_job {
+    const struct linear *w;
+    const float *x;
+    const struct q4_digits *digits;
+};
+
+static void quantize_task(void *arg, int row, int thread)
+{
+    const struct quantize_job *j = arg;
+    (void)thread;
+    cpu_quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
+}
+
+/* 1 when the two can read the same packed activations. */
+static int same_input(const struct linear *a, const struct linear *b)
+{
+    return !!a->codes == !!b->codes && (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
 static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
@@ -285,17 +327,21 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
     CHECK(rows <= c->config.max_rows && n <= MAX_FUSED);
     for (int i = 0; i < n;) {
         struct linear_job j = {.c = c, .x = d_x, .rows = rows};
-        const int32_t *perm = w[i]->w.perm;
+        const struct linear *first = &w[i]->w;
         int tasks = 0;
-        for (; i < n && w[i]->w.perm == perm; i++) {
+        for (; i < n && same_input(first, &w[i]->w); i++) {
             j.w[j.n] = &w[i]->w;
             j.y[j.n] = d_y[i];
             j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
         }
-        if (perm) {
-            struct gather_job g = {j.w[0], d_x, c->gathered};
-            pool_run(c->pool, rows, permute_task, &g);
-            j.x = c->gathered;
+        if (first->codes && c->config.act != ACT_F32) {
+            j.digits = (struct q4_digits){rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
+            struct quantize_job q = {first, d_x, &j.digits};
+            pool_run(c->pool, rows, quantize_task, &q);
+        } else if (first->codes && (first->perm || rows > 1)) {
+            struct pack_job p = {first, d_x, c->packed, rows};
+            pool_run(c->pool, rows, pack_task, &p);
+            j.x = c->packed;
         }
         pool_run(c->pool, tasks, linear_task, &j);
     }

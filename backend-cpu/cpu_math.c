@@ -1,11 +1,10 @@
 #include "backend-cpu/cpu_math.h"
 
-/* Cody-Waite reduction by pi/2 in three parts (the first two have 33 bits, so that n * part is exact up to
- * n = 2^20 and the error stays far below fp32 up to 2^26), then the Taylor polynomials on |r| <= pi/4:
- * their first omitted terms are below 2^-46. */
+/* Cody-Waite reduction by pi/2 in three parts (the first two have 28 bits, so that n * part is exact up to n = 2^25),
+ * then the Taylor polynomials on |r| <= pi/4: their first omitted terms are below 2^-46. */
 void cpu_sincos(float angle, float *s, float *c)
 {
-    const double hi = 0x1.921fb544p+0, mid = 0x1.0b4611a6p-34, lo = 0x1.3198a2e037073p-69;
+    const double hi = 0x1.921fb54p+0, mid = 0x1.10b461p-30, lo = 0x1.a62633145c06ep-58;
     double x = angle;
     double n = x * 0x1.45f306dc9c883p-1 + 0x1.8p52 - 0x1.8p52;
     double r = ((x - n * hi) - n * mid) - n * lo, r2 = r * r;

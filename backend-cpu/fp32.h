@@ -83,7 +83,7 @@ ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float
     float a = cpu_expf(*run_max - m), b = cpu_expf(max - m); /* cpu_expf(-inf) is 0: the first chunk needs no case */
     *run_max = m;
     *run_sum = *run_sum * a + sum * b;
-    for (int d = 0; d < head_dim; d++) run[d] = run[d] * a + acc[d] * b;
+    for (int d = 0; d < head_dim; d++) run[d] = run[d] * a + acc[d] * b; /* not fused: once per chunk */
 }
 
 ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores, values_fn *values, exps_fn *exps)

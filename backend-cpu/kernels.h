@@ -2,9 +2,12 @@
  * To add a rung, write one file with a const struct cpu_kernels and name it in cpu_ladder (ladder.c).
  * Rows of x and y are dense; every function is a pure function of its arguments, called from any thread.
  *
- * Order of operations in the fp32 rungs, the same for any number of rows:
+ * Order of operations in all rungs but the reference, the same for any number of rows; a product that is added to
+ * something is fused (fmaf) except where said. So the rungs agree bit by bit, on any machine:
  *  q4      per output: sub-groups of min(group, 128) inputs; within one, products summed input by input from 0;
  *          then total = total + scale * sum, sub-group by sub-group; bias last
+ *  q4i     per output: sub-group by sub-group, total = total + integer sum * (activation scale * weight scale), each
+ *          operation rounded; bias last
  *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias last
  *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by dimension, maximum,
  *          exponentials, their sum in 16 lanes, values summed position by position; chunks merged in order */
@@ -21,6 +24,16 @@ enum {
     ATTEND_CHUNK = 256,
     ATTEND_QUERIES = 32,   /* most (row, head) pairs of one attend task */
 };
+
+/* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or the digit. */
+struct q4_digits {
+    int rows, n_digits;
+    const int8_t *digit;  /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits */
+    const float *scale;   /* [sub-group][rows] activation = scale * integer */
+    const int32_t *sum;   /* [sub-group][rows] sum of the integers */
+};
+
+enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127 };
 
 /* One attend task: some consecutive rows of one sequence and some query heads that share one KV head. */
 struct attend_task {
@@ -39,9 +52,13 @@ struct attend_task {
 struct cpu_kernels {
     const char *name;
     const char *(*unusable)(void); /* NULL when this processor and system can run it, else why not */
-    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x [rows][k] already permuted.
+    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x permuted and packed: the inputs of a sub-group
+     * (from j0 on, n of them, see q4_next) stand together as [rows][n] at x + j0 * rows. So the rows of a register block lie
+     * side by side (a power-of-two row length would put them all into one set of the L1 cache); one row is just [k].
      * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread */
     void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
+    /* the same from integer activations */
+    void (*q4i)(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
     void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
     /* one row of `norm` (core/backend.h) */
@@ -55,11 +72,15 @@ struct cpu_kernels {
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
-extern const struct cpu_kernels cpu_avx2;
+extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni;
 #endif
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
 extern const struct cpu_kernels *const cpu_ladder[];
+
+/* Row `row` of x [rows][in] as digits, written at its place in the arrays of *q (whose pointers are to be written
+ * through; act.c). A sub-group with a value that is not finite gets the scale NaN. */
+void cpu_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 
 /* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in which the
  * lanes of a vector want them, without horizontal sums. */
@@ -73,6 +94,13 @@ static inline size_t kv_bytes(enum kv_type t) { return t == KV_F16 ? 2 : 4; }
 static inline const void *page_values(const struct attend_task *t, int page_index)
 {
     return (const char *)page_keys(t, page_index) + (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv);
+}
+
+/* First input of the sub-group after the one that begins at j0. */
+static inline int q4_next(const struct linear *w, int j0)
+{
+    int group_end = (j0 / w->group + 1) * w->group;
+    return j0 + CPU_SUBGROUP < group_end ? j0 + CPU_SUBGROUP : group_end;
 }
 
 /* First position that row r sees. */

@@ -6,6 +6,8 @@ const struct cpu_kernels *const cpu_ladder[] = {
     &cpu_scalar,
 #if defined(__x86_64__)
     &cpu_avx2,
+    &cpu_avx512,
+    &cpu_vnni,
 #endif
     NULL,
 };

@@ -20,26 +20,50 @@ static void unpack_row(const struct linear *w, int n, int j0, int count, double 
 
 static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
-    enum { UNPACK = 32 }; /* divides every group */
-    double *total = (double *)scratch, *sum = total + CPU_ROW_TILE, codes[UNPACK];
+    double *total = (double *)scratch, codes[CPU_SUBGROUP];
     int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
     for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
         int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE;
         for (int n = p0 * 16; n < n1; n++) {
             for (int r = 0; r < nr; r++) total[r] = 0;
-            for (int g = 0; g < w->n_groups; g++) {
-                for (int r = 0; r < nr; r++) sum[r] = 0;
-                for (int j0 = g * w->group; j0 < (g + 1) * w->group; j0 += UNPACK) {
-                    unpack_row(w, n, j0, UNPACK, codes);
-                    for (int r = 0; r < nr; r++)
-                        for (int j = 0; j < UNPACK; j++) sum[r] += codes[j] * x[(size_t)(r0 + r) * (size_t)w->k + (size_t)(j0 + j)];
+            for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
+                j1 = q4_next(w, j0);
+                double scale = f32_at(w->scales, w->scale_type, ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16));
+                unpack_row(w, n, j0, j1 - j0, codes);
+                for (int r = 0; r < nr; r++) {
+                    const float *xr = x + (size_t)j0 * (size_t)rows + (size_t)(r0 + r) * (size_t)(j1 - j0);
+                    double sum = 0;
+                    for (int j = 0; j < j1 - j0; j++) sum += codes[j] * xr[j];
+                    total[r] += scale * sum;
                 }
-                double scale = f32_at(w->scales, w->scale_type, ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 + (size_t)(n % 16));
-                for (int r = 0; r < nr; r++) total[r] += scale * sum[r];
             }
             for (int r = 0; r < nr; r++) y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] = (float)(total[r] + (w->bias ? w->bias[n] : 0));
         }
     }
+}
+
+static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+{
+    (void)scratch;
+    int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
+    for (int n = p0 * 16; n < n1; n++)
+        for (int r = 0; r < x->rows; r++) {
+            double total = 0;
+            size_t s = (size_t)r;
+            for (int j0 = 0, j1; j0 < w->k; j0 = j1, s += (size_t)x->rows) {
+                j1 = q4_next(w, j0);
+                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16), length = (size_t)(j1 - j0);
+                const int8_t *first = x->digit + (size_t)j0 * (size_t)x->rows * (size_t)x->n_digits + (size_t)r * length;
+                const int8_t *second = first + (size_t)x->rows * length;
+                long sum = 0;
+                for (int j = j0; j < j1; j++) {
+                    int v = x->n_digits == 2 ? 128 * first[j - j0] + second[j - j0] : first[j - j0];
+                    sum += (long)(code_at(w, n, j) - w->zeros[at]) * v;
+                }
+                total += (double)f32_at(w->scales, w->scale_type, at) * (double)x->scale[s] * (double)sum;
+            }
+            y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(total + (w->bias ? w->bias[n] : 0));
+        }
 }
 
 static void ref_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
@@ -114,4 +138,4 @@ static void ref_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
 }
 
-const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu};
+const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_q4i, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu};

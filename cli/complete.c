@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { MAX_ROWS = 512, LOGITS_BYTES = 64 << 20 };
+enum { LOGITS_BYTES = 64 << 20 };
 
 volatile sig_atomic_t run_stop_requested;
 
@@ -89,7 +89,7 @@ static int open_all(struct completion *c, struct err *e)
 
     const struct model_config *g = &c->model.config;
     int prompt = (int)c->prompt.n, used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt ? prompt + o->n_predict : c->n_ctx;
-    int rows = prompt < MAX_ROWS ? prompt : MAX_ROWS, logits = 1;
+    int rows = prompt < o->n_batch ? prompt : o->n_batch, logits = 1;
     if (o->logits_out) {
         logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
         logits = logits < 1 ? 1 : logits > rows ? rows : logits;
@@ -97,7 +97,7 @@ static int open_all(struct completion *c, struct err *e)
     struct forward_options fo = {
         .variant = o->cpu,
         .n_threads = o->threads,
-        .act = ACT_F32,
+        .act = !strcmp(o->act, "i16") ? ACT_I16 : !strcmp(o->act, "int8") ? ACT_INT8 : ACT_F32,
         .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
         .n_pages = (used + KV_PAGE - 1) / KV_PAGE,
         .max_rows = rows,

@@ -28,6 +28,7 @@ static const struct option_row {
     {"predict", 'n', INT, AT(n_predict), -1, 1 << 24, "N", "tokens to generate (-1: until end of text or context; 0: only evaluate the prompt)"},
     {"ctx-size", 'c', INT, AT(n_ctx), 0, 1 << 24, "N", "context in tokens (0: the model's)"},
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, 0, "an end-of-text token does not stop"},
+    {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "tokens computed in one step (default 512)"},
     {"stop", 0, LIST, AT(stop), 0, 0, "TEXT", "stop before this text (may be given several times)"},
     {"Sampling (defaults: the checkpoint's generation_config, else temp 0.8, top-k 40, top-p 0.95, min-p 0.05)", 0, HEADING, 0, 0, 0, 0, 0},
     {"temp", 0, REAL, AT(temperature), 0, 100, "X", "temperature; 0 takes the most likely token"},
@@ -48,7 +49,7 @@ static const struct option_row {
     {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu", "where to compute"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
     {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads (0: the processors this process may use)"},
-    {"act", 0, TEXT, AT(act), 0, 0, "f32", "arithmetic of activations"},
+    {"act", 0, TEXT, AT(act), 0, 0, "f32|i16|int8", "arithmetic of activations in 4-bit linears: exact fp32, integers of 15 bits, of 8"},
     {"kv", 0, TEXT, AT(kv), 0, 0, "f16|f32", "storage of keys and values"},
     {"check-tensors", 0, FLAG, AT(check_tensors), 0, 0, 0, "compare every tensor with its crc32 before use"},
     {"Other", 0, HEADING, 0, 0, 0, 0, 0},
@@ -65,6 +66,7 @@ static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
     o->n_predict = -1;
+    o->n_batch = 512;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
     o->format = "text";

@@ -17,7 +17,7 @@ struct options {
     /* prompt */
     const char *prompt, *file, *prompt_ids;
     /* generation */
-    int n_predict, n_ctx, ignore_eos, special;
+    int n_predict, n_ctx, n_batch, ignore_eos, special;
     const char *stop[MAX_STOPS];
     int n_stop;
     /* sampling; unset values come from the checkpoint */

@@ -1,7 +1,6 @@
 /* tok_bpe.c: the vocabulary, the merges, and byte-pair encoding of one piece of text.
  * Owns: the hash tables, which do not change after tok_bpe_finish.
  * Must not know: file formats, how text is cut into pieces. */
-#define _GNU_SOURCE /* memmem */
 #include "core/tok_int.h"
 
 #include <stdio.h>

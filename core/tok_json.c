@@ -2,7 +2,6 @@
  * Owns: which kinds of steps there are by name, and the fast way through the two big members: the vocabulary and
  * the merges (hundreds of thousands of strings) are read here in place, the rest goes through jansson.
  * Must not know: how steps and merges work. */
-#define _GNU_SOURCE
 #include "core/tok_int.h"
 
 #include <jansson.h>

@@ -2,7 +2,6 @@
  * Owns: the translation from the dialect that tokenizer.json is written in (Oniguruma's Ruby syntax, Unicode 16)
  * to PCRE2 10.42 (Unicode 14), and what happens when a match needs more stack than there is.
  * Must not know: what the matches are used for. */
-#define _GNU_SOURCE /* memmem */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "core/tok_int.h"
 #include "core/tok_tables.h"

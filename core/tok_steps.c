@@ -1,6 +1,5 @@
 /* tok_steps.c: the normalizers and pre-tokenizers of tokenizer.json, in the order of the file.
  * Must not know: vocabularies, added tokens, how the file spells the steps. */
-#define _GNU_SOURCE /* memmem */
 #include "core/tok_int.h"
 
 #include <stdlib.h>

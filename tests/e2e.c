@@ -2,14 +2,13 @@
  * opt4gptq-run on their token ids, compares logits and greedy tokens with expected.safetensors.
  * usage: e2e BUILD_DIR [SHARED_DIR]. Prints a table; works on models/demo and tests/data without SHARED_DIR. */
 #include "core/safetensors.h"
+#include "tests/process.h"
 
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Largest |difference| allowed, in standard deviations of the expected logits. */
@@ -30,33 +29,16 @@ static void check(int ok, const char *what, const char *name)
     else n_failed++, printf("FAIL %s: %s\n", name, what);
 }
 
-/* Runs a program with stdout into out [cap] (may be NULL); its exit code, or -1 for a signal. */
+/* Runs a program; its exit code, its stdout in out [cap] (may be NULL). */
 static int run(char *const argv[], char *out, size_t cap)
 {
-    int fd[2];
-    if (pipe(fd)) exit(1);
-    pid_t pid = fork();
-    if (!pid) {
-        dup2(fd[1], 1);
-        close(fd[0]);
-        close(fd[1]);
-        if (!freopen("/dev/null", "w", stderr)) _exit(127);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    close(fd[1]);
-    char skip[4096];
-    size_t n = 0;
-    for (;;) {
-        ssize_t got = out && n + 1 < cap ? read(fd[0], out + n, cap - 1 - n) : read(fd[0], skip, sizeof skip);
-        if (got <= 0) break;
-        if (out && n + 1 < cap) n += (size_t)got;
-    }
-    if (out) out[n] = 0;
-    close(fd[0]);
-    int status;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    struct process p;
+    process_run(&p, argv, NULL);
+    int code = p.code;
+    if (out) snprintf(out, cap, "%s", p.out);
+    if (code) printf("  %s", p.err);
+    process_free(&p);
+    return code;
 }
 
 static void *load(const struct st_file *s, const char *name, enum dtype want, size_t *n)

@@ -1,0 +1,47 @@
+/* act.c: activations as integers: per row and sub-group, scale = largest magnitude / largest integer, rounded to nearest
+ * even. Plain fp32 operations, so that every machine gets the same integers. */
+#include "backend-cpu/kernels.h"
+
+#include <math.h>
+
+/* Rounds |v| <= 2^22 to the nearest integer, ties to even, without a library call. */
+static inline int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
+
+/* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */
+static int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first, int8_t *second, float *scale)
+{
+    float largest = 0, probe = 0;
+    int32_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        float a = fabsf(x[i]);
+        largest = a > largest ? a : largest;
+        probe += x[i] * 0; /* becomes NaN with any NaN or infinity */
+    }
+    float top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST, inverse = largest > 0x1p-100f ? top / largest : 0;
+    *scale = probe == 0 ? largest / top : NAN;
+    if (probe != 0) inverse = 0;
+    for (int i = 0; i < n; i++) {
+        int32_t v = inverse == 0 ? 0 : round_small(x[i] * inverse);
+        sum += v;
+        int32_t high = n_digits == 2 ? (v + 64) >> 7 : v;
+        first[i] = (int8_t)high;
+        if (n_digits == 2) second[i] = (int8_t)(v - high * 128);
+    }
+    return sum;
+}
+
+void cpu_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    float group[CPU_SUBGROUP];
+    size_t rows = (size_t)q->rows, s = (size_t)row;
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        const float *from = x + j0;
+        if (w->perm) {
+            for (int i = 0; i < n; i++) group[i] = w->perm[j0 + i] < 0 ? 0 : x[w->perm[j0 + i]];
+            from = group;
+        }
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits + (size_t)row * (size_t)n;
+        ((int32_t *)q->sum)[s] = quantize_group(from, n, q->n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
+    }
+}

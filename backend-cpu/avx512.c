@@ -1,0 +1,331 @@
+/* avx512.c: rung "avx512": AVX-512 F, BW, DQ and VL. Every output has the same order of operations as in avx2.c, so that
+ * the two give the same bits. Empty on other architectures. */
+#if defined(__x86_64__)
+
+#include "backend-cpu/avx512.h"
+
+static const char *avx512_unusable(void)
+{
+    __builtin_cpu_init();
+    int ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return ok ? NULL : "this processor or system has no AVX-512 (F, BW, DQ, VL)";
+}
+
+/* How the codes of one panel and group become floats: a permutation looks up the low 4 bits of each lane and ignores the
+ * rest, so that nothing has to be masked; symmetric groups (all zeros 8) have the zero in the table. */
+struct decode {
+    __m512 table, zero;
+    int symmetric;
+};
+
+ALWAYS_INLINE struct decode decode_of(const uint8_t *zeros)
+{
+    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m128i z = _mm_loadu_si128((const void *)zeros);
+    struct decode d = {codes, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(z)), _mm_movemask_epi8(_mm_cmpeq_epi8(z, _mm_set1_epi8(8))) == 0xffff};
+    if (d.symmetric) d.table = _mm512_sub_ps(codes, _mm512_set1_ps(8));
+    return d;
+}
+
+/* Input b (0..7) of a block as 16 floats code - zero; v is 64 bytes of codes: 16 rows x 8 nibbles. */
+ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero, const int symmetric)
+{
+    int shift = b < 4 ? 8 * b : 8 * (b - 4) + 4;
+    __m512 c = _mm512_permutexvar_ps(shift ? _mm512_srli_epi32(v, (unsigned)shift) : v, table);
+    return symmetric ? c : _mm512_sub_ps(c, zero);
+}
+
+/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m]. */
+ALWAYS_INLINE void q4_run(const uint8_t *c, size_t panel_codes, const float *x, int n, const struct decode *d, const int symmetric, __m512 sum[4][4], const int np, const int m)
+{
+    EACH(p, np)
+        EACH(r, m) sum[p][r] = _mm512_setzero_ps();
+    for (int j = 0; j < n; j += 8) {
+        __m512i v[4];
+        EACH(p, np) v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
+        EACH(b, 8)
+            EACH(p, np) {
+                __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, symmetric);
+                EACH(r, m) sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
+            }
+    }
+}
+
+/* np panels x m rows straight from the codes: np*m accumulators. */
+ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p0, const int np, const int m)
+{
+    size_t panel_codes = (size_t)(w->k / 8) * 64;
+    __m512 total[4][4], sum[4][4];
+    EACH(p, np)
+        EACH(r, m) total[p][r] = _mm512_setzero_ps();
+    for (int g = 0; g < w->n_groups; g++) {
+        struct decode d[4];
+        int symmetric = 1;
+        EACH(p, np) {
+            d[p] = decode_of(w->zeros + ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
+            symmetric &= d[p].symmetric;
+        }
+        if (!symmetric) EACH(p, np) d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
+            n = q4_next(w, j0) - j0;
+            const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
+            if (symmetric) q4_run(c, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
+            else q4_run(c, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
+            EACH(p, np) {
+                __m512 s = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
+                EACH(r, m) total[p][r] = _mm512_fmadd_ps(s, sum[p][r], total[p][r]);
+            }
+        }
+    }
+    EACH(p, np)
+        EACH(r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p0 + p) * 16, total[p][r]);
+}
+
+/* n inputs of one panel from j0 on as floats code - zero into dst[n][stride]. */
+static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst, int stride)
+{
+    const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
+    struct decode d = decode_of(w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+    if (d.symmetric) d.zero = _mm512_setzero_ps();
+    for (int j = 0; j < n; j += 8, c += 64, dst += 8 * stride) {
+        __m512i v = _mm512_loadu_si512(c);
+        EACH(b, 8) _mm512_storeu_ps(dst + b * stride, code_minus_zero(v, b, d.table, d.zero, 0));
+    }
+}
+
+/* total[m][np*16] += scale * sum over n inputs of codes[n][np*16] * x[m][n], np 1 or 2 */
+ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const __m512 *s, float *total, const int np, const int m)
+{
+    __m512 a[8], b[8];
+    EACH(r, m) a[r] = b[r] = _mm512_setzero_ps();
+    for (int j = 0; j < n; j++, x++, codes += np * 16) {
+        __m512 c0 = _mm512_loadu_ps(codes), c1 = np == 2 ? _mm512_loadu_ps(codes + 16) : c0;
+        EACH(r, m) {
+            __m512 v = _mm512_set1_ps(x[r * n]);
+            a[r] = _mm512_fmadd_ps(c0, v, a[r]);
+            if (np == 2) b[r] = _mm512_fmadd_ps(c1, v, b[r]);
+        }
+    }
+    EACH(r, m) {
+        float *t = total + r * np * 16;
+        _mm512_storeu_ps(t, _mm512_fmadd_ps(s[0], a[r], _mm512_loadu_ps(t)));
+        if (np == 2) _mm512_storeu_ps(t + 16, _mm512_fmadd_ps(s[1], b[r], _mm512_loadu_ps(t + 16)));
+    }
+}
+
+ALWAYS_INLINE void tiles(const float *codes, const float *x, int n, const __m512 *s, float *total, int rows, const int np)
+{
+    for (; rows >= 8; rows -= 8, x += 8 * n, total += 8 * np * 16) tile(codes, x, n, s, total, np, 8);
+    for (; rows >= 4; rows -= 4, x += 4 * n, total += 4 * np * 16) tile(codes, x, n, s, total, np, 4);
+    for (; rows; rows--, x += n, total += np * 16) tile(codes, x, n, s, total, np, 1);
+}
+
+/* np panels x rows r0 .. r0+nr-1 of `rows`: sub-group by sub-group the panels are unpacked once (16 KiB, stays in L1) and
+ * meet all of them. */
+ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr, int p0, float *scratch, const int np)
+{
+    float *codes = scratch, *total = scratch + CPU_SUBGROUP * np * 16;
+    memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
+    for (int j0 = 0, n; j0 < w->k; j0 += n) {
+        n = q4_next(w, j0) - j0;
+        __m512 s[2];
+        EACH(p, np) s[p] = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+        EACH(p, np) unpack_panel(w, p0 + p, j0, n, codes + p * 16, np * 16);
+        tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
+    }
+    for (int r = 0; r < nr; r++)
+        EACH(p, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16));
+}
+
+void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+{
+    int p = p0;
+    if (rows > 4) {
+        for (int r = 0; r < rows; r += CPU_ROW_TILE) {
+            int n = rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE;
+            for (p = p0; p + 2 <= p1; p += 2) q4_many(w, x, y, rows, r, n, p, scratch, 2);
+            if (p < p1) q4_many(w, x, y, rows, r, n, p, scratch, 1);
+        }
+        return;
+    }
+    if (rows == 1)
+        for (; p + 4 <= p1; p += 4) q4_few(w, x, y, p, 4, 1);
+    for (; p + 2 <= p1; p += 2) switch (rows) {
+        case 1: q4_few(w, x, y, p, 2, 1); break;
+        case 2: q4_few(w, x, y, p, 2, 2); break;
+        case 3: q4_few(w, x, y, p, 2, 3); break;
+        case 4: q4_few(w, x, y, p, 2, 4); break;
+        }
+    if (p < p1) switch (rows) {
+        case 1: q4_few(w, x, y, p, 1, 1); break;
+        case 2: q4_few(w, x, y, p, 1, 2); break;
+        case 3: q4_few(w, x, y, p, 1, 3); break;
+        case 4: q4_few(w, x, y, p, 1, 4); break;
+        }
+}
+
+/* acc + products of 4 codes and 4 digits per lane, without VNNI. */
+ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
+{
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1)));
+}
+
+static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch) { q4i_512(w, x, y, p0, p1, scratch, dot_maddubs); }
+
+/* 16 weights from element `at` on, lanes outside m as 0. */
+ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmask16 m)
+{
+    if (t == DT_F32) return _mm512_maskz_loadu_ps(m, (const float *)w + at);
+    __m256i h = _mm256_maskz_loadu_epi16(m, (const uint16_t *)w + at);
+    return t == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* nn outputs x m rows. */
+ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
+{
+    int in = w->in;
+    __m512 a[4][6];
+    EACH(i, nn)
+        EACH(r, m) a[i][r] = _mm512_setzero_ps();
+    for (int j = 0; j < in; j += LANES) {
+        __mmask16 mask = in - j >= LANES ? 0xffff : (__mmask16)((1u << (in - j)) - 1);
+        __m512 v[6];
+        EACH(r, m) v[r] = _mm512_maskz_loadu_ps(mask, x + (size_t)r * (size_t)in + j);
+        EACH(i, nn) {
+            __m512 u = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)j, mask);
+            EACH(r, m) a[i][r] = _mm512_fmadd_ps(u, v[r], a[i][r]);
+        }
+    }
+    EACH(i, nn)
+        EACH(r, m) {
+            float lane[LANES];
+            _mm512_storeu_ps(lane, a[i][r]);
+            float total = fold_lanes(lane);
+            y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
+        }
+}
+
+ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
+{
+    size_t in = (size_t)w->in, out = (size_t)w->out;
+    int n = n0;
+    for (; n + 4 <= n1; n += 4) { /* the weights of four outputs stay in L1 for all rows */
+        int r = 0;
+        for (; r + 6 <= rows; r += 6) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 4, 6);
+        for (; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 4, 1);
+    }
+    for (; n < n1; n++)
+        for (int r = 0; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
+}
+
+void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
+{
+    if (w->weight_type == DT_F16) dense_typed(w, DT_F16, x, y, rows, n0, n1);
+    else if (w->weight_type == DT_BF16) dense_typed(w, DT_BF16, x, y, rows, n0, n1);
+    else dense_typed(w, DT_F32, x, y, rows, n0, n1);
+}
+
+void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+{
+    fp32_norm(x, delta, weight, eps, out, dim);
+}
+
+void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+{
+    fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
+}
+
+ALWAYS_INLINE __m512 load_kv(const void *p, enum kv_type kv, size_t at, __mmask16 m)
+{
+    return load_weights(p, kv == KV_F16 ? DT_F16 : DT_F32, at, m);
+}
+
+ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+{
+    __m512 a[4];
+    EACH(i, n) a[i] = _mm512_setzero_ps();
+    for (int d = 0; d < head_dim; d++) {
+        __m512 k = load_kv(keys, kv, (size_t)(d * KV_PAGE), 0xffff);
+        EACH(i, n) a[i] = _mm512_fmadd_ps(k, _mm512_set1_ps(q[i][d]), a[i]);
+    }
+    EACH(i, n) _mm512_storeu_ps(scores + i * ATTEND_CHUNK, a[i]);
+}
+
+ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+{
+    if (n == 4 && kv == KV_F16) scores_block(q, 4, keys, head_dim, KV_F16, scores);
+    else if (n == 4) scores_block(q, 4, keys, head_dim, KV_F32, scores);
+    else
+        for (int i = 0; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+}
+
+ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    for (int d = 0; d < head_dim; d += LANES) {
+        __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
+        __m512 a[4];
+        EACH(i, n) a[i] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d);
+        for (int c = 0; c < n_pos; c++) {
+            __m512 v = load_kv(values, kv, (size_t)(c * head_dim + d), m);
+            EACH(i, n) a[i] = _mm512_fmadd_ps(_mm512_set1_ps(p[i * ATTEND_CHUNK + c]), v, a[i]);
+        }
+        EACH(i, n) _mm512_mask_storeu_ps(acc + i * head_dim + d, m, a[i]);
+    }
+}
+
+ALWAYS_INLINE void avx512_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    if (n == 4 && kv == KV_F16) values_block(p, 4, n_pos, values, head_dim, KV_F16, acc);
+    else if (n == 4) values_block(p, 4, n_pos, values, head_dim, KV_F32, acc);
+    else
+        for (int i = 0; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+}
+
+/* exp8 of avx2.c on 16 lanes, the same operations. */
+ALWAYS_INLINE __m512 exp16(__m512 x)
+{
+    __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
+    __m512 c = _mm512_min_ps(_mm512_set1_ps(EXP_MAX), x);
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(EXP_LOG2E)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_HI), c);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_LO), r);
+    __m512 p = _mm512_set1_ps(EXP_P4);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P3));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P2));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P1));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P0));
+    __m512 y = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+    __m512i scale = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
+    return _mm512_maskz_mul_ps(keep, y, _mm512_castsi512_ps(scale));
+}
+
+ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
+{
+    __m512 m = _mm512_set1_ps(max), s = _mm512_setzero_ps();
+    for (int i = 0; i < n; i += LANES) {
+        __m512 v = exp16(_mm512_sub_ps(_mm512_loadu_ps(p + i), m));
+        _mm512_storeu_ps(p + i, v);
+        s = _mm512_add_ps(s, v);
+    }
+    float lane[LANES];
+    _mm512_storeu_ps(lane, s);
+    return fold_lanes(lane);
+}
+
+void avx512_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps); }
+
+void avx512_glu(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
+        __m512 g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
+        __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), g));
+        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
+    }
+}
+
+const struct cpu_kernels cpu_avx512 = {"avx512", avx512_unusable, avx512_q4, avx512_q4i, avx512_dense, avx512_norm, avx512_rope, avx512_attend, avx512_glu};
+
+#else
+typedef int translation_unit_is_not_empty;
+#endif

@@ -1,0 +1,120 @@
+/* avx512.h: what the AVX-512 rungs share: the operations that a later rung takes over as they are, and the integer q4
+ * kernel over a four-way dot product that each rung has its own instruction for. */
+#ifndef BACKEND_CPU_AVX512_H
+#define BACKEND_CPU_AVX512_H
+
+#include "backend-cpu/fp32.h"
+
+#include <immintrin.h>
+
+void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
+void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
+void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
+void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv);
+void avx512_attend(const struct attend_task *t, float *scratch);
+void avx512_glu(float *gate, const float *up, size_t n);
+
+/* Loops over the parts of a register block, see avx2.c. */
+#define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
+
+ALWAYS_INLINE __m512 load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+
+/* 16 scales of one panel and group. */
+ALWAYS_INLINE __m512 load_scales(const struct linear *w, size_t at)
+{
+    return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at) : _mm512_loadu_ps((const float *)w->scales + at);
+}
+
+/* Outputs n0 .. n0+15 of one row; the last panel may be ragged. */
+ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m512 v)
+{
+    int left = w->out - n0;
+    __mmask16 m = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
+    if (w->bias) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, w->bias + n0));
+    _mm512_mask_storeu_ps(y + n0, m, v);
+}
+
+/* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
+typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
+
+/* 4 activation digits, in every lane. */
+ALWAYS_INLINE __m512i load_4(const int8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, 4);
+    return _mm512_set1_epi32(v);
+}
+
+/* total[m][np*16] += one sub-group of panels at c0 and c1 (np 1 or 2) x m rows; first and second digits [m][n]. */
+ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first, const int8_t *second, int n, const __m512i *zero, const __m512 *scale,
+                            const int32_t *sum, const float *act_scale, float *total, const int np, const int digits, const int m, dot4_fn *dot4)
+{
+    const __m512i mask = _mm512_set1_epi8(15);
+    __m512i a0[8], b0[8], a1[8], b1[8]; /* first and second digit of panel 0, of panel 1 */
+    EACH(r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
+    for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
+        __m512i v0 = _mm512_loadu_si512(c0), v1 = np == 2 ? _mm512_loadu_si512(c1) : v0;
+        __m512i low0 = _mm512_and_si512(v0, mask), high0 = _mm512_and_si512(_mm512_srli_epi16(v0, 4), mask);
+        __m512i low1 = _mm512_and_si512(v1, mask), high1 = _mm512_and_si512(_mm512_srli_epi16(v1, 4), mask);
+        EACH(r, m) {
+            __m512i f = load_4(first + r * n), g = load_4(first + r * n + 4);
+            a0[r] = dot4(dot4(a0[r], low0, f), high0, g);
+            if (np == 2) a1[r] = dot4(dot4(a1[r], low1, f), high1, g);
+            if (digits == 2) {
+                f = load_4(second + r * n), g = load_4(second + r * n + 4);
+                b0[r] = dot4(dot4(b0[r], low0, f), high0, g);
+                if (np == 2) b1[r] = dot4(dot4(b1[r], low1, f), high1, g);
+            }
+        }
+    }
+    EACH(r, m) EACH(p, np) {
+        __m512i a = p ? a1[r] : a0[r], b = p ? b1[r] : b0[r], v = digits == 2 ? _mm512_add_epi32(_mm512_slli_epi32(a, 7), b) : a;
+        v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero[p], _mm512_set1_epi32(sum[r])));
+        float *t = total + (r * np + p) * 16;
+        __m512 f = _mm512_mul_ps(_mm512_set1_ps(act_scale[r]), scale[p]);
+        _mm512_storeu_ps(t, _mm512_add_ps(_mm512_loadu_ps(t), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
+    }
+}
+
+/* np panels from p on x rows r0 .. r0+nr-1. */
+ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p, int r0, int nr, float *total, const int np, const int digits, dot4_fn *dot4)
+{
+    size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
+    memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        const uint8_t *c = w->codes + (size_t)p * panel + (size_t)j0 * 8;
+        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
+        __m512i zero[2];
+        __m512 scale[2];
+        EACH(i, np) {
+            size_t at = ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+            zero[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
+            scale[i] = load_scales(w, at);
+        }
+        int r = 0;
+        const int m = digits == 2 ? 4 : 8;
+        for (; r + m <= nr; r += m)
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np, digits, m, dot4);
+        for (; r < nr; r++)
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np, digits, 1, dot4);
+    }
+    for (int r = 0; r < nr; r++)
+        EACH(i, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16));
+}
+
+ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch, dot4_fn *dot4)
+{
+    for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
+        int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = p0;
+        for (; p + 2 <= p1; p += 2) {
+            if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 2, 2, dot4);
+            else q4i_panels(w, x, y, p, r, nr, scratch, 2, 1, dot4);
+        }
+        if (p == p1) continue;
+        if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 1, 2, dot4);
+        else q4i_panels(w, x, y, p, r, nr, scratch, 1, 1, dot4);
+    }
+}
+
+#endif

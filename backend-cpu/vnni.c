@@ -1,0 +1,21 @@
+/* vnni.c: rung "vnni": AVX-512 with its four-way int8 dot product. Empty on other architectures. */
+#if defined(__x86_64__)
+
+#include "backend-cpu/avx512.h"
+
+static const char *vnni_unusable(void)
+{
+    __builtin_cpu_init();
+    const char *why = cpu_avx512.unusable();
+    return why ? why : __builtin_cpu_supports("avx512vnni") ? NULL : "this processor has no AVX-512 VNNI";
+}
+
+ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits) { return _mm512_dpbusd_epi32(acc, codes, digits); }
+
+static void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch) { q4i_512(w, x, y, p0, p1, scratch, dot_vnni); }
+
+const struct cpu_kernels cpu_vnni = {"vnni", vnni_unusable, avx512_q4, vnni_q4i, avx512_dense, avx512_norm, avx512_rope, avx512_attend, avx512_glu};
+
+#else
+typedef int translation_unit_is_not_empty;
+#endif

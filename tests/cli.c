@@ -1,0 +1,263 @@
+/* cli.c: what a person meets at the command line of both programs: exit codes, one clear line per error, text and ids,
+ * stop strings, the same answer for any threads and chunks. Works on models/demo; usage: cli BUILD_DIR. */
+#include "tests/process.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-cli-XXXXXX", model[600], file_a[600], file_b[600];
+static int n_passed, n_failed;
+
+static void check(int ok, const char *what, const struct process *p)
+{
+    if (ok) {
+        n_passed++;
+        return;
+    }
+    n_failed++;
+    printf("FAIL %s\n", what);
+    if (p) printf("  exit %d\n  stdout: %.300s\n  stderr: %.300s\n", p->code, p->out, p->err);
+}
+
+#define RUN(p, input, ...) process_run(p, (char *[]){run_bin, __VA_ARGS__, NULL}, input)
+#define ASK(p, ...) RUN(p, NULL, "-m", model, "--temp", "0", __VA_ARGS__)
+
+static int lines(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += *s == '\n';
+    return n;
+}
+
+static void write_file(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
+}
+
+static char *read_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    char *p = malloc(*n + 1);
+    if (fread(p, 1, *n, f) != *n) *n = 0;
+    p[*n] = 0;
+    fclose(f);
+    return p;
+}
+
+/* A failing call: the exit code, one line on stderr that says what, nothing on stdout. */
+static void expect_error(char *const argv[], int code, const char *says)
+{
+    struct process p;
+    process_run(&p, argv, NULL);
+    char what[256] = "error of:";
+    for (int i = 1; argv[i]; i++) snprintf(what + strlen(what), sizeof what - strlen(what), " %s", argv[i]);
+    check(p.code == code && lines(p.err) == 1 && strstr(p.err, says) && !p.out_bytes, what, &p);
+    process_free(&p);
+}
+
+static void errors(void)
+{
+#define ERROR(code, says, ...) expect_error((char *[]){run_bin, __VA_ARGS__, NULL}, code, says)
+    char long_ids[8192] = "1", text_file[700];
+    snprintf(text_file, sizeof text_file, "%s/text", dir);
+    write_file(text_file, "not a model, only text that is long enough", 42);
+    for (int i = 1; i < 1024; i++) strcat(long_ids, ",1");
+    ERROR(2, "no model", "-p", "x");
+    ERROR(2, "no prompt", "-m", model);
+    ERROR(2, "exclude", "-m", model, "-p", "x", "-f", "y");
+    ERROR(2, "--act bf16", "-m", model, "-p", "x", "--act", "bf16");
+    ERROR(2, "hip", "-m", model, "-p", "x", "--backend", "hip");
+    ERROR(2, "--frobnicate", "--frobnicate");
+    ERROR(1, "No such file", "-m", "/nonexistent", "-p", "x");
+    ERROR(1, text_file, "-m", text_file, "-p", "x");
+    ERROR(1, dir, "-m", dir, "-p", "x");
+    ERROR(1, "--cpu z80", "-m", model, "-p", "x", "--cpu", "z80");
+    ERROR(1, "1024 tokens", "-m", model, "--prompt-ids", long_ids, "--format", "ids");
+    ERROR(1, "5 tokens", "-m", model, "--prompt-ids", "1,2,3,4,5", "-c", "5", "--format", "ids");
+    ERROR(1, "4096", "-m", model, "--prompt-ids", "1,4096", "--format", "ids");
+    ERROR(1, "'x'", "-m", model, "--prompt-ids", "1,x", "--format", "ids");
+    ERROR(1, "empty", "-m", model, "--prompt-ids", "", "--format", "ids");
+    ERROR(1, "/nonexistent/file", "-m", model, "-f", "/nonexistent/file");
+    ERROR(1, "/nonexistent/logits", "-m", model, "-p", "x", "-n", "0", "--logits-out", "/nonexistent/logits");
+#define CONVERT_ERROR(code, says, ...) expect_error((char *[]){convert_bin, __VA_ARGS__, NULL}, code, says)
+    CONVERT_ERROR(1, "/nonexistent", "/nonexistent", "/tmp/x.safetensors");
+    CONVERT_ERROR(1, "config.json", dir, "/tmp/x.safetensors");
+    CONVERT_ERROR(1, text_file, "--verify", text_file);
+    unlink(text_file);
+}
+
+/* The shipped prompts: their ids, and text and ids of the greedy answer. */
+static void demo_answers(void)
+{
+    json_t *expected = json_load_file("models/demo/expected.json", 0, NULL);
+    size_t i;
+    json_t *v;
+    json_array_foreach(json_object_get(expected, "prompts"), i, v) {
+        const char *prompt = json_string_value(json_object_get(v, "prompt")), *text = json_string_value(json_object_get(v, "text"));
+        char want[4096], ids[2048] = "";
+        size_t j;
+        json_t *id;
+        struct process p;
+        json_array_foreach(json_object_get(v, "ids"), j, id) snprintf(ids + strlen(ids), sizeof ids - strlen(ids), j ? " %lld" : "%lld", json_integer_value(id));
+        strcat(ids, "\n");
+        RUN(&p, NULL, "-m", model, "--tokenize", "--special", "-p", (char *)prompt);
+        check(p.code == 0 && !strcmp(p.out, ids), "tokenize a demo prompt", &p);
+        process_free(&p);
+        ASK(&p, "-p", (char *)prompt, "-n", "64");
+        snprintf(want, sizeof want, "%s%s\n", prompt, text);
+        check(p.code == 0 && !strcmp(p.out, want), "a demo prompt's answer as text", &p);
+        process_free(&p);
+        RUN(&p, prompt, "-m", model, "--temp", "0", "-f", "-", "-n", "64", "--no-display-prompt");
+        snprintf(want, sizeof want, "%s\n", text);
+        check(p.code == 0 && !strcmp(p.out, want), "the same from stdin, without the prompt", &p);
+        process_free(&p);
+    }
+    check(i >= 5, "models/demo/expected.json was read", NULL);
+    json_decref(expected);
+}
+
+static void text_round_trip(void)
+{
+    static const char text[] = "Gr\xc3\xbc\xc3\x9f" "e \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\n\n  tabs\tand spaces  \n";
+    char path[700];
+    struct process p, q;
+    snprintf(path, sizeof path, "%s/text", dir);
+    write_file(path, text, sizeof text - 1);
+    RUN(&p, NULL, "-m", model, "--tokenize", "-f", path);
+    RUN(&q, p.out, "-m", model, "--detokenize", "-f", "-");
+    check(q.code == 0 && q.out_bytes == sizeof text && !memcmp(q.out, text, sizeof text - 1) && q.out[sizeof text - 1] == '\n', "text survives ids and back, last newline included", &q);
+    process_free(&p);
+    process_free(&q);
+    unlink(path);
+}
+
+static void generation(void)
+{
+    struct process p, q;
+    ASK(&p, "-p", "Once upon a time there was", "-n", "64", "--stop", "the same", "--no-display-prompt");
+    check(p.code == 0 && !strcmp(p.out, " a great crowd of people, and the people were all in \n"), "a stop string that straddles tokens ends the text before it", &p);
+    process_free(&p);
+    ASK(&p, "-p", "Once upon a time there was", "-n", "3", "--format", "ids");
+    check(p.code == 0 && !strcmp(p.out, "260 610 2443\n"), "--format ids", &p);
+    process_free(&p);
+    ASK(&p, "-p", "Once upon a time there was", "-n", "0");
+    check(p.code == 0 && !p.out_bytes, "-n 0 prints nothing", &p);
+    check(strstr(p.err, "prompt 8 tokens") && strstr(p.err, "tok/s") && strstr(p.err, "MiB"), "statistics on stderr", &p);
+    process_free(&p);
+    ASK(&p, "-p", "Once upon a time there was", "-c", "12", "--format", "ids");
+    check(p.code == 0 && !strcmp(p.out, "260 610 2443 280\n"), "generation ends with the context", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3");
+    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t", "1");
+    check(p.code == 0 && !strcmp(p.out, q.out), "a seed repeats", &q);
+    process_free(&q);
+    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "4");
+    check(q.code == 0 && strcmp(p.out, q.out), "another seed gives another text", &q);
+    process_free(&p);
+    process_free(&q);
+}
+
+/* Bits of the logits do not depend on threads or on how the prompt is cut into steps. */
+static void invariance(void)
+{
+    static char *const threads[] = {"1", "2", "4", "1", "3"}, *const chunks[] = {"512", "512", "512", "1", "7"}, *const rungs[] = {"auto", "scalar"};
+    char prompt[1500] = "";
+    while (strlen(prompt) < 1200) strcat(prompt, "The heart pumps blood through the body, and the lungs take in air. ");
+    for (int r = 0; r < 2; r++) {
+        size_t n = 0, m = 0;
+        char *first = NULL, *other;
+        for (int i = 0; i < 5; i++) {
+            struct process p;
+            ASK(&p, "-p", prompt, "-n", "8", "--format", "ids", "--cpu", rungs[r], "-t", threads[i], "-b", chunks[i], "--logits-out", i ? file_b : file_a);
+            if (!i) first = read_file(file_a, &n);
+            other = read_file(i ? file_b : file_a, &m);
+            check(p.code == 0 && first && other && n > 1000000 && n == m && !memcmp(first, other, n), "logits are bit-identical for any -t and -b", &p);
+            free(other);
+            process_free(&p);
+        }
+        free(first);
+    }
+    unlink(file_a);
+    unlink(file_b);
+}
+
+/* Ctrl-C: statistics, exit 4, the text so far ends with a newline. */
+static void interrupt(void)
+{
+    int out[2];
+    if (pipe(out)) exit(2);
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(out[1], 1);
+        dup2(out[1], 2);
+        execv(run_bin, (char *[]){run_bin, "-m", model, "-p", "Once", "--temp", "0", "--ignore-eos", "--cpu", "ref", NULL});
+        _exit(127);
+    }
+    close(out[1]);
+    static char text[65536];
+    size_t n = 0;
+    for (ssize_t got; n + 1 < sizeof text && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;) {
+        if (n < 40 && n + (size_t)got >= 40) kill(pid, SIGINT);
+        n += (size_t)got;
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "tok/s"), "Ctrl-C ends with statistics and exit 4", NULL);
+    close(out[0]);
+}
+
+static void failing_output(void)
+{
+    struct process p;
+    char command[1400];
+    snprintf(command, sizeof command, "%s -m %s -p Once -n 8 --temp 0 >/dev/full", run_bin, model);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 1 && strstr(p.err, "stdout"), "a full disk under stdout is an error", &p);
+    process_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    struct process p;
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
+    snprintf(convert_bin, sizeof convert_bin, "%s/opt4gptq-convert", argv[1]);
+    snprintf(model, sizeof model, "%s/demo.safetensors", dir);
+    snprintf(file_a, sizeof file_a, "%s/a", dir);
+    snprintf(file_b, sizeof file_b, "%s/b", dir);
+    process_run(&p, (char *[]){convert_bin, "models/demo", model, NULL}, NULL);
+    check(p.code == 0, "convert models/demo", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){convert_bin, "--info", model, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "llama"), "--info", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){run_bin, "--version", NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "cpu"), "--version", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){run_bin, "--help", NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "--prompt-ids"), "--help", &p);
+    process_free(&p);
+    errors();
+    demo_answers();
+    text_round_trip();
+    generation();
+    invariance();
+    interrupt();
+    failing_output();
+    unlink(model);
+    rmdir(dir);
+    printf("cli: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
+    return n_failed != 0;
+}
