@@ -39,6 +39,7 @@ static const struct shape shapes[] = {
     {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0},
     {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 0, 0},
     {288, 17, 288, 288, PERM_NONE, SCALE_F32, 0, 0},
+    {448, 21, 224, 448, PERM_NONE, SCALE_F16, 0, 0},
     {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0},
     {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0},
     {36, 20, 32, 64, PERM_PADDED, SCALE_F32, 0, 0},
@@ -385,6 +386,12 @@ void check_linear(struct check *c)
         /* every weight by itself: the identity matrix, row by row */
         if (s->in <= 300 && (!c->quick || s->in <= 200 || i == 0)) check_shape(c, s, s->in, 0, -1, ", identity");
     }
+    /* every remainder of panels, half panels and vectors of outputs, and of vectors of inputs */
+    for (int i = 1; i <= (c->quick ? 0 : 39); i++)
+        for (int rows = 1; rows <= 13; rows += 4) {
+            check_shape(c, &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32, i % 3 != 0, 0}, rows, 0, i, "");
+            check_shape(c, &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0, (enum dtype)(DT_F16 + i % 3)}, rows, 0, i, "");
+        }
     check_fused(c, 1);
     check_fused(c, 6);
     if (!c->quick) check_fused(c, 40);
