@@ -195,7 +195,7 @@ static int generate(struct completion *c, struct err *e)
     if (o->logits_out) logits += (size_t)(s->batch.n_logits - 1) * (size_t)c->model.config.vocab;
     for (; c->n_generated < limit && !run_stop_requested; c->n_generated++) {
         int32_t id;
-        if (sampler_next(&c->sampler, logits, &id, e)) return -1;
+        if (sampler_next(&c->sampler, logits, &id, e)) return err_prefix(e, "%s", o->model);
         if (is_eos(&c->model.config, id) && !o->ignore_eos) break;
         if ((stopped = show(c, id, e)) < 0) return -1;
         if (stopped || c->n_generated + 1 == limit) {
