@@ -594,7 +594,10 @@ int main(int argc, char **argv)
     setenv("LSAN_OPTIONS", "exitcode=99", 1);
     setenv("UBSAN_OPTIONS", "exitcode=99:print_stacktrace=1", 1);
     int n_fixtures = list(argv[2], names, MAX_FIXTURES);
-    for (int i = 0; i < n_fixtures; i++) open_fixture(&fixture[n++], argv[2], names[i]);
+    for (int i = 0; i < n_fixtures; i++) {
+        open_fixture(&fixture[n++], argv[2], names[i]);
+        free(names[i]);
+    }
     for (int i = 0; i < n_cases; i++) {
         struct fuzz_case c = {.number = i, .fixture = fixture[i / 2 % n].name, .kind = "?"};
         rng_state = (seed << 32) + (uint64_t)i;
@@ -607,7 +610,10 @@ int main(int argc, char **argv)
     for (int k = 0; k < 2; k++)
         for (struct tally *t = tallies[k]; t->kind; t++)
             printf("%-11s %-8s %4d damaged: %4d refused, %4d harmless, %4d with another answer\n", k ? "model file" : "checkpoint", t->kind, t->n, t->refused, t->same, t->changed);
-    for (int i = 0; i < n; i++) unlink(fixture[i].model);
+    for (int i = 0; i < n; i++) {
+        unlink(fixture[i].model);
+        while (fixture[i].n_files) free(fixture[i].file[--fixture[i].n_files]);
+    }
     char path[64];
     snprintf(path, sizeof path, "%s/out", temp_dir);
     unlink(path);
