@@ -15,6 +15,7 @@ enum { MAX_VARIANTS = 16, NAME_BYTES = 200 };
 struct variant {
     const struct backend *ops;
     const char *name;
+    int agrees; /* promises the same bits as the other variants of its backend that do */
 };
 
 struct tally {
@@ -90,6 +91,8 @@ void dbuf_free(struct side *s, struct dbuf *b);
 void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound, size_t rows, size_t cols);
 /* The same bits, n 4-byte elements; cols is for the message only. */
 void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got, const void *want, size_t n, size_t cols);
+/* Where variants promise the same bits: keeps the result of the first of v's backend in `kept` [n], compares the others. */
+void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept, const float *got, size_t n, size_t cols);
 void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s, const struct dbuf *b);
 void fail(struct check *c, int v, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Counts a case for variant v. */

@@ -258,7 +258,7 @@ static void check_case(struct check *c, const struct attend_case *k)
     struct rng r = rng_for(c->seed, name);
     struct attend_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
-    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4), *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4);
+    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4), *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4), *kept = arena_get(&a, total * 4);
     expect(&a, &d, want, bound);
     for (size_t i = 0; i < total; i++) tight[i] = bound[i] * 0x1p-8f;
     struct attend_side t;
@@ -272,6 +272,7 @@ static void check_case(struct check *c, const struct attend_case *k)
         open_sequences(c, v, name, &t, &c->v[v], 1, &d);
         step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, first);
         compare(c, v, name, "output", first, ref, bound, rows, d.q_row);
+        compare_variants(c, v, name, "output", kept, first, total, d.q_row);
         rows_alone(c, v, name, &t, &d, first);
         close_sequences(&t);
         open_sequences(c, v, name, &t, &c->v[v], 3, &d);

@@ -264,10 +264,10 @@ static void run(struct check *c, int v, const char *name, const struct variant *
 
 static void check_call(struct check *c, const char *name, struct call *k, struct arena *a, struct rng *r)
 {
-    float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS], *first[MAX_LINEARS];
+    float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS], *first[MAX_LINEARS], *kept[MAX_LINEARS];
     for (int i = 0; i < k->n; i++) {
         size_t n = (size_t)k->rows * (size_t)k->q[i].w.out;
-        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4), first[i] = arena_get(a, n * 4), k->y[i] = ref[i];
+        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4), first[i] = arena_get(a, n * 4), kept[i] = arena_get(a, n * 4), k->y[i] = ref[i];
         expect(&k->q[i], c->act, k->x, want[i], bound[i], k->rows);
         /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the magnitudes; both
          * round the result. */
@@ -284,6 +284,7 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
             char what[32];
             snprintf(what, sizeof what, "linear %d", i);
             compare(c, v, name, what, first[i], ref[i], bound[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+            compare_variants(c, v, name, what, kept[i], first[i], (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
             k->y[i] = want[i]; /* the harness's result is not needed any more */
         }
         run(c, v, name, &c->v[v], 3, k, 0, r);

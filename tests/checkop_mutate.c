@@ -340,7 +340,7 @@ const struct backend mutant_backend = {
 /* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
 static int failures(const struct check *c, const struct op *op, enum kind kind, int quiet, long *n_cases)
 {
-    struct check m = {.ref = c->ref, .v = {{&mutant_backend, "mutant"}}, .n = 1, .seed = c->seed, .quick = 1, .quiet = quiet, .op = op->name};
+    struct check m = {.ref = c->ref, .v = {{&mutant_backend, "mutant", 0}}, .n = 1, .seed = c->seed, .quick = 1, .quiet = quiet, .op = op->name};
     now = kind;
     op->check(&m);
     *n_cases = m.tally[0].n_cases;

@@ -195,7 +195,7 @@ static void check_case(struct check *c, const struct rope_case *k)
     struct rope_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, n = rows * d.q_row;
     struct expected x = {arena_get(&a, n * 4), arena_get(&a, n * 4), arena_get(&a, rows * d.kv_row * 4), arena_get(&a, rows * d.kv_row * 4)};
-    float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4);
+    float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4);
     rotate(&d, d.q, d.q_norm, k->n_heads, x.q, x.q_bound);
     rotate(&d, d.key, d.k_norm, k->n_kv_heads, x.k, x.k_bound);
     for (size_t i = 0; i < n; i++) tight[i] = x.q_bound[i] * (k->norm ? 0.3f : 0.5f); /* cos, the scale, the sum: 4 roundings */
@@ -206,6 +206,7 @@ static void check_case(struct check *c, const struct rope_case *k)
         count_case(c, v);
         run(c, v, name, &c->v[v], 1, &d, &x, first);
         compare(c, v, name, "q", first, ref, x.q_bound, rows, d.q_row);
+        compare_variants(c, v, name, "q", kept, first, n, d.q_row);
         run(c, v, name, &c->v[v], 3, &d, NULL, got);
         compare_bits(c, v, name, "3 threads against 1", got, first, n, d.q_row);
     }

@@ -189,6 +189,19 @@ void compare_bits(struct check *c, int v, const char *name, const char *what, co
         }
 }
 
+void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept, const float *got, size_t n, size_t cols)
+{
+    if (!c->v[v].agrees) return;
+    for (int u = 0; u < v; u++)
+        if (c->v[u].agrees && c->v[u].ops == c->v[v].ops) {
+            char text[96];
+            snprintf(text, sizeof text, "%s, against variant %s", what, c->v[u].name);
+            compare_bits(c, v, name, text, got, kept, n, cols);
+            return;
+        }
+    memcpy(kept, got, n * sizeof *kept);
+}
+
 void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s, const struct dbuf *b)
 {
     if (!dbuf_fences_hold(s, b)) fail(c, v, name, "%s: wrote outside its %zu bytes", what, b->bytes);

@@ -59,7 +59,7 @@ static void check_norm_case(struct check *c, const struct norm_case *k)
     struct rng r = rng_for(c->seed, name);
     size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim, rows = (size_t)k->rows;
     float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4), *weight = arena_get(&a, dim * 4), *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
-    float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4);
+    float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
     fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows, k->dim);
     fill_row(&r, ROW_RANDOM, 0, weight, k->dim);
     for (size_t i = 0; i < n; i++) delta[i] = rng_normal(&r) * (x[i] != 0 ? 1 : 0); /* rows of zeros stay so */
@@ -84,6 +84,7 @@ static void check_norm_case(struct check *c, const struct norm_case *k)
         run_norm(c, v, name, &c->v[v], 1, k, x, delta, weight, x_after, first, 1);
         compare(c, v, name, "x", x_after, sum, zero, rows, dim);
         compare(c, v, name, "output", first, ref, bound, rows, dim);
+        compare_variants(c, v, name, "output", kept, first, n, dim);
         run_norm(c, v, name, &c->v[v], 3, k, x, delta, weight, x_after, got, 0);
         compare_bits(c, v, name, "3 threads against 1", got, first, n, dim);
     }
@@ -128,7 +129,7 @@ void check_glu(struct check *c)
         snprintf(name, NAME_BYTES, "%zu elements", n);
         struct rng r = rng_for(c->seed, name);
         float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
-              *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4);
+              *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
         for (size_t j = 0; j < n; j++) {
             g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES] : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
             u[j] = rng_normal(&r) * (j % 11 == 5 ? 100 : 1);
@@ -144,6 +145,7 @@ void check_glu(struct check *c)
             count_case(c, v);
             run_glu(c, v, name, &c->v[v], 1, g, u, first, n);
             compare(c, v, name, "output", first, ref, bound, 1, n);
+            compare_variants(c, v, name, "output", kept, first, n, n);
             run_glu(c, v, name, &c->v[v], 3, g, u, got, n);
             compare_bits(c, v, name, "3 threads against 1", got, first, n, n);
             if (n < 200) /* an element's value must not depend on its place: a row's start moves with the batch */
