@@ -10,7 +10,7 @@
 
 enum kind {
     NOTHING,
-    CODE, ZERO, ZERO_COLUMN, SCALE, PERM, FIRST_PERM, BIAS, NO_BIAS, WEIGHT, TAIL, OVERRUN, INPUT, BY_ROWS, BY_THREADS,
+    CODE, ZERO, ZERO_COLUMN, SCALE, PERM, FIRST_PERM, BIAS, NO_BIAS, WEIGHT, TAIL, OVERRUN, INPUT, BY_ROWS, BY_THREADS, INT8_FOR_I16,
     TOKEN,
     NO_DELTA, X_KEPT, EPS,
     ANGLE, NO_NORM, WRONG_NORM, VALUE, KEY,
@@ -39,6 +39,15 @@ static const struct mutant {
     {INPUT, "linear", "input overwritten"},
     {BY_ROWS, "linear", "last bit depends on the number of rows"},
     {BY_THREADS, "linear", "last bit depends on the number of threads"},
+    {CODE, "i16", "one 4-bit code off by one"},
+    {ZERO, "i16", "one zero point off by one"},
+    {SCALE, "i16", "one scale off by one ulp"},
+    {PERM, "i16", "one perm entry wrong"},
+    {BY_ROWS, "i16", "last bit depends on the number of rows"},
+    {BY_THREADS, "i16", "last bit depends on the number of threads"},
+    {INT8_FOR_I16, "i16", "one digit where two are asked for"},
+    {CODE, "int8", "one 4-bit code off by one"},
+    {ZERO, "int8", "one zero point off by one"},
     {TOKEN, "embed", "last row takes the next token"},
     {NO_DELTA, "norm", "delta not added"},
     {X_KEPT, "norm", "x not updated"},
@@ -94,6 +103,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     if (!m) return err_set(e, "out of memory");
     struct be_config c = *config;
     c.variant = healthy.name;
+    if (now == INT8_FOR_I16) c.act = ACT_INT8;
     m->be.ops = &mutant_backend;
     m->n_threads = c.n_threads;
     if (fns()->open(&m->inner, &c, e)) {
