@@ -16,10 +16,13 @@
 #include <string.h>
 
 enum perm_kind { PERM_NONE, PERM_SHUFFLED, PERM_PADDED, PERM_TWICE };
+/* Kernels may have a path of their own for groups whose zero points are all 8: a panel and group has all 8 or any. */
+enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED };
 enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
 
 static const char *const perm_names[] = {"none", "shuffled", "padded", "twice"};
 static const char *const scale_names[] = {"f16", "f32", "f16-subnormal"};
+static const char *const zero_names[] = {"any", "8", "mixed"};
 static const char *const type_names[DT_COUNT] = {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
 
 struct shape {
@@ -28,32 +31,35 @@ struct shape {
     enum scale_kind scale;
     int bias;
     enum dtype weight_type;
+    enum zero_kind zeros;
 };
 
 static const struct shape shapes[] = {
     /* 4-bit: in, out, group, k */
-    {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0},
-    {256, 37, 32, 256, PERM_NONE, SCALE_F32, 1, 0},
-    {320, 8, 64, 320, PERM_NONE, SCALE_F16, 1, 0},
-    {384, 1, 96, 384, PERM_NONE, SCALE_F32, 1, 0},
-    {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0},
-    {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 0, 0},
-    {288, 17, 288, 288, PERM_NONE, SCALE_F32, 0, 0},
-    {448, 21, 224, 448, PERM_NONE, SCALE_F16, 0, 0},
-    {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0},
-    {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0},
-    {36, 20, 32, 64, PERM_PADDED, SCALE_F32, 0, 0},
-    {160, 24, 32, 320, PERM_TWICE, SCALE_F16, 1, 0},
-    {256, 40, 64, 256, PERM_NONE, SCALE_SUBNORMAL, 0, 0},
-    {4096, 35, 128, 4096, PERM_SHUFFLED, SCALE_F16, 1, 0},
+    {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0},
+    {256, 37, 32, 256, PERM_NONE, SCALE_F32, 1, 0, 0},
+    {320, 8, 64, 320, PERM_NONE, SCALE_F16, 1, 0, 0},
+    {384, 1, 96, 384, PERM_NONE, SCALE_F32, 1, 0, 0},
+    {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0, 0},
+    {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 0, 0, 0},
+    {288, 17, 288, 288, PERM_NONE, SCALE_F32, 0, 0, 0},
+    {448, 21, 224, 448, PERM_NONE, SCALE_F16, 0, 0, 0},
+    {256, 100, 64, 256, PERM_NONE, SCALE_F16, 0, 0, ZEROS_EIGHT},
+    {256, 150, 32, 256, PERM_SHUFFLED, SCALE_F32, 1, 0, ZEROS_MIXED},
+    {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0, 0},
+    {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0, 0},
+    {36, 20, 32, 64, PERM_PADDED, SCALE_F32, 0, 0, 0},
+    {160, 24, 32, 320, PERM_TWICE, SCALE_F16, 1, 0, 0},
+    {256, 40, 64, 256, PERM_NONE, SCALE_SUBNORMAL, 0, 0, 0},
+    {4096, 35, 128, 4096, PERM_SHUFFLED, SCALE_F16, 1, 0, 0},
     /* dense: in, out */
-    {256, 130, 0, 256, PERM_NONE, 0, 0, DT_F16},
-    {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16},
-    {36, 7, 0, 36, PERM_NONE, 0, 1, DT_F32},
-    {1000, 64, 0, 1000, PERM_NONE, 0, 0, DT_F32},
-    {250, 1, 0, 250, PERM_NONE, 0, 1, DT_F16},
-    {7, 5, 0, 7, PERM_NONE, 0, 0, DT_BF16},
-    {4100, 9, 0, 4100, PERM_NONE, 0, 0, DT_F16},
+    {256, 130, 0, 256, PERM_NONE, 0, 0, DT_F16, 0},
+    {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0},
+    {36, 7, 0, 36, PERM_NONE, 0, 1, DT_F32, 0},
+    {1000, 64, 0, 1000, PERM_NONE, 0, 0, DT_F32, 0},
+    {250, 1, 0, 250, PERM_NONE, 0, 1, DT_F16, 0},
+    {7, 5, 0, 7, PERM_NONE, 0, 0, DT_BF16, 0},
+    {4100, 9, 0, 4100, PERM_NONE, 0, 0, DT_F16, 0},
 };
 
 static const int row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 33, 256, 300};
@@ -87,12 +93,14 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
     uint8_t *codes = arena_get(a, (size_t)panels * (size_t)s->k * 8), *zeros = arena_get(a, n_scales);
     uint16_t *half = s->scale == SCALE_F32 ? NULL : arena_get(a, n_scales * 2);
     float *single = half ? NULL : arena_get(a, n_scales * 4);
+    uint8_t *eight = arena_get(a, n_scales / 16);
+    for (size_t i = 0; i < n_scales / 16; i++) eight[i] = s->zeros == ZEROS_EIGHT || (s->zeros == ZEROS_MIXED && rng_below(r, 3));
+    for (size_t i = 0; i < n_scales; i++) zeros[i] = eight[i / 16] ? 8 : (uint8_t)rng_below(r, 17); /* also past `out` */
     for (int n = 0; n < s->out; n++)
         for (int j = 0; j < s->k; j++) {
             size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 + (size_t)(n % 16);
             if (j % s->group == 0) {
                 float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f * (rng_below(r, 8) ? 1 : -1);
-                zeros[at] = (uint8_t)rng_below(r, 17);
                 if (s->scale == SCALE_SUBNORMAL) half[at] = (uint16_t)rng_below(r, 1024); /* 0 too: a group of zeros */
                 else if (half) half[at] = f16_from_f32(v);
                 else single[at] = v;
@@ -295,7 +303,7 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
 static void describe(char *name, const struct shape *s, int rows, int n_decode)
 {
     if (s->group)
-        snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s bias %d, %d rows (%d decode)", s->in, s->out, s->k, s->group, perm_names[s->perm], scale_names[s->scale], s->bias,
+        snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s zeros %s bias %d, %d rows (%d decode)", s->in, s->out, s->k, s->group, perm_names[s->perm], scale_names[s->scale], zero_names[s->zeros], s->bias,
                  rows, n_decode);
     else snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)", type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
 }
@@ -303,7 +311,7 @@ static void describe(char *name, const struct shape *s, int rows, int n_decode)
 /* All inputs of one sign and size and all codes 15: the largest integer sums there can be, over one group. */
 static void check_extremes(struct check *c)
 {
-    static const struct shape s = {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0};
+    static const struct shape s = {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0, 0};
     char name[NAME_BYTES];
     struct arena a = {0};
     snprintf(name, NAME_BYTES, "extreme digits over one group of %d", s.in);
@@ -342,8 +350,8 @@ static void check_shape(struct check *c, const struct shape *s, int rows, int n_
 /* Several linears of one input: mixed widths, the same permutation (by address and by value) and different ones. */
 static void check_fused(struct check *c, int rows)
 {
-    static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0}, {192, 17, 32, 192, PERM_SHUFFLED, SCALE_F32, 0, 0}, {192, 70, 96, 192, PERM_SHUFFLED, SCALE_F16, 0, 0}};
-    static const struct shape mixed[] = {{192, 40, 64, 192, PERM_NONE, SCALE_F16, 1, 0}, {192, 9, 0, 192, PERM_NONE, 0, 1, DT_F16}, {192, 33, 64, 256, PERM_PADDED, SCALE_F16, 0, 0}};
+    static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0, 0}, {192, 17, 32, 192, PERM_SHUFFLED, SCALE_F32, 0, 0, 0}, {192, 70, 96, 192, PERM_SHUFFLED, SCALE_F16, 0, 0, 0}};
+    static const struct shape mixed[] = {{192, 40, 64, 192, PERM_NONE, SCALE_F16, 1, 0, 0}, {192, 9, 0, 192, PERM_NONE, 0, 1, DT_F16, 0}, {192, 33, 64, 256, PERM_PADDED, SCALE_F16, 0, 0, 0}};
     for (int kind = 0; kind < 4; kind++) {
         char name[NAME_BYTES];
         struct arena a = {0};
@@ -390,8 +398,8 @@ void check_linear(struct check *c)
     /* every remainder of panels, half panels and vectors of outputs, and of vectors of inputs */
     for (int i = 1; i <= (c->quick ? 0 : 39); i++)
         for (int rows = 1; rows <= 13; rows += 4) {
-            check_shape(c, &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32, i % 3 != 0, 0}, rows, 0, i, "");
-            check_shape(c, &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0, (enum dtype)(DT_F16 + i % 3)}, rows, 0, i, "");
+            check_shape(c, &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32, i % 3 != 0, 0, (enum zero_kind)(i / 2 % 3)}, rows, 0, i, "");
+            check_shape(c, &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0, (enum dtype)(DT_F16 + i % 3), 0}, rows, 0, i, "");
         }
     check_fused(c, 1);
     check_fused(c, 6);
@@ -445,7 +453,7 @@ void check_embed(struct check *c)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[NAME_BYTES];
         struct arena a = {0};
-        const struct shape s = {cases[i].dim, cases[i].vocab, 0, cases[i].dim, PERM_NONE, 0, 0, cases[i].type};
+        const struct shape s = {cases[i].dim, cases[i].vocab, 0, cases[i].dim, PERM_NONE, 0, 0, cases[i].type, 0};
         int rows = cases[i].rows;
         snprintf(name, NAME_BYTES, "%s [%d][%d], %d rows", type_names[s.weight_type], s.out, s.in, rows);
         struct rng r = rng_for(c->seed, name);
