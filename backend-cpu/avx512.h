@@ -49,8 +49,9 @@ ALWAYS_INLINE __m512i load_4(const int8_t *p)
 ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first, const int8_t *second, int n, const __m512i *zero, const __m512 *scale,
                             const int32_t *sum, const float *act_scale, float *total, const int np, const int digits, const int m, dot4_fn *dot4)
 {
+    enum { MAX = 12 };
     const __m512i mask = _mm512_set1_epi8(15);
-    __m512i a0[8], b0[8], a1[8], b1[8]; /* first and second digit of panel 0, of panel 1 */
+    __m512i a0[MAX], b0[MAX], a1[MAX], b1[MAX]; /* first and second digit of panel 0, of panel 1 */
     EACH(r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
     for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
         __m512i v0 = _mm512_loadu_si512(c0), v1 = np == 2 ? _mm512_loadu_si512(c1) : v0;
@@ -93,7 +94,7 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
             scale[i] = load_scales(w, at);
         }
         int r = 0;
-        const int m = digits == 2 ? 4 : 8;
+        const int m = digits == 2 ? 6 : 12;
         for (; r + m <= nr; r += m)
             q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np, digits, m, dot4);
         for (; r < nr; r++)

@@ -218,7 +218,7 @@ struct tok_added_set {
     size_t n, cap;
     int32_t *by_id;      /* [n] indices into a, ascending id */
     struct tok_trie raw, norm;
-    struct tok_pattern *word_before, *word_after; /* only when a token wants single words */
+    struct tok_pattern *word; /* a word's character; only when a token wants single words */
 };
 /* One stretch of text: an added token or text between two. */
 struct tok_section {

@@ -106,13 +106,36 @@ static size_t add_escape(struct tok_buf *out, const char *s, size_t n, int in_se
     }
     if (c == 's' || c == 'S' || c == 'w' || c == 'W' || c == 'd' || c == 'D' || c == 'h' || c == 'H') {
         char key = (char)(c | 0x20);
-        return add_class(out, find_class(&key, 1), c != key, in_set, e) ? 0 : 2;
+        const struct tok_class *k = key == 'w' && !in_set ? find_class("w alone", 7) : find_class(&key, 1);
+        return add_class(out, k, c != key, in_set, e) ? 0 : 2;
+    }
+    if ((c == 'b' || c == 'B') && !in_set) { /* PCRE2's own takes fewer characters for a word's */
+        const char *w = find_class("w alone", 7)->members;
+        const char *parts[] = {"(?:(?<=[", w, "])(?", c == 'b' ? "!" : "=", "[", w, "])|(?<![", w, "])(?", c == 'b' ? "=" : "!", "[", w, "]))"};
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+            if (add_str(out, parts[i], e)) return 0;
+        return 2;
     }
     if (strchr("QEKXRGNCOy", c)) { /* mean different things, or nothing, in the two dialects */
         err_set(e, "\\%c is not supported", c);
         return 0;
     }
     return tok_buf_add(out, s, 2, e) ? 0 : 2;
+}
+
+/* [:name:] inside brackets, s[0] == '['. Returns the bytes consumed, 0 on failure. */
+static size_t add_posix(struct tok_buf *out, const char *s, size_t n, struct err *e)
+{
+    static const struct {
+        const char *name, *members;
+    } sets[] = {{"[:alpha:]", "Alphabetic"}, {"[:digit:]", "d"}, {"[:space:]", "s"}, {"[:word:]", "w"}, {"[:xdigit:]", "h"}};
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        size_t len = strlen(sets[i].name);
+        if (n >= len && !memcmp(s, sets[i].name, len))
+            return add_class(out, find_class(sets[i].members, strlen(sets[i].members)), 0, 1, e) ? 0 : len;
+    }
+    err_set(e, "a set inside a set is not supported");
+    return 0;
 }
 
 static int translate(const char *s, size_t n, struct tok_buf *out, struct err *e)
@@ -138,11 +161,9 @@ static int translate(const char *s, size_t n, struct tok_buf *out, struct err *e
             continue;
         }
         if (in_set && s[i] == '[') {
-            const char *end = n - i > 3 && s[i + 1] == ':' ? memmem(s + i + 2, n - i - 2, ":]", 2) : NULL;
-            if (!end) return err_set(e, "a set inside a set is not supported");
-            size_t len = (size_t)(end - (s + i)) + 2;
-            if (tok_buf_add(out, s + i, len, e)) return -1;
-            i += len;
+            size_t used = add_posix(out, s + i, n - i, e);
+            if (!used) return -1;
+            i += used;
             continue;
         }
         if (in_set && s[i] == '&' && i + 1 < n && s[i + 1] == '&') return err_set(e, "the intersection of sets (&&) is not supported");
