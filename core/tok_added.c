@@ -137,11 +137,17 @@ static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
             }
             if (start < w->done) start = w->done;
         }
-        if (a->rstrip)
+        if (a->rstrip) {
+            /* A run of spaces is walked once, however many matches begin inside it. */
+            size_t from = stop;
+            if (stop >= w->space && stop < w->space_end) stop = w->space_end;
             while (stop < n) {
                 if (!tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + stop, n - stop, &len))) break;
                 stop += len;
             }
+            w->space = from;
+            w->space_end = stop;
+        }
         *out = (struct tok_section){.off = start, .len = stop > start ? stop - start : 0, .added = found};
         return 1;
     }

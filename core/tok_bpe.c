@@ -249,7 +249,13 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
         int32_t cp = tok_utf8_next((const unsigned char *)b->arena.p + b->off[id], b->len[id], &len);
         if (cp >= 0 && cp < 65536 && len == b->len[id]) b->char_ids[cp] = id;
     }
-    if (b->char_ids[0x2581] >= 0 && is_cut(b, "\xe2\x96\x81", 3)) b->cut = 0x2581;
+    /* A character that is neither a token, nor bytes, nor unknown vanishes, and its neighbours may merge. */
+    int vanish = b->unk == -1;
+    if (vanish && b->byte_fallback) {
+        vanish = 0;
+        for (int i = 0; i < 256; i++) vanish |= b->byte_ids[i] < 0;
+    }
+    if (!vanish && b->char_ids[0x2581] >= 0 && is_cut(b, "\xe2\x96\x81", 3)) b->cut = 0x2581;
     return 0;
 }
 

@@ -181,7 +181,7 @@ int tok_bpe_init_merges(struct tok_bpe *b, size_t n, struct err *e);
 /* left, right: spellings as the file has them. */
 int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank, struct err *e);
 void tok_bpe_put_merge(struct tok_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t id);
-/* Tables that need the whole vocabulary. */
+/* Tables that need the whole vocabulary, the merges, unk and byte_fallback. */
 int tok_bpe_finish(struct tok_bpe *b, struct err *e);
 /* Id of a spelling as the file has it (n bytes), or -1. */
 int32_t tok_bpe_find(const struct tok_bpe *b, const char *s, size_t n);
@@ -227,6 +227,7 @@ struct tok_section {
 };
 struct tok_section_walk {
     size_t scan, done; /* bytes looked at, bytes given out */
+    size_t space, space_end; /* a run of spaces seen, bytes */
     struct tok_section next;
     int has_next;
 };

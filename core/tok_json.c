@@ -526,14 +526,14 @@ static int read_model(struct tokenizer *t, const json_t *m, struct span vocab, s
     b->fuse_unk = get_bool(m, "fuse_unk", 0, e);
     b->ignore_merges = get_bool(m, "ignore_merges", 0, e);
     if (b->byte_fallback < 0 || b->fuse_unk < 0 || b->ignore_merges < 0) return -1;
-    if (read_vocab(b, vocab, e) || read_merges(b, merges, e) || tok_bpe_finish(b, e)) return -1;
+    if (read_vocab(b, vocab, e) || read_merges(b, merges, e)) return -1;
     v = json_object_get(m, "unk_token");
     b->unk = -1;
     if (json_is_string(v)) {
         b->unk = tok_bpe_find(b, json_string_value(v), json_string_length(v));
         if (b->unk < 0) b->unk = -2;
     }
-    return 0;
+    return tok_bpe_finish(b, e);
 }
 
 /* The file without the two big values, for jansson. */

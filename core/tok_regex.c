@@ -13,7 +13,7 @@
 
 /* A backtracking search may take this many steps before the rest of the text counts as without a match;
  * patterns in use need a few per character. */
-#define MATCH_STEPS 200000000u
+#define MATCH_STEPS 20000000u
 #define JIT_STACK_MAX (64u << 20) /* bytes, taken only when the 32 KiB on the C stack do not do */
 
 struct tok_pattern {
@@ -291,6 +291,7 @@ static int search(const struct tok_pattern *p, struct tok_match *m, const char *
     }
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(p->re, (PCRE2_SPTR)s, n, pos, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data, m->ctx);
+    if (rc < PCRE2_ERROR_NOMATCH) pcre2_set_match_limit(m->ctx, MATCH_STEPS / 64); /* once is enough for one text */
     return rc >= 0; /* 0: more groups than slots, the match itself is there */
 }
 

@@ -209,7 +209,8 @@ static int make_steps(struct tokenizer *t, const struct model *m, struct err *e)
 {
     static const char space[] = "\xe2\x96\x81"; /* U+2581 */
     struct tok_step *s;
-    if (m->strip_spaces && (add_replace(&t->norm, TOK_NORM_REPLACE, 1, "\\A +| +\\z", "", e) ||
+    /* The lookbehind keeps a long run inside the text from being tried at each of its spaces. */
+    if (m->strip_spaces && (add_replace(&t->norm, TOK_NORM_REPLACE, 1, "\\A +|(?<! ) +\\z", "", e) ||
                             add_replace(&t->norm, TOK_NORM_REPLACE, 1, " {2,}", " ", e))) return -1;
     if (m->dummy_prefix && (!(s = tok_steps_add(&t->norm, TOK_NORM_PREPEND, e)) || tok_step_set_str(s, space, 3, e))) return -1;
     if (add_replace(&t->norm, TOK_NORM_REPLACE, 0, " ", space, e) || add_replace(&t->dec, TOK_DEC_REPLACE, 0, space, " ", e)) return -1;

@@ -70,6 +70,7 @@ int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, s
     while (n && tok_walk_next(st->pat, m, s, n, &w)) {
         if (tok_buf_add(out, s + done, w.start - done, e) || tok_buf_add(out, st->str, st->str_bytes, e)) return -1;
         done = w.end;
+        if (out->n > TOK_MAX_TEXT) return err_set(e, "the text grows past %u bytes by a replacement", TOK_MAX_TEXT);
     }
     return tok_buf_add(out, s + done, n - done, e);
 }

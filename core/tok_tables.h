@@ -1,6 +1,6 @@
 /* tok_tables.h: written by scripts/golden-tokenizer, do not edit.
  * Owns: where the character data of the tokenizers library (Oniguruma: Unicode 16; its normalizer: older than
- * Unicode 11; its Rust: newer than 16) differ from PCRE2 10.42 and utf8proc 2.8 (Unicode 14), found by asking all
+ * Unicode 11; its Rust: newer than 16) differ from PCRE2 10.42 (Unicode 14) and utf8proc 2.8 (Unicode 15), found by asking all
  * of them about every code point. */
 #ifndef CORE_TOK_TABLES_H
 #define CORE_TOK_TABLES_H
