@@ -18,11 +18,15 @@ static json_t *quantization(const struct plan *p)
         bits = one;
     }
     const char *method = !f->n_quantized ? "none" : p->quant->method == QUANT_AWQ ? "awq" : "gptq";
-    const char *zeros = p->quant->method == QUANT_AWQ ? "awq" : p->quant->label == LABEL_PLANAR ? "gptq_p" : !f->n_v1 ? "v2" : f->word_plus ? "v1, one added to whole words" : "v1, one added to each field";
+    const char *zeros = p->quant->method == QUANT_AWQ       ? "awq"
+                        : p->quant->label == LABEL_PLANAR ? "gptq_p"
+                        : !f->n_v1                        ? "v2"
+                        : f->word_plus                    ? "v1, one added to whole words"
+                                                          : "v1, one added to each field";
     return json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i}", "method", method, "bits", bits, "group",
                      f->group_min == f->group_max ? json_integer(f->group_min) : json_pack("[i, i]", f->group_min, f->group_max), "sym",
-                     f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0, "act_order_linears", f->n_act_order, "linears", f->n_quantized,
-                     "plain_linears", f->n_plain, "zeros", f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases);
+                     f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0, "act_order_linears",
+                     f->n_act_order, "linears", f->n_quantized, "plain_linears", f->n_plain, "zeros", f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases);
 }
 
 static json_t *source(const struct plan *p)
@@ -111,7 +115,8 @@ static void count(const struct modelfile *m, const json_t *config, struct tally 
         if (!strncmp(x->name, "pad.", 4) || !strncmp(x->name, "file.", 5) || !strcmp(x->name, "rope.inv_freq")) continue;
         if (ends_with(x->name, ".codes")) {
             t->codes_bytes += x->bytes;
-            t->parameters += strstr(x->name, "q_proj") || strstr(x->name, "o_proj") ? q * dim : strstr(x->name, "mlp.") ? ffn * dim : strstr(x->name, "lm_head") ? vocab * dim : kv * dim;
+            int of_q = strstr(x->name, "q_proj") || strstr(x->name, "o_proj");
+            t->parameters += dim * (of_q ? q : strstr(x->name, "mlp.") ? ffn : strstr(x->name, "lm_head") ? vocab : kv);
         } else if (ends_with(x->name, ".scales")) {
             t->scale_bytes[x->dtype] += x->bytes;
         } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm")) {
@@ -138,7 +143,11 @@ static void print_quantization(FILE *out, const struct modelfile *m, const struc
     }
     fprintf(out, "weights        ");
     const char *sep = "";
-    if (t->codes_bytes) fprintf(out, "4-bit codes %.1f MB with %s%s%s scales", (double)t->codes_bytes / 1e6, t->scale_bytes[DT_F16] ? "F16" : "", t->scale_bytes[DT_F16] && t->scale_bytes[DT_F32] ? " and " : "", t->scale_bytes[DT_F32] ? "F32" : ""), sep = ", ";
+    if (t->codes_bytes) {
+        const char *scales = !t->scale_bytes[DT_F32] ? "F16" : !t->scale_bytes[DT_F16] ? "F32" : "F16 and F32";
+        fprintf(out, "4-bit codes %.1f MB with %s scales", (double)t->codes_bytes / 1e6, scales);
+        sep = ", ";
+    }
     for (int d = 0; d < DT_COUNT; d++)
         if (t->bytes[d]) fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d), (double)t->bytes[d] / 1e6), sep = ", ";
     fprintf(out, "\n");

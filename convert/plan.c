@@ -83,6 +83,14 @@ int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e
     return rc;
 }
 
+const char *plan_shape(const struct hf_tensor *t, char text[128])
+{
+    int n = snprintf(text, 128, "[");
+    for (int i = 0; i < t->t->n_dims && n < 100; i++) n += snprintf(text + n, 128 - (size_t)n, "%s%" PRId64, i ? ", " : "", t->t->shape[i]);
+    snprintf(text + n, 128 - (size_t)n, "]");
+    return text;
+}
+
 /* A vector every model of this kind has, as F32. */
 static int add_vector(struct plan *p, const char *module, const char *name, int64_t n, struct err *e)
 {
@@ -98,11 +106,11 @@ static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *nam
 {
     struct job j = {.kind = JOB_COPY, .source = t};
     enum dtype type = t->t->dtype;
+    char have[128];
     if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
         return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
     if (t->t->n_dims != 2 || t->t->shape[0] != rows || t->t->shape[1] != cols)
-        return err_set(e, "%s: tensor '%s' is [%" PRId64 ", %" PRId64 "], config.json wants [%" PRId64 ", %" PRId64 "]", t->shard->path, t->t->name,
-                       t->t->n_dims > 0 ? t->t->shape[0] : 0, t->t->n_dims > 1 ? t->t->shape[1] : 0, rows, cols);
+        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]", t->shard->path, t->t->name, plan_shape(t, have), rows, cols);
     size_t n = (t->t->bytes + COPY_BYTES - 1) / COPY_BYTES;
     if (plan_tensor(p, &j.tensor, name, type, 2, (int64_t[]){rows, cols}, n, e)) return -1;
     for (; j.piece < n; j.piece++, j.at += COPY_BYTES) {

@@ -87,6 +87,8 @@ int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, vo
 const struct hf_tensor *plan_find(struct plan *p, const char *module, const char *what);
 /* F16, BF16 or F32 tensor of n numbers as fp32; refuses NaN and infinity. The caller frees *out. */
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
+/* "[3, 4]" for messages. */
+const char *plan_shape(const struct hf_tensor *t, char text[128]);
 /* A quantized module, called NAME in the output. */
 int plan_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, struct err *e);
 

@@ -15,13 +15,15 @@ enum {
     SLICE_COLS = 32,            /* slices start where zero points of every width start a word */
 };
 
-static int expect(const struct hf_tensor *t, enum dtype type, int n_dims, int64_t a, int64_t b, const char *why, struct err *e)
+/* Wants I32 of [a, b], or of [a] when b is 0. */
+static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *why, struct err *e)
 {
-    if (t->t->dtype != type) return err_set(e, "%s: tensor '%s' is %s, must be %s", t->shard->path, t->t->name, st_dtype_name(t->t->dtype), st_dtype_name(type));
-    if (t->t->n_dims != n_dims || t->t->shape[0] != a || (n_dims > 1 && t->t->shape[1] != b))
-        return err_set(e, "%s: tensor '%s' is [%" PRId64 ", %" PRId64 "], must be [%" PRId64 ", %" PRId64 "] for %s", t->shard->path, t->t->name,
-                       t->t->n_dims > 0 ? t->t->shape[0] : 0, t->t->n_dims > 1 ? t->t->shape[1] : 0, a, n_dims > 1 ? b : 0, why);
-    return 0;
+    char have[128], want[64];
+    int n_dims = b ? 2 : 1;
+    if (t->t->dtype != DT_I32) return err_set(e, "%s: tensor '%s' is %s, must be I32", t->shard->path, t->t->name, st_dtype_name(t->t->dtype));
+    if (t->t->n_dims == n_dims && t->t->shape[0] == a && (!b || t->t->shape[1] == b)) return 0;
+    snprintf(want, sizeof want, b ? "[%" PRId64 ", %" PRId64 "]" : "[%" PRId64 "]", a, b);
+    return err_set(e, "%s: tensor '%s' is %s, must be %s for %s", t->shard->path, t->t->name, plan_shape(t, have), want, why);
 }
 
 static int check_shapes(struct linear *l, int bits, struct err *e)
@@ -32,13 +34,13 @@ static int check_shapes(struct linear *l, int bits, struct err *e)
     int64_t rows = l->layout == UNPACK_AWQ ? l->in : unpack_n_words(l->in, bits), cols = l->layout == UNPACK_AWQ ? unpack_n_words(l->out, bits) : l->out;
     if (l->layout == UNPACK_PLANAR && (l->in % 32 || l->out % 32)) return err_set(e, "module '%s': gptq_p needs sizes that are multiples of 32", l->module);
     if (l->layout == UNPACK_AWQ && l->out % 8) return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module, l->out);
-    if (expect(l->qweight, DT_I32, 2, rows, cols, why, e)) return -1;
+    if (expect(l->qweight, rows, cols, why, e)) return -1;
     if (s->t->dtype != DT_F16 && s->t->dtype != DT_BF16 && s->t->dtype != DT_F32)
         return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", s->shard->path, s->t->name, st_dtype_name(s->t->dtype));
     l->n_source = s->t->n_dims == 2 ? s->t->shape[0] : 0;
     if (l->n_source < 1 || l->n_source > l->in || s->t->shape[1] != l->out)
         return err_set(e, "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups", s->shard->path, s->t->name, l->out, l->in);
-    return expect(l->qzeros, DT_I32, 2, l->n_source, unpack_n_words(l->out, bits), why, e);
+    return expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
 }
 
 /* All scales must be finite. Ours are F16 when every one of them (and 16 times it, for two planes) is exact in F16. */
@@ -104,7 +106,7 @@ static int plan_slots(struct plan *p, struct linear *l, int group, int planes, s
     const struct hf_tensor *t = l->layout == UNPACK_AWQ ? NULL : plan_find(p, l->module, "g_idx");
     int32_t *g_idx = NULL;
     if (t) {
-        if (expect(t, DT_I32, 1, l->in, 0, "its inputs", e)) return -1;
+        if (expect(t, l->in, 0, "its inputs", e)) return -1;
         if (!(g_idx = malloc(t->t->bytes))) return err_set(e, "out of memory");
         if (st_read(t->shard, g_idx, t->t->offset, t->t->bytes, e)) {
             free(g_idx);

@@ -97,7 +97,7 @@ static void show_progress(struct crew *c, int last)
     double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
     if (last)
         fprintf(stderr, "\r\033[K");
-    else
+    else if (c->done)
         fprintf(stderr, "\r\033[Kconverting %3.0f%%  %.1f of %.1f GB  %.2f GB/s  %d:%02d left ", 100 * part, (double)c->done / 1e9, (double)c->total / 1e9,
                 (double)c->done / 1e9 / spent, (int)left / 60, (int)left % 60);
     fflush(stderr);
