@@ -104,8 +104,51 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
         EACH(i, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16));
 }
 
+/* One row: the codes are read once, in the order in which they lie, and asked for ahead of time: this is decode, and
+ * decode is the memory bus. A low and a high accumulator per digit and block of a pair, so that no sum waits for the last. */
+ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p, const int digits, dot4_fn *dot4)
+{
+    enum { AHEAD = 4096 };
+    const __m512i mask = _mm512_set1_epi8(15);
+    const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
+    const int8_t *first = x->digit, *second;
+    __m512 total = _mm512_setzero_ps();
+    for (int j0 = 0, n, s = 0; j0 < w->k; j0 += n, s++, first += n * digits) {
+        n = q4_next(w, j0) - j0;
+        second = first + n;
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+        __m512i a[4], b[4];
+        EACH(i, 4) a[i] = b[i] = _mm512_setzero_si512();
+        for (int j = 0; j < n; j += 16, c += 128) {
+            EACH(i, 2) {
+                __m512i v = _mm512_loadu_si512(c + i * 64), low = _mm512_and_si512(v, mask), high = _mm512_and_si512(_mm512_srli_epi16(v, 4), mask);
+                _mm_prefetch((const char *)c + i * 64 + AHEAD, _MM_HINT_T0);
+                a[2 * i] = dot4(a[2 * i], low, load_4(first + j + i * 8));
+                a[2 * i + 1] = dot4(a[2 * i + 1], high, load_4(first + j + i * 8 + 4));
+                if (digits == 2) {
+                    b[2 * i] = dot4(b[2 * i], low, load_4(second + j + i * 8));
+                    b[2 * i + 1] = dot4(b[2 * i + 1], high, load_4(second + j + i * 8 + 4));
+                }
+            }
+        }
+        __m512i v = _mm512_add_epi32(_mm512_add_epi32(a[0], a[1]), _mm512_add_epi32(a[2], a[3]));
+        if (digits == 2) v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
+        __m512i zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
+        v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero, _mm512_set1_epi32(x->sum[s])));
+        total = _mm512_add_ps(total, _mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(_mm512_set1_ps(x->scale[s]), load_scales(w, at))));
+    }
+    store_outputs(w, y, p * 16, total);
+}
+
 ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch, dot4_fn *dot4)
 {
+    if (x->rows == 1) {
+        for (int p = p0; p < p1; p++) {
+            if (x->n_digits == 2) q4i_row(w, x, y, p, 2, dot4);
+            else q4i_row(w, x, y, p, 1, dot4);
+        }
+        return;
+    }
     for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
         int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = p0;
         for (; p + 2 <= p1; p += 2) {
