@@ -1,6 +1,6 @@
 /* e2e.c: whole programs against what transformers answers: converts checkpoints with the real converter, runs the real
  * opt4gptq-run on their token ids, compares logits and greedy tokens with expected.safetensors.
- * usage: e2e BUILD_DIR [SHARED_DIR]. Prints a table; works on models/demo and tests/data without SHARED_DIR. */
+ * usage: e2e BUILD_DIR [SHARED_DIR]. Prints a table; works on models/demo and tests/data/gptq without SHARED_DIR. */
 #include "core/safetensors.h"
 #include "tests/process.h"
 
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     build_dir = argv[1];
     printf("largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
     test_folder("models");
-    test_folder("tests/data");
+    test_folder("tests/data/gptq");
     char path[512];
     const char *shared = argc > 2 ? argv[2] : "../shared";
     snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
