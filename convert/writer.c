@@ -58,6 +58,7 @@ static int make_header(const struct plan *p, const json_t *meta, char **out, siz
     }
     char *crc_text = json_dumps(crcs, JSON_COMPACT), *text = NULL;
     if (crc_text) json_object_set_new(m, "opt4gptq.crc32", json_string(crc_text));
+    json_object_set_new(m, "opt4gptq.header_crc32", json_string("00000000"));
     if (crc_text) text = json_dumps(h, JSON_COMPACT);
     size_t len = text ? strlen(text) : 0, padded = (8 + len + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN;
     *out = text ? malloc(padded) : NULL;
@@ -66,6 +67,12 @@ static int make_header(const struct plan *p, const json_t *meta, char **out, siz
         memset(*out, ' ', padded);
         memcpy(*out, &json_bytes, 8);
         memcpy(*out + 8, text, len);
+        char digits[9];
+        uint32_t crc;
+        size_t at;
+        CHECK(!mf_header_crc((const char *)*out + 8, json_bytes, &crc, &at));
+        snprintf(digits, sizeof digits, "%08x", crc);
+        memcpy(*out + 8 + at, digits, 8);
         *n = padded;
     }
     free(crc_text);

@@ -1,6 +1,7 @@
 #include "core/modelfile.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,33 @@ static int check_version(const struct modelfile *m, struct err *e)
     return 0;
 }
 
+int mf_header_crc(const char *header, size_t n, uint32_t *crc, size_t *at)
+{
+    static const char key[] = "\"opt4gptq.header_crc32\":\""; /* inside a JSON string its quotes would be escaped */
+    enum { DIGITS = 8 };
+    const char *p = memmem(header, n, key, sizeof key - 1);
+    if (!p) return -1;
+    *at = (size_t)(p - header) + sizeof key - 1;
+    if (n - *at < DIGITS) return -1;
+    uLong c = crc32_z(0, (const Bytef *)header, *at);
+    c = crc32_z(c, (const Bytef *)"00000000", DIGITS);
+    *crc = (uint32_t)crc32_z(c, (const Bytef *)header + *at + DIGITS, n - *at - DIGITS);
+    return 0;
+}
+
+static int check_header(const struct modelfile *m, struct err *e)
+{
+    uint64_t n;
+    uint32_t crc;
+    size_t at;
+    char digits[9];
+    memcpy(&n, m->map, 8);
+    const char *header = (const char *)m->map + 8;
+    if (mf_header_crc(header, n, &crc, &at)) return err_set(e, "%s: its metadata has no opt4gptq.header_crc32: the file was not written by opt4gptq-convert", m->st.path);
+    snprintf(digits, sizeof digits, "%08x", crc);
+    return memcmp(digits, header + at, 8) ? err_set(e, "%s: the header is damaged: its crc32 is %s, not %.8s", m->st.path, digits, header + at) : 0;
+}
+
 int mf_open(struct modelfile *m, const char *path, struct err *e)
 {
     memset(m, 0, sizeof *m);
@@ -43,6 +71,7 @@ int mf_open(struct modelfile *m, const char *path, struct err *e)
         goto fail;
     }
     m->map = map;
+    if (check_header(m, e)) goto fail;
     return 0;
 fail:
     mf_close(m);

@@ -16,6 +16,8 @@
  *   opt4gptq.quantization   facts for people: method, bits, group, sym, act_order, zeros
  *   opt4gptq.source    where it came from: directory, files with sizes, quantizer, converter version
  *   opt4gptq.crc32     {tensor name: 8 hex digits} for every tensor but pad.N
+ *   opt4gptq.header_crc32   8 hex digits: crc32 of the whole header, these digits taken as "00000000". Checked when the
+ *                      file is opened: a changed head count or tensor name must not give another answer silently
  *
  * Tensors (names are the source's without "model."; L = layer number):
  *   embed_tokens.weight               F16 | BF16 | F32 [vocab][dim]
@@ -61,7 +63,9 @@ struct modelfile {
     const uint8_t *map; /* [st.file_bytes], read-only */
 };
 
-/* Opens and maps PATH; refuses files that are not ours or of another version, by name. */
+/* crc32 of a header [n bytes] with its own digits taken as zeros; *at is where they stand. -1 when it has none. */
+int mf_header_crc(const char *header, size_t n, uint32_t *crc, size_t *at);
+/* Opens and maps PATH; refuses files that are not ours, of another version or with a damaged header, by name. */
 int mf_open(struct modelfile *m, const char *path, struct err *e);
 void mf_close(struct modelfile *m);
 /* 1 and fills *v when the tensor exists, 0 when not. */
