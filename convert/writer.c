@@ -69,10 +69,10 @@ static int make_header(const struct plan *p, const json_t *meta, char **out, siz
         memcpy(*out + 8, text, len);
         char digits[9];
         uint32_t crc;
-        size_t at;
-        CHECK(!mf_header_crc((const char *)*out + 8, json_bytes, &crc, &at));
+        size_t digits_at;
+        CHECK(!mf_header_crc((const char *)*out + 8, json_bytes, &crc, &digits_at));
         snprintf(digits, sizeof digits, "%08x", crc);
-        memcpy(*out + 8 + at, digits, 8);
+        memcpy(*out + 8 + digits_at, digits, 8);
         *n = padded;
     }
     free(crc_text);
