@@ -192,7 +192,9 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
         __m512 v[6];
         EACH(r, m) v[r] = _mm512_maskz_loadu_ps(mask, x + (size_t)r * (size_t)in + j);
         EACH(i, nn) {
-            __m512 u = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)j, mask);
+            size_t at = (size_t)(n0 + i) * (size_t)in + (size_t)j;
+            __m512 u = load_weights(w->weight, t, at, mask);
+            if (m == 1) _mm_prefetch((const char *)w->weight + at * (t == DT_F32 ? 4 : 2) + AHEAD, _MM_HINT_T0);
             EACH(r, m) a[i][r] = _mm512_fmadd_ps(u, v[r], a[i][r]);
         }
     }

@@ -104,11 +104,14 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
         EACH(i, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16));
 }
 
+/* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at which the hardware's
+ * prefetcher stops. */
+enum { AHEAD = 8192 };
+
 /* One row: the codes are read once, in the order in which they lie, and asked for ahead of time: this is decode, and
  * decode is the memory bus. A low and a high accumulator per digit and block of a pair, so that no sum waits for the last. */
 ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p, const int digits, dot4_fn *dot4)
 {
-    enum { AHEAD = 4096 };
     const __m512i mask = _mm512_set1_epi8(15);
     const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     const int8_t *first = x->digit, *second;
