@@ -35,14 +35,17 @@ ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero
     return symmetric ? c : _mm512_sub_ps(c, zero);
 }
 
-/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m]. */
-ALWAYS_INLINE void q4_run(const uint8_t *c, size_t panel_codes, const float *x, int n, const struct decode *d, const int symmetric, __m512 sum[4][4], const int np, const int m)
+/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m], asking for those at ahead. */
+ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes, const float *x, int n, const struct decode *d, const int symmetric, __m512 sum[4][4], const int np, const int m)
 {
     EACH(p, np)
         EACH(r, m) sum[p][r] = _mm512_setzero_ps();
     for (int j = 0; j < n; j += 8) {
         __m512i v[4];
-        EACH(p, np) v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
+        EACH(p, np) {
+            v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
+            _mm_prefetch((const char *)ahead + (size_t)p * panel_codes + (size_t)j * 8, _MM_HINT_T0);
+        }
         EACH(b, 8)
             EACH(p, np) {
                 __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, symmetric);
@@ -69,8 +72,10 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
             const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
-            if (symmetric) q4_run(c, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
-            else q4_run(c, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
+            /* behind the end of these panels come the next ones, not the neighbour that is being read already */
+            const uint8_t *ahead = c + AHEAD + ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
+            if (symmetric) q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
+            else q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
             EACH(p, np) {
                 __m512 s = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
                 EACH(r, m) total[p][r] = _mm512_fmadd_ps(s, sum[p][r], total[p][r]);
