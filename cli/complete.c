@@ -223,20 +223,24 @@ int run_complete(const struct options *o, struct err *e)
 {
     struct completion c = {.o = o, .text_mode = !strcmp(o->format, "text")};
     double t0 = now();
-    int rc = open_all(&c, e);
+    int rc = open_all(&c, e), stopped = 0;
     if (!rc) {
+        c.session.stop = &run_stop_requested;
         double t1 = now();
         if (o->verbose) say_machine(&c);
         rc = session_prompt(&c.session, c.prompt.id, (int)c.prompt.n, c.logits ? write_logits : NULL, c.logits, e);
         double t2 = now();
-        if (!rc) rc = generate(&c, e);
+        stopped = rc == 1; /* by a signal, within the prompt */
+        if (stopped) rc = 0;
+        else if (!rc) rc = generate(&c, e);
         c.load_s = t1 - t0;
         c.prompt_s = t2 - t1;
         c.generate_s = now() - t2;
-        if (!rc) report(&c);
+        if (stopped) fprintf(stderr, "\nstopped after %d of %zu prompt tokens in %.3f s\n", c.session.n_computed, c.prompt.n, c.prompt_s);
+        else if (!rc) report(&c);
     }
     struct err close_err = {""};
-    if (close_all(&c, rc, &close_err) && !rc) {
+    if (close_all(&c, rc || stopped, &close_err) && !rc) {
         *e = close_err;
         rc = -1;
     }

@@ -68,6 +68,7 @@ int session_prompt(struct session *s, const int32_t *token, int n, logits_fn *ea
     int max = s->forward->options.max_rows;
     if (each && s->forward->options.max_logits < max) max = s->forward->options.max_logits;
     for (int i = 0; i < n;) {
+        if (s->stop && *s->stop) return 1;
         int c = n - i < max ? n - i : max, pos = s->n_computed;
         if (step(s, token + i, c, each ? c : i + c == n, 0, e)) return -1;
         if (each && each(arg, s->logits, c, pos, e)) return -1;

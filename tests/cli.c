@@ -246,6 +246,32 @@ static void interrupt(void)
     close(out[0]);
 }
 
+/* The same while a long prompt is being computed: ends between two steps, no half file of logits. */
+static void interrupt_prompt(void)
+{
+    char ids[4096] = "1";
+    for (int i = 0; i < 1000; i++) strcat(ids, ",5");
+    int err[2];
+    if (pipe(err)) exit(2);
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(err[1], 2);
+        execv(run_bin, (char *[]){run_bin, "-m", model, "--prompt-ids", ids, "-n", "1", "-b", "1", "--format", "ids", "--cpu", "ref", "--logits-out", file_a, NULL});
+        _exit(127);
+    }
+    close(err[1]);
+    usleep(300000);
+    kill(pid, SIGINT);
+    char text[4096];
+    ssize_t n = read(err[0], text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    close(err[0]);
+    int status;
+    waitpid(pid, &status, 0);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "stopped after"), "Ctrl-C within the prompt", NULL);
+    check(access(file_a, F_OK), "a stopped run leaves no logits file", NULL);
+}
+
 static void failing_output(void)
 {
     struct process p;
@@ -282,6 +308,7 @@ int main(int argc, char **argv)
     generation();
     invariance();
     interrupt();
+    interrupt_prompt();
     failing_output();
     unlink(model);
     rmdir(dir);
