@@ -54,35 +54,35 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
     __m256 total[4][4];
-    EACH(h, 2 * np)
-        EACH(r, m) total[h][r] = _mm256_setzero_ps();
+    EACH (h, 2 * np)
+        EACH (r, m) total[h][r] = _mm256_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
         __m256 zero[4];
-        EACH(h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
+        EACH (h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
         for (int j0 = g * w->group, j1; j0 < (g + 1) * w->group; j0 = j1) {
             j1 = q4_next(w, j0);
             const float *xj = x + (size_t)j0 * m;
             __m256 sum[4][4];
-            EACH(h, 2 * np)
-                EACH(r, m) sum[h][r] = _mm256_setzero_ps();
+            EACH (h, 2 * np)
+                EACH (r, m) sum[h][r] = _mm256_setzero_ps();
             for (int j = j0; j < j1; j += 8) {
                 const uint8_t *c = w->codes + (size_t)p * panel_codes + (size_t)j * 8;
                 __m256i v[4];
-                EACH(h, 2 * np) v[h] = _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
-                EACH(b, 8)
-                    EACH(h, 2 * np) {
+                EACH (h, 2 * np) v[h] = _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
+                EACH (b, 8)
+                    EACH (h, 2 * np) {
                         __m256 q = code_minus_zero(v[h], b, zero[h]);
-                        EACH(r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(xj + r * (j1 - j0) + j - j0 + b), sum[h][r]);
+                        EACH (r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(xj + r * (j1 - j0) + j - j0 + b), sum[h][r]);
                     }
             }
-            EACH(h, 2 * np) {
+            EACH (h, 2 * np) {
                 __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
-                EACH(r, m) total[h][r] = _mm256_fmadd_ps(s, sum[h][r], total[h][r]);
+                EACH (r, m) total[h][r] = _mm256_fmadd_ps(s, sum[h][r], total[h][r]);
             }
         }
     }
-    EACH(h, 2 * np)
-        EACH(r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
+    EACH (h, 2 * np)
+        EACH (r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
 }
 
 /* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
@@ -93,7 +93,7 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
     __m256 z0 = load_zeros(z), z1 = load_zeros(z + 8);
     for (int j = 0; j < n; j += 8, c += 64, dst += 8 * 16) {
         __m256i v0 = _mm256_loadu_si256((const void *)c), v1 = _mm256_loadu_si256((const void *)(c + 32));
-        EACH(b, 8) {
+        EACH (b, 8) {
             _mm256_storeu_ps(dst + b * 16, code_minus_zero(v0, b, z0));
             _mm256_storeu_ps(dst + b * 16 + 8, code_minus_zero(v1, b, z1));
         }
@@ -104,10 +104,10 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
 ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, const int m)
 {
     __m256 a[6], b[6];
-    EACH(r, m) a[r] = b[r] = _mm256_setzero_ps();
+    EACH (r, m) a[r] = b[r] = _mm256_setzero_ps();
     for (int j = 0; j < n; j++, codes += 16) {
         __m256 c0 = _mm256_loadu_ps(codes), c1 = _mm256_loadu_ps(codes + 8);
-        EACH(r, m) {
+        EACH (r, m) {
             __m256 v = _mm256_broadcast_ss(x + r * n + j);
             a[r] = _mm256_fmadd_ps(c0, v, a[r]);
             b[r] = _mm256_fmadd_ps(c1, v, b[r]);
@@ -142,7 +142,8 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
+            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, load_scales(w, at), load_scales(w, at + 8),
+                  total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
@@ -155,7 +156,8 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
 static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
     if (rows > 4) {
-        for (int r = 0; r < rows; r += CPU_ROW_TILE) q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
+        for (int r = 0; r < rows; r += CPU_ROW_TILE)
+            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
         return;
     }
     int p = p0;
@@ -179,26 +181,27 @@ ALWAYS_INLINE __m256i load_4(const int8_t *p)
 
 /* One half (8 outputs) of panel p x m rows of integer activations, rows r0 .. r0+m-1, into y. maddubs adds two products of
  * at most 15 * 127 in 16 bits; 8 of those fit, then they are widened. */
-ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, float *y, int p, int half, int r0, const int digits, const int m)
+ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, float *y, int p, int half, int r0, const int digits,
+                            const int m)
 {
     const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     size_t rows = (size_t)x->rows, s = (size_t)r0;
     const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64 + (size_t)(half * 32);
     __m256 total[4];
-    EACH(r, m) total[r] = _mm256_setzero_ps();
+    EACH (r, m) total[r] = _mm256_setzero_ps();
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(half * 8);
         const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
         __m256i a[4], b[4];
-        EACH(r, m) a[r] = b[r] = _mm256_setzero_si256();
+        EACH (r, m) a[r] = b[r] = _mm256_setzero_si256();
         for (int j = 0; j < n; j += 32) {
             __m256i part_a[4], part_b[4];
-            EACH(r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
-            EACH(i, 4) {
+            EACH (r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
+            EACH (i, 4) {
                 __m256i v = _mm256_loadu_si256((const void *)(c + (j0 + j) * 8 + i * 64));
                 __m256i low = _mm256_and_si256(v, mask), high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
-                EACH(r, m) {
+                EACH (r, m) {
                     const int8_t *f = first + r * n + j + i * 8, *g = second + r * n + j + i * 8;
                     part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(low, load_4(f)));
                     part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(high, load_4(f + 4)));
@@ -208,21 +211,21 @@ ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, f
                     }
                 }
             }
-            EACH(r, m) {
+            EACH (r, m) {
                 a[r] = _mm256_add_epi32(a[r], _mm256_madd_epi16(part_a[r], ones));
                 if (digits == 2) b[r] = _mm256_add_epi32(b[r], _mm256_madd_epi16(part_b[r], ones));
             }
         }
         __m256i zero = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
         __m256 scale = load_scales(w, at);
-        EACH(r, m) {
+        EACH (r, m) {
             __m256i v = digits == 2 ? _mm256_add_epi32(_mm256_slli_epi32(a[r], 7), b[r]) : a[r];
             v = _mm256_sub_epi32(v, _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
             __m256 f = _mm256_mul_ps(_mm256_broadcast_ss(x->scale + s + r), scale);
             total[r] = _mm256_add_ps(total[r], _mm256_mul_ps(_mm256_cvtepi32_ps(v), f));
         }
     }
-    EACH(r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + half * 8, total[r]);
+    EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + half * 8, total[r]);
 }
 
 static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
@@ -244,7 +247,8 @@ static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y
 ALWAYS_INLINE __m256 load_weights(const void *w, enum dtype t, size_t at)
 {
     if (t == DT_F16) return load_f16((const uint16_t *)w + at);
-    if (t == DT_BF16) return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)((const uint16_t *)w + at))), 16));
+    if (t == DT_BF16)
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)((const uint16_t *)w + at))), 16));
     return _mm256_loadu_ps((const float *)w + at);
 }
 
@@ -253,20 +257,22 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
 {
     int in = w->in, j = 0;
     __m256 a[4][3][2];
-    EACH(i, nn)
-        EACH(r, m) a[i][r][0] = a[i][r][1] = _mm256_setzero_ps();
+    EACH (i, nn)
+        EACH (r, m) a[i][r][0] = a[i][r][1] = _mm256_setzero_ps();
     for (; j + LANES <= in; j += LANES)
-        EACH(h, 2)
-            EACH(i, nn) {
+        EACH (h, 2)
+            EACH (i, nn) {
                 __m256 v = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + h * 8));
-                EACH(r, m) a[i][r][h] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8), a[i][r][h]);
+                EACH (r, m) a[i][r][h] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8), a[i][r][h]);
             }
-    EACH(i, nn)
-        EACH(r, m) {
+    EACH (i, nn)
+        EACH (r, m) {
             float lane[LANES];
             _mm256_storeu_ps(lane, a[i][r][0]);
             _mm256_storeu_ps(lane + 8, a[i][r][1]);
-            for (int l = 0; j + l < in; l++) lane[l] = fmaf(f32_at(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + l)), x[(size_t)r * (size_t)in + j + l], lane[l]);
+            for (int l = 0; j + l < in; l++)
+                lane[l] =
+                    fmaf(f32_at(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + l)), x[(size_t)r * (size_t)in + j + l], lane[l]);
             float total = fold_lanes(lane);
             y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
@@ -299,7 +305,8 @@ static void avx2_norm(float *x, const float *delta, const float *weight, float e
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
+                      const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
@@ -312,16 +319,16 @@ ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
     __m256 a[4][2];
-    EACH(i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
+    EACH (i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
         __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)), k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
-        EACH(i, n) {
+        EACH (i, n) {
             __m256 v = _mm256_broadcast_ss(q[i] + d);
             a[i][0] = _mm256_fmadd_ps(k0, v, a[i][0]);
             a[i][1] = _mm256_fmadd_ps(k1, v, a[i][1]);
         }
     }
-    EACH(i, n) {
+    EACH (i, n) {
         _mm256_storeu_ps(scores + i * ATTEND_CHUNK, a[i][0]);
         _mm256_storeu_ps(scores + i * ATTEND_CHUNK + 8, a[i][1]);
     }
@@ -340,21 +347,23 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
     int d = 0;
     for (; d + 16 <= head_dim; d += 16) {
         __m256 a[4][2];
-        EACH(i, n) a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d), a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
+        EACH (i, n) a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d), a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
         for (int c = 0; c < n_pos; c++) {
             __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)), v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
-            EACH(i, n) {
+            EACH (i, n) {
                 __m256 w = _mm256_broadcast_ss(p + i * ATTEND_CHUNK + c);
                 a[i][0] = _mm256_fmadd_ps(w, v0, a[i][0]);
                 a[i][1] = _mm256_fmadd_ps(w, v1, a[i][1]);
             }
         }
-        EACH(i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]), _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
+        EACH (i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]), _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
     }
     for (; d < head_dim; d++)
         for (int i = 0; i < n; i++)
             for (int c = 0; c < n_pos; c++)
-                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c], f32_at(values, kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(c * head_dim + d)), acc[i * head_dim + d]);
+                acc[i * head_dim + d] =
+                    fmaf(p[i * ATTEND_CHUNK + c], f32_at(values, kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(c * head_dim + d)),
+                         acc[i * head_dim + d]);
 }
 
 ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
@@ -369,7 +378,7 @@ ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *val
 ALWAYS_INLINE __m256 exp8(__m256 x)
 {
     __m256 keep = _mm256_cmp_ps(x, _mm256_set1_ps(EXP_MIN), _CMP_NLT_UQ); /* NaN stays NaN */
-    __m256 c = _mm256_min_ps(_mm256_set1_ps(EXP_MAX), x);                   /* the second operand survives when it is NaN */
+    __m256 c = _mm256_min_ps(_mm256_set1_ps(EXP_MAX), x);                 /* the second operand survives when it is NaN */
     __m256 n = _mm256_round_ps(_mm256_mul_ps(c, _mm256_set1_ps(EXP_LOG2E)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_HI), c);
     r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_LO), r);

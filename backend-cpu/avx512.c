@@ -7,7 +7,8 @@
 static const char *avx512_unusable(void)
 {
     __builtin_cpu_init();
-    int ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    int ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl");
     return ok ? NULL : "this processor or system has no AVX-512 (F, BW, DQ, VL)";
 }
 
@@ -22,7 +23,8 @@ ALWAYS_INLINE struct decode decode_of(const uint8_t *zeros)
 {
     const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m128i z = _mm_loadu_si128((const void *)zeros);
-    struct decode d = {codes, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(z)), _mm_movemask_epi8(_mm_cmpeq_epi8(z, _mm_set1_epi8(8))) == 0xffff};
+    struct decode d = {codes, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(z)),
+                       _mm_movemask_epi8(_mm_cmpeq_epi8(z, _mm_set1_epi8(8))) == 0xffff};
     if (d.symmetric) d.table = _mm512_sub_ps(codes, _mm512_set1_ps(8));
     return d;
 }
@@ -36,20 +38,21 @@ ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero
 }
 
 /* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m], asking for those at ahead. */
-ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes, const float *x, int n, const struct decode *d, const int symmetric, __m512 sum[4][4], const int np, const int m)
+ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes, const float *x, int n, const struct decode *d,
+                          const int symmetric, __m512 sum[4][4], const int np, const int m)
 {
-    EACH(p, np)
-        EACH(r, m) sum[p][r] = _mm512_setzero_ps();
+    EACH (p, np)
+        EACH (r, m) sum[p][r] = _mm512_setzero_ps();
     for (int j = 0; j < n; j += 8) {
         __m512i v[4];
-        EACH(p, np) {
+        EACH (p, np) {
             v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
             _mm_prefetch((const char *)ahead + (size_t)p * panel_codes + (size_t)j * 8, _MM_HINT_T0);
         }
-        EACH(b, 8)
-            EACH(p, np) {
+        EACH (b, 8)
+            EACH (p, np) {
                 __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, symmetric);
-                EACH(r, m) sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
+                EACH (r, m) sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
             }
     }
 }
@@ -59,16 +62,17 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64;
     __m512 total[4][4], sum[4][4];
-    EACH(p, np)
-        EACH(r, m) total[p][r] = _mm512_setzero_ps();
+    EACH (p, np)
+        EACH (r, m) total[p][r] = _mm512_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
         struct decode d[4];
         int symmetric = 1;
-        EACH(p, np) {
+        EACH (p, np) {
             d[p] = decode_of(w->zeros + ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
             symmetric &= d[p].symmetric;
         }
-        if (!symmetric) EACH(p, np) d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        if (!symmetric)
+            EACH (p, np) d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
             const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
@@ -76,14 +80,14 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
             const uint8_t *ahead = c + AHEAD + ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
             if (symmetric) q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
             else q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
-            EACH(p, np) {
+            EACH (p, np) {
                 __m512 s = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
-                EACH(r, m) total[p][r] = _mm512_fmadd_ps(s, sum[p][r], total[p][r]);
+                EACH (r, m) total[p][r] = _mm512_fmadd_ps(s, sum[p][r], total[p][r]);
             }
         }
     }
-    EACH(p, np)
-        EACH(r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p0 + p) * 16, total[p][r]);
+    EACH (p, np)
+        EACH (r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p0 + p) * 16, total[p][r]);
 }
 
 /* n inputs of one panel from j0 on as floats code - zero into dst[n][stride]. */
@@ -94,7 +98,7 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
     if (d.symmetric) d.zero = _mm512_setzero_ps();
     for (int j = 0; j < n; j += 8, c += 64, dst += 8 * stride) {
         __m512i v = _mm512_loadu_si512(c);
-        EACH(b, 8) _mm512_storeu_ps(dst + b * stride, code_minus_zero(v, b, d.table, d.zero, 0));
+        EACH (b, 8) _mm512_storeu_ps(dst + b * stride, code_minus_zero(v, b, d.table, d.zero, 0));
     }
 }
 
@@ -102,16 +106,16 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
 ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const __m512 *s, float *total, const int np, const int m)
 {
     __m512 a[8], b[8];
-    EACH(r, m) a[r] = b[r] = _mm512_setzero_ps();
+    EACH (r, m) a[r] = b[r] = _mm512_setzero_ps();
     for (int j = 0; j < n; j++, x++, codes += np * 16) {
         __m512 c0 = _mm512_loadu_ps(codes), c1 = np == 2 ? _mm512_loadu_ps(codes + 16) : c0;
-        EACH(r, m) {
+        EACH (r, m) {
             __m512 v = _mm512_set1_ps(x[r * n]);
             a[r] = _mm512_fmadd_ps(c0, v, a[r]);
             if (np == 2) b[r] = _mm512_fmadd_ps(c1, v, b[r]);
         }
     }
-    EACH(r, m) {
+    EACH (r, m) {
         float *t = total + r * np * 16;
         _mm512_storeu_ps(t, _mm512_fmadd_ps(s[0], a[r], _mm512_loadu_ps(t)));
         if (np == 2) _mm512_storeu_ps(t + 16, _mm512_fmadd_ps(s[1], b[r], _mm512_loadu_ps(t + 16)));
@@ -134,12 +138,12 @@ ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
         n = q4_next(w, j0) - j0;
         __m512 s[2];
-        EACH(p, np) s[p] = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
-        EACH(p, np) unpack_panel(w, p0 + p, j0, n, codes + p * 16, np * 16);
+        EACH (p, np) s[p] = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+        EACH (p, np) unpack_panel(w, p0 + p, j0, n, codes + p * 16, np * 16);
         tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
     }
     for (int r = 0; r < nr; r++)
-        EACH(p, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16));
+        EACH (p, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16));
 }
 
 void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
@@ -175,7 +179,10 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
     return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1)));
 }
 
-static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch) { q4i_512(w, x, y, p0, p1, scratch, dot_maddubs); }
+static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+{
+    q4i_512(w, x, y, p0, p1, scratch, dot_maddubs);
+}
 
 /* 16 weights from element `at` on, lanes outside m as 0. */
 ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmask16 m)
@@ -190,21 +197,21 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
 {
     int in = w->in;
     __m512 a[4][6];
-    EACH(i, nn)
-        EACH(r, m) a[i][r] = _mm512_setzero_ps();
+    EACH (i, nn)
+        EACH (r, m) a[i][r] = _mm512_setzero_ps();
     for (int j = 0; j < in; j += LANES) {
         __mmask16 mask = in - j >= LANES ? 0xffff : (__mmask16)((1u << (in - j)) - 1);
         __m512 v[6];
-        EACH(r, m) v[r] = _mm512_maskz_loadu_ps(mask, x + (size_t)r * (size_t)in + j);
-        EACH(i, nn) {
+        EACH (r, m) v[r] = _mm512_maskz_loadu_ps(mask, x + (size_t)r * (size_t)in + j);
+        EACH (i, nn) {
             size_t at = (size_t)(n0 + i) * (size_t)in + (size_t)j;
             __m512 u = load_weights(w->weight, t, at, mask);
             if (m == 1) _mm_prefetch((const char *)w->weight + at * (t == DT_F32 ? 4 : 2) + AHEAD, _MM_HINT_T0);
-            EACH(r, m) a[i][r] = _mm512_fmadd_ps(u, v[r], a[i][r]);
+            EACH (r, m) a[i][r] = _mm512_fmadd_ps(u, v[r], a[i][r]);
         }
     }
-    EACH(i, nn)
-        EACH(r, m) {
+    EACH (i, nn)
+        EACH (r, m) {
             float lane[LANES];
             _mm512_storeu_ps(lane, a[i][r]);
             float total = fold_lanes(lane);
@@ -250,12 +257,12 @@ ALWAYS_INLINE __m512 load_kv(const void *p, enum kv_type kv, size_t at, __mmask1
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
     __m512 a[4];
-    EACH(i, n) a[i] = _mm512_setzero_ps();
+    EACH (i, n) a[i] = _mm512_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
         __m512 k = load_kv(keys, kv, (size_t)(d * KV_PAGE), 0xffff);
-        EACH(i, n) a[i] = _mm512_fmadd_ps(k, _mm512_set1_ps(q[i][d]), a[i]);
+        EACH (i, n) a[i] = _mm512_fmadd_ps(k, _mm512_set1_ps(q[i][d]), a[i]);
     }
-    EACH(i, n) _mm512_storeu_ps(scores + i * ATTEND_CHUNK, a[i]);
+    EACH (i, n) _mm512_storeu_ps(scores + i * ATTEND_CHUNK, a[i]);
 }
 
 ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
@@ -271,12 +278,12 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
     for (int d = 0; d < head_dim; d += LANES) {
         __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
         __m512 a[4];
-        EACH(i, n) a[i] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d);
+        EACH (i, n) a[i] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d);
         for (int c = 0; c < n_pos; c++) {
             __m512 v = load_kv(values, kv, (size_t)(c * head_dim + d), m);
-            EACH(i, n) a[i] = _mm512_fmadd_ps(_mm512_set1_ps(p[i * ATTEND_CHUNK + c]), v, a[i]);
+            EACH (i, n) a[i] = _mm512_fmadd_ps(_mm512_set1_ps(p[i * ATTEND_CHUNK + c]), v, a[i]);
         }
-        EACH(i, n) _mm512_mask_storeu_ps(acc + i * head_dim + d, m, a[i]);
+        EACH (i, n) _mm512_mask_storeu_ps(acc + i * head_dim + d, m, a[i]);
     }
 }
 
@@ -331,7 +338,8 @@ void avx512_glu(float *gate, const float *up, size_t n)
     }
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512", avx512_unusable, avx512_q4, avx512_q4i, avx512_dense, avx512_norm, avx512_rope, avx512_attend, avx512_glu};
+const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_q4i, avx512_dense,
+                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -46,18 +46,19 @@ ALWAYS_INLINE __m512i load_4(const int8_t *p)
 }
 
 /* total[m][np*16] += one sub-group of panels at c0 and c1 (np 1 or 2) x m rows; first and second digits [m][n]. */
-ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first, const int8_t *second, int n, const __m512i *zero, const __m512 *scale,
-                            const int32_t *sum, const float *act_scale, float *total, const int np, const int digits, const int m, dot4_fn *dot4)
+ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first, const int8_t *second, int n, const __m512i *zero,
+                            const __m512 *scale, const int32_t *sum, const float *act_scale, float *total, const int np, const int digits,
+                            const int m, dot4_fn *dot4)
 {
     enum { MAX = 12 };
     const __m512i mask = _mm512_set1_epi8(15);
     __m512i a0[MAX], b0[MAX], a1[MAX], b1[MAX]; /* first and second digit of panel 0, of panel 1 */
-    EACH(r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
+    EACH (r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
     for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
         __m512i v0 = _mm512_loadu_si512(c0), v1 = np == 2 ? _mm512_loadu_si512(c1) : v0;
         __m512i low0 = _mm512_and_si512(v0, mask), high0 = _mm512_and_si512(_mm512_srli_epi16(v0, 4), mask);
         __m512i low1 = _mm512_and_si512(v1, mask), high1 = _mm512_and_si512(_mm512_srli_epi16(v1, 4), mask);
-        EACH(r, m) {
+        EACH (r, m) {
             __m512i f = load_4(first + r * n), g = load_4(first + r * n + 4);
             a0[r] = dot4(dot4(a0[r], low0, f), high0, g);
             if (np == 2) a1[r] = dot4(dot4(a1[r], low1, f), high1, g);
@@ -68,17 +69,19 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *
             }
         }
     }
-    EACH(r, m) EACH(p, np) {
-        __m512i a = p ? a1[r] : a0[r], b = p ? b1[r] : b0[r], v = digits == 2 ? _mm512_add_epi32(_mm512_slli_epi32(a, 7), b) : a;
-        v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero[p], _mm512_set1_epi32(sum[r])));
-        float *t = total + (r * np + p) * 16;
-        __m512 f = _mm512_mul_ps(_mm512_set1_ps(act_scale[r]), scale[p]);
-        _mm512_storeu_ps(t, _mm512_add_ps(_mm512_loadu_ps(t), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
-    }
+    EACH (r, m)
+        EACH (p, np) {
+            __m512i a = p ? a1[r] : a0[r], b = p ? b1[r] : b0[r], v = digits == 2 ? _mm512_add_epi32(_mm512_slli_epi32(a, 7), b) : a;
+            v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero[p], _mm512_set1_epi32(sum[r])));
+            float *t = total + (r * np + p) * 16;
+            __m512 f = _mm512_mul_ps(_mm512_set1_ps(act_scale[r]), scale[p]);
+            _mm512_storeu_ps(t, _mm512_add_ps(_mm512_loadu_ps(t), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
+        }
 }
 
 /* np panels from p on x rows r0 .. r0+nr-1. */
-ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p, int r0, int nr, float *total, const int np, const int digits, dot4_fn *dot4)
+ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p, int r0, int nr, float *total,
+                              const int np, const int digits, dot4_fn *dot4)
 {
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
@@ -88,7 +91,7 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
         const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
         __m512i zero[2];
         __m512 scale[2];
-        EACH(i, np) {
+        EACH (i, np) {
             size_t at = ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             zero[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
             scale[i] = load_scales(w, at);
@@ -96,12 +99,14 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
         int r = 0;
         const int m = digits == 2 ? 6 : 12;
         for (; r + m <= nr; r += m)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np, digits, m, dot4);
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
+                     digits, m, dot4);
         for (; r < nr; r++)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np, digits, 1, dot4);
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
+                     digits, 1, dot4);
     }
     for (int r = 0; r < nr; r++)
-        EACH(i, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16));
+        EACH (i, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16));
 }
 
 /* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at which the hardware's
@@ -121,10 +126,11 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
         second = first + n;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
         __m512i a[4], b[4];
-        EACH(i, 4) a[i] = b[i] = _mm512_setzero_si512();
+        EACH (i, 4) a[i] = b[i] = _mm512_setzero_si512();
         for (int j = 0; j < n; j += 16, c += 128) {
-            EACH(i, 2) {
-                __m512i v = _mm512_loadu_si512(c + i * 64), low = _mm512_and_si512(v, mask), high = _mm512_and_si512(_mm512_srli_epi16(v, 4), mask);
+            EACH (i, 2) {
+                __m512i v = _mm512_loadu_si512(c + i * 64), low = _mm512_and_si512(v, mask),
+                        high = _mm512_and_si512(_mm512_srli_epi16(v, 4), mask);
                 _mm_prefetch((const char *)c + i * 64 + AHEAD, _MM_HINT_T0);
                 a[2 * i] = dot4(a[2 * i], low, load_4(first + j + i * 8));
                 a[2 * i + 1] = dot4(a[2 * i + 1], high, load_4(first + j + i * 8 + 4));
@@ -135,7 +141,8 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
             }
         }
         __m512i v = _mm512_add_epi32(_mm512_add_epi32(a[0], a[1]), _mm512_add_epi32(a[2], a[3]));
-        if (digits == 2) v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
+        if (digits == 2)
+            v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
         __m512i zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
         v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero, _mm512_set1_epi32(x->sum[s])));
         total = _mm512_add_ps(total, _mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(_mm512_set1_ps(x->scale[s]), load_scales(w, at))));

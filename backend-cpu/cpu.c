@@ -22,13 +22,13 @@ struct cpu {
     const struct cpu_kernels *kernels;
     struct pool *pool;
     const struct batch *batch;
-    float *packed;        /* [max_rows * max_k] activations as q4 wants them */
-    int8_t *digit;        /* [max_rows * max_k * 2] the same as q4i wants them, with their */
-    float *act_scale;     /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
-    int32_t *act_sum;     /* [the same] sums */
-    float *cos, *sin;     /* [max_rows][head_dim/2] of this step's positions */
-    float *rotated;       /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
-    char *scratch;        /* [n_threads][scratch_bytes] */
+    float *packed;    /* [max_rows * max_k] activations as q4 wants them */
+    int8_t *digit;    /* [max_rows * max_k * 2] the same as q4i wants them, with their */
+    float *act_scale; /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
+    int32_t *act_sum; /* [the same] sums */
+    float *cos, *sin; /* [max_rows][head_dim/2] of this step's positions */
+    float *rotated;   /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
+    char *scratch;    /* [n_threads][scratch_bytes] */
     size_t scratch_bytes;
     char description[96];
 };
@@ -296,8 +296,7 @@ static void pack_task(void *arg, int row, int thread)
         float *out = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0);
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
-        else
-            memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
+        else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
     }
 }
 
@@ -320,7 +319,8 @@ static int same_input(const struct linear *a, const struct linear *b)
     return !!a->codes == !!b->codes && (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
-static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
+static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows,
+                       int n_decode)
 {
     struct cpu *c = (struct cpu *)be;
     (void)n_decode; /* one arithmetic for both phases here */
@@ -467,7 +467,8 @@ static void cpu_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
 static void cpu_gather(struct be *be, const float *d_x, float *d_out, int dim)
 {
     const struct batch *b = ((struct cpu *)be)->batch;
-    for (int i = 0; i < b->n_logits; i++) memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim, (size_t)dim * sizeof *d_x);
+    for (int i = 0; i < b->n_logits; i++)
+        memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim, (size_t)dim * sizeof *d_x);
 }
 
 static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)

@@ -10,14 +10,14 @@
 
 /* exp(r) on |r| <= ln2/2 as 1 + r + r^2 * P(r), P of degree 4 (minimax): within 2 ulp after the scaling by 2^n. */
 #define EXP_LOG2E 0x1.715476p+0f
-#define EXP_LN2_HI 0x1.62e4p-1f     /* 15 bits: n * hi is exact for |n| < 2^9 */
+#define EXP_LN2_HI 0x1.62e4p-1f /* 15 bits: n * hi is exact for |n| < 2^9 */
 #define EXP_LN2_LO 0x1.7f7d1cp-20f
 #define EXP_P0 0x1p-1f
 #define EXP_P1 0x1.5554dcp-3f
 #define EXP_P2 0x1.5554eap-5f
 #define EXP_P3 0x1.120b74p-7f
 #define EXP_P4 0x1.6d4328p-10f
-#define EXP_MIN -87.0f              /* below: flushed to 0, so that no subnormal appears */
+#define EXP_MIN -87.0f /* below: flushed to 0, so that no subnormal appears */
 #define EXP_MAX 88.0f
 
 static inline float cpu_expf(float x)

@@ -40,7 +40,8 @@ ALWAYS_INLINE void fp32_norm(float *x, const float *delta, const float *weight, 
     for (int i = 0; i < dim; i++) out[i] = x[i] * f * weight[i];
 }
 
-ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
+                             const float *sinv)
 {
     int half = head_dim / 2;
     float normed[1024]; /* head_dim <= 1024, checked by core/model.c */
@@ -69,11 +70,13 @@ typedef void values_fn(const float *p, int n, int n_pos, const void *values, int
 typedef float exps_fn(float *p, float max, int n);
 
 /* Scores of all queries for the pages [page0, page1) of the chunk that starts at c0. */
-ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float *const *q, int c0, int page0, int page1, float *s, scores_fn *scores)
+ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float *const *q, int c0, int page0, int page1, float *s,
+                                scores_fn *scores)
 {
     for (int page = page0; page < page1; page++)
         for (int i = 0; i < nq; i += 4)
-            scores(q + i, nq - i < 4 ? nq - i : 4, page_keys(t, page), t->head_dim, t->kv, s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
+            scores(q + i, nq - i < 4 ? nq - i : 4, page_keys(t, page), t->head_dim, t->kv,
+                   s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
 }
 
 /* Merges one chunk's (max, sum, values) of one query into its running ones. */
@@ -126,7 +129,8 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
         for (int page = page0; page < page1; page++) {
             int n_pos = hi + 1 - page * KV_PAGE < KV_PAGE ? hi + 1 - page * KV_PAGE : KV_PAGE; /* beyond: not written yet */
             for (int i = 0; i < nq; i += 4)
-                values(s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0, nq - i < 4 ? nq - i : 4, n_pos, page_values(t, page), hd, t->kv, acc + i * hd);
+                values(s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0, nq - i < 4 ? nq - i : 4, n_pos, page_values(t, page), hd, t->kv,
+                       acc + i * hd);
         }
         for (int i = 0; i < nq; i++)
             if (max[i] > -INFINITY) merge_chunk(&run_max[i], &run_sum[i], run + i * hd, max[i], sum[i], acc + i * hd, hd);

@@ -17,36 +17,36 @@
 #include "core/backend.h"
 
 enum {
-    CPU_SUBGROUP = 128,    /* longest run of products summed before the scale is applied */
-    CPU_PANELS = 4,        /* panels of 16 outputs per q4 task */
-    CPU_ROW_TILE = 256,    /* rows per pass over dequantized panels */
-    CPU_DENSE_ROWS = 64,   /* outputs per dense task */
+    CPU_SUBGROUP = 128,  /* longest run of products summed before the scale is applied */
+    CPU_PANELS = 4,      /* panels of 16 outputs per q4 task */
+    CPU_ROW_TILE = 256,  /* rows per pass over dequantized panels */
+    CPU_DENSE_ROWS = 64, /* outputs per dense task */
     ATTEND_CHUNK = 256,
-    ATTEND_QUERIES = 32,   /* most (row, head) pairs of one attend task */
+    ATTEND_QUERIES = 32, /* most (row, head) pairs of one attend task */
 };
 
 /* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or the digit. */
 struct q4_digits {
     int rows, n_digits;
-    const int8_t *digit;  /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits */
-    const float *scale;   /* [sub-group][rows] activation = scale * integer */
-    const int32_t *sum;   /* [sub-group][rows] sum of the integers */
+    const int8_t *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits */
+    const float *scale;  /* [sub-group][rows] activation = scale * integer */
+    const int32_t *sum;  /* [sub-group][rows] sum of the integers */
 };
 
 enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127 };
 
 /* One attend task: some consecutive rows of one sequence and some query heads that share one KV head. */
 struct attend_task {
-    const float *q;        /* first row, first head; a row is row_stride floats, a head head_dim */
-    float *out;            /* the same shape */
+    const float *q;                  /* first row, first head; a row is row_stride floats, a head head_dim */
+    float *out;                      /* the same shape */
     int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
-    int pos0;              /* position of the first row; row r attends to positions <= pos0 + r */
+    int pos0;                        /* position of the first row; row r attends to positions <= pos0 + r */
     int window, head_dim;
     float scale;
     enum kv_type kv;
-    const char *pages;     /* this layer's pages, moved to the KV head */
+    const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
-    const int32_t *table;  /* page of positions KV_PAGE*i .. */
+    const int32_t *table; /* page of positions KV_PAGE*i .. */
 };
 
 struct cpu_kernels {

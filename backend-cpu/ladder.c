@@ -2,12 +2,9 @@
 #include "backend-cpu/kernels.h"
 
 const struct cpu_kernels *const cpu_ladder[] = {
-    &cpu_ref,
-    &cpu_scalar,
+    &cpu_ref,  &cpu_scalar,
 #if defined(__x86_64__)
-    &cpu_avx2,
-    &cpu_avx512,
-    &cpu_vnni,
+    &cpu_avx2, &cpu_avx512, &cpu_vnni,
 #endif
     NULL,
 };

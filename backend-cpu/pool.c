@@ -22,13 +22,13 @@ struct pool {
     /* epoch (24 bits) | tasks of this job | next unclaimed task: one word, so that a claim is one compare-and-swap
      * and a worker that comes late can never take a task of one job for a task of another. */
     _Atomic uint64_t ticket;
-    _Atomic uint32_t epoch;    /* futex of sleeping workers: changes with every job */
-    _Atomic uint32_t n_done;   /* futex of the waiting caller */
+    _Atomic uint32_t epoch;  /* futex of sleeping workers: changes with every job */
+    _Atomic uint32_t n_done; /* futex of the waiting caller */
     _Atomic int n_sleeping, caller_sleeps, stop;
     void (*fn)(void *arg, int task, int thread);
     void *arg;
     int n_threads, n_started;
-    struct worker workers[];   /* [n_threads], the first is unused */
+    struct worker workers[]; /* [n_threads], the first is unused */
 };
 
 static inline void relax(void)
@@ -40,15 +40,9 @@ static inline void relax(void)
 #endif
 }
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0); }
 
-static void futex_wake(_Atomic uint32_t *word, int n)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
+static void futex_wake(_Atomic uint32_t *word, int n) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0); }
 
 static void work(struct pool *p, int thread)
 {

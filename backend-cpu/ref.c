@@ -28,7 +28,8 @@ static void ref_q4(const struct linear *w, const float *x, float *y, int rows, i
             for (int r = 0; r < nr; r++) total[r] = 0;
             for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
                 j1 = q4_next(w, j0);
-                double scale = f32_at(w->scales, w->scale_type, ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16));
+                double scale = f32_at(w->scales, w->scale_type,
+                                      ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16));
                 unpack_row(w, n, j0, j1 - j0, codes);
                 for (int r = 0; r < nr; r++) {
                     const float *xr = x + (size_t)j0 * (size_t)rows + (size_t)(r0 + r) * (size_t)(j1 - j0);
@@ -52,7 +53,8 @@ static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y,
             size_t s = (size_t)r;
             for (int j0 = 0, j1; j0 < w->k; j0 = j1, s += (size_t)x->rows) {
                 j1 = q4_next(w, j0);
-                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16), length = (size_t)(j1 - j0);
+                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16),
+                       length = (size_t)(j1 - j0);
                 const int8_t *first = x->digit + (size_t)j0 * (size_t)x->rows * (size_t)x->n_digits + (size_t)r * length;
                 const int8_t *second = first + (size_t)x->rows * length;
                 long sum = 0;
@@ -71,7 +73,9 @@ static void ref_dense(const struct linear *w, const float *x, float *y, int rows
     for (int n = n0; n < n1; n++)
         for (int r = 0; r < rows; r++) {
             double sum = 0;
-            for (int j = 0; j < w->in; j++) sum += (double)f32_at(w->weight, w->weight_type, (size_t)n * (size_t)w->in + (size_t)j) * x[(size_t)r * (size_t)w->in + (size_t)j];
+            for (int j = 0; j < w->in; j++)
+                sum += (double)f32_at(w->weight, w->weight_type, (size_t)n * (size_t)w->in + (size_t)j) *
+                       x[(size_t)r * (size_t)w->in + (size_t)j];
             y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(sum + (w->bias ? w->bias[n] : 0));
         }
 }
@@ -87,7 +91,8 @@ static void ref_norm(float *x, const float *delta, const float *weight, float ep
     for (int i = 0; i < dim; i++) out[i] = (float)(x[i] * f * weight[i]);
 }
 
-static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
+                     const float *sinv)
 {
     int half = head_dim / 2;
     for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
@@ -109,7 +114,8 @@ static double key_dot(const struct attend_task *t, const float *q, int pos)
 {
     const void *k = page_keys(t, pos / KV_PAGE);
     double s = 0;
-    for (int d = 0; d < t->head_dim; d++) s += (double)q[d] * f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
+    for (int d = 0; d < t->head_dim; d++)
+        s += (double)q[d] * f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
     return s * t->scale;
 }
 
@@ -127,7 +133,8 @@ static void ref_attend(const struct attend_task *t, float *scratch)
                 const void *v = page_values(t, p / KV_PAGE);
                 double w = exp(key_dot(t, q, p) - max);
                 sum += w;
-                for (int d = 0; d < t->head_dim; d++) acc[d] += w * f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(p % KV_PAGE * t->head_dim + d));
+                for (int d = 0; d < t->head_dim; d++)
+                    acc[d] += w * f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(p % KV_PAGE * t->head_dim + d));
             }
             for (int d = 0; d < t->head_dim; d++) out[d] = (float)(acc[d] / sum);
         }

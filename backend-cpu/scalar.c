@@ -26,7 +26,9 @@ static void scalar_q4(const struct linear *w, const float *x, float *y, int rows
             for (int j0 = 0, n; j0 < w->k; j0 += n) {
                 n = q4_next(w, j0) - j0;
                 float s[LANES];
-                for (int l = 0; l < LANES; l++) s[l] = f32_at(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES + (size_t)l);
+                for (int l = 0; l < LANES; l++)
+                    s[l] =
+                        f32_at(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES + (size_t)l);
                 unpack_codes(w, p, j0, n, codes);
                 for (int r = 0; r < nr; r++) {
                     const float *xr = x + (size_t)j0 * (size_t)rows + (size_t)(r0 + r) * (size_t)n;
@@ -74,7 +76,8 @@ static void scalar_q4i(const struct linear *w, const struct q4_digits *x, float 
     float *total = scratch + CPU_SUBGROUP * LANES;
     for (int p = p0; p < p1; p++)
         for (int r0 = 0; r0 < x->rows; r0 += CPU_ROW_TILE) {
-            int nr = x->rows - r0 < CPU_ROW_TILE ? x->rows - r0 : CPU_ROW_TILE, n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
+            int nr = x->rows - r0 < CPU_ROW_TILE ? x->rows - r0 : CPU_ROW_TILE,
+                n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
             size_t s = (size_t)r0;
             memset(total, 0, (size_t)(nr * LANES) * sizeof *total);
             for (int j0 = 0, n; j0 < w->k; j0 += n, s += (size_t)x->rows) {
@@ -121,7 +124,8 @@ static void scalar_norm(float *x, const float *delta, const float *weight, float
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
+                        const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
@@ -154,11 +158,15 @@ ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
     return fold_lanes(sum);
 }
 
-static void scalar_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps); }
+static void scalar_attend(const struct attend_task *t, float *scratch)
+{
+    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps);
+}
 
 static void scalar_glu(float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + cpu_expf(-gate[i])) * up[i];
 }
 
-const struct cpu_kernels cpu_scalar = {"scalar", always, scalar_q4, scalar_q4i, scalar_dense, scalar_norm, scalar_rope, scalar_attend, scalar_glu};
+const struct cpu_kernels cpu_scalar = {"scalar",    always,      scalar_q4,     scalar_q4i, scalar_dense,
+                                       scalar_norm, scalar_rope, scalar_attend, scalar_glu};

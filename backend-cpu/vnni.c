@@ -17,9 +17,13 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
     return acc;
 }
 
-static void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch) { q4i_512(w, x, y, p0, p1, scratch, dot_vnni); }
+static void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+{
+    q4i_512(w, x, y, p0, p1, scratch, dot_vnni);
+}
 
-const struct cpu_kernels cpu_vnni = {"vnni", vnni_unusable, avx512_q4, vnni_q4i, avx512_dense, avx512_norm, avx512_rope, avx512_attend, avx512_glu};
+const struct cpu_kernels cpu_vnni = {"vnni",      vnni_unusable, avx512_q4,     vnni_q4i,  avx512_dense,
+                                     avx512_norm, avx512_rope,   avx512_attend, avx512_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -28,7 +28,7 @@ struct completion {
     struct stop stop;
     struct logits_file *logits;
     struct tok_ids prompt;
-    char *text;                  /* prompt as text or NULL */
+    char *text; /* prompt as text or NULL */
     size_t text_bytes;
     int n_ctx, n_generated, text_mode;
     double load_s, prompt_s, generate_s;
@@ -53,9 +53,11 @@ static int read_prompt(struct completion *c, struct err *e)
     if (!c->prompt.n) return err_set(e, "the prompt is empty");
     for (size_t i = 0; i < c->prompt.n; i++)
         if (c->prompt.id[i] >= c->model.config.vocab)
-            return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i, c->prompt.id[i], c->model.config.vocab - 1);
+            return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i, c->prompt.id[i],
+                           c->model.config.vocab - 1);
     c->n_ctx = o->n_ctx ? o->n_ctx : c->model.config.context;
-    if (o->n_ctx > c->model.config.context) fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n", o->n_ctx, c->model.config.context);
+    if (o->n_ctx > c->model.config.context)
+        fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n", o->n_ctx, c->model.config.context);
     if (c->prompt.n >= (size_t)c->n_ctx)
         return err_set(e, "the prompt has %zu tokens, the context %d: no room for an answer (-c sets the context)", c->prompt.n, c->n_ctx);
     return 0;
@@ -97,7 +99,9 @@ static int open_all(struct completion *c, struct err *e)
     struct forward_options fo = {
         .variant = o->cpu,
         .n_threads = o->threads,
-        .act = !strcmp(o->act, "i16") ? ACT_I16 : !strcmp(o->act, "int8") ? ACT_INT8 : ACT_F32,
+        .act = !strcmp(o->act, "i16")    ? ACT_I16
+               : !strcmp(o->act, "int8") ? ACT_INT8
+                                         : ACT_F32,
         .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
         .n_pages = (used + KV_PAGE - 1) / KV_PAGE,
         .max_rows = rows,
@@ -128,8 +132,8 @@ static int close_all(struct completion *c, int failed, struct err *e)
 static void say_machine(const struct completion *c)
 {
     const struct model_config *g = &c->model.config;
-    fprintf(stderr, "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit linears\n", g->architecture, g->n_layers, g->n_heads, g->n_kv_heads,
-            g->head_dim, g->vocab, g->context, model_n_quantized(&c->model));
+    fprintf(stderr, "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit linears\n", g->architecture,
+            g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab, g->context, model_n_quantized(&c->model));
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n", c->forward.be->ops->describe(c->forward.be),
             (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20), c->session.n_ctx);
 }
@@ -214,7 +218,8 @@ static void report(const struct completion *c)
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     int n = (int)c->prompt.n, decoded = c->n_generated > 1 ? c->n_generated - 1 : 0; /* the first token comes from the prompt's logits */
-    fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens", c->load_s, n, c->prompt_s, n / c->prompt_s, c->n_generated);
+    fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens", c->load_s, n, c->prompt_s,
+            n / c->prompt_s, c->n_generated);
     if (decoded) fprintf(stderr, " in %.3f s (%.1f tok/s)", c->generate_s, decoded / c->generate_s);
     fprintf(stderr, "; peak memory %.0f MiB\n", (double)u.ru_maxrss / 1024);
 }

@@ -17,7 +17,8 @@ static void on_signal(int sig)
 static void print_version(void)
 {
     printf("opt4gptq-run %s\nbackends: cpu (", OPT4GPTQ_VERSION);
-    for (int i = 0; cpu_ladder[i]; i++) printf(i ? " %s%s" : "%s%s", cpu_ladder[i]->name, cpu_ladder[i]->unusable() ? " [not on this processor]" : "");
+    for (int i = 0; cpu_ladder[i]; i++)
+        printf(i ? " %s%s" : "%s%s", cpu_ladder[i]->name, cpu_ladder[i]->unusable() ? " [not on this processor]" : "");
     printf(")\nnot in this build: hip\n");
 }
 

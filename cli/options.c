@@ -14,8 +14,8 @@ static const struct option_row {
     const char *name; /* long name; of a HEADING its text */
     char letter;      /* short name or 0 */
     enum kind kind;
-    size_t offset;    /* in struct options */
-    double lo, hi;    /* INT, REAL */
+    size_t offset; /* in struct options */
+    double lo, hi; /* INT, REAL */
     const char *arg, *help;
 } table[] = {
 #define AT(field) offsetof(struct options, field)
@@ -25,7 +25,8 @@ static const struct option_row {
     {"file", 'f', TEXT, AT(file), 0, 0, "FILE", "prompt from a file, byte for byte; - is stdin"},
     {"prompt-ids", 0, TEXT, AT(prompt_ids), 0, 0, "1,2,3", "prompt as token ids, exactly these"},
     {"Generation", 0, HEADING, 0, 0, 0, 0, 0},
-    {"predict", 'n', INT, AT(n_predict), -1, 1 << 24, "N", "tokens to generate (-1: until end of text or context; 0: only evaluate the prompt)"},
+    {"predict", 'n', INT, AT(n_predict), -1, 1 << 24, "N",
+     "tokens to generate (-1: until end of text or context; 0: only evaluate the prompt)"},
     {"ctx-size", 'c', INT, AT(n_ctx), 0, 1 << 24, "N", "context in tokens (0: the model's)"},
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, 0, "an end-of-text token does not stop"},
     {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "tokens computed in one step (default 512)"},
@@ -86,7 +87,8 @@ static int set_number(const struct option_row *r, struct options *o, const char 
         return 0;
     }
     double v = r->kind == INT ? (double)strtoll(arg, &end, 10) : strtod(arg, &end);
-    if (errno || end == arg || *end || !isfinite(v)) return err_set(e, "--%s: '%s' is not %s", r->name, arg, r->kind == INT ? "an integer" : "a number");
+    if (errno || end == arg || *end || !isfinite(v))
+        return err_set(e, "--%s: '%s' is not %s", r->name, arg, r->kind == INT ? "an integer" : "a number");
     if (v < r->lo || v > r->hi) return err_set(e, "--%s: %s is not in %.10g..%.10g", r->name, arg, r->lo, r->hi);
     if (r->kind == INT) *(int *)((char *)o + r->offset) = (int)v;
     else *(double *)((char *)o + r->offset) = v;
@@ -146,7 +148,8 @@ void options_help(void)
             continue;
         }
         char left[64];
-        snprintf(left, sizeof left, "%c%c%s --%s %s", r->letter ? '-' : ' ', r->letter ? r->letter : ' ', r->letter ? "," : " ", r->name, r->arg ? r->arg : "");
+        snprintf(left, sizeof left, "%c%c%s --%s %s", r->letter ? '-' : ' ', r->letter ? r->letter : ' ', r->letter ? "," : " ", r->name,
+                 r->arg ? r->arg : "");
         printf("  %-34s %s\n", left, r->help);
     }
     printf("\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 4 stopped early.\n");

@@ -8,8 +8,8 @@
 struct family {
     const char *name;
     const char *classes[3];
-    int kv_heads;      /* 0 = as many as heads */
-    int head_dim;      /* 0 = dim / heads */
+    int kv_heads; /* 0 = as many as heads */
+    int head_dim; /* 0 = dim / heads */
     int context, bos, eos, ffn;
     int qkv_bias, qk_norm;
 };
@@ -31,7 +31,9 @@ static const struct family *family_of(const json_t *config, struct err *e)
         if (!class && type && !strcmp(type, families[i].name)) return &families[i];
     }
     if (!class && !type) err_set(e, "config.json: neither architectures nor model_type says what model this is");
-    else err_set(e, "config.json: architecture '%.60s' is not supported (Llama, Mistral, Qwen2 and Qwen3 causal language models are)", class ? class : type);
+    else
+        err_set(e, "config.json: architecture '%.60s' is not supported (Llama, Mistral, Qwen2 and Qwen3 causal language models are)",
+                class ? class : type);
     return NULL;
 }
 
@@ -61,7 +63,8 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     for (size_t i = 0; types && i < json_array_size(types); i++) {
         const char *t = json_string_value(json_array_get(types, i));
         if (!t || (strcmp(t, "full_attention") && strcmp(t, "sliding_attention")))
-            return err_set(e, "config.json: layer_types: layer %zu is '%.40s': only full and sliding attention are supported", i, t ? t : "?");
+            return err_set(e, "config.json: layer_types: layer %zu is '%.40s': only full and sliding attention are supported", i,
+                           t ? t : "?");
     }
     if (qwen) {
         used = json_is_true(json_object_get(config, "use_sliding_window"));
@@ -113,12 +116,16 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
     if (!f) return -1;
     c->architecture = f->name;
     c->qkv_bias = f->qkv_bias, c->qk_norm = f->qk_norm;
-    if (take_int(config, "num_hidden_layers", 32, 1, 2000, &c->n_layers, e) || take_int(config, "hidden_size", 4096, 1, 1 << 20, &c->dim, e) ||
-        take_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) || take_int(config, "num_attention_heads", 32, 1, 1 << 16, &c->n_heads, e) ||
-        take_int(config, "num_key_value_heads", f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads : c->n_heads, 1, 1 << 16,
+    if (take_int(config, "num_hidden_layers", 32, 1, 2000, &c->n_layers, e) ||
+        take_int(config, "hidden_size", 4096, 1, 1 << 20, &c->dim, e) ||
+        take_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
+        take_int(config, "num_attention_heads", 32, 1, 1 << 16, &c->n_heads, e) ||
+        take_int(config, "num_key_value_heads",
+                 f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads : c->n_heads, 1, 1 << 16,
                  &c->n_kv_heads, e) ||
         take_int(config, "head_dim", f->head_dim ? f->head_dim : c->dim / c->n_heads, 1, 4096, &c->head_dim, e) ||
-        take_int(config, "vocab_size", 0, 1, 1 << 26, &c->vocab, e) || take_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e))
+        take_int(config, "vocab_size", 0, 1, 1 << 26, &c->vocab, e) ||
+        take_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e))
         return -1;
     if (!json_object_get(config, "head_dim") && !f->head_dim && c->dim % c->n_heads)
         return err_set(e, "config.json: hidden_size %d is not a multiple of num_attention_heads %d", c->dim, c->n_heads);
@@ -126,7 +133,8 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
         return err_set(e, "config.json: num_attention_heads %d is not a multiple of num_key_value_heads %d", c->n_heads, c->n_kv_heads);
     if (c->head_dim % 2) return err_set(e, "config.json: head_dim %d is odd", c->head_dim);
     const json_t *act = json_object_get(config, "hidden_act");
-    if (act && !json_is_null(act) && (!json_is_string(act) || (strcmp(json_string_value(act), "silu") && strcmp(json_string_value(act), "swish"))))
+    if (act && !json_is_null(act) &&
+        (!json_is_string(act) || (strcmp(json_string_value(act), "silu") && strcmp(json_string_value(act), "swish"))))
         return err_set(e, "config.json: hidden_act '%.40s' is not supported, silu is", json_is_string(act) ? json_string_value(act) : "?");
     const json_t *eps = json_object_get(config, "rms_norm_eps");
     c->norm_eps = eps && !json_is_null(eps) ? json_number_value(eps) : 1e-6;
@@ -150,8 +158,8 @@ json_t *hfc_to_json(const struct hf_config *c)
     json_t *windows = json_array(), *eos = json_array();
     for (int i = 0; i < c->n_layers; i++) json_array_append_new(windows, json_integer(c->windows[i]));
     for (size_t i = 0; i < c->n_eos; i++) json_array_append_new(eos, json_integer(c->eos[i]));
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:o, s:i, s:o}", "architecture", c->architecture, "n_layers", c->n_layers,
-                     "dim", c->dim, "ffn", c->ffn, "n_heads", c->n_heads, "n_kv_heads", c->n_kv_heads, "head_dim", c->head_dim, "vocab", c->vocab,
-                     "context", c->context, "norm_eps", c->norm_eps, "rope_scale", c->rope_scale, "rope", c->rope, "windows", windows, "bos", c->bos,
-                     "eos", eos);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:o, s:i, s:o}", "architecture", c->architecture,
+                     "n_layers", c->n_layers, "dim", c->dim, "ffn", c->ffn, "n_heads", c->n_heads, "n_kv_heads", c->n_kv_heads, "head_dim",
+                     c->head_dim, "vocab", c->vocab, "context", c->context, "norm_eps", c->norm_eps, "rope_scale", c->rope_scale, "rope",
+                     c->rope, "windows", windows, "bos", c->bos, "eos", eos);
 }

@@ -10,16 +10,16 @@
 #include <jansson.h>
 
 struct hf_config {
-    const char *architecture;  /* "llama", "mistral", "qwen2", "qwen3" */
+    const char *architecture; /* "llama", "mistral", "qwen2", "qwen3" */
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
-    int tied;                  /* the embedding serves as head */
-    int qkv_bias, qk_norm;     /* the architecture always has them */
+    int tied;              /* the embedding serves as head */
+    int qkv_bias, qk_norm; /* the architecture always has them */
     double norm_eps, rope_scale;
-    char rope[160];            /* for people */
-    float *inv_freq;           /* [head_dim/2] */
-    int *windows;              /* [n_layers], 0 = none */
-    int bos;                   /* -1 = none */
-    int *eos;                  /* [n_eos] */
+    char rope[160];  /* for people */
+    float *inv_freq; /* [head_dim/2] */
+    int *windows;    /* [n_layers], 0 = none */
+    int bos;         /* -1 = none */
+    int *eos;        /* [n_eos] */
     size_t n_eos;
 };
 

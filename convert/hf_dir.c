@@ -37,7 +37,8 @@ int hfd_open(struct hf_dir *d, const char *path, struct err *e)
     struct stat sb;
     memset(d, 0, sizeof *d);
     if (stat(path, &sb)) return err_sys(e, "%s", path);
-    if (!S_ISDIR(sb.st_mode)) return err_set(e, "%s: is not a directory (give the directory that holds config.json and the .safetensors files)", path);
+    if (!S_ISDIR(sb.st_mode))
+        return err_set(e, "%s: is not a directory (give the directory that holds config.json and the .safetensors files)", path);
     d->path = strdup(path);
     if (!d->path) return err_set(e, "out of memory");
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--) d->path[n - 1] = 0;
@@ -143,7 +144,7 @@ static int shards_of_index(struct hf_dir *d, const char *index, const json_t *j,
     const char *tensor;
     json_t *file;
     if (!json_is_object(map) || !json_object_size(map)) return err_set(e, "%s/%s: has no weight_map", d->path, index);
-    json_object_foreach((json_t *)(uintptr_t)map, tensor, file) {
+    json_object_foreach ((json_t *)(uintptr_t)map, tensor, file) {
         if (!json_is_string(file) || !is_inside(json_string_value(file)))
             return err_set(e, "%s/%s: weight_map: '%s' is not in a file inside the directory", d->path, index, tensor);
         if (!ends_with(json_string_value(file), ".safetensors"))
@@ -182,7 +183,8 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     DIR *dir = opendir(d->path);
     if (!dir) return err_sys(e, "%s", d->path);
     for (struct dirent *x; (x = readdir(dir));) {
-        if (!pickle && (ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") || ends_with(x->d_name, ".pth"))) pickle = strdup(x->d_name);
+        if (!pickle && (ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") || ends_with(x->d_name, ".pth")))
+            pickle = strdup(x->d_name);
         if (!ends_with(x->d_name, ".safetensors") || n == MAX_SHARDS) continue;
         char **more = realloc(names, (n + 1) * sizeof *names);
         if (!more || !((names = more)[n] = strdup(x->d_name))) {
@@ -198,7 +200,9 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     }
     if (n_numbered) {
         if ((size_t)of != n_numbered) {
-            err_set(e, "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no model.safetensors.index.json: the download is incomplete",
+            err_set(e,
+                    "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no model.safetensors.index.json: the download is "
+                    "incomplete",
                     d->path, n_numbered, of);
             goto fail;
         }
@@ -213,10 +217,15 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     if (n_gptq == 1 || n_weights == 1) {
         rc = add_shard(d, one, e);
     } else if (n_weights > 1) {
-        err_set(e, "%s: %zu .safetensors files hold weights and none is called model.safetensors: leave one in the directory, or give it that name", d->path, n_weights);
+        err_set(e,
+                "%s: %zu .safetensors files hold weights and none is called model.safetensors: leave one in the directory, or give it that "
+                "name",
+                d->path, n_weights);
     } else if (pickle) {
-        err_set(e, "%s: holds no .safetensors file, only Python pickles such as %s, which are not read because loading one can run code: "
-                   "save it again with save_pretrained(safe_serialization=True)", d->path, pickle);
+        err_set(e,
+                "%s: holds no .safetensors file, only Python pickles such as %s, which are not read because loading one can run code: "
+                "save it again with save_pretrained(safe_serialization=True)",
+                d->path, pickle);
     } else {
         err_set(e, "%s: holds no .safetensors file with a model's weights", d->path);
     }
@@ -275,14 +284,11 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     int rc = d->shards ? 0 : err_set(e, "out of memory");
     for (size_t i = 0; i < n_named && !rc; i++) {
         char *p = join(d->path, d->shard_names[i]);
-        if (!p)
-            rc = err_set(e, "out of memory");
-        else if (access(p, F_OK))
-            rc = err_set(e, "%s: is named in the index but not there: the download is incomplete", p);
+        if (!p) rc = err_set(e, "out of memory");
+        else if (access(p, F_OK)) rc = err_set(e, "%s: is named in the index but not there: the download is incomplete", p);
         else if (is_lfs_pointer(p))
             rc = err_set(e, "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the directory", p);
-        else
-            rc = st_open(&d->shards[i], p, e);
+        else rc = st_open(&d->shards[i], p, e);
         free(p);
         if (!rc) d->n_shards++, n += d->shards[i].n_tensors;
     }
@@ -299,7 +305,8 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     if (n) qsort(d->tensors, n, sizeof *d->tensors, by_name);
     for (size_t i = 1; i < n; i++)
         if (!strcmp(d->tensors[i - 1].t->name, d->tensors[i].t->name))
-            return err_set(e, "tensor '%s' is in two files: %s and %s", d->tensors[i].t->name, d->tensors[i - 1].shard->path, d->tensors[i].shard->path);
+            return err_set(e, "tensor '%s' is in two files: %s and %s", d->tensors[i].t->name, d->tensors[i - 1].shard->path,
+                           d->tensors[i].shard->path);
     return 0;
 }
 

@@ -18,28 +18,31 @@ static json_t *quantization(const struct plan *p)
         bits = one;
     }
     const char *method = !f->n_quantized ? "none" : p->quant->method == QUANT_AWQ ? "awq" : "gptq";
-    const char *zeros = p->quant->method == QUANT_AWQ       ? "awq"
+    const char *zeros = p->quant->method == QUANT_AWQ     ? "awq"
                         : p->quant->label == LABEL_PLANAR ? "gptq_p"
                         : !f->n_v1                        ? "v2"
                         : f->word_plus                    ? "v1, one added to whole words"
                                                           : "v1, one added to each field";
     return json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i}", "method", method, "bits", bits, "group",
                      f->group_min == f->group_max ? json_integer(f->group_min) : json_pack("[i, i]", f->group_min, f->group_max), "sym",
-                     f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0, "act_order_linears",
-                     f->n_act_order, "linears", f->n_quantized, "plain_linears", f->n_plain, "zeros", f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases);
+                     f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0,
+                     "act_order_linears", f->n_act_order, "linears", f->n_quantized, "plain_linears", f->n_plain, "zeros",
+                     f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases);
 }
 
 static json_t *source(const struct plan *p)
 {
     json_t *files = json_array();
     for (size_t i = 0; i < p->dir->n_shards; i++)
-        json_array_append_new(files, json_pack("{s:s, s:I}", "name", p->dir->shard_names[i], "bytes", (json_int_t)p->dir->shards[i].file_bytes));
+        json_array_append_new(files,
+                              json_pack("{s:s, s:I}", "name", p->dir->shard_names[i], "bytes", (json_int_t)p->dir->shards[i].file_bytes));
     /* Only the last part of the path: the same checkpoint gives the same bytes wherever it lies. */
     char *real = realpath(p->dir->path, NULL);
     const char *name = real && strrchr(real, '/') && strrchr(real, '/')[1] ? strrchr(real, '/') + 1 : p->dir->path;
     json_t *dir = json_string(name), *j;
     if (!dir) dir = json_string("?"); /* not UTF-8 */
-    j = json_pack("{s:o, s:o, s:s, s:s}", "directory", dir, "files", files, "quantizer", p->quant->quantizer, "converter", OPT4GPTQ_VERSION);
+    j = json_pack("{s:o, s:o, s:s, s:s}", "directory", dir, "files", files, "quantizer", p->quant->quantizer, "converter",
+                  OPT4GPTQ_VERSION);
     free(real);
     return j;
 }
@@ -91,7 +94,8 @@ static const char *string(const json_t *j, const char *key)
 static void print_numbers(FILE *out, const json_t *v, const char *separator)
 {
     if (json_is_integer(v)) fprintf(out, "%lld", (long long)json_integer_value(v));
-    for (size_t i = 0; i < json_array_size(v); i++) fprintf(out, "%s%lld", i ? separator : "", (long long)json_integer_value(json_array_get(v, i)));
+    for (size_t i = 0; i < json_array_size(v); i++)
+        fprintf(out, "%s%lld", i ? separator : "", (long long)json_integer_value(json_array_get(v, i)));
 }
 
 struct tally {
@@ -108,7 +112,8 @@ static int ends_with(const char *s, const char *tail)
 static void count(const struct modelfile *m, const json_t *config, struct tally *t)
 {
     uint64_t dim = (uint64_t)integer(config, "dim"), ffn = (uint64_t)integer(config, "ffn"), hd = (uint64_t)integer(config, "head_dim");
-    uint64_t q = hd * (uint64_t)integer(config, "n_heads"), kv = hd * (uint64_t)integer(config, "n_kv_heads"), vocab = (uint64_t)integer(config, "vocab");
+    uint64_t q = hd * (uint64_t)integer(config, "n_heads"), kv = hd * (uint64_t)integer(config, "n_kv_heads"),
+             vocab = (uint64_t)integer(config, "vocab");
     memset(t, 0, sizeof *t);
     for (size_t i = 0; i < m->st.n_tensors; i++) {
         const struct st_tensor *x = &m->st.tensors[i];
@@ -137,7 +142,8 @@ static void print_quantization(FILE *out, const struct modelfile *m, const struc
         print_numbers(out, json_object_get(q, "bits"), " and ");
         fprintf(out, " bits, groups of ");
         print_numbers(out, group, " to ");
-        fprintf(out, ", %s, %s, zero points %s; %lld linears (%lld not quantized)\n", json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
+        fprintf(out, ", %s, %s, zero points %s; %lld linears (%lld not quantized)\n",
+                json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
                 json_is_true(json_object_get(q, "act_order")) ? "act-order" : "no act-order", string(q, "zeros"),
                 (long long)(integer(q, "linears") + integer(q, "plain_linears")), (long long)integer(q, "plain_linears"));
     }
@@ -173,9 +179,9 @@ int info_print(FILE *out, const char *path, struct err *e)
     fprintf(out, "file           %s\n", path);
     fprintf(out, "size           %s bytes\n", thousands(m.st.file_bytes, text));
     fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"), thousands(t.parameters, text));
-    fprintf(out, "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, vocabulary %lld\n", (long long)integer(c, "n_layers"),
-            (long long)integer(c, "dim"), (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"), (long long)integer(c, "n_kv_heads"),
-            (long long)integer(c, "head_dim"), (long long)integer(c, "vocab"));
+    fprintf(out, "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, vocabulary %lld\n",
+            (long long)integer(c, "n_layers"), (long long)integer(c, "dim"), (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"),
+            (long long)integer(c, "n_kv_heads"), (long long)integer(c, "head_dim"), (long long)integer(c, "vocab"));
     int64_t windowed = 0, width = 0;
     for (size_t i = 0; i < json_array_size(json_object_get(c, "windows")); i++) {
         int64_t w = json_integer_value(json_array_get(json_object_get(c, "windows"), i));
@@ -186,11 +192,20 @@ int info_print(FILE *out, const char *path, struct err *e)
     fprintf(out, "\n");
     print_quantization(out, &m, &t);
     struct tview v;
-    fprintf(out, "head           %s\n", mf_find(&m, "lm_head.codes", &v) ? "quantized" : mf_find(&m, "lm_head.weight", &v) ? "16 or 32 bits" : "the embedding");
-    fprintf(out, "tokenizer      %s\n", mf_source_file(&m, "tokenizer.json", &n) ? "tokenizer.json" : mf_source_file(&m, "tokenizer.model", &n) ? "tokenizer.model" : "none");
+    fprintf(out, "head           %s\n",
+            mf_find(&m, "lm_head.codes", &v)    ? "quantized"
+            : mf_find(&m, "lm_head.weight", &v) ? "16 or 32 bits"
+                                                : "the embedding");
+    fprintf(out, "tokenizer      %s\n",
+            mf_source_file(&m, "tokenizer.json", &n)    ? "tokenizer.json"
+            : mf_source_file(&m, "tokenizer.model", &n) ? "tokenizer.model"
+                                                        : "none");
     const char *tc = mf_source_file(&m, "tokenizer_config.json", &n);
     int template = tc && memmem(tc, n, "\"chat_template\"", 15);
-    fprintf(out, "chat template  %s\n", mf_source_file(&m, "chat_template.jinja", &n) ? "chat_template.jinja" : template ? "in tokenizer_config.json" : "none");
+    fprintf(out, "chat template  %s\n",
+            mf_source_file(&m, "chat_template.jinja", &n) ? "chat_template.jinja"
+            : template                                    ? "in tokenizer_config.json"
+                                                          : "none");
     files = json_array_size(json_object_get(s, "files"));
     fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files, files == 1 ? "" : "s");
     if (*string(s, "quantizer")) fprintf(out, ", quantized by %s", string(s, "quantizer"));

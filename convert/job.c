@@ -38,7 +38,8 @@ int job_write(const struct job_output *o, const void *data, uint64_t bytes, uint
 }
 
 /* Writes a piece of a tensor and remembers its checksum. */
-static int put(struct plan *p, size_t tensor, size_t piece, uint64_t at, const void *data, uint64_t bytes, const struct job_output *o, uint64_t *n_bytes, struct err *e)
+static int put(struct plan *p, size_t tensor, size_t piece, uint64_t at, const void *data, uint64_t bytes, const struct job_output *o,
+               uint64_t *n_bytes, struct err *e)
 {
     struct out_tensor *t = &p->tensors[tensor];
     CHECK(piece < t->n_pieces && at + bytes <= t->bytes);
@@ -49,7 +50,8 @@ static int put(struct plan *p, size_t tensor, size_t piece, uint64_t at, const v
 }
 
 /* Columns [col, col + n) of a [rows][width] matrix of 32-bit words (or elements of item bytes) -> dst [rows][stride]. */
-static int read_columns(const struct hf_tensor *t, uint8_t *dst, size_t stride, int64_t rows, int64_t width, int64_t col, int64_t n, size_t item, struct err *e)
+static int read_columns(const struct hf_tensor *t, uint8_t *dst, size_t stride, int64_t rows, int64_t width, int64_t col, int64_t n,
+                        size_t item, struct err *e)
 {
     if (n == width && stride == (size_t)n) return st_read(t->shard, dst, t->t->offset, (uint64_t)(rows * width) * item, e);
     for (int64_t r = 0; r < rows; r++, dst += stride * item) {
@@ -59,12 +61,14 @@ static int read_columns(const struct hf_tensor *t, uint8_t *dst, size_t stride, 
     return 0;
 }
 
-static int put_codes(struct plan *p, const struct job *j, const struct job_buffers *b, const struct job_output *o, uint64_t *n_bytes, struct err *e)
+static int put_codes(struct plan *p, const struct job *j, const struct job_buffers *b, const struct job_output *o, uint64_t *n_bytes,
+                     struct err *e)
 {
     const struct linear *l = j->linear;
     const struct slots *s = &l->slots;
     int per_word = l->layout == UNPACK_AWQ ? 8 : 1; /* columns in a word of a row */
-    int64_t rows = l->qweight->t->shape[0], col = j->panel * MF_PANEL, n = l->out - col < j->n_panels * MF_PANEL ? l->out - col : j->n_panels * MF_PANEL;
+    int64_t rows = l->qweight->t->shape[0], col = j->panel * MF_PANEL,
+            n = l->out - col < j->n_panels * MF_PANEL ? l->out - col : j->n_panels * MF_PANEL;
     size_t stride = (size_t)(j->n_panels * MF_PANEL / per_word);
     uint64_t panel_bytes = (uint64_t)s->k * MF_PANEL / 2;
     const uint32_t *words = (const uint32_t *)(const void *)b->src;
@@ -82,7 +86,8 @@ static int put_codes(struct plan *p, const struct job *j, const struct job_buffe
     return put(p, l->codes_at, j->piece, (uint64_t)j->panel * panel_bytes, b->dst, (uint64_t)j->n_panels * panel_bytes, o, n_bytes, e);
 }
 
-static int put_panels(struct plan *p, const struct job *j, const struct job_buffers *b, const struct job_output *o, uint64_t *n_bytes, struct err *e)
+static int put_panels(struct plan *p, const struct job *j, const struct job_buffers *b, const struct job_output *o, uint64_t *n_bytes,
+                      struct err *e)
 {
     const struct linear *l = j->linear;
     const struct slots *s = &l->slots;
@@ -93,7 +98,8 @@ static int put_panels(struct plan *p, const struct job *j, const struct job_buff
 
     if (read_columns(l->scales, b->src, (size_t)n, l->n_source, l->out, col, n, dtype_bytes(type), e)) return -1;
     panels_scales(b->dst, l->scale_type, b->src, type, (size_t)n, n, s);
-    if (put(p, l->scales_at, j->piece, (uint64_t)j->panel * items * size, b->dst, (uint64_t)j->n_panels * items * size, o, n_bytes, e)) return -1;
+    if (put(p, l->scales_at, j->piece, (uint64_t)j->panel * items * size, b->dst, (uint64_t)j->n_panels * items * size, o, n_bytes, e))
+        return -1;
 
     int64_t words = unpack_n_words(n, l->bits), width = l->qzeros->t->shape[1];
     uint32_t *raw = (uint32_t *)(void *)b->src;
@@ -108,13 +114,11 @@ int job_run(struct plan *p, const struct job *j, const struct job_buffers *b, co
 {
     *n_bytes = 0;
     switch (j->kind) {
-    case JOB_MEMORY:
-        return put(p, j->tensor, j->piece, 0, j->data, p->tensors[j->tensor].bytes, o, n_bytes, e);
+    case JOB_MEMORY: return put(p, j->tensor, j->piece, 0, j->data, p->tensors[j->tensor].bytes, o, n_bytes, e);
     case JOB_COPY:
         if (st_read(j->source->shard, b->src, j->source->t->offset + j->at, j->bytes, e)) return -1;
         return put(p, j->tensor, j->piece, j->at, b->src, j->bytes, o, n_bytes, e);
-    case JOB_PANELS:
-        return put_panels(p, j, b, o, n_bytes, e);
+    case JOB_PANELS: return put_panels(p, j, b, o, n_bytes, e);
     }
     return 0;
 }

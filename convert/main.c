@@ -17,22 +17,21 @@ static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int s) { stop_signal = s; }
 
-static const char usage[] =
-    "usage: opt4gptq-convert [options] HF_DIR OUT.safetensors\n"
-    "       opt4gptq-convert --verify FILE\n"
-    "       opt4gptq-convert --info FILE\n"
-    "\n"
-    "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model file for opt4gptq-run.\n"
-    "OUT appears when it is complete; a regular file of that name is replaced.\n"
-    "\n"
-    "  -t, --threads N   worker threads, 1 to 16 (default: the processors of this machine)\n"
-    "  -q, --quiet       no progress and no notes; warnings and errors still appear\n"
-    "      --verify      recompute the checksum of every tensor of FILE\n"
-    "      --info        print what FILE is\n"
-    "  -h, --help        this text\n"
-    "      --version     the version\n"
-    "\n"
-    "exit status: 0 done, 1 failed, 2 wrong usage\n";
+static const char usage[] = "usage: opt4gptq-convert [options] HF_DIR OUT.safetensors\n"
+                            "       opt4gptq-convert --verify FILE\n"
+                            "       opt4gptq-convert --info FILE\n"
+                            "\n"
+                            "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model file for opt4gptq-run.\n"
+                            "OUT appears when it is complete; a regular file of that name is replaced.\n"
+                            "\n"
+                            "  -t, --threads N   worker threads, 1 to 16 (default: the processors of this machine)\n"
+                            "  -q, --quiet       no progress and no notes; warnings and errors still appear\n"
+                            "      --verify      recompute the checksum of every tensor of FILE\n"
+                            "      --info        print what FILE is\n"
+                            "  -h, --help        this text\n"
+                            "      --version     the version\n"
+                            "\n"
+                            "exit status: 0 done, 1 failed, 2 wrong usage\n";
 
 static int fail(const struct err *e)
 {
@@ -66,8 +65,8 @@ static int convert(const char *dir, struct writer_options *o, const struct notes
         goto fail;
     }
     if (writer_run(&p, meta, o, &r, e)) goto fail;
-    note_info(n, "%s: %s, %d quantized and %d plain linears, %.2f GB in %.1f s", o->path, c.architecture, p.facts.n_quantized, p.facts.n_plain,
-              (double)r.file_bytes / 1e9, r.seconds);
+    note_info(n, "%s: %s, %d quantized and %d plain linears, %.2f GB in %.1f s", o->path, c.architecture, p.facts.n_quantized,
+              p.facts.n_plain, (double)r.file_bytes / 1e9, r.seconds);
     rc = 0;
 fail:
     plan_free(&p);
@@ -104,8 +103,12 @@ int main(int argc, char **argv)
 {
     enum { OPT_VERIFY = 256, OPT_INFO, OPT_VERSION };
     static const struct option options[] = {
-        {"threads", required_argument, NULL, 't'}, {"quiet", no_argument, NULL, 'q'},        {"verify", no_argument, NULL, OPT_VERIFY},
-        {"info", no_argument, NULL, OPT_INFO},     {"help", no_argument, NULL, 'h'},         {"version", no_argument, NULL, OPT_VERSION},
+        {"threads", required_argument, NULL, 't'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"verify", no_argument, NULL, OPT_VERIFY},
+        {"info", no_argument, NULL, OPT_INFO},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, OPT_VERSION},
         {NULL, 0, NULL, 0},
     };
     struct notes n = {0};

@@ -10,7 +10,8 @@ static inline void pack_block(uint32_t *restrict dst, const uint8_t *const *in, 
     uint8_t b[4][MF_PANEL];
     for (int i = 0; i < 4; i++)
         for (int r = 0; r < MF_PANEL; r++) b[i][r] = (uint8_t)(((in[i][r] >> shift) & 15) | (in[i + 4][r] >> shift) << 4);
-    for (int r = 0; r < MF_PANEL; r++) dst[r] = (uint32_t)b[0][r] | (uint32_t)b[1][r] << 8 | (uint32_t)b[2][r] << 16 | (uint32_t)b[3][r] << 24;
+    for (int r = 0; r < MF_PANEL; r++)
+        dst[r] = (uint32_t)b[0][r] | (uint32_t)b[1][r] << 8 | (uint32_t)b[2][r] << 16 | (uint32_t)b[3][r] << 24;
 }
 
 void panels_pack(uint8_t *dst, const uint8_t *codes, const struct slots *s)
@@ -49,7 +50,8 @@ void panels_from_words(uint8_t *dst, const uint32_t *words, size_t stride, int64
     }
 }
 
-void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, size_t stride, int64_t n_cols, const struct slots *s)
+void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, size_t stride, int64_t n_cols,
+                   const struct slots *s)
 {
     size_t at = 0;
     for (int64_t p = 0; p * MF_PANEL < n_cols; p++)
@@ -58,10 +60,8 @@ void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype s
                 int64_t c = p * MF_PANEL + r;
                 float v = c < n_cols ? f32_at(src, src_type, (size_t)s->groups[g].source * stride + (size_t)c) : 0;
                 if (s->groups[g].high) v *= 16;
-                if (dst_type == DT_F16)
-                    ((uint16_t *)dst)[at] = f16_from_f32(v);
-                else
-                    ((float *)dst)[at] = v;
+                if (dst_type == DT_F16) ((uint16_t *)dst)[at] = f16_from_f32(v);
+                else ((float *)dst)[at] = v;
             }
 }
 

@@ -19,10 +19,11 @@ static int grow(void **array, size_t n, size_t item, struct err *e)
     return 0;
 }
 
-int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims, const int64_t *shape, size_t n_pieces, struct err *e)
+int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims, const int64_t *shape, size_t n_pieces,
+                struct err *e)
 {
     if (grow((void **)&p->tensors, p->n_tensors, sizeof *p->tensors, e)) return -1;
-    struct out_tensor *t = &p->tensors[*at = p->n_tensors];
+    struct out_tensor *t = &p->tensors[ *at = p->n_tensors];
     *t = (struct out_tensor){.name = strdup(name), .dtype = type, .n_dims = n_dims, .bytes = dtype_bytes(type), .n_pieces = n_pieces};
     t->crc = calloc(n_pieces + 1, sizeof *t->crc);
     t->crc_bytes = calloc(n_pieces + 1, sizeof *t->crc_bytes);
@@ -67,19 +68,20 @@ int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e
     if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
         return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
     if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
-        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64, t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64, t->shard->path, t->t->name,
+                       t->t->bytes / dtype_bytes(type), n);
     void *raw = malloc(t->t->bytes);
     float *f = malloc((size_t)n * sizeof *f);
     int rc = raw && f ? st_read(t->shard, raw, t->t->offset, t->t->bytes, e) : err_set(e, "out of memory");
     for (int64_t i = 0; i < n && !rc; i++) {
         f[i] = f32_at(raw, type, (size_t)i);
-        if (!isfinite(f[i])) rc = err_set(e, "%s: tensor '%s' holds %s at %" PRId64 ": the checkpoint is damaged", t->shard->path, t->t->name, isnan(f[i]) ? "NaN" : "infinity", i);
+        if (!isfinite(f[i]))
+            rc = err_set(e, "%s: tensor '%s' holds %s at %" PRId64 ": the checkpoint is damaged", t->shard->path, t->t->name,
+                         isnan(f[i]) ? "NaN" : "infinity", i);
     }
     free(raw);
-    if (rc)
-        free(f);
-    else
-        *out = f;
+    if (rc) free(f);
+    else *out = f;
     return rc;
 }
 
@@ -110,7 +112,8 @@ static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *nam
     if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
         return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
     if (t->t->n_dims != 2 || t->t->shape[0] != rows || t->t->shape[1] != cols)
-        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]", t->shard->path, t->t->name, plan_shape(t, have), rows, cols);
+        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]", t->shard->path, t->t->name,
+                       plan_shape(t, have), rows, cols);
     size_t n = (t->t->bytes + COPY_BYTES - 1) / COPY_BYTES;
     if (plan_tensor(p, &j.tensor, name, type, 2, (int64_t[]){rows, cols}, n, e)) return -1;
     for (; j.piece < n; j.piece++, j.at += COPY_BYTES) {
@@ -126,7 +129,9 @@ static int add_bias(struct plan *p, const char *module, const char *name, int64_
     const struct hf_tensor *t = plan_find(p, module, "bias");
     char full[NAME_MAX_BYTES + 32];
     float *f;
-    if (!t) return required ? err_set(e, "%s: tensor '%s.bias' is missing, which %s models have", p->dir->path, module, p->config->architecture) : 0;
+    if (!t)
+        return required ? err_set(e, "%s: tensor '%s.bias' is missing, which %s models have", p->dir->path, module, p->config->architecture)
+                        : 0;
     if (plan_floats(t, out, &f, e)) return -1;
     int zero = 1;
     for (int64_t i = 0; i < out && zero; i++) zero = f[i] == 0;
@@ -152,9 +157,10 @@ static int add_linear(struct plan *p, const char *module, const char *name, int6
         if (add_matrix(p, w, full, out, in, e)) return -1;
         p->facts.n_plain++;
     } else {
-        const char *hint = plan_find(p, module, "weight_packed") ? " ('weight_packed' is compressed-tensors, which is not supported: use the GPTQ export)"
-                           : plan_find(p, module, "B")           ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
-                                                                 : "";
+        const char *hint = plan_find(p, module, "weight_packed")
+                               ? " ('weight_packed' is compressed-tensors, which is not supported: use the GPTQ export)"
+                           : plan_find(p, module, "B") ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
+                                                       : "";
         return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module, hint);
     }
     return add_bias(p, module, name, out, bias_required, e);
@@ -170,7 +176,8 @@ static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
     if (q && q->t->n_dims == 2) ffn = q->t->shape[1] * (p->quant->method == QUANT_AWQ ? 8 : 1);
     else if (w && w->t->n_dims == 2) ffn = w->t->shape[0];
     if (ffn < 1 || ffn > 1 << 20) return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path, module, ffn);
-    if (ffn != c->ffn) note_warn(p->notes, "intermediate_size is %d in config.json, %" PRId64 " in the tensors: using the latter", c->ffn, ffn);
+    if (ffn != c->ffn)
+        note_warn(p->notes, "intermediate_size is %d in config.json, %" PRId64 " in the tensors: using the latter", c->ffn, ffn);
     c->ffn = (int)ffn;
     return 0;
 }
@@ -184,8 +191,12 @@ static int add_layer(struct plan *p, int layer, struct err *e)
         int64_t in, out;
         int bias;
     } linears[] = {
-        {"self_attn.q_proj", dim, q, c->qkv_bias}, {"self_attn.k_proj", dim, kv, c->qkv_bias}, {"self_attn.v_proj", dim, kv, c->qkv_bias},
-        {"self_attn.o_proj", q, dim, 0},           {"mlp.gate_proj", dim, ffn, 0},             {"mlp.up_proj", dim, ffn, 0},
+        {"self_attn.q_proj", dim, q, c->qkv_bias},
+        {"self_attn.k_proj", dim, kv, c->qkv_bias},
+        {"self_attn.v_proj", dim, kv, c->qkv_bias},
+        {"self_attn.o_proj", q, dim, 0},
+        {"mlp.gate_proj", dim, ffn, 0},
+        {"mlp.up_proj", dim, ffn, 0},
         {"mlp.down_proj", ffn, dim, 0},
     };
     static const char *const norms[] = {"input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"};
@@ -216,8 +227,9 @@ static int add_head(struct plan *p, struct err *e)
 
 static int add_files(struct plan *p, struct err *e)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
-                                        "chat_template.jinja", "generation_config.json", "config.json"};
+    static const char *const names[] = {
+        "tokenizer.json",         "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+        "generation_config.json", "config.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *data, name[64];
         size_t n;
@@ -232,7 +244,8 @@ static int add_files(struct plan *p, struct err *e)
         snprintf(name, sizeof name, "file.%s", names[i]);
         if (plan_memory(p, name, DT_U8, (int64_t)n, data, e)) return -1;
     }
-    if (!p->has_tokenizer) note_warn(p->notes, "%s has neither tokenizer.json nor tokenizer.model: the result can only be used with token ids", p->dir->path);
+    if (!p->has_tokenizer)
+        note_warn(p->notes, "%s has neither tokenizer.json nor tokenizer.model: the result can only be used with token ids", p->dir->path);
     return 0;
 }
 
@@ -256,8 +269,8 @@ static int check_unused(const struct plan *p, struct err *e)
         for (const char *const *h = harmless; *h && !ok; h++) ok = ends_with(name, *h);
         if (ok) continue;
         if (!strncmp(name, layers, strlen(layers)))
-            return err_set(e, "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out would change the answers", p->dir->tensors[i].shard->path,
-                           name, p->config->architecture, p->config->n_layers);
+            return err_set(e, "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out would change the answers",
+                           p->dir->tensors[i].shard->path, name, p->config->architecture, p->config->n_layers);
         if (!first) first = name;
         n++;
     }
@@ -268,19 +281,26 @@ static int check_unused(const struct plan *p, struct err *e)
 static void report(const struct plan *p)
 {
     const struct plan_facts *f = &p->facts;
-    if (!f->n_quantized) note_warn(p->notes, "%s: no module has a qweight: the checkpoint is not quantized, its weights are copied as they are", p->dir->path);
+    if (!f->n_quantized)
+        note_warn(p->notes, "%s: no module has a qweight: the checkpoint is not quantized, its weights are copied as they are",
+                  p->dir->path);
     if (f->n_label_wrong)
-        note_warn(p->notes, "the zero points of %d symmetric modules contradict checkpoint_format '%s': they are stored as %s, and read so", f->n_label_wrong,
-                  p->quant->label == LABEL_V2 ? "gptq_v2" : "gptq", p->quant->label == LABEL_V2 ? "gptq does (minus one)" : "gptq_v2 does (as they are)");
+        note_warn(p->notes, "the zero points of %d symmetric modules contradict checkpoint_format '%s': they are stored as %s, and read so",
+                  f->n_label_wrong, p->quant->label == LABEL_V2 ? "gptq_v2" : "gptq",
+                  p->quant->label == LABEL_V2 ? "gptq does (minus one)" : "gptq_v2 does (as they are)");
     if (f->n_asymmetric && f->n_v1)
-        note_info(p->notes, "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s; %" PRIu64 " fields are all ones%s", f->n_asymmetric,
-                  f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)", f->n_all_ones,
-                  f->n_all_ones ? ", where programs differ" : "");
+        note_info(p->notes,
+                  "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s; %" PRIu64
+                  " fields are all ones%s",
+                  f->n_asymmetric,
+                  f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)",
+                  f->n_all_ones, f->n_all_ones ? ", where programs differ" : "");
     if (p->quant->present && f->n_quantized && !p->quant->sym_said && p->quant->method == QUANT_GPTQ)
         note_info(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
 }
 
-int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, const struct notes *n, struct err *e)
+int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, const struct notes *n,
+               struct err *e)
 {
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
@@ -291,7 +311,8 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, cons
     const struct hf_tensor *embed = plan_find(p, module, "weight");
     if (!embed) return err_set(e, "%s: tensor '%s.weight' is missing", d->path, module);
     if (embed->t->n_dims == 2 && embed->t->shape[0] != c->vocab)
-        return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d", embed->shard->path, embed->t->name, embed->t->shape[0], c->vocab);
+        return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d", embed->shard->path, embed->t->name,
+                       embed->t->shape[0], c->vocab);
     if (add_matrix(p, embed, "embed_tokens.weight", c->vocab, c->dim, e)) return -1;
     if (ffn_of_tensors(p, c, e)) return -1;
     for (int i = 0; i < c->n_layers; i++)

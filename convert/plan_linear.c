@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    SCAN_BYTES = 4 << 20,       /* scales and zeros are looked through in pieces of this size */
-    SLICE_BYTES = 16 << 20,     /* source and result of one job together */
-    SLICE_COLS = 32,            /* slices start where zero points of every width start a word */
+    SCAN_BYTES = 4 << 20,   /* scales and zeros are looked through in pieces of this size */
+    SLICE_BYTES = 16 << 20, /* source and result of one job together */
+    SLICE_COLS = 32,        /* slices start where zero points of every width start a word */
 };
 
 /* Wants I32 of [a, b], or of [a] when b is 0. */
@@ -20,7 +20,8 @@ static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *w
 {
     char have[128], want[64];
     int n_dims = b ? 2 : 1;
-    if (t->t->dtype != DT_I32) return err_set(e, "%s: tensor '%s' is %s, must be I32", t->shard->path, t->t->name, st_dtype_name(t->t->dtype));
+    if (t->t->dtype != DT_I32)
+        return err_set(e, "%s: tensor '%s' is %s, must be I32", t->shard->path, t->t->name, st_dtype_name(t->t->dtype));
     if (t->t->n_dims == n_dims && t->t->shape[0] == a && (!b || t->t->shape[1] == b)) return 0;
     snprintf(want, sizeof want, b ? "[%" PRId64 ", %" PRId64 "]" : "[%" PRId64 "]", a, b);
     return err_set(e, "%s: tensor '%s' is %s, must be %s for %s", t->shard->path, t->t->name, plan_shape(t, have), want, why);
@@ -31,15 +32,19 @@ static int check_shapes(struct linear *l, int bits, struct err *e)
     char why[96];
     const struct hf_tensor *s = l->scales;
     snprintf(why, sizeof why, "%" PRId64 " inputs and %" PRId64 " outputs at %d bits", l->in, l->out, bits);
-    int64_t rows = l->layout == UNPACK_AWQ ? l->in : unpack_n_words(l->in, bits), cols = l->layout == UNPACK_AWQ ? unpack_n_words(l->out, bits) : l->out;
-    if (l->layout == UNPACK_PLANAR && (l->in % 32 || l->out % 32)) return err_set(e, "module '%s': gptq_p needs sizes that are multiples of 32", l->module);
-    if (l->layout == UNPACK_AWQ && l->out % 8) return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module, l->out);
+    int64_t rows = l->layout == UNPACK_AWQ ? l->in : unpack_n_words(l->in, bits),
+            cols = l->layout == UNPACK_AWQ ? unpack_n_words(l->out, bits) : l->out;
+    if (l->layout == UNPACK_PLANAR && (l->in % 32 || l->out % 32))
+        return err_set(e, "module '%s': gptq_p needs sizes that are multiples of 32", l->module);
+    if (l->layout == UNPACK_AWQ && l->out % 8)
+        return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module, l->out);
     if (expect(l->qweight, rows, cols, why, e)) return -1;
     if (s->t->dtype != DT_F16 && s->t->dtype != DT_BF16 && s->t->dtype != DT_F32)
         return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", s->shard->path, s->t->name, st_dtype_name(s->t->dtype));
     l->n_source = s->t->n_dims == 2 ? s->t->shape[0] : 0;
     if (l->n_source < 1 || l->n_source > l->in || s->t->shape[1] != l->out)
-        return err_set(e, "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups", s->shard->path, s->t->name, l->out, l->in);
+        return err_set(e, "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups", s->shard->path, s->t->name, l->out,
+                       l->in);
     return expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
 }
 
@@ -56,8 +61,8 @@ static int scan_scales(struct linear *l, int planes, struct err *e)
         for (uint64_t i = 0; i < m && !rc; i++) {
             float v = f32_at(raw, type, i), top = planes == 2 ? v * 16 : v;
             if (!isfinite(v) || !isfinite(top))
-                rc = err_set(e, "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64 "]: the checkpoint is damaged", l->scales->shard->path, l->scales->t->name,
-                             isnan(v) ? "NaN" : "infinity", (at + i) / (uint64_t)l->out, (at + i) % (uint64_t)l->out);
+                rc = err_set(e, "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64 "]: the checkpoint is damaged", l->scales->shard->path,
+                             l->scales->t->name, isnan(v) ? "NaN" : "infinity", (at + i) / (uint64_t)l->out, (at + i) % (uint64_t)l->out);
             else if (exact && (type != DT_F16 || planes == 2))
                 exact = f32_from_f16(f16_from_f32(v)) == v && f32_from_f16(f16_from_f32(top)) == top;
         }
@@ -125,7 +130,8 @@ static int plan_slices(struct plan *p, struct linear *l, const char *name, struc
     int64_t panels = (l->out + MF_PANEL - 1) / MF_PANEL;
     uint64_t rows = (uint64_t)l->qweight->t->shape[0], row_bytes = l->layout == UNPACK_AWQ ? 8 : 64;
     /* per panel: the words, then whichever is larger of our codes and the scales and zeros, which use the same buffers */
-    uint64_t zero_bytes = (uint64_t)l->n_source * (uint64_t)(l->bits * 2 + 2 * MF_PANEL), scale_bytes = (uint64_t)l->n_source * MF_PANEL * 4;
+    uint64_t zero_bytes = (uint64_t)l->n_source * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
+             scale_bytes = (uint64_t)l->n_source * MF_PANEL * 4;
     uint64_t src = rows * row_bytes, dst = (uint64_t)s->k * 8, small = zero_bytes > scale_bytes ? zero_bytes : scale_bytes;
     if (src < small) src = small;
     if (dst < (uint64_t)s->n_groups * MF_PANEL * 4) dst = (uint64_t)s->n_groups * MF_PANEL * 4;
@@ -173,9 +179,12 @@ int plan_linear(struct plan *p, const char *module, const char *name, int64_t in
     p->linears[p->n_linears++] = l;
     l->in = in, l->out = out;
     l->qweight = plan_find(p, module, "qweight"), l->qzeros = plan_find(p, module, "qzeros"), l->scales = plan_find(p, module, "scales");
-    if (!l->qzeros || !l->scales) return err_set(e, "%s: module '%s' has qweight but no %s", p->dir->path, module, l->qzeros ? "scales" : "qzeros");
+    if (!l->qzeros || !l->scales)
+        return err_set(e, "%s: module '%s' has qweight but no %s", p->dir->path, module, l->qzeros ? "scales" : "qzeros");
     if (!p->quant->present)
-        return err_set(e, "%s: module '%s' has qweight, but neither quantize_config.json nor config.json says how it was quantized (bits, group_size)", p->dir->path, module);
+        return err_set(
+            e, "%s: module '%s' has qweight, but neither quantize_config.json nor config.json says how it was quantized (bits, group_size)",
+            p->dir->path, module);
     if (qc_module(p->quant, module, &m, e)) return -1;
     l->bits = m.bits ? m.bits : p->quant->method == QUANT_AWQ ? 4 : 0;
     if (!l->bits) return err_set(e, "%s: the quantization configuration does not say how many bits", p->dir->path);
@@ -186,7 +195,8 @@ int plan_linear(struct plan *p, const char *module, const char *name, int64_t in
         l->layout = UNPACK_PLANAR; /* GPTQModel has no other layout for 5 to 7 bits */
     }
     int planes = l->bits > 4 ? 2 : 1;
-    if (check_shapes(l, l->bits, e) || scan_scales(l, planes, e) || scan_zeros(p, l, &m, e) || plan_slots(p, l, m.group, planes, e)) return -1;
+    if (check_shapes(l, l->bits, e) || scan_scales(l, planes, e) || scan_zeros(p, l, &m, e) || plan_slots(p, l, m.group, planes, e))
+        return -1;
     f->bits_seen[l->bits] = 1;
     f->n_act_order += l->slots.act_order;
     int group = (int)((l->in + l->n_source - 1) / l->n_source);

@@ -69,10 +69,8 @@ static int merge_int(const json_t *j, const char *const *keys, int *value, const
     int x;
     if (!v) return 0;
     if (as_int(v, &x)) return err_set(e, "%s: %s is not a usable integer", where, key);
-    if (*value == 0)
-        *value = x;
-    else if (*value != x)
-        note_warn(n, "%s says %s %d, another file says %d: using %d", where, key, x, *value, *value);
+    if (*value == 0) *value = x;
+    else if (*value != x) note_warn(n, "%s says %s %d, another file says %d: using %d", where, key, x, *value, *value);
     return 0;
 }
 
@@ -89,10 +87,10 @@ static int merge_sym(struct quant_config *q, const json_t *j, const char *where,
         have = 1;
     }
     if (!have) return 0;
-    if (!q->sym_said)
-        q->sym = x, q->sym_said = 1;
+    if (!q->sym_said) q->sym = x, q->sym_said = 1;
     else if (q->sym != x)
-        note_warn(n, "%s says sym %s, another file says the opposite: using sym %s", where, x ? "true" : "false", q->sym ? "true" : "false");
+        note_warn(n, "%s says sym %s, another file says the opposite: using sym %s", where, x ? "true" : "false",
+                  q->sym ? "true" : "false");
     return 0;
 }
 
@@ -113,12 +111,15 @@ static int parse_method(struct quant_config *q, const json_t *j, const char *whe
             q->method = QUANT_AWQ;
             return 0;
         }
-        return err_set(e, "%s: auto-round packing_format '%.40s' is not supported: export the model again with format 'auto_gptq'", where, p ? p : "(none)");
+        return err_set(e, "%s: auto-round packing_format '%.40s' is not supported: export the model again with format 'auto_gptq'", where,
+                       p ? p : "(none)");
     }
     if (!strcasecmp(m, "compressed-tensors"))
         return err_set(e, "%s: quant_method 'compressed-tensors' is not supported: use the GPTQ or AWQ export of the model", where);
     if (!strcasecmp(m, "marlin") || !strcasecmp(m, "bitblas"))
-        return err_set(e, "%s: '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from", where, m);
+        return err_set(e,
+                       "%s: '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from",
+                       where, m);
     return err_set(e, "%s: quant_method '%.40s' is not supported (gptq and awq are): use the GPTQ or AWQ export of the model", where, m);
 }
 
@@ -132,14 +133,13 @@ static int parse_format(const struct quant_config *q, const json_t *j, const cha
     *label = -1;
     if (!as_bool(json_object_get(j, "is_marlin_format"), &flag) && flag) f = "marlin";
     if (!f) return 0;
-    if (!strcasecmp(f, "gptq_v2"))
-        *label = LABEL_V2;
-    else if (!strcasecmp(f, "gptq_p"))
-        *label = LABEL_PLANAR;
-    else if (!strcasecmp(f, "gptq"))
-        *label = LABEL_V1;
+    if (!strcasecmp(f, "gptq_v2")) *label = LABEL_V2;
+    else if (!strcasecmp(f, "gptq_p")) *label = LABEL_PLANAR;
+    else if (!strcasecmp(f, "gptq")) *label = LABEL_V1;
     else if (!strncasecmp(f, "marlin", 6) || !strcasecmp(f, "bitblas") || !strcasecmp(f, "qqq") || !strcasecmp(f, "eora"))
-        return err_set(e, "%s: format '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from", where, f);
+        return err_set(
+            e, "%s: format '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from",
+            where, f);
     else if (q->method == QUANT_AWQ && strcasecmp(f, "gemm"))
         return err_set(e, "%s: AWQ version '%.20s' is not supported, 'gemm' is: save the model again with version='GEMM'", where, f);
     else if (q->method == QUANT_GPTQ && json_object_get(j, "checkpoint_format"))
@@ -171,21 +171,26 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     if (!first && !first_of(j, method_keys, &key)) q->method = before;
     if (!first && q->method != before) return err_set(e, "%s: quant_method differs from what another file of the directory says", where);
     if (parse_format(q, j, where, &label, e)) return -1;
-    if (label >= 0 && first)
-        q->label = (enum quant_label)label;
+    if (label >= 0 && first) q->label = (enum quant_label)label;
     else if (label >= 0 && (enum quant_label)label != q->label)
         note_warn(n, "%s says another checkpoint_format than the first file read: using %s", where,
-                  q->label == LABEL_V1 ? "gptq" : q->label == LABEL_V2 ? "gptq_v2" : "gptq_p");
-    if (merge_int(j, bits_keys, &q->bits, where, n, e) || merge_int(j, group_keys, &q->group, where, n, e) || merge_sym(q, j, where, n, e)) return -1;
+                  q->label == LABEL_V1   ? "gptq"
+                  : q->label == LABEL_V2 ? "gptq_v2"
+                                         : "gptq_p");
+    if (merge_int(j, bits_keys, &q->bits, where, n, e) || merge_int(j, group_keys, &q->group, where, n, e) || merge_sym(q, j, where, n, e))
+        return -1;
     const json_t *v = first_of(j, act_keys, &key);
     if (v && !as_bool(v, &act) && first) q->desc_act = act;
     const json_t *pack = json_object_get(j, "pack_dtype");
     if (json_is_string(pack) && !strstr(json_string_value(pack), "int32"))
-        return err_set(e, "%s: pack_dtype '%.20s' is not supported, int32 is: pack the model again with int32", where, json_string_value(pack));
+        return err_set(e, "%s: pack_dtype '%.20s' is not supported, int32 is: pack the model again with int32", where,
+                       json_string_value(pack));
     const json_t *rot = json_object_get(j, "rotation");
     if (!rot) rot = json_object_get(json_object_get(j, "meta"), "rotation");
     if (rot && !json_is_null(rot) && !json_is_false(rot))
-        return err_set(e, "%s: 'rotation' needs a Hadamard transform of the activations at run time, which is not supported: quantize without it", where);
+        return err_set(
+            e, "%s: 'rotation' needs a Hadamard transform of the activations at run time, which is not supported: quantize without it",
+            where);
     if (q->bits < 0 || q->bits == 1 || q->bits > 8) return err_set(e, "%s: bits %d is not supported (2 to 8 are)", where, q->bits);
     take_quantizer(q, j);
     const char *base = json_string_value(json_object_get(j, "model_file_base_name"));
@@ -222,7 +227,8 @@ static int scalar_tensor(const struct hf_dir *d, const char *name, json_t *into,
     const struct hf_tensor *t = hfd_find(d, name);
     uint8_t raw[8] = {0};
     if (!t) return 0;
-    if (t->t->bytes == 0 || t->t->bytes > 8 || (t->t->dtype != DT_I32 && t->t->dtype != DT_I64 && t->t->dtype != DT_BOOL && t->t->dtype != DT_U8))
+    if (t->t->bytes == 0 || t->t->bytes > 8 ||
+        (t->t->dtype != DT_I32 && t->t->dtype != DT_I64 && t->t->dtype != DT_BOOL && t->t->dtype != DT_U8))
         return err_set(e, "%s: tensor '%s' is not one integer", t->shard->path, name);
     if (st_read(t->shard, raw, t->t->offset, t->t->bytes, e)) return -1;
     int64_t wide;
@@ -288,14 +294,15 @@ int qc_module(const struct quant_config *q, const char *module, struct quant_mod
     *m = (struct quant_module){q->bits, q->group, q->sym, q->sym_said};
     const char *pattern;
     json_t *over;
-    json_object_foreach(q->dynamic, pattern, over) {
+    json_object_foreach (q->dynamic, pattern, over) {
         int skip = !strncmp(pattern, "-:", 2), plus = !strncmp(pattern, "+:", 2), yes = 0;
         if (pattern_matches(pattern + (skip || plus ? 2 : 0), module, &yes, e)) return -1;
         if (!yes) continue;
         if (skip || !json_is_object(over)) return 0; /* the module is not quantized; if its tensors say otherwise, they win */
         const char *key;
         const json_t *v = first_of(over, bits_keys, &key);
-        if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8)) return err_set(e, "quantization config: dynamic '%.100s': bits is not 2 to 8", pattern);
+        if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8))
+            return err_set(e, "quantization config: dynamic '%.100s': bits is not 2 to 8", pattern);
         v = first_of(over, group_keys, &key);
         if (v && as_int(v, &m->group)) return err_set(e, "quantization config: dynamic '%.100s': group_size is not an integer", pattern);
         v = first_of(over, sym_keys, &key);

@@ -10,16 +10,16 @@ enum quant_method { QUANT_GPTQ, QUANT_AWQ };
 enum quant_label { LABEL_V1, LABEL_V2, LABEL_PLANAR }; /* how zeros (and 3-bit codes) are stored, as declared */
 
 struct quant_config {
-    int present;           /* some place says something */
+    int present; /* some place says something */
     enum quant_method method;
     enum quant_label label;
-    int bits, group;       /* bits 0 and group 0 = not said; group -1 = one group */
-    int sym, sym_said;     /* -> zeros lie in the middle */
-    int desc_act;          /* as declared: a fact for people */
-    int by_gptqmodel;      /* meta.quantizer names GPTQModel */
-    char quantizer[64];    /* meta.quantizer, or empty */
-    char *base_name;       /* model_file_base_name, or NULL */
-    json_t *dynamic;       /* {pattern: overrides} in file order, or NULL */
+    int bits, group;    /* bits 0 and group 0 = not said; group -1 = one group */
+    int sym, sym_said;  /* -> zeros lie in the middle */
+    int desc_act;       /* as declared: a fact for people */
+    int by_gptqmodel;   /* meta.quantizer names GPTQModel */
+    char quantizer[64]; /* meta.quantizer, or empty */
+    char *base_name;    /* model_file_base_name, or NULL */
+    json_t *dynamic;    /* {pattern: overrides} in file order, or NULL */
 };
 
 /* Settings of one module after `dynamic`. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct rope_options {
-    const json_t *j;   /* rope_scaling or rope_parameters, or NULL */
+    const json_t *j; /* rope_scaling or rope_parameters, or NULL */
     const char *type;
     double theta;
 };
@@ -32,10 +32,7 @@ static int number(const struct rope_options *o, const char *key, double fallback
 }
 
 /* pos_freqs of the plain table: theta ** (2i / dim), correctly rounded (torch is within one unit of it). */
-static float pos_freq(double theta, int i, int dim)
-{
-    return (float)pow((double)(float)theta, (double)((float)(2 * i) / (float)dim));
-}
+static float pos_freq(double theta, int i, int dim) { return (float)pow((double)(float)theta, (double)((float)(2 * i) / (float)dim)); }
 
 static int llama3(float *f, int n, const struct rope_options *o, double context, struct err *e)
 {
@@ -70,9 +67,12 @@ static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e
     int dim = c->head_dim;
     double factor, old, fast, slow, m, m_all, attention;
     if (number(o, "original_max_position_embeddings", c->context, &old, e) || number(o, "factor", c->context / old, &factor, e)) return -1;
-    if (number(o, "beta_fast", 32, &fast, e) || number(o, "beta_slow", 1, &slow, e) || number(o, "mscale", 1, &m, e) || number(o, "mscale_all_dim", 1, &m_all, e)) return -1;
+    if (number(o, "beta_fast", 32, &fast, e) || number(o, "beta_slow", 1, &slow, e) || number(o, "mscale", 1, &m, e) ||
+        number(o, "mscale_all_dim", 1, &m_all, e))
+        return -1;
     int both = not_null(o->j, "mscale") && not_null(o->j, "mscale_all_dim");
-    if (number(o, "attention_factor", both ? mscale_of(factor, m) / mscale_of(factor, m_all) : mscale_of(factor, 1), &attention, e)) return -1;
+    if (number(o, "attention_factor", both ? mscale_of(factor, m) / mscale_of(factor, m_all) : mscale_of(factor, 1), &attention, e))
+        return -1;
     double low = correction_dim(fast, dim, o->theta, old), high = correction_dim(slow, dim, o->theta, old);
     if (!json_is_false(json_object_get(o->j, "truncate"))) low = floor(low), high = ceil(high);
     low = fmax(low, 0), high = fmin(high, dim - 1);
@@ -95,7 +95,8 @@ static int options_of(struct rope_options *o, const json_t *config, struct err *
     const json_t *type = not_null(o->j, "rope_type"), *theta = not_null(o->j, "rope_theta");
     if (!type) type = not_null(o->j, "type");
     if (!theta) theta = not_null(config, "rope_theta");
-    if ((type && !json_is_string(type)) || (theta && !json_is_number(theta))) return err_set(e, "config.json: rope_type or rope_theta has the wrong type");
+    if ((type && !json_is_string(type)) || (theta && !json_is_number(theta)))
+        return err_set(e, "config.json: rope_type or rope_theta has the wrong type");
     o->type = type ? json_string_value(type) : "default";
     o->theta = theta ? json_number_value(theta) : 10000.0;
     if (!(o->theta > 1 && o->theta < 1e30)) return err_set(e, "config.json: rope_theta is out of range");
@@ -139,9 +140,7 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, s
     }
     for (int i = 0; i < dim / 2; i++)
         if (!isfinite(c->inv_freq[i])) return err_set(e, "config.json: rope '%.20s' gives no finite frequencies", type);
-    if (factor != 1)
-        snprintf(c->rope, sizeof c->rope, "%s, factor %g, theta %g", type, factor, o.theta);
-    else
-        snprintf(c->rope, sizeof c->rope, "%s, theta %g", type, o.theta);
+    if (factor != 1) snprintf(c->rope, sizeof c->rope, "%s, factor %g, theta %g", type, factor, o.theta);
+    else snprintf(c->rope, sizeof c->rope, "%s, theta %g", type, o.theta);
     return 0;
 }

@@ -15,11 +15,11 @@ struct slot_group {
 };
 
 struct slots {
-    int64_t group, n_groups, k;  /* k = group * n_groups */
-    struct slot_group *groups;   /* [n_groups] */
-    int32_t *perm;               /* [k]: input or -1 */
-    int identity;                /* perm[j] == j for all, and k == in */
-    int act_order;               /* inputs of the source groups are not consecutive */
+    int64_t group, n_groups, k; /* k = group * n_groups */
+    struct slot_group *groups;  /* [n_groups] */
+    int32_t *perm;              /* [k]: input or -1 */
+    int identity;               /* perm[j] == j for all, and k == in */
+    int act_order;              /* inputs of the source groups are not consecutive */
 };
 
 /* G_IDX [in] or NULL (then input i is in group i / group_size, group_size as said or in / n_source, rounded up).

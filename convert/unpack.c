@@ -8,7 +8,8 @@ struct plane {
     uint8_t width, at;
 };
 static const struct plane planes_of[9][3] = {
-    [2] = {{2, 0}}, [3] = {{2, 0}, {1, 2}}, [4] = {{4, 0}}, [5] = {{4, 0}, {1, 4}}, [6] = {{4, 0}, {2, 4}}, [7] = {{4, 0}, {2, 4}, {1, 6}}, [8] = {{8, 0}},
+    [2] = {{2, 0}},         [3] = {{2, 0}, {1, 2}},         [4] = {{4, 0}}, [5] = {{4, 0}, {1, 4}},
+    [6] = {{4, 0}, {2, 4}}, [7] = {{4, 0}, {2, 4}, {1, 6}}, [8] = {{8, 0}},
 };
 
 int64_t unpack_n_words(int64_t n, int bits) { return (n * bits + 31) / 32; }
@@ -46,10 +47,8 @@ static void codes_planar(uint8_t *codes, const uint32_t *words, size_t stride, i
             int pos = i * p[k].width;
             const uint32_t *w = block + (size_t)(pos >> 5) * stride;
             uint32_t mask = (1u << p[k].width) - 1;
-            if (k == 0)
-                set_field(codes, w, pos & 31, mask);
-            else
-                add_field(codes, w, pos & 31, mask, p[k].at);
+            if (k == 0) set_field(codes, w, pos & 31, mask);
+            else add_field(codes, w, pos & 31, mask, p[k].at);
             block += p[k].width * stride;
         }
     }
@@ -63,12 +62,9 @@ static void codes_awq(uint8_t *codes, const uint32_t *words, size_t stride, int6
 
 void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in, enum unpack_layout layout, int bits)
 {
-    if (layout == UNPACK_AWQ)
-        codes_awq(codes, words, stride, n_in);
-    else if (layout == UNPACK_PLANAR)
-        codes_planar(codes, words, stride, n_in, bits);
-    else
-        codes_stream(codes, words, stride, n_in, bits);
+    if (layout == UNPACK_AWQ) codes_awq(codes, words, stride, n_in);
+    else if (layout == UNPACK_PLANAR) codes_planar(codes, words, stride, n_in, bits);
+    else codes_stream(codes, words, stride, n_in, bits);
 }
 
 /* Field j of one row of words. ADD is added to each word first. */
@@ -95,7 +91,8 @@ static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layou
     return v & ((1u << bits) - 1);
 }
 
-void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unpack_layout layout, int bits, enum unpack_zeros rule, uint64_t *n_all_ones)
+void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unpack_layout layout, int bits, enum unpack_zeros rule,
+                     uint64_t *n_all_ones)
 {
     uint32_t top = (1u << bits) - 1, add = 0;
     int fields = rule == ZEROS_WORD_PLUS && 32 % bits; /* 3 bits: no word has whole fields; GPTQModel adds to the fields */

@@ -29,6 +29,7 @@ int64_t unpack_n_words(int64_t n, int bits);
 void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in, enum unpack_layout layout, int bits);
 /* Zero points 0..256 of n outputs, n a multiple of 32 or the end of the row. words: [..] of one group, starting at
  * a multiple of 32 outputs. The number of fields that are all ones is added to *n_all_ones when not NULL. */
-void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unpack_layout layout, int bits, enum unpack_zeros rule, uint64_t *n_all_ones);
+void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unpack_layout layout, int bits, enum unpack_zeros rule,
+                     uint64_t *n_all_ones);
 
 #endif

@@ -87,7 +87,7 @@ struct crew {
     struct plan *plan;
     const struct writer_options *options;
     struct job_output output;
-    pthread_mutex_t lock;    /* guards what follows */
+    pthread_mutex_t lock; /* guards what follows */
     size_t next;
     int failed;
     struct err err;
@@ -102,11 +102,10 @@ static void show_progress(struct crew *c, int last)
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
     double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
-    if (last)
-        fprintf(stderr, "\r\033[K");
+    if (last) fprintf(stderr, "\r\033[K");
     else if (c->done)
-        fprintf(stderr, "\r\033[Kconverting %3.0f%%  %.1f of %.1f GB  %.2f GB/s  %d:%02d left ", 100 * part, (double)c->done / 1e9, (double)c->total / 1e9,
-                (double)c->done / 1e9 / spent, (int)left / 60, (int)left % 60);
+        fprintf(stderr, "\r\033[Kconverting %3.0f%%  %.1f of %.1f GB  %.2f GB/s  %d:%02d left ", 100 * part, (double)c->done / 1e9,
+                (double)c->total / 1e9, (double)c->done / 1e9 / spent, (int)left / 60, (int)left % 60);
     fflush(stderr);
 }
 

@@ -26,46 +26,46 @@ enum kv_type { KV_F16, KV_F32 };
 /* A linear as the model file has it (core/modelfile.h gives the layout): codes != NULL means 4-bit. */
 struct linear {
     int in, out;
-    int k, group, n_groups;   /* 4-bit: packed inputs, k = group * n_groups */
-    const uint8_t *codes;     /* [ceil(out/16)][k/8][16][4] or NULL */
-    const void *scales;       /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
-    const uint8_t *zeros;     /* [ceil(out/16)][n_groups][16], 0..16 */
-    const int32_t *perm;      /* [k] or NULL: packed input j is x[perm[j]], -1 gives 0 */
-    const void *weight;       /* [out][in] of weight_type F16 | BF16 | F32, when codes is NULL */
-    const float *bias;        /* [out] or NULL */
+    int k, group, n_groups; /* 4-bit: packed inputs, k = group * n_groups */
+    const uint8_t *codes;   /* [ceil(out/16)][k/8][16][4] or NULL */
+    const void *scales;     /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
+    const uint8_t *zeros;   /* [ceil(out/16)][n_groups][16], 0..16 */
+    const int32_t *perm;    /* [k] or NULL: packed input j is x[perm[j]], -1 gives 0 */
+    const void *weight;     /* [out][in] of weight_type F16 | BF16 | F32, when codes is NULL */
+    const float *bias;      /* [out] or NULL */
     enum dtype scale_type, weight_type;
 };
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
-    const char *variant;      /* cpu: rung of the ladder ("auto", "ref", ...) */
-    int n_threads;            /* cpu: 0 = as many as this process may use */
+    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...) */
+    int n_threads;       /* cpu: 0 = as many as this process may use */
     enum act act;
     enum kv_type kv;
     int n_heads, n_kv_heads, head_dim;
-    const float *inv_freq;    /* [head_dim/2] */
-    float rope_scale;         /* factor on cos and sin */
-    int max_rows;             /* rows of one step */
-    int max_k;                /* largest k (or in) of any linear */
+    const float *inv_freq; /* [head_dim/2] */
+    float rope_scale;      /* factor on cos and sin */
+    int max_rows;          /* rows of one step */
+    int max_k;             /* largest k (or in) of any linear */
 };
 
 struct be;        /* an open backend; every backend's own struct begins with one */
 struct be_linear; /* a linear in the backend's private layout */
 
 struct rope_args {
-    float *d_q;                     /* in/out [n_rows][n_heads * head_dim] */
-    const float *d_k, *d_v;         /* [n_rows][n_kv_heads * head_dim] */
+    float *d_q;                       /* in/out [n_rows][n_heads * head_dim] */
+    const float *d_k, *d_v;           /* [n_rows][n_kv_heads * head_dim] */
     const float *d_q_norm, *d_k_norm; /* [head_dim] or NULL: RMSNorm of each head before the rotation */
     float eps;
-    void *d_kv;                     /* this layer's pages; keys are rotated, then stored with the values */
+    void *d_kv; /* this layer's pages; keys are rotated, then stored with the values */
 };
 
 struct attend_args {
-    const float *d_q;               /* [n_rows][n_heads * head_dim], rotated */
+    const float *d_q; /* [n_rows][n_heads * head_dim], rotated */
     const void *d_kv;
-    float *d_out;                   /* [n_rows][n_heads * head_dim] */
-    int window;                     /* 0: all positions <= own; w: those with own - p < w */
-    float scale;                    /* on q.k */
+    float *d_out; /* [n_rows][n_heads * head_dim] */
+    int window;   /* 0: all positions <= own; w: those with own - p < w */
+    float scale;  /* on q.k */
 };
 
 struct backend {

@@ -33,8 +33,11 @@ static int open_layer(struct forward *f, int i, struct err *e)
     struct forward_layer *l = &f->layers[i];
     for (int j = 0; j < LIN_COUNT; j++)
         if (ops->pack(f->be, &from->linear[j], &l->linear[j], e)) return -1;
-    if (put_vector(f, from->input_norm, g->dim, &l->d_input_norm, e) || put_vector(f, from->post_norm, g->dim, &l->d_post_norm, e)) return -1;
-    if (from->q_norm && (put_vector(f, from->q_norm, g->head_dim, &l->d_q_norm, e) || put_vector(f, from->k_norm, g->head_dim, &l->d_k_norm, e))) return -1;
+    if (put_vector(f, from->input_norm, g->dim, &l->d_input_norm, e) || put_vector(f, from->post_norm, g->dim, &l->d_post_norm, e))
+        return -1;
+    if (from->q_norm &&
+        (put_vector(f, from->q_norm, g->head_dim, &l->d_q_norm, e) || put_vector(f, from->k_norm, g->head_dim, &l->d_k_norm, e)))
+        return -1;
     l->d_kv = ops->alloc(f->be, (size_t)f->options.n_pages * ops->kv_page_bytes(f->be));
     if (!l->d_kv)
         return err_set(e, "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for less",
@@ -62,7 +65,8 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         .max_k = model_max_k(m),
     };
     if (ops->open(&f->be, &c, e)) return -1;
-    size_t rows = (size_t)o->max_rows, dim = (size_t)g->dim, q = (size_t)g->n_heads * (size_t)g->head_dim, kv = (size_t)g->n_kv_heads * (size_t)g->head_dim;
+    size_t rows = (size_t)o->max_rows, dim = (size_t)g->dim, q = (size_t)g->n_heads * (size_t)g->head_dim,
+           kv = (size_t)g->n_kv_heads * (size_t)g->head_dim;
     f->layers = calloc((size_t)g->n_layers, sizeof *f->layers);
     if (!f->layers) {
         err_set(e, "out of memory");
@@ -78,8 +82,17 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         float **d;
         size_t n;
     } buffers[] = {
-        {&f->d_x, rows * dim}, {&f->d_h, rows * dim}, {&f->d_delta, rows * dim}, {&f->d_q, rows * q}, {&f->d_a, rows * q}, {&f->d_k, rows * kv}, {&f->d_v, rows * kv},
-        {&f->d_gate, rows * (size_t)g->ffn}, {&f->d_up, rows * (size_t)g->ffn}, {&f->d_last, (size_t)o->max_logits * dim}, {&f->d_logits, (size_t)o->max_logits * (size_t)g->vocab},
+        {&f->d_x, rows * dim},
+        {&f->d_h, rows * dim},
+        {&f->d_delta, rows * dim},
+        {&f->d_q, rows * q},
+        {&f->d_a, rows * q},
+        {&f->d_k, rows * kv},
+        {&f->d_v, rows * kv},
+        {&f->d_gate, rows * (size_t)g->ffn},
+        {&f->d_up, rows * (size_t)g->ffn},
+        {&f->d_last, (size_t)o->max_logits * dim},
+        {&f->d_logits, (size_t)o->max_logits * (size_t)g->vocab},
     };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (!(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
@@ -102,7 +115,8 @@ void forward_close(struct forward *f)
         }
         if (f->head && f->head != f->embed) ops->drop(f->be, f->head);
         if (f->embed) ops->drop(f->be, f->embed);
-        void *const d[] = {f->d_norm, f->d_x, f->d_h, f->d_delta, f->d_q, f->d_a, f->d_k, f->d_v, f->d_gate, f->d_up, f->d_last, f->d_logits};
+        void *const d[] = {f->d_norm, f->d_x, f->d_h,    f->d_delta, f->d_q,    f->d_a,
+                           f->d_k,    f->d_v, f->d_gate, f->d_up,    f->d_last, f->d_logits};
         for (size_t i = 0; i < sizeof d / sizeof *d; i++) ops->free(f->be, d[i]);
         ops->close(f->be);
     }
@@ -117,11 +131,18 @@ static void attention_block(struct forward *f, const struct batch *b, int i)
     const struct forward_layer *l = &f->layers[i];
     const struct be_linear *const qkv[] = {l->linear[LIN_Q], l->linear[LIN_K], l->linear[LIN_V]};
     ops->linear(f->be, 3, qkv, f->d_h, (float *const[]){f->d_q, f->d_k, f->d_v}, b->n_rows, b->n_decode);
-    ops->rope_store(f->be, &(struct rope_args){
-        .d_q = f->d_q, .d_k = f->d_k, .d_v = f->d_v, .d_q_norm = l->d_q_norm, .d_k_norm = l->d_k_norm, .eps = g->norm_eps, .d_kv = l->d_kv});
-    ops->attend(f->be, &(struct attend_args){
-        .d_q = f->d_q, .d_kv = l->d_kv, .d_out = f->d_a, .window = g->windows[i], .scale = 1.0f / sqrtf((float)g->head_dim)});
-    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_O]}, f->d_a, (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
+    ops->rope_store(f->be, &(struct rope_args){.d_q = f->d_q,
+                                               .d_k = f->d_k,
+                                               .d_v = f->d_v,
+                                               .d_q_norm = l->d_q_norm,
+                                               .d_k_norm = l->d_k_norm,
+                                               .eps = g->norm_eps,
+                                               .d_kv = l->d_kv});
+    ops->attend(f->be,
+                &(struct attend_args){
+                    .d_q = f->d_q, .d_kv = l->d_kv, .d_out = f->d_a, .window = g->windows[i], .scale = 1.0f / sqrtf((float)g->head_dim)});
+    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_O]}, f->d_a, (float *const[]){f->d_delta}, b->n_rows,
+                b->n_decode);
 }
 
 static void mlp_block(struct forward *f, const struct batch *b, int i)
@@ -131,7 +152,8 @@ static void mlp_block(struct forward *f, const struct batch *b, int i)
     const struct be_linear *const gate_up[] = {l->linear[LIN_GATE], l->linear[LIN_UP]};
     ops->linear(f->be, 2, gate_up, f->d_h, (float *const[]){f->d_gate, f->d_up}, b->n_rows, b->n_decode);
     ops->glu(f->be, f->d_gate, f->d_up, (size_t)b->n_rows * (size_t)f->model->config.ffn);
-    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_DOWN]}, f->d_gate, (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
+    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_DOWN]}, f->d_gate, (float *const[]){f->d_delta}, b->n_rows,
+                b->n_decode);
 }
 
 int forward_step(struct forward *f, const struct batch *b, float *logits, struct err *e)
@@ -152,7 +174,8 @@ int forward_step(struct forward *f, const struct batch *b, float *logits, struct
     if (b->n_logits) {
         ops->norm(f->be, f->d_x, d_delta, f->d_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
         ops->gather(f->be, f->d_h, f->d_last, g->dim);
-        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits, b->n_decode_logits);
+        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
+                    b->n_decode_logits);
         ops->download(f->be, logits, f->d_logits, (size_t)b->n_logits * (size_t)g->vocab * sizeof *logits);
     }
     return ops->sync(f->be, e);

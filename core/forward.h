@@ -7,13 +7,13 @@
 #include "core/model.h"
 
 struct forward_options {
-    const char *variant;    /* backend's own choice, e.g. --cpu */
-    int n_threads;          /* 0: as many as this process may use */
+    const char *variant; /* backend's own choice, e.g. --cpu */
+    int n_threads;       /* 0: as many as this process may use */
     enum act act;
     enum kv_type kv;
-    int n_pages;            /* KV pages of KV_PAGE positions, shared by all sequences */
-    int max_rows;           /* rows of one step */
-    int max_logits;         /* rows of one step whose logits are wanted */
+    int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
+    int max_rows;   /* rows of one step */
+    int max_logits; /* rows of one step whose logits are wanted */
 };
 
 struct forward_layer {
@@ -28,14 +28,14 @@ struct forward {
     struct forward_options options;
     struct be *be;
     struct forward_layer *layers;
-    struct be_linear *embed, *head;    /* the same when tied */
-    float *d_norm;                     /* [dim] */
-    float *d_x, *d_h, *d_delta;        /* [max_rows][dim] residual stream, normed input, what a block adds */
-    float *d_q, *d_a;                  /* [max_rows][n_heads*head_dim] */
-    float *d_k, *d_v;                  /* [max_rows][n_kv_heads*head_dim] */
-    float *d_gate, *d_up;              /* [max_rows][ffn] */
-    float *d_last;                     /* [max_logits][dim] */
-    float *d_logits;                   /* [max_logits][vocab] */
+    struct be_linear *embed, *head; /* the same when tied */
+    float *d_norm;                  /* [dim] */
+    float *d_x, *d_h, *d_delta;     /* [max_rows][dim] residual stream, normed input, what a block adds */
+    float *d_q, *d_a;               /* [max_rows][n_heads*head_dim] */
+    float *d_k, *d_v;               /* [max_rows][n_kv_heads*head_dim] */
+    float *d_gate, *d_up;           /* [max_rows][ffn] */
+    float *d_last;                  /* [max_logits][dim] */
+    float *d_logits;                /* [max_logits][vocab] */
 };
 
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e);

@@ -17,8 +17,11 @@ int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, str
         const char *key;
         double *value, lo, hi;
     } fields[] = {
-        {"temperature", &p->temperature, 0, 100}, {"top_k", &top_k, -1, 1 << 24}, {"top_p", &p->top_p, 0, 1},
-        {"min_p", &p->min_p, 0, 1}, {"repetition_penalty", &p->repetition_penalty, 0.01, 100},
+        {"temperature", &p->temperature, 0, 100},
+        {"top_k", &top_k, -1, 1 << 24},
+        {"top_p", &p->top_p, 0, 1},
+        {"min_p", &p->min_p, 0, 1},
+        {"repetition_penalty", &p->repetition_penalty, 0.01, 100},
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof fields / sizeof *fields && !rc; i++) {
@@ -26,7 +29,8 @@ int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, str
         if (!v || json_is_null(v)) continue;
         double x = json_number_value(v);
         if (!json_is_number(v) || !(x >= fields[i].lo && x <= fields[i].hi))
-            rc = err_set(e, "%s: generation_config.json inside: '%s' is not a number in %g..%g", m->st.path, fields[i].key, fields[i].lo, fields[i].hi);
+            rc = err_set(e, "%s: generation_config.json inside: '%s' is not a number in %g..%g", m->st.path, fields[i].key, fields[i].lo,
+                         fields[i].hi);
         *fields[i].value = x;
     }
     p->top_k = top_k > 0 ? (int)top_k : 0;

@@ -36,14 +36,16 @@ static int parse_lists(struct model *m, const json_t *c, struct err *e)
     struct model_config *g = &m->config;
     const char *path = m->file.st.path;
     const json_t *w = json_object_get(c, "windows"), *eos = json_object_get(c, "eos");
-    if (!json_is_array(w) || json_array_size(w) != (size_t)g->n_layers) return err_set(e, "%s: config: 'windows' must list %d layers", path, g->n_layers);
+    if (!json_is_array(w) || json_array_size(w) != (size_t)g->n_layers)
+        return err_set(e, "%s: config: 'windows' must list %d layers", path, g->n_layers);
     if (!json_is_array(eos) || json_array_size(eos) > 1024) return err_set(e, "%s: config: 'eos' must be a short list", path);
     g->windows = calloc((size_t)g->n_layers, sizeof *g->windows);
     g->eos = calloc(json_array_size(eos) + 1, sizeof *g->eos);
     if (!g->windows || !g->eos) return err_set(e, "%s: out of memory", path);
     for (int i = 0; i < g->n_layers; i++) {
         const json_t *v = json_array_get(w, (size_t)i);
-        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT32_MAX) return err_set(e, "%s: config: bad 'windows' entry", path);
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT32_MAX)
+            return err_set(e, "%s: config: bad 'windows' entry", path);
         g->windows[i] = (int)json_integer_value(v);
     }
     for (size_t i = 0; i < json_array_size(eos); i++) {
@@ -91,19 +93,23 @@ done:
 }
 
 /* Fetches a tensor and checks its dtype (two allowed ones may be given) and shape; a dimension of -1 is any. */
-static int fetch(const struct model *m, const char *name, const char *dtypes, int n_dims, const int64_t *shape, struct tview *v, struct err *e)
+static int fetch(const struct model *m, const char *name, const char *dtypes, int n_dims, const int64_t *shape, struct tview *v,
+                 struct err *e)
 {
     const char *path = m->file.st.path;
     if (!mf_find(&m->file, name, v)) return err_set(e, "%s: tensor '%s' is missing", path, name);
     const char *have = st_dtype_name(v->dtype), *at = strstr(dtypes, have);
     size_t n = strlen(have);
-    if (!at || (at != dtypes && at[-1] != ' ') || (at[n] && at[n] != ' ')) return err_set(e, "%s: tensor '%s' has dtype %s, expected %s", path, name, have, dtypes);
+    if (!at || (at != dtypes && at[-1] != ' ') || (at[n] && at[n] != ' '))
+        return err_set(e, "%s: tensor '%s' has dtype %s, expected %s", path, name, have, dtypes);
     int ok = v->n_dims == n_dims;
     for (int i = 0; ok && i < n_dims; i++) ok = shape[i] < 0 || v->shape[i] == shape[i];
     if (!ok) {
         char want[96] = "", got[96] = "";
-        for (int i = 0; i < n_dims; i++) snprintf(want + strlen(want), sizeof want - strlen(want), i ? ",%lld" : "%lld", (long long)shape[i]);
-        for (int i = 0; i < v->n_dims; i++) snprintf(got + strlen(got), sizeof got - strlen(got), i ? ",%lld" : "%lld", (long long)v->shape[i]);
+        for (int i = 0; i < n_dims; i++)
+            snprintf(want + strlen(want), sizeof want - strlen(want), i ? ",%lld" : "%lld", (long long)shape[i]);
+        for (int i = 0; i < v->n_dims; i++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), i ? ",%lld" : "%lld", (long long)v->shape[i]);
         return err_set(e, "%s: tensor '%s' has shape [%s], the config needs [%s]", path, name, got, want);
     }
     if ((uintptr_t)v->data % 4) return err_set(e, "%s: tensor '%s' is not aligned", path, name);
@@ -132,7 +138,8 @@ static int fetch_f32(const struct model *m, const char *name, int64_t n, const f
     return 0;
 }
 
-static int fetch_quantized(const struct model *m, const char *prefix, int in, int out, const struct tview *codes, struct linear *w, struct err *e)
+static int fetch_quantized(const struct model *m, const char *prefix, int in, int out, const struct tview *codes, struct linear *w,
+                           struct err *e)
 {
     char name[160];
     const char *path = m->file.st.path;
@@ -145,7 +152,8 @@ static int fetch_quantized(const struct model *m, const char *prefix, int in, in
     if (fetch(m, name, "F16 F32", 3, (int64_t[]){panels, -1, MF_PANEL}, &v, e)) return -1;
     int64_t groups = v.shape[1];
     if (groups < 1 || w->k % groups || (w->k / groups) % MF_GROUP_MULTIPLE)
-        return err_set(e, "%s: tensor '%s': %lld groups do not divide %d inputs into multiples of %d", path, name, (long long)groups, w->k, MF_GROUP_MULTIPLE);
+        return err_set(e, "%s: tensor '%s': %lld groups do not divide %d inputs into multiples of %d", path, name, (long long)groups, w->k,
+                       MF_GROUP_MULTIPLE);
     if (check_finite(m, name, &v, e)) return -1;
     w->n_groups = (int)groups;
     w->group = w->k / w->n_groups;
@@ -164,7 +172,8 @@ static int fetch_quantized(const struct model *m, const char *prefix, int in, in
         if (fetch(m, name, "I32", 1, (int64_t[]){w->k}, &v, e)) return -1;
         w->perm = v.data;
         for (int j = 0; j < w->k; j++)
-            if (w->perm[j] < -1 || w->perm[j] >= in) return err_set(e, "%s: tensor '%s': entry %d is %d, the layer has %d inputs", path, name, j, w->perm[j], in);
+            if (w->perm[j] < -1 || w->perm[j] >= in)
+                return err_set(e, "%s: tensor '%s': entry %d is %d, the layer has %d inputs", path, name, j, w->perm[j], in);
     } else if (w->k != in) {
         return err_set(e, "%s: '%s' packs %d inputs of %d and has no perm", path, prefix, w->k, in);
     }
@@ -181,7 +190,8 @@ static int fetch_linear(const struct model *m, const char *prefix, int in, int o
     snprintf(name, sizeof name, "%s.codes", prefix);
     if (mf_find(&m->file, name, &v)) {
         if (fetch(m, name, "U8", 4, (int64_t[]){(out + MF_PANEL - 1) / MF_PANEL, -1, MF_PANEL, 4}, &v, e)) return -1;
-        if (v.shape[1] < 1 || v.shape[1] > MAX_SIZE / MF_BLOCK) return err_set(e, "%s: tensor '%s' has no or too many inputs", m->file.st.path, name);
+        if (v.shape[1] < 1 || v.shape[1] > MAX_SIZE / MF_BLOCK)
+            return err_set(e, "%s: tensor '%s' has no or too many inputs", m->file.st.path, name);
         if (fetch_quantized(m, prefix, in, out, &v, w, e)) return -1;
     } else {
         snprintf(name, sizeof name, "%s.weight", prefix);
@@ -240,7 +250,9 @@ int model_open(struct model *m, const char *path, struct err *e)
         goto fail;
     }
     m->head = m->embed;
-    if ((mf_find(&m->file, "lm_head.codes", &v) || mf_find(&m->file, "lm_head.weight", &v)) && fetch_linear(m, "lm_head", g->dim, g->vocab, &m->head, e)) goto fail;
+    if ((mf_find(&m->file, "lm_head.codes", &v) || mf_find(&m->file, "lm_head.weight", &v)) &&
+        fetch_linear(m, "lm_head", g->dim, g->vocab, &m->head, e))
+        goto fail;
     if (fetch_f32(m, "norm.weight", g->dim, &m->norm, e)) goto fail;
     if (fetch_f32(m, "rope.inv_freq", g->head_dim / 2, &m->inv_freq, e)) goto fail;
     m->layers = calloc((size_t)g->n_layers, sizeof *m->layers);

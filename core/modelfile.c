@@ -22,7 +22,8 @@ static int check_version(const struct modelfile *m, struct err *e)
     char *end;
     long v = strtol(version, &end, 10);
     if (end == version || *end || v != MF_VERSION)
-        return err_set(e, "%s: is a model file of version '%.20s', this program reads version %d: convert it again", m->st.path, version, MF_VERSION);
+        return err_set(e, "%s: is a model file of version '%.20s', this program reads version %d: convert it again", m->st.path, version,
+                       MF_VERSION);
     return 0;
 }
 
@@ -48,9 +49,12 @@ static int check_header(const struct modelfile *m, struct err *e)
     char digits[9];
     memcpy(&n, m->map, 8);
     const char *header = (const char *)m->map + 8;
-    if (mf_header_crc(header, n, &crc, &at)) return err_set(e, "%s: its metadata has no opt4gptq.header_crc32: the file was not written by opt4gptq-convert", m->st.path);
+    if (mf_header_crc(header, n, &crc, &at))
+        return err_set(e, "%s: its metadata has no opt4gptq.header_crc32: the file was not written by opt4gptq-convert", m->st.path);
     snprintf(digits, sizeof digits, "%08x", crc);
-    return memcmp(digits, header + at, 8) ? err_set(e, "%s: the header is damaged: its crc32 is %s, not %.8s", m->st.path, digits, header + at) : 0;
+    return memcmp(digits, header + at, 8)
+               ? err_set(e, "%s: the header is damaged: its crc32 is %s, not %.8s", m->st.path, digits, header + at)
+               : 0;
 }
 
 int mf_open(struct modelfile *m, const char *path, struct err *e)
@@ -107,7 +111,7 @@ const char *mf_source_file(const struct modelfile *m, const char *name, size_t *
 static uint32_t crc_of(const uint8_t *p, uint64_t n)
 {
     uLong c = crc32(0, NULL, 0);
-    for (; n; ) {
+    for (; n;) {
         uInt piece = n > (1u << 30) ? 1u << 30 : (uInt)n;
         c = crc32(c, p, piece);
         p += piece, n -= piece;
@@ -126,7 +130,7 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
         err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
         goto fail;
     }
-    json_object_foreach(crcs, name, v)
+    json_object_foreach (crcs, name, v)
         if (!st_find(&m->st, name) || is_pad(name)) {
             err_set(e, "%s: has a crc32 for tensor '%s', which it does not hold", path, name);
             goto fail;
@@ -142,7 +146,8 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
             goto fail;
         }
         if (strcmp(want, have)) {
-            err_set(e, "%s: tensor '%s': crc32 is %s, should be %.8s: the file is damaged, convert or copy it again", path, t->name, have, want);
+            err_set(e, "%s: tensor '%s': crc32 is %s, should be %.8s: the file is damaged, convert or copy it again", path, t->name, have,
+                    want);
             goto fail;
         }
         ++*n_checked;

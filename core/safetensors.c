@@ -12,7 +12,8 @@
 /* The reference implementation's own limit; also keeps a hostile length from allocating the machine. */
 enum { MAX_HEADER_BYTES = 100 * 1000 * 1000 };
 
-static const char *const dtype_names[DT_COUNT] = {"BOOL", "U8", "I8", "I16", "U16", "I32", "U32", "I64", "U64", "F16", "BF16", "F32", "F64"};
+static const char *const dtype_names[DT_COUNT] = {"BOOL", "U8",  "I8",  "I16",  "U16", "I32", "U32",
+                                                  "I64",  "U64", "F16", "BF16", "F32", "F64"};
 
 const char *st_dtype_name(enum dtype t) { return dtype_names[t]; }
 
@@ -63,19 +64,22 @@ static int parse_tensor(const struct st_file *s, struct st_tensor *t, const char
     uint64_t bytes = dtype_bytes(t->dtype);
     for (size_t i = 0; i < n_dims; i++) {
         const json_t *x = json_array_get(shape, i);
-        if (!json_is_integer(x) || json_integer_value(x) < 0) return err_set(e, "%s: tensor '%s': shape is not a list of sizes", s->path, name);
+        if (!json_is_integer(x) || json_integer_value(x) < 0)
+            return err_set(e, "%s: tensor '%s': shape is not a list of sizes", s->path, name);
         t->shape[i] = json_integer_value(x);
-        if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes)) return err_set(e, "%s: tensor '%s': shape overflows", s->path, name);
+        if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes))
+            return err_set(e, "%s: tensor '%s': shape overflows", s->path, name);
     }
     const json_t *b = json_array_get(offs, 0), *x = json_array_get(offs, 1);
     if (!json_is_integer(b) || !json_is_integer(x) || json_integer_value(b) < 0 || json_integer_value(x) < json_integer_value(b))
         return err_set(e, "%s: tensor '%s': bad data_offsets", s->path, name);
     uint64_t begin = (uint64_t)json_integer_value(b), end = (uint64_t)json_integer_value(x);
     if (end - begin != bytes)
-        return err_set(e, "%s: tensor '%s': %" PRIu64 " bytes in the file, its shape and dtype need %" PRIu64, s->path, name, end - begin, bytes);
+        return err_set(e, "%s: tensor '%s': %" PRIu64 " bytes in the file, its shape and dtype need %" PRIu64, s->path, name, end - begin,
+                       bytes);
     if (end > s->file_bytes - data_start)
-        return err_set(e, "%s: tensor '%s' ends at byte %" PRIu64 " of %" PRIu64 " data bytes: the file is truncated or damaged", s->path, name, end,
-                       s->file_bytes - data_start);
+        return err_set(e, "%s: tensor '%s' ends at byte %" PRIu64 " of %" PRIu64 " data bytes: the file is truncated or damaged", s->path,
+                       name, end, s->file_bytes - data_start);
     t->offset = data_start + begin;
     t->bytes = bytes;
     return 0;
@@ -105,12 +109,12 @@ static int parse_header(struct st_file *s, const char *text, size_t n, struct er
     if (!s->tensors) return err_set(e, "%s: out of memory", s->path);
     const char *name;
     json_t *v;
-    json_object_foreach(s->header, name, v) {
+    json_object_foreach (s->header, name, v) {
         if (!strcmp(name, "__metadata__")) {
             const char *key;
             json_t *text_value;
             if (!json_is_object(v)) return err_set(e, "%s: __metadata__ is not an object", s->path);
-            json_object_foreach(v, key, text_value)
+            json_object_foreach (v, key, text_value)
                 if (!json_is_string(text_value)) return err_set(e, "%s: __metadata__ '%s' is not a string", s->path, key);
             s->metadata = v;
         } else if (parse_tensor(s, &s->tensors[s->n_tensors++], name, v, 8 + n, e)) {
@@ -186,7 +190,4 @@ const struct st_tensor *st_find(const struct st_file *s, const char *name)
     return s->n_tensors ? bsearch(&key, s->tensors, s->n_tensors, sizeof key, by_name) : NULL;
 }
 
-const char *st_meta(const struct st_file *s, const char *key)
-{
-    return json_string_value(json_object_get(s->metadata, key));
-}
+const char *st_meta(const struct st_file *s, const char *key) { return json_string_value(json_object_get(s->metadata, key)); }

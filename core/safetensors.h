@@ -14,21 +14,21 @@
 enum { ST_MAX_DIMS = 6 };
 
 struct st_tensor {
-    const char *name;            /* owned by the st_file */
+    const char *name; /* owned by the st_file */
     enum dtype dtype;
     int n_dims;
-    int64_t shape[ST_MAX_DIMS];  /* [n_dims], all >= 0 */
-    uint64_t offset, bytes;      /* position in the file (not in the data section) and length */
+    int64_t shape[ST_MAX_DIMS]; /* [n_dims], all >= 0 */
+    uint64_t offset, bytes;     /* position in the file (not in the data section) and length */
 };
 
 struct st_file {
     char *path;
-    int fd;                      /* open for reading until st_close */
+    int fd; /* open for reading until st_close */
     uint64_t file_bytes;
-    uint32_t header_crc;         /* zlib crc32 of the JSON header */
-    json_t *header;              /* the parsed header; owns the names */
-    const json_t *metadata;      /* __metadata__ (an object of strings) or NULL */
-    struct st_tensor *tensors;   /* [n_tensors], sorted by name */
+    uint32_t header_crc;       /* zlib crc32 of the JSON header */
+    json_t *header;            /* the parsed header; owns the names */
+    const json_t *metadata;    /* __metadata__ (an object of strings) or NULL */
+    struct st_tensor *tensors; /* [n_tensors], sorted by name */
     size_t n_tensors;
 };
 

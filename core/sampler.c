@@ -132,7 +132,8 @@ int sampler_next(struct sampler *s, float *logits, int32_t *token, struct err *e
         bad |= logits[i] != logits[i];
         if (logits[i] > logits[best]) best = i;
     }
-    if (bad || !(fabsf(logits[best]) < INFINITY)) return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows");
+    if (bad || !(fabsf(logits[best]) < INFINITY))
+        return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows");
     *token = s->params.temperature > 0 ? sample(s, logits, logits[best]) : best;
     s->n_generated[*token]++;
     return 0;

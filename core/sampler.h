@@ -13,13 +13,13 @@
 #include <stdint.h>
 
 struct sampler_params {
-    double temperature;         /* <= 0: the largest logit, lowest id on ties */
-    int top_k;                  /* 0: off */
-    double top_p;               /* 1: off */
-    double min_p;               /* 0: off */
-    double repetition_penalty;  /* 1: off; over prompt and generated tokens */
-    double presence_penalty;    /* 0: off; over generated tokens */
-    double frequency_penalty;   /* 0: off; over generated tokens */
+    double temperature;        /* <= 0: the largest logit, lowest id on ties */
+    int top_k;                 /* 0: off */
+    double top_p;              /* 1: off */
+    double min_p;              /* 0: off */
+    double repetition_penalty; /* 1: off; over prompt and generated tokens */
+    double presence_penalty;   /* 0: off; over generated tokens */
+    double frequency_penalty;  /* 0: off; over generated tokens */
     uint64_t seed;
 };
 
@@ -32,8 +32,8 @@ struct sampler {
     struct sampler_params params;
     int vocab;
     uint64_t key, n_draws;
-    uint32_t *n_generated;      /* [vocab] times generated */
-    uint8_t *in_prompt;         /* [vocab] */
+    uint32_t *n_generated;                /* [vocab] times generated */
+    uint8_t *in_prompt;                   /* [vocab] */
     struct sampler_candidate *candidates; /* [vocab] */
 };
 

@@ -8,10 +8,10 @@
 struct session {
     struct forward *forward;
     const volatile int *stop; /* may be NULL; when it becomes nonzero a prompt ends between two steps */
-    int n_ctx;          /* positions that fit */
-    int n_computed;     /* positions whose keys and values are stored */
+    int n_ctx;                /* positions that fit */
+    int n_computed;           /* positions whose keys and values are stored */
     struct batch batch;
-    float *logits;      /* [max_logits][vocab] of the last step */
+    float *logits; /* [max_logits][vocab] of the last step */
 };
 
 /* Takes the first ceil(n_ctx/KV_PAGE) pages of the forward. */

@@ -11,7 +11,7 @@ struct stop {
     const char *const *strings; /* [n], NUL-terminated, none empty; the caller's */
     int n;
     size_t longest;
-    char *held;                 /* [2 * cap]: n_held bytes held back; the second half is what was handed out */
+    char *held; /* [2 * cap]: n_held bytes held back; the second half is what was handed out */
     size_t n_held, cap;
 };
 

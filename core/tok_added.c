@@ -97,8 +97,8 @@ static size_t char_start_before(const char *s, size_t at)
 }
 
 /* The next accepted match from w->scan on, in *out, with its stripped surroundings; 0 when there is none. */
-static int find_added(const struct tok_added_set *set, const struct tok_trie *t, struct tok_match *m,
-                      const char *s, size_t n, struct tok_section_walk *w, struct tok_section *out)
+static int find_added(const struct tok_added_set *set, const struct tok_trie *t, struct tok_match *m, const char *s, size_t n,
+                      struct tok_section_walk *w, struct tok_section *out)
 {
     size_t len;
     for (size_t at = w->scan; at < n;) {
@@ -155,8 +155,8 @@ static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
     return 0;
 }
 
-int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie, struct tok_match *m,
-                   const char *s, size_t n, struct tok_section_walk *w, struct tok_section *out)
+int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie, struct tok_match *m, const char *s, size_t n,
+                   struct tok_section_walk *w, struct tok_section *out)
 {
     if (!w->has_next) {
         struct tok_section a;

@@ -292,10 +292,7 @@ static size_t merge_few(const struct tok_bpe *b, int32_t *ids, uint32_t *rank, i
     }
 }
 
-static int before(const struct tok_cand *a, const struct tok_cand *b)
-{
-    return a->rank != b->rank ? a->rank < b->rank : a->pos < b->pos;
-}
+static int before(const struct tok_cand *a, const struct tok_cand *b) { return a->rank != b->rank ? a->rank < b->rank : a->pos < b->pos; }
 
 static void sift_down(struct tok_cand *h, size_t n, size_t i)
 {

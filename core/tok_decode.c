@@ -121,15 +121,11 @@ static int metaspace_token(struct tok_stream *s, size_t k, const char *p, size_t
 static int needs_whole(const struct tok_step *d)
 {
     switch (d->op) {
-    case TOK_DEC_REPLACE:
-        return !tok_pattern_one_char(d->pat);
-    case TOK_DEC_STRIP:
-        return d->right > 0;
+    case TOK_DEC_REPLACE: return !tok_pattern_one_char(d->pat);
+    case TOK_DEC_STRIP: return d->right > 0;
     case TOK_DEC_BYTE_FALLBACK:
-    case TOK_DEC_BYTE_LEVEL:
-        return 1;
-    default:
-        return 0;
+    case TOK_DEC_BYTE_LEVEL: return 1;
+    default: return 0;
     }
 }
 
@@ -155,8 +151,7 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
     case TOK_DEC_JOIN:
         if (g->tokens++ && feed(s, k + 1, " ", 1, 0, e)) return -1;
         return feed(s, k + 1, p, n, 1, e);
-    case TOK_DEC_FUSE:
-        return feed(s, k + 1, p, n, 0, e);
+    case TOK_DEC_FUSE: return feed(s, k + 1, p, n, 0, e);
     case TOK_DEC_REPLACE:
         g->out.n = 0;
         return tok_replace(d, s->match, p, n, &g->out, e) || feed(s, k + 1, g->out.p, g->out.n, end, e) ? -1 : 0;
@@ -167,14 +162,10 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
             return tok_buf_add(&g->held, &c, 1, e);
         }
         return end_byte_run(s, k, e) || feed(s, k + 1, p, n, end, e) ? -1 : 0;
-    case TOK_DEC_STRIP:
-        return strip_token(s, k, p, n, end, e);
-    case TOK_DEC_METASPACE:
-        return metaspace_token(s, k, p, n, end, e);
-    case TOK_DEC_BYTE_LEVEL:
-        return byte_level_token(g, p, n, e) || byte_level_flow(s, k, 0, e) ? -1 : 0;
-    default:
-        CHECK(!"a decoder");
+    case TOK_DEC_STRIP: return strip_token(s, k, p, n, end, e);
+    case TOK_DEC_METASPACE: return metaspace_token(s, k, p, n, end, e);
+    case TOK_DEC_BYTE_LEVEL: return byte_level_token(g, p, n, e) || byte_level_flow(s, k, 0, e) ? -1 : 0;
+    default: CHECK(!"a decoder");
     }
     return -1;
 }
@@ -247,8 +238,7 @@ static int finish(struct tok_stream *s, struct err *e)
         case TOK_DEC_FUSE:
             if (feed(s, k + 1, "", 0, 1, e)) return -1;
             break;
-        default:
-            break;
+        default: break;
         }
         g->held.n = g->tokens = 0;
         g->stripped = 0;

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOK_MAX_IDS (1 << 24)       /* ids above this are taken for a damaged file */
-#define TOK_MAX_TEXT (1u << 30)     /* bytes of one text; piece offsets are 32 bits */
-#define TOK_MAX_ADDED_BYTES 4096    /* spelling of one added token; bounds the work per text position */
+#define TOK_MAX_IDS (1 << 24)    /* ids above this are taken for a damaged file */
+#define TOK_MAX_TEXT (1u << 30)  /* bytes of one text; piece offsets are 32 bits */
+#define TOK_MAX_ADDED_BYTES 4096 /* spelling of one added token; bounds the work per text position */
 
 /* ---- tok_text.c: bytes and characters ---- */
 
@@ -69,10 +69,24 @@ int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *
 /* ---- tok_steps.c: normalizers and pre-tokenizers ---- */
 
 enum tok_op {
-    TOK_NORM_PREPEND, TOK_NORM_REPLACE, TOK_NORM_NFC, TOK_NORM_NFD, TOK_NORM_NFKC, TOK_NORM_NFKD,
-    TOK_NORM_LOWERCASE, TOK_NORM_STRIP,
-    TOK_PRE_SPLIT, TOK_PRE_BYTE_LEVEL, TOK_PRE_DIGITS, TOK_PRE_METASPACE,
-    TOK_DEC_BYTE_LEVEL, TOK_DEC_REPLACE, TOK_DEC_BYTE_FALLBACK, TOK_DEC_FUSE, TOK_DEC_STRIP, TOK_DEC_METASPACE,
+    TOK_NORM_PREPEND,
+    TOK_NORM_REPLACE,
+    TOK_NORM_NFC,
+    TOK_NORM_NFD,
+    TOK_NORM_NFKC,
+    TOK_NORM_NFKD,
+    TOK_NORM_LOWERCASE,
+    TOK_NORM_STRIP,
+    TOK_PRE_SPLIT,
+    TOK_PRE_BYTE_LEVEL,
+    TOK_PRE_DIGITS,
+    TOK_PRE_METASPACE,
+    TOK_DEC_BYTE_LEVEL,
+    TOK_DEC_REPLACE,
+    TOK_DEC_BYTE_FALLBACK,
+    TOK_DEC_FUSE,
+    TOK_DEC_STRIP,
+    TOK_DEC_METASPACE,
     TOK_DEC_JOIN, /* no decoder in the file: tokens joined by one space */
 };
 enum tok_split { TOK_SPLIT_ISOLATED, TOK_SPLIT_REMOVED, TOK_SPLIT_PREVIOUS, TOK_SPLIT_NEXT, TOK_SPLIT_CONTIGUOUS };
@@ -87,8 +101,8 @@ struct tok_step {
     enum tok_split behavior;
     enum tok_scheme scheme;
     int invert, prefix_space, individual, split;
-    int left, right;         /* NORM_STRIP: flags; DEC_STRIP: characters at most */
-    int as_bytes;            /* PRE_BYTE_LEVEL: last step of all, the model takes bytes as they are */
+    int left, right; /* NORM_STRIP: flags; DEC_STRIP: characters at most */
+    int as_bytes;    /* PRE_BYTE_LEVEL: last step of all, the model takes bytes as they are */
 };
 struct tok_steps {
     struct tok_step *s; /* [n] */
@@ -122,7 +136,7 @@ struct tok_scratch {
     struct tok_symbol *sym; /* [sym_cap] */
     struct tok_cand *heap;  /* [heap_cap] */
     size_t sym_cap, heap_n, heap_cap;
-    int32_t *wide;          /* [wide_cap] code points and combining classes of one run to normalize */
+    int32_t *wide; /* [wide_cap] code points and combining classes of one run to normalize */
     size_t wide_cap;
 };
 void tok_scratch_free(struct tok_scratch *sc);
@@ -136,7 +150,8 @@ int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const
 int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, size_t n, struct tok_buf *out, struct err *e);
 
 /* tok_unicode.c: canonical forms */
-int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, int *changed, struct err *e);
+int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, int *changed,
+                          struct err *e);
 int tok_unicode_lower(const char *s, size_t n, struct tok_buf *out, struct err *e);
 
 /* ---- tok_bpe.c: vocabulary and merges ---- */
@@ -155,23 +170,23 @@ struct tok_merge {
  * alphabet is kept as the bytes it stands for (TOK_ID_RAW), so that text is looked up as it is. */
 struct tok_bpe {
     int byte_level, byte_fallback, fuse_unk, ignore_merges;
-    int32_t unk;          /* id; -1: none named; -2: named but not in the vocabulary */
+    int32_t unk; /* id; -1: none named; -2: named but not in the vocabulary */
     struct tok_buf arena;
-    uint32_t *off, *len;  /* [n_ids] in arena, bytes */
-    uint8_t *flags;       /* [n_ids] TOK_ID_ */
+    uint32_t *off, *len; /* [n_ids] in arena, bytes */
+    uint8_t *flags;      /* [n_ids] TOK_ID_ */
     int32_t n_ids;
-    size_t n_entries;     /* spellings in the vocabulary */
+    size_t n_entries;       /* spellings in the vocabulary */
     struct tok_slot *slots; /* [slot_mask + 1] */
     uint32_t slot_mask;
     struct tok_merge *merges; /* [1 << merge_bits], open addressing */
     int merge_bits;
     size_t n_merges;
     struct tok_merge *byte_pairs; /* [256 * 256] merge of two single-byte symbols; NULL without byte_level */
-    int32_t *char_ids;    /* [65536] id of a one-character spelling, -1; NULL with byte_level */
-    int32_t byte_ids[256]; /* id of <0xNN>, -1; only meaningful with byte_fallback */
-    int32_t raw_ids[256];  /* id of a single byte in the byte-level alphabet, -1 */
-    uint32_t cut;          /* no merge joins anything before this character, except itself; 0: none such */
-    size_t max_token;      /* bytes of the longest spelling */
+    int32_t *char_ids;            /* [65536] id of a one-character spelling, -1; NULL with byte_level */
+    int32_t byte_ids[256];        /* id of <0xNN>, -1; only meaningful with byte_fallback */
+    int32_t raw_ids[256];         /* id of a single byte in the byte-level alphabet, -1 */
+    uint32_t cut;                 /* no merge joins anything before this character, except itself; 0: none such */
+    size_t max_token;             /* bytes of the longest spelling */
 };
 int tok_bpe_init(struct tok_bpe *b, int32_t n_ids, size_t n_entries, struct err *e);
 void tok_bpe_free(struct tok_bpe *b);
@@ -206,9 +221,9 @@ struct tok_trie_edge {
 struct tok_trie {
     struct tok_trie_edge *edges; /* [mask + 1], open addressing */
     uint32_t mask, n_edges, n_nodes;
-    int32_t *value;              /* [value_cap] index of the added token that ends at a node, -1 */
+    int32_t *value; /* [value_cap] index of the added token that ends at a node, -1 */
     size_t value_cap;
-    uint8_t first[256];          /* 1 when a token starts with the byte */
+    uint8_t first[256]; /* 1 when a token starts with the byte */
 };
 int tok_trie_add(struct tok_trie *t, const char *s, size_t n, int32_t value, struct err *e);
 void tok_trie_free(struct tok_trie *t);
@@ -216,24 +231,24 @@ void tok_trie_free(struct tok_trie *t);
 struct tok_added_set {
     struct tok_added *a; /* [n], by file order */
     size_t n, cap;
-    int32_t *by_id;      /* [n] indices into a, ascending id */
+    int32_t *by_id; /* [n] indices into a, ascending id */
     struct tok_trie raw, norm;
     struct tok_pattern *word; /* a word's character; only when a token wants single words */
 };
 /* One stretch of text: an added token or text between two. */
 struct tok_section {
-    size_t off, len;   /* bytes */
-    int32_t added;     /* index, or -1 */
+    size_t off, len; /* bytes */
+    int32_t added;   /* index, or -1 */
 };
 struct tok_section_walk {
-    size_t scan, done; /* bytes looked at, bytes given out */
+    size_t scan, done;       /* bytes looked at, bytes given out */
     size_t space, space_end; /* a run of spaces seen, bytes */
     struct tok_section next;
     int has_next;
 };
 /* 1: *out is the next section of s [n]; 0: no more. Zero-initialize w. */
-int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie, struct tok_match *m,
-                   const char *s, size_t n, struct tok_section_walk *w, struct tok_section *out);
+int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie, struct tok_match *m, const char *s, size_t n,
+                   struct tok_section_walk *w, struct tok_section *out);
 const struct tok_added *tok_added_by_id(const struct tok_added_set *set, int32_t id);
 const struct tok_added *tok_added_by_text(const struct tok_added_set *set, const char *s, size_t n);
 void tok_added_free(struct tok_added_set *set);

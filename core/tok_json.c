@@ -151,10 +151,7 @@ static int read_string(const char **p, const char *end, struct tok_buf *buf, str
     return 0;
 }
 
-static const char *text_at(const struct text *t, const struct tok_buf *buf)
-{
-    return t->s ? t->s : buf->p + t->off;
-}
+static const char *text_at(const struct text *t, const struct tok_buf *buf) { return t->s ? t->s : buf->p + t->off; }
 
 struct entry {
     struct text t;
@@ -184,7 +181,8 @@ static int read_vocab(struct tok_bpe *b, struct span v, struct err *e)
         const char *digits = p;
         for (; p < v.end && *p >= '0' && *p <= '9' && id < TOK_MAX_IDS; p++) id = id * 10 + (*p - '0');
         if (p == digits || id >= TOK_MAX_IDS || (p < v.end && (*p == '.' || *p == 'e' || *p == 'E'))) {
-            err_set(e, "the id of \"%.*s\" is not an integer below %d", (int)(a[n].t.n < 60 ? a[n].t.n : 60), text_at(&a[n].t, &buf), TOK_MAX_IDS);
+            err_set(e, "the id of \"%.*s\" is not an integer below %d", (int)(a[n].t.n < 60 ? a[n].t.n : 60), text_at(&a[n].t, &buf),
+                    TOK_MAX_IDS);
             goto fail;
         }
         a[n].id = (int32_t)id;
@@ -314,8 +312,10 @@ static int get_char(struct tok_step *s, const json_t *j, const char *key, struct
 static int get_pattern(struct tok_step *s, const json_t *j, struct err *e)
 {
     const json_t *p = json_object_get(j, "pattern"), *v;
-    if ((v = json_object_get(p, "Regex")) && json_is_string(v)) return tok_pattern_regex(&s->pat, json_string_value(v), json_string_length(v), e);
-    if ((v = json_object_get(p, "String")) && json_is_string(v)) return tok_pattern_string(&s->pat, json_string_value(v), json_string_length(v), e);
+    if ((v = json_object_get(p, "Regex")) && json_is_string(v))
+        return tok_pattern_regex(&s->pat, json_string_value(v), json_string_length(v), e);
+    if ((v = json_object_get(p, "String")) && json_is_string(v))
+        return tok_pattern_string(&s->pat, json_string_value(v), json_string_length(v), e);
     return err_set(e, "%s: no Regex or String pattern", type_of(j));
 }
 
@@ -339,8 +339,14 @@ static int read_normalizer(struct tokenizer *t, const json_t *j, struct err *e)
     static const struct {
         const char *name;
         enum tok_op op;
-    } names[] = {{"Prepend", TOK_NORM_PREPEND}, {"Replace", TOK_NORM_REPLACE}, {"NFC", TOK_NORM_NFC}, {"NFD", TOK_NORM_NFD},
-                 {"NFKC", TOK_NORM_NFKC}, {"NFKD", TOK_NORM_NFKD}, {"Lowercase", TOK_NORM_LOWERCASE}, {"Strip", TOK_NORM_STRIP}};
+    } names[] = {{"Prepend", TOK_NORM_PREPEND},
+                 {"Replace", TOK_NORM_REPLACE},
+                 {"NFC", TOK_NORM_NFC},
+                 {"NFD", TOK_NORM_NFD},
+                 {"NFKC", TOK_NORM_NFKC},
+                 {"NFKD", TOK_NORM_NFKD},
+                 {"Lowercase", TOK_NORM_LOWERCASE},
+                 {"Strip", TOK_NORM_STRIP}};
     const char *type = type_of(j), *str;
     size_t i = 0, n;
     while (i < sizeof names / sizeof names[0] && strcmp(names[i].name, type)) i++;
@@ -348,8 +354,7 @@ static int read_normalizer(struct tokenizer *t, const json_t *j, struct err *e)
     struct tok_step *s = tok_steps_add(&t->norm, names[i].op, e);
     if (!s) return -1;
     switch (s->op) {
-    case TOK_NORM_PREPEND:
-        return (str = get_string(j, "prepend", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
+    case TOK_NORM_PREPEND: return (str = get_string(j, "prepend", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
     case TOK_NORM_REPLACE:
         if (get_pattern(s, j, e)) return -1;
         return (str = get_string(j, "content", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
@@ -357,8 +362,7 @@ static int read_normalizer(struct tokenizer *t, const json_t *j, struct err *e)
         s->left = get_bool(j, "strip_left", 0, e);
         s->right = get_bool(j, "strip_right", 0, e);
         return s->left < 0 || s->right < 0 ? -1 : 0;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -367,7 +371,8 @@ static int read_metaspace(struct tok_step *s, const json_t *j, struct err *e)
 {
     const char *scheme = json_string_value(json_object_get(j, "prepend_scheme"));
     s->scheme = !scheme || !strcmp(scheme, "always") ? TOK_SCHEME_ALWAYS : !strcmp(scheme, "first") ? TOK_SCHEME_FIRST : TOK_SCHEME_NEVER;
-    if (scheme && s->scheme == TOK_SCHEME_NEVER && strcmp(scheme, "never")) return err_set(e, "Metaspace: prepend_scheme \"%.40s\"", scheme);
+    if (scheme && s->scheme == TOK_SCHEME_NEVER && strcmp(scheme, "never"))
+        return err_set(e, "Metaspace: prepend_scheme \"%.40s\"", scheme);
     int prefix = get_bool(j, "add_prefix_space", -2, e);
     if (prefix == -1) return -1;
     if (prefix == 0) {
@@ -385,8 +390,10 @@ static int read_pre_tokenizer(struct tokenizer *t, const json_t *j, struct err *
     const char *type = type_of(j);
     struct tok_step *s;
     if (!strcmp(type, "Split")) {
-        static const char *const names[] = {[TOK_SPLIT_ISOLATED] = "Isolated", [TOK_SPLIT_REMOVED] = "Removed",
-                                            [TOK_SPLIT_PREVIOUS] = "MergedWithPrevious", [TOK_SPLIT_NEXT] = "MergedWithNext",
+        static const char *const names[] = {[TOK_SPLIT_ISOLATED] = "Isolated",
+                                            [TOK_SPLIT_REMOVED] = "Removed",
+                                            [TOK_SPLIT_PREVIOUS] = "MergedWithPrevious",
+                                            [TOK_SPLIT_NEXT] = "MergedWithNext",
                                             [TOK_SPLIT_CONTIGUOUS] = "Contiguous"};
         const char *b = json_string_value(json_object_get(j, "behavior"));
         if (!(s = tok_steps_add(&t->pre, TOK_PRE_SPLIT, e)) || get_pattern(s, j, e)) return -1;
@@ -638,7 +645,8 @@ int tok_config_read(struct tokenizer *t, const struct tok_source *src, struct er
     json_t *file[2] = {NULL, NULL};
     int rc = -1;
     if (load_side(&file[0], src->config, src->config_bytes, "tokenizer_config.json", e) ||
-        load_side(&file[1], src->special_map, src->special_map_bytes, "special_tokens_map.json", e)) goto fail;
+        load_side(&file[1], src->special_map, src->special_map_bytes, "special_tokens_map.json", e))
+        goto fail;
     static const char *const keys[] = {"bos_token", "eos_token"};
     for (int k = 0; k < 2; k++) {
         int32_t *id = k ? &t->eos : &t->bos;

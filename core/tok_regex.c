@@ -19,7 +19,7 @@
 struct tok_pattern {
     pcre2_code *re; /* NULL: a plain string */
     int jit;
-    size_t n;       /* bytes of str */
+    size_t n; /* bytes of str */
     char str[];
 };
 
@@ -36,10 +36,7 @@ static const struct tok_class *find_class(const char *name, size_t n)
     return NULL;
 }
 
-static int add_str(struct tok_buf *b, const char *s, struct err *e)
-{
-    return tok_buf_add(b, s, strlen(s), e);
-}
+static int add_str(struct tok_buf *b, const char *s, struct err *e) { return tok_buf_add(b, s, strlen(s), e); }
 
 /* A class that is written by its members: alone it gets brackets, negated inside brackets its complement. */
 static int add_class(struct tok_buf *out, const struct tok_class *c, int negated, int in_set, struct err *e)
@@ -86,8 +83,8 @@ static size_t add_property(struct tok_buf *out, const char *s, size_t n, int neg
     else {
         /* PCRE2 takes a bare script name for its extensions, the other dialect for the script itself. */
         int bare = strlen(key) <= 2 || !strcmp(key, "Any") || !strcmp(key, "Alphabetic");
-        rc = add_str(out, negated ? "\\P{" : "\\p{", e) || (!bare && add_str(out, "sc:", e)) || add_str(out, key, e) ||
-             add_str(out, "}", e);
+        rc =
+            add_str(out, negated ? "\\P{" : "\\p{", e) || (!bare && add_str(out, "sc:", e)) || add_str(out, key, e) || add_str(out, "}", e);
     }
     return rc ? 0 : used;
 }
@@ -111,7 +108,8 @@ static size_t add_escape(struct tok_buf *out, const char *s, size_t n, int in_se
     }
     if ((c == 'b' || c == 'B') && !in_set) { /* PCRE2's own takes fewer characters for a word's */
         const char *w = find_class("w alone", 7)->members;
-        const char *parts[] = {"(?:(?<=[", w, "])(?", c == 'b' ? "!" : "=", "[", w, "])|(?<![", w, "])(?", c == 'b' ? "=" : "!", "[", w, "]))"};
+        const char *parts[] = {"(?:(?<=[", w, "])(?", c == 'b' ? "!" : "=", "[", w, "])|(?<![", w, "])(?", c == 'b' ? "=" : "!",
+                               "[",        w, "]))"};
         for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
             if (add_str(out, parts[i], e)) return 0;
         return 2;
@@ -269,10 +267,7 @@ void tok_match_close(struct tok_match *m)
     free(m);
 }
 
-void tok_walk_init(struct tok_walk *w)
-{
-    *w = (struct tok_walk){.last_match = SIZE_MAX};
-}
+void tok_walk_init(struct tok_walk *w) { *w = (struct tok_walk){.last_match = SIZE_MAX}; }
 
 /* 1 when re matches in s [n] at or behind pos; running out of steps or memory counts as no match, so that a
  * strange text costs time but never the request. */

@@ -92,8 +92,7 @@ static int read_piece(struct model *m, const struct field *f, struct err *e)
             x->type = (int)(g.value & 0xff);
         }
     }
-    if (rc < 0 || !x->n || x->score != x->score || tok_utf8_valid(x->s, x->n) != x->n)
-        return err_set(e, "piece %zu is damaged", m->n - 1);
+    if (rc < 0 || !x->n || x->score != x->score || tok_utf8_valid(x->s, x->n) != x->n) return err_set(e, "piece %zu is damaged", m->n - 1);
     return 0;
 }
 
@@ -138,7 +137,11 @@ static int read_model(struct model *m, const struct tok_source *src, struct err 
     }
     if (rc < 0 || !m->n) return err_set(e, "damaged, or not a SentencePiece model");
     if (m->type != MODEL_BPE)
-        return err_set(e, "a %s model is not supported, only BPE", m->type == MODEL_UNIGRAM ? "unigram" : m->type == 3 ? "word" : m->type == 4 ? "char" : "unknown kind of");
+        return err_set(e, "a %s model is not supported, only BPE",
+                       m->type == MODEL_UNIGRAM ? "unigram"
+                       : m->type == 3           ? "word"
+                       : m->type == 4           ? "char"
+                                                : "unknown kind of");
     if (m->has_charsmap) return err_set(e, "a precompiled character map (normalization such as nmt_nfkc) is not supported");
     if (m->suffix_spaces) return err_set(e, "treat_whitespace_as_suffix is not supported");
     if (!m->escape_spaces) return err_set(e, "escape_whitespaces = false is not supported");
@@ -211,7 +214,8 @@ static int make_steps(struct tokenizer *t, const struct model *m, struct err *e)
     struct tok_step *s;
     /* The lookbehind keeps a long run inside the text from being tried at each of its spaces. */
     if (m->strip_spaces && (add_replace(&t->norm, TOK_NORM_REPLACE, 1, "\\A +|(?<! ) +\\z", "", e) ||
-                            add_replace(&t->norm, TOK_NORM_REPLACE, 1, " {2,}", " ", e))) return -1;
+                            add_replace(&t->norm, TOK_NORM_REPLACE, 1, " {2,}", " ", e)))
+        return -1;
     if (m->dummy_prefix && (!(s = tok_steps_add(&t->norm, TOK_NORM_PREPEND, e)) || tok_step_set_str(s, space, 3, e))) return -1;
     if (add_replace(&t->norm, TOK_NORM_REPLACE, 0, " ", space, e) || add_replace(&t->dec, TOK_DEC_REPLACE, 0, space, " ", e)) return -1;
     if (m->byte_fallback && !tok_steps_add(&t->dec, TOK_DEC_BYTE_FALLBACK, e)) return -1;
@@ -232,10 +236,7 @@ static void read_flags(struct tok_added *a, const json_t *j)
     a->special = json_is_true(json_object_get(j, "special"));
 }
 
-static int id_order(const void *x, const void *y)
-{
-    return atoi(*(const char *const *)x) < atoi(*(const char *const *)y) ? -1 : 1;
-}
+static int id_order(const void *x, const void *y) { return atoi(*(const char *const *)x) < atoi(*(const char *const *)y) ? -1 : 1; }
 
 /* Added tokens: the model's control, unknown and user-defined pieces, then what the config adds, by id. */
 static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *config, struct err *e)
@@ -253,7 +254,7 @@ static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *
     json_t *j;
     int rc = -1;
     if (!keys) return err_set(e, "out of memory");
-    json_object_foreach(more, key, j) keys[k++] = key;
+    json_object_foreach (more, key, j) keys[k++] = key;
     if (k) qsort(keys, k, sizeof *keys, id_order);
     for (size_t i = 0; i < k; i++) {
         j = json_object_get(more, keys[i]);
@@ -302,7 +303,8 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
     b->fuse_unk = 1;
     b->unk = m.unk;
     if (make_merges(b, &m, e) || tok_bpe_finish(b, e) || make_steps(t, &m, e) || add_tokens(t, &m, config, e) ||
-        add_around(t, &m, config, e)) goto fail;
+        add_around(t, &m, config, e))
+        goto fail;
     t->bos = m.bos;
     t->eos = m.eos;
     rc = 0;

@@ -135,8 +135,7 @@ int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const c
             strip(st, text, n, first);
             changed = 0;
             break;
-        default:
-            CHECK(!"a normalizer");
+        default: CHECK(!"a normalizer");
         }
         if (!changed) continue;
         if (out->n > TOK_MAX_TEXT) return err_set(e, "the text grows past %u bytes when normalized", TOK_MAX_TEXT);
@@ -182,19 +181,13 @@ static int cut(struct cutter *c, size_t a, size_t b, int is_match, struct err *e
 {
     int grow = 0;
     switch (c->behavior) {
-    case TOK_SPLIT_ISOLATED:
-        return add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
-    case TOK_SPLIT_REMOVED:
-        return is_match ? 0 : add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
-    case TOK_SPLIT_PREVIOUS:
-        grow = is_match && !c->was_match;
-        break;
+    case TOK_SPLIT_ISOLATED: return add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
+    case TOK_SPLIT_REMOVED: return is_match ? 0 : add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
+    case TOK_SPLIT_PREVIOUS: grow = is_match && !c->was_match; break;
     case TOK_SPLIT_NEXT: /* seen from the right: a match joins what follows unless that is a match itself */
         grow = c->was_match && !is_match;
         break;
-    case TOK_SPLIT_CONTIGUOUS:
-        grow = is_match == c->was_match;
-        break;
+    case TOK_SPLIT_CONTIGUOUS: grow = is_match == c->was_match; break;
     }
     c->was_match = is_match;
     if (grow && c->held) {
@@ -228,8 +221,8 @@ static int split_piece(const struct tok_step *st, const struct tok_pattern *pat,
 static int split_digits(const struct tok_step *st, const char *text, const struct tok_piece *p, struct tok_pieces *out, struct err *e)
 {
     const char *s = text + p->off;
-    struct cutter c = {.out = out, .base = p->off, .first = (int)p->first,
-                       .behavior = st->individual ? TOK_SPLIT_ISOLATED : TOK_SPLIT_CONTIGUOUS};
+    struct cutter c = {
+        .out = out, .base = p->off, .first = (int)p->first, .behavior = st->individual ? TOK_SPLIT_ISOLATED : TOK_SPLIT_CONTIGUOUS};
     size_t done = 0, len;
     for (size_t i = 0; i < p->len; i += len) {
         if (!tok_is_numeric((uint32_t)tok_utf8_next((const unsigned char *)s + i, p->len - i, &len))) continue;
@@ -242,12 +235,14 @@ static int split_digits(const struct tok_step *st, const char *text, const struc
 }
 
 /* Spaces become the replacement, one is put before the piece as the scheme says; then cut before each. */
-static int metaspace(const struct tok_step *st, const char *text, const struct tok_piece *p, struct tok_buf *buf, struct tok_pieces *out, struct err *e)
+static int metaspace(const struct tok_step *st, const char *text, const struct tok_piece *p, struct tok_buf *buf, struct tok_pieces *out,
+                     struct err *e)
 {
     const char *s = text + p->off, *r = st->str;
     size_t n = p->len, k = st->str_bytes, base = buf->n;
     int starts = s[0] == ' ' || (n >= k && !memcmp(s, r, k));
-    if (!starts && (st->scheme == TOK_SCHEME_ALWAYS || (st->scheme == TOK_SCHEME_FIRST && p->first)) && tok_buf_add(buf, r, k, e)) return -1;
+    if (!starts && (st->scheme == TOK_SCHEME_ALWAYS || (st->scheme == TOK_SCHEME_FIRST && p->first)) && tok_buf_add(buf, r, k, e))
+        return -1;
     for (size_t i = 0; i < n;) {
         const char *sp = memchr(s + i, ' ', n - i);
         size_t upto = sp ? (size_t)(sp - s) : n;
@@ -353,8 +348,7 @@ int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const
             turn ^= 1;
             swap_pieces(sc);
             break;
-        default:
-            CHECK(!"a pre-tokenizer");
+        default: CHECK(!"a pre-tokenizer");
         }
         if (sc->pre[0].n > TOK_MAX_TEXT || sc->pre[1].n > TOK_MAX_TEXT)
             return err_set(e, "the text grows past %u bytes when cut", TOK_MAX_TEXT);

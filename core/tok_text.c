@@ -95,10 +95,7 @@ int32_t tok_utf8_next(const unsigned char *s, size_t n, size_t *len)
     return cp;
 }
 
-size_t tok_utf8_put(char *out, uint32_t cp)
-{
-    return (size_t)utf8proc_encode_char((utf8proc_int32_t)cp, (utf8proc_uint8_t *)out);
-}
+size_t tok_utf8_put(char *out, uint32_t cp) { return (size_t)utf8proc_encode_char((utf8proc_int32_t)cp, (utf8proc_uint8_t *)out); }
 
 size_t tok_utf8_valid(const char *s, size_t n)
 {
@@ -139,8 +136,8 @@ int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, 
 int tok_is_space(uint32_t cp)
 {
     if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
-    return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202f || cp == 0x205f || cp == 0x3000;
+    return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 || cp == 0x202f ||
+           cp == 0x205f || cp == 0x3000;
 }
 
 int tok_byte_of_char(uint32_t cp)

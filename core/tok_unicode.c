@@ -129,7 +129,8 @@ static int normalize_run(enum tok_op form, struct tok_scratch *sc, const char *s
     return 0;
 }
 
-int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, int *changed, struct err *e)
+int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, int *changed,
+                          struct err *e)
 {
     size_t copied = 0, prev = 0, len; /* prev: start of the character before i, which a mark may join */
     *changed = 0;

@@ -62,10 +62,7 @@ void tok_close(struct tokenizer *t)
     free(t);
 }
 
-int32_t tok_n_ids(const struct tokenizer *t)
-{
-    return t->n_ids;
-}
+int32_t tok_n_ids(const struct tokenizer *t) { return t->n_ids; }
 
 int32_t tok_id_of(const struct tokenizer *t, const char *token)
 {
@@ -74,15 +71,9 @@ int32_t tok_id_of(const struct tokenizer *t, const char *token)
     return a ? a->id : tok_bpe_find(&t->bpe, token, n);
 }
 
-int32_t tok_bos(const struct tokenizer *t)
-{
-    return t->bos;
-}
+int32_t tok_bos(const struct tokenizer *t) { return t->bos; }
 
-int32_t tok_eos(const struct tokenizer *t)
-{
-    return t->eos;
-}
+int32_t tok_eos(const struct tokenizer *t) { return t->eos; }
 
 int tok_is_special(const struct tokenizer *t, int32_t id)
 {
@@ -91,7 +82,8 @@ int tok_is_special(const struct tokenizer *t, int32_t id)
 }
 
 /* Text without normalized added tokens: cut, then merged. */
-static int encode_plain(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, int first, struct tok_ids *out, struct err *e)
+static int encode_plain(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, int first, struct tok_ids *out,
+                        struct err *e)
 {
     if (tok_pretokenize(&t->pre, sc, &s, &n, first, e)) return -1;
     for (size_t i = 0; i < sc->pieces.n; i++)
@@ -99,14 +91,16 @@ static int encode_plain(const struct tokenizer *t, struct tok_scratch *sc, const
     return 0;
 }
 
-static int encode_section(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, int first, struct tok_ids *out, struct err *e)
+static int encode_section(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, int first, struct tok_ids *out,
+                          struct err *e)
 {
     struct tok_section_walk w = {0};
     struct tok_section x;
     if (tok_normalize(&t->norm, sc, &s, &n, &first, e)) return -1;
     while (tok_added_next(&t->added, &t->added.norm, sc->match, s, n, &w, &x)) {
         if (x.added >= 0 ? x.len && tok_ids_push(out, t->added.a[x.added].id, e)
-                         : encode_plain(t, sc, s + x.off, x.len, first && x.off == 0, out, e)) return -1;
+                         : encode_plain(t, sc, s + x.off, x.len, first && x.off == 0, out, e))
+            return -1;
     }
     return 0;
 }
@@ -117,7 +111,8 @@ static int encode_text(const struct tokenizer *t, struct tok_scratch *sc, const 
     struct tok_section x;
     while (tok_added_next(&t->added, &t->added.raw, sc->match, s, n, &w, &x)) {
         if (x.added >= 0 ? x.len && tok_ids_push(out, t->added.a[x.added].id, e)
-                         : encode_section(t, sc, s + x.off, x.len, x.off == 0, out, e)) return -1;
+                         : encode_section(t, sc, s + x.off, x.len, x.off == 0, out, e))
+            return -1;
     }
     return 0;
 }
@@ -135,8 +130,8 @@ int tok_encode(const struct tokenizer *t, const char *text, size_t n, int add_sp
         n = sc.lossy.n;
     }
     for (size_t i = 0; i < t->n_around; i++) {
-        if (t->around[i] == TOK_TEXT_HERE ? encode_text(t, &sc, text, n, out, e)
-                                          : add_special && tok_ids_push(out, t->around[i], e)) goto fail;
+        if (t->around[i] == TOK_TEXT_HERE ? encode_text(t, &sc, text, n, out, e) : add_special && tok_ids_push(out, t->around[i], e))
+            goto fail;
     }
     rc = 0;
 fail:

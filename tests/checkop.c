@@ -11,7 +11,17 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear}, {"i16", check_linear_i16}, {"int8", check_linear_int8}, {"embed", check_embed}, {"norm", check_norm}, {"rope", check_rope}, {"attend", check_attend}, {"glu", check_glu}, {"gather", check_gather}, {"argmax", check_argmax}, {NULL, NULL},
+    {"linear", check_linear},
+    {"i16", check_linear_i16},
+    {"int8", check_linear_int8},
+    {"embed", check_embed},
+    {"norm", check_norm},
+    {"rope", check_rope},
+    {"attend", check_attend},
+    {"glu", check_glu},
+    {"gather", check_gather},
+    {"argmax", check_argmax},
+    {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
@@ -33,7 +43,8 @@ struct args {
 
 static int usage(const char *why)
 {
-    fprintf(stderr, "checkop: %s\nusage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--mutate] [--bench] [--list]\n", why);
+    fprintf(stderr, "checkop: %s\nusage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--mutate] [--bench] [--list]\n",
+            why);
     return 2;
 }
 
@@ -64,7 +75,8 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
 
 static int report(const struct check *c, const char *variant, const struct tally *t, const char *against)
 {
-    printf("%-4s %-8s %-7s %4ld cases, largest error %.4f of its bound%s%s\n", t->n_failed ? "FAIL" : "ok", variant, c->op, t->n_cases, t->worst, *against ? " " : "", against);
+    printf("%-4s %-8s %-7s %4ld cases, largest error %.4f of its bound%s%s\n", t->n_failed ? "FAIL" : "ok", variant, c->op, t->n_cases,
+           t->worst, *against ? " " : "", against);
     if (t->n_failed) printf("     %d comparisons failed\n", t->n_failed);
     fflush(stdout);
     return t->n_failed != 0;

@@ -20,13 +20,13 @@ struct variant {
 
 struct tally {
     long n_cases;
-    int n_failed;  /* comparisons that failed */
-    double worst;  /* largest |got - expected| / bound */
+    int n_failed; /* comparisons that failed */
+    double worst; /* largest |got - expected| / bound */
 };
 
 /* One run of some operations over some variants. */
 struct check {
-    struct variant ref;               /* what the others are compared with */
+    struct variant ref; /* what the others are compared with */
     struct variant v[MAX_VARIANTS];
     struct tally tally[MAX_VARIANTS]; /* of the current operation; [REF] is kept apart */
     struct tally ref_tally;           /* the reference against the harness's own plain arithmetic */
@@ -88,7 +88,8 @@ void dbuf_free(struct side *s, struct dbuf *b);
 
 /* ---- comparison ---- */
 /* got, want, bound [rows][cols]; |got - want| <= bound for every element (equal where the bound is 0) */
-void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound, size_t rows, size_t cols);
+void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound,
+             size_t rows, size_t cols);
 /* The same bits, n 4-byte elements; cols is for the message only. */
 void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got, const void *want, size_t n, size_t cols);
 /* Where variants promise the same bits: keeps the result of the first of v's backend in `kept` [n], compares the others. */

@@ -62,7 +62,10 @@ struct attend_data {
 
 static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k)
 {
-    struct attend_data d = {.k = k, .q_row = (size_t)(k->n_heads * k->head_dim), .kv_row = (size_t)(k->n_kv_heads * k->head_dim), .scale = 1 / sqrtf((float)k->head_dim)};
+    struct attend_data d = {.k = k,
+                            .q_row = (size_t)(k->n_heads * k->head_dim),
+                            .kv_row = (size_t)(k->n_kv_heads * k->head_dim),
+                            .scale = 1 / sqrtf((float)k->head_dim)};
     int n_ctx[MAX_SEQS], past = 0;
     for (int i = 0; i < k->n_seqs; i++) {
         n_ctx[i] = k->span[i].pos0 + k->span[i].rows;
@@ -81,7 +84,13 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
         for (size_t j = 0; j < d.q_row; j++) q[j] = rng_normal(r) * k->gain;
         if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
     }
-    d.config = (struct be_config){.act = ACT_F32, .kv = k->kv, .n_heads = k->n_heads, .n_kv_heads = k->n_kv_heads, .head_dim = k->head_dim, .rope_scale = 1, .max_k = 64};
+    d.config = (struct be_config){.act = ACT_F32,
+                                  .kv = k->kv,
+                                  .n_heads = k->n_heads,
+                                  .n_kv_heads = k->n_kv_heads,
+                                  .head_dim = k->head_dim,
+                                  .rope_scale = 1,
+                                  .max_k = 64};
     d.config.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
     d.config.max_rows = past > d.batch.n_rows ? past : d.batch.n_rows;
     return d;
@@ -143,7 +152,8 @@ struct attend_side {
 };
 
 /* Stores and attends the rows of `span`; the queries are those of the rows from `row` on. out [rows][q_row] or NULL. */
-static void step(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const struct batch *b, const struct span *span, int n, const float *q, int store, float *out)
+static void step(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const struct batch *b,
+                 const struct span *span, int n, const float *q, int store, float *out)
 {
     struct arena a = {0};
     size_t rows = (size_t)b->n_rows;
@@ -156,13 +166,17 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         at += len;
     }
     struct dbuf dk = dbuf_from(&t->s, k, rows * d->kv_row * 4), dv = dbuf_from(&t->s, val, rows * d->kv_row * 4);
-    struct dbuf dq = q ? dbuf_from(&t->s, q, rows * d->q_row * 4) : dbuf_from(&t->s, memset(arena_get(&a, rows * d->q_row * 4), 0, 1), rows * d->q_row * 4);
+    struct dbuf dq = q ? dbuf_from(&t->s, q, rows * d->q_row * 4)
+                       : dbuf_from(&t->s, memset(arena_get(&a, rows * d->q_row * 4), 0, 1), rows * d->q_row * 4);
     struct dbuf o = dbuf_new(&t->s, rows * d->q_row * 4);
     t->s.ops->begin_step(t->s.be, b);
     if (store)
-        t->s.ops->rope_store(t->s.be, &(struct rope_args){.d_q = (float *)dq.d, .d_k = (float *)dk.d, .d_v = (float *)dv.d, .eps = 1e-6f, .d_kv = t->kv.d});
+        t->s.ops->rope_store(
+            t->s.be, &(struct rope_args){.d_q = (float *)dq.d, .d_k = (float *)dk.d, .d_v = (float *)dv.d, .eps = 1e-6f, .d_kv = t->kv.d});
     if (out) {
-        t->s.ops->attend(t->s.be, &(struct attend_args){.d_q = (float *)dq.d, .d_kv = t->kv.d, .d_out = (float *)o.d, .window = d->k->window, .scale = d->scale});
+        t->s.ops->attend(
+            t->s.be,
+            &(struct attend_args){.d_q = (float *)dq.d, .d_kv = t->kv.d, .d_out = (float *)o.d, .window = d->k->window, .scale = d->scale});
         dbuf_get(&t->s, &o, out);
         float *q_after = arena_get(&a, rows * d->q_row * 4);
         dbuf_get(&t->s, &dq, q_after);
@@ -191,7 +205,8 @@ static void store_past(struct check *c, int v, const char *name, struct attend_s
     arena_free(&a);
 }
 
-static void open_sequences(struct check *c, int v, const char *name, struct attend_side *t, const struct variant *on, int n_threads, const struct attend_data *d)
+static void open_sequences(struct check *c, int v, const char *name, struct attend_side *t, const struct variant *on, int n_threads,
+                           const struct attend_data *d)
 {
     side_open(&t->s, on, n_threads, d->config);
     size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(t->s.be);
@@ -211,7 +226,7 @@ static void close_sequences(struct attend_side *t)
 static void rows_alone(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const float *whole)
 {
     int n = d->batch.n_rows;
-    for (int row = 0; row < n; row += n > 24 && row > 3 && row < n - 4 ? 7 : 1) {
+    for (int row = 0; row<n; row += n> 24 && row > 3 && row < n - 4 ? 7 : 1) {
         struct arena a = {0};
         struct span one = {d->batch.seq[row], d->batch.pos[row], 1};
         struct batch b = make_batch(&a, &d->pages, &one, 1, row < d->k->n_decode);
@@ -225,7 +240,8 @@ static void rows_alone(struct check *c, int v, const char *name, struct attend_s
 }
 
 /* The prompt rows in steps of `chunk` positions, sequence after sequence, from a fresh cache. */
-static void in_chunks(struct check *c, int v, const char *name, const struct variant *on, const struct attend_data *d, int chunk, const float *whole)
+static void in_chunks(struct check *c, int v, const char *name, const struct variant *on, const struct attend_data *d, int chunk,
+                      const float *whole)
 {
     struct attend_side t;
     char what[48];
@@ -253,12 +269,15 @@ static void check_case(struct check *c, const struct attend_case *k)
 {
     char name[NAME_BYTES];
     struct arena a = {0};
-    int n = snprintf(name, NAME_BYTES, "%d/%d heads of %d, kv %s, window %d, gain %g, rows", k->n_heads, k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
+    int n = snprintf(name, NAME_BYTES, "%d/%d heads of %d, kv %s, window %d, gain %g, rows", k->n_heads, k->n_kv_heads, k->head_dim,
+                     k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++) n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0, k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
     struct attend_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
-    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4), *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4), *kept = arena_get(&a, total * 4);
+    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4), *tight = arena_get(&a, total * 4),
+          *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4),
+          *kept = arena_get(&a, total * 4);
     expect(&a, &d, want, bound);
     for (size_t i = 0; i < total; i++) tight[i] = bound[i] * 0x1p-8f;
     struct attend_side t;

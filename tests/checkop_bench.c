@@ -45,7 +45,8 @@ static void print(const struct side *s, const char *what, struct timer *t, doubl
 {
     qsort(t->t, (size_t)t->n, sizeof *t->t, by_value);
     double m = t->t[t->n / 2];
-    printf("%-24s %-36s %9.1f us  %7.2f GB/s  %8.2f GFLOP/s  (median of %d)\n", s->ops->describe(s->be), what, m * 1e6, bytes / m * 1e-9, flops / m * 1e-9, t->n);
+    printf("%-24s %-36s %9.1f us  %7.2f GB/s  %8.2f GFLOP/s  (median of %d)\n", s->ops->describe(s->be), what, m * 1e6, bytes / m * 1e-9,
+           flops / m * 1e-9, t->n);
     fflush(stdout);
 }
 
@@ -101,7 +102,13 @@ static void bench_attend(const struct variant *v, int n_threads, int n_heads, in
     struct err e;
     struct rng r = {7};
     size_t q_row = (size_t)(n_heads * head_dim), kv_row = (size_t)(n_kv_heads * head_dim);
-    struct be_config config = {.kv = KV_F16, .n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim, .rope_scale = 1, .max_rows = context, .max_k = 64};
+    struct be_config config = {.kv = KV_F16,
+                               .n_heads = n_heads,
+                               .n_kv_heads = n_kv_heads,
+                               .head_dim = head_dim,
+                               .rope_scale = 1,
+                               .max_rows = context,
+                               .max_k = 64};
     config.inv_freq = arena_get(&a, (size_t)head_dim * 4);
     side_open(&s, v, n_threads, config);
     struct page_map m = make_pages(&a, &r, &context, 1);
@@ -110,7 +117,8 @@ static void bench_attend(const struct variant *v, int n_threads, int n_heads, in
     float *x = arena_get(&a, (size_t)context * q_row * 4);
     fill_rows(&r, 0, x, context, (int)q_row);
     size_t page = s.ops->kv_page_bytes(s.be);
-    struct dbuf q = dbuf_from(&s, x, (size_t)context * q_row * 4), k = dbuf_from(&s, x, (size_t)context * kv_row * 4), o = dbuf_new(&s, (size_t)rows * q_row * 4), kv = dbuf_new(&s, (size_t)m.n_pages * page);
+    struct dbuf q = dbuf_from(&s, x, (size_t)context * q_row * 4), k = dbuf_from(&s, x, (size_t)context * kv_row * 4),
+                o = dbuf_new(&s, (size_t)rows * q_row * 4), kv = dbuf_new(&s, (size_t)m.n_pages * page);
     s.ops->begin_step(s.be, &past);
     s.ops->rope_store(s.be, &(struct rope_args){.d_q = (float *)q.d, .d_k = (float *)k.d, .d_v = (float *)k.d, .eps = 1e-6f, .d_kv = kv.d});
     s.ops->begin_step(s.be, &b);

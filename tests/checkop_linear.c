@@ -69,7 +69,7 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_ROW_COUNTS = sizeof row_coun
 /* A linear as a checkpoint would have it, and the same in the layout of the model file. */
 struct weights {
     struct linear w;
-    float *value;    /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
+    float *value;     /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
     double *packed_x; /* [k] scratch */
 };
 
@@ -106,7 +106,8 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
                 else single[at] = v;
             }
             int code = rng_below(r, 16);
-            codes[((size_t)(n / 16) * (size_t)(s->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16 * 4 + j % 4)] |= (uint8_t)(j % 8 < 4 ? code : code << 4);
+            codes[((size_t)(n / 16) * (size_t)(s->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16 * 4 + j % 4)] |=
+                (uint8_t)(j % 8 < 4 ? code : code << 4);
             q->value[(size_t)j * (size_t)s->out + (size_t)n] = (half ? f32_from_f16(half[at]) : single[at]) * (float)(code - zeros[at]);
         }
     q->w.codes = codes;
@@ -129,7 +130,9 @@ static void make_dense(struct arena *a, struct rng *r, const struct shape *s, st
             if (s->weight_type == DT_BF16) half[at] = (uint16_t)(f32_bits(v) >> 16);
             else if (half) half[at] = rng_below(r, 50) ? f16_from_f32(v) : (uint16_t)rng_below(r, 1024);
             else single[at] = v;
-            q->value[(size_t)j * (size_t)s->out + (size_t)o] = !half ? v : s->weight_type == DT_F16 ? f32_from_f16(half[at]) : f32_from_bf16(half[at]);
+            q->value[(size_t)j * (size_t)s->out + (size_t)o] = !half                      ? v
+                                                               : s->weight_type == DT_F16 ? f32_from_f16(half[at])
+                                                                                          : f32_from_bf16(half[at]);
         }
     q->w.weight = half ? (void *)half : single;
     q->w.weight_type = s->weight_type;
@@ -160,7 +163,8 @@ static void quantize(const struct linear *w, double *x, float top)
             int j1 = j0 + SUBGROUP < g + w->group ? j0 + SUBGROUP : g + w->group;
             float largest = 0;
             for (int j = j0; j < j1; j++) largest = fmaxf(largest, fabsf((float)x[j]));
-            for (int j = j0; j < j1; j++) x[j] = largest > 0x1p-100f ? (double)(largest / top) * nearbyintf((float)x[j] * (top / largest)) : 0;
+            for (int j = j0; j < j1; j++)
+                x[j] = largest > 0x1p-100f ? (double)(largest / top) * nearbyintf((float)x[j] * (top / largest)) : 0;
         }
 }
 
@@ -198,12 +202,13 @@ static void expect(const struct weights *q, enum act act, const float *x, float 
 struct call {
     const struct weights *q;
     int n, rows, n_decode;
-    const float *x;                 /* [rows][in] */
-    float *y[MAX_LINEARS];          /* [rows][out_i], filled by run */
+    const float *x;        /* [rows][in] */
+    float *y[MAX_LINEARS]; /* [rows][out_i], filled by run */
 };
 
 /* Opens, packs, runs; when `alone` is set, then runs some rows by themselves and compares bits. */
-static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct call *k, int alone, struct rng *r)
+static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct call *k, int alone,
+                struct rng *r)
 {
     struct side s;
     struct err e;
@@ -240,7 +245,11 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     for (int t = 0; alone && t < 2 * k->rows && t < 24; t++) {
         /* every row of small batches, then runs of 2 to 7 rows; rows round the ends and round 256 of large ones */
         int m = t < k->rows && t < 12 ? 1 : 1 + rng_below(r, k->rows < 7 ? k->rows : 7);
-        int row = m > 1 ? rng_below(r, k->rows - m + 1) : k->rows <= 12 ? t % k->rows : t % 3 == 0 ? k->rows - 1 - t / 3 : t % 3 == 1 && k->rows > 256 ? 254 + t / 3 : rng_below(r, k->rows);
+        int row = m > 1                         ? rng_below(r, k->rows - m + 1)
+                  : k->rows <= 12               ? t % k->rows
+                  : t % 3 == 0                  ? k->rows - 1 - t / 3
+                  : t % 3 == 1 && k->rows > 256 ? 254 + t / 3
+                                                : rng_below(r, k->rows);
         int decode = k->n_decode - row < 0 ? 0 : k->n_decode - row < m ? k->n_decode - row : m;
         struct batch one = make_plain_batch(&a, m, decode);
         s.ops->begin_step(s.be, &one);
@@ -275,7 +284,8 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
     float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS], *first[MAX_LINEARS], *kept[MAX_LINEARS];
     for (int i = 0; i < k->n; i++) {
         size_t n = (size_t)k->rows * (size_t)k->q[i].w.out;
-        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4), first[i] = arena_get(a, n * 4), kept[i] = arena_get(a, n * 4), k->y[i] = ref[i];
+        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4),
+        first[i] = arena_get(a, n * 4), kept[i] = arena_get(a, n * 4), k->y[i] = ref[i];
         expect(&k->q[i], c->act, k->x, want[i], bound[i], k->rows);
         /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the magnitudes; both
          * round the result. */
@@ -283,7 +293,8 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
     }
     run(c, REF, name, &c->ref, 2, k, 0, r);
     count_case(c, REF);
-    for (int i = 0; i < k->n; i++) compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+    for (int i = 0; i < k->n; i++)
+        compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows, (size_t)k->q[i].w.out);
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
         for (int i = 0; i < k->n; i++) k->y[i] = first[i];
@@ -296,16 +307,20 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
             k->y[i] = want[i]; /* the harness's result is not needed any more */
         }
         run(c, v, name, &c->v[v], 3, k, 0, r);
-        for (int i = 0; i < k->n; i++) compare_bits(c, v, name, "3 threads against 1", want[i], first[i], (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
+        for (int i = 0; i < k->n; i++)
+            compare_bits(c, v, name, "3 threads against 1", want[i], first[i], (size_t)k->rows * (size_t)k->q[i].w.out,
+                         (size_t)k->q[i].w.out);
     }
 }
 
 static void describe(char *name, const struct shape *s, int rows, int n_decode)
 {
     if (s->group)
-        snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s zeros %s bias %d, %d rows (%d decode)", s->in, s->out, s->k, s->group, perm_names[s->perm], scale_names[s->scale], zero_names[s->zeros], s->bias,
-                 rows, n_decode);
-    else snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)", type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
+        snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s zeros %s bias %d, %d rows (%d decode)", s->in, s->out, s->k,
+                 s->group, perm_names[s->perm], scale_names[s->scale], zero_names[s->zeros], s->bias, rows, n_decode);
+    else
+        snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)", type_names[s->weight_type], s->in, s->out, s->bias, rows,
+                 n_decode);
 }
 
 /* All inputs of one sign and size and all codes 15: the largest integer sums there can be, over one group. */
@@ -350,14 +365,19 @@ static void check_shape(struct check *c, const struct shape *s, int rows, int n_
 /* Several linears of one input: mixed widths, the same permutation (by address and by value) and different ones. */
 static void check_fused(struct check *c, int rows)
 {
-    static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0, 0}, {192, 17, 32, 192, PERM_SHUFFLED, SCALE_F32, 0, 0, 0}, {192, 70, 96, 192, PERM_SHUFFLED, SCALE_F16, 0, 0, 0}};
-    static const struct shape mixed[] = {{192, 40, 64, 192, PERM_NONE, SCALE_F16, 1, 0, 0}, {192, 9, 0, 192, PERM_NONE, 0, 1, DT_F16, 0}, {192, 33, 64, 256, PERM_PADDED, SCALE_F16, 0, 0, 0}};
+    static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0, 0},
+                                        {192, 17, 32, 192, PERM_SHUFFLED, SCALE_F32, 0, 0, 0},
+                                        {192, 70, 96, 192, PERM_SHUFFLED, SCALE_F16, 0, 0, 0}};
+    static const struct shape mixed[] = {{192, 40, 64, 192, PERM_NONE, SCALE_F16, 1, 0, 0},
+                                         {192, 9, 0, 192, PERM_NONE, 0, 1, DT_F16, 0},
+                                         {192, 33, 64, 256, PERM_PADDED, SCALE_F16, 0, 0, 0}};
     for (int kind = 0; kind < 4; kind++) {
         char name[NAME_BYTES];
         struct arena a = {0};
         struct weights q[3];
         int n = kind == 3 ? 2 : 3;
-        snprintf(name, NAME_BYTES, "%d linears, %s, %d rows", n, (const char *const[]){"one perm", "equal perms", "different perms", "with and without perm, dense"}[kind], rows);
+        snprintf(name, NAME_BYTES, "%d linears, %s, %d rows", n,
+                 (const char *const[]){"one perm", "equal perms", "different perms", "with and without perm, dense"}[kind], rows);
         if (kind == 3) n = 3;
         struct rng r = rng_for(c->seed, name);
         const int32_t *first = make_perm(&a, &r, &same[0]);
@@ -398,8 +418,11 @@ void check_linear(struct check *c)
     /* every remainder of panels, half panels and vectors of outputs, and of vectors of inputs */
     for (int i = 1; i <= (c->quick ? 0 : 39); i++)
         for (int rows = 1; rows <= 13; rows += 4) {
-            check_shape(c, &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32, i % 3 != 0, 0, (enum zero_kind)(i / 2 % 3)}, rows, 0, i, "");
-            check_shape(c, &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0, (enum dtype)(DT_F16 + i % 3), 0}, rows, 0, i, "");
+            check_shape(
+                c, &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32, i % 3 != 0, 0, (enum zero_kind)(i / 2 % 3)},
+                rows, 0, i, "");
+            check_shape(c, &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0, (enum dtype)(DT_F16 + i % 3), 0}, rows, 0, i,
+                        "");
         }
     check_fused(c, 1);
     check_fused(c, 6);
@@ -421,7 +444,8 @@ void check_linear_int8(struct check *c)
     c->act = ACT_F32;
 }
 
-static void run_embed(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct linear *table, const struct batch *b, float *out)
+static void run_embed(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct linear *table,
+                      const struct batch *b, float *out)
 {
     struct side s;
     struct err e;
@@ -449,7 +473,8 @@ void check_embed(struct check *c)
         int vocab, dim;
         enum dtype type;
         int rows;
-    } cases[] = {{100, 36, DT_F16, 1}, {100, 256, DT_F16, 33}, {64, 80, DT_BF16, 17}, {31, 7, DT_F32, 8}, {256, 128, DT_F32, 300}, {255, 100, DT_BF16, 3}};
+    } cases[] = {{100, 36, DT_F16, 1}, {100, 256, DT_F16, 33},  {64, 80, DT_BF16, 17},
+                 {31, 7, DT_F32, 8},   {256, 128, DT_F32, 300}, {255, 100, DT_BF16, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[NAME_BYTES];
         struct arena a = {0};

@@ -10,12 +10,40 @@
 
 enum kind {
     NOTHING,
-    CODE, ZERO, ZERO_COLUMN, SCALE, PERM, FIRST_PERM, BIAS, NO_BIAS, WEIGHT, TAIL, OVERRUN, INPUT, BY_ROWS, BY_THREADS, INT8_FOR_I16,
+    CODE,
+    ZERO,
+    ZERO_COLUMN,
+    SCALE,
+    PERM,
+    FIRST_PERM,
+    BIAS,
+    NO_BIAS,
+    WEIGHT,
+    TAIL,
+    OVERRUN,
+    INPUT,
+    BY_ROWS,
+    BY_THREADS,
+    INT8_FOR_I16,
     TOKEN,
-    NO_DELTA, X_KEPT, EPS,
-    ANGLE, NO_NORM, WRONG_NORM, VALUE, KEY,
-    WINDOW, NO_WINDOW, PAGE, SLOT, SCORE_SCALE, PAST_ONLY, FUTURE, SUBNORMAL_LOST,
-    UP, ELEMENT,
+    NO_DELTA,
+    X_KEPT,
+    EPS,
+    ANGLE,
+    NO_NORM,
+    WRONG_NORM,
+    VALUE,
+    KEY,
+    WINDOW,
+    NO_WINDOW,
+    PAGE,
+    SLOT,
+    SCORE_SCALE,
+    PAST_ONLY,
+    FUTURE,
+    SUBNORMAL_LOST,
+    UP,
+    ELEMENT,
     LOGIT_ROW,
     LAST_TIE,
 };
@@ -268,7 +296,8 @@ static size_t length_to_fence(struct be *be, const float *d_y, int rows)
 static void m_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
 {
     fns()->linear(in(be), n, w, d_x, d_y, rows, n_decode);
-    if (now == TAIL || now == OVERRUN || now == BY_ROWS || now == BY_THREADS) break_output(be, d_y[n - 1], length_to_fence(be, d_y[n - 1], rows), rows);
+    if (now == TAIL || now == OVERRUN || now == BY_ROWS || now == BY_THREADS)
+        break_output(be, d_y[n - 1], length_to_fence(be, d_y[n - 1], rows), rows);
     if (now == INPUT) poke(be, (float *)d_x, next_bit(peek(be, d_x)));
 }
 
@@ -350,7 +379,8 @@ const struct backend mutant_backend = {
 /* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
 static int failures(const struct check *c, const struct op *op, enum kind kind, int quiet, long *n_cases)
 {
-    struct check m = {.ref = c->ref, .v = {{&mutant_backend, "mutant", 0}}, .n = 1, .seed = c->seed, .quick = 1, .quiet = quiet, .op = op->name};
+    struct check m = {
+        .ref = c->ref, .v = {{&mutant_backend, "mutant", 0}}, .n = 1, .seed = c->seed, .quick = 1, .quiet = quiet, .op = op->name};
     now = kind;
     op->check(&m);
     *n_cases = m.tally[0].n_cases;
@@ -364,7 +394,8 @@ int check_mutants(const struct check *c, const struct variant *v, int *n_mutants
     healthy = *v;
     *n_mutants = N_MUTANTS;
     for (int i = 0; ops[i].name; i++)
-        if (failures(c, &ops[i], NOTHING, 0, &n_cases)) n_false++, printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
+        if (failures(c, &ops[i], NOTHING, 0, &n_cases))
+            n_false++, printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
     for (int i = 0; i < N_MUTANTS; i++) {
         const struct op *op = ops;
         while (strcmp(op->name, mutants[i].op)) op++;

@@ -76,7 +76,8 @@ void fill_row(struct rng *r, enum row_kind kind, int hot, float *x, int dim)
 
 void fill_rows(struct rng *r, int first, float *x, int rows, int dim)
 {
-    for (int i = 0; i < rows; i++) fill_row(r, (enum row_kind)((first + i) % ROW_KINDS), rng_below(r, dim), x + (size_t)i * (size_t)dim, dim);
+    for (int i = 0; i < rows; i++)
+        fill_row(r, (enum row_kind)((first + i) % ROW_KINDS), rng_below(r, dim), x + (size_t)i * (size_t)dim, dim);
 }
 
 void side_open(struct side *s, const struct variant *v, int n_threads, struct be_config config)
@@ -93,7 +94,15 @@ void side_close(struct side *s) { s->ops->close(s->be); }
 struct be_config plain_config(int max_rows, int max_k)
 {
     static const float inv_freq[1];
-    return (struct be_config){.act = ACT_F32, .kv = KV_F16, .n_heads = 1, .n_kv_heads = 1, .head_dim = 2, .inv_freq = inv_freq, .rope_scale = 1, .max_rows = max_rows, .max_k = max_k};
+    return (struct be_config){.act = ACT_F32,
+                              .kv = KV_F16,
+                              .n_heads = 1,
+                              .n_kv_heads = 1,
+                              .head_dim = 2,
+                              .inv_freq = inv_freq,
+                              .rope_scale = 1,
+                              .max_rows = max_rows,
+                              .max_k = max_k};
 }
 
 static void sync_or_die(struct side *s)
@@ -161,7 +170,8 @@ void fail(struct check *c, int v, const char *name, const char *fmt, ...)
     printf(t->n_failed == MAX_PRINTED ? "\n  (further failures of this variant and operation are only counted)\n" : "\n");
 }
 
-void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound, size_t rows, size_t cols)
+void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound,
+             size_t rows, size_t cols)
 {
     struct tally *t = tally_of(c, v);
     double worst = 0;
@@ -174,8 +184,10 @@ void compare(struct check *c, int v, const char *name, const char *what, const f
     }
     if (worst > t->worst) t->worst = worst;
     if (n_bad)
-        fail(c, v, name, "%s: %zu of %zu elements out of bound; worst at row %zu of %zu, column %zu of %zu: got %.9g, expected %.9g, |difference| %.3g, bound %.3g", what, n_bad, rows * cols,
-             at / cols, rows, at % cols, cols, got[at], want[at], fabs((double)got[at] - want[at]), bound[at]);
+        fail(c, v, name,
+             "%s: %zu of %zu elements out of bound; worst at row %zu of %zu, column %zu of %zu: got %.9g, expected %.9g, |difference| "
+             "%.3g, bound %.3g",
+             what, n_bad, rows * cols, at / cols, rows, at % cols, cols, got[at], want[at], fabs((double)got[at] - want[at]), bound[at]);
 }
 
 void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got, const void *want, size_t n, size_t cols)
@@ -183,8 +195,8 @@ void compare_bits(struct check *c, int v, const char *name, const char *what, co
     const uint32_t *g = got, *w = want;
     for (size_t i = 0; i < n; i++)
         if (g[i] != w[i]) {
-            fail(c, v, name, "%s: bits differ first at row %zu, column %zu: 0x%08x (%.9g), expected 0x%08x (%.9g)", what, i / cols, i % cols, g[i], f32_from_bits(g[i]), w[i],
-                 f32_from_bits(w[i]));
+            fail(c, v, name, "%s: bits differ first at row %zu, column %zu: 0x%08x (%.9g), expected 0x%08x (%.9g)", what, i / cols,
+                 i % cols, g[i], f32_from_bits(g[i]), w[i], f32_from_bits(w[i]));
             return;
         }
 }

@@ -20,13 +20,14 @@ struct norm_case {
     float eps;
 };
 
-static void run_norm(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct norm_case *k, const float *x, const float *delta, const float *weight,
-                     float *x_after, float *y, int alone)
+static void run_norm(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct norm_case *k,
+                     const float *x, const float *delta, const float *weight, float *x_after, float *y, int alone)
 {
     struct side s;
     size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim;
     side_open(&s, on, n_threads, plain_config(k->rows, k->dim));
-    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, dim * 4), dd = dbuf_from(&s, delta, n * 4), dy = dbuf_new(&s, n * 4);
+    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, dim * 4), dd = dbuf_from(&s, delta, n * 4),
+                dy = dbuf_new(&s, n * 4);
     struct arena a = {0};
     struct batch b = make_plain_batch(&a, k->rows, 0);
     s.ops->begin_step(s.be, &b);
@@ -40,7 +41,8 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
         s.ops->upload(s.be, dx.d, x, n * 4);
         for (int i = k->rows - 1; i >= 0; i--) {
             size_t at = (size_t)i * dim;
-            s.ops->norm(s.be, (float *)dx.d + at, k->delta ? (float *)dd.d + at : NULL, (float *)dw.d, k->eps, (float *)dy.d + at, 1, k->dim);
+            s.ops->norm(s.be, (float *)dx.d + at, k->delta ? (float *)dd.d + at : NULL, (float *)dw.d, k->eps, (float *)dy.d + at, 1,
+                        k->dim);
         }
         dbuf_get(&s, &dy, got);
         compare_bits(c, v, name, "rows one by one", got, y, n, dim);
@@ -58,8 +60,10 @@ static void check_norm_case(struct check *c, const struct norm_case *k)
     snprintf(name, NAME_BYTES, "%d rows of %d, delta %d, eps %g", k->rows, k->dim, k->delta, (double)k->eps);
     struct rng r = rng_for(c->seed, name);
     size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim, rows = (size_t)k->rows;
-    float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4), *weight = arena_get(&a, dim * 4), *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
-    float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
+    float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4), *weight = arena_get(&a, dim * 4), *bound = arena_get(&a, n * 4),
+          *tight = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
+    float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
+          *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
     fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows, k->dim);
     fill_row(&r, ROW_RANDOM, 0, weight, k->dim);
     for (size_t i = 0; i < n; i++) delta[i] = rng_normal(&r) * (x[i] != 0 ? 1 : 0); /* rows of zeros stay so */
@@ -100,7 +104,8 @@ void check_norm(struct check *c)
                 check_norm_case(c, &(struct norm_case){rows[j], dims[i], delta, (i + j) % 2 ? 1e-5f : 1e-6f});
 }
 
-static void run_glu(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *gate, const float *up, float *y, size_t n)
+static void run_glu(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *gate, const float *up,
+                    float *y, size_t n)
 {
     struct side s;
     struct arena a = {0};
@@ -120,7 +125,8 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
 void check_glu(struct check *c)
 {
     static const size_t sizes[] = {1, 7, 8, 15, 16, 33, 100, 5632, 16384 + 5, 3 * 16384, 50001};
-    static const float edges[] = {0, -0.0f, 1e-30f, -1e-30f, 86.9f, -86.9f, 87.1f, -87.1f, 88, -88, 88.8f, -88.8f, 90, -90, 104, -104, 1e4f, -1e4f, 65504, -65504};
+    static const float edges[] = {0,     -0.0f,  1e-30f, -1e-30f, 86.9f, -86.9f, 87.1f, -87.1f, 88,    -88,
+                                  88.8f, -88.8f, 90,     -90,     104,   -104,   1e4f,  -1e4f,  65504, -65504};
     enum { N_EDGES = sizeof edges / sizeof *edges };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char name[NAME_BYTES];
@@ -128,8 +134,9 @@ void check_glu(struct check *c)
         size_t n = sizes[i];
         snprintf(name, NAME_BYTES, "%zu elements", n);
         struct rng r = rng_for(c->seed, name);
-        float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
-              *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
+        float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4),
+              *want = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
+              *kept = arena_get(&a, n * 4);
         for (size_t j = 0; j < n; j++) {
             g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES] : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
             u[j] = rng_normal(&r) * (j % 11 == 5 ? 100 : 1);
@@ -158,7 +165,8 @@ void check_glu(struct check *c)
     }
 }
 
-static void run_gather(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct batch *b, const float *x, int dim, float *y)
+static void run_gather(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct batch *b,
+                       const float *x, int dim, float *y)
 {
     struct side s;
     side_open(&s, on, n_threads, plain_config(b->n_rows, dim));
@@ -186,7 +194,8 @@ void check_gather(struct check *c)
         b.n_logits = n;
         b.logit_row = arena_get(&a, (size_t)n * sizeof *b.logit_row);
         size_t d = (size_t)dim, size = (size_t)n_rows * d * 4;
-        float *x = arena_get(&a, size), *want = arena_get(&a, (size_t)n * d * 4), *got = arena_get(&a, (size_t)n * d * 4), *zero = arena_get(&a, (size_t)n * d * 4);
+        float *x = arena_get(&a, size), *want = arena_get(&a, (size_t)n * d * 4), *got = arena_get(&a, (size_t)n * d * 4),
+              *zero = arena_get(&a, (size_t)n * d * 4);
         fill_rows(&r, 0, x, n_rows, dim);
         for (int t = 0; t < n; t++) {
             b.logit_row[t] = t == 0 ? n_rows - 1 : rng_below(&r, n_rows); /* any order, also twice */
@@ -221,7 +230,8 @@ static void fill_logits(struct rng *r, int kind, float *x, int n)
         for (int i = 0; i < n; i++) x[i] = i % 2 ? -INFINITY : -3e38f - (float)(i % 7) * 1e30f;
 }
 
-static void run_argmax(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *x, int rows, int vocab, int32_t *id)
+static void run_argmax(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *x, int rows,
+                       int vocab, int32_t *id)
 {
     struct side s;
     struct arena a = {0};

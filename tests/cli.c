@@ -104,13 +104,14 @@ static void demo_answers(void)
     json_t *expected = json_load_file("models/demo/expected.json", 0, NULL);
     size_t i;
     json_t *v;
-    json_array_foreach(json_object_get(expected, "prompts"), i, v) {
+    json_array_foreach (json_object_get(expected, "prompts"), i, v) {
         const char *prompt = json_string_value(json_object_get(v, "prompt")), *text = json_string_value(json_object_get(v, "text"));
         char want[4096], ids[2048] = "";
         size_t j;
         json_t *id;
         struct process p;
-        json_array_foreach(json_object_get(v, "ids"), j, id) snprintf(ids + strlen(ids), sizeof ids - strlen(ids), j ? " %lld" : "%lld", json_integer_value(id));
+        json_array_foreach (json_object_get(v, "ids"), j, id)
+            snprintf(ids + strlen(ids), sizeof ids - strlen(ids), j ? " %lld" : "%lld", json_integer_value(id));
         strcat(ids, "\n");
         RUN(&p, NULL, "-m", model, "--tokenize", "--special", "-p", (char *)prompt);
         check(p.code == 0 && !strcmp(p.out, ids), "tokenize a demo prompt", &p);
@@ -130,14 +131,17 @@ static void demo_answers(void)
 
 static void text_round_trip(void)
 {
-    static const char text[] = "Gr\xc3\xbc\xc3\x9f" "e \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\n\n  tabs\tand spaces  \n";
+    static const char text[] =
+        "Gr\xc3\xbc\xc3\x9f"
+        "e \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\n\n  tabs\tand spaces  \n";
     char path[700];
     struct process p, q;
     snprintf(path, sizeof path, "%s/text", dir);
     write_file(path, text, sizeof text - 1);
     RUN(&p, NULL, "-m", model, "--tokenize", "-f", path);
     RUN(&q, p.out, "-m", model, "--detokenize", "-f", "-");
-    check(q.code == 0 && q.out_bytes == sizeof text && !memcmp(q.out, text, sizeof text - 1) && q.out[sizeof text - 1] == '\n', "text survives ids and back, last newline included", &q);
+    check(q.code == 0 && q.out_bytes == sizeof text && !memcmp(q.out, text, sizeof text - 1) && q.out[sizeof text - 1] == '\n',
+          "text survives ids and back, last newline included", &q);
     process_free(&p);
     process_free(&q);
     unlink(path);
@@ -147,7 +151,8 @@ static void generation(void)
 {
     struct process p, q;
     ASK(&p, "-p", "Once upon a time there was", "-n", "64", "--stop", "the same", "--no-display-prompt");
-    check(p.code == 0 && !strcmp(p.out, " a great crowd of people, and the people were all in \n"), "a stop string that straddles tokens ends the text before it", &p);
+    check(p.code == 0 && !strcmp(p.out, " a great crowd of people, and the people were all in \n"),
+          "a stop string that straddles tokens ends the text before it", &p);
     process_free(&p);
     ASK(&p, "-p", "Once upon a time there was", "-n", "3", "--format", "ids");
     check(p.code == 0 && !strcmp(p.out, "260 610 2443\n"), "--format ids", &p);
@@ -180,7 +185,8 @@ static const char *long_prompt(void)
 static char *whole_run(const char *rung, const char *act, const char *threads, const char *chunk, size_t *n)
 {
     struct process p;
-    ASK(&p, "-p", (char *)long_prompt(), "-n", "8", "--format", "ids", "--cpu", (char *)rung, "--act", (char *)act, "-t", (char *)threads, "-b", (char *)chunk, "--logits-out", file_a);
+    ASK(&p, "-p", (char *)long_prompt(), "-n", "8", "--format", "ids", "--cpu", (char *)rung, "--act", (char *)act, "-t", (char *)threads,
+        "-b", (char *)chunk, "--logits-out", file_a);
     char *bytes = NULL;
     if (p.code == 1 && strstr(p.err, "this processor")) {
         printf("SKIP rung %s: %s", rung, p.err);
@@ -202,8 +208,9 @@ static void invariance(void)
 {
     static const struct {
         const char *rung, *threads, *chunk;
-    } runs[] = {{"scalar", "2", "512"}, {"scalar", "3", "7"}, {"auto", "1", "512"}, {"auto", "4", "512"}, {"auto", "1", "1"}, {"auto", "3", "7"},
-                {"avx2", "2", "512"}, {"avx2", "1", "33"}, {"avx512", "2", "512"}, {"avx512", "1", "33"}, {"vnni", "2", "512"}, {"vnni", "1", "33"}};
+    } runs[] = {{"scalar", "2", "512"}, {"scalar", "3", "7"},  {"auto", "1", "512"}, {"auto", "4", "512"},
+                {"auto", "1", "1"},     {"auto", "3", "7"},    {"avx2", "2", "512"}, {"avx2", "1", "33"},
+                {"avx512", "2", "512"}, {"avx512", "1", "33"}, {"vnni", "2", "512"}, {"vnni", "1", "33"}};
     static const char *const acts[] = {"f32", "i16", "int8"};
     for (int a = 0; a < 3; a++) {
         size_t n_first = 0;
@@ -212,7 +219,8 @@ static void invariance(void)
             size_t n = 0;
             char *bytes = whole_run(runs[i].rung, acts[a], runs[i].threads, runs[i].chunk, &n), what[160];
             if (!bytes) continue;
-            snprintf(what, sizeof what, "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a], runs[i].rung, runs[i].threads, runs[i].chunk);
+            snprintf(what, sizeof what, "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a], runs[i].rung,
+                     runs[i].threads, runs[i].chunk);
             if (first) check(n == n_first && n > 1000000 && !memcmp(first, bytes, n), what, NULL);
             if (!first) first = bytes, n_first = n;
             else free(bytes);
@@ -256,7 +264,8 @@ static void interrupt_prompt(void)
     pid_t pid = fork();
     if (!pid) {
         dup2(err[1], 2);
-        execv(run_bin, (char *[]){run_bin, "-m", model, "--prompt-ids", ids, "-n", "1", "-b", "1", "--format", "ids", "--cpu", "ref", "--logits-out", file_a, NULL});
+        execv(run_bin, (char *[]){run_bin, "-m", model, "--prompt-ids", ids, "-n", "1", "-b", "1", "--format", "ids", "--cpu", "ref",
+                                  "--logits-out", file_a, NULL});
         _exit(127);
     }
     close(err[1]);

@@ -102,8 +102,10 @@ static double test_rung(const char *name, const char *model, const struct st_fil
         join_ids(prompt, n, ',', ids, sizeof ids);
         join_ids(expected, n_greedy, ' ', greedy, sizeof greedy);
         snprintf(count, sizeof count, "%zu", n_greedy);
-        char *argv[] = {bin, "-m", (char *)model, "--prompt-ids", ids, "--act", "f32", "--kv", "f32", "--temp", "0", "--ignore-eos", "--format", "ids", "-n", count,
-                        "--cpu", (char *)r->name, "--logits-out", logits, NULL};
+        char *argv[] = {
+            bin, "-m",           (char *)model, "--prompt-ids", ids,  "--act", "f32",   "--kv",          "f32",          "--temp",
+            "0", "--ignore-eos", "--format",    "ids",          "-n", count,   "--cpu", (char *)r->name, "--logits-out", logits,
+            NULL};
         int rc = run(argv, got, sizeof got);
         got[strcspn(got, "\n")] = 0;
         double d = rc ? INFINITY : distance(expected_logits, n_logits, logits);

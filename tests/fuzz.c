@@ -1,7 +1,7 @@
 /* fuzz.c: damaged checkpoints through the converter, damaged model files through the program.
  * usage: fuzz BUILD_DIR DATA_DIR [--cases N] [--seed S] [--only CASE]
  * Each case copies one checkpoint of DATA_DIR, or the model file made from it, damages one thing (seeded: a case is
- * repeated by its seed and number, --only keeps its files) and runs the built programs. Whatever the damage: no signal,
+ * repeated by its seed and number, --only runs just one and says what it damaged) and runs the built programs. Whatever the damage: no signal,
  * no sanitizer report, no hang, exit status 0 or 1, and with 1 exactly one line of error that names the path.
  * What the damage must lead to beyond that is said per kind (enum expect). */
 #include "core/safetensors.h"
@@ -164,8 +164,9 @@ static struct result run(const char *program, ...)
 
 static struct result generate(const char *model, int check_tensors)
 {
-    return run("opt4gptq-run", "-m", model, "--prompt-ids", "1,17,42,99,3,256,7,8,9,10", "-n", "6", "--temp", "0", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--ignore-eos", "--format", "ids",
-               "-t", "2", check_tensors ? "--check-tensors" : NULL, NULL);
+    return run("opt4gptq-run", "-m", model, "--prompt-ids", "1,17,42,99,3,256,7,8,9,10", "-n", "6", "--temp", "0", "--top-k", "0",
+               "--top-p", "1", "--min-p", "0", "--ignore-eos", "--format", "ids", "-t", "2", check_tensors ? "--check-tensors" : NULL,
+               NULL);
 }
 
 /* ---- one case ---- */
@@ -192,7 +193,8 @@ static int orderly(const struct fuzz_case *c, const struct result *r, const char
 {
     if (r->timed_out) fail(c, r, "%s: still running after %d ms", step, TIMEOUT_MS);
     else if (r->signal) fail(c, r, "%s: killed by signal %d", step, r->signal);
-    else if (r->status == SANITIZER_EXIT || strstr(r->err, "runtime error:") || strstr(r->err, "Sanitizer")) fail(c, r, "%s: sanitizer report", step);
+    else if (r->status == SANITIZER_EXIT || strstr(r->err, "runtime error:") || strstr(r->err, "Sanitizer"))
+        fail(c, r, "%s: sanitizer report", step);
     else if (r->status != 0 && r->status != 1) fail(c, r, "%s: exit status %d", step, r->status);
     else if (r->status == 1 && r->n_errors != 1) fail(c, r, "%s: %d lines of error", step, r->n_errors);
     else if (r->status == 1 && !strstr(r->err, path)) fail(c, r, "%s: the error does not name %s", step, path);
@@ -201,8 +203,46 @@ static int orderly(const struct fuzz_case *c, const struct result *r, const char
 }
 
 /* ---- damage ---- */
-static const char *const numbers[] = {"0", "-1", "1", "2", "3", "7", "15", "16", "17", "31", "33", "64", "255", "65535", "65537", "1048577", "16777217", "2147483647", "2147483648", "4294967296", "4503599627370497", "9223372036854775807", "9223372036854775808", "18446744073709551616", "1e3", "1e-3", "0.5", "1e308", "-0", "null", "true", "\"x\"", "[]", "{}", "[1,2,3,4,5,6,7,8,9]", ""};
-static const char *const dtypes[] = {"F16", "BF16", "F32", "F64", "I8", "U8", "I16", "I32", "I64", "U32", "BOOL", "F8_E4M3", "", "F", "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX", "\\u0000", "f16"};
+static const char *const numbers[] = {"0",
+                                      "-1",
+                                      "1",
+                                      "2",
+                                      "3",
+                                      "7",
+                                      "15",
+                                      "16",
+                                      "17",
+                                      "31",
+                                      "33",
+                                      "64",
+                                      "255",
+                                      "65535",
+                                      "65537",
+                                      "1048577",
+                                      "16777217",
+                                      "2147483647",
+                                      "2147483648",
+                                      "4294967296",
+                                      "4503599627370497",
+                                      "9223372036854775807",
+                                      "9223372036854775808",
+                                      "18446744073709551616",
+                                      "1e3",
+                                      "1e-3",
+                                      "0.5",
+                                      "1e308",
+                                      "-0",
+                                      "null",
+                                      "true",
+                                      "\"x\"",
+                                      "[]",
+                                      "{}",
+                                      "[1,2,3,4,5,6,7,8,9]",
+                                      ""};
+static const char *const dtypes[] = {"F16",     "BF16",    "F32", "F64", "I8",
+                                     "U8",      "I16",     "I32", "I64", "U32",
+                                     "BOOL",    "F8_E4M3", "",    "F",   "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX",
+                                     "\\u0000", "f16"};
 
 static uint64_t header_bytes(const struct bytes *b)
 {
@@ -275,7 +315,20 @@ static void damage_json(struct bytes *b, size_t lo, size_t hi, char *what, size_
         return;
     }
     default: { /* something inserted: depth, controls, wrong UTF-8, length */
-        static const char *const junk[] = {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "{\"a\":{\"a\":{\"a\":", "\\u0000", "\x01", "\xff\xfe", "\"", ",", "}", "]", "\\", "1e999999", "-", "\xed\xa0\x80", "NaN"};
+        static const char *const junk[] = {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+                                           "{\"a\":{\"a\":{\"a\":",
+                                           "\\u0000",
+                                           "\x01",
+                                           "\xff\xfe",
+                                           "\"",
+                                           ",",
+                                           "}",
+                                           "]",
+                                           "\\",
+                                           "1e999999",
+                                           "-",
+                                           "\xed\xa0\x80",
+                                           "NaN"};
         const char *j = junk[below(sizeof junk / sizeof *junk)];
         if (below(8) == 0) { /* deep enough to exhaust a stack that parses recursively */
             size_t n = 100000;
@@ -348,7 +401,8 @@ static void damage_header(struct bytes *b, char *what, size_t cap)
 static void damage_length(struct bytes *b, char *what, size_t cap)
 {
     uint64_t n = header_bytes(b);
-    const uint64_t edges[] = {0, 1, 2, n - 1, n + 1, n - 64, n + 64, n / 2, n * 2, b->n - 8, b->n - 7, b->n, 100000000, 100000001, 1u << 31, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7, next()};
+    const uint64_t edges[] = {0,        1,    2,         n - 1,     n + 1,    n - 64,     n + 64,     n / 2,      n * 2,          b->n - 8,
+                              b->n - 7, b->n, 100000000, 100000001, 1u << 31, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7, next()};
     uint64_t v = edges[below(sizeof edges / sizeof *edges)];
     snprintf(what, cap, "header length %llu becomes %llu", (unsigned long long)n, (unsigned long long)v);
     memcpy(b->p, &v, 8);
@@ -383,7 +437,8 @@ static void damage_payload(struct bytes *b, const struct st_file *s, char *what,
         if (!strcmp(suffix_of(s->tensors[i].name), kind) && s->tensors[i].bytes && below(++seen) == 0) t = &s->tensors[i];
     unsigned char *p = b->p + t->offset, old[16];
     size_t e = dtype_bytes(t->dtype), at = below(t->bytes / e) * e, n = t->bytes;
-    static const uint32_t words[] = {0xffffffff, 0x7fffffff, 0x80000000, 0x7fc00000, 0x7f800000, 0xff800000, 0x7c007c00, 0x7bff7bff, 0x7f7f7f7f, 0x00000001, 0x0000ffff, 0x00010001, 0xfffffffe, 0x00000100, 0x01000000, 0x10000000};
+    static const uint32_t words[] = {0xffffffff, 0x7fffffff, 0x80000000, 0x7fc00000, 0x7f800000, 0xff800000, 0x7c007c00, 0x7bff7bff,
+                                     0x7f7f7f7f, 0x00000001, 0x0000ffff, 0x00010001, 0xfffffffe, 0x00000100, 0x01000000, 0x10000000};
     memcpy(old, p + at, e);
     switch (below(5)) {
     case 0: p[at] ^= (unsigned char)(1 << below(8)); break;
@@ -407,7 +462,8 @@ static enum expect damage_size(struct bytes *b, char *what, size_t cap)
 {
     if (next() & 1) {
         size_t n = header_bytes(b);
-        const size_t edges[] = {0, 1, 7, 8, 9, 8 + n / 2, 8 + n - 1, 8 + n, 8 + n + 1, b->n - 1, b->n - 64, b->n / 2, below(b->n), below(b->n)};
+        const size_t edges[] = {0,     1,         7,        8,         9,        8 + n / 2,   8 + n - 1,
+                                8 + n, 8 + n + 1, b->n - 1, b->n - 64, b->n / 2, below(b->n), below(b->n)};
         b->n = edges[below(sizeof edges / sizeof *edges)];
         snprintf(what, cap, "cut to %zu bytes", b->n);
         return REFUSED;
@@ -428,11 +484,17 @@ static enum expect damage_safetensors(struct bytes *b, const char *path, struct 
     size_t cap = sizeof c->what;
     *payload = 0;
     switch (below(8)) {
-    case 0: c->kind = "length"; damage_length(b, c->what, cap); return REFUSED_OR_SAME;
+    case 0:
+        c->kind = "length";
+        damage_length(b, c->what, cap);
+        return REFUSED_OR_SAME;
     case 1: c->kind = "size"; return damage_size(b, c->what, cap);
     case 2:
     case 3:
-    case 4: c->kind = "header"; damage_header(b, c->what, cap); return MAY_CHANGE;
+    case 4:
+        c->kind = "header";
+        damage_header(b, c->what, cap);
+        return MAY_CHANGE;
     default:
         c->kind = "payload";
         if (st_open(&s, path, &e)) die(e.msg);
@@ -615,7 +677,8 @@ int main(int argc, char **argv)
     }
     for (int k = 0; k < 2; k++)
         for (struct tally *t = tallies[k]; t->kind; t++)
-            printf("%-11s %-8s %4d damaged: %4d refused, %4d harmless, %4d with another answer\n", k ? "model file" : "checkpoint", t->kind, t->n, t->refused, t->same, t->changed);
+            printf("%-11s %-8s %4d damaged: %4d refused, %4d harmless, %4d with another answer\n", k ? "model file" : "checkpoint", t->kind,
+                   t->n, t->refused, t->same, t->changed);
     for (int i = 0; i < n; i++) {
         unlink(fixture[i].model);
         while (fixture[i].n_files) free(fixture[i].file[--fixture[i].n_files]);

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 struct process {
-    int code;            /* exit code, or -signal */
-    char *out, *err;     /* stdout and stderr, NUL-terminated, malloc'd */
+    int code;        /* exit code, or -signal */
+    char *out, *err; /* stdout and stderr, NUL-terminated, malloc'd */
     size_t out_bytes, err_bytes;
 };
 

@@ -38,7 +38,8 @@ static void test_stream_widths(void **state)
         uint32_t words[IN * 8 / 32 * STRIDE] = {0}, seed = 5;
         uint8_t want[IN][16], have[IN][16];
         for (int j = 0; j < IN; j++)
-            for (int c = 0; c < 16; c++) put_stream(words + c, STRIDE, j, bits, want[j][c] = (uint8_t)(next_random(&seed) & ((1u << bits) - 1)));
+            for (int c = 0; c < 16; c++)
+                put_stream(words + c, STRIDE, j, bits, want[j][c] = (uint8_t)(next_random(&seed) & ((1u << bits) - 1)));
         unpack_codes(&have[0][0], words, STRIDE, IN, UNPACK_STREAM, bits);
         assert_memory_equal(want, have, sizeof want);
         assert_int_equal(unpack_n_words(IN, bits), IN * bits / 32);
@@ -253,7 +254,8 @@ static void test_panels(void **state)
 static int config(struct hf_config *c, const char *extra, struct err *e)
 {
     char text[2048];
-    snprintf(text, sizeof text, "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 256, \"num_attention_heads\": 4, \"vocab_size\": 9%s}", extra);
+    snprintf(text, sizeof text,
+             "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 256, \"num_attention_heads\": 4, \"vocab_size\": 9%s}", extra);
     json_t *j = json_loads(text, 0, NULL);
     assert_non_null(j);
     int rc = hfc_read(c, j, NULL, &quiet, e);
@@ -277,14 +279,22 @@ static void test_rope(void **state)
     assert_int_equal(config(&c, ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}", &e), 0);
     near(c.inv_freq[1], 0.7498942093324559 / 4);
     hfc_free(&c);
-    assert_int_equal(config(&c, ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, \"factor\": 8, \"low_freq_factor\": 1, "
-                                "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}", &e), 0);
+    assert_int_equal(
+        config(&c,
+               ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, \"factor\": 8, \"low_freq_factor\": 1, "
+               "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}",
+               &e),
+        0);
     near(c.inv_freq[10], 0.016560440080994446);
     near(c.inv_freq[15], 0.0013718935677611381);
     near(c.inv_freq[31], 3.7673226901739645e-07);
     hfc_free(&c);
-    assert_int_equal(config(&c, ", \"head_dim\": 128, \"rope_theta\": 1000000, \"max_position_embeddings\": 131072, \"rope_scaling\": {\"type\": \"yarn\", "
-                                "\"factor\": 4, \"original_max_position_embeddings\": 32768}", &e), 0);
+    assert_int_equal(
+        config(&c,
+               ", \"head_dim\": 128, \"rope_theta\": 1000000, \"max_position_embeddings\": 131072, \"rope_scaling\": {\"type\": \"yarn\", "
+               "\"factor\": 4, \"original_max_position_embeddings\": 32768}",
+               &e),
+        0);
     near(c.inv_freq[20], 0.01333521432163324);
     near(c.inv_freq[30], 0.0010643609812470017);
     near(c.inv_freq[40], 4.445698525097307e-05);
@@ -312,15 +322,19 @@ static void test_windows(void **state)
         {"\"Qwen2ForCausalLM\"], \"sliding_window\": 16", {0, 0, 0}},
         {"\"Qwen2ForCausalLM\"], \"sliding_window\": 16, \"use_sliding_window\": true, \"max_window_layers\": 1", {0, 16, 16}},
         {"\"Qwen3ForCausalLM\"], \"sliding_window\": 8, \"use_sliding_window\": true, "
-         "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\"]", {8, 0, 8}},
+         "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\"]",
+         {8, 0, 8}},
         {"\"LlamaForCausalLM\"], \"sliding_window\": 16", {0, 0, 0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         struct hf_config c;
         struct err e = {""};
-        snprintf(text, sizeof text, "{\"hidden_size\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 3, \"vocab_size\": 9, "
-                                    "\"max_position_embeddings\": 9999, \"architectures\": [%s}", cases[i].text);
+        snprintf(
+            text, sizeof text,
+            "{\"hidden_size\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 3, \"vocab_size\": 9, "
+            "\"max_position_embeddings\": 9999, \"architectures\": [%s}",
+            cases[i].text);
         json_t *j = json_loads(text, 0, NULL), *gen = json_loads("{\"eos_token_id\": [7, 5]}", 0, NULL);
         if (hfc_read(&c, j, gen, &quiet, &e)) fail_msg("%zu: %s", i, e.msg);
         assert_memory_equal(c.windows, cases[i].windows, sizeof cases[i].windows);
@@ -349,14 +363,22 @@ static void test_quant_config(void **state)
     assert_int_equal(merge(&q, "{\"wbits\": 4, \"groupsize\": 128}", &e), 0);
     assert_true(q.bits == 4 && q.group == 128 && !q.sym_said && q.label == LABEL_V1);
     qc_free(&q);
-    assert_int_equal(merge(&q, "{\"gptq_bits\": \"4\", \"gptq_group_size\": \"-1\", \"gptq_sym\": \"False\", \"gptq_checkpoint_format\": \"gptq_v2\"}", &e), 0);
+    assert_int_equal(
+        merge(&q, "{\"gptq_bits\": \"4\", \"gptq_group_size\": \"-1\", \"gptq_sym\": \"False\", \"gptq_checkpoint_format\": \"gptq_v2\"}",
+              &e),
+        0);
     assert_true(q.bits == 4 && q.group == -1 && q.sym_said && !q.sym && q.label == LABEL_V2);
     qc_free(&q);
-    assert_int_equal(merge(&q, "{\"w_bit\": 4, \"q_group_size\": 64, \"quant_method\": \"awq\", \"version\": \"GEMM\", \"zero_point\": true}", &e), 0);
+    assert_int_equal(
+        merge(&q, "{\"w_bit\": 4, \"q_group_size\": 64, \"quant_method\": \"awq\", \"version\": \"GEMM\", \"zero_point\": true}", &e), 0);
     assert_true(q.method == QUANT_AWQ && q.group == 64 && q.sym_said && !q.sym);
     qc_free(&q);
-    assert_int_equal(merge(&q, "{\"bits\": 4, \"group_size\": 128, \"sym\": true, \"meta\": {\"quantizer\": [\"gptqmodel:4.0\"]}, \"dynamic\": {"
-                               "\"-:.*\\\\.0\\\\.\": {}, \"+:model\\\\.layers\\\\.1\\\\.\": {\"bits\": 8, \"group_size\": 32}, \"layers\": {\"bits\": 2}}}", &e), 0);
+    assert_int_equal(
+        merge(&q,
+              "{\"bits\": 4, \"group_size\": 128, \"sym\": true, \"meta\": {\"quantizer\": [\"gptqmodel:4.0\"]}, \"dynamic\": {"
+              "\"-:.*\\\\.0\\\\.\": {}, \"+:model\\\\.layers\\\\.1\\\\.\": {\"bits\": 8, \"group_size\": 32}, \"layers\": {\"bits\": 2}}}",
+              &e),
+        0);
     assert_true(q.by_gptqmodel);
     assert_int_equal(qc_module(&q, "model.layers.0.mlp.up_proj", &m, &e), 0);
     assert_true(m.bits == 4 && m.group == 128);
@@ -367,8 +389,12 @@ static void test_quant_config(void **state)
     assert_int_equal(merge(&q, "{\"bits\": 8}", &e), 0); /* a later place only warns */
     assert_int_equal(q.bits, 4);
     qc_free(&q);
-    static const char *const refused[] = {"{\"quant_method\": \"bitsandbytes\"}", "{\"checkpoint_format\": \"marlin\"}", "{\"bits\": 4, \"pack_dtype\": \"int16\"}",
-                                          "{\"bits\": 4, \"rotation\": \"hadamard\"}", "{\"bits\": 16}", "{\"quant_method\": \"awq\", \"version\": \"gemv\"}"};
+    static const char *const refused[] = {"{\"quant_method\": \"bitsandbytes\"}",
+                                          "{\"checkpoint_format\": \"marlin\"}",
+                                          "{\"bits\": 4, \"pack_dtype\": \"int16\"}",
+                                          "{\"bits\": 4, \"rotation\": \"hadamard\"}",
+                                          "{\"bits\": 16}",
+                                          "{\"quant_method\": \"awq\", \"version\": \"gemv\"}"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         assert_int_equal(merge(&q, refused[i], &e), -1);
         qc_free(&q);
@@ -378,10 +404,18 @@ static void test_quant_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream_widths), cmocka_unit_test(test_three_bits_by_hand), cmocka_unit_test(test_planar),
-        cmocka_unit_test(test_v1_zero_points), cmocka_unit_test(test_awq_order),        cmocka_unit_test(test_slots_plain),
-        cmocka_unit_test(test_slots_act_order), cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_panels),         cmocka_unit_test(test_rope),             cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_stream_widths),
+        cmocka_unit_test(test_three_bits_by_hand),
+        cmocka_unit_test(test_planar),
+        cmocka_unit_test(test_v1_zero_points),
+        cmocka_unit_test(test_awq_order),
+        cmocka_unit_test(test_slots_plain),
+        cmocka_unit_test(test_slots_act_order),
+        cmocka_unit_test(test_slots_refuse),
+        cmocka_unit_test(test_planes),
+        cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_quant_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

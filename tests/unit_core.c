@@ -97,7 +97,9 @@ static void hostile_headers_are_refused_by_name(void **state)
         const char *json, *says; /* says NULL: accepted */
     } cases[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", NULL},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[16,16]}}", NULL},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[16,16]}"
+         "}",
+         NULL},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,20]}}", "its shape and dtype need 16"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}", "truncated"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[16,0]}}", "bad data_offsets"},
@@ -106,8 +108,10 @@ static void hostile_headers_are_refused_by_name(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}", "not a list of sizes"},
         {"{\"a\":{\"dtype\":\"F33\",\"shape\":[4],\"data_offsets\":[0,16]}}", "unknown dtype 'F33'"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,4],\"data_offsets\":[0,16]}}", "7 dimensions"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]}}", "overlap"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}", "duplicate"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]}}",
+         "overlap"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+         "duplicate"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}", "'a'"},
         {"{\"__metadata__\":{\"x\":1}}", "'x'"},
         {"[1,2]", "not a JSON object"},
@@ -205,7 +209,7 @@ static void penalties_change_the_choice(void **state)
     p.repetition_penalty = 2;
     assert_int_equal(sampler_open(&s, &p, 3, 0, &e), 0);
     sampler_see_prompt(&s, (int32_t[]){0}, 1);
-    assert_int_equal(next(&s, (float[]){3, 2, -1}, 3), 1);  /* 1.5 < 2 */
+    assert_int_equal(next(&s, (float[]){3, 2, -1}, 3), 1);         /* 1.5 < 2 */
     assert_int_equal(next(&s, (float[]){-1, -1.5f, -1.9f}, 3), 2); /* -2 and -3 against -1.9 */
     sampler_close(&s);
 }
@@ -331,14 +335,17 @@ static void options_are_checked(void **state)
     struct options o;
     struct err e;
 #define ARGV(...) (char *[]){"opt4gptq-run", __VA_ARGS__, NULL}
-    assert_int_equal(parse(&o, &e, ARGV("-m", "x", "-n", "5", "--temp", "0.5", "--stop", "a", "--stop", "b", "-s", "18446744073709551615")), 0);
+    assert_int_equal(parse(&o, &e, ARGV("-m", "x", "-n", "5", "--temp", "0.5", "--stop", "a", "--stop", "b", "-s", "18446744073709551615")),
+                     0);
     assert_string_equal(o.model, "x");
     assert_int_equal(o.n_predict, 5);
     assert_true(o.temperature == 0.5);
     assert_int_equal(o.n_stop, 2);
     assert_true(o.seed == UINT64_MAX);
-    char **const bad[] = {ARGV("-n", "x"), ARGV("-n", "-2"), ARGV("--temp", "nan"), ARGV("--top-p", "1.5"), ARGV("--nonsense"), ARGV("-m"), ARGV("word"), ARGV("-s", "-1"),
-                          ARGV("-n", "99999999999999999999"), ARGV("--stop", ""), ARGV("-t", "1.5")};
+    char **const bad[] = {ARGV("-n", "x"),        ARGV("-n", "-2"),   ARGV("--temp", "nan"),
+                          ARGV("--top-p", "1.5"), ARGV("--nonsense"), ARGV("-m"),
+                          ARGV("word"),           ARGV("-s", "-1"),   ARGV("-n", "99999999999999999999"),
+                          ARGV("--stop", ""),     ARGV("-t", "1.5")};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         e.msg[0] = 0;
         assert_int_equal(parse(&o, &e, bad[i]), -1);

@@ -90,7 +90,8 @@ static void check_text(const char *name, size_t row, const struct tokenizer *t, 
     assert_int_equal(tok_stream_open(&s, t, skip, &e), 0);
     for (size_t i = 0; i <= ids->n; i++) {
         assert_int_equal(i < ids->n ? tok_stream_push(s, ids->id[i], &piece, &bytes, &e) : tok_stream_flush(s, &piece, &bytes, &e), 0);
-        if (at + bytes > n || memcmp(text + at, piece, bytes) || !is_utf8(piece, bytes)) fail_msg("%s, row %zu: bad piece \"%.*s\"", name, row, (int)bytes, piece);
+        if (at + bytes > n || memcmp(text + at, piece, bytes) || !is_utf8(piece, bytes))
+            fail_msg("%s, row %zu: bad piece \"%.*s\"", name, row, (int)bytes, piece);
         at += bytes;
     }
     assert_int_equal(at, n);
@@ -106,7 +107,7 @@ static void test_cases(void **state)
     json_t *cases = json_load_file("tests/data/tokenizer-cases.json", JSON_ALLOW_NUL, &je), *c, *row;
     if (!cases) fail_msg("tests/data/tokenizer-cases.json: %s", je.text);
     size_t i, k, rows = 0;
-    json_array_foreach(cases, i, c) {
+    json_array_foreach (cases, i, c) {
         const char *name = json_string_value(json_object_get(c, "name"));
         json_t *spm = json_object_get(c, "spm"), *json = json_object_get(c, "json");
         struct tok_source src = {.json = json_string_value(json), .json_bytes = json_string_length(json)};
@@ -115,7 +116,7 @@ static void test_cases(void **state)
         struct err e = {0};
         src.spm = model;
         if (tok_open(&t, &src, &e)) fail_msg("%s: %s", name, e.msg);
-        json_array_foreach(json_object_get(c, "rows"), k, row) {
+        json_array_foreach (json_object_get(c, "rows"), k, row) {
             struct tok_ids ids = {0};
             size_t n;
             char *text = from_hex(json_string_value(json_object_get(row, "hex")), &n);
@@ -161,7 +162,9 @@ static void test_refused(void **state)
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Sideways\"}," BPE "}", "Sideways"},
         {"{\"decoder\":{\"type\":\"CTC\"}," BPE "}", "decoder: CTC is not supported"},
         {"{\"post_processor\":{\"type\":\"BertProcessing\"}," BPE "}", "post_processor: BertProcessing is not supported"},
-        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],\"special_tokens\":{\"x\":{\"ids\":[77]}}}," BPE "}", "77"},
+        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],\"special_tokens\":{\"x\":{"
+         "\"ids\":[77]}}}," BPE "}",
+         "77"},
         {"{\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "twice"},
         {"{\"model\":{\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}}", "twice"},
         {"{\"model\":{\"vocab\":{\"a\":4000000000},\"merges\":[]}}", "id of \"a\""},
@@ -186,7 +189,9 @@ static void test_refused(void **state)
     struct tokenizer *t = NULL;
     struct err e = {0};
     assert_int_equal(tok_open(&t, &none, &e), -1);
-    struct tok_source unigram = {.spm = "\x0a\x03\x0a\x01" "a\x12\x02\x18\x01", .spm_bytes = 9};
+    struct tok_source unigram = {.spm = "\x0a\x03\x0a\x01"
+                                        "a\x12\x02\x18\x01",
+                                 .spm_bytes = 9};
     assert_int_equal(tok_open(&t, &unigram, &e), -1);
     assert_non_null(strstr(e.msg, "unigram"));
 }
@@ -194,12 +199,18 @@ static void test_refused(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char json[] = "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},{\"id\":4,\"content\":\"<e>\",\"special\":true},"
-                               "{\"id\":5,\"content\":\"<x>\",\"special\":false}]," BPE "}";
-    static const char config[] = "{\"model_max_length\":1000000000000000019884624838656,\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":null}";
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},{\"id\":4,\"content\":\"<e>\",\"special\":true},"
+        "{\"id\":5,\"content\":\"<x>\",\"special\":false}]," BPE "}";
+    static const char config[] =
+        "{\"model_max_length\":1000000000000000019884624838656,\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":null}";
     static const char map[] = "{\"bos_token\":\"<x>\",\"eos_token\":\"<e>\"}";
-    struct tok_source src = {.json = json, .json_bytes = sizeof json - 1, .config = config, .config_bytes = sizeof config - 1,
-                             .special_map = map, .special_map_bytes = sizeof map - 1};
+    struct tok_source src = {.json = json,
+                             .json_bytes = sizeof json - 1,
+                             .config = config,
+                             .config_bytes = sizeof config - 1,
+                             .special_map = map,
+                             .special_map_bytes = sizeof map - 1};
     struct tokenizer *t = NULL;
     struct err e = {0};
     assert_int_equal(tok_open(&t, &src, &e), 0);
@@ -263,7 +274,7 @@ static void test_damaged(void **state)
     assert_non_null(cases);
     uint64_t x = 1;
     size_t i, opened = 0, tried = 0;
-    json_array_foreach(cases, i, c) {
+    json_array_foreach (cases, i, c) {
         json_t *spm = json_object_get(c, "spm"), *json = json_object_get(c, "json");
         size_t n = json_string_length(json);
         char *file = spm ? from_hex(json_string_value(spm), &n) : strdup(json_string_value(json)), *p = malloc(n);
@@ -299,21 +310,50 @@ static void test_damaged(void **state)
 /* ---- whole tokenizers ---- */
 
 static const uint32_t ranges[][2] = {
-    {0x20, 0x7e}, {0x20, 0x7e}, {0x20, 0x7e}, {0x20, 0x7e}, {0, 0x1f}, {0x80, 0xff}, {0x100, 0x24f}, {0x300, 0x36f}, {0x370, 0x3ff},
-    {0x400, 0x4ff}, {0x590, 0x5ff}, {0x600, 0x6ff}, {0x900, 0x97f}, {0xe00, 0xe7f}, {0x1100, 0x11ff}, {0x1e00, 0x1fff}, {0x2000, 0x206f},
-    {0x20a0, 0x2bff}, {0x3000, 0x30ff}, {0x4e00, 0x9fff}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe00, 0xffff}, {0x1f300, 0x1faff},
-    {0x10000, 0x1ffff}, {0x20000, 0x323af}, {0, 0x10ffff}};
-static const char *const words[] = {
-    "hello", " world", "\n", "\r\n", "  ", "   \n  ", "\t", "'s", "'RE", "'\u017f", " 123", "4567", "e\u0301", "a\u0316\u0301",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u180e", "\u3000", "\u2581", "\uac00\u11a8", "<s>", "</s>", "<unk>", "<0x41>", "<|im_start|>",
-    "<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>", "<|", "|>", " <s> ", "\ufffd", "\u0120"};
+    {0x20, 0x7e},     {0x20, 0x7e},     {0x20, 0x7e},       {0x20, 0x7e},       {0, 0x1f},          {0x80, 0xff},     {0x100, 0x24f},
+    {0x300, 0x36f},   {0x370, 0x3ff},   {0x400, 0x4ff},     {0x590, 0x5ff},     {0x600, 0x6ff},     {0x900, 0x97f},   {0xe00, 0xe7f},
+    {0x1100, 0x11ff}, {0x1e00, 0x1fff}, {0x2000, 0x206f},   {0x20a0, 0x2bff},   {0x3000, 0x30ff},   {0x4e00, 0x9fff}, {0xac00, 0xd7a3},
+    {0xf900, 0xfaff}, {0xfe00, 0xffff}, {0x1f300, 0x1faff}, {0x10000, 0x1ffff}, {0x20000, 0x323af}, {0, 0x10ffff}};
+static const char *const words[] = {"hello",
+                                    " world",
+                                    "\n",
+                                    "\r\n",
+                                    "  ",
+                                    "   \n  ",
+                                    "\t",
+                                    "'s",
+                                    "'RE",
+                                    "'\u017f",
+                                    " 123",
+                                    "4567",
+                                    "e\u0301",
+                                    "a\u0316\u0301",
+                                    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+                                    "\u180e",
+                                    "\u3000",
+                                    "\u2581",
+                                    "\uac00\u11a8",
+                                    "<s>",
+                                    "</s>",
+                                    "<unk>",
+                                    "<0x41>",
+                                    "<|im_start|>",
+                                    "<|endoftext|>",
+                                    "<|begin_of_text|>",
+                                    "<|end_of_text|>",
+                                    "<|",
+                                    "|>",
+                                    " <s> ",
+                                    "\ufffd",
+                                    "\u0120"};
 
 static size_t put_char(char *p, uint32_t c)
 {
     if (c < 0x80) return p[0] = (char)c, 1;
     if (c < 0x800) return p[0] = (char)(0xc0 | c >> 6), p[1] = (char)(0x80 | (c & 63)), 2;
     if (c < 0x10000) return p[0] = (char)(0xe0 | c >> 12), p[1] = (char)(0x80 | (c >> 6 & 63)), p[2] = (char)(0x80 | (c & 63)), 3;
-    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 63)), p[2] = (char)(0x80 | (c >> 6 & 63)), p[3] = (char)(0x80 | (c & 63)), 4;
+    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 63)), p[2] = (char)(0x80 | (c >> 6 & 63)),
+           p[3] = (char)(0x80 | (c & 63)), 4;
 }
 
 /* A string of at most 10 parts of at most 24 bytes, into out [256]; as Xorshift.text of scripts/golden-tokenizer. */
@@ -368,7 +408,8 @@ static void add_text(const struct tokenizer *t, const char *s, size_t n, struct 
 
 static int open_named(const char *name, struct tokenizer **t)
 {
-    static const char *const places[] = {"models/%s/tokenizer.json", SHARED_DIR "/models/%s/tokenizer.json", SHARED_DIR "/data/tokenizers/%s/tokenizer.json"};
+    static const char *const places[] = {"models/%s/tokenizer.json", SHARED_DIR "/models/%s/tokenizer.json",
+                                         SHARED_DIR "/data/tokenizers/%s/tokenizer.json"};
     for (int i = 0; i < 3; i++) {
         char path[512];
         size_t n;
@@ -519,8 +560,8 @@ static void test_long_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),   cmocka_unit_test(test_refused), cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_vectors), cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_cases),  cmocka_unit_test(test_refused), cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_vectors), cmocka_unit_test(test_long_lines),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }
