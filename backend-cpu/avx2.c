@@ -1,7 +1,7 @@
 /* avx2.c: rung "avx2": AVX2, FMA and F16C. Empty on other architectures. */
 #if defined(__x86_64__)
 
-#include "backend-cpu/fp32.h"
+#include "backend-cpu/act.h"
 
 #include <immintrin.h>
 
@@ -228,6 +228,8 @@ ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, f
     EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + half * 8, total[r]);
 }
 
+static void avx2_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+
 static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
     (void)scratch;
@@ -336,10 +338,12 @@ ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *
 
 ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    if (n == 4 && kv == KV_F16) scores_block(q, 4, keys, head_dim, KV_F16, scores);
-    else if (n == 4) scores_block(q, 4, keys, head_dim, KV_F32, scores);
-    else
-        for (int i = 0; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
+        else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
+    }
+    for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
@@ -368,10 +372,12 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
 
 ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
-    if (n == 4 && kv == KV_F16) values_block(p, 4, n_pos, values, head_dim, KV_F16, acc);
-    else if (n == 4) values_block(p, 4, n_pos, values, head_dim, KV_F32, acc);
-    else
-        for (int i = 0; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
+        else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
+    }
+    for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
 }
 
 /* cpu_expf on 8 lanes, with fused multiply-adds. */
@@ -428,7 +434,8 @@ static void avx2_glu(float *gate, const float *up, size_t n)
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2", avx2_unusable, avx2_q4, avx2_q4i, avx2_dense, avx2_norm, avx2_rope, avx2_attend, avx2_glu};
+const struct cpu_kernels cpu_avx2 = {"avx2",     avx2_unusable, avx2_q4,   avx2_quantize, avx2_q4i,
+                                     avx2_dense, avx2_norm,     avx2_rope, avx2_attend,   avx2_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

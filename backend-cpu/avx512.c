@@ -179,6 +179,8 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
     return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1)));
 }
 
+void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
     q4i_512(w, x, y, p0, p1, scratch, dot_maddubs);
@@ -256,7 +258,7 @@ ALWAYS_INLINE __m512 load_kv(const void *p, enum kv_type kv, size_t at, __mmask1
 
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    __m512 a[4];
+    __m512 a[QUERY_BLOCK];
     EACH (i, n) a[i] = _mm512_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
         __m512 k = load_kv(keys, kv, (size_t)(d * KV_PAGE), 0xffff);
@@ -267,17 +269,23 @@ ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *
 
 ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    if (n == 4 && kv == KV_F16) scores_block(q, 4, keys, head_dim, KV_F16, scores);
-    else if (n == 4) scores_block(q, 4, keys, head_dim, KV_F32, scores);
-    else
-        for (int i = 0; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    int i = 0;
+    for (; i + 8 <= n; i += 8) {
+        if (kv == KV_F16) scores_block(q + i, 8, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
+        else scores_block(q + i, 8, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
+    }
+    for (; i + 4 <= n; i += 4) {
+        if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
+        else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
+    }
+    for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     for (int d = 0; d < head_dim; d += LANES) {
         __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
-        __m512 a[4];
+        __m512 a[QUERY_BLOCK];
         EACH (i, n) a[i] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d);
         for (int c = 0; c < n_pos; c++) {
             __m512 v = load_kv(values, kv, (size_t)(c * head_dim + d), m);
@@ -289,10 +297,16 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
 
 ALWAYS_INLINE void avx512_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
-    if (n == 4 && kv == KV_F16) values_block(p, 4, n_pos, values, head_dim, KV_F16, acc);
-    else if (n == 4) values_block(p, 4, n_pos, values, head_dim, KV_F32, acc);
-    else
-        for (int i = 0; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+    int i = 0;
+    for (; i + 8 <= n; i += 8) {
+        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
+        else values_block(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
+    }
+    for (; i + 4 <= n; i += 4) {
+        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
+        else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
+    }
+    for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
 }
 
 /* exp8 of avx2.c on 16 lanes, the same operations. */
@@ -338,8 +352,8 @@ void avx512_glu(float *gate, const float *up, size_t n)
     }
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_q4i, avx512_dense,
-                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu};
+const struct cpu_kernels cpu_avx512 = {"avx512",     avx512_unusable, avx512_q4,   avx512_quantize, avx512_q4i,
+                                       avx512_dense, avx512_norm,     avx512_rope, avx512_attend,   avx512_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -3,11 +3,12 @@
 #ifndef BACKEND_CPU_AVX512_H
 #define BACKEND_CPU_AVX512_H
 
-#include "backend-cpu/fp32.h"
+#include "backend-cpu/act.h"
 
 #include <immintrin.h>
 
 void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
+void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
 void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
 void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv);
@@ -101,6 +102,9 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
         for (; r + m <= nr; r += m)
             q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
                      digits, m, dot4);
+        for (; r + 4 <= nr; r += 4)
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
+                     digits, 4, dot4);
         for (; r < nr; r++)
             q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
                      digits, 1, dot4);

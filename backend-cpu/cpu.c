@@ -304,13 +304,14 @@ struct quantize_job {
     const struct linear *w;
     const float *x;
     const struct q4_digits *digits;
+    const struct cpu_kernels *kernels;
 };
 
 static void quantize_task(void *arg, int row, int thread)
 {
     const struct quantize_job *j = arg;
     (void)thread;
-    cpu_quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
+    j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
 }
 
 /* 1 when the two can read the same packed activations. */
@@ -336,7 +337,7 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
         }
         if (first->codes && c->config.act != ACT_F32) {
             j.digits = (struct q4_digits){rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
-            struct quantize_job q = {first, d_x, &j.digits};
+            struct quantize_job q = {first, d_x, &j.digits, c->kernels};
             pool_run(c->pool, rows, quantize_task, &q);
         } else if (first->codes && (first->perm || rows > 1)) {
             struct pack_job p = {first, d_x, c->packed, rows};

@@ -12,7 +12,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16 };
+enum { LANES = 16, QUERY_BLOCK = 8 };
 
 /* Folds s[LANES] (overwritten) 8, 4, 2, 1. */
 ALWAYS_INLINE float fold_lanes(float *s)
@@ -60,7 +60,7 @@ ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim
     }
 }
 
-/* scores[i][c] = q_i . key(page, c) for n <= 4 queries (row i at q[i], [head_dim]) and the KV_PAGE positions c of one
+/* scores[i][c] = q_i . key(page, c) for n <= QUERY_BLOCK queries (row i at q[i], [head_dim]) and the KV_PAGE positions c of one
  * page; scores has rows of ATTEND_CHUNK floats. */
 typedef void scores_fn(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores);
 /* acc[i][d] += sum over positions c of p[i][c] * value(page, c)[d], c ascending in 0 .. n_pos-1; p has rows of
@@ -74,9 +74,27 @@ ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float
                                 scores_fn *scores)
 {
     for (int page = page0; page < page1; page++)
-        for (int i = 0; i < nq; i += 4)
-            scores(q + i, nq - i < 4 ? nq - i : 4, page_keys(t, page), t->head_dim, t->kv,
+        for (int i = 0; i < nq; i += QUERY_BLOCK)
+            scores(q + i, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, page_keys(t, page), t->head_dim, t->kv,
                    s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
+}
+
+/* Scales the scores p[from .. to-1] that lie in a .. b, makes the others -infinity; returns the largest. The lanes of the
+ * maximum are for the vectorizer; their order does not matter. */
+ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float scale)
+{
+    float top[LANES];
+    for (int l = 0; l < LANES; l++) top[l] = -INFINITY;
+    for (int c = from; c < to; c += LANES) /* whole pages */
+        for (int l = 0; l < LANES; l++) {
+            float v = p[c + l] * scale;
+            v = c + l >= a && c + l <= b ? v : -INFINITY;
+            p[c + l] = v;
+            top[l] = v > top[l] ? v : top[l];
+        }
+    float max = top[0];
+    for (int l = 1; l < LANES; l++) max = top[l] > max ? top[l] : max;
+    return max;
 }
 
 /* Merges one chunk's (max, sum, values) of one query into its running ones. */
@@ -113,11 +131,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
             float *p = s + (size_t)i * ATTEND_CHUNK;
             if (a < 0) a = 0;
             if (b > ATTEND_CHUNK - 1) b = ATTEND_CHUNK - 1;
-            max[i] = -INFINITY;
-            for (int c = page0 * KV_PAGE - c0; c < page1 * KV_PAGE - c0; c++) {
-                p[c] = c >= a && c <= b ? p[c] * t->scale : -INFINITY;
-                max[i] = p[c] > max[i] ? p[c] : max[i];
-            }
+            max[i] = mask_scores(p, page0 * KV_PAGE - c0, page1 * KV_PAGE - c0, a, b, t->scale);
             if (a > b) { /* this query sees nothing of this chunk */
                 memset(p + page0 * KV_PAGE - c0, 0, (size_t)((page1 - page0) * KV_PAGE) * sizeof *p);
                 sum[i] = 0;
@@ -128,9 +142,9 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
         memset(acc, 0, (size_t)(nq * hd) * sizeof *acc);
         for (int page = page0; page < page1; page++) {
             int n_pos = hi + 1 - page * KV_PAGE < KV_PAGE ? hi + 1 - page * KV_PAGE : KV_PAGE; /* beyond: not written yet */
-            for (int i = 0; i < nq; i += 4)
-                values(s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0, nq - i < 4 ? nq - i : 4, n_pos, page_values(t, page), hd, t->kv,
-                       acc + i * hd);
+            for (int i = 0; i < nq; i += QUERY_BLOCK)
+                values(s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, n_pos,
+                       page_values(t, page), hd, t->kv, acc + i * hd);
         }
         for (int i = 0; i < nq; i++)
             if (max[i] > -INFINITY) merge_chunk(&run_max[i], &run_sum[i], run + i * hd, max[i], sum[i], acc + i * hd, hd);

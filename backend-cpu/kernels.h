@@ -19,7 +19,7 @@
 enum {
     CPU_SUBGROUP = 128,  /* longest run of products summed before the scale is applied */
     CPU_PANELS = 4,      /* panels of 16 outputs per q4 task */
-    CPU_ROW_TILE = 256,  /* rows per pass over dequantized panels */
+    CPU_ROW_TILE = 240,  /* rows per pass over the codes; the heights of the register blocks divide it */
     CPU_DENSE_ROWS = 64, /* outputs per dense task */
     ATTEND_CHUNK = 256,
     ATTEND_QUERIES = 32, /* most (row, head) pairs of one attend task */
@@ -57,7 +57,10 @@ struct cpu_kernels {
      * side by side (a power-of-two row length would put them all into one set of the L1 cache); one row is just [k].
      * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread */
     void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
-    /* the same from integer activations */
+    /* x [in] as row `row` of *q, through whose pointers it writes; a sub-group with a value that is not finite gets the
+     * scale NaN (act.h) */
+    void (*quantize)(const struct linear *w, const float *x, int row, const struct q4_digits *q);
+    /* q4 from integer activations */
     void (*q4i)(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
     void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
@@ -77,10 +80,6 @@ extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni;
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
 extern const struct cpu_kernels *const cpu_ladder[];
-
-/* Row `row` of x [rows][in] as digits, written at its place in the arrays of *q (whose pointers are to be written
- * through; act.c). A sub-group with a value that is not finite gets the scale NaN. */
-void cpu_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 
 /* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in which the
  * lanes of a vector want them, without horizontal sums. */

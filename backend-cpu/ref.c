@@ -1,5 +1,5 @@
 /* ref.c: rung "ref": the reference. Double accumulation, no tricks; every other kernel is compared with it. */
-#include "backend-cpu/kernels.h"
+#include "backend-cpu/act.h"
 
 #include <math.h>
 
@@ -42,6 +42,8 @@ static void ref_q4(const struct linear *w, const float *x, float *y, int rows, i
         }
     }
 }
+
+static void ref_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
 
 static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
@@ -145,4 +147,4 @@ static void ref_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
 }
 
-const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_q4i, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu};
+const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_quantize, ref_q4i, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu};

@@ -1,5 +1,5 @@
 /* scalar.c: rung "scalar": plain C over 16-wide arrays, for processors without a rung of their own. */
-#include "backend-cpu/fp32.h"
+#include "backend-cpu/act.h"
 
 static const char *always(void) { return 0; }
 
@@ -69,6 +69,8 @@ ALWAYS_INLINE void dot_digit(const int16_t *codes, const int8_t *x, int n, int f
         for (int l = 0; l < LANES; l++) sum[l] += part[l];
     }
 }
+
+static void scalar_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
 
 static void scalar_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
@@ -168,5 +170,5 @@ static void scalar_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + cpu_expf(-gate[i])) * up[i];
 }
 
-const struct cpu_kernels cpu_scalar = {"scalar",    always,      scalar_q4,     scalar_q4i, scalar_dense,
-                                       scalar_norm, scalar_rope, scalar_attend, scalar_glu};
+const struct cpu_kernels cpu_scalar = {"scalar",     always,      scalar_q4,   scalar_quantize, scalar_q4i,
+                                       scalar_dense, scalar_norm, scalar_rope, scalar_attend,   scalar_glu};

@@ -22,8 +22,8 @@ static void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y
     q4i_512(w, x, y, p0, p1, scratch, dot_vnni);
 }
 
-const struct cpu_kernels cpu_vnni = {"vnni",      vnni_unusable, avx512_q4,     vnni_q4i,  avx512_dense,
-                                     avx512_norm, avx512_rope,   avx512_attend, avx512_glu};
+const struct cpu_kernels cpu_vnni = {"vnni",       vnni_unusable, avx512_q4,   avx512_quantize, vnni_q4i,
+                                     avx512_dense, avx512_norm,   avx512_rope, avx512_attend,   avx512_glu};
 
 #else
 typedef int translation_unit_is_not_empty;

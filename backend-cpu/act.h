@@ -1,14 +1,16 @@
-/* act.c: activations as integers: per row and sub-group, scale = largest magnitude / largest integer, rounded to nearest
- * even. Plain fp32 operations, so that every machine gets the same integers. */
-#include "backend-cpu/kernels.h"
+/* act.h: activations as integers: per row and sub-group, scale = largest magnitude / largest integer, rounded to nearest
+ * even. Plain fp32 operations, so that every machine gets the same integers; each rung compiles
+ * them for its own instruction set. */
+#ifndef BACKEND_CPU_ACT_H
+#define BACKEND_CPU_ACT_H
 
-#include <math.h>
+#include "backend-cpu/fp32.h"
 
 /* Rounds |v| <= 2^22 to the nearest integer, ties to even, without a library call. */
-static inline int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
+ALWAYS_INLINE int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
 
 /* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */
-static int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first, int8_t *second, float *scale)
+ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first, int8_t *second, float *scale)
 {
     float largest = 0, probe = 0;
     int32_t sum = 0;
@@ -30,7 +32,7 @@ static int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first
     return sum;
 }
 
-void cpu_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
@@ -45,3 +47,5 @@ void cpu_quantize(const struct linear *w, const float *x, int row, const struct 
         ((int32_t *)q->sum)[s] = quantize_group(from, n, q->n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
     }
 }
+
+#endif
