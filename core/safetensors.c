@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 /* The reference implementation's own limit; also keeps a hostile length from allocating the machine. */
 enum { MAX_HEADER_BYTES = 100 * 1000 * 1000 };
@@ -164,7 +163,6 @@ int st_open(struct st_file *s, const char *path, struct err *e)
         goto fail;
     }
     if (st_read(s, text, 8, n, e)) goto fail;
-    s->header_crc = (uint32_t)crc32(0, (const unsigned char *)text, (unsigned)n);
     if (parse_header(s, text, n, e)) goto fail;
     free(text);
     return 0;

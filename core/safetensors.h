@@ -25,7 +25,6 @@ struct st_file {
     char *path;
     int fd; /* open for reading until st_close */
     uint64_t file_bytes;
-    uint32_t header_crc;       /* zlib crc32 of the JSON header */
     json_t *header;            /* the parsed header; owns the names */
     const json_t *metadata;    /* __metadata__ (an object of strings) or NULL */
     struct st_tensor *tensors; /* [n_tensors], sorted by name */
