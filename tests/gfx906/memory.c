@@ -1,0 +1,100 @@
+/* Device memory: allocations at addresses that the host cannot dereference, never reused, so that every access outside
+ * a live allocation is noticed, use after free included. New data memory is filled with 0xcb bytes (up to FILL_MAX of
+ * one allocation), so that nothing passes because memory happened to be zero. Knows nothing of instructions. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define DEVICE_BASE 0x200000000000ull
+enum { GAP = 4096 }; /* between allocations: an overrun meets nothing */
+#define FILL_MAX (256ull << 20)
+
+uint64_t memory_total = 16ull << 30;
+unsigned memory_generation = 1;
+static uint64_t used, next_base = DEVICE_BASE;
+static struct alloc *allocs; /* sorted by base: device addresses only grow; host ranges are sorted in */
+static int n_allocs, max_allocs;
+
+static int insert(uint64_t base, uint64_t size, uint8_t *host, int kind)
+{
+    if (n_allocs == max_allocs) {
+        int more = max_allocs ? 2 * max_allocs : 256;
+        struct alloc *grown = realloc(allocs, (size_t)more * sizeof *grown);
+        if (!grown) return -1;
+        allocs = grown, max_allocs = more;
+    }
+    memory_generation++;
+    int at = n_allocs++;
+    for (; at > 0 && allocs[at - 1].base > base; at--) allocs[at] = allocs[at - 1];
+    allocs[at] = (struct alloc){.base = base, .size = size, .host = host, .kind = (uint8_t)kind};
+    return 0;
+}
+
+int memory_alloc(uint64_t *addr, uint64_t size, int kind)
+{
+    if (size > memory_total - used) return -1;
+    uint64_t room = (size + GAP - 1) / GAP * GAP;
+    void *host = mmap(NULL, room ? room : GAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (host == MAP_FAILED) return -1;
+    memset(host, 0xcb, size < FILL_MAX ? size : FILL_MAX);
+    if (insert(next_base, size, host, kind) < 0) {
+        munmap(host, room ? room : GAP);
+        return -1;
+    }
+    *addr = next_base;
+    next_base += room + GAP;
+    used += size;
+    return 0;
+}
+
+const struct alloc *memory_find(uint64_t addr)
+{
+    int lo = 0, hi = n_allocs;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (allocs[mid].base <= addr) lo = mid + 1;
+        else hi = mid;
+    }
+    if (lo == 0) return NULL;
+    const struct alloc *a = &allocs[lo - 1];
+    return addr - a->base < a->size || addr == a->base ? a : NULL;
+}
+
+static struct alloc *exactly(uint64_t addr)
+{
+    struct alloc *a = (struct alloc *)memory_find(addr);
+    return a && a->base == addr && !a->freed ? a : NULL;
+}
+
+int memory_free(uint64_t addr)
+{
+    struct alloc *a = exactly(addr);
+    if (!a || a->kind == ALLOC_HOST) return -1;
+    munmap(a->host, a->size ? (a->size + GAP - 1) / GAP * GAP : GAP);
+    memory_generation++;
+    a->freed = true, a->host = NULL;
+    used -= a->size;
+    return 0;
+}
+
+int memory_add_host(void *p, uint64_t size) { return insert((uintptr_t)p, size, p, ALLOC_HOST); }
+
+int memory_remove_host(void *p)
+{
+    struct alloc *a = exactly((uintptr_t)p);
+    if (!a || a->kind != ALLOC_HOST) return -1;
+    memory_generation++;
+    memmove(a, a + 1, (size_t)(allocs + --n_allocs - a) * sizeof *a); /* the host may reuse the address */
+    return 0;
+}
+
+uint8_t *memory_host(uint64_t addr, uint64_t size)
+{
+    const struct alloc *a = memory_find(addr);
+    if (!a || a->freed || size > a->size - (addr - a->base)) return NULL;
+    return a->host + (addr - a->base);
+}
+
+uint64_t memory_used(void) { return used; }
