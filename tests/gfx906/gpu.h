@@ -315,7 +315,7 @@ void store_lane(struct wave *w, const struct insn *i, int lane, void *p);      /
 uint64_t atomic_apply(int kind, uint64_t old, uint64_t data, uint64_t compare, int bytes);
 
 /* lds.c: one lane's access, with all checks. */
-void lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, void *out, int bytes);
+const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes); /* where the bytes are */
 void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in, int bytes);
 void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, uint64_t data, uint64_t compare, void *old);
 void lds_barrier(struct block *b); /* all waves have arrived */

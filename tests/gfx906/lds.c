@@ -17,7 +17,7 @@ void lds_barrier(struct block *b)
     b->lds_touched = false;
 }
 
-static void check_range(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes, const char *what)
+static inline void check_range(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes, const char *what)
 {
     uint32_t size = w->block->launch->lds_size;
     if (addr > size || (uint32_t)bytes > size - addr)
@@ -71,21 +71,23 @@ static uint32_t word_at(const uint8_t *p)
     return x;
 }
 
-void lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, void *out, int bytes)
+const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes)
 {
     struct block *b = w->block;
     check_range(w, i, lane, addr, bytes, "read");
     if (bytes < 4) {
         slow_read(w, i, lane, addr, bytes);
-    } else {
-        uint32_t mine = (uint32_t)(w->id + 1) * 0x01010101;
-        for (uint32_t k = addr; k < addr + (uint32_t)bytes; k += 4) {
-            uint32_t writer = word_at(b->writer + k), reader = word_at(b->reader + k);
-            if ((writer == 0 || writer == mine) && reader == mine && word_at(b->known + k) == 0x01010101) continue;
-            slow_read(w, i, lane, k, 4);
-        }
+        return b->lds + addr;
     }
-    memcpy(out, b->lds + addr, (size_t)bytes);
+    const uint32_t mine = (uint32_t)(w->id + 1) * 0x01010101, many = MANY * 0x01010101u;
+    for (uint32_t k = addr; k < addr + (uint32_t)bytes; k += 4) {
+        uint32_t writer = word_at(b->writer + k), reader = word_at(b->reader + k);
+        bool good = (writer == 0 || writer == mine) && word_at(b->known + k) == 0x01010101;
+        if (good && (reader == mine || reader == many)) continue;
+        if (good && reader == 0) memcpy(b->reader + k, &mine, 4);
+        else slow_read(w, i, lane, k, 4);
+    }
+    return b->lds + addr;
 }
 
 void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in, int bytes)
@@ -138,15 +140,18 @@ void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, u
 static int conflicts(const uint32_t *addr, uint64_t exec, int bytes)
 {
     int words = bytes <= 4 ? 1 : bytes / 4, group = words == 1 ? 32 : words == 2 ? 16 : 8, lost = 0;
-    bool consecutive = true, same = true;
-    for (int l = 1; l < LANES; l++) consecutive &= addr[l] == addr[l - 1] + (uint32_t)bytes, same &= addr[l] == addr[0];
-    if ((consecutive && bytes >= 4) || same) return 0;
     for (int first = 0; first < LANES; first += group) {
-        uint32_t seen[32][64];
-        int n[32] = {0}, deepest = 1;
+        bool consecutive = bytes >= 4, same = true;
+        for (int l = first + 1; l < first + group; l++)
+            consecutive &= addr[l] == addr[l - 1] + (uint32_t)bytes, same &= addr[l] == addr[first];
+        if (consecutive || same) continue;
+        uint32_t seen[32][32 * 4], last = ~0u;
+        uint8_t n[32] = {0}, deepest = 1;
         for (int l = first; l < first + group; l++) {
-            for (int k = 0; k < words && (exec >> l & 1); k++) {
-                uint32_t word = addr[l] / 4 + (uint32_t)k, bank = word % 32;
+            if (!(exec >> l & 1) || addr[l] == last) continue;
+            last = addr[l];
+            for (uint32_t word = addr[l] / 4, end = word + (uint32_t)words; word < end; word++) {
+                uint32_t bank = word % 32;
                 int at = 0;
                 while (at < n[bank] && seen[bank][at] != word) at++;
                 if (at == n[bank]) seen[bank][n[bank]++] = word;
@@ -179,8 +184,7 @@ static void ds_read(struct wave *w, const struct insn *i)
         uint32_t extra = t->pair ? (uint32_t)(half ? i->offset1 : i->offset & 255) * t->pair * t->bytes : 0;
         for (int l = 0; l < LANES; l++) {
             if (!(EXEC(w) >> l & 1)) continue;
-            uint8_t data[16];
-            lds_load(w, i, l, addr[l] + extra, data, t->bytes);
+            const uint8_t *data = lds_load(w, i, l, addr[l] + extra, t->bytes);
             if (!t->pair) load_lane(w, i, l, data);
             else
                 for (int k = 0; k < t->bytes / 4; k++) memcpy(&w->v[i->dst + half * t->bytes / 4 + k][l], data + 4 * k, 4);

@@ -52,7 +52,9 @@ void load_lane(struct wave *w, const struct insn *i, int lane, const void *p)
 {
     const struct transfer *t = &transfers[i->transfer];
     if (t->bytes >= 4) {
-        for (int k = 0; k < t->bytes / 4; k++) memcpy(&w->v[i->dst + k][lane], (const uint8_t *)p + 4 * k, 4);
+        const uint8_t *from = p;
+        uint32_t *to = &w->v[i->dst][lane];
+        for (int k = t->bytes / 4; k--; from += 4, to += LANES) memcpy(to, from, 4);
         return;
     }
     uint32_t x = 0, *d = &w->v[i->dst][lane];

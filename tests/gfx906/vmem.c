@@ -116,7 +116,7 @@ static void access_lane(struct wave *w, const struct insn *i, int lane, struct w
     } else {
         if (at.space == SPACE_GLOBAL) load_lane(w, i, lane, global(w, i, lane, at.addr, t->bytes, false));
         else if (at.space == SPACE_SCRATCH) load_lane(w, i, lane, scratch(w, i, lane, at.addr, t->bytes, false));
-        else lds_load(w, i, lane, (uint32_t)at.addr, data, t->bytes), load_lane(w, i, lane, data);
+        else load_lane(w, i, lane, lds_load(w, i, lane, (uint32_t)at.addr, t->bytes));
     }
 }
 
