@@ -87,9 +87,21 @@ $(GFX): $(GFX_OBJS)
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -lm
 
+# its tests; kernels of a compiler are part of them where clang-19 is installed (it finds its linker by PATH)
+GFX_TEST := $B/tests/gfx906-test
+GFX_CO   := $(if $(shell command -v clang-19),$(foreach o,O3 O0,$B/tests/gfx906/kernels-$o.co))
+$(GFX_TEST): $(patsubst %.c,$B/%.o,$(wildcard tests/gfx906/test/*.c)) | $(GFX) $(GFX_CO)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -ldl -lm
+$B/tests/gfx906/kernels-%.co: tests/gfx906/test/kernels.hip Makefile
+	@mkdir -p $(@D)
+	$(SAY) CLANG $@
+	$(Q)PATH=/usr/lib/llvm-19/bin:$$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=gfx906 \
+	  -mcode-object-version=4 -nogpuinc -nogpulib -$* -o $@ $<
+
 test:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(GFX) $(GFX_TEST)
 	@scripts/test $B $(SHARED)
 
 demo:

@@ -31,6 +31,7 @@ enum encoding {
 };
 #define LDS_APERTURE 0x1000000000000ull
 #define SCRATCH_APERTURE 0x2000000000000ull
+#define SCRATCH_BASE 0x600000000000ull /* in the buffer descriptor of scratch, whose bases have 48 bits */
 enum unit { UNIT_VALU, UNIT_SALU, UNIT_SMEM, UNIT_VMEM, UNIT_LDS, UNIT_BRANCH, UNIT_OTHER, N_UNITS };
 
 struct wave;
@@ -303,6 +304,7 @@ int memory_free(uint64_t addr);                            /* 0, or -1: not an a
 int memory_add_host(void *p, uint64_t size);               /* pinned host memory, seen at its own address */
 int memory_remove_host(void *p);
 const struct alloc *memory_find(uint64_t addr);     /* the allocation that holds addr, freed ones too; NULL: none */
+const struct alloc *memory_below(uint64_t addr);    /* the one at or before addr, for messages */
 uint8_t *memory_host(uint64_t addr, uint64_t size); /* NULL when not all of it lies in one live allocation */
 uint64_t memory_used(void);
 extern uint64_t memory_total;

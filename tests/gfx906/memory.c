@@ -62,6 +62,13 @@ const struct alloc *memory_find(uint64_t addr)
     return addr - a->base < a->size || addr == a->base ? a : NULL;
 }
 
+const struct alloc *memory_below(uint64_t addr)
+{
+    const struct alloc *best = NULL;
+    for (int k = 0; k < n_allocs && allocs[k].base <= addr; k++) best = &allocs[k];
+    return best;
+}
+
 static struct alloc *exactly(uint64_t addr)
 {
     struct alloc *a = (struct alloc *)memory_find(addr);

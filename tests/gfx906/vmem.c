@@ -9,9 +9,9 @@ static const char *verb(bool write) { return write ? "write" : "read"; }
 
 static _Noreturn void bad_access(struct wave *w, const struct insn *i, int lane, uint64_t addr, int bytes, bool write)
 {
-    const struct alloc *a = memory_find(addr);
-    if (!a) a = memory_find(addr > 4096 ? addr - 4096 : 0); /* just behind one? */
-    if (!a) fault(w, i, lane, "%s of %d bytes at 0x%llx, where nothing is allocated", verb(write), bytes, (unsigned long long)addr);
+    const struct alloc *a = memory_below(addr);
+    if (!a || addr - a->base > a->size + (1 << 20))
+        fault(w, i, lane, "%s of %d bytes at 0x%llx, where nothing is allocated", verb(write), bytes, (unsigned long long)addr);
     const char *what = a->freed ? "freed memory" : write && a->kind == ALLOC_CODE ? "a code object" : "the allocation";
     fault(w, i, lane, "%s of %d bytes at offset %lld of %s of %llu bytes at 0x%llx", verb(write), bytes, (long long)(addr - a->base), what,
           (unsigned long long)a->size, (unsigned long long)a->base);
@@ -164,7 +164,7 @@ static void buffer(struct wave *w, const struct insn *i)
     uint32_t stride = rsrc[1] >> 16 & 0x3fff, soffset = salu_read(w, &i->src[0]);
     bool is_scratch = rsrc[3] >> 23 & 1;
     uint32_t per_wave = w->block->launch->kernel->scratch_size * LANES;
-    if (is_scratch && base != SCRATCH_APERTURE + (uint64_t)w->id * per_wave)
+    if (is_scratch && base != SCRATCH_BASE + (uint64_t)w->id * per_wave)
         fault(w, i, -1, "scratch descriptor has base 0x%llx", (unsigned long long)base);
     for (int l = 0; l < LANES; l++) {
         if (!(EXEC(w) >> l & 1)) continue;

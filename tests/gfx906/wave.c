@@ -205,7 +205,7 @@ static void start_wave(struct block *b, int id)
     VCC(w) = 0;
     uint64_t flat_scratch = 0;
     if (k->properties & PROP_BUFFER) { /* swizzled, with the lane's number added; elements of 4 bytes */
-        s = put_pair(w, s, SCRATCH_APERTURE | 1ull << 63);
+        s = put_pair(w, s, SCRATCH_BASE | 1ull << 63);
         s = put_pair(w, s, 0xffffffff | (uint64_t)(1u << 23) << 32);
     }
     if (k->properties & PROP_DISPATCH) s = put_pair(w, s, l->packet);
