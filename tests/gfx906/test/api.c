@@ -145,8 +145,11 @@ void test_api(void)
     test_injection(f, in, out);
     test_counts(f, in, out);
     test_loading(image, bytes, f);
-    test_conflicts();
+    gpu.free(in);
+    gpu.free(out);
+    gpu.unload(module);
     free(image);
+    test_conflicts();
 }
 
 void each_api_line(void (*f)(const struct line *l))
