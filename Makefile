@@ -65,7 +65,7 @@ $B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(filter-out $B/convert/main.o
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 # --- the gfx906 interpreter: a libamdhip64 that executes code objects on the CPU; see tests/gfx906/gfx906.h. Its loops
-# over lanes are compiled twice; the second copy is for processors with AVX2 and FMA.
+# over lanes are compiled twice; the second copy is for processors with AVX2, FMA and F16C.
 GFX      := $B/libamdhip64-gfx906.so
 LANES    := int f32 f16
 GFX_OBJS := $(patsubst %.c,$B/%.o,$(filter-out $(LANES:%=tests/gfx906/lanes_%.c),$(wildcard tests/gfx906/*.c))) \
@@ -74,7 +74,7 @@ GFX_CC    = $(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c
 ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
 GFX_OBJS += $(LANES:%=$B/tests/gfx906/lanes_%_v3.o)
 endif
-$(filter-out $B/tests/gfx906/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += -fPIC -fvisibility=hidden
+$(filter-out $B/tests/gfx906/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += -O3 -fPIC -fvisibility=hidden
 $B/tests/gfx906/lanes_%_base.o: tests/gfx906/lanes_%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< for any processor
@@ -82,7 +82,7 @@ $B/tests/gfx906/lanes_%_base.o: tests/gfx906/lanes_%.c Makefile
 $B/tests/gfx906/lanes_%_v3.o: tests/gfx906/lanes_%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< for AVX2
-	$(Q)$(GFX_CC) -O3 -mavx2 -mfma -DLANE_TABLE=lanes_$*_v3 -o $@ $<
+	$(Q)$(GFX_CC) -O3 -mavx2 -mfma -mf16c -DLANE_TABLE=lanes_$*_v3 -o $@ $<
 $(GFX): $(GFX_OBJS)
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -lm

@@ -1,4 +1,4 @@
-/* How the lane files are written. Each is compiled twice, for any x86-64 and for AVX2 + FMA; the table symbol is given
+/* How the lane files are written. Each is compiled twice, for any processor and for AVX2, FMA and F16C; the table symbol is given
  * by the Makefile (-DLANE_TABLE=...), decode.c takes the one that the processor can run. Loops have no dependence
  * between lanes: the destination is a source row itself or another row, never a shifted one. */
 #ifndef LANES_H

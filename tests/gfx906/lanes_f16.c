@@ -83,13 +83,57 @@ static inline uint32_t div_fixup(uint32_t q, uint32_t den, uint32_t num)
 }
 LANE(v_div_fixup_f16, div_fixup(A, B, C) & 0xffff)
 
+/* Packed: with F16C four lanes, eight halves, at a time. */
+#ifdef __F16C__
+#include <immintrin.h>
+typedef float eight __attribute__((vector_size(32)));
+typedef int32_t eight_ints __attribute__((vector_size(32)));
+static inline eight pairs(const uint32_t *row) { return (eight)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)row)); }
+static inline eight sum(eight a, eight b) { return a + b; }
+static inline eight product(eight a, eight b) { return a * b; }
+/* add_odd on vectors */
+static inline eight fused(eight a, eight b, eight c)
+{
+    eight p = a * b, s = p + c, t = s - p, e = (p - (s - t)) + (c - t);
+    eight_ints u = (eight_ints)s, inexact = ((u & 0x7f800000) != 0x7f800000) & (e != 0), too_far = (((eight_ints)e ^ u) < 0) & inexact;
+    return (eight)((u + too_far) | (inexact & 1));
+}
+#define PACKED(name, f)                                                                                                                    \
+    static void name(ROWS)                                                                                                                 \
+    {                                                                                                                                      \
+        UNUSED_ROWS;                                                                                                                       \
+        for (int l = 0; l < LANES; l += 4) _mm_storeu_si128((__m128i *)(d + l), _mm256_cvtps_ph((__m256)(f), _MM_FROUND_TO_NEAREST_INT));  \
+    }
+#define PA pairs(a + l)
+#define PB pairs(b + l)
+#define PC pairs(c + l)
+PACKED(v_pk_fma_f16, fused(PA, PB, PC))
+PACKED(v_pk_add_f16, sum(PA, PB))
+PACKED(v_pk_mul_f16, product(PA, PB))
+/* the low and the high halves of eight lanes */
+static inline __m256 halves_of(const uint32_t *row, int hi)
+{
+    __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)row)), y = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(row + 4)));
+    __m256 z = hi ? _mm256_shuffle_ps(x, y, 0xdd) : _mm256_shuffle_ps(x, y, 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(z), 0xd8));
+}
+static void v_dot2_f32_f16(ROWS)
+{
+    for (int l = 0; l < LANES; l += 8) {
+        __m256 r = _mm256_fmadd_ps(halves_of(a + l, 0), halves_of(b + l, 0), _mm256_loadu_ps((const float *)(c + l)));
+        _mm256_storeu_ps((float *)(d + l), _mm256_fmadd_ps(halves_of(a + l, 1), halves_of(b + l, 1), r));
+    }
+}
+#else
+#define PACKED(name, lo, hi) LANE(name, (lo) | (hi) << 16)
+PACKED(v_pk_fma_f16, half_fma(A, B, C), half_fma(A >> 16, B >> 16, C >> 16))
+PACKED(v_pk_add_f16, to_half(HA + HB), to_half(half(A >> 16) + half(B >> 16)))
+PACKED(v_pk_mul_f16, to_half(HA *HB), to_half(half(A >> 16) * half(B >> 16)))
+LANE(v_dot2_f32_f16, bits(fmaf(half(A >> 16), half(B >> 16), fmaf(HA, HB, FC))))
+#endif
 #define PAIR(lo, hi) ((lo) | (hi) << 16)
-LANE(v_pk_fma_f16, PAIR(half_fma(A, B, C), half_fma(A >> 16, B >> 16, C >> 16)))
-LANE(v_pk_add_f16, PAIR(to_half(HA + HB), to_half(half(A >> 16) + half(B >> 16))))
-LANE(v_pk_mul_f16, PAIR(to_half(HA *HB), to_half(half(A >> 16) * half(B >> 16))))
 LANE(v_pk_min_f16, PAIR(min_h(A, B), min_h(A >> 16, B >> 16)))
 LANE(v_pk_max_f16, PAIR(max_h(A, B), max_h(A >> 16, B >> 16)))
-LANE(v_dot2_f32_f16, bits(fmaf(half(A >> 16), half(B >> 16), fmaf(HA, HB, FC))))
 LANE(v_fma_mix_f32, bits(fmaf(FA, FB, FC)))
 LANE(v_fma_mix_f16, to_half(fmaf(FA, FB, FC)))
 

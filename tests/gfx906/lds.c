@@ -71,7 +71,8 @@ static uint32_t word_at(const uint8_t *p)
     return x;
 }
 
-const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes)
+static inline __attribute__((always_inline)) const uint8_t *checked(struct wave *w, const struct insn *i, int lane, uint32_t addr,
+                                                                    const int bytes)
 {
     struct block *b = w->block;
     check_range(w, i, lane, addr, bytes, "read");
@@ -88,6 +89,22 @@ const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t
         else slow_read(w, i, lane, k, 4);
     }
     return b->lds + addr;
+}
+
+const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes)
+{
+    return checked(w, i, lane, addr, bytes);
+}
+
+/* All lanes read BYTES, a multiple of 4, at addr + extra into dst and the registers after it. */
+static inline __attribute__((always_inline)) void read_lanes(struct wave *w, const struct insn *i, const uint32_t *addr, uint32_t extra,
+                                                             int dst, const int bytes)
+{
+    for (int l = 0; l < LANES; l++) {
+        if (!(EXEC(w) >> l & 1)) continue;
+        const uint8_t *p = checked(w, i, l, addr[l] + extra, bytes);
+        for (int k = 0; k < bytes / 4; k++) memcpy(&w->v[dst + k][l], p + 4 * k, 4);
+    }
 }
 
 void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in, int bytes)
@@ -182,12 +199,16 @@ static void ds_read(struct wave *w, const struct insn *i)
     for (int l = 0; l < LANES; l++) addr[l] = w->v[i->addr][l] + (t->pair ? 0 : (uint32_t)i->offset);
     for (int half = 0; half < (t->pair ? 2 : 1); half++) {
         uint32_t extra = t->pair ? (uint32_t)(half ? i->offset1 : i->offset & 255) * t->pair * t->bytes : 0;
-        for (int l = 0; l < LANES; l++) {
-            if (!(EXEC(w) >> l & 1)) continue;
-            const uint8_t *data = lds_load(w, i, l, addr[l] + extra, t->bytes);
-            if (!t->pair) load_lane(w, i, l, data);
-            else
-                for (int k = 0; k < t->bytes / 4; k++) memcpy(&w->v[i->dst + half * t->bytes / 4 + k][l], data + 4 * k, 4);
+        int dst = i->dst + half * t->bytes / 4;
+        switch (t->bytes) {
+        case 4: read_lanes(w, i, addr, extra, dst, 4); break;
+        case 8: read_lanes(w, i, addr, extra, dst, 8); break;
+        case 12: read_lanes(w, i, addr, extra, dst, 12); break;
+        case 16: read_lanes(w, i, addr, extra, dst, 16); break;
+        default:
+            for (int l = 0; l < LANES; l++) {
+                if (EXEC(w) >> l & 1) load_lane(w, i, l, lds_load(w, i, l, addr[l] + extra, t->bytes));
+            }
         }
         count(w, addr, t->bytes);
     }
