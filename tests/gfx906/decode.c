@@ -18,11 +18,11 @@ static void add_table(const struct op *t)
     for (; t->name; t++) by_code[t->enc][t->code] = t;
 }
 
-void decode_init(void)
+void decode_init(bool portable)
 {
     add_table(lanes_int_base), add_table(lanes_f32_base), add_table(lanes_f16_base);
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (!portable && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
         add_table(lanes_int_v3), add_table(lanes_f32_v3), add_table(lanes_f16_v3);
 #endif
     add_table(ops_salu), add_table(ops_valu), add_table(ops_mem), add_table(ops_lds);

@@ -35,6 +35,8 @@ GFX906_API void gfx906_fail_launch(uint64_t n);
 GFX906_API void gfx906_lose_device(uint64_t n);
 GFX906_API void gfx906_fail_alloc(uint64_t n);
 GFX906_API void gfx906_set_step_limit(uint64_t steps);
+/* The lane operations for any processor instead of the ones for this one, for modules loaded from now on. */
+GFX906_API void gfx906_portable_lanes(int on);
 /* The line of the last fault, "" when there was none since hipDeviceReset; and whether faults are also printed. */
 GFX906_API const char *gfx906_last_fault(void);
 GFX906_API void gfx906_print_faults(int on);

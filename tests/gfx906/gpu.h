@@ -272,7 +272,7 @@ struct stats_entry {
 struct stats_entry *stats_of(const char *name); /* NULL: out of memory */
 
 /* decode.c */
-void decode_init(void);
+void decode_init(bool portable); /* portable: lane operations that need no AVX2 */
 void decode(struct kernel *k, uint32_t pc, struct insn *i);
 const struct op *decode_op(enum encoding enc, int code); /* NULL: not implemented */
 

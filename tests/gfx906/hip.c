@@ -37,7 +37,7 @@ static uint64_t env_number(const char *name, uint64_t otherwise)
 __attribute__((constructor)) static void begin(void)
 {
     transfers_init();
-    decode_init();
+    decode_init(false);
     fail_launch_in = env_number("GFX906_FAIL_LAUNCH", 0);
     lose_device_in = env_number("GFX906_LOSE_DEVICE", 0);
     fail_alloc_in = env_number("GFX906_FAIL_ALLOC", 0);
@@ -49,6 +49,7 @@ void gfx906_fail_launch(uint64_t n) { fail_launch_in = n; }
 void gfx906_lose_device(uint64_t n) { lose_device_in = n; }
 void gfx906_fail_alloc(uint64_t n) { fail_alloc_in = n; }
 void gfx906_set_step_limit(uint64_t steps) { step_limit = steps; }
+void gfx906_portable_lanes(int on) { decode_init(on); }
 const char *gfx906_last_fault(void) { return fault_text; }
 void gfx906_print_faults(int on) { fault_quiet = !on; }
 

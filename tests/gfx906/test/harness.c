@@ -173,6 +173,7 @@ static void open_library(const char *path)
              {&gpu.fail_alloc, "gfx906_fail_alloc"},
              {&gpu.step_limit, "gfx906_set_step_limit"},
              {&gpu.last_fault, "gfx906_last_fault"},
+             {&gpu.portable_lanes, "gfx906_portable_lanes"},
              {&gpu.print_faults, "gfx906_print_faults"}};
     for (int k = 0; k < COUNT(t); k++) {
         void *p = dlsym(h, t[k].name);
@@ -203,6 +204,9 @@ int main(int argc, char **argv)
     open_library(path);
     gpu.print_faults(0);
     test_words();
+    gpu.portable_lanes(1);
+    test_ops();
+    gpu.portable_lanes(0);
     test_ops();
     test_programs();
     test_faults();

@@ -37,7 +37,7 @@ struct gpu {
     int (*stats)(const char *name, struct gfx906_stats *out);
     void (*stats_reset)(void), (*fail_launch)(uint64_t n), (*lose_device)(uint64_t n), (*fail_alloc)(uint64_t n), (*step_limit)(uint64_t n);
     const char *(*last_fault)(void);
-    void (*print_faults)(int on);
+    void (*print_faults)(int on), (*portable_lanes)(int on);
 };
 extern struct gpu gpu;
 

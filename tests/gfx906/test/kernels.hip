@@ -18,32 +18,20 @@ DEVICE void barrier(void)
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* sums[block] = sum of 256 values, by a tree in LDS */
-KERNEL tree_sum(const float *in, float *sums)
+/* sums[block] = sum of 256 values: each round adds the value N places further, around the end; every barrier counts */
+KERNEL rotate_sum(const float *in, float *sums)
 {
     LDS float part[256];
     int t = x();
     part[t] = in[block() * 256 + t];
     barrier();
-    for (int n = 128; n; n >>= 1) {
-        if (t < n) part[t] += part[t + n];
+    for (int n = 1; n < 256; n *= 2) {
+        float sum = part[t] + part[(t + n) & 255];
+        barrier();
+        part[t] = sum;
         barrier();
     }
-    if (t == 0) sums[block()] = part[0];
-}
-
-/* as above, without the barrier inside the loop */
-KERNEL tree_sum_broken(const float *in, float *sums)
-{
-    LDS float part[256];
-    int t = x();
-    part[t] = in[block() * 256 + t];
-    barrier();
-    for (int n = 128; n; n >>= 1) {
-        if (t < n) part[t] += part[t + n];
-        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-    }
-    if (t == 0) sums[block()] = part[0];
+    if (t == 5) sums[block()] = part[t ^ 64];
 }
 
 /* out[i] = q, r, sign tricks: divisions by values that are not constants, 32 and 64 bits */
