@@ -192,6 +192,96 @@ static void want_saveexec(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l < 32 ? 2 : 1 + (uint32_t)l;
 }
+/* Each way to combine EXEC with a mask, seen by adding a power of two under it. */
+static const struct line exec_ways[] = {
+    ONE("v_mov_b32_e32 v8, 0", 0x7e100280),
+    TWO("s_mov_b32 s20, 0xffff00ff", 0xbe9400ff, 0xffff00ff),
+    TWO("s_mov_b32 s21, 0x0f0f0f0f", 0xbe9500ff, 0x0f0f0f0f),
+    TWO("s_mov_b32 s22, 0x00fff00f", 0xbe9600ff, 0x00fff00f),
+    TWO("s_mov_b32 s23, 0xff00ff00", 0xbe9700ff, 0xff00ff00),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_or_saveexec_b64 s[24:25], s[22:23]", 0xbe982116),
+    ONE("v_add_u32_e32 v8, 1, v8", 0x68101081),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_xor_saveexec_b64 s[24:25], s[22:23]", 0xbe982216),
+    ONE("v_add_u32_e32 v8, 2, v8", 0x68101082),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_andn2_saveexec_b64 s[24:25], s[22:23]", 0xbe982316),
+    ONE("v_add_u32_e32 v8, 4, v8", 0x68101084),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_orn2_saveexec_b64 s[24:25], s[22:23]", 0xbe982416),
+    ONE("v_add_u32_e32 v8, 8, v8", 0x68101088),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_nand_saveexec_b64 s[24:25], s[22:23]", 0xbe982516),
+    ONE("v_add_u32_e32 v8, 16, v8", 0x68101090),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_nor_saveexec_b64 s[24:25], s[22:23]", 0xbe982616),
+    ONE("v_add_u32_e32 v8, 32, v8", 0x681010a0),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_xnor_saveexec_b64 s[24:25], s[22:23]", 0xbe982716),
+    ONE("v_add_u32_e32 v8, 64, v8", 0x681010c0),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_andn1_saveexec_b64 s[24:25], s[22:23]", 0xbe983316),
+    TWO("v_add_u32_e32 v8, 0x80, v8", 0x681010ff, 0x00000080),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_orn1_saveexec_b64 s[24:25], s[22:23]", 0xbe983416),
+    TWO("v_add_u32_e32 v8, 0x100, v8", 0x681010ff, 0x00000100),
+    ONE("s_mov_b64 exec, s[20:21]", 0xbefe0114),
+    ONE("s_andn2_wrexec_b64 s[26:27], s[22:23]", 0xbe9a3616),
+    TWO("v_add_u32_e32 v8, 0x200, v8", 0x681010ff, 0x00000200),
+    ONE("s_xor_b64 exec, s[24:25], s[26:27]", 0x88fe1a18), /* the old EXEC and the written copy */
+    TWO("v_add_u32_e32 v8, 0x400, v8", 0x681010ff, 0x00000400),
+    ONE("s_mov_b64 exec, -1", 0xbefe01c1),
+};
+static void want_exec_ways(void)
+{
+    const uint64_t e = 0x0f0f0f0fffff00ff, s = 0xff00ff0000fff00f;
+    const uint64_t ways[] = {s | e, s ^ e, s & ~e, s | ~e, ~(s & e), ~(s | e), ~(s ^ e), ~s & e, ~s | e, s & ~e, e ^ (s & ~e)};
+    for (int l = 0; l < 64; l++) {
+        for (int k = 0; k < 11; k++) want[l] += (uint32_t)(ways[k] >> l & 1) << k;
+    }
+}
+/* Branches that are and are not taken: each wrong one spoils a bit. */
+static const struct line branches[] = {
+    ONE("v_mov_b32_e32 v8, 0", 0x7e100280),      ONE("s_mov_b64 vcc, 0", 0xbeea0180),
+    ONE("s_cmp_eq_u32 s2, s2", 0xbf060202), /* SCC 1 */
+    ONE("s_cbranch_scc0 1", 0xbf840001),         ONE("v_or_b32_e32 v8, 1, v8", 0x28101081),
+    ONE("s_cbranch_vccnz 1", 0xbf870001),        ONE("v_or_b32_e32 v8, 2, v8", 0x28101082),
+    ONE("s_cbranch_execz 1", 0xbf880001),        ONE("v_or_b32_e32 v8, 4, v8", 0x28101084),
+    ONE("s_cbranch_vccz 1", 0xbf860001),         ONE("v_or_b32_e32 v8, 8, v8", 0x28101088),
+    ONE("s_cbranch_execnz 1", 0xbf890001),       ONE("v_or_b32_e32 v8, 16, v8", 0x28101090),
+    ONE("s_mov_b64 vcc, 2", 0xbeea0182),         ONE("s_cbranch_vccnz 1", 0xbf870001),
+    ONE("v_or_b32_e32 v8, 32, v8", 0x281010a0),  ONE("s_mov_b64 exec, 0", 0xbefe0180),
+    ONE("s_cbranch_execz 1", 0xbf880001),        ONE("s_mov_b64 exec, -1", 0xbefe01c1),
+    ONE("v_or_b32_e32 v8, 64, v8", 0x281010c0), /* no lane is on */
+    ONE("s_mov_b64 exec, -1", 0xbefe01c1),       ONE("s_addk_i32 s2, 0x10", 0xb7020010),
+    ONE("s_mulk_i32 s2, 0xfffd", 0xb782fffd), /* -48 */
+    ONE("s_cmpk_eq_i32 s2, 0xffd0", 0xb102ffd0), ONE("s_cmovk_i32 s2, 0x80", 0xb0820080),
+    ONE("v_or_b32_e32 v8, s2, v8", 0x28101002),
+};
+static void want_branches(void)
+{
+    for (int l = 0; l < 64; l++) want[l] = 1 | 2 | 4 | 0x80;
+}
+/* 64-bit differences with borrow, both ways around */
+static const struct line borrow[] = {
+    ONE("v_not_b32_e32 v3, v2", 0x7e065702),
+    ONE("v_sub_co_u32_e32 v4, vcc, v2, v3", 0x34080702),
+    ONE("v_subb_co_u32_e32 v8, vcc, 5, v0, vcc", 0x3a100085),
+    ONE("v_subrev_co_u32_e32 v5, vcc, v2, v3", 0x360a0702),
+    ONE("v_subbrev_co_u32_e32 v6, vcc, v0, v1, vcc", 0x3c0c0300),
+    ONE("v_swap_b32 v5, v6", 0x7e0aa306),
+    ONE("v_xor_b32_e32 v8, v8, v4", 0x2a100908),
+    ONE("v_lshlrev_b32_e32 v6, 1, v6", 0x240c0c81),
+    TWO("v_add3_u32 v8, v8, v5, v6", 0xd1ff0008, 0x041a0b08),
+};
+static void want_borrow(void)
+{
+    for (uint32_t l = 0; l < 64; l++) {
+        uint32_t a = in[l], b = ~a, first = (5 - l - (a < b)) ^ (a - b);
+        want[l] = first + (4 * l - l - (b < a)) + 2 * (b - a);
+    }
+}
 static const struct line loop[] = {
     /* v8 = sum of 1..10, by a loop of 10 */
     ONE("s_mov_b32 s20, 0", 0xbe940080),          ONE("v_mov_b32_e32 v8, 0", 0x7e100280),  ONE("s_add_i32 s20, s20, 1", 0x81148114),
@@ -370,6 +460,66 @@ static void want_lds_widths(void)
         want[l] = from[1] + from[3] + (from[1] >> 16) + (uint32_t)(int8_t)(from[2] >> 8);
     }
 }
+/* The other widths: 16 bytes out in one, in as 12, 8, bytes and halves; pairs 64 elements apart. */
+static const struct line lds_more[] = {
+    ONE("v_lshlrev_b32_e32 v3, 4, v0", 0x24060084),
+    TWO("global_load_dwordx4 v[4:7], v3, s[4:5]", 0xdc5c8000, 0x04040003),
+    ONE("s_waitcnt vmcnt(0)", 0xbf8c0f70),
+    TWO("ds_write_b128 v3, v[4:7]", 0xd9be0000, 0x00000403),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("ds_read_b96 v[8:10], v3", 0xd9fc0000, 0x08000003),
+    TWO("ds_read_b64 v[11:12], v3 offset:8", 0xd8ec0008, 0x0b000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    ONE("v_xor_b32_e32 v8, v8, v9", 0x2a101308),
+    ONE("v_xor_b32_e32 v8, v8, v10", 0x2a101508),
+    TWO("v_add3_u32 v8, v8, v11, v12", 0xd1ff0008, 0x04321708),
+    TWO("ds_read_i16 v9, v3 offset:2", 0xd8760002, 0x09000003),
+    TWO("ds_read_u8 v10, v3 offset:7", 0xd8740007, 0x0a000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("v_add3_u32 v8, v8, v9, v10", 0xd1ff0008, 0x042a1308),
+    ONE("v_mov_b32_e32 v9, 0", 0x7e120280),
+    TWO("ds_read_u8_d16 v9, v3 offset:1", 0xd8ac0001, 0x09000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("ds_read_i8_d16_hi v9, v3 offset:3", 0xd8b20003, 0x09000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    ONE("v_add_u32_e32 v8, v8, v9", 0x68101308),
+    TWO("ds_read_u16_d16 v9, v3 offset:4", 0xd8b40004, 0x09000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("ds_read_u16_d16_hi v9, v3 offset:6", 0xd8b60006, 0x09000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    ONE("v_add_u32_e32 v8, v8, v9", 0x68101308),
+    TWO("ds_write_b96 v3, v[4:6] offset:4", 0xd9bc0004, 0x00000403),
+    TWO("ds_write_b8_d16_hi v3, v4 offset:4", 0xd8a80004, 0x00000403),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("ds_read2_b64 v[4:7], v3 offset0:0 offset1:1", 0xd8ee0100, 0x04000003),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("global_store_dwordx4 v3, v[4:7], s[6:7] offset:1024", 0xdc7c8400, 0x00060403),
+    ONE("s_barrier", 0xbf8a0000),
+    ONE("v_lshlrev_b32_e32 v10, 3, v0", 0x24140083),
+    TWO("ds_write2st64_b32 v1, v8, v0 offset0:0 offset1:1", 0xd81e0100, 0x00000801),
+    ONE("v_mov_b32_e32 v9, v1", 0x7e120301),
+    TWO("ds_write2_b64 v10, v[8:9], v[8:9] offset0:64 offset1:128", 0xd89c8040, 0x0008080a),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("ds_read2st64_b32 v[4:5], v1 offset0:0 offset1:1", 0xd8700100, 0x04000001),
+    TWO("ds_read2st64_b64 v[11:14], v10 offset0:1 offset1:2", 0xd8f00201, 0x0b00000a),
+    ONE("v_mov_b32_e32 v7, 3", 0x7e0e0283),
+    TWO("ds_wrxchg_rtn_b32 v6, v1, v7 offset:256", 0xd85a0100, 0x06000701),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    TWO("v_add3_u32 v8, v4, v5, v6", 0xd1ff0008, 0x041a0b04),
+    TWO("v_add3_u32 v8, v8, v11, v14", 0xd1ff0008, 0x043a1708),
+};
+static void want_lds_more(void)
+{
+    for (uint32_t l = 0; l < 64; l++) {
+        const uint32_t *p = &in[4 * l];
+        uint32_t x = (p[0] ^ p[1] ^ p[2]) + p[2] + p[3] + (uint32_t)(int16_t)(p[0] >> 16) + (p[1] >> 24);
+        x += (p[0] >> 8 & 255) | (uint32_t)(int8_t)(p[0] >> 24) << 16;
+        x += p[1];
+        want[256 + 4 * l] = p[0], want[257 + 4 * l] = (p[0] & ~255u) | (p[0] >> 16 & 255), want[258 + 4 * l] = p[1],
+                       want[259 + 4 * l] = p[2];
+        want[l] = x + 2 * l + x + 4 * l;
+    }
+}
 static const struct line lds_atomics[] = {
     ONE("v_mov_b32_e32 v3, 0", 0x7e060280),
     ONE("v_mov_b32_e32 v4, 0", 0x7e080280),
@@ -479,6 +629,9 @@ static const struct program {
     {BODY(carry), want_carry, {0}, 0, {0}},
     {BODY(select), want_select, {0}, 0, {0}},
     {BODY(saveexec), want_saveexec, {0}, 0, {0}},
+    {BODY(exec_ways), want_exec_ways, {0}, 0, {0}},
+    {BODY(branches), want_branches, {0}, 0, {0}},
+    {BODY(borrow), want_borrow, {0}, 0, {0}},
     {BODY(loop), want_loop, {0}, 0, {0}},
     {BODY(call), want_call, {0}, 0, {0}},
     {BODY(division), want_division, {0}, 0, {0}},
@@ -488,6 +641,7 @@ static const struct program {
     {BODY(scalar_loads), want_scalar_loads, {0}, 0, {0}},
     {BODY(atomics), want_atomics, {0}, 0, {0}},
     {BODY(lds_widths), want_lds_widths, {.lds = 1024}, 0, {0}},
+    {BODY(lds_more), want_lds_more, {.lds = 2048}, 0, {0}},
     {BODY(lds_atomics), want_lds_atomics, {.lds = 8}, 0, {0}},
     {BODY(lds_reverse), want_lds_reverse, {.lds = 1024}, 1, {256, 1, 1}},
     {BODY(dimensions), want_dimensions, {.dimensions = 3}, 3, {4, 3, 5}},
