@@ -48,7 +48,8 @@ static int read_prompt(struct completion *c, struct err *e)
         if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
     } else {
         if (!c->tokenizer) return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e) : run_read_text(o, &c->text, &c->text_bytes, e)) return -1;
+        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e) : run_read_text(o, &c->text, &c->text_bytes, e))
+            return -1;
         /* a chat template writes BOS itself */
         if (tok_encode(c->tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e)) return -1;
     }
