@@ -286,6 +286,7 @@ static void chat(void)
 {
     static const char template[] = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
                                    "{% if add_generation_prompt %}Once upon a time there was{% endif %}";
+    static const char raises[] = "{{ raise_exception('no ' + messages[0].role + ' today') }}";
     static const char rendered[] = "[system] Be brief.\n[user] Hi\nOnce upon a time there was";
     char path[700], checkpoint[700], with[700], command[8000];
     struct process p, q;
@@ -318,7 +319,7 @@ static void chat(void)
     ERROR(2, "--system-prompt needs --chat", "-m", model, "-p", "x", "-sys", "y");
     ERROR(2, "--chat-template-file needs --chat", "-m", model, "-p", "x", "--chat-template-file", "y");
     ERROR(2, "--chat needs the prompt as text", "-m", model, "--prompt-ids", "1", "--chat");
-    write_file(path, "{{ raise_exception('no ' + messages[0].role + ' today') }}", 57);
+    write_file(path, raises, sizeof raises - 1);
     ERROR(1, "line 1: no user today", "-m", model, "--chat", "-p", "x", "--chat-template-file", path);
     ERROR(1, "UTF-8", "-m", model, "--chat", "-p", "\xff", "--chat-template-file", path);
     /* chat_template.json and the second template of tools travel too */
