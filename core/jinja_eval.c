@@ -41,11 +41,9 @@ int jinja_set(struct jinja_run *r, int name, struct jinja_value v)
 
 static const char *op_text(int op)
 {
-    static char one[128][2];
     if (op == OP_FLOORDIV) return "//";
     if (op == OP_POW) return "** or pow()";
-    one[op & 127][0] = (char)op;
-    return one[op & 127];
+    return op == '+' ? "+" : op == '-' ? "-" : op == '*' ? "*" : op == '/' ? "/" : "%";
 }
 
 static int bad_operands(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b)
