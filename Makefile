@@ -71,19 +71,20 @@ GFX      := $B/libamdhip64-gfx906.so
 LANES    := int f32 f16
 GFX_OBJS := $(patsubst %.c,$B/%.o,$(filter-out $(LANES:%=tests/gfx906/lanes_%.c),$(wildcard tests/gfx906/*.c))) \
             $(LANES:%=$B/tests/gfx906/lanes_%_base.o)
+GFX_O    := $(if $(SAN),-O1,-O3)
 GFX_CC    = $(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c
 ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
 GFX_OBJS += $(LANES:%=$B/tests/gfx906/lanes_%_v3.o)
 endif
-$(filter-out $B/tests/gfx906/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += -O3 -fPIC -fvisibility=hidden
+$(filter-out $B/tests/gfx906/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += $(GFX_O) -fPIC -fvisibility=hidden
 $B/tests/gfx906/lanes_%_base.o: tests/gfx906/lanes_%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< for any processor
-	$(Q)$(GFX_CC) -O3 -DLANE_TABLE=lanes_$*_base -o $@ $<
+	$(Q)$(GFX_CC) $(GFX_O) -DLANE_TABLE=lanes_$*_base -o $@ $<
 $B/tests/gfx906/lanes_%_v3.o: tests/gfx906/lanes_%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< for AVX2
-	$(Q)$(GFX_CC) -O3 -mavx2 -mfma -mf16c -DLANE_TABLE=lanes_$*_v3 -o $@ $<
+	$(Q)$(GFX_CC) $(GFX_O) -mavx2 -mfma -mf16c -DLANE_TABLE=lanes_$*_v3 -o $@ $<
 $(GFX): $(GFX_OBJS)
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -lm

@@ -140,7 +140,8 @@ static void finish_vector(struct insn *i)
     }
     if (i->op->exec && i->op->exec != exec_lanes) i->exec = i->op->exec;
     else i->exec = i->op->mask ? exec_compare : exec_lanes;
-    bool float_result = strchr("fhHdp", i->dst_type) != NULL;
+    bool packed_float = i->op->enc == ENC_VOP3P && i->op->code >= 0x0e && i->op->code <= 0x12; /* v_pk_fma_f16 .. v_pk_max_f16 */
+    bool float_result = strchr("fhHd", i->dst_type) || packed_float;
     if ((i->clamp && !float_result) || (i->omod && !strchr("fhHd", i->dst_type))) refuse(i, "clamp or output factor of an integer");
     if (i->op->enc != ENC_VOP3 && i->op->enc != ENC_VOP3P && i->dst_hi) refuse(i, "op_sel of a result that has none");
     i->direct = strchr("ifhwp", i->dst_type) && !i->clamp && !i->omod && !i->dpp && !(i->sdwa && i->dst_sel != SEL_DWORD) && i->op->lane;

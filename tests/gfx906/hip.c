@@ -329,8 +329,8 @@ static int launch(struct launch *l, const uint8_t *args)
     memcpy(memory_host(l->kernarg, size), args, size);
     fill_packet(memory_host(l->packet, 64), l);
     sticky = run_launch(l);
-    memory_free(l->kernarg);
     memory_free(l->packet);
+    memory_free(l->kernarg);
     return 0;
 }
 

@@ -83,6 +83,7 @@ int memory_free(uint64_t addr)
     memory_generation++;
     a->freed = true, a->host = NULL;
     used -= a->size;
+    if (a->kind == ALLOC_CODE && a == &allocs[n_allocs - 1]) n_allocs--; /* arguments of a launch: nobody holds their address */
     return 0;
 }
 

@@ -181,9 +181,11 @@ static void merge_sdwa(const struct insn *i, uint32_t *t, const uint32_t *old)
     }
 }
 
+static uint64_t written_lanes(const struct wave *w, const struct insn *i) { return i->dpp ? EXEC(w) & w->dpp_mask : EXEC(w); }
+
 void valu_commit(struct wave *w, const struct insn *i, int n_regs)
 {
-    uint64_t mask = i->dpp ? EXEC(w) & w->dpp_mask : EXEC(w);
+    uint64_t mask = written_lanes(w, i);
     uint32_t *t = w->out, *old = w->v[i->dst];
     if (i->sdwa && i->dst_sel != SEL_DWORD) merge_sdwa(i, t, old);
     else if (i->dst_type == 'H' || i->dst_type == 'W') {
@@ -216,7 +218,7 @@ static void write_mask(struct wave *w, int sdst, uint64_t mask)
 void exec_compare(struct wave *w, const struct insn *i)
 {
     const uint32_t *a = valu_source(w, i, 0), *b = valu_source(w, i, 1);
-    uint64_t mask = i->op->mask(a, b) & EXEC(w);
+    uint64_t mask = i->op->mask(a, b) & written_lanes(w, i);
     write_mask(w, i->sdst, mask);
     if (i->cmpx) EXEC(w) = mask;
 }
@@ -244,7 +246,7 @@ static void carry(struct wave *w, const struct insn *i)
         out |= (r >> 32 & 1) << l;
     }
     valu_commit(w, i, 1);
-    write_mask(w, i->sdst, out & EXEC(w));
+    write_mask(w, i->sdst, out & written_lanes(w, i));
 }
 
 static void mad_64(struct wave *w, const struct insn *i)
@@ -258,7 +260,7 @@ static void mad_64(struct wave *w, const struct insn *i)
         out |= (uint64_t)over << l;
     }
     valu_commit(w, i, 2);
-    write_mask(w, i->sdst, out & EXEC(w));
+    write_mask(w, i->sdst, out & written_lanes(w, i));
 }
 
 static int first_lane(const struct wave *w) { return EXEC(w) ? __builtin_ctzll(EXEC(w)) : 0; }
@@ -309,7 +311,7 @@ static void div_scale(struct wave *w, const struct insn *i)
         out |= (uint64_t)post << l;
     }
     valu_commit(w, i, i->op->arg ? 2 : 1);
-    write_mask(w, i->sdst, out & EXEC(w));
+    write_mask(w, i->sdst, out & written_lanes(w, i));
 }
 
 static void div_fmas(struct wave *w, const struct insn *i)

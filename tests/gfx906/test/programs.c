@@ -143,6 +143,22 @@ static void want_readlane(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l == 5 ? in[0] : l == 6 ? in[4] : in[17];
 }
+/* With no lane on: the first lane is lane 0, comparisons give no lane, v_writelane writes all the same, loads read nothing. */
+static const struct line no_lane[] = {
+    ONE("v_mov_b32_e32 v8, 0", 0x7e100280),
+    ONE("v_mov_b32_e32 v3, -1", 0x7e0602c1),
+    ONE("s_mov_b64 exec, 0", 0xbefe0180),
+    ONE("v_mov_b32_e32 v8, 1", 0x7e100281),
+    ONE("v_readfirstlane_b32 s20, v2", 0x7e280502),
+    ONE("v_cmp_eq_u32_e32 vcc, v0, v0", 0x7d940100),
+    TWO("v_writelane_b32 v8, s20, 9", 0xd28a0008, 0x00011214),
+    TWO("v_writelane_b32 v8, vcc_lo, 10", 0xd28a0008, 0x0001146a),
+    TWO("global_load_dword v8, v[2:3], off", 0xdc508000, 0x087f0002),
+    TWO("ds_write_b32 v3, v3", 0xd81a0000, 0x00000303),
+    ONE("s_waitcnt vmcnt(0) lgkmcnt(0)", 0xbf8c0070),
+    ONE("s_mov_b64 exec, -1", 0xbefe01c1),
+};
+static void want_no_lane(void) { want[9] = in[0]; }
 static const struct line mbcnt[] = {
     TWO("v_mbcnt_lo_u32_b32 v8, -1, 0", 0xd28c0008, 0x000100c1),
     TWO("v_mbcnt_hi_u32_b32 v8, -1, v8", 0xd28d0008, 0x000210c1),
@@ -625,6 +641,7 @@ static const struct program {
     {BODY(swizzle), want_swizzle, {0}, 0, {0}},
     {BODY(swizzle_quad), want_swizzle_quad, {0}, 0, {0}},
     {BODY(readlane), want_readlane, {0}, 0, {0}},
+    {BODY(no_lane), want_no_lane, {0}, 0, {0}},
     {BODY(mbcnt), want_mbcnt, {0}, 0, {0}},
     {BODY(carry), want_carry, {0}, 0, {0}},
     {BODY(select), want_select, {0}, 0, {0}},
