@@ -17,6 +17,47 @@ static uint64_t used, next_base = DEVICE_BASE;
 static struct alloc *allocs; /* sorted by base: device addresses only grow; host ranges are sorted in */
 static int n_allocs, max_allocs;
 
+/* Host pages of freed allocations, for the next of the same size: device addresses are never reused, pages may be. */
+enum { MAX_SPARE = 32 };
+#define MAX_SPARE_BYTES (256ull << 20)
+static struct {
+    void *host;
+    uint64_t room;
+} spare[MAX_SPARE];
+static int n_spare;
+static uint64_t spare_bytes;
+
+static uint64_t room_for(uint64_t size) { return size ? (size + GAP - 1) / GAP * GAP : GAP; }
+
+static void *take_pages(uint64_t room)
+{
+    for (int k = n_spare; k-- > 0;) {
+        void *host = spare[k].host;
+        if (spare[k].room != room) continue;
+        spare_bytes -= room;
+        memmove(&spare[k], &spare[k + 1], (size_t)(--n_spare - k) * sizeof *spare);
+        return host;
+    }
+    void *host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return host == MAP_FAILED ? NULL : host;
+}
+
+/* The oldest make room. */
+static void give_pages(void *host, uint64_t room)
+{
+    while (n_spare && (n_spare == MAX_SPARE || spare_bytes + room > MAX_SPARE_BYTES)) {
+        munmap(spare[0].host, spare[0].room);
+        spare_bytes -= spare[0].room;
+        memmove(&spare[0], &spare[1], (size_t)--n_spare * sizeof *spare);
+    }
+    if (room > MAX_SPARE_BYTES) {
+        munmap(host, room);
+        return;
+    }
+    spare[n_spare].host = host, spare[n_spare++].room = room;
+    spare_bytes += room;
+}
+
 static int insert(uint64_t base, uint64_t size, uint8_t *host, int kind)
 {
     if (n_allocs == max_allocs) {
@@ -35,12 +76,12 @@ static int insert(uint64_t base, uint64_t size, uint8_t *host, int kind)
 int memory_alloc(uint64_t *addr, uint64_t size, int kind)
 {
     if (size > memory_total - used) return -1;
-    uint64_t room = (size + GAP - 1) / GAP * GAP;
-    void *host = mmap(NULL, room ? room : GAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (host == MAP_FAILED) return -1;
+    uint64_t room = room_for(size);
+    void *host = take_pages(room);
+    if (!host) return -1;
     memset(host, 0xcb, size < FILL_MAX ? size : FILL_MAX);
     if (insert(next_base, size, host, kind) < 0) {
-        munmap(host, room ? room : GAP);
+        give_pages(host, room);
         return -1;
     }
     *addr = next_base;
@@ -79,7 +120,7 @@ int memory_free(uint64_t addr)
 {
     struct alloc *a = exactly(addr);
     if (!a || a->kind == ALLOC_HOST) return -1;
-    munmap(a->host, a->size ? (a->size + GAP - 1) / GAP * GAP : GAP);
+    give_pages(a->host, room_for(a->size));
     memory_generation++;
     a->freed = true, a->host = NULL;
     used -= a->size;
