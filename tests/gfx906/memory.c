@@ -1,6 +1,6 @@
 /* Device memory: allocations at addresses that the host cannot dereference, never reused, so that every access outside
- * a live allocation is noticed, use after free included. New data memory is filled with 0xcb bytes (up to FILL_MAX of
- * one allocation), so that nothing passes because memory happened to be zero. Knows nothing of instructions. */
+ * a live allocation is noticed, use after free included. New memory holds 0xcb bytes (up to FILL_MAX of an allocation) or
+ * what an earlier allocation left, so that nothing passes because memory happened to be zero. Knows nothing of instructions. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -39,7 +39,9 @@ static void *take_pages(uint64_t room)
         return host;
     }
     void *host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return host == MAP_FAILED ? NULL : host;
+    if (host == MAP_FAILED) return NULL;
+    memset(host, 0xcb, room < FILL_MAX ? room : FILL_MAX);
+    return host;
 }
 
 /* The oldest make room. */
@@ -79,7 +81,6 @@ int memory_alloc(uint64_t *addr, uint64_t size, int kind)
     uint64_t room = room_for(size);
     void *host = take_pages(room);
     if (!host) return -1;
-    memset(host, 0xcb, size < FILL_MAX ? size : FILL_MAX);
     if (insert(next_base, size, host, kind) < 0) {
         give_pages(host, room);
         return -1;
