@@ -132,7 +132,8 @@ static void issue(struct wave *w, const struct insn *i, bool flat)
     int result = t->result && (!t->atomic || i->glc) ? t->result : 0;
     if (flat) wave_pend(w, &w->lgkm, i, PEND_FLAT, i->dst, result);
     wave_pend(w, &w->vm, i, flat ? PEND_FLAT : result ? PEND_LOAD : PEND_STORE, i->dst, result);
-    if (t->data >= 3 && !t->atomic) w->wide_store = i;
+    bool sgpr_offset = i->op->enc == ENC_MUBUF && i->src[0].kind == SRC_SGPR; /* takes longer, so that the data are read in time */
+    if (t->data >= 3 && !t->atomic && !sgpr_offset) w->wide_store = i;
 }
 
 static void flat(struct wave *w, const struct insn *i)

@@ -138,6 +138,13 @@ static void note_writes(struct wave *w, const struct insn *i)
     }
 }
 
+/* What the scalar unit writes has no hazard of this kind, whoever wrote it before. */
+static void forget_writes(struct wave *w, const struct insn *i)
+{
+    int n = i->unit == UNIT_SMEM ? i->n_dwords : i->unit != UNIT_SALU || i->dst_type == '-' ? 0 : i->dst_type == 'q' ? 2 : 1;
+    for (int r = i->sdst; n-- && r < 128; r++) w->sgpr_tick[r] = 0;
+}
+
 /* --- a wave, until it ends or waits at a barrier */
 static void run_wave(struct wave *w)
 {
@@ -165,6 +172,7 @@ static void run_wave(struct wave *w)
             note_writes(w, i);
         } else {
             i->exec(w, i);
+            forget_writes(w, i);
         }
     }
     k->stats->sum.lanes_on += lanes_on;

@@ -118,6 +118,11 @@ static const struct line dpp_too_soon[] = {ONE("v_add_u32_e32 v3, v2, v2", 0x680
                                            TWO("v_mov_b32_dpp v4, v3 row_mirror row_mask:0xf bank_mask:0xf", 0x7e0802fa, 0xff014003)};
 static const struct line sgpr_too_soon[] = {ONE("v_readfirstlane_b32 s5, v2", 0x7e0a0502),
                                             TWO("global_load_dword v3, v1, s[4:5]", 0xdc508000, 0x03040001)};
+static const struct line sgpr_from_scalar[] = {
+    ONE("v_readfirstlane_b32 s22, v2", 0x7e2c0502),
+    ONE("s_mov_b64 s[22:23], s[4:5]", 0xbe960104),
+    TWO("global_load_dword v3, v1, s[22:23]", 0xdc508000, 0x03160001),
+};
 static const struct line lane_select_too_soon[] = {ONE("v_readfirstlane_b32 s20, v1", 0x7e280501),
                                                    TWO("v_readlane_b32 s21, v2, s20", 0xd2890015, 0x00002902)};
 static const struct line store_overwritten[] = {
@@ -170,6 +175,7 @@ static const struct broken {
     {BODY(run_off), {"outside the code"}, {0}},
     {BODY(dpp_too_soon), {"DPP of a VGPR that the VALU wrote needs 2 wait states, has 0"}, {0}},
     {BODY(sgpr_too_soon), {"vector memory with an SGPR that the VALU wrote needs 5 wait states"}, {0}},
+    {BODY(sgpr_from_scalar), {NULL}, {0}},
     {BODY(lane_select_too_soon), {"lane select by an SGPR that the VALU wrote needs 4 wait states"}, {0}},
     {BODY(store_overwritten), {"v5 is overwritten right after the wide store"}, {0}},
     {BODY(trap), {"s_trap 2"}, {0}},
