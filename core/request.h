@@ -34,6 +34,8 @@ struct request_sink {
     /* Prompt token at POS (>= 1, >= score_from), given those before it; only when prompt_top >= 0. Called once per
      * position, before the first generated token, whatever the prefix cache or a preemption recomputed. */
     int (*prompt_token)(void *arg, int pos, const struct token_info *t, struct err *e);
+    /* NULL, or raw logits [vocab] after prompt token POS, for every POS from 0, once, in order; no page is shared then. */
+    int (*prompt_logits)(void *arg, int pos, const float *logits, struct err *e);
     /* A generated token. Returns 1 to end this choice with it (a stop string was completed), 0 to go on. EOS and
      * stop_token_ids are handed out too, then finished() follows. */
     int (*token)(void *arg, int choice, const struct token_info *t, struct err *e);

@@ -12,14 +12,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sampler_bias {
+    int32_t id;
+    float value; /* finite, or -INFINITY: never */
+};
+
 struct sampler_params {
     double temperature;        /* <= 0: the largest logit, lowest id on ties */
     int top_k;                 /* 0: off */
     double top_p;              /* 1: off */
     double min_p;              /* 0: off */
+    double typical_p;          /* 1: off */
     double repetition_penalty; /* 1: off; over prompt and generated tokens */
     double presence_penalty;   /* 0: off; over generated tokens */
     double frequency_penalty;  /* 0: off; over generated tokens */
+    int min_tokens;            /* EOS and stop_ids cannot be chosen before so many tokens */
+    int ignore_eos;            /* EOS is a token like others (min_tokens still holds it back) */
+    int n_stop_ids, n_bias;
+    const int32_t *stop_ids;         /* [n_stop_ids] tokens that end the answer beside EOS; the caller's, inside the vocabulary */
+    const struct sampler_bias *bias; /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
     uint64_t seed;
 };
 
