@@ -13,6 +13,8 @@ extern volatile sig_atomic_t run_stop_requested;
 
 /* Evaluates the prompt and generates (-p, -f, --prompt-ids). */
 int run_complete(const struct options *o, struct err *e);
+/* Answers a file of prompts (-i). Also returns 3: some records failed; 4 then means that the same command continues. */
+int run_batch(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
