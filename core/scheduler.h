@@ -12,8 +12,8 @@
 #include "core/request.h"
 
 struct sched_options {
-    int n_seqs;       /* sequences (choices) that run at once, at most */
-    int n_batch;      /* rows of one step, at most; <= forward's max_rows */
+    int n_seqs;       /* sequences (choices) that run at once, at most; nor more than n_batch or forward's max_logits, so that */
+    int n_batch;      /* every one can have a row in each step. Rows of one step, at most; <= forward's max_rows */
     int n_ctx;        /* positions of one sequence, at most */
     int prefix_cache; /* share pages of equal prefixes across requests */
 };
@@ -21,7 +21,9 @@ struct sched_options {
 struct sched_stats {
     int n_waiting, n_running;
     int n_pages, n_pages_used; /* used: referenced by a running sequence */
-    uint64_t n_steps, n_prompt_tokens, n_cached_tokens, n_generated_tokens, n_preemptions;
+    uint64_t n_steps;
+    uint64_t n_prompt_tokens, n_cached_tokens; /* computed (again after a preemption, too), and found in pages instead */
+    uint64_t n_generated_tokens, n_preemptions;
 };
 
 struct sched;
