@@ -189,15 +189,15 @@ static int match_journal(struct batch_run *b, struct err *e)
         .input_bytes = b->input_bytes,
         .n_records = b->n_records,
         .model_name = b->model_name,
+        .model_crc = st_meta(&b->model.file.st, "opt4gptq.header_crc32"),
         .sampling = b->defaults.sampling,
         .n_ctx = b->env.n_ctx,
         .backend = b->engine.backend,
         .instructions = strcmp(b->o->act, "f32") ? NULL : b->engine.instructions,
         .started = (int64_t)time(NULL),
     };
-    size_t n_old, n_done, at;
+    size_t n_old, n_done;
     const char *old = journal_manifest(b->journal, &n_old), *done = journal_completion(b->journal, &n_done);
-    CHECK(!mf_header_crc((const char *)b->model.file.map + 8, b->model.file.st.header_bytes, &m.model_crc, &at));
     out_clear(&b->line);
     if (manifest_write(&b->line, &m, e)) return -1;
     if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);

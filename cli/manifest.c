@@ -48,7 +48,7 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     crc(o, "input (crc32)", m->input_crc);
     integer(o, "input (bytes)", (int64_t)m->input_bytes);
     integer(o, "input (records)", (int64_t)m->n_records);
-    crc(o, "model (crc32 of its header)", m->model_crc);
+    text(o, "model (crc32 of its header)", m->model_crc);
     text(o, "model (name)", m->model_name);
     crc(o, "chat template (crc32)", m->template_crc);
     text(o, "--act", p->act);

@@ -14,7 +14,7 @@ struct manifest {
     uint32_t input_crc;
     uint64_t input_bytes, n_records;
     const char *model_name;
-    uint32_t model_crc; /* of the model file's header, which holds every tensor's crc32 */
+    const char *model_crc; /* 8 hex digits, of the model file's header, which holds every tensor's crc32 */
     uint32_t template_crc;
     struct sampler_params sampling; /* where records say nothing */
     int n_ctx;
