@@ -41,22 +41,39 @@ static int check_batch(const struct options *o, struct err *e)
     return one_of("--order", o->order, (const char *const[]){"input", "done", NULL}, e);
 }
 
+static int check_evaluation(const struct options *o, struct err *e)
+{
+    if (o->perplexity && o->choices) return err_set(e, "--perplexity and --multiple-choice exclude each other");
+    if (o->input || o->tokenize || o->detokenize || o->logits_out || o->prompt_ids)
+        return err_set(e, "--perplexity and --multiple-choice exclude -i, --prompt-ids, --tokenize, --detokenize and --logits-out");
+    if (o->choices && (o->prompt || o->file)) return err_set(e, "--multiple-choice reads its own file, not -p or -f");
+    if (o->choices && !!o->n_few_shot != !!o->few_shot_file) return err_set(e, "--few-shot and --few-shot-file belong together");
+    return o->perplexity ? one_of("--perplexity", o->perplexity, (const char *const[]){"second-half", "contiguous", NULL}, e) : 0;
+}
+
 static int check(const struct options *o, struct err *e)
 {
+    int evaluates = o->perplexity || o->choices;
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
-    if (!o->input && (o->output || o->check_only || o->restart || o->shard || o->report || o->trace))
+    if (!o->input && (o->output || o->check_only || o->restart || o->shard || o->trace || (o->report && !evaluates)))
         return err_set(e, "-o, --check, --restart, --shard, --report and --trace need -i");
+    if (evaluates && check_evaluation(o, e)) return -1;
+    if (!o->perplexity && o->n_windows) return err_set(e, "--windows needs --perplexity");
+    if (!o->choices && (o->n_limit || o->n_few_shot || o->few_shot_file || o->samples))
+        return err_set(e, "--limit, --few-shot, --few-shot-file and --samples need --multiple-choice");
     if (o->input && check_batch(o, e)) return -1;
     int prompts = !!o->prompt + !!o->file + !!o->prompt_ids;
     if (prompts > 1) return err_set(e, "-p, -f and --prompt-ids exclude each other");
-    if (!prompts && !o->input) return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
+    if (!prompts && !o->input && !o->choices) return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
     if (o->tokenize && o->detokenize) return err_set(e, "--tokenize and --detokenize exclude each other");
     if ((o->tokenize || o->detokenize) && o->prompt_ids) return err_set(e, "--tokenize and --detokenize read -p or -f");
     if (!strcmp(o->backend, "hip")) return err_set(e, "--backend hip: not in this build");
     if (one_of("--backend", o->backend, (const char *const[]){"auto", "cpu", NULL}, e)) return -1;
     if (one_of("--act", o->act, (const char *const[]){"f32", "i16", "int8", NULL}, e)) return -1;
     if (one_of("--kv", o->kv, (const char *const[]){"f16", "f32", NULL}, e)) return -1;
-    if (one_of("--format", o->format, o->input ? (const char *const[]){"jsonl", "text", "ids", NULL} : (const char *const[]){"text", "ids", NULL}, e)) return -1;
+    if (one_of("--format", o->format,
+               o->input ? (const char *const[]){"jsonl", "text", "ids", NULL} : (const char *const[]){"text", "ids", NULL}, e))
+        return -1;
     if (o->n_stop && !strcmp(o->format, "ids")) return err_set(e, "--stop needs --format text");
     return 0;
 }
@@ -78,6 +95,8 @@ int main(int argc, char **argv)
             signal(SIGTERM, on_signal);
             signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
             if (o.input) rc = run_batch(&o, &e);
+            else if (o.perplexity) rc = run_perplexity(&o, &e);
+            else if (o.choices) rc = run_choices(&o, &e);
             else rc = o.tokenize || o.detokenize ? run_tokens(&o, &e) : run_complete(&o, &e);
         }
     }

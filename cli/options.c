@@ -41,7 +41,8 @@ static const struct option_row {
     {"frequency-penalty", 0, REAL, AT(frequency_penalty), -100, 100, "X", "subtracted for every time a token was generated"},
     {"seed", 's', SEED, AT(seed), 0, 0, "N", "random seed (default 0: a run repeats)"},
     {"Output", 0, HEADING, 0, 0, 0, 0, 0},
-    {"format", 0, TEXT, AT(format), 0, 0, "text|ids|jsonl", "stream text or print ids on one line; batches: jsonl (default), a line of text or ids"},
+    {"format", 0, TEXT, AT(format), 0, 0, "text|ids|jsonl",
+     "stream text or print ids on one line; batches: jsonl (default), a line of text or ids"},
     {"no-display-prompt", 0, FLAG, AT(no_display_prompt), 0, 0, 0, "do not print the prompt before the answer"},
     {"special", 0, FLAG, AT(special), 0, 0, 0, "print special tokens; with --tokenize add BOS/EOS"},
     {"logits-out", 0, TEXT, AT(logits_out), 0, 0, "FILE", "write the prompt's logits, fp32 [tokens, vocab], as safetensors"},
@@ -59,8 +60,17 @@ static const struct option_row {
     {"mem", 0, TEXT, AT(memory), 0, 0, "SIZE", "memory for model and cache, as 6G (default: 9/10 of what is free)"},
     {"no-prefix-cache", 0, FLAG, AT(no_prefix_cache), 0, 0, 0, "compute equal beginnings of prompts for each of them"},
     {"shard", 0, TEXT, AT(shard), 0, 0, "I/N", "only every N-th record from the I-th (from 0); auto: by Slurm or MPI rank"},
-    {"report", 0, TEXT, AT(report), 0, 0, "FILE", "write throughput, latencies and memory of the run as JSON"},
+    {"report", 0, TEXT, AT(report), 0, 0, "FILE",
+     "write the run as JSON: throughput, latencies and memory of a batch; the results of an evaluation"},
     {"trace", 0, TEXT, AT(trace), 0, 0, "FILE", "write the steps as Chrome trace events"},
+    {"Evaluation", 0, HEADING, 0, 0, 0, 0, 0},
+    {"perplexity", 0, TEXT, AT(perplexity), 0, 0, "second-half|contiguous", "of the text of -f (or -p) in windows of -c tokens"},
+    {"windows", 0, INT, AT(n_windows), 1, 1 << 30, "N", "only the first N windows"},
+    {"multiple-choice", 0, TEXT, AT(choices), 0, 0, "FILE", "accuracy on JSON lines of query, choices, gold"},
+    {"limit", 0, INT, AT(n_limit), 1, 1 << 30, "N", "only the first N questions"},
+    {"few-shot", 0, INT, AT(n_few_shot), 0, 1000, "N", "N solved questions before each one"},
+    {"few-shot-file", 0, TEXT, AT(few_shot_file), 0, 0, "FILE", "where they come from: its first N"},
+    {"samples", 0, TEXT, AT(samples), 0, 0, "FILE", "write each question's log-likelihoods as JSON lines"},
     {"Machine", 0, HEADING, 0, 0, 0, 0, 0},
     {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu", "where to compute"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
@@ -172,5 +182,6 @@ void options_help(void)
                  r->arg ? r->arg : "");
         printf("  %-34s %s\n", left, r->help);
     }
-    printf("\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early.\n");
+    printf(
+        "\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early.\n");
 }

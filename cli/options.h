@@ -30,6 +30,9 @@ struct options {
     /* batch; NULL and 0 where not given */
     const char *input, *output, *input_format, *order, *shard, *memory, *report, *trace;
     int restart, check_only, grace, n_seqs, n_pages, no_prefix_cache;
+    /* evaluation; NULL and 0 where not given */
+    const char *perplexity, *choices, *few_shot_file, *samples;
+    int n_windows, n_few_shot, n_limit;
     /* machine */
     const char *backend, *cpu, *act, *kv;
     int threads, check_tensors;

@@ -15,6 +15,10 @@ extern volatile sig_atomic_t run_stop_requested;
 int run_complete(const struct options *o, struct err *e);
 /* Answers a file of prompts (-i). Also returns 3: some records failed; 4 then means that the same command continues. */
 int run_batch(const struct options *o, struct err *e);
+/* How well the model predicts a text (--perplexity). */
+int run_perplexity(const struct options *o, struct err *e);
+/* Accuracy on questions with choices (--multiple-choice). */
+int run_choices(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
