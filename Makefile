@@ -50,12 +50,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e cli
+TESTS := checkop fuzz e2e cli eval
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $(addprefix $B/tests/,$(TESTS)):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

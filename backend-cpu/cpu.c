@@ -281,7 +281,7 @@ struct pack_job {
     const struct linear *w;
     const float *x;
     float *out;
-    int rows;
+    int rows, round_f16;
 };
 
 /* One row of x into the order in which q4 wants it (kernels.h). */
@@ -293,10 +293,12 @@ static void pack_task(void *arg, int row, int thread)
     const float *x = j->x + (size_t)row * (size_t)w->in;
     for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
         j1 = q4_next(w, j0);
-        float *out = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0);
+        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0), *out = group;
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
         else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
+        if (j->round_f16)
+            for (int i = 0; i < j1 - j0; i++) group[i] = f32_from_f16(f16_from_f32(group[i]));
     }
 }
 
@@ -335,12 +337,12 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
             j.y[j.n] = d_y[i];
             j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
         }
-        if (first->codes && c->config.act != ACT_F32) {
+        if (first->codes && (c->config.act == ACT_I16 || c->config.act == ACT_INT8)) {
             j.digits = (struct q4_digits){rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
             struct quantize_job q = {first, d_x, &j.digits, c->kernels};
             pool_run(c->pool, rows, quantize_task, &q);
-        } else if (first->codes && (first->perm || rows > 1)) {
-            struct pack_job p = {first, d_x, c->packed, rows};
+        } else if (first->codes && (first->perm || rows > 1 || c->config.act == ACT_F16)) {
+            struct pack_job p = {first, d_x, c->packed, rows, c->config.act == ACT_F16};
             pool_run(c->pool, rows, pack_task, &p);
             j.x = c->packed;
         }

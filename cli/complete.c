@@ -2,6 +2,7 @@
 #include "cli/run.h"
 
 #include "backend-cpu/cpu.h"
+#include "cli/engine.h"
 #include "core/gen_config.h"
 #include "core/scheduler.h"
 #include "core/stop.h"
@@ -98,17 +99,10 @@ static int open_all(struct completion *c, struct err *e)
         logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
         logits = logits < 1 ? 1 : logits > rows ? rows : logits;
     }
-    struct forward_options fo = {
-        .variant = o->cpu,
-        .n_threads = o->threads,
-        .act = !strcmp(o->act, "i16")    ? ACT_I16
-               : !strcmp(o->act, "int8") ? ACT_INT8
-                                         : ACT_F32,
-        .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
-        .n_pages = (used + KV_PAGE - 1) / KV_PAGE,
-        .max_rows = rows,
-        .max_logits = logits,
-    };
+    struct forward_options fo = engine_backend(o);
+    fo.n_pages = (used + KV_PAGE - 1) / KV_PAGE;
+    fo.max_rows = rows;
+    fo.max_logits = logits;
     const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used};
     if (forward_open(&c->forward, &c->model, &backend_cpu, &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;

@@ -8,6 +8,14 @@
 
 enum { LOGITS_BYTES = 32 << 20 };
 
+struct forward_options engine_backend(const struct options *o)
+{
+    static const char *const names[] = {[ACT_F32] = "f32", [ACT_F16] = "f16", [ACT_I16] = "i16", [ACT_INT8] = "int8"};
+    struct forward_options f = {.variant = o->cpu, .n_threads = o->threads, .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32};
+    while (strcmp(o->act, names[f.act])) f.act++;
+    return f;
+}
+
 int engine_context(const struct options *o, const struct model *m) { return o->n_ctx ? o->n_ctx : m->config.context; }
 
 static int pages(int positions) { return (positions + KV_PAGE - 1) / KV_PAGE; }
@@ -39,9 +47,10 @@ static int choose_pages(const struct options *o, const struct model *m, const st
     }
     uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1), fit = budget > fixed ? (budget - fixed) / page : 0;
     if (fit < (uint64_t)context)
-        return err_set(e, "%s %.0f MiB: the model takes %.0f MiB and the KV cache of one context of %d tokens %.0f MiB (-c sets a smaller one)",
-                       o->memory ? "--mem" : "free memory", (double)budget / 1048576, (double)fixed / 1048576, engine_context(o, m),
-                       (double)(page * (uint64_t)context) / 1048576);
+        return err_set(
+            e, "%s %.0f MiB: the model takes %.0f MiB and the KV cache of one context of %d tokens %.0f MiB (-c sets a smaller one)",
+            o->memory ? "--mem" : "free memory", (double)budget / 1048576, (double)fixed / 1048576, engine_context(o, m),
+            (double)(page * (uint64_t)context) / 1048576);
     if (fit > most) fit = most;
     *n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
     return 0;
@@ -52,16 +61,9 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     memset(g, 0, sizeof *g);
     int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs, logits = (int)(LOGITS_BYTES / ((size_t)m->config.vocab * sizeof(float)));
     if (logits > rows) logits = rows;
-    struct forward_options f = {
-        .variant = o->cpu,
-        .n_threads = o->threads,
-        .act = !strcmp(o->act, "i16")    ? ACT_I16
-               : !strcmp(o->act, "int8") ? ACT_INT8
-                                         : ACT_F32,
-        .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
-        .max_rows = rows,
-        .max_logits = logits > o->n_seqs ? logits : o->n_seqs,
-    };
+    struct forward_options f = engine_backend(o);
+    f.max_rows = rows;
+    f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
     if (choose_pages(o, m, &f, &f.n_pages, e) || forward_open(&g->forward, m, &backend_cpu, &f, e)) return -1;
     struct sched_options so = {o->n_seqs, rows, engine_context(o, m), !o->no_prefix_cache};
     if (sched_open(&g->sched, &g->forward, &so, e)) return -1;

@@ -59,8 +59,9 @@ static int check(const struct options *o, struct err *e)
         return err_set(e, "-o, --check, --restart, --shard, --report and --trace need -i");
     if (evaluates && check_evaluation(o, e)) return -1;
     if (!o->perplexity && o->n_windows) return err_set(e, "--windows needs --perplexity");
-    if (!o->choices && (o->n_limit || o->n_few_shot || o->few_shot_file || o->samples))
-        return err_set(e, "--limit, --few-shot, --few-shot-file and --samples need --multiple-choice");
+    if (!o->choices && (o->n_limit || o->n_few_shot || o->few_shot_file))
+        return err_set(e, "--limit, --few-shot and --few-shot-file need --multiple-choice");
+    if (!evaluates && o->samples) return err_set(e, "--samples needs --perplexity or --multiple-choice");
     if (o->input && check_batch(o, e)) return -1;
     int prompts = !!o->prompt + !!o->file + !!o->prompt_ids;
     if (prompts > 1) return err_set(e, "-p, -f and --prompt-ids exclude each other");
@@ -69,7 +70,7 @@ static int check(const struct options *o, struct err *e)
     if ((o->tokenize || o->detokenize) && o->prompt_ids) return err_set(e, "--tokenize and --detokenize read -p or -f");
     if (!strcmp(o->backend, "hip")) return err_set(e, "--backend hip: not in this build");
     if (one_of("--backend", o->backend, (const char *const[]){"auto", "cpu", NULL}, e)) return -1;
-    if (one_of("--act", o->act, (const char *const[]){"f32", "i16", "int8", NULL}, e)) return -1;
+    if (one_of("--act", o->act, (const char *const[]){"f32", "f16", "i16", "int8", NULL}, e)) return -1;
     if (one_of("--kv", o->kv, (const char *const[]){"f16", "f32", NULL}, e)) return -1;
     if (one_of("--format", o->format,
                o->input ? (const char *const[]){"jsonl", "text", "ids", NULL} : (const char *const[]){"text", "ids", NULL}, e))

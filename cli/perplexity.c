@@ -127,8 +127,10 @@ static int window_done(void *arg, struct score *score, struct err *e)
         w->nll -= score->logprob[i];
         w->nll_squares += score->logprob[i] * score->logprob[i];
     }
-    free(score->logprob);
-    score->logprob = NULL;
+    if (!p->o->samples) {
+        free(score->logprob);
+        score->logprob = NULL;
+    }
     w->is_done = 1;
     p->n_done++;
     show_progress(p);
@@ -163,6 +165,21 @@ static int report(const struct perplexity *p, const struct result *r, double sec
     return fclose(f) || failed ? err_sys(e, "--report %s", o->report) : 0;
 }
 
+/* A line per window: the log-probability of each predicted token, for comparisons token by token. */
+static int write_samples(const struct perplexity *p, struct err *e)
+{
+    FILE *f = fopen(p->o->samples, "we");
+    if (!f) return err_sys(e, "--samples %s", p->o->samples);
+    for (int i = 0; i < p->n_windows; i++) {
+        if (!p->window[i].is_done) continue;
+        fprintf(f, "{\"window\": %d, \"first\": %d, \"logprobs\": [", i, p->window[i].score.from);
+        for (int t = 0; t < p->n_predicted; t++) fprintf(f, t ? ", %.17g" : "%.17g", p->window[i].score.logprob[t]);
+        fprintf(f, "]}\n");
+    }
+    int failed = ferror(f);
+    return fclose(f) || failed ? err_sys(e, "--samples %s", p->o->samples) : 0;
+}
+
 int run_perplexity(const struct options *o, struct err *e)
 {
     struct perplexity p = {.o = o};
@@ -180,6 +197,7 @@ int run_perplexity(const struct options *o, struct err *e)
                r.per_word, exp(r.per_word));
         fprintf(stderr, "%.1f s, %.1f tokens/s\n", seconds, (double)p.n_done * p.scorer.n_ctx / seconds);
         if (fflush(stdout)) rc = err_sys(e, "cannot write to stdout");
+        if (rc >= 0 && o->samples && write_samples(&p, e)) rc = -1;
         if (rc >= 0 && o->report && report(&p, &r, seconds, e)) rc = -1;
     }
     for (int i = 0; p.window && i < p.n_windows; i++) free(p.window[i].score.logprob);

@@ -59,16 +59,17 @@ int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, st
 {
     s->done = done;
     s->arg = arg;
-    for (int busy = 1, more = 1; busy || more;) {
+    for (int busy = 1;;) { /* an idle scheduler is asked again: its last done() may have made next() give more */
+        int submitted = 0;
         if (run_stop_requested) return 1;
-        for (more = 0; sched_wants(s->engine.sched) > 0; more = 1) {
+        for (; sched_wants(s->engine.sched) > 0; submitted = 1) {
             struct score *c = NULL;
             if (next(arg, &c, e)) return -1;
             if (!c) break;
             if (submit(s, c, e)) return -1;
         }
+        if (!busy && !submitted) return 0;
         busy = sched_step(s->engine.sched, e);
         if (busy < 0) return -1;
     }
-    return 0;
 }

@@ -12,6 +12,7 @@
 
 const struct op ops[] = {
     {"linear", check_linear},
+    {"f16", check_linear_f16},
     {"i16", check_linear_i16},
     {"int8", check_linear_int8},
     {"embed", check_embed},
