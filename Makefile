@@ -38,10 +38,15 @@ $(PROGRAMS):
 
 # Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
 $B/backend-cpu/%.o: ALL_CFLAGS += -O3
-ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
-$B/backend-cpu/avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+ifeq ($(MACHINE),x86_64)
+$B/backend-cpu/avx2.o $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
 $B/backend-cpu/avx512.o $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512vnni
+else ifeq ($(MACHINE),aarch64)
+# gcc 12's first scheduling pass moves loads of the register blocks so far ahead that they spill.
+$B/backend-cpu/neon.o $B/backend-cpu/dotprod.o: ALL_CFLAGS += -fno-schedule-insns
+$B/backend-cpu/dotprod.o: ALL_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
 $B/%.o: %.c Makefile
@@ -50,12 +55,13 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e cli
+TESTS := asm checkop fuzz e2e cli
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
 $B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
 $(addprefix $B/tests/,$(TESTS)):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

@@ -76,6 +76,8 @@ struct cpu_kernels {
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
 extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni;
+#elif defined(__aarch64__)
+extern const struct cpu_kernels cpu_neon, cpu_dotprod;
 #endif
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
