@@ -6,7 +6,7 @@
 const struct cpu_kernels *const cpu_ladder[] = {
     &cpu_ref,  &cpu_scalar,
 #if defined(__x86_64__)
-    &cpu_avx2, &cpu_avx512,  &cpu_vnni,
+    &cpu_avx2, &cpu_avx512, &cpu_vnni,
 #elif defined(__aarch64__)
     &cpu_neon, &cpu_dotprod,
 #endif
@@ -21,7 +21,8 @@ static const struct cpu_kernels *pinned(const struct cpu_kernels *k, struct err 
     return why || wrong ? NULL : k;
 }
 
-const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name, char *note, size_t note_bytes, struct err *e)
+const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name, char *note, size_t note_bytes,
+                                     struct err *e)
 {
     char names[128] = "";
     int n = 0;

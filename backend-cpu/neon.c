@@ -175,7 +175,35 @@ void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0,
         }
 }
 
-void neon_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+/* quantize_group of act.h on 16 at a time; the hardware rounds to nearest even itself. */
+void neon_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    float group[CPU_SUBGROUP];
+    size_t rows = (size_t)q->rows, s = (size_t)row;
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits + (size_t)row * (size_t)n,
+               *second = first + rows * (size_t)n;
+        const float *from = quantize_input(w, x, j0, n, group);
+        float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
+        int32x4_t sum = vdupq_n_s32(0);
+        for (int j = 0; j < n; j += 16) {
+            int16x8_t v[2];
+            int8x8_t high[2], low[2];
+            EACH (i, 2) {
+                int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(from + j + i * 8), inverse));
+                int32x4_t b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(from + j + i * 8 + 4), inverse));
+                v[i] = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
+                sum = vpadalq_s16(sum, v[i]);
+                high[i] = q->n_digits == 2 ? vshrn_n_s16(vaddq_s16(v[i], vdupq_n_s16(64)), 7) : vmovn_s16(v[i]);
+                low[i] = vsub_s8(vmovn_s16(v[i]), vshl_n_s8(high[i], 7)); /* modulo 256: v - 128 * high fits a byte */
+            }
+            vst1q_s8(first + j, vcombine_s8(high[0], high[1]));
+            if (q->n_digits == 2) vst1q_s8(second + j, vcombine_s8(low[0], low[1]));
+        }
+        ((int32_t *)q->sum)[s] = vaddvq_s32(sum);
+    }
+}
 
 /* sums[8] of 16-bit products of both digits and codes; 16 of at most 15 * 127 fit. */
 ALWAYS_INLINE void multiply_add(int16x8_t part[8], int h, int8x16_t codes, const int8_t *digits)
