@@ -1,6 +1,7 @@
 # make             build/opt4gptq-run and build/opt4gptq-convert
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
+# make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make install PREFIX=/usr/local       make clean       V=1: show every command
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -75,6 +76,16 @@ test:
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS)
 	@scripts/test $B $(SHARED)
 
+ARM := build-arm64
+test-arm64:
+	@if scripts/deps --arm64; then \
+	    $(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $B/tests/asm && \
+	    $(MAKE) --no-print-directory -j$$(nproc) CC=aarch64-linux-gnu-gcc B=$(ARM) $(ARM)/opt4gptq-run $(ARM)/tests/checkop $(ARM)/tests/asm_sample.o && \
+	    tests/arm64.sh $B $(ARM); \
+	else \
+	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
+	fi
+
 demo:
 	@scripts/deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS)
@@ -85,8 +96,8 @@ install: $(PROGRAMS)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
 
 clean:
-	rm -rf build build-san
+	rm -rf build build-san build-arm64
 
-.PHONY: all test demo install clean
+.PHONY: all test test-arm64 demo install clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
