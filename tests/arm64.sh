@@ -49,7 +49,7 @@ generations llama-act-order-asym "$dir/fixture" -n 8 --prompt-ids 1,5,9,17,33,2,
 "$build/tests/asm" "$arm" aarch64-linux-gnu- >"$dir/log" 2>&1
 grep -v ' instructions, ' "$dir/log"
 add asm
-emulate 400 qemu-aarch64 "$arm/tests/checkop" --quick >"$dir/log" 2>&1
+emulate 600 qemu-aarch64 "$arm/tests/checkop" --quick >"$dir/log" 2>&1
 cat "$dir/log"
 add checkop
 echo "arm64: $passed passed, $failed failed, 0 skipped"
