@@ -1,4 +1,4 @@
-# make             build/opt4gptq-run and build/opt4gptq-convert
+# make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
 # make install PREFIX=/usr/local       make clean       V=1: show every command
@@ -26,18 +26,21 @@ CORE    := $(call objects,core)
 CPU     := $(call objects,backend-cpu)
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
-PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert
+BENCH   := $(call objects,bench)
+PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
+$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 # Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
 $B/backend-cpu/%.o: ALL_CFLAGS += -O3
+$B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
 ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
 $B/backend-cpu/avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
 $B/backend-cpu/avx512.o $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
