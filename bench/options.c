@@ -31,7 +31,7 @@ static const struct option_row {
     {"threads", 't', INTS, AT(threads), 0, 1024, "N,..", "threads (default 0: the processors this process may use)", 0},
     {"act", 0, TEXTS, AT(act), 0, 0, "A,..", "f32, i16, int8 (default f32; --ops: all)", ONE_OF("f32", "i16", "int8")},
     {"kv", 0, TEXTS, AT(kv), 0, 0, "T,..", "storage of keys and values: f16, f32 (default f16)", ONE_OF("f16", "f32")},
-    {"cpu", 0, TEXTS, AT(cpu), 0, 0, "R,..", "rungs of the CPU backend (default auto; --ops: all that run here but ref)", 0},
+    {"cpu", 0, TEXTS, AT(cpu), 0, 0, "R,..", "rungs of the CPU backend (default auto; --ops: all that run here but ref, scalar)", 0},
     {"backend", 0, TEXT, AT(backend), 0, 0, "B", "cpu", ONE_OF("cpu")},
     {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "prompt tokens computed in one step (default 512)", 0},
     {"How", 0, HEADING, 0, 0, 0, 0, 0, 0},

@@ -70,31 +70,35 @@ static double team_run(int n, void (*work)(void *arg, int thread), void *arg)
 struct peak_job {
     const struct probe_peak *p;
     long iterations;
-    _Atomic double ops; /* of one thread: all do the same */
+    double *rate; /* [threads] */
 };
 
+/* By processor time: a neighbour on the same core does not change what the core can do. */
 static void peak_work(void *arg, int thread)
 {
     struct peak_job *j = arg;
-    (void)thread;
-    j->ops = j->p->run(j->iterations);
+    double start = stats_thread_cpu(), ops = j->p->run(j->iterations);
+    j->rate[thread] = ops / (stats_thread_cpu() - start);
 }
 
 int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, struct err *e)
 {
-    struct peak_job j = {.p = p, .iterations = 1000};
+    struct peak_job j = {p, 1000, calloc((size_t)n_threads, sizeof(double))};
+    int rc = j.rate ? 0 : err_set(e, "out of memory");
     *rate = 0;
-    for (;; j.iterations *= 4) { /* long enough to time: 20 ms */
-        double t = stats_wall();
+    for (double t = 0; !rc && t < 0.02; j.iterations *= 4) { /* long enough to time */
+        double start = stats_thread_cpu();
         p->run(j.iterations);
-        if (stats_wall() - t > 0.02) break;
+        t = stats_thread_cpu() - start;
     }
-    for (int i = 0; i < PASSES; i++) {
-        double t = team_run(n_threads, peak_work, &j);
-        if (t < 0) return err_set(e, "cannot start %d threads", n_threads);
-        if (j.ops * n_threads / t > *rate) *rate = j.ops * n_threads / t;
+    for (int i = 0; i < PASSES && !rc; i++) {
+        double sum = 0;
+        if (team_run(n_threads, peak_work, &j) < 0) rc = err_set(e, "cannot start %d threads", n_threads);
+        for (int k = 0; k < n_threads && !rc; k++) sum += j.rate[k];
+        if (sum > *rate) *rate = sum;
     }
-    return 0;
+    free(j.rate);
+    return rc;
 }
 
 size_t probe_cache_bytes(void)

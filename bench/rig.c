@@ -76,12 +76,15 @@ const char *rig_rung(const char *name)
     return found;
 }
 
-/* The rungs that --ops times when none is named: all that this machine runs, but not the reference, which is slow on purpose. */
+/* The rungs that --ops times when none is named: all that this machine runs, but neither the reference, which is slow on
+ * purpose, nor the portable rung, which takes minutes, unless there is nothing else. */
 static void all_rungs(struct text_list *cpu)
 {
     cpu->n = 0;
-    for (int i = 1; cpu_ladder[i]; i++)
-        if (!cpu_ladder[i]->unusable() && cpu->n < MAX_LIST) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_ladder[i]->name);
+    for (int i = 0; cpu_ladder[i]; i++)
+        if (cpu_ladder[i] != &cpu_ref && cpu_ladder[i] != &cpu_scalar && !cpu_ladder[i]->unusable() && cpu->n < MAX_LIST)
+            snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_ladder[i]->name);
+    if (!cpu->n) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_scalar.name);
 }
 
 int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e)

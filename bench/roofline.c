@@ -31,8 +31,10 @@ static int is_small(enum op op)
     return op != OP_QKV && op != OP_ATTEND && op != OP_O && op != OP_GATE_UP && op != OP_DOWN && op != OP_HEAD;
 }
 
+/* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some operation would stretch
+ * the median of whole steps, but no operation's. */
 struct measured {
-    double op[OP_COUNT], step, sampling; /* medians, seconds */
+    double op[OP_COUNT], between, sampling, step;
 };
 
 static int sample_time(const struct rig *r, double *seconds, struct err *e)
@@ -52,7 +54,7 @@ static int sample_time(const struct rig *r, double *seconds, struct err *e)
 static int measure(struct rig *r, const struct step_shape *s, int repetitions, struct measured *m, struct err *e)
 {
     struct timed t;
-    double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions * sizeof *v); /* [OP_COUNT + step + sampling][repetitions] */
+    double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions * sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
     if (!v) return err_set(e, "out of memory");
     timed_attach(&t, &r->forward);
     int rc = rig_step(r, s, 1, e);
@@ -60,15 +62,16 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
         timed_reset(&t);
         double start = stats_wall();
         rc = rig_step(r, s, 1, e);
-        v[OP_COUNT * repetitions + i] = stats_wall() - start;
-        for (int op = 0; op < OP_COUNT; op++) v[op * repetitions + i] = t.seconds[op];
+        double between = stats_wall() - start;
+        for (int op = 0; op < OP_COUNT; op++) between -= v[op * repetitions + i] = t.seconds[op];
+        v[OP_COUNT * repetitions + i] = between;
         double one = 0;
         if (!rc) rc = sample_time(r, &one, e);
         v[(OP_COUNT + 1) * repetitions + i] = one * s->n_seqs;
     }
     timed_detach(&t, &r->forward);
-    for (int op = 0; op < OP_COUNT && !rc; op++) m->op[op] = stats_of(v + op * repetitions, repetitions).median;
-    if (!rc) m->step = stats_of(v + OP_COUNT * repetitions, repetitions).median;
+    if (!rc) m->step = m->between = stats_of(v + OP_COUNT * repetitions, repetitions).median;
+    for (int op = 0; op < OP_COUNT && !rc; op++) m->step += m->op[op] = stats_of(v + op * repetitions, repetitions).median;
     if (!rc) m->sampling = stats_of(v + (OP_COUNT + 1) * repetitions, repetitions).median;
     free(v);
     return rc;
@@ -105,31 +108,35 @@ static int write_step(struct out *out, struct rig *r, const struct bench_facts *
     static const char *const heading[] = {"operation:", "ms", "of step", "MB", "GOP", "floor ms", "reached", "bound:"};
     const struct rig_config *c = &r->config;
     const struct model *model = r->forward.model;
-    struct line sum = {.name = "step", .bound = "-", .seconds = m->step}, rest = {.name = "norms, RoPE, sampling, rest", .bound = "-"};
+    struct line sum = {.name = "step", .bound = "-", .seconds = m->step}, rest = {.name = "all small ones", .bound = "-"};
     double head = 0, large = 0;
     if (out_is_md(out) && out_table(out, 8, heading, e)) return -1;
     for (int op = 0; op < OP_COUNT; op++) {
         struct work w = work_step(model, (enum op)op, s, c->act, c->kv);
         struct line l = {.name = op_name[op], .seconds = m->op[op], .bytes = w.weights + w.kv, .products = work_products(&w, c->act)};
         l.floor = floor_of(&w, limits, &l.bound);
+        if (is_small((enum op)op)) l.floor = 0, l.bound = "-";
         sum.bytes += l.bytes, sum.products += l.products, sum.floor += l.floor;
         if (op == OP_HEAD) head = l.bytes / l.seconds / limits->bandwidth;
-        if (is_small((enum op)op)) rest.bytes += l.bytes, rest.floor += l.floor;
+        if (is_small((enum op)op)) rest.bytes += l.bytes;
         else large += l.seconds;
         if (write_line(out, c, facts, s, &l, m->step, e)) return -1;
     }
-    struct line sampling = {.name = "sampling (beside)", .bound = "-", .seconds = m->sampling};
+    struct line between = {.name = "between", .bound = "-", .seconds = m->between};
+    struct line sampling = {.name = "sampling, after", .bound = "-", .seconds = m->sampling};
     rest.seconds = m->step - large + m->sampling;
-    if (write_line(out, c, facts, s, &sampling, m->step, e) || write_line(out, c, facts, s, &rest, m->step, e)) return -1;
+    if (write_line(out, c, facts, s, &between, m->step, e) || write_line(out, c, facts, s, &sampling, m->step, e) ||
+        write_line(out, c, facts, s, &rest, m->step, e))
+        return -1;
     if (write_line(out, c, facts, s, &sum, m->step, e)) return -1;
     if (!out_is_md(out)) return 0;
     printf("%s %d row%s", s->decode ? "decode" : "prompt", s->n_seqs * s->rows, s->n_seqs * s->rows == 1 ? "" : "s");
     printf(" at depth %d, act %s, kv %s, cpu %s, %d thread%s: %.1f tok/s; at the floor %.1f\n\n", s->depth, act_name[c->act],
            kv_name[c->kv], c->cpu, c->threads, c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step, s->n_seqs * s->rows / sum.floor);
     out_print(out, NULL);
-    printf("\nnorms, RoPE, sampling and everything else that is no linear and no attention: %.1f%% of the step (with the sampling)\n",
-           100 * rest.seconds / (m->step + m->sampling));
-    printf("head: %.0f%% of the read bandwidth\n\n", 100 * head);
+    printf("\nall small ones (no linear, no attention; with the sampling): %.1f%% of step and sampling; head: %.0f%% of the read "
+           "bandwidth\n\n",
+           100 * rest.seconds / (m->step + m->sampling), 100 * head);
     return 0;
 }
 

@@ -30,3 +30,5 @@ static double seconds(clockid_t clock)
 double stats_wall(void) { return seconds(CLOCK_MONOTONIC); }
 
 double stats_cpu(void) { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
+
+double stats_thread_cpu(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }

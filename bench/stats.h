@@ -8,8 +8,9 @@ struct stats {
 
 /* Of n >= 1 values, which are sorted. */
 struct stats stats_of(double *v, int n);
-/* Seconds of the wall clock, and of processor time used by all threads of this process. */
+/* Seconds of the wall clock; of processor time used by all threads of this process; by the calling thread. */
 double stats_wall(void);
 double stats_cpu(void);
+double stats_thread_cpu(void);
 
 #endif
