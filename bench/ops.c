@@ -166,7 +166,7 @@ static void shape_text(const struct ops *x, const struct op_case *k, char *out, 
     case OP_O: snprintf(out, n, "%d->%d", l[LIN_O].in, g->dim); break;
     case OP_GATE_UP: snprintf(out, n, "%d->2x%d", g->dim, g->ffn); break;
     case OP_DOWN: snprintf(out, n, "%d->%d", g->ffn, g->dim); break;
-    case OP_HEAD: snprintf(out, n, "%d->%d%s", g->dim, g->vocab, x->m->head.codes ? "" : type[x->m->head.weight_type]); break;
+    case OP_HEAD: snprintf(out, n, "%d->%d %s", g->dim, g->vocab, x->m->head.codes ? "q4" : type[x->m->head.weight_type]); break;
     case DENSE: snprintf(out, n, "%d->%d %s", g->dim, g->dim, type[k->type]); break;
     case OP_ATTEND: snprintf(out, n, "%d/%dx%d @%d", g->n_heads, g->n_kv_heads, g->head_dim, k->s.depth); break;
     case OP_ROPE: snprintf(out, n, "%d/%dx%d", g->n_heads, g->n_kv_heads, g->head_dim); break;

@@ -161,17 +161,17 @@ int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct er
     return 0;
 }
 
-/* The last usable instruction set of the kind that the rung may use: its own, else the next below. */
+/* NULL for a rung that this table does not know: it must not be measured against another's peak. */
 static const struct probe_peak *peak_of(const char *rung, enum probe_kind kind)
 {
     static const struct {
         const char *rung, *fp32, *int8;
-    } own[] = {{"avx2", "avx2", "avx2"}, {"avx512", "avx512", "avx512"}, {"vnni", "avx512", "vnni"},
-               {"amx", "avx512", "amx"}, {"neon", "neon", "neon"},       {"dotprod", "neon", "dotprod"}};
-    const char *isa = "plain"; /* ref, scalar */
+    } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"}, {"avx2", "avx2", "avx2"}, {"avx512", "avx512", "avx512"},
+               {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},     {"neon", "neon", "neon"}, {"dotprod", "neon", "dotprod"}};
+    const char *isa = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(rung, own[i].rung)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
-    for (const struct probe_peak *p = probe_peaks; p->isa; p++)
+    for (const struct probe_peak *p = probe_peaks; isa && p->isa; p++)
         if (p->kind == kind && !strcmp(p->isa, isa) && p->usable()) return p;
     return NULL;
 }

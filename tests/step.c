@@ -52,6 +52,7 @@ void __sanitizer_free_hook(const volatile void *p)
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
 void __libc_free(void *p);
 
 void *malloc(size_t bytes)
@@ -70,6 +71,12 @@ void *realloc(void *p, size_t bytes)
 {
     count(&seen->allocations);
     return __libc_realloc(p, bytes);
+}
+
+void *aligned_alloc(size_t align, size_t bytes)
+{
+    count(&seen->allocations);
+    return __libc_memalign(align, bytes);
 }
 
 void free(void *p)
