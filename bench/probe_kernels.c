@@ -8,12 +8,12 @@
 
 #define KEEP(x) __asm__ volatile("" : "+m"(x))
 #if defined(__x86_64__)
-#define KEEP_VECTORS(a)                                                                                                                    \
-    for (size_t i_ = 0; i_ < sizeof(a) / sizeof(a[0]); i_++) __asm__ volatile("" : : "v"(a[i_]))
+#define KEEP_VECTOR(v) __asm__ volatile("" : : "v"(v))
 #elif defined(__aarch64__)
-#define KEEP_VECTORS(a)                                                                                                                    \
-    for (size_t i_ = 0; i_ < sizeof(a) / sizeof(a[0]); i_++) __asm__ volatile("" : : "w"(a[i_]))
+#define KEEP_VECTOR(v) __asm__ volatile("" : : "w"(v))
 #endif
+/* Unrolled like the loops themselves: an index that is no constant would keep the sums in memory. */
+#define KEEP_VECTORS(a) _Pragma("GCC unroll 32") for (size_t i_ = 0; i_ < sizeof(a) / sizeof(a[0]); i_++) KEEP_VECTOR(a[i_])
 
 static int always(void) { return 1; }
 
@@ -22,6 +22,7 @@ static double fp32_plain(long iterations)
 {
     typedef float four __attribute__((vector_size(16)));
     four a[8], m = {0.999f, 0.999f, 0.999f, 0.999f}, sum = {0};
+#pragma GCC unroll 8
     for (int i = 0; i < 8; i++) a[i] = m * (float)i;
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 8
@@ -71,6 +72,7 @@ static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx51
 FOR("avx2,fma") static double fp32_avx2(long iterations)
 {
     __m256 a[12], m = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
+#pragma GCC unroll 12
     for (int i = 0; i < 12; i++) a[i] = _mm256_set1_ps((float)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 12
@@ -84,6 +86,7 @@ FOR("avx2,fma") static double fp32_avx2(long iterations)
 FOR("avx2") static double int8_avx2(long iterations)
 {
     __m256i a[8], t, x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(1);
+#pragma GCC unroll 8
     for (int i = 0; i < 8; i++) a[i] = _mm256_set1_epi16((short)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 8
@@ -95,6 +98,7 @@ FOR("avx2") static double int8_avx2(long iterations)
 FOR("avx512f") static double fp32_avx512(long iterations)
 {
     __m512 a[24], m = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
+#pragma GCC unroll 24
     for (int i = 0; i < 24; i++) a[i] = _mm512_set1_ps((float)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 24
@@ -106,6 +110,7 @@ FOR("avx512f") static double fp32_avx512(long iterations)
 FOR("avx512f,avx512bw") static double int8_avx512(long iterations)
 {
     __m512i a[16], t, x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(1);
+#pragma GCC unroll 16
     for (int i = 0; i < 16; i++) a[i] = _mm512_set1_epi16((short)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 16
@@ -118,6 +123,7 @@ FOR("avx512f,avx512bw") static double int8_avx512(long iterations)
 FOR("avx512f,avx512vnni") static double int8_vnni(long iterations)
 {
     __m512i a[16], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(1);
+#pragma GCC unroll 16
     for (int i = 0; i < 16; i++) a[i] = _mm512_set1_epi32(i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 16
@@ -135,6 +141,7 @@ static int has_avx_vnni(void)
 FOR("avx2,avxvnni") static double int8_avx_vnni(long iterations)
 {
     __m256i a[12], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(1);
+#pragma GCC unroll 12
     for (int i = 0; i < 12; i++) a[i] = _mm256_set1_epi32(i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 12
@@ -206,6 +213,7 @@ uint64_t probe_read(const void *p, size_t bytes) { return has_avx2() ? read_avx2
 static double fp32_neon(long iterations)
 {
     float32x4_t a[24], m = vdupq_n_f32(0.999f);
+#pragma GCC unroll 24
     for (int i = 0; i < 24; i++) a[i] = vdupq_n_f32((float)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 24
@@ -219,6 +227,7 @@ static double int8_neon(long iterations)
 {
     int16x8_t a[16];
     int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(1);
+#pragma GCC unroll 16
     for (int i = 0; i < 16; i++) a[i] = vdupq_n_s16((int16_t)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 8
@@ -236,6 +245,7 @@ __attribute__((target("arch=armv8.2-a+dotprod"))) static double int8_dotprod(lon
 {
     int32x4_t a[24];
     int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(1);
+#pragma GCC unroll 24
     for (int i = 0; i < 24; i++) a[i] = vdupq_n_s32(i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 24
