@@ -147,10 +147,10 @@ static void break_backend(struct forward *f, enum fault fault)
     f->be->ops = &broken;
 }
 
-/* One sequence alone, some together, a prompt in two chunks. */
+/* A prompt in two chunks, one sequence alone, some together. */
 static int steps(struct rig *r, struct err *e)
 {
-    static const struct step_shape shapes[] = {{1, 24, 0, 0}, {1, 7, 24, 0}, {1, 1, 31, 1}, {1, 1, 32, 1}, {5, 1, 33, 1}, {5, 1, 34, 1}};
+    static const struct step_shape shapes[] = {{1, 12, 0, 0}, {1, 4, 12, 0}, {1, 1, 16, 1}, {3, 1, 17, 1}, {3, 1, 18, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (rig_step(r, &shapes[i], i > 0, e)) return -1;
     return 0;
@@ -162,7 +162,7 @@ static void child(const char *path, struct bench_options *o, enum fault fault)
     struct model m;
     struct rigs rigs;
     struct err e;
-    struct rig_size size = {24, 5, rig_pages(5, 40)};
+    struct rig_size size = {12, 3, rig_pages(3, 20)};
     struct sigaction trap = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
     if (model_open(&m, path, &e) || rigs_open(&rigs, &m, o, &size, &e) || steps(&rigs.rig[0], &e)) {
         fprintf(stderr, "step: %s\n", e.msg);
