@@ -6,6 +6,7 @@
 #include "backend-cpu/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,10 @@
 enum { PASSES = 5, SLICE = 4096 };
 
 /* n threads that start together. */
+enum { GATE_SHUT, GATE_OPEN, GATE_GO_HOME };
+
 struct team {
-    pthread_barrier_t barrier;
+    _Atomic int n_ready, gate;
     void (*work)(void *arg, int thread);
     void *arg;
 };
@@ -31,7 +34,10 @@ struct member {
 static void *member_main(void *arg)
 {
     struct member *m = arg;
-    pthread_barrier_wait(&m->team->barrier);
+    int gate;
+    m->team->n_ready++;
+    while (!(gate = m->team->gate)) sched_yield();
+    if (gate == GATE_GO_HOME) return NULL;
     m->start = stats_wall();
     m->team->work(m->team->arg, m->index);
     m->end = stats_wall();
@@ -44,27 +50,21 @@ static double team_run(int n, void (*work)(void *arg, int thread), void *arg)
     struct team t = {.work = work, .arg = arg};
     struct member *m = calloc((size_t)n, sizeof *m);
     int started = 0;
-    if (!m || pthread_barrier_init(&t.barrier, NULL, (unsigned)n)) {
-        free(m);
-        return -1;
-    }
-    for (; started < n; started++) {
+    while (m && started < n) {
         m[started] = (struct member){&t, 0, started, 0, 0};
-        if (started && pthread_create(&m[started].thread, NULL, member_main, &m[started])) {
-            perror("opt4gptq-bench: threads of a probe");
-            exit(1); /* those that wait at the barrier cannot be called back */
-        }
+        if (pthread_create(&m[started].thread, NULL, member_main, &m[started])) break;
+        started++;
     }
-    member_main(&m[0]);
-    double first = m[0].start, last = m[0].end;
-    for (int i = 1; i < n; i++) {
+    while (t.n_ready < started) sched_yield();
+    t.gate = started == n ? GATE_OPEN : GATE_GO_HOME;
+    double first = 0, last = 0;
+    for (int i = 0; i < started; i++) {
         pthread_join(m[i].thread, NULL);
-        first = m[i].start < first ? m[i].start : first;
+        first = !i || m[i].start < first ? m[i].start : first;
         last = m[i].end > last ? m[i].end : last;
     }
-    pthread_barrier_destroy(&t.barrier);
     free(m);
-    return last - first;
+    return started == n ? last - first : -1;
 }
 
 struct peak_job {
