@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PASSES = 5, SLICE = 4096 };
+enum { PEAK_PASSES = 5, READ_PASSES = 12, SLICE = 4096 };
 
 /* n threads that start together. */
 enum { GATE_SHUT, GATE_OPEN, GATE_GO_HOME };
@@ -91,7 +91,7 @@ int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, str
         p->run(j.iterations);
         t = stats_thread_cpu() - start;
     }
-    for (int i = 0; i < PASSES && !rc; i++) {
+    for (int i = 0; i < PEAK_PASSES && !rc; i++) {
         double sum = 0;
         if (team_run(n_threads, peak_work, &j) < 0) rc = err_set(e, "cannot start %d threads", n_threads);
         for (int k = 0; k < n_threads && !rc; k++) sum += j.rate[k];
@@ -138,7 +138,7 @@ static int read_rate(int n_threads, size_t bytes, int huge, double *rate, struct
     madvise(j.p, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* where the kernel knows it */
     double t = team_run(n_threads, touch_work, &j);
     *rate = 0;
-    for (int i = 0; i < PASSES && t >= 0; i++) {
+    for (int i = 0; i < READ_PASSES && t >= 0; i++) {
         t = team_run(n_threads, read_work, &j);
         double r = (double)j.slice * n_threads / t;
         if (t > 0 && r > *rate) *rate = r;
