@@ -1,5 +1,5 @@
 /* checkop.c: compares every variant of every operation with the reference.
- * usage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--quick] [--mutate] [--bench] [--list] */
+ * usage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--quick] [--mutate] [--list] */
 #include "tests/checkop.h"
 
 #include "backend-cpu/cpu.h"
@@ -11,18 +11,9 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear},
-    {"i16", check_linear_i16},
-    {"int8", check_linear_int8},
-    {"outlier", check_outlier},
-    {"embed", check_embed},
-    {"norm", check_norm},
-    {"rope", check_rope},
-    {"attend", check_attend},
-    {"glu", check_glu},
-    {"gather", check_gather},
-    {"argmax", check_argmax},
-    {NULL, NULL},
+    {"linear", check_linear}, {"i16", check_linear_i16}, {"int8", check_linear_int8}, {"outlier", check_outlier},
+    {"embed", check_embed},   {"norm", check_norm},      {"rope", check_rope},        {"attend", check_attend},
+    {"glu", check_glu},       {"gather", check_gather},  {"argmax", check_argmax},    {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
@@ -39,14 +30,12 @@ enum { N_BACKENDS = sizeof backends / sizeof *backends };
 struct args {
     const char *backend, *variant, *op;
     uint64_t seed;
-    int quick, mutate, bench, list;
+    int quick, mutate, list;
 };
 
 static int usage(const char *why)
 {
-    fprintf(stderr,
-            "checkop: %s\nusage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--quick] [--mutate] [--bench] "
-            "[--list]\n",
+    fprintf(stderr, "checkop: %s\nusage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--quick] [--mutate] [--list]\n",
             why);
     return 2;
 }
@@ -92,7 +81,6 @@ int main(int argc, char **argv)
         const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(o, "--quick")) a.quick = 1; /* the small cases, no mutants */
         else if (!strcmp(o, "--mutate")) a.mutate = 1;
-        else if (!strcmp(o, "--bench")) a.bench = 1;
         else if (!strcmp(o, "--list")) a.list = 1;
         else if (!value) return usage(o);
         else if (!strcmp(o, "--backend")) a.backend = value, i++;
@@ -107,10 +95,6 @@ int main(int argc, char **argv)
     if (!c.n) return usage("no such backend or variant here");
     for (int i = 0; a.list && ops[i].name; i++) printf("op %s\n", ops[i].name);
     if (a.list) return 0;
-    if (a.bench) {
-        for (int i = 0; i < c.n; i++) bench(&c.v[i], 0);
-        return 0;
-    }
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     for (int i = 0; ops[i].name && !a.mutate; i++) {
