@@ -34,8 +34,8 @@ static int named_before(const struct answer_env *env, const int32_t *ids, int n,
     struct err ignored;
     if (token_text_get(env->tokens, id, &text, &bytes, &ignored)) return 0; /* put_token reports it */
     for (int i = 0; i < n; i++)
-        if (ids[i] == id || (!token_text_get(env->tokens, ids[i], &other, &other_bytes, &ignored) && bytes == other_bytes &&
-                             !memcmp(text, other, bytes)))
+        if (ids[i] == id ||
+            (!token_text_get(env->tokens, ids[i], &other, &other_bytes, &ignored) && bytes == other_bytes && !memcmp(text, other, bytes)))
             return 1;
     return 0;
 }
@@ -171,7 +171,8 @@ static void put_ids(struct out *o, const int32_t *id, size_t n)
 
 static void put_ending(struct out *o, const struct record *r, const struct job_choice *c)
 {
-    out_text(o, c->finish == FINISH_LENGTH ? ",\"finish_reason\":\"length\",\"stop_reason\":" : ",\"finish_reason\":\"stop\",\"stop_reason\":");
+    out_text(o, c->finish == FINISH_LENGTH ? ",\"finish_reason\":\"length\",\"stop_reason\":"
+                                           : ",\"finish_reason\":\"stop\",\"stop_reason\":");
     if (c->stopped_by_string >= 0) out_string(o, r->stop[c->stopped_by_string], strlen(r->stop[c->stopped_by_string]));
     else if (c->stopped_by_token >= 0) out_int(o, c->stopped_by_token);
     else out_text(o, "null");
@@ -236,7 +237,8 @@ static int write_jsonl(struct out *o, const struct answer_env *env, const struct
     put_head(o, r, 200);
     out_text(o, "{\"id\":");
     put_id(o, chat ? "chatcmpl" : "cmpl", r);
-    out_text(o, chat ? ",\"object\":\"chat.completion\",\"created\":0,\"model\":" : ",\"object\":\"text_completion\",\"created\":0,\"model\":");
+    out_text(o, chat ? ",\"object\":\"chat.completion\",\"created\":0,\"model\":"
+                     : ",\"object\":\"text_completion\",\"created\":0,\"model\":");
     out_string(o, model, strlen(model));
     out_text(o, ",\"choices\":[");
     for (int i = 0; i < j->n_prompts; i++)
@@ -314,8 +316,7 @@ static void put_message(struct out *o, const char *s)
     out_string(o, clean, n);
 }
 
-int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status, const struct refusal *why,
-                  struct err *e)
+int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status, const struct refusal *why, struct err *e)
 {
     if (env->format == ANSWER_JSONL) {
         put_head(o, r, status);

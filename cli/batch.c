@@ -342,7 +342,8 @@ static int loop(struct batch_run *b, struct err *e)
 static int put_in_place(struct batch_run *b, struct err *e)
 {
     char done[128];
-    if (journal_sync(b->journal, meter_now(), 1, e) || result_advance(&b->result, b->journal, b->n_slots, e) || result_finish(&b->result, e))
+    if (journal_sync(b->journal, meter_now(), 1, e) || result_advance(&b->result, b->journal, b->n_slots, e) ||
+        result_finish(&b->result, e))
         return -1;
     if (!b->journal_path) return 0;
     int n = snprintf(done, sizeof done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n", (unsigned long long)journal_errors(b->journal),
@@ -390,8 +391,8 @@ static void say_end(struct batch_run *b, int rc)
             (unsigned long long)m->n_prompt_tokens, (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
     if (rc == OK) return;
     if (b->journal_path)
-        fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n",
-                (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots, b->journal_path);
+        fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n", (unsigned long long)journal_count(b->journal),
+                (unsigned long long)b->n_slots, b->journal_path);
     else fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n", b->output);
 }
 

@@ -19,7 +19,7 @@ struct batch_run {
     struct token_text tokens;
     struct engine engine;
     struct input *input;
-    int plain; /* a prompt a line */
+    int plain;                                /* a prompt a line */
     uint64_t input_bytes, n_records, n_slots; /* of the whole input; slots: records of this shard */
     uint32_t input_crc;
     struct shard shard;

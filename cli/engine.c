@@ -39,9 +39,10 @@ static int choose_pages(const struct options *o, const struct model *m, const st
     }
     uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1), fit = budget > fixed ? (budget - fixed) / page : 0;
     if (fit < (uint64_t)context)
-        return err_set(e, "%s %.0f MiB: the model takes %.0f MiB and the KV cache of one context of %d tokens %.0f MiB (-c sets a smaller one)",
-                       o->memory ? "--mem" : "free memory", (double)budget / 1048576, (double)fixed / 1048576, engine_context(o, m),
-                       (double)(page * (uint64_t)context) / 1048576);
+        return err_set(
+            e, "%s %.0f MiB: the model takes %.0f MiB and the KV cache of one context of %d tokens %.0f MiB (-c sets a smaller one)",
+            o->memory ? "--mem" : "free memory", (double)budget / 1048576, (double)fixed / 1048576, engine_context(o, m),
+            (double)(page * (uint64_t)context) / 1048576);
     if (fit > most) fit = most;
     *n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
     return 0;

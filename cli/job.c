@@ -47,14 +47,16 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
         const json_t *v = json_array_get(array, i);
         json_int_t id = json_integer_value(v);
         if (!json_is_integer(v)) err_set(&inner, "prompt: must be a string, an array of token ids, or an array of these");
-        else if (id < 0 || id >= j->env->vocab) err_set(&inner, "prompt: token %zu is outside the vocabulary (0..%d)", i, j->env->vocab - 1);
+        else if (id < 0 || id >= j->env->vocab)
+            err_set(&inner, "prompt: token %zu is outside the vocabulary (0..%d)", i, j->env->vocab - 1);
         else {
             p->ids.id[p->ids.n++] = (int32_t)id;
             continue;
         }
         return refuse(why, "prompt", &inner);
     }
-    if (j->record.echo && j->env->tokenizer && tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, 0, &p->text, &p->text_bytes, e)) return -1;
+    if (j->record.echo && j->env->tokenizer && tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, 0, &p->text, &p->text_bytes, e))
+        return -1;
     return 0;
 }
 
@@ -298,5 +300,4 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return 0;
 }
 
-static const struct request_sink sink = {
-    .prompt_token = on_prompt_token, .token = on_token, .finished = on_finished, .done = on_done};
+static const struct request_sink sink = {.prompt_token = on_prompt_token, .token = on_token, .finished = on_finished, .done = on_done};

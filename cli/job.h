@@ -18,7 +18,7 @@ struct job_env {
     const struct chat *chat;           /* NULL: the checkpoint has no chat template */
     const int32_t *eos;                /* [n_eos] */
     int n_eos, vocab, n_ctx;
-    uint64_t seed;                       /* of the run, for records without one */
+    uint64_t seed;                          /* of the run, for records without one */
     void (*done)(void *arg, struct job *j); /* all requests of J ended */
     void *arg;
     double (*clock)(void);
@@ -38,12 +38,12 @@ struct job_top {
 struct job_choice {
     struct tok_stream *stream;
     struct stop stop;
-    struct out text;        /* all of it; the first n_certain bytes are no stop string's beginning */
+    struct out text; /* all of it; the first n_certain bytes are no stop string's beginning */
     size_t n_certain;
-    struct out ids;         /* int32_t [n_ids], EOS and stop tokens included */
+    struct out ids;          /* int32_t [n_ids], EOS and stop tokens included */
     struct out scores, tops; /* struct job_score [n_ids], struct job_top; when log-probabilities were asked for */
     enum finish finish;
-    int stopped_by_string; /* index of the stop string, or -1 */
+    int stopped_by_string;    /* index of the stop string, or -1 */
     int32_t stopped_by_token; /* id of one of stop_token_ids, or -1 */
 };
 
@@ -60,12 +60,12 @@ struct job_prompt {
 struct job {
     const struct job_env *env;
     struct record record;
-    int n_prompts, n_running; /* requests not yet ended */
+    int n_prompts, n_running;  /* requests not yet ended */
     struct job_prompt *prompt; /* [n_prompts] */
     char failed[256];          /* why the model failed on this record alone, or "" */
     uint64_t index;            /* the caller's */
     int aborted;
-    double start, first_token, end; /* seconds of env->clock */
+    double start, first_token, end;              /* seconds of env->clock */
     struct job *next, *previous, *next_finished; /* the caller's */
 };
 

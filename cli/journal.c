@@ -308,7 +308,8 @@ int journal_walk(struct journal *j, uint64_t *offset, struct out *o, struct err 
         uint64_t at = *offset;
         size_t before = o->n;
         int rc = read_frame(j, at, j->end, &f, o, e);
-        if (rc == 0) return err_set(e, "%s: an answer in it changed on disk: remove it to start over", j->path ? j->path : "temporary file");
+        if (rc == 0)
+            return err_set(e, "%s: an answer in it changed on disk: remove it to start over", j->path ? j->path : "temporary file");
         if (rc < 0) return -1;
         *offset += JOURNAL_HEADER + f.bytes;
         if (f.type == 'r' && f.slot < j->n_slots && j->slot[f.slot].offset == at) return 1;

@@ -56,7 +56,9 @@ static int check(const struct options *o, struct err *e)
     if (one_of("--backend", o->backend, (const char *const[]){"auto", "cpu", NULL}, e)) return -1;
     if (one_of("--act", o->act, (const char *const[]){"f32", "i16", "int8", NULL}, e)) return -1;
     if (one_of("--kv", o->kv, (const char *const[]){"f16", "f32", NULL}, e)) return -1;
-    if (one_of("--format", o->format, o->input ? (const char *const[]){"jsonl", "text", "ids", NULL} : (const char *const[]){"text", "ids", NULL}, e)) return -1;
+    if (one_of("--format", o->format,
+               o->input ? (const char *const[]){"jsonl", "text", "ids", NULL} : (const char *const[]){"text", "ids", NULL}, e))
+        return -1;
     if (o->n_stop && !strcmp(o->format, "ids")) return err_set(e, "--stop needs --format text");
     return 0;
 }

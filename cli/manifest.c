@@ -6,7 +6,7 @@
 
 static void key(struct out *o, const char *name)
 {
-    out_text(o, o->p[o->n - 1] == '{' ? "" : ",");
+    if (!out_failed(o) && o->p[o->n - 1] != '{') out_text(o, ",");
     out_string(o, name, strlen(name));
     out_text(o, ":");
 }

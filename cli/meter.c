@@ -115,8 +115,8 @@ void meter_tick(struct meter *m, const struct sched_stats *s, int force)
     uint64_t ran = m->n_done - m->n_resumed;
     duration(eta, ran ? t / (double)ran * (double)(m->n_total - m->n_done) : HUGE_VAL);
     snprintf(line, sizeof line, "%llu/%llu done, %llu errors; %.1f tok/s in, %.1f out; %d running, %d waiting; KV pages %d/%d; %s left",
-             (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors,
-             (double)s->n_prompt_tokens / t, (double)s->n_generated_tokens / t, s->n_running, s->n_waiting, s->n_pages_used, s->n_pages, eta);
+             (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, (double)s->n_prompt_tokens / t,
+             (double)s->n_generated_tokens / t, s->n_running, s->n_waiting, s->n_pages_used, s->n_pages, eta);
     if (m->terminal) fprintf(stderr, "\r\033[K%s", line);
     else fprintf(stderr, "%s\n", line);
     m->line_is_open = m->terminal;

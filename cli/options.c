@@ -41,7 +41,8 @@ static const struct option_row {
     {"frequency-penalty", 0, REAL, AT(frequency_penalty), -100, 100, "X", "subtracted for every time a token was generated"},
     {"seed", 's', SEED, AT(seed), 0, 0, "N", "random seed (default 0: a run repeats)"},
     {"Output", 0, HEADING, 0, 0, 0, 0, 0},
-    {"format", 0, TEXT, AT(format), 0, 0, "text|ids|jsonl", "stream text or print ids on one line; batches: jsonl (default), a line of text or ids"},
+    {"format", 0, TEXT, AT(format), 0, 0, "text|ids|jsonl",
+     "stream text or print ids on one line; batches: jsonl (default), a line of text or ids"},
     {"no-display-prompt", 0, FLAG, AT(no_display_prompt), 0, 0, 0, "do not print the prompt before the answer"},
     {"special", 0, FLAG, AT(special), 0, 0, 0, "print special tokens; with --tokenize add BOS/EOS"},
     {"logits-out", 0, TEXT, AT(logits_out), 0, 0, "FILE", "write the prompt's logits, fp32 [tokens, vocab], as safetensors"},
@@ -172,5 +173,6 @@ void options_help(void)
                  r->arg ? r->arg : "");
         printf("  %-34s %s\n", left, r->help);
     }
-    printf("\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early.\n");
+    printf(
+        "\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early.\n");
 }

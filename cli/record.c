@@ -184,7 +184,8 @@ static int read_bias(struct record *r, const json_t *v, int vocab, struct refusa
         double x = json_number_value(value);
         if (key[0] < '0' || key[0] > '9' || *end || (key[0] == '0' && key[1]) || id < 0 || id >= vocab)
             return refuse(why, "logit_bias", "a key is not a token id inside the vocabulary");
-        if (!json_is_number(value) || !(x >= -100 && x <= 100)) return refuse(why, "logit_bias", "a value is not a number from -100 to 100");
+        if (!json_is_number(value) || !(x >= -100 && x <= 100))
+            return refuse(why, "logit_bias", "a value is not a number from -100 to 100");
         bias[r->sampling.n_bias++] = (struct sampler_bias){(int32_t)id, (float)x};
     }
     return 0;

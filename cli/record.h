@@ -28,14 +28,14 @@ struct record {
     const char *id;  /* [id_bytes] custom_id or name */
     size_t id_bytes;
     enum record_kind kind;
-    json_t *root;       /* NULL for plain text; owns what the pointers below point to */
-    const char *text;   /* [text_bytes] plain text prompt: the line's memory */
+    json_t *root;     /* NULL for plain text; owns what the pointers below point to */
+    const char *text; /* [text_bytes] plain text prompt: the line's memory */
     size_t text_bytes;
-    const json_t *prompt;                     /* of a completion: string, ids, or array of these; or NULL */
-    const json_t *messages, *tools, *kwargs;  /* of a chat; tools and kwargs (chat_template_kwargs) may be NULL */
-    const char *model;                        /* as the record names it, or NULL */
-    int n, max_tokens;                        /* max_tokens -1: up to the context */
-    int logprobs;                             /* -1: none; else that many alternatives */
+    const json_t *prompt;                    /* of a completion: string, ids, or array of these; or NULL */
+    const json_t *messages, *tools, *kwargs; /* of a chat; tools and kwargs (chat_template_kwargs) may be NULL */
+    const char *model;                       /* as the record names it, or NULL */
+    int n, max_tokens;                       /* max_tokens -1: up to the context */
+    int logprobs;                            /* -1: none; else that many alternatives */
     int echo, return_ids, include_stop, skip_special, add_special, add_generation_prompt;
     int has_seed;
     struct sampler_params sampling; /* stop_ids and bias are the record's */

@@ -49,9 +49,8 @@ void trace_step(struct trace *t, double start, double end, const struct sched_st
             (unsigned long long)(s->n_cached_tokens - t->last.n_cached_tokens),
             (unsigned long long)(s->n_preemptions - t->last.n_preemptions));
     begin(t);
-    fprintf(t->f,
-            "{\"name\":\"scheduler\",\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"args\":{\"running\":%d,\"waiting\":%d,\"KV pages\":%d}}", ts,
-            s->n_running, s->n_waiting, s->n_pages_used);
+    fprintf(t->f, "{\"name\":\"scheduler\",\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"args\":{\"running\":%d,\"waiting\":%d,\"KV pages\":%d}}",
+            ts, s->n_running, s->n_waiting, s->n_pages_used);
     t->last = *s;
 }
 
