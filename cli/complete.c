@@ -48,7 +48,9 @@ static int read_prompt(struct completion *c, struct err *e)
         if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
     } else {
         if (!c->tokenizer) return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (run_read_text(o, &c->text, &c->text_bytes, e) || tok_encode(c->tokenizer, c->text, c->text_bytes, 1, &c->prompt, e)) return -1;
+        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e) : run_read_text(o, &c->text, &c->text_bytes, e)) return -1;
+        /* a chat template writes BOS itself */
+        if (tok_encode(c->tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e)) return -1;
     }
     if (!c->prompt.n) return err_set(e, "the prompt is empty");
     for (size_t i = 0; i < c->prompt.n; i++)
@@ -194,7 +196,7 @@ static int generate(struct completion *c, struct err *e)
     int limit = s->n_ctx - (int)c->prompt.n, stopped = 0;
     if (o->n_predict >= 0 && o->n_predict < limit) limit = o->n_predict;
     sampler_see_prompt(&c->sampler, c->prompt.id, c->prompt.n);
-    if (c->text && c->text_mode && limit && !o->no_display_prompt && put(c->text, c->text_bytes, e)) return -1;
+    if (c->text && c->text_mode && limit && !o->no_display_prompt && !o->chat && put(c->text, c->text_bytes, e)) return -1;
     float *logits = s->logits;
     if (o->logits_out) logits += (size_t)(s->batch.n_logits - 1) * (size_t)c->model.config.vocab;
     for (; c->n_generated < limit && !run_stop_requested; c->n_generated++) {
