@@ -51,12 +51,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e cli batch_faults
+TESTS := checkop fuzz e2e cli batch batch_faults
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/batch: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $B/tests/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))

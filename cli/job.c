@@ -95,7 +95,7 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
     json_decref(messages);
     if (rc && record_lacked_memory()) err_set(&inner, "out of memory");
     if (rc && !err_is_memory(&inner)) {
-        err_prefix(&inner, "messages");
+        if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
         return refuse(why, "messages", &inner);
     }
     if (rc) *e = inner;
