@@ -1,4 +1,4 @@
-# make             build/opt4gptq-run and build/opt4gptq-convert
+# make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
 # make install PREFIX=/usr/local       make clean       V=1: show every command
@@ -27,12 +27,14 @@ CORE    := $(call objects,core)
 CPU     := $(call objects,backend-cpu)
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
-PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert
+BENCH   := $(call objects,bench)
+PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
+$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -40,6 +42,7 @@ $(PROGRAMS):
 # Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
 # (Sanitizers and -O3 together take gcc minutes for one file.)
 $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
+$B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
 ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
 $B/backend-cpu/avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
 $B/backend-cpu/avx512.o $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
@@ -52,12 +55,13 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e cli batch batch_faults
+TESTS := checkop fuzz e2e cli bench step batch batch_faults
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
-$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/batch: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $B/tests/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
@@ -68,7 +72,8 @@ $(addprefix $B/tests/,$(TESTS)):
 $B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 # this one counts allocations within a step
 $B/tests/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
-$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN))
+$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN)) \
+    $(filter-out $B/bench/main.o,$(BENCH))
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 

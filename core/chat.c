@@ -95,7 +95,8 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
     } else {
         if (parse_value(c, json_object_get(config, "chat_template"), "tokenizer_config.json", e)) goto fail;
         if (!c->plain && !*c->names &&
-            (load(&file, &src->json, "chat_template.json", e) || parse_value(c, json_object_get(file, "chat_template"), "chat_template.json", e)))
+            (load(&file, &src->json, "chat_template.json", e) ||
+             parse_value(c, json_object_get(file, "chat_template"), "chat_template.json", e)))
             goto fail;
     }
     c->walks_parts = c->plain && jinja_loops_over(c->plain, "content");
@@ -116,8 +117,11 @@ int chat_open_model(struct chat **c, const struct modelfile *m, const char *give
     const struct {
         const char *name;
         struct chat_file *file;
-    } files[] = {{"chat_template.jinja", &src.jinja}, {"additional_chat_templates/tool_use.jinja", &src.tool_use},
-                 {"tokenizer_config.json", &src.config}, {"special_tokens_map.json", &src.special_map}, {"chat_template.json", &src.json}};
+    } files[] = {{"chat_template.jinja", &src.jinja},
+                 {"additional_chat_templates/tool_use.jinja", &src.tool_use},
+                 {"tokenizer_config.json", &src.config},
+                 {"special_tokens_map.json", &src.special_map},
+                 {"chat_template.json", &src.json}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) files[i].file->text = mf_source_file(m, files[i].name, &files[i].file->bytes);
     return chat_open(c, &src, now, e) ? err_prefix(e, "%s", m->st.path) : 0;
 }
@@ -134,8 +138,8 @@ void chat_close(struct chat *c)
 /* json_object_set takes no const: the value is only read, its count of references goes back. */
 static int set(json_t *to, const char *key, const json_t *v) { return json_object_set(to, key, (json_t *)(uintptr_t)v); }
 
-int chat_render(const struct chat *c, const json_t *messages, const json_t *tools, const json_t *extra, int add_generation_prompt, char **text,
-                size_t *bytes, struct err *e)
+int chat_render(const struct chat *c, const json_t *messages, const json_t *tools, const json_t *extra, int add_generation_prompt,
+                char **text, size_t *bytes, struct err *e)
 {
     static const char *const ours[] = {"messages", "tools", "add_generation_prompt"};
     const struct jinja *t = tools && c->tool_use ? c->tool_use : c->plain;

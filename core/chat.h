@@ -37,8 +37,8 @@ void chat_close(struct chat *c);
 /* Renders MESSAGES (an array of objects). TOOLS (an array) or NULL; "tool_use" is taken when there are tools and such a template.
  * EXTRA (an object) or NULL: more variables (vLLM's chat_template_kwargs, such as enable_thinking); they go before bos_token and the
  * like. *text is malloc'd, NUL-terminated, *bytes long. Takes well under 0.1 ms for a short chat; *c is not changed. */
-int chat_render(const struct chat *c, const json_t *messages, const json_t *tools, const json_t *extra, int add_generation_prompt, char **text,
-                size_t *bytes, struct err *e);
+int chat_render(const struct chat *c, const json_t *messages, const json_t *tools, const json_t *extra, int add_generation_prompt,
+                char **text, size_t *bytes, struct err *e);
 
 /* Messages of an OpenAI request made into what templates expect, as vLLM does it: a content that is a list of text parts becomes
  * one text, its parts divided by newlines, unless the template itself walks through parts; arguments of tool calls, JSON in a

@@ -41,11 +41,9 @@ int jinja_set(struct jinja_run *r, int name, struct jinja_value v)
 
 static const char *op_text(int op)
 {
-    static char one[128][2];
     if (op == OP_FLOORDIV) return "//";
     if (op == OP_POW) return "** or pow()";
-    one[op & 127][0] = (char)op;
-    return one[op & 127];
+    return op == '+' ? "+" : op == '-' ? "-" : op == '*' ? "*" : op == '/' ? "/" : "%";
 }
 
 static int bad_operands(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b)
@@ -99,7 +97,8 @@ static int int_binary(struct jinja_run *r, int op, int64_t a, int64_t b, struct 
 static int float_binary(struct jinja_run *r, int op, double a, double b, struct jinja_value *out)
 {
     double x;
-    if (b == 0 && (op == '/' || op == OP_FLOORDIV || op == '%')) return jinja_fail(r, op == '%' ? "float modulo" : "float division by zero");
+    if (b == 0 && (op == '/' || op == OP_FLOORDIV || op == '%'))
+        return jinja_fail(r, op == '%' ? "float modulo" : "float division by zero");
     if (op == '+') x = a + b;
     else if (op == '-') x = a - b;
     else if (op == '*') x = a * b;
@@ -304,8 +303,8 @@ static int bind(struct jinja_run *r, const struct jinja_callable *c, const struc
 /* What a filter or method makes of a text marked safe stays marked. Where Python would escape arguments too, we refuse. */
 static int keep_safe(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value *out)
 {
-    static const char *const fine[] = {"upper", "lower", "capitalize", "title", "trim", "string", "safe", "escape", "e", "forceescape", "default", "d",
-                                       "strip", "lstrip", "rstrip", "swapcase"};
+    static const char *const fine[] = {"upper", "lower",       "capitalize", "title", "trim",  "string", "safe",   "escape",
+                                       "e",     "forceescape", "default",    "d",     "strip", "lstrip", "rstrip", "swapcase"};
     if (out->type != JINJA_STRING && (out->type < JINJA_LIST || out->type > JINJA_GENERATOR)) return 0;
     if (!strcmp(c->name, "tojson")) return 0;
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
@@ -316,7 +315,8 @@ static int keep_safe(struct jinja_run *r, const struct jinja_callable *c, struct
     return jinja_fail(r, "'%s' of a text marked safe is not supported", c->name);
 }
 
-int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on, const struct jinja_args *args, struct jinja_value *out)
+int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on, const struct jinja_args *args,
+               struct jinja_value *out)
 {
     struct jinja_value slot[JINJA_MAX_PARAMS] = {{0}};
     if (!c->run) return jinja_fail(r, "'%s' is not supported in chat templates", c->name);

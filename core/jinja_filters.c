@@ -9,7 +9,8 @@
 
 /* ---- attributes by a dotted name, as make_attrgetter ---- */
 
-static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_value path, const struct jinja_value *absent, struct jinja_value *out)
+static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_value path, const struct jinja_value *absent,
+                     struct jinja_value *out)
 {
     *out = v;
     if (path.type == JINJA_NONE || path.type == JINJA_ABSENT) return 0;
@@ -35,8 +36,8 @@ static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_val
 }
 
 /* What sort, unique, min, max and groupby compare: the attribute, in lower case unless case counts. */
-static int sort_key(struct jinja_run *r, struct jinja_value v, struct jinja_value path, int case_sensitive, const struct jinja_value *absent,
-                    struct jinja_value *out)
+static int sort_key(struct jinja_run *r, struct jinja_value v, struct jinja_value path, int case_sensitive,
+                    const struct jinja_value *absent, struct jinja_value *out)
 {
     if (attribute(r, v, path, absent, out)) return -1;
     if (case_sensitive || out->type != JINJA_STRING) return 0;
@@ -97,7 +98,8 @@ FILTER(sort) /* reverse case_sensitive attribute */
             for (const char *p = slot[2].s, *end = p + slot[2].n; p <= end;) {
                 const char *comma = memchr(p, ',', (size_t)(end - p));
                 size_t n = (size_t)((comma ? comma : end) - p);
-                if (sort_key(r, l->item[i], jinja_bytes(p, n), jinja_truth(slot[1]), NULL, &part) || jinja_push(r, keys[i].list, part)) return -1;
+                if (sort_key(r, l->item[i], jinja_bytes(p, n), jinja_truth(slot[1]), NULL, &part) || jinja_push(r, keys[i].list, part))
+                    return -1;
                 p += n + 1;
             }
         }
@@ -175,8 +177,16 @@ static int extreme(struct jinja_run *r, struct jinja_value on, const struct jinj
     return rc;
 }
 
-FILTER(min) { (void)args; return extreme(r, on, slot, OP_LT, out); } /* case_sensitive attribute */
-FILTER(max) { (void)args; return extreme(r, on, slot, OP_GT, out); }
+FILTER(min)
+{
+    (void)args;
+    return extreme(r, on, slot, OP_LT, out);
+} /* case_sensitive attribute */
+FILTER(max)
+{
+    (void)args;
+    return extreme(r, on, slot, OP_GT, out);
+}
 
 /* ---- choosing and mapping ---- */
 
@@ -197,7 +207,9 @@ static int map(struct jinja_run *r, struct jinja_value on, const struct jinja_ar
     if (path.type == JINJA_ABSENT) {
         if (!args->n) return jinja_fail(r, "map requires a filter argument");
         if (args->pos[0].type == JINJA_STRING) f = jinja_find_callable(jinja_filters, args->pos[0].s, args->pos[0].n);
-        if (!f) return jinja_fail(r, "No filter named '%.*s' found.", args->pos[0].type == JINJA_STRING && args->pos[0].n < 60 ? (int)args->pos[0].n : 0, args->pos[0].s);
+        if (!f)
+            return jinja_fail(r, "No filter named '%.*s' found.",
+                              args->pos[0].type == JINJA_STRING && args->pos[0].n < 60 ? (int)args->pos[0].n : 0, args->pos[0].s);
         rest.pos++, rest.n--;
     }
     if (jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
@@ -212,7 +224,8 @@ static int map(struct jinja_run *r, struct jinja_value on, const struct jinja_ar
     return rc;
 }
 
-static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, int by_attribute, int wanted, struct jinja_value *out)
+static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, int by_attribute, int wanted,
+                  struct jinja_value *out)
 {
     struct jinja_iter it;
     struct jinja_value v, x, path = {0}, yes;
@@ -226,7 +239,9 @@ static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja
     }
     if (rest.n) {
         if (rest.pos[0].type == JINJA_STRING) f = jinja_find_callable(jinja_tests, rest.pos[0].s, rest.pos[0].n);
-        if (!f) return jinja_fail(r, "No test named '%.*s' found.", rest.pos[0].type == JINJA_STRING && rest.pos[0].n < 60 ? (int)rest.pos[0].n : 0, rest.pos[0].s);
+        if (!f)
+            return jinja_fail(r, "No test named '%.*s' found.",
+                              rest.pos[0].type == JINJA_STRING && rest.pos[0].n < 60 ? (int)rest.pos[0].n : 0, rest.pos[0].s);
         rest.pos++, rest.n--;
     }
     if (jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
@@ -241,10 +256,26 @@ static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja
     return rc;
 }
 
-FILTER(select_) { (void)slot; return choose(r, on, args, 0, 1, out); }
-FILTER(reject) { (void)slot; return choose(r, on, args, 0, 0, out); }
-FILTER(selectattr) { (void)slot; return choose(r, on, args, 1, 1, out); }
-FILTER(rejectattr) { (void)slot; return choose(r, on, args, 1, 0, out); }
+FILTER(select_)
+{
+    (void)slot;
+    return choose(r, on, args, 0, 1, out);
+}
+FILTER(reject)
+{
+    (void)slot;
+    return choose(r, on, args, 0, 0, out);
+}
+FILTER(selectattr)
+{
+    (void)slot;
+    return choose(r, on, args, 1, 1, out);
+}
+FILTER(rejectattr)
+{
+    (void)slot;
+    return choose(r, on, args, 1, 0, out);
+}
 
 /* ---- sequences ---- */
 
@@ -263,7 +294,11 @@ FILTER(length)
     return jinja_length(r, on, &out->i);
 }
 
-FILTER(list) { (void)args, (void)slot; return jinja_to_list(r, on, JINJA_LIST, out); }
+FILTER(list)
+{
+    (void)args, (void)slot;
+    return jinja_to_list(r, on, JINJA_LIST, out);
+}
 
 FILTER(first)
 {
@@ -279,7 +314,8 @@ FILTER(last)
 {
     struct jinja_value all;
     (void)args, (void)slot;
-    if (on.type == JINJA_GENERATOR || on.type == JINJA_UNDEFINED) return jinja_fail(r, "'%s' object is not reversible", jinja_type_name(on));
+    if (on.type == JINJA_GENERATOR || on.type == JINJA_UNDEFINED)
+        return jinja_fail(r, "'%s' object is not reversible", jinja_type_name(on));
     if (jinja_to_list(r, on, JINJA_LIST, &all)) return -1;
     *out = all.list->n ? all.list->item[all.list->n - 1] : jinja_undefined(JINJA_HINT, on, "No last item, sequence was empty.", 33);
     return 0;
@@ -335,7 +371,8 @@ FILTER(batch) /* !linecount fill_with */
 {
     struct jinja_value all, row = {0};
     (void)args;
-    if (slot[0].type != JINJA_INT || slot[0].i < 1 || slot[0].i > 1 << 20) return jinja_fail(r, "batch needs a number of items from 1 to %d", 1 << 20);
+    if (slot[0].type != JINJA_INT || slot[0].i < 1 || slot[0].i > 1 << 20)
+        return jinja_fail(r, "batch needs a number of items from 1 to %d", 1 << 20);
     if (jinja_to_list(r, on, JINJA_LIST, &all) || jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
     for (size_t i = 0; i < all.list->n; i++) {
         if (i % (size_t)slot[0].i == 0 && (jinja_list(r, JINJA_LIST, 4, &row) || jinja_push(r, out->list, row))) return -1;
@@ -351,7 +388,8 @@ FILTER(slice) /* !slices fill_with */
 {
     struct jinja_value all, part;
     (void)args;
-    if (slot[0].type != JINJA_INT || slot[0].i < 1 || slot[0].i > 1 << 20) return jinja_fail(r, "slice needs a number of slices from 1 to %d", 1 << 20);
+    if (slot[0].type != JINJA_INT || slot[0].i < 1 || slot[0].i > 1 << 20)
+        return jinja_fail(r, "slice needs a number of slices from 1 to %d", 1 << 20);
     if (jinja_to_list(r, on, JINJA_LIST, &all) || jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
     size_t n = (size_t)slot[0].i, each = all.list->n / n, more = all.list->n % n, at = 0;
     for (size_t i = 0; i < n; i++) {

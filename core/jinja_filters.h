@@ -5,7 +5,7 @@
 #include "core/jinja_int.h"
 
 /* The function of a filter, test, method or global (struct jinja_callable). */
-#define FILTER_PARAMS \
+#define FILTER_PARAMS                                                                                                                      \
     struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot, struct jinja_value *out
 #define FILTER(name) static int name(FILTER_PARAMS)
 

@@ -10,7 +10,7 @@ enum { MAX_WIDTH = 1000, MAX_PRECISION = 300 };
 
 /* One replacement of either kind. */
 struct spec {
-    char align, sign, type; /* 0: not given */
+    char align, sign, type;                /* 0: not given */
     int alternate, zero, width, precision; /* precision -1: not given */
     int group;                             /* ',' or '_' between digits, 0 */
     const char *fill;
@@ -105,11 +105,13 @@ static int percent_one(struct jinja_run *r, struct jinja_value v, const struct s
 {
     char text[800];
     struct jinja_value out;
-    if (s->type == 's' || s->type == 'r') return (s->type == 's' ? jinja_str(r, v, &out) : repr(r, v, &out)) || put_text(r, out, s, '>') ? -1 : 0;
+    if (s->type == 's' || s->type == 'r')
+        return (s->type == 's' ? jinja_str(r, v, &out) : repr(r, v, &out)) || put_text(r, out, s, '>') ? -1 : 0;
     if (v.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, v);
     int is_float = strchr("eEfFgG", s->type) != NULL;
     if (!jinja_is_number(v) || (v.type == JINJA_FLOAT && strchr("xXo", s->type)))
-        return jinja_fail(r, is_float ? "must be real number, not %.0s%s" : "%%%.1s format: a number is required, not %s", (char[]){s->type, 0}, jinja_type_name(v));
+        return jinja_fail(r, is_float ? "must be real number, not %.0s%s" : "%%%.1s format: a number is required, not %s",
+                          (char[]){s->type, 0}, jinja_type_name(v));
     if (is_float) return put_float(r, jinja_number(v), s, text, sizeof text) ? -1 : put_number(r, signbit(jinja_number(v)) != 0, text, s);
     int64_t i = v.i;
     if (v.type == JINJA_FLOAT) {
@@ -140,7 +142,8 @@ int jinja_percent(struct jinja_run *r, struct jinja_value format, struct jinja_v
             if (!end) return jinja_fail(r, "incomplete format key");
             if (args.type != JINJA_DICT) return jinja_fail(r, "format requires a mapping");
             struct jinja_value key = jinja_bytes(format.s + at + 1, (size_t)(end - format.s) - at - 1);
-            if (!jinja_dict_find_text(args.dict, key.s, key.n, &v)) return jinja_fail(r, "KeyError: '%.*s'", key.n > 60 ? 60 : (int)key.n, key.s);
+            if (!jinja_dict_find_text(args.dict, key.s, key.n, &v))
+                return jinja_fail(r, "KeyError: '%.*s'", key.n > 60 ? 60 : (int)key.n, key.s);
             at = (size_t)(end - format.s) + 1;
             named = 1;
         }
@@ -180,7 +183,8 @@ static int read_spec(struct jinja_run *r, struct jinja_value text, struct spec *
     *s = (struct spec){.precision = -1, .fill = " ", .n_fill = 1};
     if (memchr(text.s, '{', text.n)) return jinja_fail(r, "a format within a format is not supported");
     if (text.n) jinja_point(text.s, text.n, &second);
-    if (second && second < text.n && strchr("<>^=", text.s[second])) s->fill = text.s, s->n_fill = second, s->align = text.s[second], at = second + 1;
+    if (second && second < text.n && strchr("<>^=", text.s[second]))
+        s->fill = text.s, s->n_fill = second, s->align = text.s[second], at = second + 1;
     else if (text.n && text.s[0] && strchr("<>^=", text.s[0])) s->align = text.s[0], at = 1;
     if (at < text.n && text.s[at] && strchr("+- ", text.s[at])) s->sign = text.s[at++];
     if (at < text.n && text.s[at] == '#') s->alternate = 1, at++;
@@ -204,7 +208,8 @@ static int format_one(struct jinja_run *r, struct jinja_value v, struct jinja_va
         return jinja_fail(r, "unsupported format string passed to %s.__format__", jinja_type_name(v));
     if (read_spec(r, spec, &s)) return -1;
     if (v.type == JINJA_STRING) {
-        if ((s.type && s.type != 's') || s.sign || s.alternate || s.group || s.align == '=') return jinja_fail(r, "this format is not for a str");
+        if ((s.type && s.type != 's') || s.sign || s.alternate || s.group || s.align == '=')
+            return jinja_fail(r, "this format is not for a str");
         if (s.zero && !s.align) s.fill = "0";
         return put_text(r, v, &s, '<');
     }
@@ -255,7 +260,8 @@ static int field(struct jinja_run *r, struct jinja_value name, const struct jinj
         if (n >= name.n) return jinja_fail(r, "Missing ']' in format string");
         struct jinja_value key = jinja_bytes(name.s + from, n - from);
         int64_t index = 0;
-        for (digits = 0; digits < key.n && digits < 9 && isdigit((unsigned char)key.s[digits]); digits++) index = index * 10 + (key.s[digits] - '0');
+        for (digits = 0; digits < key.n && digits < 9 && isdigit((unsigned char)key.s[digits]); digits++)
+            index = index * 10 + (key.s[digits] - '0');
         if (key.n && digits == key.n) key = jinja_int(index);
         if (jinja_item(r, of, key, out)) return -1;
         n++;

@@ -12,8 +12,6 @@ struct jinja_arena {
 };
 void *jinja_arena_get(struct jinja_arena *a, size_t n); /* zeroed, aligned to 8; NULL: no memory or over the limit */
 void jinja_arena_free(struct jinja_arena *a);
-/* Makes room for n more bytes behind [p, p + have) without moving it; 0 when something else is there already. */
-int jinja_arena_extend(struct jinja_arena *a, const char *p, size_t have, size_t n);
 
 /* ---- values ---- */
 enum jinja_type {
@@ -40,16 +38,16 @@ enum jinja_type {
 enum jinja_undefined { JINJA_NO_NAME, JINJA_NO_ATTRIBUTE, JINJA_UNSAFE, JINJA_HINT };
 
 struct jinja_value {
-    uint8_t type;    /* enum jinja_type */
-    uint8_t flag;    /* STRING: 1 = marked safe; UNDEFINED: enum jinja_undefined; VIEW; TUPLE: 1 = of groupby */
-    uint8_t of;      /* UNDEFINED: type of the value that lacks the attribute */
-    size_t n;        /* STRING, UNDEFINED: bytes of s */
+    uint8_t type; /* enum jinja_type */
+    uint8_t flag; /* STRING: 1 = marked safe; UNDEFINED: enum jinja_undefined; VIEW; TUPLE: 1 = of groupby */
+    uint8_t of;   /* UNDEFINED: type of the value that lacks the attribute */
+    size_t n;     /* STRING, UNDEFINED: bytes of s */
     union {
         int64_t i; /* INT, BOOL */
         double f;
-        const char *s;            /* [n] UTF-8, not NUL-terminated; UNDEFINED: the name or the hint */
-        struct jinja_list *list;  /* LIST, TUPLE, VIEW, GENERATOR */
-        struct jinja_dict *dict;  /* DICT, NAMESPACE */
+        const char *s;           /* [n] UTF-8, not NUL-terminated; UNDEFINED: the name or the hint */
+        struct jinja_list *list; /* LIST, TUPLE, VIEW, GENERATOR */
+        struct jinja_dict *dict; /* DICT, NAMESPACE */
         struct jinja_range *range;
         struct jinja_macro *macro;
         const struct jinja_callable *function;
@@ -106,15 +104,15 @@ enum jinja_kind {
     NODE_NSREF,  /* name.value as a target */
     /* statements */
     NODE_TEXT,
-    NODE_OUTPUT,      /* a, linked */
-    NODE_IF,          /* a: body, else other */
-    NODE_FOR,         /* a in b if c: body, else other; op 1: recursive */
-    NODE_SET,         /* a = b */
-    NODE_SET_BLOCK,   /* a = body, through the filters b */
-    NODE_MACRO,       /* name(a...): body */
-    NODE_CALL_BLOCK,  /* call(a...) b: body */
+    NODE_OUTPUT,       /* a, linked */
+    NODE_IF,           /* a: body, else other */
+    NODE_FOR,          /* a in b if c: body, else other; op 1: recursive */
+    NODE_SET,          /* a = b */
+    NODE_SET_BLOCK,    /* a = body, through the filters b */
+    NODE_MACRO,        /* name(a...): body */
+    NODE_CALL_BLOCK,   /* call(a...) b: body */
     NODE_FILTER_BLOCK, /* filters b over body */
-    NODE_WITH,        /* NODE_PAIRs in a, body */
+    NODE_WITH,         /* NODE_PAIRs in a, body */
     NODE_GENERATION,
     NODE_BREAK,
     NODE_CONTINUE,
@@ -177,8 +175,8 @@ int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_
 struct jinja_parser {
     struct jinja *t;
     const struct jinja_token *tok;
-    int depth, n_loops;       /* loops around, within the innermost macro */
-    uint8_t *macro;           /* op of the innermost macro or NULL */
+    int depth, n_loops; /* loops around, within the innermost macro */
+    uint8_t *macro;     /* op of the innermost macro or NULL */
     struct err *e;
 };
 int jinja_parse_fail(struct jinja_parser *p, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -232,11 +230,18 @@ struct jinja_loop {
     struct jinja_value before, current, changed; /* ABSENT: none */
 };
 
+struct jinja_growth {
+    char *end;   /* of a text that was made by joining */
+    size_t left; /* free bytes behind it */
+};
+
 struct jinja_run {
     const struct jinja *t;
     struct jinja_arena arena;
     char *out; /* [n_out]; what a block captures lies at its end until it is taken off */
     size_t n_out, out_cap;
+    struct jinja_growth grow[4];
+    size_t n_grown;
     struct jinja_scope *scope;
     int64_t now;
     uint64_t steps;
@@ -251,7 +256,7 @@ struct jinja_keyword {
 };
 
 struct jinja_args {
-    struct jinja_value *pos; /* [n] */
+    struct jinja_value *pos;  /* [n] */
     struct jinja_keyword *kw; /* [n_kw] */
     size_t n, n_kw;
 };
@@ -262,11 +267,13 @@ struct jinja_args {
 enum { JINJA_MAX_PARAMS = 5 };
 struct jinja_callable {
     const char *name, *params;
-    int (*run)(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot, struct jinja_value *out);
+    int (*run)(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot,
+               struct jinja_value *out);
 };
 extern const struct jinja_callable jinja_filters[], jinja_tests[], jinja_globals[];
 const struct jinja_callable *jinja_find_callable(const struct jinja_callable *table, const char *name, size_t n);
-int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on, const struct jinja_args *args, struct jinja_value *out);
+int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on, const struct jinja_args *args,
+               struct jinja_value *out);
 int jinja_call_value(struct jinja_run *r, struct jinja_value f, const struct jinja_args *args, struct jinja_value *out);
 
 /* errors: all return -1 */
@@ -337,9 +344,11 @@ int jinja_put_point(struct jinja_run *r, int32_t c);
 int jinja_is_space(int32_t c); /* as str.isspace */
 struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *chars, int left, int right);
 int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode); /* 'u' upper, 'l' lower, 'c' capitalize, 't' title, 's' swap */
-int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value from, struct jinja_value to, int64_t count, struct jinja_value *out);
+int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value from, struct jinja_value to, int64_t count,
+                  struct jinja_value *out);
 int jinja_put_splitlines(struct jinja_run *r, struct jinja_value v, int keep, struct jinja_list *l);
-int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill, size_t n_fill, int align, struct jinja_value *out);
+int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill, size_t n_fill, int align,
+                 struct jinja_value *out);
 
 /* evaluation */
 int jinja_eval(struct jinja_run *r, const struct jinja_node *n, struct jinja_value *out);

@@ -207,7 +207,8 @@ static long unescape(const char *s, size_t n, char *p, size_t *used)
         return 1;
     }
     if (s[0] >= '0' && s[0] <= '7') {
-        for (c = 0, *used = 0; *used < 3 && *used < n && s[*used] >= '0' && s[*used] <= '7'; ++*used) c = c * 8 + (uint32_t)(s[*used] - '0');
+        for (c = 0, *used = 0; *used < 3 && *used < n && s[*used] >= '0' && s[*used] <= '7'; ++*used)
+            c = c * 8 + (uint32_t)(s[*used] - '0');
         return (long)encode(p, c);
     }
     if (s[0] == 'x' || s[0] == 'u' || s[0] == 'U') {

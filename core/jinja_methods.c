@@ -26,22 +26,55 @@ static int cased(struct jinja_run *r, struct jinja_value on, int mode, struct ji
     return jinja_put_case(r, on.s, on.n, mode) ? -1 : jinja_take(r, from, out);
 }
 
-FILTER(upper) { (void)args, (void)slot; return cased(r, on, 'u', out); }
-FILTER(lower) { (void)args, (void)slot; return cased(r, on, 'l', out); }
-FILTER(capitalize) { (void)args, (void)slot; return cased(r, on, 'c', out); }
-FILTER(title) { (void)args, (void)slot; return cased(r, on, 't', out); }
-FILTER(swapcase) { (void)args, (void)slot; return cased(r, on, 's', out); }
+FILTER(upper)
+{
+    (void)args, (void)slot;
+    return cased(r, on, 'u', out);
+}
+FILTER(lower)
+{
+    (void)args, (void)slot;
+    return cased(r, on, 'l', out);
+}
+FILTER(capitalize)
+{
+    (void)args, (void)slot;
+    return cased(r, on, 'c', out);
+}
+FILTER(title)
+{
+    (void)args, (void)slot;
+    return cased(r, on, 't', out);
+}
+FILTER(swapcase)
+{
+    (void)args, (void)slot;
+    return cased(r, on, 's', out);
+}
 
-static int strip_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int left, int right, struct jinja_value *out)
+static int strip_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int left, int right,
+                    struct jinja_value *out)
 {
     if (is_given(slot[0]) && need_text(r, slot[0])) return -1;
     *out = jinja_strip(on, is_given(slot[0]) ? &slot[0] : NULL, left, right);
     return 0;
 }
 
-FILTER(strip) { (void)args; return strip_of(r, on, slot, 1, 1, out); }
-FILTER(lstrip) { (void)args; return strip_of(r, on, slot, 1, 0, out); }
-FILTER(rstrip) { (void)args; return strip_of(r, on, slot, 0, 1, out); }
+FILTER(strip)
+{
+    (void)args;
+    return strip_of(r, on, slot, 1, 1, out);
+}
+FILTER(lstrip)
+{
+    (void)args;
+    return strip_of(r, on, slot, 1, 0, out);
+}
+FILTER(rstrip)
+{
+    (void)args;
+    return strip_of(r, on, slot, 0, 1, out);
+}
 
 /* ---- splitting ---- */
 
@@ -152,14 +185,23 @@ static int partition_at(struct jinja_run *r, struct jinja_value on, struct jinja
     if (jinja_list(r, JINJA_TUPLE, 3, out)) return -1;
     if (at == SIZE_MAX) {
         size_t cut = last ? 0 : on.n;
-        return push_part(r, out->list, on.s, 0, cut) || push_part(r, out->list, on.s, 0, 0) || push_part(r, out->list, on.s, cut, on.n) ? -1 : 0;
+        return push_part(r, out->list, on.s, 0, cut) || push_part(r, out->list, on.s, 0, 0) || push_part(r, out->list, on.s, cut, on.n) ? -1
+                                                                                                                                        : 0;
     }
     if (push_part(r, out->list, on.s, 0, at) || push_part(r, out->list, on.s, at, at + sep.n)) return -1;
     return push_part(r, out->list, on.s, at + sep.n, on.n);
 }
 
-FILTER(partition) { (void)args; return partition_at(r, on, slot[0], 0, out); }
-FILTER(rpartition) { (void)args; return partition_at(r, on, slot[0], 1, out); }
+FILTER(partition)
+{
+    (void)args;
+    return partition_at(r, on, slot[0], 0, out);
+}
+FILTER(rpartition)
+{
+    (void)args;
+    return partition_at(r, on, slot[0], 1, out);
+}
 
 /* ---- searching ---- */
 
@@ -186,13 +228,22 @@ static int affix(struct jinja_run *r, struct jinja_value on, const struct jinja_
     *out = jinja_bool(0);
     for (size_t i = 0; i < n; i++) {
         if (need_text(r, options[i])) return -1;
-        if (options[i].n <= part.n && !memcmp(part.s + (at_end ? part.n - options[i].n : 0), options[i].s, options[i].n)) *out = jinja_bool(1);
+        if (options[i].n <= part.n && !memcmp(part.s + (at_end ? part.n - options[i].n : 0), options[i].s, options[i].n))
+            *out = jinja_bool(1);
     }
     return 0;
 }
 
-FILTER(startswith) { (void)args; return affix(r, on, slot, 0, out); }
-FILTER(endswith) { (void)args; return affix(r, on, slot, 1, out); }
+FILTER(startswith)
+{
+    (void)args;
+    return affix(r, on, slot, 0, out);
+}
+FILTER(endswith)
+{
+    (void)args;
+    return affix(r, on, slot, 1, out);
+}
 
 static int find_in(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int last, int must, struct jinja_value *out)
 {
@@ -206,10 +257,26 @@ static int find_in(struct jinja_run *r, struct jinja_value on, const struct jinj
     return 0;
 }
 
-FILTER(find) { (void)args; return find_in(r, on, slot, 0, 0, out); }
-FILTER(rfind) { (void)args; return find_in(r, on, slot, 1, 0, out); }
-FILTER(index_of) { (void)args; return find_in(r, on, slot, 0, 1, out); }
-FILTER(rindex_of) { (void)args; return find_in(r, on, slot, 1, 1, out); }
+FILTER(find)
+{
+    (void)args;
+    return find_in(r, on, slot, 0, 0, out);
+}
+FILTER(rfind)
+{
+    (void)args;
+    return find_in(r, on, slot, 1, 0, out);
+}
+FILTER(index_of)
+{
+    (void)args;
+    return find_in(r, on, slot, 0, 1, out);
+}
+FILTER(rindex_of)
+{
+    (void)args;
+    return find_in(r, on, slot, 1, 1, out);
+}
 
 FILTER(count_text)
 {
@@ -259,9 +326,21 @@ static int padded(struct jinja_run *r, struct jinja_value on, const struct jinja
     return jinja_center(r, on, slot[0].i, fill.s, fill.n, align, out);
 }
 
-FILTER(center) { (void)args; return padded(r, on, slot, 'c', out); }
-FILTER(ljust) { (void)args; return padded(r, on, slot, '<', out); }
-FILTER(rjust) { (void)args; return padded(r, on, slot, '>', out); }
+FILTER(center)
+{
+    (void)args;
+    return padded(r, on, slot, 'c', out);
+}
+FILTER(ljust)
+{
+    (void)args;
+    return padded(r, on, slot, '<', out);
+}
+FILTER(rjust)
+{
+    (void)args;
+    return padded(r, on, slot, '>', out);
+}
 
 FILTER(zfill) /* !width */
 {
@@ -312,14 +391,18 @@ FILTER(expandtabs) /* tabsize */
     return jinja_take(r, start, out);
 }
 
-FILTER(format) { (void)slot; return jinja_str_format(r, on, args, out); }
+FILTER(format)
+{
+    (void)slot;
+    return jinja_str_format(r, on, args, out);
+}
 
-#define IS(name, what) \
-    FILTER(name) \
-    { \
-        (void)r, (void)args, (void)slot; \
-        *out = jinja_bool(jinja_text_is(on, what)); \
-        return 0; \
+#define IS(name, what)                                                                                                                     \
+    FILTER(name)                                                                                                                           \
+    {                                                                                                                                      \
+        (void)r, (void)args, (void)slot;                                                                                                   \
+        *out = jinja_bool(jinja_text_is(on, what));                                                                                        \
+        return 0;                                                                                                                          \
     }
 IS(is_alpha, 'a')
 IS(is_alnum, 'A')
@@ -412,9 +495,14 @@ FILTER(list_count) /* !value */
     return 0;
 }
 
-FILTER(list_copy) { (void)args, (void)slot; return jinja_to_list(r, on, JINJA_LIST, out); }
+FILTER(list_copy)
+{
+    (void)args, (void)slot;
+    return jinja_to_list(r, on, JINJA_LIST, out);
+}
 
-static const struct jinja_callable of_list[] = {{"count", "!value", list_count}, {"index", "!value start", list_index}, {"copy", "", list_copy}, {0}};
+static const struct jinja_callable of_list[] = {
+    {"count", "!value", list_count}, {"index", "!value start", list_index}, {"copy", "", list_copy}, {0}};
 static const char *const unsafe_of_list[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort", NULL};
 
 /* ---- dict ---- */
@@ -424,8 +512,8 @@ int jinja_pairs(struct jinja_run *r, const struct jinja_dict *d, enum jinja_type
     if (jinja_list(r, type, d->n, out) || jinja_steps(r, d->n)) return -1;
     for (size_t i = 0; i < d->n; i++) {
         struct jinja_value pair;
-        if (jinja_list(r, JINJA_TUPLE, 2, &pair) || jinja_push(r, pair.list, d->pair[i].key) || jinja_push(r, pair.list, d->pair[i].value) ||
-            jinja_push(r, out->list, pair))
+        if (jinja_list(r, JINJA_TUPLE, 2, &pair) || jinja_push(r, pair.list, d->pair[i].key) ||
+            jinja_push(r, pair.list, d->pair[i].value) || jinja_push(r, out->list, pair))
             return -1;
     }
     return 0;
@@ -448,8 +536,16 @@ static int half_of(struct jinja_run *r, struct jinja_value on, int keys, struct 
     return 0;
 }
 
-FILTER(keys) { (void)args, (void)slot; return half_of(r, on, 1, out); }
-FILTER(values) { (void)args, (void)slot; return half_of(r, on, 0, out); }
+FILTER(keys)
+{
+    (void)args, (void)slot;
+    return half_of(r, on, 1, out);
+}
+FILTER(values)
+{
+    (void)args, (void)slot;
+    return half_of(r, on, 0, out);
+}
 
 FILTER(get) /* !key default */
 {
@@ -468,8 +564,13 @@ FILTER(dict_copy)
     return 0;
 }
 
-static const struct jinja_callable of_dict[] = {{"get", "!key default", get}, {"items", "", items},     {"keys", "", keys}, {"values", "", values},
-                                                {"copy", "", dict_copy},      {"fromkeys", "*", NULL}, {0}};
+static const struct jinja_callable of_dict[] = {{"get", "!key default", get},
+                                                {"items", "", items},
+                                                {"keys", "", keys},
+                                                {"values", "", values},
+                                                {"copy", "", dict_copy},
+                                                {"fromkeys", "*", NULL},
+                                                {0}};
 static const char *const unsafe_of_dict[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
 
 int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, size_t n, struct jinja_value *out)

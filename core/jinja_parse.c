@@ -306,9 +306,17 @@ static struct jinja_node *parse_statement(struct jinja_parser *p)
         const char *tag;
         struct jinja_node *(*parse)(struct jinja_parser *, int line);
     } tags[] = {
-        {"if", parse_if},           {"for", parse_for},          {"set", parse_set},     {"macro", parse_macro},
-        {"call", parse_call_block}, {"with", parse_with},        {"print", parse_print}, {"filter", parse_filter_block},
-        {"generation", parse_generation}, {"break", parse_loop_control}, {"continue", parse_loop_control},
+        {"if", parse_if},
+        {"for", parse_for},
+        {"set", parse_set},
+        {"macro", parse_macro},
+        {"call", parse_call_block},
+        {"with", parse_with},
+        {"print", parse_print},
+        {"filter", parse_filter_block},
+        {"generation", parse_generation},
+        {"break", parse_loop_control},
+        {"continue", parse_loop_control},
     };
     static const char *const refused[] = {"extends", "block", "include", "import", "from", "autoescape"};
     const struct jinja_token *t = p->tok;

@@ -171,8 +171,8 @@ static struct jinja_node *parse_test(struct jinja_parser *p, struct jinja_node *
     }
     if (!negated) return n;
     struct jinja_node *not = jinja_parse_node(p, NODE_NOT, line);
-    if (not) not->a = n;
-    return not;
+    if (not ) not ->a = n;
+    return not ;
 }
 
 static struct jinja_node *parse_filter_expr(struct jinja_parser *p, struct jinja_node *n)

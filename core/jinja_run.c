@@ -21,7 +21,8 @@ static int assign(struct jinja_run *r, const struct jinja_node *target, struct j
     r->line = target->line;
     if (target->kind == NODE_NSREF) {
         struct jinja_value ns;
-        if (!jinja_lookup(r, target->name, &ns) || ns.type != JINJA_NAMESPACE) return jinja_fail(r, "cannot assign attribute on non-namespace object");
+        if (!jinja_lookup(r, target->name, &ns) || ns.type != JINJA_NAMESPACE)
+            return jinja_fail(r, "cannot assign attribute on non-namespace object");
         return jinja_dict_set(r, ns.dict, target->value, v);
     }
     struct jinja_iter it;
@@ -95,7 +96,8 @@ static int loop_length(struct jinja_run *r, struct jinja_loop *l)
     return 0;
 }
 
-static int loop_cycle(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot, struct jinja_value *out)
+static int loop_cycle(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot,
+                      struct jinja_value *out)
 {
     (void)slot;
     if (!args->n) return jinja_fail(r, "no items for cycling given");
@@ -103,7 +105,8 @@ static int loop_cycle(struct jinja_run *r, struct jinja_value on, const struct j
     return 0;
 }
 
-static int loop_changed(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot, struct jinja_value *out)
+static int loop_changed(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot,
+                        struct jinja_value *out)
 {
     struct jinja_value now;
     (void)slot;
@@ -140,7 +143,9 @@ int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *
     } else if (IS("last") || IS("nextitem")) {
         if (draw_ahead(r, l, 1, 0)) return -1;
         int last = l->rest_pos == l->rest->n;
-        *out = IS("last") ? jinja_bool(last) : last ? jinja_undefined(JINJA_HINT, self, "there is no next item", 21) : l->rest->item[l->rest_pos];
+        *out = IS("last") ? jinja_bool(last)
+               : last     ? jinja_undefined(JINJA_HINT, self, "there is no next item", 21)
+                          : l->rest->item[l->rest_pos];
     } else if (IS("previtem"))
         *out = l->before.type == JINJA_ABSENT ? jinja_undefined(JINJA_HINT, self, "there is no previous item", 25) : l->before;
     else *out = jinja_undefined(JINJA_NO_ATTRIBUTE, self, s, n);
@@ -231,7 +236,8 @@ static int bind_macro(struct jinja_run *r, const struct jinja_macro *m, const st
         if (v.type == JINJA_ABSENT) {
             size_t from = r->n_out;
             struct jinja_value hint;
-            if (jinja_put(r, "parameter '", 11) || jinja_put(r, name->s, name->n) || jinja_put(r, "' was not provided", 18) || jinja_take(r, from, &hint))
+            if (jinja_put(r, "parameter '", 11) || jinja_put(r, name->s, name->n) || jinja_put(r, "' was not provided", 18) ||
+                jinja_take(r, from, &hint))
                 return -1;
             v = jinja_undefined(JINJA_HINT, hint, hint.s, hint.n);
         }

@@ -37,7 +37,8 @@ static int put_fill(struct jinja_run *r, int64_t n, const char *fill, size_t n_f
 }
 
 /* align: '<' '>' '^' as in a format, 'c' as str.center rounds. */
-int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill, size_t n_fill, int align, struct jinja_value *out)
+int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill, size_t n_fill, int align,
+                 struct jinja_value *out)
 {
     int64_t pad = width - (int64_t)jinja_points(v.s, v.n), left;
     size_t from = r->n_out;
@@ -47,11 +48,14 @@ int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const
     }
     if (pad > JINJA_MAX_OUTPUT) return jinja_fail(r, "a text of more than %d MiB", JINJA_MAX_OUTPUT >> 20);
     left = align == '<' ? 0 : align == '>' ? pad : align == 'c' ? pad / 2 + (pad & width & 1) : pad / 2;
-    if (jinja_steps(r, (size_t)pad / 8) || put_fill(r, left, fill, n_fill) || jinja_put(r, v.s, v.n) || put_fill(r, pad - left, fill, n_fill)) return -1;
+    if (jinja_steps(r, (size_t)pad / 8) || put_fill(r, left, fill, n_fill) || jinja_put(r, v.s, v.n) ||
+        put_fill(r, pad - left, fill, n_fill))
+        return -1;
     return jinja_take(r, from, out);
 }
 
-int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value from, struct jinja_value to, int64_t count, struct jinja_value *out)
+int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value from, struct jinja_value to, int64_t count,
+                  struct jinja_value *out)
 {
     size_t start = r->n_out, at = 0, next;
     if (jinja_steps(r, v.n / 16)) return -1;
@@ -107,7 +111,8 @@ int jinja_text_is(struct jinja_value v, int what)
         cased |= upper || lower || title;
         if ((what == 'a' && !letter) || (what == 'D' && !decimal) || (what == 'd' && !decimal && !super) || (what == 'n' && !number) ||
             (what == 'A' && !letter && !number) || (what == 's' && !jinja_is_space(c)) || (what == 'i' && c >= 0x80) ||
-            (what == 'u' && (lower || title)) || (what == 'l' && (upper || title)) || (what == 't' && ((upper || title) ? within : lower && !within)))
+            (what == 'u' && (lower || title)) || (what == 'l' && (upper || title)) ||
+            (what == 't' && ((upper || title) ? within : lower && !within)))
             return 0;
         within = upper || lower || title;
     }
@@ -125,9 +130,21 @@ static int text_case(struct jinja_run *r, struct jinja_value on, int mode, struc
 
 /* ---- filters ---- */
 
-int jinja_filter_upper(FILTER_PARAMS) { (void)args, (void)slot; return text_case(r, on, 'u', out); }
-int jinja_filter_lower(FILTER_PARAMS) { (void)args, (void)slot; return text_case(r, on, 'l', out); }
-int jinja_filter_capitalize(FILTER_PARAMS) { (void)args, (void)slot; return text_case(r, on, 'c', out); }
+int jinja_filter_upper(FILTER_PARAMS)
+{
+    (void)args, (void)slot;
+    return text_case(r, on, 'u', out);
+}
+int jinja_filter_lower(FILTER_PARAMS)
+{
+    (void)args, (void)slot;
+    return text_case(r, on, 'l', out);
+}
+int jinja_filter_capitalize(FILTER_PARAMS)
+{
+    (void)args, (void)slot;
+    return text_case(r, on, 'c', out);
+}
 
 /* Not str.title: words begin behind - ( { [ < and white space only. */
 int jinja_filter_title(FILTER_PARAMS)
@@ -168,7 +185,11 @@ int jinja_filter_trim(FILTER_PARAMS)
     return 0;
 }
 
-int jinja_filter_string(FILTER_PARAMS) { (void)args, (void)slot; return jinja_str(r, on, out); }
+int jinja_filter_string(FILTER_PARAMS)
+{
+    (void)args, (void)slot;
+    return jinja_str(r, on, out);
+}
 
 int jinja_filter_safe(FILTER_PARAMS)
 {
@@ -242,7 +263,8 @@ int jinja_filter_indent(FILTER_PARAMS) /* width first blank */
     if (first && jinja_put(r, pad.s, pad.n)) return -1;
     for (size_t i = 0; i < lines.list->n; i++) {
         struct jinja_value line = lines.list->item[i];
-        if ((i && jinja_put(r, "\n", 1)) || (i && (line.n || blank) && jinja_put(r, pad.s, pad.n)) || jinja_put(r, line.s, line.n)) return -1;
+        if ((i && jinja_put(r, "\n", 1)) || (i && (line.n || blank) && jinja_put(r, pad.s, pad.n)) || jinja_put(r, line.s, line.n))
+            return -1;
     }
     return jinja_take(r, start, out);
 }
@@ -252,7 +274,9 @@ int jinja_filter_truncate(FILTER_PARAMS) /* length killwords end leeway */
     struct jinja_value s, end;
     int64_t length, leeway, n, n_end;
     (void)args;
-    if (text_arg(r, on, NULL, &s) || int_arg(r, slot[0], 255, &length) || text_arg(r, slot[2], "...", &end) || int_arg(r, slot[3], 5, &leeway)) return -1;
+    if (text_arg(r, on, NULL, &s) || int_arg(r, slot[0], 255, &length) || text_arg(r, slot[2], "...", &end) ||
+        int_arg(r, slot[3], 5, &leeway))
+        return -1;
     if (jinja_length(r, s, &n) || jinja_length(r, end, &n_end)) return -1;
     if (length < n_end) return jinja_fail(r, "expected length >= %lld, got %lld", (long long)n_end, (long long)length);
     if (leeway < 0) return jinja_fail(r, "expected leeway >= 0, got %lld", (long long)leeway);
@@ -299,7 +323,8 @@ int jinja_filter_tojson(FILTER_PARAMS) /* ensure_ascii indent separators sort_ke
     }
     if (slot[2].type == JINJA_LIST || slot[2].type == JINJA_TUPLE) {
         const struct jinja_list *l = slot[2].list;
-        if (l->n != 2 || l->item[0].type != JINJA_STRING || l->item[1].type != JINJA_STRING) return jinja_fail(r, "tojson: separators are two strings");
+        if (l->n != 2 || l->item[0].type != JINJA_STRING || l->item[1].type != JINJA_STRING)
+            return jinja_fail(r, "tojson: separators are two strings");
         sep[0] = l->item[0], sep[1] = l->item[1];
     } else if (slot[2].type != JINJA_ABSENT && slot[2].type != JINJA_NONE) {
         return jinja_fail(r, "tojson: separators are two strings");

@@ -11,11 +11,11 @@ static int yes(struct jinja_value *out, int b)
     return 0;
 }
 
-#define TEST(name, condition) \
-    FILTER(name) \
-    { \
-        (void)r, (void)args, (void)slot; \
-        return yes(out, condition); \
+#define TEST(name, condition)                                                                                                              \
+    FILTER(name)                                                                                                                           \
+    {                                                                                                                                      \
+        (void)r, (void)args, (void)slot;                                                                                                   \
+        return yes(out, condition);                                                                                                        \
     }
 TEST(is_defined, on.type != JINJA_UNDEFINED)
 TEST(is_undefined, on.type == JINJA_UNDEFINED)
@@ -31,8 +31,8 @@ TEST(is_mapping, on.type == JINJA_DICT)
 TEST(is_iterable, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LOOP ||
                       (on.type >= JINJA_LIST && on.type <= JINJA_RANGE && on.type != JINJA_NAMESPACE))
 /* what has a length and items by [] */
-TEST(is_sequence, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LIST || on.type == JINJA_TUPLE || on.type == JINJA_DICT ||
-                      on.type == JINJA_RANGE)
+TEST(is_sequence, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LIST || on.type == JINJA_TUPLE ||
+                      on.type == JINJA_DICT || on.type == JINJA_RANGE)
 TEST(is_callable, on.type >= JINJA_MACRO || on.type == JINJA_UNDEFINED)
 TEST(is_escaped, on.type == JINJA_STRING && on.flag)
 TEST(is_filter, on.type == JINJA_STRING && jinja_find_callable(jinja_filters, on.s, on.n))
@@ -47,9 +47,21 @@ static int remainder_is(struct jinja_run *r, struct jinja_value on, struct jinja
     return same < 0 ? -1 : yes(out, same);
 }
 
-FILTER(is_odd) { (void)args, (void)slot; return remainder_is(r, on, jinja_int(2), 1, out); }
-FILTER(is_even) { (void)args, (void)slot; return remainder_is(r, on, jinja_int(2), 0, out); }
-FILTER(is_divisibleby) { (void)args; return remainder_is(r, on, slot[0], 0, out); }
+FILTER(is_odd)
+{
+    (void)args, (void)slot;
+    return remainder_is(r, on, jinja_int(2), 1, out);
+}
+FILTER(is_even)
+{
+    (void)args, (void)slot;
+    return remainder_is(r, on, jinja_int(2), 0, out);
+}
+FILTER(is_divisibleby)
+{
+    (void)args;
+    return remainder_is(r, on, slot[0], 0, out);
+}
 
 static int case_is(struct jinja_run *r, struct jinja_value on, int what, struct jinja_value *out)
 {
@@ -57,8 +69,16 @@ static int case_is(struct jinja_run *r, struct jinja_value on, int what, struct 
     return jinja_str(r, on, &s) ? -1 : yes(out, jinja_text_is(s, what));
 }
 
-FILTER(is_lower) { (void)args, (void)slot; return case_is(r, on, 'l', out); }
-FILTER(is_upper) { (void)args, (void)slot; return case_is(r, on, 'u', out); }
+FILTER(is_lower)
+{
+    (void)args, (void)slot;
+    return case_is(r, on, 'l', out);
+}
+FILTER(is_upper)
+{
+    (void)args, (void)slot;
+    return case_is(r, on, 'u', out);
+}
 
 /* Identity: what is not stored in place is the same when it is the same object. */
 FILTER(is_sameas)
@@ -91,10 +111,26 @@ static int ordered(struct jinja_run *r, struct jinja_value a, struct jinja_value
     return is < 0 ? -1 : yes(out, is);
 }
 
-FILTER(is_lt) { (void)args; return ordered(r, on, slot[0], OP_LT, out); }
-FILTER(is_le) { (void)args; return ordered(r, on, slot[0], OP_LE, out); }
-FILTER(is_gt) { (void)args; return ordered(r, on, slot[0], OP_GT, out); }
-FILTER(is_ge) { (void)args; return ordered(r, on, slot[0], OP_GE, out); }
+FILTER(is_lt)
+{
+    (void)args;
+    return ordered(r, on, slot[0], OP_LT, out);
+}
+FILTER(is_le)
+{
+    (void)args;
+    return ordered(r, on, slot[0], OP_LE, out);
+}
+FILTER(is_gt)
+{
+    (void)args;
+    return ordered(r, on, slot[0], OP_GT, out);
+}
+FILTER(is_ge)
+{
+    (void)args;
+    return ordered(r, on, slot[0], OP_GE, out);
+}
 
 FILTER(is_in)
 {
@@ -104,19 +140,45 @@ FILTER(is_in)
 }
 
 const struct jinja_callable jinja_tests[] = {
-    {"odd", "", is_odd},           {"even", "", is_even},           {"divisibleby", "!num", is_divisibleby},
-    {"defined", "", is_defined},   {"undefined", "", is_undefined}, {"filter", "", is_filter},
-    {"test", "", is_test},         {"none", "", is_none},           {"boolean", "", is_boolean},
-    {"false", "", is_false},       {"true", "", is_true},           {"integer", "", is_integer},
-    {"float", "", is_float},       {"lower", "", is_lower},         {"upper", "", is_upper},
-    {"string", "", is_string},     {"mapping", "", is_mapping},     {"number", "", is_number},
-    {"sequence", "", is_sequence}, {"iterable", "", is_iterable},   {"callable", "", is_callable},
-    {"sameas", "!other", is_sameas}, {"escaped", "", is_escaped},   {"in", "!seq", is_in},
-    {"==", "!b", is_eq},           {"eq", "!b", is_eq},             {"equalto", "!b", is_eq},
-    {"!=", "!b", is_ne},           {"ne", "!b", is_ne},             {">", "!b", is_gt},
-    {"gt", "!b", is_gt},           {"greaterthan", "!b", is_gt},    {"ge", "!b", is_ge},
-    {">=", "!b", is_ge},           {"<", "!b", is_lt},              {"lt", "!b", is_lt},
-    {"lessthan", "!b", is_lt},     {"<=", "!b", is_le},             {"le", "!b", is_le},
+    {"odd", "", is_odd},
+    {"even", "", is_even},
+    {"divisibleby", "!num", is_divisibleby},
+    {"defined", "", is_defined},
+    {"undefined", "", is_undefined},
+    {"filter", "", is_filter},
+    {"test", "", is_test},
+    {"none", "", is_none},
+    {"boolean", "", is_boolean},
+    {"false", "", is_false},
+    {"true", "", is_true},
+    {"integer", "", is_integer},
+    {"float", "", is_float},
+    {"lower", "", is_lower},
+    {"upper", "", is_upper},
+    {"string", "", is_string},
+    {"mapping", "", is_mapping},
+    {"number", "", is_number},
+    {"sequence", "", is_sequence},
+    {"iterable", "", is_iterable},
+    {"callable", "", is_callable},
+    {"sameas", "!other", is_sameas},
+    {"escaped", "", is_escaped},
+    {"in", "!seq", is_in},
+    {"==", "!b", is_eq},
+    {"eq", "!b", is_eq},
+    {"equalto", "!b", is_eq},
+    {"!=", "!b", is_ne},
+    {"ne", "!b", is_ne},
+    {">", "!b", is_gt},
+    {"gt", "!b", is_gt},
+    {"greaterthan", "!b", is_gt},
+    {"ge", "!b", is_ge},
+    {">=", "!b", is_ge},
+    {"<", "!b", is_lt},
+    {"lt", "!b", is_lt},
+    {"lessthan", "!b", is_lt},
+    {"<=", "!b", is_le},
+    {"le", "!b", is_le},
     {0},
 };
 
@@ -130,7 +192,8 @@ FILTER(range)
     for (size_t i = 0; i < args->n; i++) {
         struct jinja_value a = args->pos[i];
         if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
-        if (a.type != JINJA_INT && a.type != JINJA_BOOL) return jinja_fail(r, "'%s' object cannot be interpreted as an integer", jinja_type_name(a));
+        if (a.type != JINJA_INT && a.type != JINJA_BOOL)
+            return jinja_fail(r, "'%s' object cannot be interpreted as an integer", jinja_type_name(a));
         v[args->n == 1 ? 1 : i] = a.i;
     }
     if (!v[2]) return jinja_fail(r, "range() arg 3 must not be zero");
@@ -169,8 +232,16 @@ static int fill(struct jinja_run *r, const struct jinja_args *args, struct jinja
     return rc;
 }
 
-FILTER(dict) { (void)on, (void)slot; return jinja_dict(r, JINJA_DICT, 4, out) || fill(r, args, out) ? -1 : 0; }
-FILTER(namespace) { (void)on, (void)slot; return jinja_dict(r, JINJA_NAMESPACE, 4, out) || fill(r, args, out) ? -1 : 0; }
+FILTER(dict)
+{
+    (void)on, (void)slot;
+    return jinja_dict(r, JINJA_DICT, 4, out) || fill(r, args, out) ? -1 : 0;
+}
+FILTER(namespace)
+{
+    (void)on, (void)slot;
+    return jinja_dict(r, JINJA_NAMESPACE, 4, out) || fill(r, args, out) ? -1 : 0;
+}
 
 FILTER(raise_exception) /* !message */
 {

@@ -13,7 +13,8 @@
 int jinja_put(struct jinja_run *r, const char *s, size_t n)
 {
     if (n > r->out_cap - r->n_out) {
-        if (n > JINJA_MAX_OUTPUT || r->n_out + n > JINJA_MAX_OUTPUT) return jinja_fail(r, "a text of more than %d MiB", JINJA_MAX_OUTPUT >> 20);
+        if (n > JINJA_MAX_OUTPUT || r->n_out + n > JINJA_MAX_OUTPUT)
+            return jinja_fail(r, "a text of more than %d MiB", JINJA_MAX_OUTPUT >> 20);
         size_t cap = r->out_cap ? r->out_cap : 4096;
         while (cap < r->n_out + n) cap *= 2;
         char *grown = realloc(r->out, cap + 1);
@@ -68,8 +69,8 @@ int jinja_put_point(struct jinja_run *r, int32_t c)
 int jinja_is_space(int32_t c)
 {
     if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f);
-    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-           c == 0x3000;
+    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
 }
 
 static int is_stripped(int32_t c, const struct jinja_value *chars)
@@ -105,7 +106,8 @@ struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *c
 static int is_cased(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT || utf8proc_tolower(c) != c || utf8proc_toupper(c) != c;
+    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT || utf8proc_tolower(c) != c ||
+           utf8proc_toupper(c) != c;
 }
 
 /* Not cased itself and looked through by the rule for a final sigma. */
@@ -113,7 +115,8 @@ static int is_case_ignorable(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
     return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_LM ||
-           k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' || c == 0xb7 || c == 0x2018 || c == 0x2019 || c == 0x2024 || c == 0x2027;
+           k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' || c == 0xb7 || c == 0x2018 || c == 0x2019 || c == 0x2024 ||
+           c == 0x2027;
 }
 
 static int is_final_sigma(const char *s, size_t n, size_t from, size_t to)
@@ -272,23 +275,32 @@ int jinja_str(struct jinja_run *r, struct jinja_value v, struct jinja_value *out
     return jinja_put_str(r, v) ? -1 : jinja_take(r, from, out);
 }
 
-/* In place where the left one is the newest text of the arena: a text that grows in a loop costs its length, not its square. */
+/* In place where the left one ends where a text grew last: one that grows in a loop costs its length, not its square. */
 int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b, struct jinja_value *out)
 {
+    enum { SLOTS = sizeof r->grow / sizeof *r->grow, SMALL = 256 };
+    size_t slot = 0, n = a.n + b.n;
     if (b.n > 64 && jinja_steps(r, b.n / 64)) return -1;
     if (a.n > JINJA_MAX_OUTPUT || b.n > JINJA_MAX_OUTPUT - a.n) return jinja_fail(r, "a text of more than %d MiB", JINJA_MAX_OUTPUT >> 20);
     if (!b.n || !a.n) {
         *out = a.n ? a : b;
         return 0;
     }
-    if (!jinja_arena_extend(&r->arena, a.s, a.n, b.n)) {
-        char *p = jinja_get(r, a.n + b.n);
-        if (!p || jinja_steps(r, a.n / 64)) return -1;
-        memcpy(p, a.s, a.n);
-        a.s = p;
+    while (slot < SLOTS && r->grow[slot].end != a.s + a.n) slot++;
+    if (slot < SLOTS && r->grow[slot].left >= b.n) {
+        memcpy(r->grow[slot].end, b.s, b.n);
+        r->grow[slot].end += b.n;
+        r->grow[slot].left -= b.n;
+        *out = jinja_bytes(a.s, n);
+        return 0;
     }
-    memcpy((char *)(uintptr_t)a.s + a.n, b.s, b.n);
-    *out = jinja_bytes(a.s, a.n + b.n);
+    size_t spare = n < SMALL ? 0 : n;
+    char *p = jinja_get(r, n + spare);
+    if (!p || jinja_steps(r, a.n / 64)) return -1;
+    memcpy(p, a.s, a.n);
+    memcpy(p + a.n, b.s, b.n);
+    if (spare) r->grow[slot < SLOTS ? slot : r->n_grown++ % SLOTS] = (struct jinja_growth){p + n, spare};
+    *out = jinja_bytes(p, n);
     return 0;
 }
 
@@ -341,7 +353,8 @@ static int dump_scalar(struct dumper *d, struct jinja_value v)
     struct jinja_run *r = d->r;
     if (v.type == JINJA_NONE) return jinja_put(r, "null", 4);
     if (v.type == JINJA_BOOL) return v.i ? jinja_put(r, "true", 4) : jinja_put(r, "false", 5);
-    if (v.type == JINJA_FLOAT && !isfinite(v.f)) return isnan(v.f) ? jinja_put(r, "NaN", 3) : v.f < 0 ? jinja_put(r, "-Infinity", 9) : jinja_put(r, "Infinity", 8);
+    if (v.type == JINJA_FLOAT && !isfinite(v.f))
+        return isnan(v.f) ? jinja_put(r, "NaN", 3) : v.f < 0 ? jinja_put(r, "-Infinity", 9) : jinja_put(r, "Infinity", 8);
     return jinja_put_repr(r, v);
 }
 

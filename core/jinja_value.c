@@ -37,19 +37,6 @@ void *jinja_arena_get(struct jinja_arena *a, size_t n)
     return p;
 }
 
-int jinja_arena_extend(struct jinja_arena *a, const char *p, size_t have, size_t n)
-{
-    struct jinja_block *b = a->block;
-    if (!b || p < b->bytes || p > b->bytes + b->used) return 0;
-    size_t end = (size_t)(p - b->bytes) + have; /* the last string ends within the last 8 bytes that were given out */
-    if (end > b->used || b->used - end >= 8 || b->size - end < n) return 0;
-    for (size_t i = end; i < b->used; i++)
-        if (b->bytes[i]) return 0; /* somebody extended it before */
-    b->used = (end + n + 7) & ~(size_t)7;
-    if (b->used > b->size) b->used = b->size;
-    return 1;
-}
-
 void jinja_arena_free(struct jinja_arena *a)
 {
     while (a->block) {
@@ -81,8 +68,9 @@ int jinja_fail(struct jinja_run *r, const char *fmt, ...)
 
 const char *jinja_type_name(struct jinja_value v)
 {
-    static const char *const names[] = {"", "Undefined", "NoneType", "bool", "int", "float", "str", "list", "tuple", "dict_view", "generator",
-                                        "dict", "Namespace", "range", "Macro", "function", "method", "LoopContext"};
+    static const char *const names[] = {"",          "Undefined", "NoneType", "bool",      "int",       "float",
+                                        "str",       "list",      "tuple",    "dict_view", "generator", "dict",
+                                        "Namespace", "range",     "Macro",    "function",  "method",    "LoopContext"};
     return names[v.type];
 }
 
@@ -332,7 +320,8 @@ int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
     case JINJA_TUPLE: return same_sequence(r, a.list, b.list);
     case JINJA_DICT: return same_dict(r, a.dict, b.dict);
     case JINJA_RANGE:
-        return a.range->n == b.range->n && (!a.range->n || (a.range->start == b.range->start && (a.range->n == 1 || a.range->step == b.range->step)));
+        return a.range->n == b.range->n &&
+               (!a.range->n || (a.range->start == b.range->start && (a.range->n == 1 || a.range->step == b.range->step)));
     default: return a.s == b.s; /* the same object */
     }
 }
@@ -399,7 +388,8 @@ int jinja_contains(struct jinja_run *r, struct jinja_value in, struct jinja_valu
 int jinja_iterate(struct jinja_run *r, struct jinja_value v, struct jinja_iter *it)
 {
     *it = (struct jinja_iter){.over = v};
-    if (v.type == JINJA_UNDEFINED || v.type == JINJA_STRING || (v.type >= JINJA_LIST && v.type <= JINJA_RANGE && v.type != JINJA_NAMESPACE)) return 0;
+    if (v.type == JINJA_UNDEFINED || v.type == JINJA_STRING || (v.type >= JINJA_LIST && v.type <= JINJA_RANGE && v.type != JINJA_NAMESPACE))
+        return 0;
     return jinja_fail(r, "'%s' object is not iterable", jinja_type_name(v));
 }
 
@@ -561,7 +551,8 @@ int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_va
     if (a.type == JINJA_STRING) {
         size_t start = r->n_out;
         if (step == 1) {
-            size_t p = jinja_point_offset(a.s, a.n, (size_t)from), q = to > from ? p + jinja_point_offset(a.s + p, a.n - p, (size_t)(to - from)) : p;
+            size_t p = jinja_point_offset(a.s, a.n, (size_t)from),
+                   q = to > from ? p + jinja_point_offset(a.s + p, a.n - p, (size_t)(to - from)) : p;
             *out = jinja_bytes(a.s + p, q - p);
             return 0;
         }

@@ -1,5 +1,5 @@
 /* checkop.c: compares every variant of every operation with the reference.
- * usage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--mutate] [--bench] [--list] */
+ * usage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--mutate] [--list] */
 #include "tests/checkop.h"
 
 #include "backend-cpu/cpu.h"
@@ -38,13 +38,12 @@ enum { N_BACKENDS = sizeof backends / sizeof *backends };
 struct args {
     const char *backend, *variant, *op;
     uint64_t seed;
-    int mutate, bench, list;
+    int mutate, list;
 };
 
 static int usage(const char *why)
 {
-    fprintf(stderr, "checkop: %s\nusage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--mutate] [--bench] [--list]\n",
-            why);
+    fprintf(stderr, "checkop: %s\nusage: checkop [--backend NAME] [--variant NAME] [--op NAME] [--seed N] [--mutate] [--list]\n", why);
     return 2;
 }
 
@@ -88,7 +87,6 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(o, "--mutate")) a.mutate = 1;
-        else if (!strcmp(o, "--bench")) a.bench = 1;
         else if (!strcmp(o, "--list")) a.list = 1;
         else if (!value) return usage(o);
         else if (!strcmp(o, "--backend")) a.backend = value, i++;
@@ -103,10 +101,6 @@ int main(int argc, char **argv)
     if (!c.n) return usage("no such backend or variant here");
     for (int i = 0; a.list && ops[i].name; i++) printf("op %s\n", ops[i].name);
     if (a.list) return 0;
-    if (a.bench) {
-        for (int i = 0; i < c.n; i++) bench(&c.v[i], 0);
-        return 0;
-    }
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     for (int i = 0; ops[i].name && !a.mutate; i++) {
