@@ -40,12 +40,13 @@ struct measured {
 static int sample_time(const struct rig *r, double *seconds, struct err *e)
 {
     /* llama.cpp's defaults, which are opt4gptq-run's */
-    struct sampler_params p = {.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
+    struct sampler_params p = {.typical_p = 1, .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
     struct sampler s;
     int32_t id;
-    if (sampler_open(&s, &p, r->forward.model->config.vocab, 0, e)) return -1;
+    if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
     double start = stats_wall();
-    int rc = sampler_next(&s, r->logits, &id, e);
+    const struct sampler_context c = {.params = &p};
+    int rc = sampler_choose(&s, &c, r->logits, &id, e);
     *seconds = stats_wall() - start;
     sampler_close(&s);
     return rc;

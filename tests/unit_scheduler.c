@@ -41,7 +41,7 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 /* --- random requests */
 /* Sanitizers cost a factor of ten. */
 #ifdef __SANITIZE_ADDRESS__
-enum { WAYS = 16, SOAK = 60 };
+enum { WAYS = 12, SOAK = 30 };
 #else
 enum { WAYS = 64, SOAK = 300 };
 #endif
@@ -192,8 +192,9 @@ static struct record *random_records(int n, uint64_t seed)
                                       .sink = &sink,
                                       .arg = r};
         random_sampling(r);
-        if (!below(3)) { /* some talk at length, so that pages run out */
-            r->request.max_tokens = 40 + below(60);
+        if (below(2)) { /* some talk at length, so that pages run out */
+            r->request.n_prompt = 1 + r->request.n_prompt / 4;
+            r->request.max_tokens = 50 + below(40);
             r->request.sampling.ignore_eos = 1;
             r->request.sampling.n_stop_ids = r->stop_after = 0;
         }
@@ -366,7 +367,7 @@ static uint64_t *run_plain(const struct backend *ops, struct record *all, int n)
 static void answers_do_not_depend_on_scheduling(void **state)
 {
     (void)state;
-    enum { N = 14 };
+    enum { N = 12 };
     static const int seqs[] = {1, 2, 7, 64}, batch[] = {1, 3, 16, 512}, pages[] = {13, 14, 20, 400};
     struct record *all = random_records(N, 1);
     uint64_t *want = run_plain(NULL, all, N);
@@ -385,7 +386,7 @@ static void answers_do_not_depend_on_scheduling(void **state)
         n_cached += u.cache ? stats.n_cached_tokens : 0;
     }
     printf("# %d requests, %d ways: %d preemptions, %d cached tokens\n", N, WAYS, (int)n_preemptions, (int)n_cached);
-    assert_true(n_preemptions > WAYS / 4 && n_cached > 1000);
+    assert_true(n_preemptions > WAYS / 8 && n_cached > 10 * WAYS);
     free(want);
     free_records(all, N);
 }
@@ -413,7 +414,7 @@ static void tokens_keep_their_phase(void **state)
         n_preemptions += run(&u, all, N).n_preemptions;
         expect_same(&u, all, N, want);
     }
-    assert_true(n_preemptions > 10);
+    assert_true(n_preemptions > 8);
     odd.begin_step = begin_without_phase;
     struct setup lost = plain;
     lost.ops = &odd;
@@ -539,7 +540,7 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
 static void answers_are_those_of_a_plain_loop(void **state)
 {
     (void)state;
-    enum { N = 24 };
+    enum { N = 14 };
     struct record *all = random_records(N, 4);
     struct setup u = {.n_seqs = 5, .n_batch = 40, .threads = 1, .cache = 1, .n_pages = 30, .max_logits = 8};
     run(&u, all, N);
