@@ -350,7 +350,7 @@ static int loop(struct batch_run *b, struct err *e)
         if (keep_finished(b, e) || journal_sync(b->journal, end, 0, e)) return -1;
         if (!b->journal_path && result_advance(&b->result, b->journal, b->n_slots, e)) return -1;
         meter_tick(&b->meter, &stats, 0);
-        if (stop_at && !busy) return STOPPED;
+        if (stop_at && !busy) return journal_count(b->journal) == b->n_slots ? 0 : STOPPED;
     }
     return 0;
 }

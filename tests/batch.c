@@ -435,7 +435,7 @@ static void invariance(const char *model_path, const char *input, char *const co
 static void conversations(const char *shared)
 {
     char path[600], wiki[300], input[300], wiki_model[600];
-    enum { N = 10 };
+    enum { N = 6 };
     snprintf(path, sizeof path, "%s/data/eval/ShareGPT_V3_filtered_500.json", shared);
     snprintf(wiki_model, sizeof wiki_model, "%s/models/wiki-g128", shared);
     json_t *all = json_load_file(path, 0, NULL);
@@ -451,7 +451,7 @@ static void conversations(const char *shared)
     process_run(&p, (char *[]){convert_bin, wiki_model, wiki, NULL}, NULL);
     process_free(&p);
     FILE *f = fopen(input, "w");
-    for (int i = 0, k = 0; f && k < N; i += 50, k++) {
+    for (int i = 0, k = 0; f && k < N; i += 83, k++) {
         json_t *c = json_array_get(all, (size_t)i);
         json_t *line = json_pack("{s:O, s:s, s:{s:O, s:i, s:i, s:i}}", "custom_id", json_object_get(c, "id"), "url", "/v1/completions",
                                  "body", "prompt", json_object_get(json_array_get(json_object_get(c, "conversations"), 0), "value"),
