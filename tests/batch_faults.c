@@ -479,7 +479,7 @@ static void materialize(struct disk *d, int variant)
         if (n) memcpy(content, f->kept, n);
         if (variant == 2 && f->n_now > n && (!n || !memcmp(f->now, f->kept, n))) {
             size_t more = (size_t)draw(f->n_now - n + 1);
-            if (draw(4)) memcpy(content + n, f->now + n, more); /* else the length was kept and the bytes were not */
+            memcpy(content + n, f->now + n, (size_t)draw(more + 1)); /* the length was kept, of the bytes a beginning */
             n += more;
         }
         snprintf(path, sizeof path, "%s/%s", watched, d->kept[i].text);
