@@ -32,23 +32,37 @@ static int one_of(const char *option, const char *value, const char *const *allo
     return err_set(e, "%s %s: must be one of %s", option, value, list);
 }
 
+static int check_batch(const struct options *o, struct err *e)
+{
+    if (o->prompt || o->file || o->prompt_ids) return err_set(e, "-i excludes -p, -f and --prompt-ids");
+    if (o->tokenize || o->detokenize || o->logits_out) return err_set(e, "-i excludes --tokenize, --detokenize and --logits-out");
+    if (!o->output && !o->check_only) return err_set(e, "no output given (-o FILE, - for stdout, or --check)");
+    if (one_of("--input-format", o->input_format, (const char *const[]){"auto", "jsonl", "text", NULL}, e)) return -1;
+    return one_of("--order", o->order, (const char *const[]){"input", "done", NULL}, e);
+}
+
 static int check(const struct options *o, struct err *e)
 {
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
+    if (!o->input && (o->output || o->check_only || o->restart || o->shard || o->report || o->trace))
+        return err_set(e, "-o, --check, --restart, --shard, --report and --trace need -i");
+    if (o->input && check_batch(o, e)) return -1;
     int prompts = !!o->prompt + !!o->file + !!o->prompt_ids;
     if (prompts > 1) return err_set(e, "-p, -f and --prompt-ids exclude each other");
-    if (!prompts) return err_set(e, "no prompt given (-p TEXT, -f FILE or --prompt-ids)");
+    if (!prompts && !o->input) return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
     if (o->chat && o->prompt_ids) return err_set(e, "--chat needs the prompt as text (-p or -f)");
     if (o->chat && o->detokenize) return err_set(e, "--chat and --detokenize exclude each other");
     if (o->system_prompt && !o->chat) return err_set(e, "--system-prompt needs --chat");
-    if (o->chat_template_file && !o->chat) return err_set(e, "--chat-template-file needs --chat");
+    if (o->chat_template_file && !o->chat && !o->input) return err_set(e, "--chat-template-file needs --chat");
     if (o->tokenize && o->detokenize) return err_set(e, "--tokenize and --detokenize exclude each other");
     if ((o->tokenize || o->detokenize) && o->prompt_ids) return err_set(e, "--tokenize and --detokenize read -p or -f");
     if (!strcmp(o->backend, "hip")) return err_set(e, "--backend hip: not in this build");
     if (one_of("--backend", o->backend, (const char *const[]){"auto", "cpu", NULL}, e)) return -1;
     if (one_of("--act", o->act, (const char *const[]){"f32", "i16", "int8", NULL}, e)) return -1;
     if (one_of("--kv", o->kv, (const char *const[]){"f16", "f32", NULL}, e)) return -1;
-    if (one_of("--format", o->format, (const char *const[]){"text", "ids", NULL}, e)) return -1;
+    if (one_of("--format", o->format,
+               o->input ? (const char *const[]){"jsonl", "text", "ids", NULL} : (const char *const[]){"text", "ids", NULL}, e))
+        return -1;
     if (o->n_stop && !strcmp(o->format, "ids")) return err_set(e, "--stop needs --format text");
     return 0;
 }
@@ -64,11 +78,13 @@ int main(int argc, char **argv)
             else print_version();
             return fflush(stdout) ? 1 : 0;
         }
+        if (!o.format) o.format = o.input ? "jsonl" : "text";
         if (!check(&o, &e)) {
             signal(SIGINT, on_signal);
             signal(SIGTERM, on_signal);
             signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
-            rc = o.tokenize || o.detokenize ? run_tokens(&o, &e) : run_complete(&o, &e);
+            if (o.input) rc = run_batch(&o, &e);
+            else rc = o.tokenize || o.detokenize ? run_tokens(&o, &e) : run_complete(&o, &e);
         }
     }
     if (e.msg[0]) fprintf(stderr, "opt4gptq-run: %s\n", e.msg);
