@@ -3,6 +3,7 @@
 #include "cli/batch.h"
 
 #include "cli/run.h"
+#include "core/chat.h"
 #include "core/gen_config.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -43,8 +43,23 @@ static int open_defaults(struct batch_run *b, struct err *e)
     b->defaults.stop = o->stop;
     b->defaults.n_stop = o->n_stop;
     b->defaults.vocab = b->model.config.vocab;
+    b->defaults.chat = o->chat;
     b->defaults.include_special = o->special;
     return 0;
+}
+
+/* The chat template, with the time of the first start, so that a resumed run renders the same prompts. */
+static int open_chat(struct batch_run *b, struct err *e)
+{
+    char *given;
+    size_t n, n_old = 0;
+    const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
+    b->started = old ? manifest_started(old, n_old) : run_local_time();
+    if (run_read_template(b->o, &given, &n, e)) return -1;
+    if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
+    int rc = chat_open_model(&b->chat, &b->model.file, given, n, b->started, e);
+    free(given);
+    return rc;
 }
 
 static void on_done(void *arg, struct job *j)
@@ -61,7 +76,7 @@ static int open_model(struct batch_run *b, struct err *e)
     size_t n;
     if (model_open(&b->model, o->model, e)) return -1;
     if (o->check_tensors && mf_verify(&b->model.file, &n, e)) return -1;
-    if (run_open_tokenizer(&b->tokenizer, &b->model.file, e) || open_defaults(b, e)) return -1;
+    if (run_open_tokenizer(&b->tokenizer, &b->model.file, e) || open_defaults(b, e) || open_chat(b, e)) return -1;
     if (!b->tokenizer && strcmp(o->format, "ids")) return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
     if (!b->tokenizer && o->n_stop) return err_set(e, "%s: has no tokenizer: --stop cannot be found", o->model);
     if (b->tokenizer && token_text_open(&b->tokens, b->tokenizer, e)) return -1;
@@ -70,6 +85,8 @@ static int open_model(struct batch_run *b, struct err *e)
              (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors") : strlen(name)), name);
     b->env = (struct job_env){
         .tokenizer = b->tokenizer,
+        .chat = b->chat,
+        .system_prompt = o->system_prompt,
         .eos = b->model.config.eos,
         .n_eos = b->model.config.n_eos,
         .vocab = b->model.config.vocab,
@@ -194,14 +211,15 @@ static int match_journal(struct batch_run *b, struct err *e)
         .n_ctx = b->env.n_ctx,
         .backend = b->engine.backend,
         .instructions = strcmp(b->o->act, "f32") ? NULL : b->engine.instructions,
-        .started = (int64_t)time(NULL),
+        .template_crc = b->template_crc,
+        .started = b->started,
     };
     size_t n_old, n_done;
     const char *old = journal_manifest(b->journal, &n_old), *done = journal_completion(b->journal, &n_done);
     out_clear(&b->line);
     if (manifest_write(&b->line, &m, e)) return -1;
     if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);
-    if (manifest_check(old, n_old, b->line.p, b->line.n, &m.started, e))
+    if (manifest_check(old, n_old, b->line.p, b->line.n, e))
         return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
     if (!done) return 0;
     uint64_t bytes, bytes_now, errors;
@@ -332,7 +350,7 @@ static int loop(struct batch_run *b, struct err *e)
         if (keep_finished(b, e) || journal_sync(b->journal, end, 0, e)) return -1;
         if (!b->journal_path && result_advance(&b->result, b->journal, b->n_slots, e)) return -1;
         meter_tick(&b->meter, &stats, 0);
-        if (stop_at && !busy) return STOPPED;
+        if (stop_at && !busy) return journal_count(b->journal) == b->n_slots ? 0 : STOPPED;
     }
     return 0;
 }
@@ -406,6 +424,10 @@ static int run(struct batch_run *b, struct err *e)
         err_set(e, "%s: has no records", o->input);
         return FAILED;
     }
+    if (o->chat && !b->plain) {
+        err_set(e, "--chat is for lines of text: in a batch file each record's url says whether it is a chat");
+        return FAILED;
+    }
     if (!o->check_only && (name_output(b, e) || open_journal(b, e))) return FAILED;
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
@@ -446,6 +468,7 @@ int run_batch(const struct options *o, struct err *e)
     journal_close(b.journal);
     engine_close(&b.engine);
     token_text_close(&b.tokens);
+    chat_close(b.chat);
     tok_close(b.tokenizer);
     model_close(&b.model);
     input_close(b.input);

@@ -16,6 +16,9 @@ struct batch_run {
     const struct options *o;
     struct model model;
     struct tokenizer *tokenizer;
+    struct chat *chat;
+    uint32_t template_crc; /* of --chat-template-file */
+    int64_t started;       /* when the run was first begun */
     struct token_text tokens;
     struct engine engine;
     struct input *input;

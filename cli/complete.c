@@ -50,7 +50,10 @@ static int read_prompt(struct completion *c, struct err *e)
         if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
     } else {
         if (!c->tokenizer) return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (run_read_text(o, &c->text, &c->text_bytes, e) || tok_encode(c->tokenizer, c->text, c->text_bytes, 1, &c->prompt, e)) return -1;
+        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e) : run_read_text(o, &c->text, &c->text_bytes, e))
+            return -1;
+        /* a chat template writes BOS itself */
+        if (tok_encode(c->tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e)) return -1;
     }
     if (!c->prompt.n) return err_set(e, "the prompt is empty");
     for (size_t i = 0; i < c->prompt.n; i++)
@@ -189,7 +192,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
 {
     struct completion *c = arg;
     (void)choice;
-    if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && put(c->text, c->text_bytes, e)) return -1;
+    if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && !c->o->chat && put(c->text, c->text_bytes, e)) return -1;
     c->begun = 1;
     if (is_eos(&c->model.config, t->id) && !c->o->ignore_eos) return 0;
     c->ended_by_text = show(c, t->id, e);

@@ -1,5 +1,8 @@
 #include "cli/job.h"
 
+#include "cli/run.h"
+#include "core/chat.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,12 +72,36 @@ static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p
     return refuse(why, "prompt", &inner);
 }
 
+/* Messages of a record, or a line of text as one. */
+static int make_messages(const struct job *j, json_t **messages, struct err *e)
+{
+    const struct record *r = &j->record;
+    const char *system = j->env->system_prompt;
+    if (r->messages) return chat_messages(j->env->chat, r->messages, messages, e);
+    if (!(*messages = json_array())) return err_set(e, "out of memory");
+    if (system && run_add_message(*messages, "system", system, strlen(system), "--system-prompt", e)) return -1;
+    return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
+}
+
 static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal *why, struct err *e)
 {
-    (void)j, (void)p, (void)e;
-    struct err inner;
-    err_set(&inner, "messages: the model has no chat template");
-    return refuse(why, "messages", &inner);
+    const struct record *r = &j->record;
+    struct err inner = {""};
+    json_t *messages = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    int rc = make_messages(j, &messages, &inner);
+    if (!rc) rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt, &text, &bytes, &inner);
+    json_decref(messages);
+    if (rc && record_lacked_memory()) err_set(&inner, "out of memory");
+    if (rc && !err_is_memory(&inner)) {
+        if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
+        return refuse(why, "messages", &inner);
+    }
+    if (rc) *e = inner;
+    else rc = encode(j, text, bytes, p, why, e);
+    free(text);
+    return rc;
 }
 
 static int add_prompts(struct job *j, int n, struct err *e)

@@ -15,8 +15,9 @@ struct chat;
 /* What all jobs of a run share. */
 struct job_env {
     const struct tokenizer *tokenizer; /* NULL: ids only */
-    const struct chat *chat;           /* NULL: the checkpoint has no chat template */
-    const int32_t *eos;                /* [n_eos] */
+    const struct chat *chat;
+    const char *system_prompt; /* before a line of text that is a message, or NULL */
+    const int32_t *eos;        /* [n_eos] */
     int n_eos, vocab, n_ctx;
     uint64_t seed;                          /* of the run, for records without one */
     void (*done)(void *arg, struct job *j); /* all requests of J ended */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { CHUNK = 64 << 10, CRC_AT = 33 };
+enum { CHUNK = 64 << 10, CRC_AT = 33, LOCK_TRIES = 30, LOCK_MICROSECONDS = 100000 };
 
 struct slot {
     uint64_t offset; /* of the frame */
@@ -92,13 +92,25 @@ static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struc
 
 /* ---- opening */
 
+/* A run that was just killed holds its lock until the system has taken its memory back: waits a little for that. */
+static int try_lock(int fd)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (!flock(fd, LOCK_EX | LOCK_NB)) return 0;
+        if (errno != EWOULDBLOCK) return -1;
+        usleep(LOCK_MICROSECONDS);
+    }
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
 /* A lock on the file that has the name now: a run that is completing replaces it. */
 static int open_locked(struct journal *j, char *note, struct err *e)
 {
     for (;;) {
         struct stat ours, named;
         if (dur_open(&j->fd, j->path, O_RDWR | O_CREAT, e)) return -1;
-        if (flock(j->fd, LOCK_EX | LOCK_NB)) {
+        if (try_lock(j->fd)) {
             if (errno == EWOULDBLOCK) return err_set(e, "%s: another run is writing it", j->path);
             if (errno != ENOSYS && errno != ENOLCK && errno != EOPNOTSUPP) return err_sys(e, "%s", j->path);
             snprintf(note, 256, "%s: this file system has no locks: do not run the same command twice at a time", j->path);

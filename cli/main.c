@@ -44,8 +44,8 @@ static int check_batch(const struct options *o, struct err *e)
 static int check_evaluation(const struct options *o, struct err *e)
 {
     if (o->perplexity && o->choices) return err_set(e, "--perplexity and --multiple-choice exclude each other");
-    if (o->input || o->tokenize || o->detokenize || o->logits_out || o->prompt_ids)
-        return err_set(e, "--perplexity and --multiple-choice exclude -i, --prompt-ids, --tokenize, --detokenize and --logits-out");
+    if (o->input || o->tokenize || o->detokenize || o->logits_out || o->prompt_ids || o->chat)
+        return err_set(e, "--perplexity and --multiple-choice exclude -i, --prompt-ids, --tokenize, --detokenize, --logits-out and --chat");
     if (o->choices && (o->prompt || o->file)) return err_set(e, "--multiple-choice reads its own file, not -p or -f");
     if (o->choices && !!o->n_few_shot != !!o->few_shot_file) return err_set(e, "--few-shot and --few-shot-file belong together");
     return o->perplexity ? one_of("--perplexity", o->perplexity, (const char *const[]){"second-half", "contiguous", NULL}, e) : 0;
@@ -55,17 +55,21 @@ static int check(const struct options *o, struct err *e)
 {
     int evaluates = o->perplexity || o->choices;
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
-    if (!o->input && (o->output || o->check_only || o->restart || o->shard || o->trace || (o->report && !evaluates)))
-        return err_set(e, "-o, --check, --restart, --shard, --report and --trace need -i");
     if (evaluates && check_evaluation(o, e)) return -1;
     if (!o->perplexity && o->n_windows) return err_set(e, "--windows needs --perplexity");
     if (!o->choices && (o->n_limit || o->n_few_shot || o->few_shot_file))
         return err_set(e, "--limit, --few-shot and --few-shot-file need --multiple-choice");
     if (!evaluates && o->samples) return err_set(e, "--samples needs --perplexity or --multiple-choice");
+    if (!o->input && (o->output || o->check_only || o->restart || o->shard || o->trace || (o->report && !evaluates)))
+        return err_set(e, "-o, --check, --restart, --shard, --report and --trace need -i");
     if (o->input && check_batch(o, e)) return -1;
     int prompts = !!o->prompt + !!o->file + !!o->prompt_ids;
     if (prompts > 1) return err_set(e, "-p, -f and --prompt-ids exclude each other");
     if (!prompts && !o->input && !o->choices) return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
+    if (o->chat && o->prompt_ids) return err_set(e, "--chat needs the prompt as text (-p or -f)");
+    if (o->chat && o->detokenize) return err_set(e, "--chat and --detokenize exclude each other");
+    if (o->system_prompt && !o->chat) return err_set(e, "--system-prompt needs --chat");
+    if (o->chat_template_file && !o->chat && !o->input) return err_set(e, "--chat-template-file needs --chat");
     if (o->tokenize && o->detokenize) return err_set(e, "--tokenize and --detokenize exclude each other");
     if ((o->tokenize || o->detokenize) && o->prompt_ids) return err_set(e, "--tokenize and --detokenize read -p or -f");
     if (!strcmp(o->backend, "hip")) return err_set(e, "--backend hip: not in this build");

@@ -6,7 +6,7 @@
 
 static void key(struct out *o, const char *name)
 {
-    out_text(o, o->p[o->n - 1] == '{' ? "" : ",");
+    if (!out_failed(o) && o->p[o->n - 1] != '{') out_text(o, ",");
     out_string(o, name, strlen(name));
     out_text(o, ":");
 }
@@ -73,6 +73,8 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     real(o, "repeat-penalty", m->sampling.repetition_penalty);
     real(o, "presence-penalty", m->sampling.presence_penalty);
     real(o, "frequency-penalty", m->sampling.frequency_penalty);
+    integer(o, "--chat", p->chat);
+    text(o, "--system-prompt", p->system_prompt);
     integer(o, "--ignore-eos", p->ignore_eos);
     integer(o, "--special", p->special);
     key(o, "--stop");
@@ -95,6 +97,14 @@ static int load(json_t **v, const char *p, size_t n, struct err *e)
     return err_set(e, "out of memory"); /* its crc32 was right, so it is JSON */
 }
 
+int64_t manifest_started(const char *old, size_t n_old)
+{
+    json_t *v = json_loadb(old, n_old, 0, NULL);
+    int64_t started = json_integer_value(json_object_get(v, "started"));
+    json_decref(v);
+    return started;
+}
+
 static void brief(char s[64], const json_t *v)
 {
     char *dumped = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -102,7 +112,7 @@ static void brief(char s[64], const json_t *v)
     free(dumped);
 }
 
-int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now, int64_t *started, struct err *e)
+int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now, struct err *e)
 {
     json_t *a, *b, *v;
     const char *name;
@@ -113,7 +123,6 @@ int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now,
         json_decref(a);
         return -1;
     }
-    *started = json_integer_value(json_object_get(a, "started"));
     json_object_foreach (b, name, v) {
         const json_t *was = json_object_get(a, name);
         char x[64], y[64];

@@ -19,6 +19,8 @@ static void *json_alloc(size_t n)
     return p;
 }
 
+int record_lacked_memory(void) { return json_alloc_failed; }
+
 void record_init(void) { json_set_alloc_funcs(json_alloc, free); }
 
 /* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an answer; REFUSED ones may
@@ -328,7 +330,6 @@ static int is_utf8(const char *s, size_t n)
 static int parse_json(struct record *r, const struct input_line *line, struct refusal *why, struct err *e)
 {
     json_error_t je;
-    json_alloc_failed = 0;
     r->root = json_loadb(line->text, line->n, JSON_ALLOW_NUL, &je);
     if (json_alloc_failed) return err_set(e, "out of memory");
     if (!r->root) {
@@ -348,6 +349,7 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
     r->id = r->name;
     r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "line-%llu", (unsigned long long)line->number);
     r->add_generation_prompt = 1;
+    json_alloc_failed = 0;
     why->field = NULL;
     why->why.msg[0] = 0;
     if (line->too_long) return refuse(why, NULL, "the line is longer than 256 MiB");
@@ -355,7 +357,8 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
         if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
         r->text = line->text;
         r->text_bytes = line->n;
-        r->add_special = 1;
+        r->kind = d->chat ? RECORD_CHAT : RECORD_COMPLETION;
+        r->add_special = !d->chat; /* a chat template writes BOS itself */
     } else {
         const json_t *body = NULL;
         int rc = parse_json(r, line, why, e);

@@ -19,6 +19,7 @@ struct record_defaults {
     const char *const *stop;
     int n_stop;
     int vocab;
+    int chat;            /* a line of plain text is a message */
     int include_special; /* special tokens are part of the text */
 };
 
@@ -56,6 +57,8 @@ void record_init(void);
 int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
                  struct err *e);
 void record_free(struct record *r);
+/* 1 when jansson lacked memory since the last record_parse began. */
+int record_lacked_memory(void);
 /* FNV-1a (Fowler, Noll, Vo; 64 bits) of the record's id: names its random stream and the ids in its answer. */
 uint64_t record_hash(const struct record *r);
 

@@ -26,6 +26,14 @@ int run_tokens(const struct options *o, struct err *e);
 int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e);
 /* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
+/* The prompt of --chat: that text as a message, through the chat template; holds its special tokens spelled out. */
+int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e);
+/* Seconds since 1970-01-01 00:00 of this place's wall clock: what a chat template takes for now. */
+int64_t run_local_time(void);
+/* --chat-template-file as text; *text NULL when none is given. */
+int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e);
+/* Appends {"role", "content"} to an array of messages; WHAT names the text in an error. */
+int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e);
 /* Ids separated by commas, spaces or newlines. */
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
 

@@ -177,16 +177,19 @@ static double total_weight(const struct sampler_candidate *c, int n)
     return total;
 }
 
-/* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the expected one come first. */
-static int select_typical(struct sampler_candidate *c, int n, double typical_p)
+/* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the expected one come first. Keys are
+ * minus logits before and after. */
+static int select_typical(struct sampler_candidate *c, int n, const float *logits, double max, double scale, double typical_p)
 {
-    double total = total_weight(c, n), entropy = 0;
+    double total = total_weight(c, n), log_total = softmax_log(total), expected = 0;
     for (int i = 0; i < n; i++) {
-        c[i].key = -softmax_log(c[i].weight / total);
-        entropy += c[i].weight / total * c[i].key;
+        c[i].key = log_total - (logits[c[i].id] - max) * scale;
+        expected += c[i].weight / total * c[i].key;
     }
-    for (int i = 0; i < n; i++) c[i].key = fabs(c[i].key - entropy);
-    return select_mass(c, n, typical_p * total);
+    for (int i = 0; i < n; i++) c[i].key = fabs(c[i].key - expected);
+    n = select_mass(c, n, typical_p * total);
+    for (int i = 0; i < n; i++) c[i].key = -logits[c[i].id];
+    return n;
 }
 
 /* Sums of weights by blocks; returns the total. */
@@ -232,10 +235,7 @@ static int32_t sample(struct sampler *s, const struct sampler_context *context, 
     if (floor > max) floor = max;
     n = best_k ? gather_best(s, logits, floor, p->top_k) : gather(s, logits, floor);
     for (int i = 0; i < n; i++) c[i].weight = softmax_exp((logits[c[i].id] - max) * scale);
-    if (p->typical_p < 1) {
-        n = select_typical(c, n, p->typical_p);
-        for (int i = 0; i < n; i++) c[i].key = -logits[c[i].id];
-    }
+    if (p->typical_p < 1) n = select_typical(c, n, logits, max, scale, p->typical_p);
     if (p->top_p < 1) n = select_mass(c, n, mass > 0 ? mass : p->top_p * total_weight(c, n));
     u *= total_weight(c, n);
     for (int i = 0; i < n - 1; i++) {

@@ -82,6 +82,7 @@ int sched_wants(const struct sched *s)
 int sched_submit(struct sched *s, struct request *r, struct err *e)
 {
     CHECK(r->n_prompt > 0 && r->n_choices > 0 && r->max_tokens >= 0 && r->n_top <= REQUEST_MAX_TOP && r->prompt_top <= REQUEST_MAX_TOP);
+    for (int i = 0; i < r->n_prompt; i++) CHECK(r->prompt[i] >= 0 && r->prompt[i] < s->forward->model->config.vocab);
     int room = s->options.n_ctx - (r->max_tokens > 0);
     if (r->n_prompt > room) return err_set(e, "the prompt has %d tokens, %d fit into the context", r->n_prompt, room);
     int pages = sched_pages(max_positions(s, r));
@@ -107,7 +108,8 @@ static int n_missing_pages(const struct sched *s, const struct seq *q)
     return n > 0 ? n : 0;
 }
 
-/* Lets the sequence run if the pages suffice for it and for what those who run are sure to need; when nobody runs they do. */
+/* Lets the sequence run if the pages suffice for it, for what those who run are sure to need and for one page more of each of
+ * these, or it would soon be preempted; when nobody runs they suffice. */
 static int enter(struct sched *s, struct seq *q)
 {
     int n_running = 0, missing = 0;
@@ -115,7 +117,7 @@ static int enter(struct sched *s, struct seq *q)
         if (s->order[i]->state == SEQ_RUNNING) n_running++, missing += n_missing_pages(s, s->order[i]);
     uint64_t n_cached = s->stats.n_cached_tokens;
     seq_find_pages(s, q);
-    if (n_running && missing + n_missing_pages(s, q) > kv_n_free(&s->kv)) {
+    if (n_running && missing + n_missing_pages(s, q) + n_running > kv_n_free(&s->kv)) {
         seq_release_pages(s, q);
         s->stats.n_cached_tokens = n_cached;
         return 0;

@@ -9,28 +9,36 @@ typedef int64_t bits __attribute__((vector_size(16)));
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t mask __attribute__((vector_size(16)));
 
-/* exp(k ln2 + r) = 2^k e^r with |r| <= ln2/2; e^r by its Taylor series to r^12, ln2 in two parts so that r is exact. Adding
- * 1.5 * 2^52 rounds to an integer, which then stands in the low bits. */
+/* 2^(j/32) */
+/* clang-format off */
+static const double power[32] = {
+    0x1p0, 0x1.059b0d3158574p0, 0x1.0b5586cf9890fp0, 0x1.11301d0125b51p0,
+    0x1.172b83c7d517bp0, 0x1.1d4873168b9aap0, 0x1.2387a6e756238p0, 0x1.29e9df51fdee1p0,
+    0x1.306fe0a31b715p0, 0x1.371a7373aa9cbp0, 0x1.3dea64c123422p0, 0x1.44e086061892dp0,
+    0x1.4bfdad5362a27p0, 0x1.5342b569d4f82p0, 0x1.5ab07dd485429p0, 0x1.6247eb03a5585p0,
+    0x1.6a09e667f3bcdp0, 0x1.71f75e8ec5f74p0, 0x1.7a11473eb0187p0, 0x1.82589994cce13p0,
+    0x1.8ace5422aa0dbp0, 0x1.93737b0cdc5e5p0, 0x1.9c49182a3f09p0, 0x1.a5503b23e255dp0,
+    0x1.ae89f995ad3adp0, 0x1.b7f76f2fb5e47p0, 0x1.c199bdd85529cp0, 0x1.cb720dcef9069p0,
+    0x1.d5818dcfba487p0, 0x1.dfc97337b9b5fp0, 0x1.ea4afa2a490dap0, 0x1.f50765b6e454p0,
+};
+/* clang-format on */
+
+/* exp(k ln2/32 + r) = 2^(k/32) e^r with |r| <= ln2/64; e^r - 1 by its Taylor series to r^5, ln2/32 in two parts so that r is
+ * exact. Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits: five of them choose from the table, the
+ * others are the exponent. */
 static inline pair exp_pair(pair x)
 {
     const pair shift = {0x1.8p52, 0x1.8p52}, lowest = {-700, -700};
     bits low = x < lowest;
     x = (pair)(((bits)x & ~low) | ((bits)lowest & low));
-    pair t = x * 0x1.71547652b82fep0 + shift, k = t - shift;
-    pair r = x - k * 0x1.62e42feep-1 - k * 0x1.a39ef35793c76p-33;
-    pair p = r * (1.0 / 479001600) + 1.0 / 39916800;
-    p = p * r + 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
-    p = p * r + 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
+    pair t = x * 0x1.71547652b82fep5 + shift, k = t - shift;
+    pair r = x - k * 0x1.62e42fefp-6 - k * 0x1.473de6af278edp-39;
+    pair p = r * (1.0 / 120) + 1.0 / 24;
     p = p * r + 1.0 / 6;
     p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    return (pair)((bits)p + ((bits)t << 52));
+    p = p * r * r + r;
+    pair from = {power[((bits)t)[0] & 31], power[((bits)t)[1] & 31]};
+    return (pair)((bits)(from + from * p) + (((bits)t & ~31LL) << 47));
 }
 
 double softmax_exp(double x) { return exp_pair((pair){x, x})[0]; }
@@ -89,10 +97,12 @@ int softmax_largest(const float *logits, int n)
 void softmax_top(const float *logits, int n, int k, int32_t *id)
 {
     int kept = 0;
+    float worst = k ? -INFINITY : INFINITY; /* of k kept ones */
     for (int i = 0; i < n; i++) {
-        if (kept == k && (!k || !(logits[i] > logits[id[k - 1]]))) continue;
+        if (kept == k && !(logits[i] > worst)) continue;
         int j = kept < k ? kept++ : k - 1;
         for (; j && logits[i] > logits[id[j - 1]]; j--) id[j] = id[j - 1];
         id[j] = i;
+        if (kept == k) worst = logits[id[k - 1]];
     }
 }

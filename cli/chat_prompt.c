@@ -1,0 +1,53 @@
+/* chat_prompt.c: the prompt of --chat: one message (and --system-prompt) through the model's chat template. */
+#include "cli/run.h"
+#include "core/chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int64_t run_local_time(void)
+{
+    time_t now = time(NULL);
+    struct tm tm = {0};
+    localtime_r(&now, &tm);
+    return (int64_t)now + tm.tm_gmtoff;
+}
+
+int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e)
+{
+    const struct options file = {.file = o->chat_template_file};
+    *text = NULL;
+    *bytes = 0;
+    return o->chat_template_file ? run_read_text(&file, text, bytes, e) : 0;
+}
+
+int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e)
+{
+    json_t *content = json_stringn(text, n);
+    if (!content) return err_set(e, "%s is not valid UTF-8", what);
+    json_t *m = json_pack("{s:s, s:o}", "role", role, "content", content);
+    return !m || json_array_append_new(messages, m) ? err_set(e, "out of memory") : 0;
+}
+
+int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e)
+{
+    struct chat *c = NULL;
+    char *user = NULL, *template = NULL;
+    size_t n_user, n_template = 0;
+    json_t *messages = json_array();
+    int rc = -1;
+    if (!messages) return err_set(e, "out of memory");
+    if (run_read_template(o, &template, &n_template, e)) goto fail;
+    if (chat_open_model(&c, m, template, n_template, run_local_time(), e)) goto fail;
+    if (o->system_prompt && run_add_message(messages, "system", o->system_prompt, strlen(o->system_prompt), "--system-prompt", e))
+        goto fail;
+    if (run_read_text(o, &user, &n_user, e) || run_add_message(messages, "user", user, n_user, "the prompt", e)) goto fail;
+    rc = chat_render(c, messages, NULL, NULL, 1, text, bytes, e) ? err_prefix(e, "%s", o->model) : 0;
+fail:
+    chat_close(c);
+    json_decref(messages);
+    free(user);
+    free(template);
+    return rc;
+}
