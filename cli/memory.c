@@ -1,5 +1,7 @@
 #include "cli/memory.h"
 
+#include "core/cgroup.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,36 +35,14 @@ static int read_number(const char *path, const char *key, uint64_t *v)
     return found;
 }
 
-/* The limits of the control group and those above it: 0::/a/b, then /a, then the root (version 2). */
-static void limit_by_group(uint64_t *bytes)
-{
-    char line[1024], path[1200], group[1024] = "";
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "0::", 3)) snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    if (f) fclose(f);
-    for (;;) {
-        uint64_t max, used;
-        char *slash;
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
-        if (read_number(path, "", &max)) {
-            snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", group);
-            if (read_number(path, "", &used)) {
-                uint64_t left = max > used ? max - used : 1;
-                if (!*bytes || left < *bytes) *bytes = left;
-            }
-        }
-        if (!(slash = strrchr(group, '/'))) return;
-        *slash = 0;
-    }
-}
-
 uint64_t memory_available(void)
 {
     uint64_t kib = 0, bytes = 0;
     if (read_number("/proc/meminfo", "MemAvailable:", &kib)) bytes = kib << 10;
-    limit_by_group(&bytes);
-    return bytes;
+    uint64_t left = cgroup_memory_left(CGROUP_SELF, CGROUP_MOUNT);
+    if (left == UINT64_MAX) return bytes;
+    if (!left) left = 1; /* a full group is known to be full */
+    return !bytes || left < bytes ? left : bytes;
 }
 
 uint64_t memory_peak(void)

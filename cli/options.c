@@ -78,8 +78,8 @@ static const struct option_row {
     {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu", "where to compute"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
     {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads (0: the processors this process may use)"},
-    {"act", 0, TEXT, AT(act), 0, 0, "f32|f16|i16|int8",
-     "activations of 4-bit linears: exact fp32, rounded to fp16 (as GPUs do), integers of 15 bits, of 8"},
+    {"act", 0, TEXT, AT(act), 0, 0, "auto|f32|f16|i16|int8",
+     "activations of 4-bit linears: exact fp32, rounded to fp16 (as GPUs do), integers of 15 bits, of 8; auto: i16"},
     {"kv", 0, TEXT, AT(kv), 0, 0, "f16|f32", "storage of keys and values"},
     {"check-tensors", 0, FLAG, AT(check_tensors), 0, 0, 0, "compare every tensor with its crc32 before use"},
     {"Other", 0, HEADING, 0, 0, 0, 0, 0},
@@ -109,7 +109,7 @@ static void set_defaults(struct options *o)
     o->grace = 20;
     o->n_seqs = 16;
     o->backend = o->cpu = "auto";
-    o->act = "f32";
+    o->act = "auto";
     o->kv = "f16";
 }
 

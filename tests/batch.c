@@ -312,7 +312,7 @@ static void refusals(void)
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");
     check(p.code == 0, "a run", &p);
     process_free(&p);
-    RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--act", "i16");
+    RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--act", "int8");
     check(p.code == 1 && strstr(p.err, "-n was 2, is 3") && strstr(p.err, "--act was") && strstr(p.err, "--restart"), "another command",
           &p);
     process_free(&p);

@@ -209,8 +209,9 @@ static void test_model(const char *shared, const char *name)
     static const char *const modes[] = {"second-half", "contiguous"}, *const keys[] = {"second_half", "contiguous"};
     for (int i = 0; i < 2; i++) {
         snprintf(rest, sizeof rest,
-                 "-m %%T/model --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c %d --windows %d --report %%T/report", modes[i],
-                 shared, (int)json_integer_value(json_object_get(p, "ctx")), (int)json_integer_value(json_object_get(p, "windows")));
+                 "-m %%T/model --act f32 --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c %d --windows %d --report %%T/report",
+                 modes[i], shared, (int)json_integer_value(json_object_get(p, "ctx")),
+                 (int)json_integer_value(json_object_get(p, "windows")));
         free(run("opt4gptq-run", rest, 0));
         json_t *report = load_json(temp_dir, "report");
         const json_t *e = json_object_get(p, keys[i]);
@@ -230,8 +231,8 @@ static void test_arc(const char *shared, const char *task)
     snprintf(dir, sizeof dir, "%s/models/wiki-g128", shared);
     snprintf(rest, sizeof rest, "%s %%T/model", dir);
     free(run("opt4gptq-convert", rest, 0));
-    snprintf(rest, sizeof rest, "-m %%T/model --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit 40 --samples %%T/samples", shared,
-             task);
+    snprintf(rest, sizeof rest, "-m %%T/model --act f32 --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit 40 --samples %%T/samples",
+             shared, task);
     free(run("opt4gptq-run", rest, 0));
     json_t *all = load_json(dir, "arc.json");
     const json_t *samples = json_object_get(json_object_get(json_object_get(all, "results"), task), "samples");
