@@ -168,6 +168,16 @@ static void quantize(const struct linear *w, double *x, float top)
         }
 }
 
+/* x [k] as fp16 with a power of two that brings the largest magnitude into [2^14, 2^15). */
+static void round_to_f16(double *x, int k)
+{
+    int exponent;
+    double largest = 0;
+    for (int j = 0; j < k; j++) largest = fmax(largest, fabs(x[j]));
+    frexp(largest, &exponent); /* largest = m * 2^exponent, m in [1/2, 1) */
+    for (int j = 0; j < k; j++) x[j] = ldexp(f32_from_f16(f16_from_f32((float)ldexp(x[j], 15 - exponent))), exponent - 15);
+}
+
 /* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost: no reduction, so the
  * compiler vectorizes it. */
 static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound, int rows)
@@ -178,7 +188,8 @@ static void expect(const struct weights *q, enum act act, const float *x, float 
         double sum[MAX_OUT] = {0}, magnitude[MAX_OUT] = {0};
         CHECK(out <= MAX_OUT);
         for (int j = 0; j < q->w.k; j++) q->packed_x[j] = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
-        if (act != ACT_F32 && q->w.codes) quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
+        if (act == ACT_F16 && q->w.codes) round_to_f16(q->packed_x, q->w.k);
+        else if (act != ACT_F32 && q->w.codes) quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
         for (int j = 0; j < q->w.k; j++) {
             double v = q->packed_x[j];
             const float *w = q->value + (size_t)j * (size_t)out;
@@ -428,6 +439,17 @@ void check_linear(struct check *c)
     check_fused(c, 6);
     if (!c->quick) check_fused(c, 40);
     check_extremes(c);
+}
+
+/* The kernels are those of fp32; what is new is the rounding of their input, so few cases suffice. */
+void check_linear_f16(struct check *c)
+{
+    int quick = c->quick;
+    c->act = ACT_F16;
+    c->quick = 1;
+    check_linear(c);
+    c->quick = quick;
+    c->act = ACT_F32;
 }
 
 void check_linear_i16(struct check *c)
