@@ -38,7 +38,7 @@ struct cpu {
     int n_blocks;
     int heads_per_task, head_tasks; /* query heads of one attend task, and such tasks per KV head */
     size_t scratch_bytes;
-    char description[96];
+    char description[224];
 };
 
 /* Blocks remember their length in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
@@ -77,25 +77,6 @@ static void cpu_copy_out(struct be *be, void *dst, const void *d_src, size_t byt
     memcpy(dst, d_src, bytes);
 }
 
-static const struct cpu_kernels *choose(const char *name, struct err *e)
-{
-    const struct cpu_kernels *best = NULL;
-    char names[128] = "";
-    for (int i = 0; cpu_ladder[i]; i++) {
-        const char *why = cpu_ladder[i]->unusable();
-        if (!strcmp(name, cpu_ladder[i]->name)) {
-            if (!why) return cpu_ladder[i];
-            err_set(e, "--cpu %s: %s", name, why);
-            return NULL;
-        }
-        if (!why) best = cpu_ladder[i];
-        snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", cpu_ladder[i]->name);
-    }
-    if (!strcmp(name, "auto")) return best;
-    err_set(e, "--cpu %s: unknown; this build has auto%s", name, names);
-    return NULL;
-}
-
 static void cpu_close(struct be *be)
 {
     struct cpu *c = (struct cpu *)be;
@@ -126,7 +107,8 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (!c) return err_set(e, "out of memory");
     c->be.ops = &backend_cpu;
     c->config = *config;
-    c->kernels = choose(config->variant ? config->variant : "auto", e);
+    char note[128];
+    c->kernels = cpu_choose(cpu_ladder, config->variant ? config->variant : "auto", note, sizeof note, e);
     if (!c->kernels) goto fail;
     int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
     if (pool_open(&c->pool, n, e)) goto fail;
@@ -146,7 +128,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
         err_set(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
-    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s", c->kernels->name, n, n == 1 ? "" : "s");
+    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s%s", c->kernels->name, n, n == 1 ? "" : "s", note);
     *out = &c->be;
     return 0;
 fail:

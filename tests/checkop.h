@@ -111,6 +111,7 @@ struct batch make_plain_batch(struct arena *a, int rows, int n_decode);
 void check_linear(struct check *c);
 void check_linear_i16(struct check *c);
 void check_linear_int8(struct check *c);
+void check_outlier(struct check *c);
 void check_embed(struct check *c);
 void check_norm(struct check *c);
 void check_rope(struct check *c);

@@ -208,9 +208,27 @@ static void invariance(void)
 {
     static const struct {
         const char *rung, *threads, *chunk;
-    } runs[] = {{"scalar", "2", "512"}, {"scalar", "3", "7"},  {"auto", "1", "512"}, {"auto", "4", "512"},
-                {"auto", "1", "1"},     {"auto", "3", "7"},    {"avx2", "2", "512"}, {"avx2", "1", "33"},
-                {"avx512", "2", "512"}, {"avx512", "1", "33"}, {"vnni", "2", "512"}, {"vnni", "1", "33"}};
+    } runs[] = {
+        {"scalar", "2", "512"},
+        {"scalar", "3", "7"},
+        {"auto", "1", "512"},
+        {"auto", "4", "512"},
+        {"auto", "1", "1"},
+        {"auto", "3", "7"},
+#if defined(__x86_64__)
+        {"avx2", "2", "512"},
+        {"avx2", "1", "33"},
+        {"avx512", "2", "512"},
+        {"avx512", "1", "33"},
+        {"vnni", "2", "512"},
+        {"vnni", "1", "33"},
+#elif defined(__aarch64__)
+        {"neon", "2", "512"},
+        {"neon", "1", "33"},
+        {"dotprod", "2", "512"},
+        {"dotprod", "1", "33"},
+#endif
+    };
     static const char *const acts[] = {"f32", "i16", "int8"};
     for (int a = 0; a < 3; a++) {
         size_t n_first = 0;
