@@ -53,14 +53,6 @@ struct hip_api {
     int (*cuda_set_context)(void *context);                       /* cuCtxSetCurrent */
 };
 
-/* The names are looked up in the order of this table; `slot` is an offset into struct hip_api. */
-struct hip_symbol {
-    size_t slot;
-    const char *hip, *cuda; /* NULL: the runtime has no such function */
-    int optional;
-};
-extern const struct hip_symbol hip_symbols[]; /* ends with both names NULL */
-
 /* Where gcnArchName stands in the structures that the two calls fill, and a size that holds either (legacy: 792 bytes,
  * R0600: 1472 bytes in ROCm 6; a later one may be longer). */
 enum { HIP_ARCH_AT_LEGACY = 396, HIP_ARCH_AT_R0600 = 1160, HIP_PROPERTIES_BYTES = 16384 };

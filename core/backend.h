@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 /* Arithmetic of activations in 4-bit linears: fp32; or integers with a scale per row and sub-group of at most 128 inputs,
- * of about 15 bits (two int8 digits) or of 8 (one), whose products with the codes are summed exactly. And storage of
- * keys and values. */
-enum act { ACT_F32, ACT_I16, ACT_INT8 };
+ * of about 15 bits (two int8 digits) or of 8 (one), whose products with the codes are summed exactly; or fp16 with a power
+ * of two for each row, that brings its largest magnitude into [2^14, 2^15), products summed in fp32. A backend refuses
+ * what it does not have. And storage of keys and values. */
+enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16 };
 enum kv_type { KV_F16, KV_F32 };
 
 /* A linear as the model file has it (core/modelfile.h gives the layout): codes != NULL means 4-bit. */
@@ -38,8 +39,10 @@ struct linear {
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
-    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...) */
+    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...); hip: a kernel for linears or "auto" */
     int n_threads;       /* cpu: 0 = as many as this process may use */
+    const char *library; /* hip: the runtime library, NULL = the first of the known ones */
+    int device;          /* hip: which of its devices */
     enum act act;
     enum kv_type kv;
     int n_heads, n_kv_heads, head_dim;

@@ -7,7 +7,8 @@
  * and the rounding of the reference are off by 2^-24 of |total| + |bias| each. No absolute term: where nothing but
  * zeros was summed the result is the bias, exactly.
  * For the integer arithmetics x is what the integers stand for, rounded here by the same definition: so the bound covers
- * the floating-point rest, and the integer part must be exact.
+ * the floating-point rest, and the integer part must be exact. fp16 activations are rounded here as well; the CPU has no
+ * such arithmetic, so that results are compared with the harness's own.
  * The bound holds per element. Over a whole tensor, a column with every zero point wrong would pass. */
 #include "tests/checkop.h"
 
@@ -168,6 +169,16 @@ static void quantize(const struct linear *w, double *x, float top)
         }
 }
 
+/* x [k] as fp16 with a power of two that brings the largest magnitude into [2^14, 2^15). */
+static void round_to_f16(double *x, int k)
+{
+    int exponent;
+    double largest = 0;
+    for (int j = 0; j < k; j++) largest = fmax(largest, fabs(x[j]));
+    frexp(largest, &exponent); /* largest = m * 2^exponent, m in [1/2, 1) */
+    for (int j = 0; j < k; j++) x[j] = ldexp(f32_from_f16(f16_from_f32((float)ldexp(x[j], 15 - exponent))), exponent - 15);
+}
+
 /* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost: no reduction, so the
  * compiler vectorizes it. */
 static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound, int rows)
@@ -178,7 +189,8 @@ static void expect(const struct weights *q, enum act act, const float *x, float 
         double sum[MAX_OUT] = {0}, magnitude[MAX_OUT] = {0};
         CHECK(out <= MAX_OUT);
         for (int j = 0; j < q->w.k; j++) q->packed_x[j] = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
-        if (act != ACT_F32 && q->w.codes) quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
+        if (act == ACT_F16 && q->w.codes) round_to_f16(q->packed_x, q->w.k);
+        else if (act != ACT_F32 && q->w.codes) quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
         for (int j = 0; j < q->w.k; j++) {
             double v = q->packed_x[j];
             const float *w = q->value + (size_t)j * (size_t)out;
@@ -291,10 +303,14 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
          * round the result. */
         for (size_t t = 0; t < n; t++) tight[i][t] = bound[i][t] > 0 ? bound[i][t] * 0x1p-8f + 0x1p-23f * fabsf(want[i][t]) : 0;
     }
-    run(c, REF, name, &c->ref, 2, k, 0, r);
-    count_case(c, REF);
-    for (int i = 0; i < k->n; i++)
-        compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+    if (c->act == ACT_F16) {
+        for (int i = 0; i < k->n; i++) memcpy(ref[i], want[i], (size_t)k->rows * (size_t)k->q[i].w.out * 4);
+    } else {
+        run(c, REF, name, &c->ref, 2, k, 0, r);
+        count_case(c, REF);
+        for (int i = 0; i < k->n; i++)
+            compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+    }
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
         for (int i = 0; i < k->n; i++) k->y[i] = first[i];
@@ -440,6 +456,13 @@ void check_linear_i16(struct check *c)
 void check_linear_int8(struct check *c)
 {
     c->act = ACT_INT8;
+    check_linear(c);
+    c->act = ACT_F32;
+}
+
+void check_linear_f16(struct check *c)
+{
+    c->act = ACT_F16;
     check_linear(c);
     c->act = ACT_F32;
 }

@@ -1,0 +1,20 @@
+/* hip.h: the backend for AMD GPUs (HIP) and NVIDIA GPUs (CUDA's driver), through a library found at run time. */
+#ifndef BACKEND_HIP_HIP_H
+#define BACKEND_HIP_HIP_H
+
+#include "core/backend.h"
+
+extern const struct backend backend_hip;
+
+/* Names for be_config.variant: "auto", then every row of the table of linear kernels that can be pinned; NULL after the
+ * last. */
+const char *hip_variant_name(int i);
+/* Architectures that kernels are embedded for; NULL after the last. None when the build had no compiler for them. */
+const char *hip_image_name(int i);
+
+/* 0 when a device can run the embedded kernels; library NULL: the known names. */
+int hip_probe(const char *library, int device, struct err *e);
+/* Prints one line for each device to stdout. */
+int hip_list_devices(const char *library, struct err *e);
+
+#endif

@@ -1,0 +1,52 @@
+/* pack.hip: from the layouts of the model file to those of args.h, while the weights are uploaded. */
+
+/* One thread makes one word of 8 codes. In the model file byte b of a word holds input b low and input 4 + b high. */
+KERNEL(repack_codes, struct repack_args)
+{
+    const struct repack_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), n = (u64)a->n_panels * (u64)a->n_chunks * (PANEL * 4);
+    if (i >= n) return;
+    u32 word = (u32)(i % 4), output = (u32)(i / 4 % PANEL);
+    u32 q = ((const u32 *)a->src)[i / (PANEL * 4) * (PANEL * 4) + word * PANEL + output];
+    u32 even = (q & 0xf) | (q >> 12 & 0xf0) | (q << 4 & 0xf00) | (q >> 8 & 0xf000);         /* inputs 0 2 4 6 */
+    u32 odd = (q >> 8 & 0xf) | (q >> 20 & 0xf0) | (q >> 4 & 0xf00) | (q >> 16 & 0xf000);    /* inputs 1 3 5 7 */
+    ((u32 *)a->dst)[i] = even | odd << 16;
+}
+
+KERNEL(repack_meta, struct repack_meta_args)
+{
+    const struct repack_meta_args *a = ARGS;
+    int i = block_x() * THREADS + thread();
+    if (i >= a->n) return;
+    u32 *dst = (u32 *)a->dst;
+    if (a->wide) {
+        dst[2 * i] = ((const u32 *)a->scales)[i];
+        dst[2 * i + 1] = bits_of((float)a->zeros[i]);
+    } else {
+        f16 zero = (f16)(float)a->zeros[i];
+        u16 bits;
+        __builtin_memcpy(&bits, &zero, 2);
+        dst[i] = ((const u16 *)a->scales)[i] | (u32)bits << 16;
+    }
+}
+
+/* One thread makes one piece of 16 bytes of one output. */
+DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
+{
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), n = (u64)a->n_panels * (u64)(a->n_chunks * pieces * PANEL);
+    if (i >= n) return;
+    const int inputs = CHUNK / pieces;
+    int piece = (int)(i / PANEL % (u64)(a->n_chunks * pieces)), row = (int)(i / (u64)(a->n_chunks * pieces * PANEL)) * PANEL + (int)(i % PANEL);
+    u32x4 v = {0, 0, 0, 0};
+    for (int j = 0; j < inputs && row < a->out_left; j++) {
+        int at = piece * inputs + j;
+        if (at >= a->in) break;
+        u64 from = (u64)row * (u64)a->in + (u64)at;
+        if (pieces == 8) v[j] = ((const u32 *)a->src)[from];
+        else v[j / 2] |= (u32)((const u16 *)a->src)[from] << (16 * (j % 2));
+    }
+    ((u32x4 *)a->dst)[i] = v;
+}
+
+KERNEL(repack_dense_16, struct repack_args) { repack_pieces(ARGS, 4); }
+KERNEL(repack_dense_32, struct repack_args) { repack_pieces(ARGS, 8); }
