@@ -1,7 +1,7 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
-#include "backend-cpu/cpu.h"
+#include "cli/machine.h"
 #include "core/gen_config.h"
 #include "core/session.h"
 #include "core/stop.h"
@@ -97,17 +97,13 @@ static int open_all(struct completion *c, struct err *e)
         logits = logits < 1 ? 1 : logits > rows ? rows : logits;
     }
     struct forward_options fo = {
-        .variant = o->cpu,
-        .n_threads = o->threads,
-        .act = !strcmp(o->act, "i16")    ? ACT_I16
-               : !strcmp(o->act, "int8") ? ACT_INT8
-                                         : ACT_F32,
-        .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
         .n_pages = (used + KV_PAGE - 1) / KV_PAGE,
         .max_rows = rows,
         .max_logits = logits,
     };
-    if (forward_open(&c->forward, &c->model, &backend_cpu, &fo, e) || session_open(&c->session, &c->forward, used, e)) return -1;
+    const struct backend *backend = machine_choose(o, &fo, e);
+    if (!backend) return -1;
+    if (forward_open(&c->forward, &c->model, backend, &fo, e) || session_open(&c->session, &c->forward, used, e)) return -1;
     if (sampler_open(&c->sampler, &params, g->vocab, 0, e) || stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
     if (c->tokenizer && tok_stream_open(&c->stream, c->tokenizer, !o->special, e)) return -1;
     if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;

@@ -47,11 +47,17 @@ static const struct option_row {
     {"logits-out", 0, TEXT, AT(logits_out), 0, 0, "FILE", "write the prompt's logits, fp32 [tokens, vocab], as safetensors"},
     {"verbose", 'v', FLAG, AT(verbose), 0, 0, 0, "say more about model and machine"},
     {"Machine", 0, HEADING, 0, 0, 0, 0, 0},
-    {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu", "where to compute"},
+    {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu|hip", "where to compute; auto takes a GPU that can run the embedded kernels"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
     {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads (0: the processors this process may use)"},
-    {"act", 0, TEXT, AT(act), 0, 0, "f32|i16|int8", "arithmetic of activations in 4-bit linears: exact fp32, integers of 15 bits, of 8"},
+    {"act", 0, TEXT, AT(act), 0, 0, "auto|f32|f16|i16|int8",
+     "arithmetic of activations in 4-bit linears: exact fp32, fp16 (GPU only), integers of 15 bits, of 8 (CPU only); auto: f32 on the "
+     "CPU, f16 on a GPU"},
     {"kv", 0, TEXT, AT(kv), 0, 0, "f16|f32", "storage of keys and values"},
+    {"device", 0, INT, AT(device), 0, 1023, "N", "which GPU (default 0)"},
+    {"list-devices", 0, FLAG, AT(list_devices), 0, 0, 0, "print the GPUs and which embedded kernels fit them"},
+    {"hip-library", 0, TEXT, AT(hip_library), 0, 0, "PATH", "GPU runtime library (default: libamdhip64, libgalaxyhip or libcuda)"},
+    {"variant", 0, TEXT, AT(variant), 0, 0, "auto|NAME", "pins one of the GPU's kernels for linears"},
     {"check-tensors", 0, FLAG, AT(check_tensors), 0, 0, 0, "compare every tensor with its crc32 before use"},
     {"Other", 0, HEADING, 0, 0, 0, 0, 0},
     {"tokenize", 0, FLAG, AT(tokenize), 0, 0, 0, "print the ids of -p or -f"},
@@ -71,8 +77,7 @@ static void set_defaults(struct options *o)
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
     o->format = "text";
-    o->backend = o->cpu = "auto";
-    o->act = "f32";
+    o->backend = o->cpu = o->act = o->variant = "auto";
     o->kv = "f16";
 }
 

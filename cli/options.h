@@ -28,10 +28,10 @@ struct options {
     const char *format, *logits_out;
     int no_display_prompt, verbose;
     /* machine */
-    const char *backend, *cpu, *act, *kv;
-    int threads, check_tensors;
+    const char *backend, *cpu, *act, *kv, *hip_library, *variant;
+    int threads, check_tensors, device;
     /* other modes */
-    int tokenize, detokenize, version, help;
+    int tokenize, detokenize, list_devices, version, help;
 };
 
 /* Fills *o with defaults, then from argv. */
