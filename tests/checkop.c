@@ -1,6 +1,7 @@
 /* checkop.c: compares every variant of every operation with the reference.
  * usage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME] [--op NAME] [--seed N] [--quick]
- *                [--mutate] [--bench] [--list] */
+ *                [--mutate] [--bench] [--list]
+ * --quick: the small cases, and no mutants */
 #include "tests/checkop.h"
 
 #include "backend-cpu/cpu.h"
@@ -134,7 +135,7 @@ int main(int argc, char **argv)
         n_passed += n - bad;
     }
     if (!a.mutate && !n_ops) return usage("no such operation");
-    if (!a.op) {
+    if (a.mutate || (!a.op && !a.quick)) {
         int n_mutants, missed = check_mutants(&c, &c.v[c.n - 1], &n_mutants);
         n_failed += missed;
         n_passed += n_mutants - missed;
