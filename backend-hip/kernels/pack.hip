@@ -38,9 +38,10 @@ DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
     const int inputs = CHUNK / pieces;
     int piece = (int)(i / PANEL % (u64)(a->n_chunks * pieces)), row = (int)(i / (u64)(a->n_chunks * pieces * PANEL)) * PANEL + (int)(i % PANEL);
     u32x4 v = {0, 0, 0, 0};
-    for (int j = 0; j < inputs && row < a->out_left; j++) {
+    UNROLL for (int j = 0; j < inputs; j++)
+    {
         int at = piece * inputs + j;
-        if (at >= a->in) break;
+        if (row >= a->out_left || at >= a->in) continue;
         u64 from = (u64)row * (u64)a->in + (u64)at;
         if (pieces == 8) v[j] = ((const u32 *)a->src)[from];
         else v[j / 2] |= (u32)((const u16 *)a->src)[from] << (16 * (j % 2));
