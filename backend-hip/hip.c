@@ -23,6 +23,8 @@ static const char *const kernel_names[K_COUNT] = {
     [K_GLU] = "glu",
     [K_GATHER] = "gather_rows",
     [K_ARGMAX] = "argmax_rows",
+    [K_REPACK_ROWS] = "repack_rows",
+    [K_PAPER_RESULT] = "paper_result",
 };
 
 /* Every block remembers its length in front of the data, so that the sum of all is known. */
@@ -71,17 +73,23 @@ static void hip_download(struct be *be, void *dst, const void *d_src, size_t byt
     if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
 }
 
-void hip_launch(struct hip *h, void *function, const char *name, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
 {
-    if (h->failed.msg[0] || !grid_x || !grid_y) return;
-    CHECK(grid_x < 1u << 31 && grid_y < 1u << 16);
-    const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
-    fail(h, hip_device_launch(h->device, function, grid, args, bytes), name);
+    if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
+    CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
+    fail(h, hip_device_launch(h->device, function, grid, threads, args, bytes), name);
 }
 
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
 {
-    hip_launch(h, h->kernel[k], kernel_names[k], grid_x, grid_y, args, bytes);
+    const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
+    CHECK(grid_x < 1u << 31);
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, args, bytes);
+}
+
+void hip_clear(struct hip *h, void *d, size_t n)
+{
+    if (!h->failed.msg[0]) fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
 }
 
 static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
@@ -96,7 +104,7 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
-    void *const d[] = {h->d_batch, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_stage};
+    void *const d[] = {h->d_batch, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
     free(h->batch_copy);
     free(h);
@@ -149,6 +157,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     if (hip_find_variant(config->variant, &h->pinned, e) || open_device(h, e)) {
         free(h);
         return -1;
+    }
+    if (hip_runs_paper(h) && config->act != ACT_F16) {
+        free(h);
+        return err_set(e, "--variant %s: needs --act f16", config->variant);
     }
     if (alloc_scratch(h, e) || h->failed.msg[0]) {
         if (h->failed.msg[0]) *e = h->failed;

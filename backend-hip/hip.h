@@ -6,9 +6,11 @@
 
 extern const struct backend backend_hip;
 
-/* Names for be_config.variant: "auto", then every row of the table of linear kernels that can be pinned; NULL after the
- * last. */
+/* Names for be_config.variant: "auto", then every row of the table of production kernels for linears; NULL after the
+ * last. All give the same bits. */
 const char *hip_variant_name(int i);
+/* Those of the paper's ablation, which can be pinned as well: packed-half sums, atomics; NULL after the last. */
+const char *hip_paper_variant_name(int i);
 /* Architectures that kernels are embedded for; NULL after the last. None when the build had no compiler for them. */
 const char *hip_image_name(int i);
 

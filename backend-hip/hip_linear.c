@@ -7,36 +7,61 @@
 #include <string.h>
 
 const struct hip_variant hip_variants[] = {
-    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL},
-    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL},
-    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL},
-    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL},
-    {"q4_decode_f16_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL},
-    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL},
-    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL},
-    {"q4_decode_f32_16", PHASE_DECODE, FORMAT_Q4_F32, 16, PANEL},
-    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL},
-    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL},
-    {"dense_decode_f16_16", PHASE_DECODE, FORMAT_F16, 16, PANEL},
-    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL},
-    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL},
-    {"dense_decode_bf16_16", PHASE_DECODE, FORMAT_BF16, 16, PANEL},
-    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL},
-    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL},
-    {"dense_decode_f32_16", PHASE_DECODE, FORMAT_F32, 16, PANEL},
-    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 64, 64},
-    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64},
-    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64},
-    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64},
-    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64},
+    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0},
+    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0},
+    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0},
+    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0},
+    {"q4_decode_f16_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0},
+    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0},
+    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0},
+    {"q4_decode_f32_16", PHASE_DECODE, FORMAT_Q4_F32, 16, PANEL, 0},
+    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0},
+    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0},
+    {"dense_decode_f16_16", PHASE_DECODE, FORMAT_F16, 16, PANEL, 0},
+    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0},
+    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0},
+    {"dense_decode_bf16_16", PHASE_DECODE, FORMAT_BF16, 16, PANEL, 0},
+    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0},
+    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0},
+    {"dense_decode_f32_16", PHASE_DECODE, FORMAT_F32, 16, PANEL, 0},
+    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 64, 64, 0},
+    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0},
+    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0},
+    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0},
+    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0},
+    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
+    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
+    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
+    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
+    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
+    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
     {0},
 };
 
-const char *hip_variant_name(int i) { return i == 0 ? "auto" : hip_variants[i - 1].name; }
+const char *hip_variant_name(int i)
+{
+    if (i == 0) return "auto";
+    return hip_variants[i - 1].name && hip_variants[i - 1].format != FORMAT_PAPER ? hip_variants[i - 1].name : NULL;
+}
+
+const char *hip_paper_variant_name(int i)
+{
+    const struct hip_variant *v = hip_variants;
+    while (v->name && v->format != FORMAT_PAPER) v++;
+    return v[i].name;
+}
 
 int hip_find_variant(const char *name, const struct hip_variant **v, struct err *e)
 {
-    char names[400] = "auto";
+    char names[800] = "auto";
     *v = NULL;
     if (!name || !strcmp(name, "auto")) return 0;
     for (const struct hip_variant *i = hip_variants; i->name; i++) {
@@ -83,6 +108,27 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
     hip_launch_kernel(h, half ? K_PREPARE_F16 : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
 }
 
+/* kernels/paper.hip: all rows, whatever their phase. */
+static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
+{
+    const struct hip_variant *v = h->pinned;
+    const unsigned grid[3] = {(unsigned)((w->stride + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows),
+                              (unsigned)((w->k + v->inputs - 1) / v->inputs)};
+    struct paper_args a = {.weight = w->d_weight,
+                           .meta = w->d_meta,
+                           .x = h->d_packed,
+                           .scale = h->d_scale,
+                           .y = h->d_sums,
+                           .rows = rows,
+                           .k = w->k,
+                           .stride = w->stride,
+                           .group = w->group_chunks * CHUNK};
+    struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
+    hip_clear(h, h->d_sums, (size_t)rows * (size_t)w->stride * 2);
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, PAPER_BLOCK_THREADS, &a, sizeof a);
+    hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
+}
+
 /* `rows` rows of one phase from row0 on. */
 static void run(struct hip *h, const struct be_linear *w, float *d_y, enum hip_phase phase, int row0, int rows, int half)
 {
@@ -103,8 +149,8 @@ static void run(struct hip *h, const struct be_linear *w, float *d_y, enum hip_p
         .n_groups = w->n_groups,
         .wide_meta = w->wide_meta,
     };
-    hip_launch(h, h->variant[v - hip_variants], v->name, (size_t)(w->out + v->outputs - 1) / (size_t)v->outputs,
-               (size_t)(rows + v->rows - 1) / (size_t)v->rows, &a, sizeof a);
+    const unsigned grid[3] = {(unsigned)((w->out + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows), 1};
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, BLOCK_THREADS, &a, sizeof a);
 }
 
 void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
@@ -114,6 +160,10 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
     for (int i = 0; i < n; i++) {
         int half = !w[i]->dense && h->config.act == ACT_F16;
         if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, half);
+        if (w[i]->stride) {
+            run_paper(h, w[i], d_y[i], rows);
+            continue;
+        }
         run(h, w[i], d_y[i], PHASE_DECODE, 0, n_decode, half);
         run(h, w[i], d_y[i], PHASE_PREFILL, n_decode, rows - n_decode, half);
     }

@@ -17,9 +17,13 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
     for (size_t p = 0; p < panels; p += at_once) {
         size_t n = panels - p < at_once ? panels - p : at_once;
         hip_upload(&h->be, h->d_stage, w->codes + p * panel_bytes, n * panel_bytes);
-        struct repack_args a = {
-            .src = h->d_stage, .dst = (char *)l->d_weight + p * panel_bytes, .n_panels = (int)n, .n_chunks = l->n_chunks};
-        hip_launch_kernel(h, K_REPACK_CODES, blocks(n * panel_bytes / 4), 1, &a, sizeof a);
+        struct repack_args a = {.src = h->d_stage,
+                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * panel_bytes),
+                                .n_panels = (int)n,
+                                .n_chunks = l->n_chunks,
+                                .first = (int)p,
+                                .stride = l->stride};
+        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * panel_bytes / 4), 1, &a, sizeof a);
     }
 }
 
@@ -33,9 +37,12 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
         hip_upload(&h->be, d_zeros, w->zeros + i, n);
         struct repack_meta_args a = {.scales = h->d_stage,
                                      .zeros = d_zeros,
-                                     .dst = (char *)l->d_meta + i * (l->wide_meta ? 8 : 4),
+                                     .dst = (char *)l->d_meta + (l->stride ? 0 : i * (l->wide_meta ? 8 : 4)),
                                      .n = (int)n,
-                                     .wide = l->wide_meta};
+                                     .wide = l->wide_meta,
+                                     .first = (int)i,
+                                     .n_groups = l->n_groups,
+                                     .stride = l->stride};
         hip_launch_kernel(h, K_REPACK_META, blocks(n), 1, &a, sizeof a);
     }
 }
@@ -69,6 +76,18 @@ static void describe_groups(const struct linear *w, struct be_linear *l)
         if (l->group_chunks == 1 << s) l->group_shift = s;
 }
 
+/* The layout of kernels/paper.hip, and room for the results of the widest linear. */
+static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    if (l->wide_meta) return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones", h->pinned->name);
+    l->stride = (int)panels_of(w) * PANEL;
+    if (l->stride <= h->max_stride) return 0;
+    hip_free(&h->be, h->d_sums);
+    h->max_stride = l->stride;
+    h->d_sums = hip_alloc(&h->be, (size_t)h->config.max_rows * (size_t)h->max_stride * 2);
+    return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
+}
+
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
@@ -87,6 +106,10 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     } else {
         CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
         describe_groups(w, l);
+        if (hip_runs_paper(h) && choose_paper_layout(h, w, l, e)) {
+            free(l);
+            return -1;
+        }
         size = panels * (size_t)w->k * 8;
         meta = panels * PANEL * (size_t)w->n_groups * (l->wide_meta ? 8 : 4);
     }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_THREADS = 256 }; /* THREADS of kernels/prelude.h */
-
 static const char *const known_libraries[] = {"libamdhip64.so.7",  "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
                                               "libgalaxyhip.so.5", "libgalaxyhip.so",  "libcuda.so.1"};
 enum { N_KNOWN = sizeof known_libraries / sizeof *known_libraries };
@@ -208,8 +206,8 @@ int hip_device_function(const struct hip_device *d, const char *name, void **fun
     return code ? failed(d->library, code, name, e) : 0;
 }
 
-int hip_device_launch(const struct hip_device *d, void *function, const unsigned grid[3], const void *args, size_t bytes)
+int hip_device_launch(const struct hip_device *d, void *function, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
 {
     void *extra[] = {HIP_LAUNCH_BUFFER, (void *)args, HIP_LAUNCH_BYTES, &bytes, d->library->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
-    return d->library->api.launch(function, grid[0], grid[1], grid[2], BLOCK_THREADS, 1, 1, 0, NULL, NULL, extra);
+    return d->library->api.launch(function, grid[0], grid[1], grid[2], threads, 1, 1, 0, NULL, NULL, extra);
 }

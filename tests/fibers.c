@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
+enum { MAX_THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500 };
 
 int fiber_thread, fiber_block[3];
@@ -21,11 +21,11 @@ int fiber_thread, fiber_block[3];
 /* ---- fibers ---- */
 static void (*kernel)(const void *args);
 static const void *kernel_args;
-static char *stacks, done[THREADS];
-static int n_done;
+static char *stacks, done[MAX_THREADS];
+static int n_done, n_threads;
 
 #if defined(__x86_64__)
-static void *stack_pointer[THREADS], *scheduler;
+static void *stack_pointer[MAX_THREADS], *scheduler;
 void fiber_switch(void **save, void *to);
 __asm__(".text\n.globl fiber_switch\n.type fiber_switch,@function\nfiber_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
@@ -56,7 +56,7 @@ static void start(int t)
 }
 #else
 #include <ucontext.h>
-static ucontext_t context[THREADS], scheduler;
+static ucontext_t context[MAX_THREADS], scheduler;
 static void resume(int t) { swapcontext(&scheduler, &context[t]); }
 static void suspend(int t) { swapcontext(&context[t], &scheduler); }
 
@@ -86,7 +86,7 @@ void fiber_barrier(void)
 
 /* ---- memory of a block ---- */
 static char lds[LDS_BYTES] __attribute__((aligned(256)));
-static size_t lds_taken[THREADS], lds_high;
+static size_t lds_taken[MAX_THREADS], lds_high;
 
 void *fiber_lds(size_t bytes)
 {
@@ -111,14 +111,14 @@ static void run_block(int parity)
     memset(lds_taken, 0, sizeof lds_taken);
     n_done = 0;
     lds_high = 0;
-    for (int t = 0; t < THREADS; t++) start(t);
-    while (n_done < THREADS) {
-        for (int i = 0; i < THREADS; i++) {
-            fiber_thread = parity ? THREADS - 1 - i : i;
+    for (int t = 0; t < n_threads; t++) start(t);
+    while (n_done < n_threads) {
+        for (int i = 0; i < n_threads; i++) {
+            fiber_thread = parity ? n_threads - 1 - i : i;
             resume(fiber_thread);
         }
-        if (n_done && n_done < THREADS) {
-            fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", n_done, THREADS);
+        if (n_done && n_done < n_threads) {
+            fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", n_done, n_threads);
             abort();
         }
     }
@@ -264,7 +264,7 @@ int hipModuleGetFunction(void **f, void *module, const char *name)
 int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                           void *stream, void **params, void **extra)
 {
-    if (bx != THREADS || by != 1 || bz != 1 || shared || stream || params || extra[0] != (void *)1 || extra[2] != (void *)2 ||
+    if (!bx || bx > MAX_THREADS || by != 1 || bz != 1 || shared || stream || params || extra[0] != (void *)1 || extra[2] != (void *)2 ||
         extra[4] != (void *)3)
         return INVALID_VALUE;
     static char args[1024] __attribute__((aligned(16)));
@@ -272,11 +272,12 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (bytes > sizeof args) return INVALID_VALUE;
     memcpy(args, extra[1], bytes);
     if (!stacks) {
-        stacks = mmap(NULL, (size_t)THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (stacks == MAP_FAILED) return OUT_OF_MEMORY;
     }
     kernel = (void (*)(const void *))f;
     kernel_args = args;
+    n_threads = (int)bx;
     unsigned grid[3] = {gx, gy, gz};
     for (unsigned z = 0; z < grid[2]; z++)
         for (unsigned y = 0; y < grid[1]; y++)

@@ -7,6 +7,7 @@
  *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as fp32, zero as fp32)
  *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
  *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes
+ * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word each.
  * PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8 (zeros beyond head_dim):
  *   keys [d8/8][KV_PAGE][8], then values [KV_PAGE][d8], of fp16 or fp32 */
 #ifndef KERNELS_ARGS_H
@@ -21,6 +22,7 @@ struct prepare_args {
     void *packed;    /* [rows][stride] of fp16 or fp32; zeros from k on */
     float *scale;    /* [rows], fp16 only: x = packed * scale */
     int in, k, stride;
+    int top; /* fp16: the largest magnitude comes into [2^top, 2^(top+1)) */
 };
 
 struct linear_args {
@@ -39,7 +41,8 @@ struct repack_args { /* of some whole panels */
     const void *src; /* codes as in the model file; or rows of `in` weights */
     void *dst;
     int n_panels, n_chunks;
-    int in, out_left; /* dense: inputs; rows that exist from the first panel on */
+    int in, out_left;  /* dense: inputs; rows that exist from the first panel on */
+    int first, stride; /* rows of words (paper.hip): the first of these panels; outputs of a row */
 };
 
 struct repack_meta_args {
@@ -47,6 +50,23 @@ struct repack_meta_args {
     const unsigned char *zeros; /* [n] */
     void *dst;
     int n, wide;
+    int first, n_groups, stride; /* stride 0: in place; else dst[group][stride], the first element being number `first` */
+};
+
+struct paper_args {
+    const void *weight; /* [k/8][stride] words of 8 codes */
+    const void *meta;   /* [k/group][stride] words: scale, zero point << 16 */
+    const void *x;      /* [rows][k] fp16 */
+    const float *scale; /* [rows] */
+    void *y;            /* [rows][stride] fp16, added to */
+    int rows, k, stride, group;
+};
+
+struct paper_result_args {
+    const void *sums; /* [rows][stride] fp16 */
+    const float *bias;
+    float *y; /* [rows][out] */
+    int rows, out, stride;
 };
 
 struct embed_args {

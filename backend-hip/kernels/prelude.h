@@ -3,10 +3,11 @@
  * thread of a block is a fiber (tests/fibers.c).
  * Must not know: any kernel.
  *
- *   KERNEL(name, struct args) { ... }   a kernel; ARGS is a const pointer to its arguments
+ *   KERNEL(name, struct args) { ... }   a kernel; ARGS is a const pointer to its arguments; THREADS threads to a block
+ *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
  *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
- *   thread(), block_x() .. block_z()    THREADS threads to a block
+ *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
  *   barrier()                           all threads of the block reach it; memory written before is seen after
  *
  * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else. So the bits of a
@@ -28,7 +29,8 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #if defined(__AMDGCN__)
 
 #define DEVICE static inline __attribute__((device, always_inline))
-#define KERNEL(name, type) extern "C" __attribute__((global, amdgpu_flat_work_group_size(256, 256))) void name(const type args_by_value)
+#define KERNEL_OF(name, threads, type)                                                                                                     \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(const type args_by_value)
 #define ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
@@ -49,7 +51,7 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 #elif defined(__NVPTX__)
 
 #define DEVICE static inline __attribute__((device, always_inline))
-#define KERNEL(name, type) extern "C" __attribute__((global, launch_bounds(256))) void name(const type args_by_value)
+#define KERNEL_OF(name, threads, type) extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
 #define ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
@@ -69,13 +71,13 @@ DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
 #include <math.h>
 
 #define DEVICE static inline __attribute__((always_inline, unused))
-#define KERNEL(name, type)                                                                                                                 \
+#define KERNEL_OF(name, threads, type)                                                                                                     \
     void name(const type *args);                                                                                                           \
     void name(const type *args)
 #define ARGS args
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
-#define UNROLL _Pragma("GCC unroll 32")
-#define UNROLL_4 _Pragma("GCC unroll 4")
+#define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
+#define UNROLL_4
 DEVICE int thread(void) { return fiber_thread; }
 DEVICE int block_x(void) { return fiber_block[0]; }
 DEVICE int block_y(void) { return fiber_block[1]; }
@@ -85,6 +87,8 @@ DEVICE float rcp_estimate(float x) { return 1 / x; }
 DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 
 #endif
+
+#define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float max32(float a, float b) { return a > b ? a : b; }

@@ -15,8 +15,8 @@ KERNEL(prepare_f32, struct prepare_args)
     for (int j = thread(); j < a->stride; j += THREADS) packed[j] = permuted(a, x, j);
 }
 
-/* A power of two brings the largest magnitude into [2^14, 2^15): nothing overflows, and what becomes subnormal is below
- * 2^-28 of the largest. */
+/* A power of two brings the largest magnitude into [2^top, 2^(top+1)). With top = 14 nothing overflows, and what becomes
+ * subnormal is below 2^-28 of the largest. */
 KERNEL(prepare_f16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
@@ -29,9 +29,9 @@ KERNEL(prepare_f16, struct prepare_args)
     largest = block_max(largest, scratch);
     int exponent = (int)(bits_of(largest) >> 23) - 127;
     if (exponent < -100) exponent = -100; /* zeros, and what is next to it */
-    float factor = f32_of((u32)(14 - exponent + 127) << 23);
+    float factor = f32_of((u32)(a->top - exponent + 127) << 23);
     for (int j = thread(); j < a->stride; j += THREADS) packed[j] = (f16)(permuted(a, x, j) * factor);
-    if (thread() == 0) a->scale[row] = f32_of((u32)(exponent - 14 + 127) << 23);
+    if (thread() == 0) a->scale[row] = f32_of((u32)(exponent - a->top + 127) << 23);
 }
 
 KERNEL(embed_rows, struct embed_args)
