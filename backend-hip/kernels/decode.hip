@@ -238,10 +238,10 @@ KERNEL(dense_decode_f16_4, struct linear_args)
     dense_decode(ARGS, lds, 4, WEIGHT_F16);
 }
 
-KERNEL(dense_decode_f16_16, struct linear_args)
+KERNEL(dense_decode_f16_8, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(16, 4) / 4);
-    dense_decode(ARGS, lds, 16, WEIGHT_F16);
+    LDS(u32x4, lds, DECODE_WORDS(8, 4) / 4);
+    dense_decode(ARGS, lds, 8, WEIGHT_F16);
 }
 
 KERNEL(dense_decode_bf16_1, struct linear_args)
@@ -256,10 +256,10 @@ KERNEL(dense_decode_bf16_4, struct linear_args)
     dense_decode(ARGS, lds, 4, WEIGHT_BF16);
 }
 
-KERNEL(dense_decode_bf16_16, struct linear_args)
+KERNEL(dense_decode_bf16_8, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(16, 4) / 4);
-    dense_decode(ARGS, lds, 16, WEIGHT_BF16);
+    LDS(u32x4, lds, DECODE_WORDS(8, 4) / 4);
+    dense_decode(ARGS, lds, 8, WEIGHT_BF16);
 }
 
 KERNEL(dense_decode_f32_1, struct linear_args)
@@ -274,8 +274,8 @@ KERNEL(dense_decode_f32_4, struct linear_args)
     dense_decode(ARGS, lds, 4, WEIGHT_F32);
 }
 
-KERNEL(dense_decode_f32_16, struct linear_args)
+KERNEL(dense_decode_f32_8, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(16, 4) / 4);
-    dense_decode(ARGS, lds, 16, WEIGHT_F32);
+    LDS(u32x4, lds, DECODE_WORDS(8, 4) / 4);
+    dense_decode(ARGS, lds, 8, WEIGHT_F32);
 }

@@ -69,7 +69,7 @@ DEVICE void paper(const struct paper_args *a, f16 *xs, float *sums, const int ro
     barrier();
     for (int k = k1; n < a->stride && k < k1 + PAPER_INPUTS && k < a->k; k += CHUNK) {
         u32x4 meta = *(const u32x4 *)((const u32 *)a->meta + (u64)(k / a->group) * (u64)a->stride + (u64)n);
-        UNROLL for (int j = 0; j < 4; j++)
+        NO_UNROLL for (int j = 0; j < 4; j++) /* 8 rows would not fit into the registers */
         {
             u32x4 q = *(const u32x4 *)((const u32 *)a->weight + (u64)(k / 8 + j) * (u64)a->stride + (u64)n);
             UNROLL for (int c = 0; c < 4; c++)

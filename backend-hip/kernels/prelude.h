@@ -35,6 +35,7 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define NO_UNROLL _Pragma("nounroll")
 DEVICE int thread(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
 DEVICE int block_x(void) { return (int)__builtin_amdgcn_workgroup_id_x(); }
 DEVICE int block_y(void) { return (int)__builtin_amdgcn_workgroup_id_y(); }
@@ -56,6 +57,7 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define NO_UNROLL _Pragma("nounroll")
 DEVICE int thread(void) { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
@@ -78,6 +80,7 @@ DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
 #define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
 #define UNROLL_4
+#define NO_UNROLL
 DEVICE int thread(void) { return fiber_thread; }
 DEVICE int block_x(void) { return fiber_block[0]; }
 DEVICE int block_y(void) { return fiber_block[1]; }
