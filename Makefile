@@ -1,6 +1,7 @@
-# make             build/opt4gptq-run and build/opt4gptq-convert
+# make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
+# make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make install PREFIX=/usr/local       make clean       V=1: show every command
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -27,12 +28,14 @@ CPU     := $(call objects,backend-cpu)
 HIP     := $(call objects,backend-hip)
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
-PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert
+BENCH   := $(call objects,bench)
+PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
+$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -40,10 +43,16 @@ $(PROGRAMS):
 # Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
 # (Sanitizers and -O3 together take gcc minutes for one file.)
 $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
-ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
-$B/backend-cpu/avx2.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+$B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+ifeq ($(MACHINE),x86_64)
+$B/backend-cpu/avx2.o $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
 $B/backend-cpu/avx512.o $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512vnni
+else ifeq ($(MACHINE),aarch64)
+# gcc 12's first scheduling pass moves loads of the register blocks so far ahead that they spill.
+$B/backend-cpu/neon.o $B/backend-cpu/dotprod.o: ALL_CFLAGS += -fno-schedule-insns
+$B/backend-cpu/dotprod.o: ALL_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
 # --- GPU kernels: one source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
@@ -81,17 +90,22 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := checkop fuzz e2e cli
+TESTS := asm checkop fuzz e2e cli bench step
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
-$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $(CORE) $(CPU) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU) $(HIP)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
+$B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
 $(addprefix $B/tests/,$(TESTS)):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
-$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(HIP) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN))
+# this one counts allocations within a step
+$B/tests/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(HIP) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN)) \
+    $(filter-out $B/bench/main.o,$(BENCH))
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -107,6 +121,16 @@ test:
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(FIBERS)
 	@scripts/test $B $(SHARED)
 
+ARM := build-arm64
+test-arm64:
+	@if scripts/deps --arm64; then \
+	    $(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $B/tests/asm && \
+	    $(MAKE) --no-print-directory -j$$(nproc) CC=aarch64-linux-gnu-gcc B=$(ARM) $(ARM)/opt4gptq-run $(ARM)/tests/checkop $(ARM)/tests/asm_sample.o && \
+	    tests/arm64.sh $B $(ARM); \
+	else \
+	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
+	fi
+
 demo:
 	@scripts/deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS)
@@ -117,8 +141,8 @@ install: $(PROGRAMS)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
 
 clean:
-	rm -rf build build-san
+	rm -rf build build-san build-arm64
 
-.PHONY: all test demo install clean
+.PHONY: all test test-arm64 demo install clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

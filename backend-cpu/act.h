@@ -9,19 +9,33 @@
 /* Rounds |v| <= 2^22 to the nearest integer, ties to even, without a library call. */
 ALWAYS_INLINE int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
 
-/* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */
-ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first, int8_t *second, float *scale)
+/* Inputs j0 .. j0+n-1 of w in packed order: inside x, or gathered into group. */
+ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n, float *group)
+{
+    if (!w->perm) return x + j0;
+    for (int i = 0; i < n; i++) group[i] = w->perm[j0 + i] < 0 ? 0 : x[w->perm[j0 + i]];
+    return group;
+}
+
+/* The scale of one sub-group x[n], and what to multiply by; 0 where all integers are to be 0. */
+ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
 {
     float largest = 0, probe = 0;
-    int32_t sum = 0;
     for (int i = 0; i < n; i++) {
         float a = fabsf(x[i]);
         largest = a > largest ? a : largest;
         probe += x[i] * 0; /* becomes NaN with any NaN or infinity */
     }
-    float top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST, inverse = largest > 0x1p-100f ? top / largest : 0;
+    float top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
     *scale = probe == 0 ? largest / top : NAN;
-    if (probe != 0) inverse = 0;
+    return probe == 0 && largest > 0x1p-100f ? top / largest : 0;
+}
+
+/* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */
+ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first, int8_t *second, float *scale)
+{
+    float inverse = quantize_scale(x, n, n_digits, scale);
+    int32_t sum = 0;
     for (int i = 0; i < n; i++) {
         int32_t v = inverse == 0 ? 0 : round_small(x[i] * inverse);
         sum += v;
@@ -38,13 +52,9 @@ ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row
     size_t rows = (size_t)q->rows, s = (size_t)row;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const float *from = x + j0;
-        if (w->perm) {
-            for (int i = 0; i < n; i++) group[i] = w->perm[j0 + i] < 0 ? 0 : x[w->perm[j0 + i]];
-            from = group;
-        }
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits + (size_t)row * (size_t)n;
-        ((int32_t *)q->sum)[s] = quantize_group(from, n, q->n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
+        ((int32_t *)q->sum)[s] =
+            quantize_group(quantize_input(w, x, j0, n, group), n, q->n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
     }
 }
 

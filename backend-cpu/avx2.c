@@ -49,8 +49,8 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m25
  * for the block to live in registers. */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* np panels x m rows straight from the codes, the sums of a sub-group in registers: 2*np*m <= 8 of them. */
-ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np, const int m)
+/* np panels x m rows from r0 on straight from the codes, the sums of a sub-group in registers: 2*np*m <= 8 of them. */
+ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int rows, int r0, int p, const int np, const int m)
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
     __m256 total[4][4];
@@ -61,7 +61,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
         for (int j0 = g * w->group, j1; j0 < (g + 1) * w->group; j0 = j1) {
             j1 = q4_next(w, j0);
-            const float *xj = x + (size_t)j0 * m;
+            const float *xj = x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)(j1 - j0);
             __m256 sum[4][4];
             EACH (h, 2 * np)
                 EACH (r, m) sum[h][r] = _mm256_setzero_ps();
@@ -82,7 +82,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         }
     }
     EACH (h, 2 * np)
-        EACH (r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
+        EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
 }
 
 /* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
@@ -119,15 +119,19 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __
     }
 }
 
+/* Register blocks of 6 rows or as many less as share out evenly. */
 static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, int rows)
 {
-    for (; rows >= 6; rows -= 6, x += 6 * n, total += 6 * 16) tile(codes, x, n, s0, s1, total, 6);
-    switch (rows) {
-    case 5: tile(codes, x, n, s0, s1, total, 5); break;
-    case 4: tile(codes, x, n, s0, s1, total, 4); break;
-    case 3: tile(codes, x, n, s0, s1, total, 3); break;
-    case 2: tile(codes, x, n, s0, s1, total, 2); break;
-    case 1: tile(codes, x, n, s0, s1, total, 1); break;
+    for (int left = (rows + 5) / 6, m; left; left--, rows -= m, x += m * n, total += m * 16) {
+        m = rows / left;
+        switch (m) {
+        case 6: tile(codes, x, n, s0, s1, total, 6); break;
+        case 5: tile(codes, x, n, s0, s1, total, 5); break;
+        case 4: tile(codes, x, n, s0, s1, total, 4); break;
+        case 3: tile(codes, x, n, s0, s1, total, 3); break;
+        case 2: tile(codes, x, n, s0, s1, total, 2); break;
+        case 1: tile(codes, x, n, s0, s1, total, 1); break;
+        }
     }
 }
 
@@ -153,95 +157,359 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
         }
 }
 
+/* Rows that are cheaper straight from the codes than through unpack_panel: measured on a Zen 3. */
+enum { FEW_ROWS = 12 };
+
 static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
 {
-    if (rows > 4) {
+    if (rows > FEW_ROWS) {
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
             q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
         return;
     }
     int p = p0;
     if (rows == 1)
-        for (; p + 2 <= p1; p += 2) q4_few(w, x, y, p, 2, 1);
-    for (; p < p1; p++) switch (rows) {
-        case 1: q4_few(w, x, y, p, 1, 1); break;
-        case 2: q4_few(w, x, y, p, 1, 2); break;
-        case 3: q4_few(w, x, y, p, 1, 3); break;
-        case 4: q4_few(w, x, y, p, 1, 4); break;
+        for (; p + 2 <= p1; p += 2) q4_few(w, x, y, 1, 0, p, 2, 1);
+    for (; p < p1; p++)
+        for (int left = (rows + 3) / 4, r = 0, m; left; left--, r += m) {
+            m = (rows - r) / left;
+            switch (m) {
+            case 4: q4_few(w, x, y, rows, r, p, 1, 4); break;
+            case 3: q4_few(w, x, y, rows, r, p, 1, 3); break;
+            case 2: q4_few(w, x, y, rows, r, p, 1, 2); break;
+            case 1: q4_few(w, x, y, rows, r, p, 1, 1); break;
+            }
         }
 }
 
-/* 4 activation digits, in every lane. */
-ALWAYS_INLINE __m256i load_4(const int8_t *p)
+/* Integer activations. Two digits are kept as the 16-bit integer that they stand for (madd_epi16 multiplies it by a code at
+ * once), one digit as a byte (maddubs_epi16). The inputs of a block of 8 stand in the order in which masks and shifts bring
+ * the codes out of a 32-bit word: bytes 0..3 and 4..7; 16-bit pairs (0,2) (1,3) (4,6) (5,7). */
+ALWAYS_INLINE __m256i broadcast_4(const void *p)
 {
     int32_t v;
     memcpy(&v, p, 4);
     return _mm256_set1_epi32(v);
 }
 
-/* One half (8 outputs) of panel p x m rows of integer activations, rows r0 .. r0+m-1, into y. maddubs adds two products of
- * at most 15 * 127 in 16 bits; 8 of those fit, then they are widened. */
-ALWAYS_INLINE void q4i_half(const struct linear *w, const struct q4_digits *x, float *y, int p, int half, int r0, const int digits,
-                            const int m)
+/* a += v in 32 or 16 bits. As an instruction, because gcc 12 reorders integer sums across a block until its registers no
+ * longer hold them. */
+ALWAYS_INLINE void add_32(__m256i *a, __m256i v) { __asm__("vpaddd %1, %0, %0" : "+x"(*a) : "x"(v)); }
+ALWAYS_INLINE void add_16(__m256i *a, __m256i v) { __asm__("vpaddw %1, %0, %0" : "+x"(*a) : "x"(v)); }
+
+/* 8 integers of one sub-group as one or two digits. */
+ALWAYS_INLINE void store_digits(int8_t *digit, int n_digits, int i, __m256i v)
 {
-    const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
-    size_t rows = (size_t)x->rows, s = (size_t)r0;
-    const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64 + (size_t)(half * 32);
-    __m256 total[4];
-    EACH (r, m) total[r] = _mm256_setzero_ps();
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
-        n = q4_next(w, j0) - j0;
-        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(half * 8);
-        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
-        __m256i a[4], b[4];
-        EACH (r, m) a[r] = b[r] = _mm256_setzero_si256();
-        for (int j = 0; j < n; j += 32) {
-            __m256i part_a[4], part_b[4];
-            EACH (r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
-            EACH (i, 4) {
-                __m256i v = _mm256_loadu_si256((const void *)(c + (j0 + j) * 8 + i * 64));
-                __m256i low = _mm256_and_si256(v, mask), high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
-                EACH (r, m) {
-                    const int8_t *f = first + r * n + j + i * 8, *g = second + r * n + j + i * 8;
-                    part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(low, load_4(f)));
-                    part_a[r] = _mm256_add_epi16(part_a[r], _mm256_maddubs_epi16(high, load_4(f + 4)));
-                    if (digits == 2) {
-                        part_b[r] = _mm256_add_epi16(part_b[r], _mm256_maddubs_epi16(low, load_4(g)));
-                        part_b[r] = _mm256_add_epi16(part_b[r], _mm256_maddubs_epi16(high, load_4(g + 4)));
-                    }
-                }
-            }
-            EACH (r, m) {
-                a[r] = _mm256_add_epi32(a[r], _mm256_madd_epi16(part_a[r], ones));
-                if (digits == 2) b[r] = _mm256_add_epi32(b[r], _mm256_madd_epi16(part_b[r], ones));
-            }
-        }
-        __m256i zero = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
-        __m256 scale = load_scales(w, at);
-        EACH (r, m) {
-            __m256i v = digits == 2 ? _mm256_add_epi32(_mm256_slli_epi32(a[r], 7), b[r]) : a[r];
-            v = _mm256_sub_epi32(v, _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
-            __m256 f = _mm256_mul_ps(_mm256_broadcast_ss(x->scale + s + r), scale);
-            total[r] = _mm256_add_ps(total[r], _mm256_mul_ps(_mm256_cvtepi32_ps(v), f));
-        }
-    }
-    EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + half * 8, total[r]);
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    if (n_digits == 2)
+        _mm_storeu_si128((void *)(digit + 2 * i),
+                         _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15)));
+    else _mm_storel_epi64((void *)(digit + i), _mm_packs_epi16(words, words));
 }
 
-static void avx2_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+static void avx2_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    float group[CPU_SUBGROUP];
+    size_t rows = (size_t)q->rows, s = (size_t)row;
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        const float *from = quantize_input(w, x, j0, n, group);
+        float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
+        int8_t *digit = (int8_t *)q->digit + ((size_t)j0 * rows + (size_t)row * (size_t)n) * (size_t)q->n_digits;
+        __m256i sum = _mm256_setzero_si256();
+        for (int i = 0; i < n; i += 8) { /* cvtps rounds to even, like round_small; the scale 0 gives 0, also for NaN */
+            __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
+            __m256i k = inverse == 0 ? _mm256_setzero_si256() : _mm256_cvtps_epi32(v);
+            sum = _mm256_add_epi32(sum, k);
+            store_digits(digit, q->n_digits, i, k);
+        }
+        int32_t lane[8];
+        _mm256_storeu_si256((void *)lane, sum);
+        ((int32_t *)q->sum)[s] = lane[0] + lane[1] + lane[2] + lane[3] + lane[4] + lane[5] + lane[6] + lane[7];
+    }
+}
+
+/* Codes of 8 rows x 8 inputs: the i-th vector of 16-bit pairs, in the order above. */
+ALWAYS_INLINE __m256i pairs(__m256i v, const int i)
+{
+    static const int shift[] = {0, 8, 4, 12};
+    __m256i q = shift[i] ? _mm256_srli_epi16(v, shift[i]) : v;
+    return i < 3 ? _mm256_and_si256(q, _mm256_set1_epi16(15)) : q;
+}
+
+/* Adds to total (8 outputs) the integer sum of one sub-group. */
+ALWAYS_INLINE __m256 add_group(__m256 total, __m256i sum, __m256 scale, float act_scale)
+{
+    return _mm256_add_ps(total, _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(_mm256_set1_ps(act_scale), scale)));
+}
+
+ALWAYS_INLINE __m256i load_zeros_int(const struct linear *w, size_t at)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
+}
+
+/* Codes of panel half h (0 .. 3: two of one panel, two of the next) at c, 8 inputs. */
+ALWAYS_INLINE __m256i load_codes(const uint8_t *c, size_t panel_codes, int h)
+{
+    return _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
+}
+
+/* n inputs of nh panel halves x m rows of two-digit activations (row stride n) straight from the codes: integer sums. */
+ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t *x, int n, __m256i sum[4][4], const int nh, const int m)
+{
+    EACH (h, nh)
+        EACH (r, m) sum[h][r] = _mm256_setzero_si256();
+    for (int j = 0; j < n; j += 8, c += 64) {
+        __m256i v[4];
+        EACH (h, nh) v[h] = load_codes(c, panel_codes, h);
+        EACH (i, 4) {
+            __m256i q[4];
+            EACH (h, nh) q[h] = pairs(v[h], i);
+            EACH (r, m) {
+                __m256i d = broadcast_4(x + (r * n + j) * 2 + i * 4);
+                EACH (h, nh) add_32(&sum[h][r], _mm256_madd_epi16(q[h], d));
+            }
+        }
+    }
+}
+
+/* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of those fit, then they are widened. */
+ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t *x, int n, __m256i sum[4][4], const int nh, const int m)
+{
+    const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    EACH (h, nh)
+        EACH (r, m) sum[h][r] = _mm256_setzero_si256();
+    for (int j = 0; j < n; j += 32, c += 256) {
+        __m256i part[4][4];
+        EACH (h, nh)
+            EACH (r, m) part[h][r] = _mm256_setzero_si256();
+        EACH (i, 4)
+            EACH (h, nh) {
+                __m256i v = load_codes(c + i * 64, panel_codes, h), low = _mm256_and_si256(v, mask);
+                __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+                EACH (r, m) {
+                    const int8_t *d = x + r * n + j + i * 8;
+                    add_16(&part[h][r], _mm256_maddubs_epi16(low, broadcast_4(d)));
+                    add_16(&part[h][r], _mm256_maddubs_epi16(high, broadcast_4(d + 4)));
+                }
+            }
+        EACH (h, nh)
+            EACH (r, m) add_32(&sum[h][r], _mm256_madd_epi16(part[h][r], ones));
+    }
+}
+
+/* nh panel halves from h0 on x m rows from r0 on, into y. */
+ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, float *y, int h0, int r0, const int digits, const int nh,
+                           const int m)
+{
+    size_t rows = (size_t)x->rows, s = (size_t)r0, panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
+    const uint8_t *c = w->codes + (size_t)(h0 / 2) * panel_codes + (size_t)(h0 % 2 * 32);
+    __m256 total[4][4];
+    EACH (h, nh)
+        EACH (r, m) total[h][r] = _mm256_setzero_ps();
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        const int8_t *digit = x->digit + ((size_t)j0 * rows + (size_t)r0 * (size_t)n) * (size_t)digits;
+        __m256i sum[4][4];
+        if (digits == 2) dot_words(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
+        else dot_bytes(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
+        EACH (h, nh) {
+            size_t at = (size_t)((h0 + h) / 2) * panel_groups + (size_t)(j0 / w->group * 16 + (h0 + h) % 2 * 8);
+            __m256i zero = load_zeros_int(w, at);
+            __m256 scale = load_scales(w, at);
+            EACH (r, m) {
+                __m256i v = _mm256_sub_epi32(sum[h][r], _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
+                total[h][r] = add_group(total[h][r], v, scale, x->scale[s + (size_t)r]);
+            }
+        }
+    }
+    EACH (h, nh)
+        EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (h0 + h) * 8, total[h][r]);
+}
+
+/* n inputs of one panel from j0 on as 16-bit code - zero: [n/2] pairs, each [16][2]. */
+static void unpack_words(const struct linear *w, int p, int j0, int n, int8_t *dst)
+{
+    const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
+    size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+    EACH (h, 2) {
+        __m256i zero = load_zeros_int(w, at + (size_t)(h * 8));
+        zero = _mm256_or_si256(zero, _mm256_slli_epi32(zero, 16));
+        for (int j = 0; j < n; j += 8) {
+            __m256i v = _mm256_loadu_si256((const void *)(c + j * 8 + h * 32));
+            EACH (i, 4) _mm256_storeu_si256((void *)(dst + (j / 2 + i) * 64 + h * 32), _mm256_sub_epi16(pairs(v, i), zero));
+        }
+    }
+}
+
+/* The same as bytes, zero points left in: [n/4] fours, each [16][4]. */
+static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *dst)
+{
+    const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
+    const __m256i mask = _mm256_set1_epi8(15);
+    for (int j = 0; j < n; j += 8, c += 64, dst += 128)
+        EACH (h, 2) {
+            __m256i v = _mm256_loadu_si256((const void *)(c + h * 32));
+            _mm256_storeu_si256((void *)(dst + h * 32), _mm256_and_si256(v, mask));
+            _mm256_storeu_si256((void *)(dst + 64 + h * 32), _mm256_and_si256(_mm256_srli_epi16(v, 4), mask));
+        }
+}
+
+/* Where one sub-group of a panel meets its rows. */
+struct meeting {
+    int n;               /* inputs */
+    const int8_t *codes; /* unpacked */
+    const int8_t *x;     /* [rows][n] digits */
+    const float *scale;  /* [rows] */
+    const int32_t *sum;  /* [rows] */
+    __m256 w_scale[2];
+    __m256i zero[2];
+    float *total; /* [rows][16] */
+};
+
+/* m rows from r on, two digits: total[m][16] += this sub-group. */
+ALWAYS_INLINE void tile_words(const struct meeting *t, int r0, const int m)
+{
+    __m256i a[6], b[6];
+    const int8_t *x = t->x + r0 * t->n * 2, *c = t->codes;
+    EACH (r, m) a[r] = b[r] = _mm256_setzero_si256();
+    for (int j = 0; j < t->n; j += 2, c += 64) {
+        __m256i c0 = _mm256_loadu_si256((const void *)c), c1 = _mm256_loadu_si256((const void *)(c + 32));
+        EACH (r, m) {
+            __m256i v = broadcast_4(x + (r * t->n + j) * 2);
+            add_32(&a[r], _mm256_madd_epi16(c0, v));
+            add_32(&b[r], _mm256_madd_epi16(c1, v));
+        }
+    }
+    EACH (r, m) {
+        float *total = t->total + (r0 + r) * 16;
+        _mm256_storeu_ps(total, add_group(_mm256_loadu_ps(total), a[r], t->w_scale[0], t->scale[r0 + r]));
+        _mm256_storeu_ps(total + 8, add_group(_mm256_loadu_ps(total + 8), b[r], t->w_scale[1], t->scale[r0 + r]));
+    }
+}
+
+/* The same with one digit, m <= 3. */
+ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i a[3], b[3];
+    const int8_t *x = t->x + r0 * t->n, *c = t->codes;
+    EACH (r, m) a[r] = b[r] = _mm256_setzero_si256();
+    for (int j0 = 0; j0 < t->n; j0 += 32) {
+        __m256i part_a[3], part_b[3];
+        EACH (r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
+        EACH (i, 8) {
+            __m256i c0 = _mm256_loadu_si256((const void *)(c + i * 64)), c1 = _mm256_loadu_si256((const void *)(c + i * 64 + 32));
+            EACH (r, m) {
+                __m256i v = broadcast_4(x + r * t->n + j0 + i * 4);
+                add_16(&part_a[r], _mm256_maddubs_epi16(c0, v));
+                add_16(&part_b[r], _mm256_maddubs_epi16(c1, v));
+            }
+        }
+        c += 512;
+        EACH (r, m) {
+            add_32(&a[r], _mm256_madd_epi16(part_a[r], ones));
+            add_32(&b[r], _mm256_madd_epi16(part_b[r], ones));
+        }
+    }
+    EACH (r, m) {
+        float *total = t->total + (r0 + r) * 16;
+        __m256i sum = _mm256_set1_epi32(t->sum[r0 + r]);
+        __m256i va = _mm256_sub_epi32(a[r], _mm256_mullo_epi32(t->zero[0], sum)),
+                vb = _mm256_sub_epi32(b[r], _mm256_mullo_epi32(t->zero[1], sum));
+        _mm256_storeu_ps(total, add_group(_mm256_loadu_ps(total), va, t->w_scale[0], t->scale[r0 + r]));
+        _mm256_storeu_ps(total + 8, add_group(_mm256_loadu_ps(total + 8), vb, t->w_scale[1], t->scale[r0 + r]));
+    }
+}
+
+static void meet(const struct meeting *t, int n_digits, int rows)
+{
+    int most = n_digits == 2 ? 6 : 3;
+    for (int left = (rows + most - 1) / most, r = 0, m; left; left--, r += m) {
+        m = (rows - r) / left;
+        if (n_digits == 2) switch (m) {
+            case 6: tile_words(t, r, 6); break;
+            case 5: tile_words(t, r, 5); break;
+            case 4: tile_words(t, r, 4); break;
+            case 3: tile_words(t, r, 3); break;
+            default: CHECK(0);
+            }
+        else if (m == 3) tile_bytes(t, r, 3);
+        else if (m == 2) tile_bytes(t, r, 2);
+        else CHECK(0);
+    }
+}
+
+/* Rows r0 .. r0+nr-1, more than FEW_DIGIT_ROWS of them: a panel is unpacked once for all. */
+static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y, int r0, int nr, int p0, int p1, float *scratch)
+{
+    int8_t *codes = (int8_t *)scratch;
+    float *total = scratch + CPU_SUBGROUP * 16;
+    memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
+    size_t rows = (size_t)x->rows, s = (size_t)r0;
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        const int8_t *digit = x->digit + ((size_t)j0 * rows + (size_t)r0 * (size_t)n) * (size_t)x->n_digits;
+        for (int p = p0; p < p1; p++) {
+            size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+            if (x->n_digits == 2) unpack_words(w, p, j0, n, codes);
+            else unpack_bytes(w, p, j0, n, codes);
+            meet(&(struct meeting){n,
+                                   codes,
+                                   digit,
+                                   x->scale + s,
+                                   x->sum + s,
+                                   {load_scales(w, at), load_scales(w, at + 8)},
+                                   {load_zeros_int(w, at), load_zeros_int(w, at + 8)},
+                                   total + (p - p0) * nr * 16},
+                 x->n_digits, nr);
+        }
+    }
+    for (int p = p0; p < p1; p++)
+        for (int r = r0; r < r0 + nr; r++, total += 16) {
+            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
+            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8, _mm256_loadu_ps(total + 8));
+        }
+}
+
+/* m rows from r0 on, straight from the codes, as many panel halves at once as the registers hold. */
+ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int h0, int h1, int r0, int m, const int digits)
+{
+    int h = h0;
+    switch (m) {
+    case 1:
+        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, digits, 4, 1);
+        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, digits, 2, 1);
+        break;
+    case 2:
+        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, digits, 2, 2);
+        break;
+    case 3:
+        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, digits, digits, 3);
+        break;
+    case 4:
+        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, digits, digits, 4);
+        break;
+    }
+}
+
+/* Rows that are cheaper straight from the codes, four at a time, than through unpack_words or unpack_bytes: measured on a Zen 3. */
+enum { FEW_DIGIT_ROWS = 16 };
 
 static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
-    (void)scratch;
-    for (int h = 2 * p0; h < 2 * p1; h++) {
-        int r = 0;
-        if (x->n_digits == 2) {
-            for (; r + 2 <= x->rows; r += 2) q4i_half(w, x, y, h / 2, h % 2, r, 2, 2);
-            if (r < x->rows) q4i_half(w, x, y, h / 2, h % 2, r, 2, 1);
-        } else {
-            for (; r + 4 <= x->rows; r += 4) q4i_half(w, x, y, h / 2, h % 2, r, 1, 4);
-            for (; r < x->rows; r++) q4i_half(w, x, y, h / 2, h % 2, r, 1, 1);
+    if (x->rows <= FEW_DIGIT_ROWS) {
+        for (int left = (x->rows + 3) / 4, r = 0, m; left; left--, r += m) {
+            m = (x->rows - r) / left;
+            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, m, 2);
+            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, m, 1);
         }
+        return;
+    }
+    /* tiles of equal height: none is left with a few rows that unpacking does not pay for */
+    for (int left = (x->rows + CPU_ROW_TILE - 1) / CPU_ROW_TILE, r = 0, nr; left; left--, r += nr) {
+        nr = (x->rows - r) / left;
+        q4i_many(w, x, y, r, nr, p0, p1, scratch);
     }
 }
 

@@ -16,21 +16,29 @@ struct be_linear {
     struct linear w; /* read straight from the mapping: nothing is packed */
 };
 
+/* Rows of one sequence that one attend task takes. */
+struct attend_block {
+    int row, n_rows, seq;
+};
+
 struct cpu {
     struct be be;
     struct be_config config;
     const struct cpu_kernels *kernels;
     struct pool *pool;
     const struct batch *batch;
-    float *packed;    /* [max_rows * max_k] activations as q4 wants them */
-    int8_t *digit;    /* [max_rows * max_k * 2] the same as q4i wants them, with their */
-    float *act_scale; /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
-    int32_t *act_sum; /* [the same] sums */
-    float *cos, *sin; /* [max_rows][head_dim/2] of this step's positions */
-    float *rotated;   /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
-    char *scratch;    /* [n_threads][scratch_bytes] */
+    float *packed;               /* [max_rows * max_k] activations as q4 wants them */
+    int8_t *digit;               /* [max_rows * max_k * 2] the same as q4i wants them, with their */
+    float *act_scale;            /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
+    int32_t *act_sum;            /* [the same] sums */
+    float *cos, *sin;            /* [max_rows][head_dim/2] of this step's positions */
+    float *rotated;              /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
+    char *scratch;               /* [n_threads][scratch_bytes] */
+    struct attend_block *blocks; /* [max_rows] of this step */
+    int n_blocks;
+    int heads_per_task, head_tasks; /* query heads of one attend task, and such tasks per KV head */
     size_t scratch_bytes;
-    char description[96];
+    char description[224];
 };
 
 /* Blocks remember their length in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
@@ -69,25 +77,6 @@ static void cpu_copy_out(struct be *be, void *dst, const void *d_src, size_t byt
     memcpy(dst, d_src, bytes);
 }
 
-static const struct cpu_kernels *choose(const char *name, struct err *e)
-{
-    const struct cpu_kernels *best = NULL;
-    char names[128] = "";
-    for (int i = 0; cpu_ladder[i]; i++) {
-        const char *why = cpu_ladder[i]->unusable();
-        if (!strcmp(name, cpu_ladder[i]->name)) {
-            if (!why) return cpu_ladder[i];
-            err_set(e, "--cpu %s: %s", name, why);
-            return NULL;
-        }
-        if (!why) best = cpu_ladder[i];
-        snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", cpu_ladder[i]->name);
-    }
-    if (!strcmp(name, "auto")) return best;
-    err_set(e, "--cpu %s: unknown; this build has auto%s", name, names);
-    return NULL;
-}
-
 static void cpu_close(struct be *be)
 {
     struct cpu *c = (struct cpu *)be;
@@ -101,6 +90,7 @@ static void cpu_close(struct be *be)
     cpu_free(be, c->sin);
     cpu_free(be, c->rotated);
     cpu_free(be, c->scratch);
+    cpu_free(be, c->blocks);
     free(c);
 }
 
@@ -117,7 +107,8 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (!c) return err_set(e, "out of memory");
     c->be.ops = &backend_cpu;
     c->config = *config;
-    c->kernels = choose(config->variant ? config->variant : "auto", e);
+    char note[128];
+    c->kernels = cpu_choose(cpu_ladder, config->variant ? config->variant : "auto", note, sizeof note, e);
     if (!c->kernels) goto fail;
     int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
     if (pool_open(&c->pool, n, e)) goto fail;
@@ -132,11 +123,12 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->sin = cpu_alloc(&c->be, rows * half * sizeof(float));
     c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
-    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin || !c->rotated || !c->scratch) {
+    c->blocks = cpu_alloc(&c->be, rows * sizeof *c->blocks);
+    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin || !c->rotated || !c->scratch || !c->blocks) {
         err_set(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
-    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s", c->kernels->name, n, n == 1 ? "" : "s");
+    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s%s", c->kernels->name, n, n == 1 ? "" : "s", note);
     *out = &c->be;
     return 0;
 fail:
@@ -181,11 +173,27 @@ static void angles_task(void *arg, int row, int thread)
     }
 }
 
+/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones. */
+static void cut_blocks(struct cpu *c, const struct batch *b)
+{
+    int group = c->config.n_heads / c->config.n_kv_heads;
+    c->heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES;
+    c->head_tasks = (group + c->heads_per_task - 1) / c->heads_per_task;
+    c->n_blocks = 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
+            int left = b->seq_start[s + 1] - row, most = ATTEND_QUERIES / c->heads_per_task;
+            n = left < most ? left : most;
+            c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
+        }
+}
+
 static void cpu_begin_step(struct be *be, const struct batch *b)
 {
     struct cpu *c = (struct cpu *)be;
     CHECK(b->n_rows <= c->config.max_rows);
     c->batch = b;
+    cut_blocks(c, b);
     pool_run(c->pool, b->n_rows, angles_task, c);
 }
 
@@ -394,7 +402,6 @@ static void cpu_rope_store(struct be *be, const struct rope_args *a)
 struct attend_job {
     const struct cpu *c;
     const struct attend_args *a;
-    int seq, row0, rows_per_task, heads_per_task, head_tasks; /* of the sequence being cut */
 };
 
 static void attend_task_run(void *arg, int task, int thread)
@@ -403,17 +410,16 @@ static void attend_task_run(void *arg, int task, int thread)
     const struct cpu *c = j->c;
     const struct batch *b = c->batch;
     const struct be_config *g = &c->config;
-    int group = g->n_heads / g->n_kv_heads, per_kv = j->head_tasks;
-    int row = j->row0 + task / (g->n_kv_heads * per_kv) * j->rows_per_task, kv_head = task / per_kv % g->n_kv_heads, part = task % per_kv;
-    int head = kv_head * group + part * j->heads_per_task;
-    int rows_left = b->seq_start[j->seq + 1] - row, heads_left = group - part * j->heads_per_task;
+    int per_block = g->n_kv_heads * c->head_tasks, kv_head = task % per_block / c->head_tasks, part = task % c->head_tasks;
+    const struct attend_block *block = &c->blocks[task / per_block];
+    int group = g->n_heads / g->n_kv_heads, first = part * c->heads_per_task, row = block->row, head = kv_head * group + first;
     size_t stride = (size_t)g->n_heads * (size_t)g->head_dim, at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
     struct attend_task t = {
         .q = j->a->d_q + at,
         .out = j->a->d_out + at,
         .row_stride = (int)stride,
-        .n_rows = rows_left < j->rows_per_task ? rows_left : j->rows_per_task,
-        .n_heads = heads_left < j->heads_per_task ? heads_left : j->heads_per_task,
+        .n_rows = block->n_rows,
+        .n_heads = group - first < c->heads_per_task ? group - first : c->heads_per_task,
         .pos0 = b->pos[row],
         .window = j->a->window,
         .head_dim = g->head_dim,
@@ -421,7 +427,7 @@ static void attend_task_run(void *arg, int task, int thread)
         .kv = g->kv,
         .pages = (const char *)j->a->d_kv + (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv),
         .page_bytes = cpu_kv_page_bytes(&c->be),
-        .table = b->block_table + (size_t)j->seq * (size_t)b->table_stride,
+        .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
     };
     c->kernels->attend(&t, (float *)(c->scratch + (size_t)thread * c->scratch_bytes));
 }
@@ -429,16 +435,8 @@ static void attend_task_run(void *arg, int task, int thread)
 static void cpu_attend(struct be *be, const struct attend_args *a)
 {
     struct cpu *c = (struct cpu *)be;
-    const struct batch *b = c->batch;
-    int group = c->config.n_heads / c->config.n_kv_heads;
-    for (int s = 0; s < b->n_seqs; s++) {
-        struct attend_job j = {.c = c, .a = a, .seq = s, .row0 = b->seq_start[s]};
-        int rows = b->seq_start[s + 1] - j.row0;
-        j.heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES;
-        j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
-        j.rows_per_task = ATTEND_QUERIES / j.heads_per_task;
-        pool_run(c->pool, (rows + j.rows_per_task - 1) / j.rows_per_task * c->config.n_kv_heads * j.head_tasks, attend_task_run, &j);
-    }
+    struct attend_job j = {c, a};
+    pool_run(c->pool, c->n_blocks * c->config.n_kv_heads * c->head_tasks, attend_task_run, &j);
 }
 
 enum { GLU_TASK = 16384 };

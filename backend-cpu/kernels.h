@@ -76,10 +76,20 @@ struct cpu_kernels {
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
 extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni;
+#elif defined(__aarch64__)
+extern const struct cpu_kernels cpu_neon, cpu_dotprod;
 #endif
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
 extern const struct cpu_kernels *const cpu_ladder[];
+
+/* The known-answer check: NULL, or the name of the first kernel of k that disagrees with rung scalar, which is taken to be
+ * right, as ref is. Well under a millisecond; 200 KiB of stack. */
+const char *cpu_selfcheck(const struct cpu_kernels *k);
+/* The rung called `name` of a ladder, or for "auto" the last that this machine can run and that passes the check. NULL with an
+ * error that names rung and kernel (pinned) or lists the names. note [note_bytes]: which rungs "auto" refused, "" for none. */
+const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name, char *note, size_t note_bytes,
+                                     struct err *e);
 
 /* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in which the
  * lanes of a vector want them, without horizontal sums. */

@@ -1,10 +1,46 @@
-/* ladder.c: the rungs, slowest first. */
+/* ladder.c: the rungs, slowest first, and which of them is taken. */
 #include "backend-cpu/kernels.h"
+
+#include <stdio.h>
 
 const struct cpu_kernels *const cpu_ladder[] = {
     &cpu_ref,  &cpu_scalar,
 #if defined(__x86_64__)
     &cpu_avx2, &cpu_avx512, &cpu_vnni,
+#elif defined(__aarch64__)
+    &cpu_neon, &cpu_dotprod,
 #endif
     NULL,
 };
+
+static const struct cpu_kernels *pinned(const struct cpu_kernels *k, struct err *e)
+{
+    const char *why = k->unusable(), *wrong = why ? NULL : cpu_selfcheck(k);
+    if (why) err_set(e, "--cpu %s: %s", k->name, why);
+    else if (wrong) err_set(e, "--cpu %s: its kernel %s gives wrong results on this machine (known-answer check)", k->name, wrong);
+    return why || wrong ? NULL : k;
+}
+
+const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name, char *note, size_t note_bytes,
+                                     struct err *e)
+{
+    char names[128] = "";
+    int n = 0;
+    *note = 0;
+    for (; ladder[n]; n++) {
+        if (!strcmp(name, ladder[n]->name)) return pinned(ladder[n], e);
+        snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", ladder[n]->name);
+    }
+    if (strcmp(name, "auto")) {
+        err_set(e, "--cpu %s: unknown; this build has auto%s", name, names);
+        return NULL;
+    }
+    while (n--) {
+        if (ladder[n]->unusable()) continue;
+        const char *wrong = cpu_selfcheck(ladder[n]);
+        if (!wrong) return ladder[n];
+        snprintf(note + strlen(note), note_bytes - strlen(note), "; not %s: its %s gives wrong results here", ladder[n]->name, wrong);
+    }
+    err_set(e, "--cpu auto: no rung runs on this machine");
+    return NULL;
+}

@@ -1,6 +1,9 @@
 #include "backend-cpu/pool.h"
 
+#include "core/cgroup.h"
+
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -79,6 +82,8 @@ int pool_n_processors(void)
 {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
+    double quota = cgroup_cpus(CGROUP_SELF, CGROUP_MOUNT);
+    if (quota > 0 && quota < n) n = (int)ceil(quota); /* more threads would spend the quota early and then all stand still */
     return n > 0 ? n : 1;
 }
 

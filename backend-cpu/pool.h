@@ -16,7 +16,7 @@ int pool_n_threads(const struct pool *p);
 /* Calls fn(arg, task, thread) for task = 0 .. n_tasks-1 in any order on any thread (0 .. n_threads-1; 0 is the
  * caller) and returns when all are done. At most 2^20 - 1 tasks. No allocation; no system call but futex. */
 void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int thread), void *arg);
-/* Processors this process may run on. */
+/* Processors that this process may use: by affinity, and by the time its control group gives it (rounded up). */
 int pool_n_processors(void);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "cli/machine.h"
 #include "core/gen_config.h"
-#include "core/session.h"
+#include "core/scheduler.h"
 #include "core/stop.h"
 
 #include <stdio.h>
@@ -21,16 +21,17 @@ struct completion {
     const struct options *o;
     struct model model;
     struct forward forward;
-    struct session session;
+    struct sched *sched;
+    struct request request;
     struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct tok_stream *stream;
-    struct sampler sampler;
     struct stop stop;
     struct logits_file *logits;
     struct tok_ids prompt;
     char *text; /* prompt as text or NULL */
     size_t text_bytes;
-    int n_ctx, n_generated, text_mode;
+    int n_ctx, n_used, n_generated, text_mode;
+    int begun, ended_by_text;
     double load_s, prompt_s, generate_s;
 };
 
@@ -48,7 +49,10 @@ static int read_prompt(struct completion *c, struct err *e)
         if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
     } else {
         if (!c->tokenizer) return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (run_read_text(o, &c->text, &c->text_bytes, e) || tok_encode(c->tokenizer, c->text, c->text_bytes, 1, &c->prompt, e)) return -1;
+        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e) : run_read_text(o, &c->text, &c->text_bytes, e))
+            return -1;
+        /* a chat template writes BOS itself */
+        if (tok_encode(c->tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e)) return -1;
     }
     if (!c->prompt.n) return err_set(e, "the prompt is empty");
     for (size_t i = 0; i < c->prompt.n; i++)
@@ -74,6 +78,7 @@ static int sampling_params(const struct completion *c, struct sampler_params *p,
     if (o->top_k > OPT_UNSET) p->top_k = o->top_k;
     p->presence_penalty = o->presence_penalty;
     p->frequency_penalty = o->frequency_penalty;
+    p->ignore_eos = o->ignore_eos;
     p->seed = o->seed;
     return 0;
 }
@@ -86,11 +91,11 @@ static int open_all(struct completion *c, struct err *e)
     if (o->check_tensors && mf_verify(&c->model.file, &n, e)) return -1;
     if (run_open_tokenizer(&c->tokenizer, &c->model.file, e)) return -1;
     if (c->text_mode && !c->tokenizer && o->n_predict) return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
-    struct sampler_params params;
-    if (read_prompt(c, e) || sampling_params(c, &params, e)) return -1;
+    if (read_prompt(c, e) || sampling_params(c, &c->request.sampling, e)) return -1;
 
     const struct model_config *g = &c->model.config;
-    int prompt = (int)c->prompt.n, used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt ? prompt + o->n_predict : c->n_ctx;
+    int prompt = (int)c->prompt.n,
+        used = c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt ? prompt + o->n_predict : c->n_ctx;
     int rows = prompt < o->n_batch ? prompt : o->n_batch, logits = 1;
     if (o->logits_out) {
         logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
@@ -101,10 +106,11 @@ static int open_all(struct completion *c, struct err *e)
         .max_rows = rows,
         .max_logits = logits,
     };
+    const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used};
     const struct backend *backend = machine_choose(o, &fo, e);
     if (!backend) return -1;
-    if (forward_open(&c->forward, &c->model, backend, &fo, e) || session_open(&c->session, &c->forward, used, e)) return -1;
-    if (sampler_open(&c->sampler, &params, g->vocab, 0, e) || stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
+    if (forward_open(&c->forward, &c->model, backend, &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
+    if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
     if (c->tokenizer && tok_stream_open(&c->stream, c->tokenizer, !o->special, e)) return -1;
     if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;
     return 0;
@@ -115,8 +121,7 @@ static int close_all(struct completion *c, int failed, struct err *e)
     int rc = logits_file_close(c->logits, !failed, e);
     tok_stream_close(c->stream);
     stop_close(&c->stop);
-    sampler_close(&c->sampler);
-    session_close(&c->session);
+    sched_close(c->sched);
     forward_close(&c->forward);
     tok_close(c->tokenizer);
     model_close(&c->model);
@@ -131,13 +136,8 @@ static void say_machine(const struct completion *c)
     fprintf(stderr, "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit linears\n", g->architecture,
             g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab, g->context, model_n_quantized(&c->model));
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n", c->forward.be->ops->describe(c->forward.be),
-            (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20), c->session.n_ctx);
-}
-
-static int write_logits(void *arg, const float *logits, int n, int pos, struct err *e)
-{
-    (void)pos;
-    return logits_file_write(arg, logits, n, e);
+            (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20),
+            c->forward.options.n_pages * KV_PAGE);
 }
 
 static int put(const char *text, size_t n, struct err *e)
@@ -183,30 +183,63 @@ static int show_rest(struct completion *c, struct err *e)
     return put("\n", 1, e);
 }
 
-static int generate(struct completion *c, struct err *e)
+/* --- what the scheduler calls */
+static int on_logits(void *arg, int pos, const float *logits, struct err *e)
 {
-    const struct options *o = c->o;
-    struct session *s = &c->session;
-    int limit = s->n_ctx - (int)c->prompt.n, stopped = 0;
-    if (o->n_predict >= 0 && o->n_predict < limit) limit = o->n_predict;
-    sampler_see_prompt(&c->sampler, c->prompt.id, c->prompt.n);
-    if (c->text && c->text_mode && limit && !o->no_display_prompt && put(c->text, c->text_bytes, e)) return -1;
-    float *logits = s->logits;
-    if (o->logits_out) logits += (size_t)(s->batch.n_logits - 1) * (size_t)c->model.config.vocab;
-    for (; c->n_generated < limit && !run_stop_requested; c->n_generated++) {
-        int32_t id;
-        if (sampler_next(&c->sampler, logits, &id, e)) return err_prefix(e, "%s", o->model);
-        if (is_eos(&c->model.config, id) && !o->ignore_eos) break;
-        if ((stopped = show(c, id, e)) < 0) return -1;
-        if (stopped || c->n_generated + 1 == limit) {
-            c->n_generated++;
-            break;
-        }
-        if (session_decode(s, id, e)) return -1;
-        logits = s->logits;
+    (void)pos;
+    return logits_file_write(((struct completion *)arg)->logits, logits, 1, e);
+}
+
+static int on_token(void *arg, int choice, const struct token_info *t, struct err *e)
+{
+    struct completion *c = arg;
+    (void)choice;
+    if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && !c->o->chat && put(c->text, c->text_bytes, e)) return -1;
+    c->begun = 1;
+    if (is_eos(&c->model.config, t->id) && !c->o->ignore_eos) return 0;
+    c->ended_by_text = show(c, t->id, e);
+    c->n_generated++;
+    return c->ended_by_text;
+}
+
+static int on_finished(void *arg, int choice, enum finish why, struct err *e)
+{
+    (void)arg, (void)choice, (void)why, (void)e;
+    return 0;
+}
+
+static int on_done(void *arg, const char *msg, struct err *e)
+{
+    return msg ? err_set(e, "%s: %s", ((struct completion *)arg)->o->model, msg) : 0;
+}
+
+static const struct request_sink sink = {.token = on_token, .finished = on_finished, .done = on_done};
+static const struct request_sink sink_with_logits = {
+    .prompt_logits = on_logits, .token = on_token, .finished = on_finished, .done = on_done};
+
+/* Steps until the answer is complete or a signal asks for the end; *n_prompt receives the prompt tokens computed. */
+static int compute(struct completion *c, size_t *n_prompt, struct err *e)
+{
+    struct request *r = &c->request;
+    r->prompt = c->prompt.id;
+    r->n_prompt = (int)c->prompt.n;
+    r->n_choices = 1;
+    r->max_tokens = c->n_used - r->n_prompt;
+    r->n_top = r->prompt_top = -1;
+    r->sink = c->logits ? &sink_with_logits : &sink;
+    r->arg = c;
+    int rc = sched_submit(c->sched, r, e) ? -1 : 1;
+    while (rc > 0 && !run_stop_requested) {
+        double *seconds = c->begun ? &c->generate_s : &c->prompt_s, before = now();
+        struct sched_stats stats;
+        rc = sched_step(c->sched, e);
+        sched_stats(c->sched, &stats);
+        *n_prompt = stats.n_prompt_tokens;
+        *seconds += now() - before;
     }
-    if (stopped) return c->text_mode ? put("\n", 1, e) : 0;
-    return limit ? show_rest(c, e) : 0;
+    if (rc < 0 || !c->begun) return rc < 0 ? -1 : 0;
+    if (c->ended_by_text) return c->text_mode ? put("\n", 1, e) : 0;
+    return show_rest(c, e);
 }
 
 static void report(const struct completion *c)
@@ -224,20 +257,14 @@ int run_complete(const struct options *o, struct err *e)
 {
     struct completion c = {.o = o, .text_mode = !strcmp(o->format, "text")};
     double t0 = now();
+    size_t n_prompt = 0; /* computed */
     int rc = open_all(&c, e), stopped = 0;
     if (!rc) {
-        c.session.stop = &run_stop_requested;
-        double t1 = now();
+        c.load_s = now() - t0;
         if (o->verbose) say_machine(&c);
-        rc = session_prompt(&c.session, c.prompt.id, (int)c.prompt.n, c.logits ? write_logits : NULL, c.logits, e);
-        double t2 = now();
-        stopped = rc == 1; /* by a signal, within the prompt */
-        if (stopped) rc = 0;
-        else if (!rc) rc = generate(&c, e);
-        c.load_s = t1 - t0;
-        c.prompt_s = t2 - t1;
-        c.generate_s = now() - t2;
-        if (stopped) fprintf(stderr, "\nstopped after %d of %zu prompt tokens in %.3f s\n", c.session.n_computed, c.prompt.n, c.prompt_s);
+        rc = compute(&c, &n_prompt, e);
+        stopped = n_prompt < c.prompt.n; /* by a signal, within the prompt */
+        if (!rc && stopped) fprintf(stderr, "\nstopped after %zu of %zu prompt tokens in %.3f s\n", n_prompt, c.prompt.n, c.prompt_s);
         else if (!rc) report(&c);
     }
     struct err close_err = {""};

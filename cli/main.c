@@ -43,6 +43,10 @@ static int check(const struct options *o, struct err *e)
     int prompts = !!o->prompt + !!o->file + !!o->prompt_ids;
     if (prompts > 1) return err_set(e, "-p, -f and --prompt-ids exclude each other");
     if (!prompts) return err_set(e, "no prompt given (-p TEXT, -f FILE or --prompt-ids)");
+    if (o->chat && o->prompt_ids) return err_set(e, "--chat needs the prompt as text (-p or -f)");
+    if (o->chat && o->detokenize) return err_set(e, "--chat and --detokenize exclude each other");
+    if (o->system_prompt && !o->chat) return err_set(e, "--system-prompt needs --chat");
+    if (o->chat_template_file && !o->chat) return err_set(e, "--chat-template-file needs --chat");
     if (o->tokenize && o->detokenize) return err_set(e, "--tokenize and --detokenize exclude each other");
     if ((o->tokenize || o->detokenize) && o->prompt_ids) return err_set(e, "--tokenize and --detokenize read -p or -f");
     if (one_of("--backend", o->backend, (const char *const[]){"auto", "cpu", "hip", NULL}, e)) return -1;

@@ -24,6 +24,9 @@ static const struct option_row {
     {"prompt", 'p', TEXT, AT(prompt), 0, 0, "TEXT", "prompt"},
     {"file", 'f', TEXT, AT(file), 0, 0, "FILE", "prompt from a file, byte for byte; - is stdin"},
     {"prompt-ids", 0, TEXT, AT(prompt_ids), 0, 0, "1,2,3", "prompt as token ids, exactly these"},
+    {"chat", 0, FLAG, AT(chat), 0, 0, 0, "the prompt is a message: apply the model's chat template; print only the answer"},
+    {"system-prompt", 0, TEXT, AT(system_prompt), 0, 0, "TEXT", "with --chat: the system message (also -sys)"},
+    {"chat-template-file", 0, TEXT, AT(chat_template_file), 0, 0, "FILE", "with --chat: this Jinja template, not the model's"},
     {"Generation", 0, HEADING, 0, 0, 0, 0, 0},
     {"predict", 'n', INT, AT(n_predict), -1, 1 << 24, "N",
      "tokens to generate (-1: until end of text or context; 0: only evaluate the prompt)"},
@@ -66,6 +69,11 @@ static const struct option_row {
     {"help", 'h', FLAG, AT(help), 0, 0, 0, "this text"},
 #undef AT
 };
+
+/* Spellings of llama.cpp that getopt would read as a short option with an argument. */
+static const struct {
+    const char *spelling, *name;
+} aliases[] = {{"-sys", "--system-prompt"}};
 
 enum { N_ROWS = sizeof table / sizeof *table };
 
@@ -129,6 +137,8 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
     opterr = 0;
     optind = 1;
     for (;;) {
+        for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+            if (optind < argc && !strcmp(argv[optind], aliases[i].spelling)) argv[optind] = (char *)(uintptr_t)aliases[i].name;
         int at = optind, c = getopt_long(argc, argv, letters, longs, NULL);
         if (c == -1) break;
         if (c == '?') return err_set(e, "unknown option '%s' (see --help)", argv[at]);

@@ -16,6 +16,8 @@ struct options {
     const char *model;
     /* prompt */
     const char *prompt, *file, *prompt_ids;
+    const char *system_prompt, *chat_template_file;
+    int chat;
     /* generation */
     int n_predict, n_ctx, n_batch, ignore_eos, special;
     const char *stop[MAX_STOPS];

@@ -20,6 +20,8 @@ int run_tokens(const struct options *o, struct err *e);
 int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e);
 /* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
+/* The prompt of --chat: that text as a message, through the chat template; holds its special tokens spelled out. */
+int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e);
 /* Ids separated by commas, spaces or newlines. */
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
 

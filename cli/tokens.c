@@ -94,7 +94,7 @@ int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct e
 static int print_ids(const struct tokenizer *t, const struct options *o, const char *text, size_t bytes, struct err *e)
 {
     struct tok_ids ids = {0};
-    int rc = tok_encode(t, text, bytes, o->special, &ids, e);
+    int rc = tok_encode(t, text, bytes, o->special && !o->chat, &ids, e); /* a chat template writes its special tokens itself */
     for (size_t i = 0; i < ids.n && !rc; i++) printf(i ? " %d" : "%d", ids.id[i]);
     if (!rc) printf("\n");
     tok_ids_free(&ids);
@@ -125,7 +125,7 @@ int run_tokens(const struct options *o, struct err *e)
     if (mf_open(&m, o->model, e)) return 1;
     int rc = run_open_tokenizer(&t, &m, e);
     if (!rc && !t) rc = err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
-    if (!rc) rc = run_read_text(o, &text, &bytes, e);
+    if (!rc) rc = o->chat ? run_chat_prompt(o, &m, &text, &bytes, e) : run_read_text(o, &text, &bytes, e);
     if (!rc) rc = o->tokenize ? print_ids(t, o, text, bytes, e) : print_text(t, o, text, e);
     if (!rc && fflush(stdout)) rc = err_sys(e, "cannot write to stdout");
     free(text);

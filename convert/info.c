@@ -203,9 +203,10 @@ int info_print(FILE *out, const char *path, struct err *e)
     const char *tc = mf_source_file(&m, "tokenizer_config.json", &n);
     int template = tc && memmem(tc, n, "\"chat_template\"", 15);
     fprintf(out, "chat template  %s\n",
-            mf_source_file(&m, "chat_template.jinja", &n) ? "chat_template.jinja"
-            : template                                    ? "in tokenizer_config.json"
-                                                          : "none");
+            mf_source_file(&m, "chat_template.jinja", &n)  ? "chat_template.jinja"
+            : template                                     ? "in tokenizer_config.json"
+            : mf_source_file(&m, "chat_template.json", &n) ? "chat_template.json"
+                                                           : "none");
     files = json_array_size(json_object_get(s, "files"));
     fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files, files == 1 ? "" : "s");
     if (*string(s, "quantizer")) fprintf(out, ", quantized by %s", string(s, "quantizer"));

@@ -227,9 +227,15 @@ static int add_head(struct plan *p, struct err *e)
 
 static int add_files(struct plan *p, struct err *e)
 {
-    static const char *const names[] = {
-        "tokenizer.json",         "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-        "generation_config.json", "config.json"};
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "chat_template.jinja",
+                                        "chat_template.json",
+                                        "additional_chat_templates/tool_use.jinja",
+                                        "generation_config.json",
+                                        "config.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *data, name[64];
         size_t n;
@@ -240,7 +246,7 @@ static int add_files(struct plan *p, struct err *e)
             continue;
         }
         if (i < 2) p->has_tokenizer = 1;
-        if (i == 4 || (i == 2 && strstr(data, "\"chat_template\""))) p->has_template = 1;
+        if (i == 4 || i == 5 || (i == 2 && strstr(data, "\"chat_template\""))) p->has_template = 1;
         snprintf(name, sizeof name, "file.%s", names[i]);
         if (plan_memory(p, name, DT_U8, (int64_t)n, data, e)) return -1;
     }

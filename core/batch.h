@@ -10,7 +10,8 @@ enum { KV_PAGE = 16 };
 
 struct batch {
     int n_rows;   /* tokens computed in this step */
-    int n_decode; /* the first n_decode rows are generated tokens, the others prompt tokens */
+    int n_decode; /* the first n_decode rows are generated tokens, the others prompt tokens; a sequence may have several of either
+                     (generated ones when it is computed again after a preemption), never both in one step */
     int n_seqs;
     int n_logits;         /* rows whose logits are wanted */
     int n_decode_logits;  /* the first n_decode_logits of them are decode rows */

@@ -2,7 +2,7 @@
 
 int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e)
 {
-    *p = (struct sampler_params){.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
+    *p = (struct sampler_params){.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .typical_p = 1, .repetition_penalty = 1};
     size_t n;
     const char *text = mf_source_file(m, "generation_config.json", &n);
     if (!text) return 0;

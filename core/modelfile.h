@@ -28,6 +28,7 @@
  *   rope.inv_freq                     F32 [head_dim/2]: angle = inv_freq * position, as the source's scaling has it
  *   file.NAME                         U8 [bytes]: the source's tokenizer.json, tokenizer.model,
  *                                     tokenizer_config.json, special_tokens_map.json, chat_template.jinja,
+ *                                     chat_template.json, additional_chat_templates/tool_use.jinja,
  *                                     generation_config.json, config.json, each optional, byte for byte
  * A linear P of `in` inputs and `out` outputs is either
  *   P.weight   F16 | BF16 | F32 [out][in]

@@ -1,9 +1,12 @@
 /* sampler.h: from logits to the next token.
- * Owns: penalties, truncation, the random stream. Must not know: models, text, other requests.
+ * Owns: what changes logits, truncation, the random stream. Must not know: models, text, other requests.
  *
- * Order (vLLM's): repetition, frequency and presence penalties on the logits; temperature; min-p relative to the
- * largest probability; top-k; top-p on what is left; one draw. Probabilities are computed in double.
- * The random stream is a function of (seed, stream, number of the draw) and of nothing else. */
+ * Order, as vLLM documents it: tokens that may not come yet (min_tokens), logit_bias; repetition, then frequency and presence
+ * penalties; temperature; min-p relative to the largest probability; top-k; typical (between top-k and top-p, where
+ * llama.cpp has it); top-p on what is left; one draw. Probabilities are computed in double.
+ *
+ * A choice is a function of the logits, the parameters, the tokens so far and (seed, stream, choice, number of the draw):
+ * the sampler remembers nothing between two calls, so one serves all sequences. */
 #ifndef CORE_SAMPLER_H
 #define CORE_SAMPLER_H
 
@@ -12,38 +15,60 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sampler_bias {
+    int32_t id;
+    float value; /* finite, or -INFINITY: never */
+};
+
 struct sampler_params {
-    double temperature;        /* <= 0: the largest logit, lowest id on ties */
+    double temperature;        /* < 1e-5: the largest logit, lowest id on ties */
     int top_k;                 /* 0: off */
     double top_p;              /* 1: off */
     double min_p;              /* 0: off */
+    double typical_p;          /* 1: off */
     double repetition_penalty; /* 1: off; over prompt and generated tokens */
     double presence_penalty;   /* 0: off; over generated tokens */
     double frequency_penalty;  /* 0: off; over generated tokens */
+    int min_tokens;            /* EOS and stop_ids cannot be chosen before so many tokens */
+    int ignore_eos;            /* EOS is a token like others (min_tokens still holds it back) */
+    int n_stop_ids, n_bias;
+    const int32_t *stop_ids;         /* [n_stop_ids] tokens that end the answer beside EOS; the caller's, inside the vocabulary */
+    const struct sampler_bias *bias; /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
     uint64_t seed;
 };
 
+/* What one choice depends on beside the logits. */
+struct sampler_context {
+    const struct sampler_params *params;
+    uint64_t key;                            /* of sampler_key */
+    int n_prompt, n_generated, n_eos;        /* n_generated is also the number of the draw */
+    const int32_t *prompt, *generated, *eos; /* [n_prompt], [n_generated], [n_eos] */
+};
+
 struct sampler_candidate {
-    double weight; /* first the logit, then exp(logit - largest) */
+    double key;    /* smaller is better */
+    double weight; /* exp((logit - largest) / temperature) */
     int32_t id;
 };
 
+/* Scratch memory of one vocabulary. */
 struct sampler {
-    struct sampler_params params;
     int vocab;
-    uint64_t key, n_draws;
-    uint32_t *n_generated;                /* [vocab] times generated */
-    uint8_t *in_prompt;                   /* [vocab] */
+    uint32_t *seen;                       /* [vocab] zero between calls */
+    double *block_sum;                    /* [vocab / block, rounded up] */
     struct sampler_candidate *candidates; /* [vocab] */
 };
 
-/* stream tells apart the requests of one run (a line's number, a choice's index). */
-int sampler_open(struct sampler *s, const struct sampler_params *p, int vocab, uint64_t stream, struct err *e);
+int sampler_open(struct sampler *s, int vocab, struct err *e);
 void sampler_close(struct sampler *s);
-/* The prompt, for the repetition penalty. */
-void sampler_see_prompt(struct sampler *s, const int32_t *token, size_t n);
-/* Chooses from logits [vocab] (changed by the penalties) and counts the choice. NaN logits are an error: a model
- * that overflows must not look like one that answers. */
-int sampler_next(struct sampler *s, float *logits, int32_t *token, struct err *e);
+/* The random stream of a choice: stream tells apart the requests of one seed. */
+uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice);
+/* 1 when sampler_adjust may change logits. */
+int sampler_adjusts(const struct sampler_params *p);
+/* The steps before the temperature, on logits [vocab]. */
+void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
+/* Chooses from adjusted logits [vocab]. NaN logits are an error: a model that overflows must not look like one that
+ * answers. */
+int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int32_t *token, struct err *e);
 
 #endif

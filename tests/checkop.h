@@ -5,6 +5,7 @@
 #ifndef TESTS_CHECKOP_H
 #define TESTS_CHECKOP_H
 
+#include "bench/batches.h"
 #include "core/backend.h"
 
 #include <stddef.h>
@@ -108,15 +109,7 @@ void fail(struct check *c, int v, const char *name, const char *fmt, ...) __attr
 /* Counts a case for variant v. */
 void count_case(struct check *c, int v);
 
-/* ---- batches ---- */
-struct span {
-    int seq, pos0, rows; /* rows consecutive positions of a sequence */
-};
-/* Which pages the sequences have. */
-struct page_map {
-    int n_pages, stride;
-    int32_t *table; /* [n_seqs][stride] */
-};
+/* ---- batches: struct span and struct page_map are those of bench/batches.h ---- */
 /* Room for n_ctx[i] positions each, page ids shuffled, some pages unused. */
 struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int n_seqs);
 struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n, int n_decode);
@@ -129,6 +122,7 @@ void check_linear_i16(struct check *c);
 void check_linear_int8(struct check *c);
 void check_linear_f16(struct check *c);
 void check_paper(struct check *c);
+void check_outlier(struct check *c);
 void check_embed(struct check *c);
 void check_norm(struct check *c);
 void check_rope(struct check *c);
@@ -146,7 +140,6 @@ extern const struct op ops[]; /* ends with a NULL name */
 /* Runs the checks over backends that are broken on purpose, built around v; each must be caught. Returns the number
  * that were not; *n the number of mutants. */
 int check_mutants(const struct check *c, const struct variant *v, int *n);
-void bench(const struct variant *v, int n_threads);
 
 /* Half a unit in the last place of fp32, relative: the error of one rounding. */
 #define U 0x1p-24

@@ -242,32 +242,21 @@ struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int
     return m;
 }
 
+/* Each array alone, not as batch_place has them: so a read past the end of one shows. */
 struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n, int n_decode)
 {
-    struct batch b = {.n_decode = n_decode, .n_seqs = n, .table_stride = m->stride};
-    for (int i = 0; i < n; i++) b.n_rows += span[i].rows;
-    size_t rows = (size_t)b.n_rows * sizeof(int32_t);
-    b.token = arena_get(a, rows);
-    b.pos = arena_get(a, rows);
-    b.seq = arena_get(a, rows);
-    b.slot = arena_get(a, rows);
+    struct batch b = {.table_stride = m->stride};
+    size_t rows = 0;
+    for (int i = 0; i < n; i++) rows += (size_t)span[i].rows;
+    b.token = arena_get(a, rows * sizeof(int32_t));
+    b.pos = arena_get(a, rows * sizeof(int32_t));
+    b.seq = arena_get(a, rows * sizeof(int32_t));
+    b.slot = arena_get(a, rows * sizeof(int32_t));
     b.seq_start = arena_get(a, (size_t)(n + 1) * sizeof(int32_t));
     b.kv_len = arena_get(a, (size_t)n * sizeof(int32_t));
     b.block_table = arena_get(a, (size_t)(n * m->stride) * sizeof(int32_t));
     b.logit_row = arena_get(a, 1);
-    int row = 0;
-    for (int i = 0; i < n; i++) {
-        const int32_t *table = m->table + span[i].seq * m->stride;
-        memcpy(b.block_table + i * m->stride, table, (size_t)m->stride * sizeof *table);
-        b.seq_start[i] = row;
-        b.kv_len[i] = span[i].pos0 + span[i].rows;
-        for (int k = 0; k < span[i].rows; k++, row++) {
-            b.pos[row] = span[i].pos0 + k;
-            b.seq[row] = i;
-            b.slot[row] = table[b.pos[row] / KV_PAGE] * KV_PAGE + b.pos[row] % KV_PAGE;
-        }
-    }
-    b.seq_start[n] = row;
+    batch_set(&b, m, span, n, n_decode);
     return b;
 }
 

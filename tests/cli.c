@@ -210,9 +210,27 @@ static void invariance(void)
 {
     static const struct {
         const char *rung, *threads, *chunk;
-    } runs[] = {{"scalar", "2", "512"}, {"scalar", "3", "7"},  {"auto", "1", "512"}, {"auto", "4", "512"},
-                {"auto", "1", "1"},     {"auto", "3", "7"},    {"avx2", "2", "512"}, {"avx2", "1", "33"},
-                {"avx512", "2", "512"}, {"avx512", "1", "33"}, {"vnni", "2", "512"}, {"vnni", "1", "33"}};
+    } runs[] = {
+        {"scalar", "2", "512"},
+        {"scalar", "3", "7"},
+        {"auto", "1", "512"},
+        {"auto", "4", "512"},
+        {"auto", "1", "1"},
+        {"auto", "3", "7"},
+#if defined(__x86_64__)
+        {"avx2", "2", "512"},
+        {"avx2", "1", "33"},
+        {"avx512", "2", "512"},
+        {"avx512", "1", "33"},
+        {"vnni", "2", "512"},
+        {"vnni", "1", "33"},
+#elif defined(__aarch64__)
+        {"neon", "2", "512"},
+        {"neon", "1", "33"},
+        {"dotprod", "2", "512"},
+        {"dotprod", "1", "33"},
+#endif
+    };
     static const char *const acts[] = {"f32", "i16", "int8"};
     for (int a = 0; a < 3; a++) {
         size_t n_first = 0;
@@ -283,6 +301,72 @@ static void interrupt_prompt(void)
     check(access(file_a, F_OK), "a stopped run leaves no logits file", NULL);
 }
 
+/* --chat: the model's template, or one that is given, wraps the prompt; BOS comes once; only the answer is printed. */
+static void chat(void)
+{
+    static const char template[] = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+                                   "{% if add_generation_prompt %}Once upon a time there was{% endif %}";
+    static const char raises[] = "{{ raise_exception('no ' + messages[0].role + ' today') }}";
+    static const char rendered[] = "[system] Be brief.\n[user] Hi\nOnce upon a time there was";
+    char path[700], checkpoint[700], with[700], command[8000];
+    struct process p, q;
+    snprintf(path, sizeof path, "%s/t.jinja", dir);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", dir);
+    snprintf(with, sizeof with, "%s/with.safetensors", dir);
+    write_file(path, template, sizeof template - 1);
+    RUN(&p, NULL, "-m", model, "--tokenize", "--special", "-p", (char *)rendered);
+    RUN(&q, NULL, "-m", model, "--tokenize", "--special", "--chat", "-sys", "Be brief.", "-p", "Hi", "--chat-template-file", path);
+    check(q.code == 0 && q.out_bytes > 40 && !strcmp(p.out, q.out), "--chat renders the given template, with one BOS", &q);
+    process_free(&p);
+    process_free(&q);
+    ASK(&p, "-p", (char *)rendered, "-n", "8", "--no-display-prompt");
+    ASK(&q, "--chat", "--system-prompt", "Be brief.", "-p", "Hi", "--chat-template-file", path, "-n", "8");
+    check(q.code == 0 && q.out_bytes > 8 && !strcmp(p.out, q.out), "--chat answers the rendered prompt and prints only that", &q);
+    /* the same with the template in the checkpoint */
+    snprintf(command, sizeof command,
+             "cp -r models/demo %s && cp %s %s/chat_template.jinja && %s %s %s && %s --info %s | grep chat_template.jinja", checkpoint,
+             path, checkpoint, convert_bin, checkpoint, with, convert_bin, with);
+    process_free(&q);
+    process_run(&q, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(q.code == 0, "a checkpoint with chat_template.jinja converts", &q);
+    process_free(&q);
+    RUN(&q, NULL, "-m", with, "--temp", "0", "--chat", "-sys", "Be brief.", "-p", "Hi", "-n", "8");
+    check(q.code == 0 && !strcmp(p.out, q.out), "--chat applies the model's own template", &q);
+    process_free(&p);
+    process_free(&q);
+    ERROR(1, "no chat template", "-m", model, "--chat", "-p", "x");
+    ERROR(1, "/nonexistent/t", "-m", model, "--chat", "-p", "x", "--chat-template-file", "/nonexistent/t");
+    ERROR(2, "--system-prompt needs --chat", "-m", model, "-p", "x", "-sys", "y");
+    ERROR(2, "--chat-template-file needs --chat", "-m", model, "-p", "x", "--chat-template-file", "y");
+    ERROR(2, "--chat needs the prompt as text", "-m", model, "--prompt-ids", "1", "--chat");
+    write_file(path, raises, sizeof raises - 1);
+    ERROR(1, "line 1: no user today", "-m", model, "--chat", "-p", "x", "--chat-template-file", path);
+    ERROR(1, "UTF-8", "-m", model, "--chat", "-p", "\xff", "--chat-template-file", path);
+    /* chat_template.json and the second template of tools travel too */
+    snprintf(command, sizeof command,
+             "cd %s && rm chat_template.jinja && mkdir additional_chat_templates && echo '{\"chat_template\": \"J{{ messages[0].content "
+             "}}\"}' >chat_template.json && "
+             "echo T >additional_chat_templates/tool_use.jinja",
+             checkpoint);
+    process_run(&q, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    process_free(&q);
+    unlink(with);
+    process_run(&q, (char *[]){convert_bin, checkpoint, with, NULL}, NULL);
+    process_free(&q);
+    RUN(&p, NULL, "-m", model, "--tokenize", "-p", "Jx");
+    RUN(&q, NULL, "-m", with, "--tokenize", "--chat", "-p", "x");
+    check(q.code == 0 && !strcmp(p.out, q.out), "chat_template.json is found in the model file", &q);
+    process_free(&p);
+    process_free(&q);
+    size_t n;
+    char *bytes = read_file(with, &n);
+    check(bytes && memmem(bytes, n, "file.additional_chat_templates/tool_use.jinja", 45), "a second template is in the model file", NULL);
+    free(bytes);
+    snprintf(command, sizeof command, "rm -r %s %s %s", checkpoint, with, path);
+    process_run(&q, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    process_free(&q);
+}
+
 static void failing_output(void)
 {
     struct process p;
@@ -321,6 +405,7 @@ int main(int argc, char **argv)
     interrupt();
     interrupt_prompt();
     failing_output();
+    chat();
     unlink(model);
     rmdir(dir);
     printf("cli: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);

@@ -1,8 +1,7 @@
-/* unit_core.c: number formats, elementary functions, safetensors headers, sampler, stop strings, thread pool, options. */
+/* unit_core.c: number formats, elementary functions, safetensors headers, stop strings, thread pool, options. */
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/pool.h"
 #include "cli/options.h"
-#include "core/sampler.h"
 #include "core/safetensors.h"
 #include "core/stop.h"
 
@@ -126,127 +125,6 @@ static void hostile_headers_are_refused_by_name(void **state)
     }
 }
 
-/* --- sampler */
-static const struct sampler_params plain = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
-
-static int32_t next(struct sampler *s, const float *logits, int n)
-{
-    float copy[64];
-    int32_t id;
-    struct err e;
-    memcpy(copy, logits, (size_t)n * sizeof *copy);
-    assert_int_equal(sampler_next(s, copy, &id, &e), 0);
-    return id;
-}
-
-static void greedy_takes_the_lowest_of_the_largest(void **state)
-{
-    (void)state;
-    struct sampler s;
-    struct err e;
-    struct sampler_params p = plain;
-    p.temperature = 0;
-    assert_int_equal(sampler_open(&s, &p, 5, 0, &e), 0);
-    assert_int_equal(next(&s, (float[]){1, 7, 3, 7, 2}, 5), 1);
-    sampler_close(&s);
-}
-
-/* Draws many times and compares the frequencies with want (chi-square, 99.9%). */
-static void expect_distribution(const struct sampler_params *p, const float *logits, const double *want, int n)
-{
-    enum { DRAWS = 100000 };
-    static const double limit[] = {0, 10.8, 13.8, 16.3, 18.5, 20.5, 22.5, 24.3}; /* by degrees of freedom */
-    int count[64] = {0}, freedom = -1;
-    struct sampler s;
-    struct err e;
-    assert_int_equal(sampler_open(&s, p, n, 1, &e), 0);
-    for (int i = 0; i < DRAWS; i++) count[next(&s, logits, n)]++;
-    sampler_close(&s);
-    double chi = 0;
-    for (int i = 0; i < n; i++) {
-        if (want[i] == 0) assert_int_equal(count[i], 0);
-        else chi += pow(count[i] - want[i] * DRAWS, 2) / (want[i] * DRAWS), freedom++;
-    }
-    if (chi > limit[freedom]) fail_msg("chi-square %.1f with %d degrees of freedom", chi, freedom);
-}
-
-static void draws_follow_the_distribution(void **state)
-{
-    (void)state;
-    const float logits[] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.25f), logf(0.05f)};
-    struct sampler_params p = plain;
-    expect_distribution(&p, logits, (double[]){0.1, 0.4, 0.2, 0.25, 0.05}, 5);
-    p.top_k = 2;
-    expect_distribution(&p, logits, (double[]){0, 0.4 / 0.65, 0, 0.25 / 0.65, 0}, 5);
-    p = plain;
-    p.top_p = 0.7; /* 0.4 + 0.25 < 0.7: the third is needed */
-    expect_distribution(&p, logits, (double[]){0, 0.4 / 0.85, 0.2 / 0.85, 0.25 / 0.85, 0}, 5);
-    p = plain;
-    p.min_p = 0.3; /* 0.12 and more stay */
-    expect_distribution(&p, logits, (double[]){0, 0.4 / 0.85, 0.2 / 0.85, 0.25 / 0.85, 0}, 5);
-    p = plain;
-    p.temperature = 0.5; /* probabilities squared */
-    double sum = 0.01 + 0.16 + 0.04 + 0.0625 + 0.0025;
-    expect_distribution(&p, logits, (double[]){0.01 / sum, 0.16 / sum, 0.04 / sum, 0.0625 / sum, 0.0025 / sum}, 5);
-}
-
-static void penalties_change_the_choice(void **state)
-{
-    (void)state;
-    struct sampler s;
-    struct err e;
-    struct sampler_params p = plain;
-    p.temperature = 0;
-    p.presence_penalty = 0.5;
-    p.frequency_penalty = 0.4;
-    assert_int_equal(sampler_open(&s, &p, 2, 0, &e), 0);
-    /* 2.0; then 2.0-0.9 = 1.1 < 1.5; then both: 1.1 against 1.5-0.9 = 0.6; then 2.0-1.3 = 0.7 against 0.6 */
-    const int32_t want[] = {0, 1, 0, 0, 1};
-    for (int i = 0; i < 5; i++) assert_int_equal(next(&s, (float[]){2.0f, 1.5f}, 2), want[i]);
-    sampler_close(&s);
-    p = plain;
-    p.temperature = 0;
-    p.repetition_penalty = 2;
-    assert_int_equal(sampler_open(&s, &p, 3, 0, &e), 0);
-    sampler_see_prompt(&s, (int32_t[]){0}, 1);
-    assert_int_equal(next(&s, (float[]){3, 2, -1}, 3), 1);         /* 1.5 < 2 */
-    assert_int_equal(next(&s, (float[]){-1, -1.5f, -1.9f}, 3), 2); /* -2 and -3 against -1.9 */
-    sampler_close(&s);
-}
-
-static void the_random_stream_is_a_function_of_seed_and_stream(void **state)
-{
-    (void)state;
-    const float logits[8] = {0};
-    struct sampler_params p = plain;
-    struct err e;
-    int32_t a[32], b[32];
-    int differ = 0;
-    for (int k = 0; k < 4; k++) { /* the same; another stream; another seed */
-        struct sampler s;
-        p.seed = k == 3 ? 8 : 7;
-        assert_int_equal(sampler_open(&s, &p, 8, k == 2 ? 1 : 0, &e), 0);
-        for (int i = 0; i < 32; i++) (k ? b : a)[i] = next(&s, logits, 8);
-        sampler_close(&s);
-        if (k == 1) assert_memory_equal(a, b, sizeof a);
-        if (k > 1) differ += !!memcmp(a, b, sizeof a);
-    }
-    assert_int_equal(differ, 2);
-}
-
-static void logits_that_are_not_finite_are_an_error(void **state)
-{
-    (void)state;
-    struct sampler s;
-    struct err e;
-    int32_t id;
-    assert_int_equal(sampler_open(&s, &plain, 2, 0, &e), 0);
-    assert_int_equal(sampler_next(&s, (float[]){NAN, 1}, &id, &e), -1);
-    assert_int_equal(sampler_next(&s, (float[]){1, INFINITY}, &id, &e), -1);
-    assert_int_equal(sampler_next(&s, (float[]){-INFINITY, 1}, &id, &e), 0);
-    sampler_close(&s);
-}
-
 /* --- stop strings */
 static void feed(const char *const *stops, int n, const char *const *pieces, const char *want, int want_stopped)
 {
@@ -361,11 +239,6 @@ int main(void)
         cmocka_unit_test(exp_is_within_two_ulp),
         cmocka_unit_test(sincos_are_correctly_rounded_or_nearly),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
-        cmocka_unit_test(greedy_takes_the_lowest_of_the_largest),
-        cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(penalties_change_the_choice),
-        cmocka_unit_test(the_random_stream_is_a_function_of_seed_and_stream),
-        cmocka_unit_test(logits_that_are_not_finite_are_an_error),
         cmocka_unit_test(stop_strings_straddle_pieces),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(options_are_checked),

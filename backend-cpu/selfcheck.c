@@ -1,0 +1,204 @@
+/* selfcheck.c: the known-answer check: a rung proves each of its kernels on small fixed vectors before the ladder takes it,
+ * against rung scalar, bit by bit. A compiler, an emulator or a system that gets one instruction set wrong is found at start-up
+ * and not in the answers. Must not know: how the ladder chooses. */
+#include "backend-cpu/fp32.h"
+
+#include <stdio.h>
+
+/* Small, but with every path that kernels have: several panels and a ragged one, all register blocks of rows, a sub-group
+ * shorter than the longest, vectors and tails. */
+enum {
+    K = 160,
+    OUT = 68,  /* 4 panels and a quarter: two tasks */
+    ROWS = 13, /* 12 + 1, 8 + 4 + 1, 6 + 6 + 1: every height of register block */
+    DENSE_IN = 37,
+    DENSE_OUT = 5,
+    HEAD_DIM = 20,
+    HEADS = 13,
+    POSITIONS = 19,
+    PAGES = 2,
+    VECTOR = 37,
+};
+
+/* Everything a check reads or writes; on the stack of the caller, about 90 KiB. */
+struct vectors {
+    uint8_t codes[(OUT + 15) / 16 * K * 8], zeros[(OUT + 15) / 16 * 16];
+    uint16_t half[DENSE_IN * DENSE_OUT], scales[(OUT + 15) / 16 * 16];
+    float x[ROWS * K], bias[OUT], weight[DENSE_IN * DENSE_OUT];
+    float page[PAGES * 2 * KV_PAGE * HEAD_DIM]; /* fp32 or, in its first half, fp16 */
+    float scratch[CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE)];
+    int8_t digit[ROWS * K * 2];
+    float act_scale[ROWS * 2];
+    int32_t act_sum[ROWS * 2];
+};
+
+/* What a kernel made. Digits are not compared: a rung may lay them out for itself; q4i shows that they are right. */
+struct result {
+    float f[ROWS * OUT];
+    int32_t sum[ROWS * 2];
+};
+
+static uint32_t next(uint32_t *s) { return *s = *s * 1664525u + 1013904223u; }
+
+static float next_float(uint32_t *s) { return (float)(int32_t)(next(s) >> 8) * 0x1p-22f - 2; }
+
+static void fill(struct vectors *v)
+{
+    uint32_t s = 1;
+    for (size_t i = 0; i < sizeof v->codes; i++) v->codes[i] = (uint8_t)(next(&s) >> 24);
+    for (size_t i = 0; i < sizeof v->zeros; i++) v->zeros[i] = i < 32 ? 8 : (uint8_t)((next(&s) >> 24) % 17);
+    for (size_t i = 0; i < sizeof v->scales / 2; i++)
+        v->scales[i] = (uint16_t)(i == 3 ? 0x0123 : next(&s) >> 18 | 0x1000); /* one subnormal */
+    for (size_t i = 0; i < sizeof v->half / 2; i++) v->half[i] = (uint16_t)(next(&s) >> 18 & 0xbfff);
+    for (size_t i = 0; i < sizeof v->x / 4; i++) v->x[i] = next_float(&s);
+    for (size_t i = 0; i < sizeof v->bias / 4; i++) v->bias[i] = next_float(&s);
+    for (size_t i = 0; i < sizeof v->weight / 4; i++) v->weight[i] = next_float(&s);
+}
+
+static struct linear quantized(const struct vectors *v)
+{
+    return (struct linear){.in = K,
+                           .out = OUT,
+                           .k = K,
+                           .group = K,
+                           .n_groups = 1,
+                           .codes = v->codes,
+                           .scales = v->scales,
+                           .zeros = v->zeros,
+                           .bias = v->bias,
+                           .scale_type = DT_F16};
+}
+
+enum { PANELS = (OUT + 15) / 16 };
+
+/* One row on all panels, more on two: the first two have all zero points 8, which may be a case of its own. */
+static void run_q4(const struct cpu_kernels *k, struct vectors *v, int rows, struct result *r)
+{
+    struct linear w = quantized(v);
+    int p0 = rows == 1 || rows == 2 ? 0 : PANELS - 2, p1 = rows == 2 ? 2 : PANELS;
+    for (int p = p0; p < p1; p += CPU_PANELS) k->q4(&w, v->x, r->f, rows, p, p + CPU_PANELS < p1 ? p + CPU_PANELS : p1, v->scratch);
+}
+
+static struct q4_digits quantize(const struct cpu_kernels *k, struct vectors *v, int rows, int digits)
+{
+    struct linear w = quantized(v);
+    struct q4_digits q = {rows, digits, v->digit, v->act_scale, v->act_sum};
+    for (int row = 0; row < rows; row++) k->quantize(&w, v->x + row * K, row, &q);
+    return q;
+}
+
+static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int digits, struct result *r)
+{
+    quantize(k, v, ROWS, digits);
+    memcpy(r->f, v->act_scale, sizeof v->act_scale);
+    memcpy(r->sum, v->act_sum, sizeof v->act_sum);
+}
+
+/* variant: rows, times 10, and digits */
+static void run_q4i(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
+{
+    struct linear w = quantized(v);
+    struct q4_digits q = quantize(k, v, variant / 10, variant % 10);
+    for (int p = 0; p < PANELS; p += CPU_PANELS) k->q4i(&w, &q, r->f, p, p + CPU_PANELS < PANELS ? p + CPU_PANELS : PANELS, v->scratch);
+}
+
+static void run_dense(const struct cpu_kernels *k, struct vectors *v, int type, struct result *r)
+{
+    struct linear w = {.in = DENSE_IN,
+                       .out = DENSE_OUT,
+                       .weight = type == DT_F32 ? (void *)v->weight : v->half,
+                       .weight_type = (enum dtype)type,
+                       .bias = v->bias};
+    k->dense(&w, v->x, r->f, ROWS, 0, DENSE_OUT);
+    k->dense(&w, v->x + ROWS * DENSE_IN, r->f + ROWS * DENSE_OUT, 1, 0, DENSE_OUT);
+}
+
+static void run_norm(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
+{
+    (void)variant;
+    memcpy(r->f, v->x, VECTOR * sizeof(float));
+    k->norm(r->f, v->x + VECTOR, v->bias, 1e-5f, r->f + VECTOR, VECTOR);
+}
+
+static void run_rope(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
+{
+    k->rope(v->x, r->f, HEADS, HEAD_DIM, variant ? v->bias : NULL, 1e-5f, v->bias + HEAD_DIM, v->bias + 2 * HEAD_DIM);
+}
+
+static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, struct result *r)
+{
+    static const int32_t table[PAGES] = {1, 0};
+    size_t n = sizeof v->page / sizeof *v->page;
+    uint32_t s = 2;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half = (uint16_t)(next(&s) >> 18 & 0xbfff);
+        if (kv == KV_F16) memcpy((char *)v->page + 2 * i, &half, 2);
+        else v->page[i] = next_float(&s);
+    }
+    struct attend_task t = {.q = v->x,
+                            .out = r->f,
+                            .row_stride = HEADS * HEAD_DIM,
+                            .n_rows = 1,
+                            .n_heads = HEADS,
+                            .pos0 = POSITIONS - 1,
+                            .window = kv == KV_F16 ? 0 : POSITIONS - 1,
+                            .head_dim = HEAD_DIM,
+                            .scale = 0.25f,
+                            .kv = (enum kv_type)kv,
+                            .pages = (const char *)v->page,
+                            .page_bytes = 2 * KV_PAGE * HEAD_DIM * kv_bytes((enum kv_type)kv),
+                            .table = table};
+    k->attend(&t, v->scratch);
+}
+
+static void run_glu(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
+{
+    (void)variant;
+    for (int i = 0; i < VECTOR; i++) r->f[i] = v->x[i] * 8;
+    r->f[1] = -200, r->f[2] = 200;
+    k->glu(r->f, v->x + VECTOR, VECTOR);
+}
+
+static const struct {
+    const char *kernel;
+    void (*run)(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r);
+    int variant;
+} checks[] = {
+    {"q4", run_q4, 1},
+    {"q4", run_q4, 2},
+    {"q4", run_q4, 3},
+    {"q4", run_q4, 4},
+    {"q4", run_q4, ROWS},
+    {"quantize", run_quantize, 1},
+    {"quantize", run_quantize, 2},
+    {"q4i", run_q4i, 11},
+    {"q4i", run_q4i, 12},
+    {"q4i", run_q4i, 10 * ROWS + 1},
+    {"q4i", run_q4i, 10 * ROWS + 2},
+    {"dense", run_dense, DT_F16},
+    {"dense", run_dense, DT_BF16},
+    {"dense", run_dense, DT_F32},
+    {"norm", run_norm, 0},
+    {"rope", run_rope, 0},
+    {"rope", run_rope, 1},
+    {"attend", run_attend, KV_F16},
+    {"attend", run_attend, KV_F32},
+    {"glu", run_glu, 0},
+};
+
+const char *cpu_selfcheck(const struct cpu_kernels *k)
+{
+    struct vectors v;
+    struct result want, got;
+    if (k == &cpu_ref || k == &cpu_scalar) return NULL;
+    _Static_assert(ATTEND_QUERIES * (ATTEND_CHUNK + 2 * HEAD_DIM + 4) <= sizeof v.scratch / sizeof *v.scratch, "scratch of attend");
+    fill(&v);
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        memset(&want, 0, sizeof want);
+        memset(&got, 0, sizeof got);
+        checks[i].run(&cpu_scalar, &v, checks[i].variant, &want);
+        checks[i].run(k, &v, checks[i].variant, &got);
+        if (memcmp(&want, &got, sizeof want)) return checks[i].kernel;
+    }
+    return NULL;
+}

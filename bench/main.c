@@ -1,0 +1,77 @@
+/* main.c: opt4gptq-bench: opens the model, says what it is, calls the mode. */
+#include "bench/bench.h"
+#include "bench/rig.h"
+#include "bench/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2 };
+
+static void read_cpu_info(char *out, size_t n)
+{
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(out, n, "unknown processor");
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !colon) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, n, "%s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static void describe_model(struct bench_facts *f, const struct model *m, const char *filename)
+{
+    const struct linear *w = &m->layers[0].linear[LIN_Q];
+    char quantized[32] = "unquantized";
+    work_model(m, &f->model_bytes, &f->n_params);
+    f->filename = filename;
+    if (w->codes) snprintf(quantized, sizeof quantized, "4-bit g%d", w->group);
+    snprintf(f->model_type, sizeof f->model_type, f->n_params < 1e8 ? "%s %.0fM %s%s" : "%s %.1fB %s%s", m->config.architecture,
+             f->n_params * (f->n_params < 1e8 ? 1e-6 : 1e-9), quantized, m->file.map ? "" : " (made up)");
+}
+
+static int check_rungs(const struct bench_options *o, struct err *e)
+{
+    for (int i = 0; i < o->cpu.n; i++)
+        if (!rig_rung(o->cpu.v[i])) return err_set(e, "--cpu %s: unknown (opt4gptq-run --version lists the rungs)", o->cpu.v[i]);
+    return 0;
+}
+
+static int measure(const struct bench_options *o, struct out *out, struct err *e)
+{
+    struct bench_facts facts = {0};
+    struct model m = {0};
+    read_cpu_info(facts.cpu_info, sizeof facts.cpu_info);
+    if (o->probe) return bench_probe(o, &facts, out, e);
+    if (o->model ? model_open(&m, o->model, e) : shape_open(&m, &shape_tinyllama, e)) return -1;
+    describe_model(&facts, &m, o->model ? o->model : "made-up TinyLlama-1.1B");
+    int rc = (o->ops ? bench_ops : o->roofline ? bench_roofline : bench_runs)(o, &m, &facts, out, e);
+    if (o->model) model_close(&m);
+    else shape_close(&m);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_options o;
+    struct out out;
+    struct err e = {""};
+    int rc = EXIT_USAGE;
+    if (!bench_options_parse(&o, argc, argv, &e)) {
+        if (o.help || o.version) {
+            if (o.help) bench_options_help();
+            else printf("opt4gptq-bench %s\n", OPT4GPTQ_VERSION);
+            return fflush(stdout) ? 1 : 0;
+        }
+        if (!check_rungs(&o, &e)) {
+            out_open(&out, o.output);
+            rc = measure(&o, &out, &e) || out_close(&out, &e) ? 1 : 0;
+        }
+    }
+    if (e.msg[0]) fprintf(stderr, "opt4gptq-bench: %s\n", e.msg);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* options.h: the command line of opt4gptq-bench, from one table that gives parsing, ranges and help. Options are
+ * llama-bench's where it has them: lists with commas, an option given again adds to its list.
+ * Must not know: what the options do. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include "core/backend.h"
+
+enum { MAX_LIST = 16 };
+
+struct int_list {
+    int n, is_default, v[MAX_LIST];
+};
+
+struct text_list {
+    int n, is_default;
+    char v[MAX_LIST][24];
+};
+
+struct bench_options {
+    const char *model; /* NULL: made up (shape.h) */
+    struct int_list prompt, gen, depth, parallel, threads;
+    struct text_list act, kv, cpu;
+    const char *backend, *output;
+    int n_batch, repetitions, cpu_time;
+    int ops, roofline, probe; /* modes; none: whole runs */
+    int help, version;
+};
+
+/* Fills *o with defaults, then from argv. */
+int bench_options_parse(struct bench_options *o, int argc, char **argv, struct err *e);
+void bench_options_help(void);
+
+#endif

@@ -1,0 +1,233 @@
+#include "bench/bench.h"
+#include "bench/probe.h"
+#include "bench/probe_kernels.h"
+#include "bench/stats.h"
+
+#include "backend-cpu/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PEAK_PASSES = 5, READ_PASSES = 12, SLICE = 4096 };
+
+/* n threads that start together. */
+enum { GATE_SHUT, GATE_OPEN, GATE_GO_HOME };
+
+struct team {
+    _Atomic int n_ready, gate;
+    void (*work)(void *arg, int thread);
+    void *arg;
+};
+
+struct member {
+    struct team *team;
+    pthread_t thread;
+    int index;
+    double start, end;
+};
+
+static void *member_main(void *arg)
+{
+    struct member *m = arg;
+    int gate;
+    m->team->n_ready++;
+    while (!(gate = m->team->gate)) sched_yield();
+    if (gate == GATE_GO_HOME) return NULL;
+    m->start = stats_wall();
+    m->team->work(m->team->arg, m->index);
+    m->end = stats_wall();
+    return NULL;
+}
+
+/* Seconds from the first start to the last end; -1 when the threads cannot be started. */
+static double team_run(int n, void (*work)(void *arg, int thread), void *arg)
+{
+    struct team t = {.work = work, .arg = arg};
+    struct member *m = calloc((size_t)n, sizeof *m);
+    int started = 0;
+    while (m && started < n) {
+        m[started] = (struct member){&t, 0, started, 0, 0};
+        if (pthread_create(&m[started].thread, NULL, member_main, &m[started])) break;
+        started++;
+    }
+    while (t.n_ready < started) sched_yield();
+    t.gate = started == n ? GATE_OPEN : GATE_GO_HOME;
+    double first = 0, last = 0;
+    for (int i = 0; i < started; i++) {
+        pthread_join(m[i].thread, NULL);
+        first = !i || m[i].start < first ? m[i].start : first;
+        last = m[i].end > last ? m[i].end : last;
+    }
+    free(m);
+    return started == n ? last - first : -1;
+}
+
+struct peak_job {
+    const struct probe_peak *p;
+    long iterations;
+    double *rate; /* [threads] */
+};
+
+/* By processor time: a neighbour on the same core does not change what the core can do. */
+static void peak_work(void *arg, int thread)
+{
+    struct peak_job *j = arg;
+    double start = stats_thread_cpu(), ops = j->p->run(j->iterations);
+    j->rate[thread] = ops / (stats_thread_cpu() - start);
+}
+
+int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, struct err *e)
+{
+    struct peak_job j = {p, 1000, calloc((size_t)n_threads, sizeof(double))};
+    int rc = j.rate ? 0 : err_set(e, "out of memory");
+    *rate = 0;
+    for (double t = 0; !rc && t < 0.02; j.iterations *= 4) { /* long enough to time */
+        double start = stats_thread_cpu();
+        p->run(j.iterations);
+        t = stats_thread_cpu() - start;
+    }
+    for (int i = 0; i < PEAK_PASSES && !rc; i++) {
+        double sum = 0;
+        if (team_run(n_threads, peak_work, &j) < 0) rc = err_set(e, "cannot start %d threads", n_threads);
+        for (int k = 0; k < n_threads && !rc; k++) sum += j.rate[k];
+        if (sum > *rate) *rate = sum;
+    }
+    free(j.rate);
+    return rc;
+}
+
+size_t probe_cache_bytes(void)
+{
+    /* what lscpu shows: the C library adds up the caches of a whole host */
+    static const char path[] = "/sys/devices/system/cpu/cpu0/cache/index3/size";
+    FILE *f = fopen(path, "r");
+    double kib = 0;
+    if (f && fscanf(f, "%lfK", &kib) != 1) kib = 0;
+    if (f) fclose(f);
+    return kib > 0 ? (size_t)(kib * 1024) : (size_t)32 << 20;
+}
+
+struct read_job {
+    char *p;
+    size_t slice; /* bytes of one thread */
+    _Atomic uint64_t sum;
+};
+
+static void touch_work(void *arg, int thread)
+{
+    struct read_job *j = arg;
+    memset(j->p + (size_t)thread * j->slice, 1, j->slice);
+}
+
+static void read_work(void *arg, int thread)
+{
+    struct read_job *j = arg;
+    j->sum += probe_read(j->p + (size_t)thread * j->slice, j->slice);
+}
+
+static int read_rate(int n_threads, size_t bytes, int huge, double *rate, struct err *e)
+{
+    struct read_job j = {.slice = bytes / (size_t)n_threads / SLICE * SLICE};
+    j.p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (j.p == MAP_FAILED) return err_sys(e, "the bandwidth probe wants %zu bytes", bytes);
+    madvise(j.p, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* where the kernel knows it */
+    double t = team_run(n_threads, touch_work, &j);
+    *rate = 0;
+    for (int i = 0; i < READ_PASSES && t >= 0; i++) {
+        t = team_run(n_threads, read_work, &j);
+        double r = (double)j.slice * n_threads / t;
+        if (t > 0 && r > *rate) *rate = r;
+    }
+    munmap(j.p, bytes);
+    return t < 0 ? err_set(e, "cannot start %d threads", n_threads) : 0;
+}
+
+int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct err *e)
+{
+    size_t bytes = 4 * probe_cache_bytes();
+    if (bytes < (size_t)128 << 20) bytes = (size_t)128 << 20;
+    *rate = 0;
+    for (int i = 0; i < 4; i++) {
+        double r = 0;
+        size_t n = i < 2 ? bytes : 2 * bytes;
+        if (read_rate(n_threads, n, i % 2, &r, e)) return -1;
+        if (r > *rate) *rate = r, *buffer_bytes = n;
+    }
+    return 0;
+}
+
+/* NULL for a rung that this table does not know: it must not be measured against another's peak. */
+static const struct probe_peak *peak_of(const char *rung, enum probe_kind kind)
+{
+    static const struct {
+        const char *rung, *fp32, *int8;
+    } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"}, {"avx2", "avx2", "avx2"}, {"avx512", "avx512", "avx512"},
+               {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},     {"neon", "neon", "neon"}, {"dotprod", "neon", "dotprod"}};
+    const char *isa = NULL;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(rung, own[i].rung)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
+    for (const struct probe_peak *p = probe_peaks; isa && p->isa; p++)
+        if (p->kind == kind && !strcmp(p->isa, isa) && p->usable()) return p;
+    return NULL;
+}
+
+int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads, struct err *e)
+{
+    const struct probe_peak *fp32 = peak_of(rung, PROBE_FP32), *int8 = peak_of(rung, PROBE_INT8);
+    size_t bytes;
+    if (!fp32 || !int8) return err_set(e, "there is no probe of the peak of rung '%s'", rung);
+    *l = (struct probe_limits){.rung = rung, .n_threads = n_threads};
+    return probe_bandwidth(n_threads, &l->bandwidth, &bytes, e) || probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
+                   probe_peak_rate(int8, n_threads, &l->int8, e)
+               ? -1
+               : 0;
+}
+
+static int report(struct out *out, const struct bench_facts *facts, const char *what, const char *isa, int n_threads, size_t bytes,
+                  double rate, const char *unit, struct err *e)
+{
+    if (!out_is_md(out))
+        return out_record(out,
+                          json_pack("{s:s s:s s:s s:i s:I s:f s:s}", "cpu_info", facts->cpu_info, "probe", what, "isa", isa, "n_threads",
+                                    n_threads, "buffer_bytes", (json_int_t)bytes, "rate", rate * 1e-9, "unit", unit),
+                          e);
+    if (out_row(out, e)) return -1;
+    out_cell(out, 0, "%s", what);
+    out_cell(out, 1, "%s", isa);
+    out_cell(out, 2, "%d", n_threads);
+    out_cell(out, 3, "%.1f", rate * 1e-9);
+    out_cell(out, 4, "%s", unit);
+    return 0;
+}
+
+int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e)
+{
+    static const char *const heading[] = {"probe:", "isa:", "t", "rate", "unit:"};
+    struct int_list threads = o->threads;
+    int all = pool_n_processors();
+    if (threads.is_default) threads = (struct int_list){all > 1 ? 2 : 1, 0, {1, all}};
+    if (out_is_md(out)) {
+        printf("%s, last-level cache %zu MiB\n\n", facts->cpu_info, probe_cache_bytes() >> 20);
+        if (out_table(out, 5, heading, e)) return -1;
+    }
+    for (int i = 0; i < threads.n; i++) {
+        int n = threads.v[i] ? threads.v[i] : all;
+        double rate = 0;
+        size_t bytes = 0;
+        if (probe_bandwidth(n, &rate, &bytes, e) || report(out, facts, "read", "-", n, bytes, rate, "GB/s", e)) return -1;
+    }
+    for (const struct probe_peak *p = probe_peaks; p->isa; p++)
+        for (int i = 0; i < threads.n && p->usable(); i++) {
+            int n = threads.v[i] ? threads.v[i] : all;
+            double rate = 0;
+            if (probe_peak_rate(p, n, &rate, e)) return -1;
+            if (report(out, facts, p->kind == PROBE_FP32 ? "fp32" : "int8", p->isa, n, 0, rate, "GOP/s", e)) return -1;
+        }
+    if (out_is_md(out)) out_print(out, NULL);
+    return 0;
+}

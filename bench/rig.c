@@ -1,0 +1,145 @@
+#include "bench/rig.h"
+
+#include "backend-cpu/cpu.h"
+#include "backend-cpu/kernels.h"
+#include "backend-cpu/pool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const act_name[] = {"f32", "i16", "int8"}, *const kv_name[] = {"f16", "f32"};
+
+int rig_pages(int n_seqs, int positions) { return n_seqs * ((positions + KV_PAGE - 1) / KV_PAGE); }
+
+static int index_of(const char *name, const char *const *names)
+{
+    int i = 0;
+    while (strcmp(name, names[i])) i++;
+    return i;
+}
+
+/* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */
+static int fill_kv(struct forward *f, struct err *e)
+{
+    const struct backend *ops = f->be->ops;
+    size_t page = ops->kv_page_bytes(f->be);
+    char *fill = malloc(page);
+    if (!fill) return err_set(e, "out of memory");
+    memset(fill, 0x2c, page);
+    for (int i = 0; i < f->model->config.n_layers; i++)
+        for (int p = 0; p < f->options.n_pages; p++) ops->upload(f->be, (char *)f->layers[i].d_kv + (size_t)p * page, fill, page);
+    int rc = ops->sync(f->be, e);
+    free(fill);
+    return rc;
+}
+
+static int rig_open(struct rig *r, const struct model *m, const struct rig_size *size, struct err *e)
+{
+    struct forward_options o = {.variant = r->config.cpu,
+                                .n_threads = r->config.threads,
+                                .act = r->config.act,
+                                .kv = r->config.kv,
+                                .n_pages = size->n_pages,
+                                .max_rows = size->max_rows,
+                                .max_logits = size->max_seqs};
+    r->size = *size;
+    if (forward_open(&r->forward, m, &backend_cpu, &o, e)) return -1;
+    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);
+    r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
+    r->logits = malloc((size_t)size->max_seqs * (size_t)m->config.vocab * sizeof *r->logits);
+    if (!r->ints || !r->spans || !r->logits) return err_set(e, "out of memory");
+    for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
+    return fill_kv(&r->forward, e);
+}
+
+/* Caches that do not fit would otherwise be found out by the kernel, which kills. */
+static int check_memory(const struct model *m, const struct rigs *r, const struct rig_size *size, struct err *e)
+{
+    double need = 0, kib = -1;
+    for (int i = 0; i < r->n; i++) need += (double)forward_kv_bytes(m, r->rig[i].config.kv, size->n_pages);
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && kib < 0 && fgets(line, sizeof line, f)) sscanf(line, "MemAvailable: %lf", &kib);
+    if (f) fclose(f);
+    if (kib >= 0 && need > kib * 1024)
+        return err_set(e, "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure fewer, shorter or shallower at once",
+                       r->n, r->n == 1 ? "" : "s", need / (1 << 30), kib / (1 << 20));
+    return 0;
+}
+
+const char *rig_rung(const char *name)
+{
+    const char *found = NULL;
+    for (int i = 0; cpu_ladder[i]; i++)
+        if (!strcmp(name, "auto") ? !cpu_ladder[i]->unusable() : !strcmp(name, cpu_ladder[i]->name)) found = cpu_ladder[i]->name;
+    return found;
+}
+
+/* The rungs that --ops times when none is named: all that this machine runs, but neither the reference, which is slow on
+ * purpose, nor the portable rung, which takes minutes, unless there is nothing else. */
+static void all_rungs(struct text_list *cpu)
+{
+    cpu->n = 0;
+    for (int i = 0; cpu_ladder[i]; i++)
+        if (cpu_ladder[i] != &cpu_ref && cpu_ladder[i] != &cpu_scalar && !cpu_ladder[i]->unusable() && cpu->n < MAX_LIST)
+            snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_ladder[i]->name);
+    if (!cpu->n) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_scalar.name);
+}
+
+int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e)
+{
+    struct text_list cpu = o->cpu;
+    if (o->ops && cpu.is_default) all_rungs(&cpu);
+    *r = (struct rigs){0};
+    int n = cpu.n * o->threads.n * o->act.n * o->kv.n;
+    r->rig = calloc((size_t)n, sizeof *r->rig);
+    if (!r->rig) return err_set(e, "out of memory");
+    for (int i = 0; i < n; i++) {
+        int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n, t = (rest /= o->act.n) % o->threads.n;
+        int threads = o->threads.v[t];
+        const char *rung = rig_rung(cpu.v[rest / o->threads.n]);
+        CHECK(rung);
+        r->rig[r->n++].config =
+            (struct rig_config){rung, threads ? threads : pool_n_processors(), (enum act)index_of(o->act.v[act], act_name),
+                                (enum kv_type)index_of(o->kv.v[kv], kv_name)};
+    }
+    if (check_memory(m, r, size, e)) return -1;
+    for (int i = 0; i < n; i++)
+        if (rig_open(&r->rig[i], m, size, e)) return -1;
+    return 0;
+}
+
+void rigs_close(struct rigs *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->rig[i].forward.be) forward_close(&r->rig[i].forward);
+        free(r->rig[i].ints);
+        free(r->rig[i].spans);
+        free(r->rig[i].logits);
+    }
+    free(r->rig);
+    *r = (struct rigs){0};
+}
+
+void rig_batch(struct rig *r, const struct step_shape *s, int with_logits)
+{
+    int rows = s->n_seqs * s->rows, stride = rig_pages(1, s->depth + s->rows), vocab = r->forward.model->config.vocab;
+    CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs && s->n_seqs * stride <= r->size.n_pages);
+    struct page_map map = {r->size.n_pages, r->size.n_pages / s->n_seqs, r->ints};
+    struct batch *b = &r->batch;
+    batch_place(b, r->ints + r->size.n_pages, r->size.max_rows, s->n_seqs, r->size.max_seqs, map.stride);
+    for (int i = 0; i < s->n_seqs; i++) r->spans[i] = (struct span){i, s->depth, s->rows};
+    batch_set(b, &map, r->spans, s->n_seqs, s->decode ? rows : 0);
+    for (int i = 0; i < rows; i++) b->token[i] = (5 + 7 * (s->depth + i)) % vocab;
+    if (!with_logits) return;
+    for (int i = 0; i < s->n_seqs; i++) b->logit_row[i] = (i + 1) * s->rows - 1;
+    b->n_logits = s->n_seqs;
+    b->n_decode_logits = s->decode ? s->n_seqs : 0;
+}
+
+int rig_step(struct rig *r, const struct step_shape *s, int with_logits, struct err *e)
+{
+    rig_batch(r, s, with_logits);
+    return forward_step(&r->forward, &r->batch, with_logits ? r->logits : NULL, e);
+}

@@ -1,0 +1,53 @@
+/* rig.h: a model opened for one configuration, with room in its KV cache and the batches of real steps.
+ * Owns: the forward, the batch, the pages. Must not know: what is measured on it. */
+#ifndef BENCH_RIG_H
+#define BENCH_RIG_H
+
+#include "bench/batches.h"
+#include "bench/options.h"
+#include "bench/work.h"
+#include "core/forward.h"
+
+struct rig_config {
+    const char *cpu; /* name in the ladder */
+    int threads;
+    enum act act;
+    enum kv_type kv;
+};
+
+/* What the rigs of a run need at most. */
+struct rig_size {
+    int max_rows, max_seqs;
+    int n_pages; /* pages of the largest case: sequences * pages of one */
+};
+
+struct rig {
+    struct rig_config config;
+    struct forward forward;
+    struct batch batch;
+    struct rig_size size;
+    int32_t *ints;      /* memory of the batch and of the page table */
+    struct span *spans; /* [max_seqs] */
+    float *logits;      /* [max_seqs][vocab] */
+};
+
+struct rigs {
+    int n;
+    struct rig *rig; /* [n] in the order of the options: cpu, threads, act, kv */
+};
+
+extern const char *const act_name[], *const kv_name[];
+
+/* The name in the ladder of a rung, "auto" being the fastest that this machine runs; NULL: there is none such. */
+const char *rig_rung(const char *name);
+/* Pages that n_seqs sequences of so many positions take. */
+int rig_pages(int n_seqs, int positions);
+/* One rig for each configuration in *o. The KV cache is filled with a constant: pages that were never written would
+ * all be read from the same zero page. */
+int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e);
+void rigs_close(struct rigs *r);
+/* The batch of a step; it begins with n_seqs * rows fixed tokens; with logits, the last row of each sequence has some. */
+void rig_batch(struct rig *r, const struct step_shape *s, int with_logits);
+int rig_step(struct rig *r, const struct step_shape *s, int with_logits, struct err *e);
+
+#endif

@@ -1,0 +1,191 @@
+/* runs.c: prompts and generations as opt4gptq-run computes them, without text and sampling. The repetitions of all
+ * tests take turns: a machine that slows down for a while slows all of them. */
+#include "bench/bench.h"
+#include "bench/rig.h"
+#include "bench/stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct test {
+    struct rig *rig;
+    int n_prompt, n_gen; /* one of them is 0 */
+    int depth, n_parallel;
+    time_t start;
+    double *wall, *cpu; /* [repetitions] seconds */
+};
+
+struct tests {
+    const struct bench_options *o;
+    struct rigs rigs;
+    struct test *test;
+    int n;
+};
+
+static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
+{
+    for (int i = 0; i < n; i += n_batch) {
+        int rows = n - i < n_batch ? n - i : n_batch;
+        struct step_shape s = {1, rows, t->depth + i, 0};
+        if (rig_step(t->rig, &s, i + rows == n, e)) return -1;
+    }
+    return 0;
+}
+
+static int run_gen(const struct test *t, int n, struct err *e)
+{
+    for (int i = 0; i < n; i++) {
+        struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
+        if (rig_step(t->rig, &s, 1, e)) return -1;
+    }
+    return 0;
+}
+
+static int run(struct test *t, int repetition, int n_batch, struct err *e)
+{
+    double wall = stats_wall(), cpu = stats_cpu();
+    if (repetition == 0) t->start = time(NULL);
+    if (t->n_prompt ? run_prompt(t, t->n_prompt, n_batch, e) : run_gen(t, t->n_gen, e)) return -1;
+    t->wall[repetition] = stats_wall() - wall;
+    t->cpu[repetition] = stats_cpu() - cpu;
+    return 0;
+}
+
+/* All tests in the order of the table: what is run, then on what. */
+static int list_tests(struct tests *t, struct err *e)
+{
+    const struct bench_options *o = t->o;
+    size_t most = (size_t)(o->prompt.n + o->gen.n) * (size_t)(o->depth.n * o->parallel.n * t->rigs.n);
+    t->test = calloc(most, sizeof *t->test);
+    if (!t->test) return err_set(e, "out of memory");
+    for (int i = 0; i < o->prompt.n + o->gen.n; i++)
+        for (int d = 0; d < o->depth.n; d++)
+            for (int p = 0; p < o->parallel.n; p++)
+                for (int r = 0; r < t->rigs.n; r++) {
+                    int prompt = i < o->prompt.n, n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
+                    if (!n || (prompt && p)) continue; /* a prompt is computed alone */
+                    struct test *x = &t->test[t->n++];
+                    *x = (struct test){
+                        &t->rigs.rig[r], prompt ? n : 0, prompt ? 0 : n, o->depth.v[d], prompt ? 1 : o->parallel.v[p], 0, 0, 0};
+                    x->wall = malloc((size_t)o->repetitions * sizeof *x->wall);
+                    x->cpu = malloc((size_t)o->repetitions * sizeof *x->cpu);
+                    if (!x->wall || !x->cpu) return err_set(e, "out of memory");
+                }
+    return 0;
+}
+
+static int largest(const struct int_list *l)
+{
+    int most = 0;
+    for (int i = 0; i < l->n; i++) most = l->v[i] > most ? l->v[i] : most;
+    return most;
+}
+
+static struct rig_size size_of(const struct bench_options *o)
+{
+    int prompt = largest(&o->prompt), gen = largest(&o->gen), depth = largest(&o->depth), parallel = gen ? largest(&o->parallel) : 1;
+    int rows = prompt < o->n_batch ? prompt : o->n_batch;
+    struct rig_size s = {rows > parallel ? rows : parallel, parallel, rig_pages(1, depth + prompt)};
+    if (rig_pages(parallel, depth + gen) > s.n_pages) s.n_pages = rig_pages(parallel, depth + gen);
+    return s;
+}
+
+static json_t *record(const struct test *t, const struct bench_options *o, const struct bench_facts *facts)
+{
+    const struct rig_config *c = &t->rig->config;
+    int n = o->repetitions;
+    double tokens = t->n_prompt ? t->n_prompt : (double)t->n_gen * t->n_parallel;
+    char when[32];
+    struct tm tm;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t->start, &tm));
+    json_t *ns = json_array(), *ts = json_array();
+    double rate[1000], wall[1000], cpu[1000]; /* as many as --repetitions allows */
+    for (int i = 0; i < n; i++) {
+        wall[i] = t->wall[i] * 1e9;
+        cpu[i] = t->cpu[i] * 1e9;
+        rate[i] = tokens / t->wall[i];
+        json_array_append_new(ns, json_integer((json_int_t)wall[i]));
+        json_array_append_new(ts, json_real(rate[i]));
+    }
+    struct stats w = stats_of(wall, n), r = stats_of(rate, n), p = stats_of(cpu, n);
+    json_t *j = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:i s:i s:s s:s}", "build_version", OPT4GPTQ_VERSION, "cpu_info", facts->cpu_info,
+                          "backends", o->backend, "model_filename", facts->filename, "model_type", facts->model_type, "model_size",
+                          (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch", o->n_batch, "n_threads",
+                          c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
+    json_t *more =
+        json_pack("{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act", act_name[c->act], "cpu", c->cpu,
+                  "n_parallel", t->n_parallel, "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",
+                  (json_int_t)w.mean, "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts", r.deviation, "median_ns",
+                  (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest, "max_ts", r.highest, "samples_ns", ns, "samples_ts", ts);
+    json_object_update(j, more);
+    json_decref(more);
+    if (o->cpu_time) json_object_set_new(j, "median_cpu_ns", json_integer((json_int_t)p.median));
+    return j;
+}
+
+enum { COL_TEST, COL_ACT, COL_KV, COL_CPU, COL_THREADS, COL_MEDIAN, COL_RANGE, COL_MEAN, COL_CPU_TIME, N_COLUMNS };
+
+static int row(const struct test *t, const json_t *j, struct out *out, struct err *e)
+{
+    const struct rig_config *c = &t->rig->config;
+    char depth[24] = "", parallel[24] = "";
+    if (out_row(out, e)) return -1;
+    if (t->depth) snprintf(depth, sizeof depth, " @ d%d", t->depth);
+    if (t->n_parallel > 1) snprintf(parallel, sizeof parallel, " x %d", t->n_parallel);
+    out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel, depth);
+    out_cell(out, COL_ACT, "%s", act_name[c->act]);
+    out_cell(out, COL_KV, "%s", kv_name[c->kv]);
+    out_cell(out, COL_CPU, "%s", c->cpu);
+    out_cell(out, COL_THREADS, "%d", c->threads);
+    out_cell(out, COL_MEDIAN, "%.2f", json_number_value(json_object_get(j, "median_ts")));
+    out_cell(out, COL_RANGE, "%.2f-%.2f", json_number_value(json_object_get(j, "min_ts")), json_number_value(json_object_get(j, "max_ts")));
+    out_cell(out, COL_MEAN, "%.2f ± %.2f", json_number_value(json_object_get(j, "avg_ts")),
+             json_number_value(json_object_get(j, "stddev_ts")));
+    double tokens = t->n_prompt ? t->n_prompt : (double)t->n_gen * t->n_parallel;
+    out_cell(out, COL_CPU_TIME, "%.2f", 1e9 * tokens / json_number_value(json_object_get(j, "median_cpu_ns")));
+    return 0;
+}
+
+static int report(const struct tests *t, const struct bench_facts *facts, struct out *out, struct err *e)
+{
+    static const char *const heading[N_COLUMNS] = {"test:",      "act:",           "kv:",       "cpu:",     "t",
+                                                   "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
+    if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
+    for (int i = 0; i < t->n; i++) {
+        json_t *j = record(&t->test[i], t->o, facts);
+        if (j && out_is_md(out) && row(&t->test[i], j, out, e)) return -1;
+        if (out_record(out, j, e)) return -1;
+    }
+    if (!out_is_md(out)) return 0;
+    const struct bench_options *o = t->o;
+    const int hide[N_COLUMNS] = {[COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_CPU_TIME] = !o->cpu_time};
+    printf("%s, %.2f GB; %s; %s, kv %s; %d runs in turn\n\n", facts->model_type, facts->model_bytes * 1e-9, facts->cpu_info,
+           t->rigs.rig[0].forward.be->ops->describe(t->rigs.rig[0].forward.be), kv_name[t->rigs.rig[0].config.kv], o->repetitions);
+    out_print(out, hide);
+    return 0;
+}
+
+static int measure(struct tests *t, struct err *e)
+{
+    for (int i = 0; i < t->n; i++) { /* warm-up: the whole prompt, or a few steps of a generation */
+        const struct test *x = &t->test[i];
+        if (x->n_prompt ? run_prompt(x, x->n_prompt, t->o->n_batch, e) : run_gen(x, x->n_gen < 4 ? x->n_gen : 4, e)) return -1;
+    }
+    for (int r = 0; r < t->o->repetitions; r++)
+        for (int i = 0; i < t->n; i++)
+            if (run(&t->test[i], r, t->o->n_batch, e)) return -1;
+    return 0;
+}
+
+int bench_runs(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e)
+{
+    struct tests t = {.o = o};
+    struct rig_size size = size_of(o);
+    int rc = rigs_open(&t.rigs, m, o, &size, e) || list_tests(&t, e) || measure(&t, e) || report(&t, facts, out, e) ? -1 : 0;
+    for (int i = 0; i < t.n; i++) free(t.test[i].wall), free(t.test[i].cpu);
+    free(t.test);
+    rigs_close(&t.rigs);
+    return rc;
+}

@@ -1,0 +1,18 @@
+/* shape.h: a model of given sizes with made-up weights, in memory: speed depends on shapes, not on values.
+ * Must not know: files, what is measured. */
+#ifndef BENCH_SHAPE_H
+#define BENCH_SHAPE_H
+
+#include "core/model.h"
+
+struct shape {
+    int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context, group;
+};
+
+extern const struct shape shape_tinyllama; /* TinyLlama-1.1B: 4-bit linears of group 128, fp16 embedding and head */
+
+/* A model that owns no file: everything but `file` is filled. */
+int shape_open(struct model *m, const struct shape *s, struct err *e);
+void shape_close(struct model *m);
+
+#endif

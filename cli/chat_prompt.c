@@ -1,0 +1,48 @@
+/* chat_prompt.c: the prompt of --chat: one message (and --system-prompt) through the model's chat template. */
+#include "cli/run.h"
+#include "core/chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Wall clock of this place, as chat_open takes it. */
+static int64_t local_time(void)
+{
+    time_t now = time(NULL);
+    struct tm tm = {0};
+    localtime_r(&now, &tm);
+    return (int64_t)now + tm.tm_gmtoff;
+}
+
+static int add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e)
+{
+    json_t *content = json_stringn(text, n);
+    if (!content) return err_set(e, "%s is not valid UTF-8", what);
+    json_t *m = json_pack("{s:s, s:o}", "role", role, "content", content);
+    return !m || json_array_append_new(messages, m) ? err_set(e, "out of memory") : 0;
+}
+
+int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e)
+{
+    struct chat *c = NULL;
+    char *user = NULL, *template = NULL;
+    size_t n_user, n_template = 0;
+    json_t *messages = json_array();
+    int rc = -1;
+    if (!messages) return err_set(e, "out of memory");
+    if (o->chat_template_file) {
+        const struct options file = {.file = o->chat_template_file};
+        if (run_read_text(&file, &template, &n_template, e)) goto fail;
+    }
+    if (chat_open_model(&c, m, template, n_template, local_time(), e)) goto fail;
+    if (o->system_prompt && add_message(messages, "system", o->system_prompt, strlen(o->system_prompt), "--system-prompt", e)) goto fail;
+    if (run_read_text(o, &user, &n_user, e) || add_message(messages, "user", user, n_user, "the prompt", e)) goto fail;
+    rc = chat_render(c, messages, NULL, NULL, 1, text, bytes, e) ? err_prefix(e, "%s", o->model) : 0;
+fail:
+    chat_close(c);
+    json_decref(messages);
+    free(user);
+    free(template);
+    return rc;
+}

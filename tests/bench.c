@@ -1,0 +1,223 @@
+/* bench.c: opt4gptq-bench on models/demo: every mode and format, llama-bench's fields, what a wrong option says.
+ * Nothing here depends on how fast the machine is. usage: bench BUILD_DIR. */
+#include "tests/process.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char bench_bin[512], dir[] = "/tmp/opt4gptq-bench-XXXXXX", model[600];
+static int n_passed, n_failed;
+
+static void check(int ok, const char *what, const struct process *p)
+{
+    if (ok) {
+        n_passed++;
+        return;
+    }
+    n_failed++;
+    printf("FAIL %s\n", what);
+    if (p) printf("  exit %d\n  stdout: %.600s\n  stderr: %.300s\n", p->code, p->out, p->err);
+}
+
+#define RUN(p, ...) process_run(p, (char *[]){bench_bin, __VA_ARGS__, NULL}, NULL)
+
+static int lines(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += *s == '\n';
+    return n;
+}
+
+static json_t *parse(const struct process *p) { return p->code ? NULL : json_loads(p->out, 0, NULL); }
+
+static double number(const json_t *record, const char *key) { return json_number_value(json_object_get(record, key)); }
+
+static int text_is(const json_t *record, const char *key, const char *want)
+{
+    const char *s = json_string_value(json_object_get(record, key));
+    return s && !strcmp(s, want);
+}
+
+static int has_keys(const json_t *record, const char *const *keys)
+{
+    for (; *keys; keys++)
+        if (!json_object_get(record, *keys)) {
+            printf("  no key %s\n", *keys);
+            return 0;
+        }
+    return 1;
+}
+
+static void errors(void)
+{
+    static const struct {
+        const char *a, *b, *says;
+        int code;
+    } wrong[] = {
+        {"-p", "x", "'x' is not an integer", 2},
+        {"-p", "-1", "not in 0..", 2},
+        {"-p", "8,", "'' is not an integer", 2},
+        {"--act", "f32,bf16", "--act bf16: must be one of f32, i16, int8", 2},
+        {"--kv", "q8", "--kv q8", 2},
+        {"--cpu", "z80", "--cpu z80: unknown", 2},
+        {"--backend", "cuda", "--backend cuda", 2},
+        {"-o", "sql", "--output sql", 2},
+        {"-r", "0", "not in 1..", 2},
+        {"--frobnicate", "1", "--frobnicate", 2},
+        {"stray", "-r1", "stray", 2},
+        {"--ops", "--probe", "exclude", 2},
+        {"--cpu-time", "-t2", "needs -t 1", 2},
+        {"-p0", "-n0", "nothing to measure", 2},
+        {"-np", "0", "not in 1..", 2},
+        {"-m", "/nonexistent", "/nonexistent", 1},
+        {"-m", "README.md", "README.md", 1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct process p;
+        char what[128];
+        RUN(&p, (char *)wrong[i].a, (char *)wrong[i].b);
+        snprintf(what, sizeof what, "error of: %s %s", wrong[i].a, wrong[i].b);
+        check(p.code == wrong[i].code && strstr(p.err, wrong[i].says) && lines(p.err) == 1 && !p.out_bytes, what, &p);
+        process_free(&p);
+    }
+    struct process p;
+    RUN(&p, "-m", model, "-p", "8", "-n", "0", "-d", "16777216", "-np", "1");
+    check(p.code == 1 && strstr(p.err, "KV cache") && lines(p.err) == 1, "a KV cache beyond all memory is refused", &p);
+    process_free(&p);
+}
+
+static void runs(void)
+{
+    static const char *const keys[] = {
+        "cpu_info",   "backends",  "model_filename", "model_type", "model_size", "model_n_params", "n_batch",
+        "n_threads",  "type_k",    "type_v",         "n_prompt",   "n_gen",      "n_depth",        "test_time",
+        "avg_ns",     "stddev_ns", "avg_ts",         "stddev_ts",  "samples_ns", "samples_ts",     "act",
+        "n_parallel", "median_ts", "min_ts",         "max_ts",     NULL};
+    struct process p;
+    RUN(&p, "-m", model, "-p", "5,20", "-n", "3", "-np", "1,3", "-d", "0,30", "--act", "f32,i16", "-t", "2", "-b", "7", "-r", "2", "-o",
+        "json");
+    json_t *all = parse(&p);
+    /* prompts: 2 lengths x 2 depths; generations: 2 depths x 2 widths; each in 2 arithmetics */
+    check(json_array_size(all) == 16, "json: one record for each test and configuration", &p);
+    size_t i, n_gen = 0, n_deep = 0, n_wide = 0, n_i16 = 0;
+    json_t *r;
+    int keys_ok = 1, sums_ok = 1;
+    json_array_foreach (all, i, r) {
+        keys_ok &= has_keys(r, keys);
+        double tokens = number(r, "n_prompt") + number(r, "n_gen") * number(r, "n_parallel");
+        json_t *ns = json_object_get(r, "samples_ns"), *ts = json_object_get(r, "samples_ts");
+        double a = json_number_value(json_array_get(ns, 0)), rate = json_number_value(json_array_get(ts, 0));
+        sums_ok &=
+            json_array_size(ns) == 2 && json_array_size(ts) == 2 && rate > 0 && rate * a > tokens * 0.999e9 && rate * a < tokens * 1.001e9;
+        sums_ok &= number(r, "min_ts") <= number(r, "median_ts") && number(r, "median_ts") <= number(r, "max_ts");
+        sums_ok &= (number(r, "n_prompt") == 0) != (number(r, "n_gen") == 0);
+        n_gen += number(r, "n_gen") == 3;
+        n_deep += number(r, "n_depth") == 30;
+        n_wide += number(r, "n_parallel") == 3;
+        n_i16 += text_is(r, "act", "i16");
+    }
+    check(keys_ok, "json: llama-bench's field names", NULL);
+    check(sums_ok, "json: rates are tokens of all sequences by time", &p);
+    check(n_gen == 8 && n_deep == 8 && n_wide == 4 && n_i16 == 8, "json: each with each", &p);
+    json_decref(all);
+    process_free(&p);
+
+    RUN(&p, "-m", model, "-p", "4", "-n", "2", "-r", "1", "-t", "1", "--cpu-time", "-o", "jsonl");
+    check(p.code == 0 && lines(p.out) == 2, "jsonl: a line for each record", &p);
+    char *newline = strchr(p.out, '\n');
+    if (newline) *newline = 0;
+    json_t *first = parse(&p);
+    check(number(first, "n_prompt") == 4 && number(first, "median_cpu_ns") > 0, "jsonl: each line is an object; --cpu-time has its field",
+          &p);
+    json_decref(first);
+    process_free(&p);
+
+    RUN(&p, "-m", model, "-p", "4", "-n", "2", "-r", "1", "-o", "csv");
+    check(p.code == 0 && lines(p.out) == 3 && !strncmp(p.out, "\"build_version\",", 16), "csv: a heading and two records", &p);
+    process_free(&p);
+
+    RUN(&p, "-m", model, "-p", "4", "-n", "2", "-np", "2", "-r", "1");
+    check(p.code == 0 && strstr(p.out, "| pp4 ") && strstr(p.out, "| tg2 x 2 ") && !p.err_bytes, "md: the tests by llama-bench's names",
+          &p);
+    process_free(&p);
+}
+
+static void modes(void)
+{
+    struct process p;
+    size_t i;
+    json_t *r;
+    RUN(&p, "-m", model, "--ops", "-p", "9", "-np", "2", "-d", "20", "-r", "1", "-t", "1", "-o", "json");
+    json_t *all = parse(&p);
+    int attend = 0, gate_up = 0, argmax = 0, dense = 0, ok = 1;
+    json_array_foreach (all, i, r) {
+        attend += text_is(r, "op", "attend");
+        gate_up += text_is(r, "op", "gate_up");
+        argmax += text_is(r, "op", "argmax");
+        dense += text_is(r, "op", "dense");
+        ok &= number(r, "median_ns") > 0 && number(r, "bytes") > 0 && (text_is(r, "bound", "-") || number(r, "share") > 0);
+    }
+    int rungs = attend / 2; /* two row counts each */
+    check(rungs >= 1 && attend == 2 * rungs && gate_up == 6 * rungs && argmax == rungs && dense == 6 * rungs,
+          "--ops: every case on every rung", &p);
+    check(ok, "--ops: times, bytes and shares", &p);
+    json_decref(all);
+    process_free(&p);
+
+    RUN(&p, "-m", model, "--roofline", "-p", "9", "-np", "2", "-d", "20", "-r", "1", "--act", "int8", "-o", "json");
+    all = parse(&p);
+    int steps = 0;
+    double sum[2] = {0}, whole[2] = {0};
+    ok = 1;
+    json_array_foreach (all, i, r) {
+        int phase = text_is(r, "phase", "decode");
+        double ns = number(r, "median_ns");
+        if (text_is(r, "op", "step")) steps++, whole[phase] = ns;
+        else if (!text_is(r, "op", "sampling, after") && !text_is(r, "op", "all small ones")) sum[phase] += ns;
+        ok &= text_is(r, "bound", "-") || number(r, "floor_ns") > 0;
+    }
+    for (int k = 0; k < 2; k++) ok &= whole[k] > 0 && sum[k] > 0.999 * whole[k] && sum[k] < 1.001 * whole[k];
+    check(steps == 2 && ok, "--roofline: the operations add up to the step", &p);
+    json_decref(all);
+    process_free(&p);
+
+    RUN(&p, "--probe", "-t", "1", "-o", "json");
+    all = parse(&p);
+    int read = 0, fp32 = 0, int8 = 0;
+    ok = 1;
+    json_array_foreach (all, i, r) {
+        read += text_is(r, "probe", "read");
+        fp32 += text_is(r, "probe", "fp32");
+        int8 += text_is(r, "probe", "int8");
+        ok &= number(r, "rate") > 0;
+    }
+    check(read == 1 && fp32 >= 1 && int8 >= 1 && ok, "--probe: bandwidth and peaks", &p);
+    json_decref(all);
+    process_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    struct process p;
+    char convert[512];
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    snprintf(bench_bin, sizeof bench_bin, "%s/opt4gptq-bench", argv[1]);
+    snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
+    snprintf(model, sizeof model, "%s/demo.safetensors", dir);
+    process_run(&p, (char *[]){convert, "models/demo", model, NULL}, NULL);
+    check(p.code == 0, "convert models/demo", &p);
+    process_free(&p);
+    RUN(&p, "--help");
+    check(p.code == 0 && strstr(p.out, "--n-prompt") && strstr(p.out, " -np "), "--help", &p);
+    process_free(&p);
+    errors();
+    runs();
+    modes();
+    unlink(model);
+    rmdir(dir);
+    printf("bench: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
+    return n_failed != 0;
+}

@@ -1,0 +1,840 @@
+/* unit_scheduler.c: what a request's sink receives does not depend on how it was scheduled: bytes compared over sequences,
+ * rows, threads, pages, prefix cache, order; against a plain loop over forward_step; and with backends broken on purpose,
+ * which must be noticed. Also page bookkeeping, fairness, failure of one request, and that a step allocates nothing. */
+#include "backend-cpu/cpu.h"
+#include "core/kvcache.h"
+#include "core/scheduler.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* --- allocations inside sched_step, counted through the linker's --wrap (Makefile) */
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
+
+static volatile int in_step, n_allocations;
+
+void *__wrap_malloc(size_t n) { return n_allocations += in_step, __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return n_allocations += in_step, __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return n_allocations += in_step, __real_realloc(p, n); }
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
+{
+    return n_allocations += in_step, __real_mmap(p, n, prot, flags, fd, at);
+}
+
+/* --- random requests */
+/* Sanitizers cost a factor of ten. */
+#ifdef __SANITIZE_ADDRESS__
+enum { WAYS = 12, SOAK = 30 };
+#else
+enum { WAYS = 64, SOAK = 300 };
+#endif
+enum { VOCAB = 320, N_CTX = 200, MAX_CHOICES = 3, SYSTEM = 50 };
+
+static struct model model;
+static uint64_t random_state;
+
+static int below(int n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((random_state >> 33) % (uint64_t)n);
+}
+
+/* A request and everything that its sink received, as bytes. */
+struct record {
+    struct request request;
+    int32_t prompt[N_CTX];
+    struct sampler_bias bias[2];
+    int32_t stop_ids[2];
+    int stop_after;             /* the sink ends a choice with this token of it; 0: never */
+    char *log[MAX_CHOICES + 1]; /* of each choice; the last one of the prompt */
+    size_t n_log[MAX_CHOICES + 1], log_size;
+    int n_tokens[MAX_CHOICES], n_finished[MAX_CHOICES], n_done, last_pos;
+    enum finish why[MAX_CHOICES];
+    char msg[128];
+};
+
+static void log_bytes(struct record *r, int which, const void *p, size_t n)
+{
+    assert_true(r->n_log[which] + n <= r->log_size);
+    memcpy(r->log[which] + r->n_log[which], p, n);
+    r->n_log[which] += n;
+}
+
+static void log_info(struct record *r, int which, const struct token_info *t)
+{
+    log_bytes(r, which, &t->id, sizeof t->id);
+    log_bytes(r, which, &t->logprob, sizeof t->logprob);
+    log_bytes(r, which, &t->n_top, sizeof t->n_top);
+    for (int i = 0; i < t->n_top; i++) {
+        log_bytes(r, which, &t->top[i].id, sizeof t->top[i].id);
+        log_bytes(r, which, &t->top[i].logprob, sizeof t->top[i].logprob);
+    }
+}
+
+static int on_prompt(void *arg, int pos, const struct token_info *t, struct err *e)
+{
+    struct record *r = arg;
+    (void)e;
+    assert_true(r->request.prompt_top >= 0 && pos >= 1 && pos >= r->request.score_from && t->id == r->prompt[pos]);
+    assert_true(pos > r->last_pos && !r->n_done);
+    for (int c = 0; c < MAX_CHOICES; c++) assert_int_equal(r->n_tokens[c], 0);
+    r->last_pos = pos;
+    log_bytes(r, MAX_CHOICES, &pos, sizeof pos);
+    log_info(r, MAX_CHOICES, t);
+    return 0;
+}
+
+static int on_token(void *arg, int choice, const struct token_info *t, struct err *e)
+{
+    struct record *r = arg;
+    (void)e;
+    assert_true(choice >= 0 && choice < r->request.n_choices && !r->n_finished[choice] && !r->n_done);
+    log_info(r, choice, t);
+    return ++r->n_tokens[choice] == r->stop_after;
+}
+
+static int on_finished(void *arg, int choice, enum finish why, struct err *e)
+{
+    struct record *r = arg;
+    (void)e;
+    assert_true(!r->n_finished[choice] && !r->n_done);
+    r->n_finished[choice]++;
+    r->why[choice] = why;
+    log_bytes(r, choice, &why, sizeof why);
+    return 0;
+}
+
+static int on_done(void *arg, const char *msg, struct err *e)
+{
+    struct record *r = arg;
+    (void)e;
+    assert_int_equal(r->n_done++, 0);
+    if (msg) snprintf(r->msg, sizeof r->msg, "%s", msg);
+    else
+        for (int c = 0; c < r->request.n_choices; c++) assert_int_equal(r->n_finished[c], 1);
+    return 0;
+}
+
+static const struct request_sink sink = {.prompt_token = on_prompt, .token = on_token, .finished = on_finished, .done = on_done};
+
+static void clear(struct record *r)
+{
+    memset(r->n_log, 0, sizeof r->n_log);
+    memset(r->n_tokens, 0, sizeof r->n_tokens);
+    memset(r->n_finished, 0, sizeof r->n_finished);
+    r->n_done = r->last_pos = 0;
+    r->msg[0] = 0;
+}
+
+static void random_sampling(struct record *r)
+{
+    struct sampler_params *p = &r->request.sampling;
+    *p = (struct sampler_params){.temperature = below(3) ? 0.3 + 0.1 * below(10) : 0,
+                                 .top_k = below(2) ? 0 : 1 + below(40),
+                                 .top_p = below(2) ? 1 : 0.5 + 0.05 * below(10),
+                                 .min_p = below(3) ? 0 : 0.05,
+                                 .typical_p = below(4) ? 1 : 0.9,
+                                 .repetition_penalty = below(3) ? 1 : 1.2,
+                                 .presence_penalty = below(3) ? 0 : 0.5,
+                                 .frequency_penalty = below(3) ? 0 : 0.3,
+                                 .min_tokens = below(3) ? 0 : below(40),
+                                 .ignore_eos = !below(4),
+                                 .seed = (uint64_t)below(3)};
+    r->bias[0] = (struct sampler_bias){model.config.eos[0], (float)below(3)}; /* so that some answers end by themselves */
+    r->bias[1] = (struct sampler_bias){below(VOCAB - 3) + 3, -INFINITY};
+    p->bias = r->bias;
+    p->n_bias = below(3);
+    r->stop_ids[0] = 3 + below(VOCAB - 3);
+    r->stop_ids[1] = 3 + below(VOCAB - 3);
+    p->stop_ids = r->stop_ids;
+    p->n_stop_ids = below(2);
+    r->stop_after = below(3) ? 0 : 1 + below(12);
+}
+
+/* Half of the prompts begin alike; some have one page of it and then go their own way, a few are the same altogether. */
+static struct record *random_records(int n, uint64_t seed)
+{
+    struct record *all = calloc((size_t)n, sizeof *all);
+    int32_t system[SYSTEM];
+    random_state = seed;
+    for (int i = 0; i < SYSTEM; i++) system[i] = below(VOCAB);
+    for (int i = 0; i < n; i++) {
+        struct record *r = &all[i];
+        int n_prompt = 1 + below(below(4) ? 40 : 150), alike = below(2) ? SYSTEM : below(2) ? below(SYSTEM) : 0;
+        for (int j = 0; j < n_prompt; j++) r->prompt[j] = j < alike ? system[j] : below(VOCAB);
+        r->request = (struct request){.prompt = r->prompt,
+                                      .n_prompt = n_prompt,
+                                      .n_choices = below(4) ? 1 : 1 + below(MAX_CHOICES),
+                                      .max_tokens = below(10)  ? 1 + below(40)
+                                                    : below(2) ? 0
+                                                               : 1000,
+                                      .n_top = below(2) ? -1 : below(6),
+                                      .prompt_top = below(3) ? -1 : below(4),
+                                      .score_from = below(2) ? 0 : below(60),
+                                      .stream = (uint64_t)i,
+                                      .sink = &sink,
+                                      .arg = r};
+        random_sampling(r);
+        if (below(2)) { /* some talk at length, so that pages run out */
+            r->request.n_prompt = 1 + r->request.n_prompt / 4;
+            r->request.max_tokens = 50 + below(40);
+            r->request.sampling.ignore_eos = 1;
+            r->request.sampling.n_stop_ids = r->stop_after = 0;
+        }
+        r->log_size = N_CTX * (2 * sizeof(int) + 8 + sizeof(int) + 6 * 12) + 64;
+        for (int c = 0; c <= MAX_CHOICES; c++) r->log[c] = malloc(r->log_size);
+    }
+    return all;
+}
+
+static void free_records(struct record *all, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c <= MAX_CHOICES; c++) free(all[i].log[c]);
+    free(all);
+}
+
+static uint64_t hash_log(const char *log, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)log[i]) * 0x100000001b3u;
+    return h;
+}
+
+/* One number for all that a request received. */
+static uint64_t digest(const struct record *r)
+{
+    uint64_t h = 0;
+    for (int c = 0; c <= MAX_CHOICES; c++) h = h * 31 + hash_log(r->log[c], r->n_log[c]);
+    return h;
+}
+
+/* --- backends that differ from the CPU's in one thing */
+static struct backend odd;
+static const struct batch *odd_batch;
+static int odd_calls;
+
+/* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
+static void linear_by_phase(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows,
+                            int n_decode)
+{
+    /* The CPU's be_linear begins with the canonical one. */
+    backend_cpu.linear(be, n, w, d_x, d_y, rows, n_decode);
+    for (int i = 0; i < n; i++) {
+        int out = ((const struct linear *)w[i])->out;
+        for (size_t j = (size_t)n_decode * (size_t)out; j < (size_t)rows * (size_t)out; j++) d_y[i][j] *= 1 + 0x1p-9f;
+    }
+}
+
+/* A step's table names a wrong page once in a while. */
+static void begin_with_wrong_page(struct be *be, const struct batch *b)
+{
+    int longest = 0;
+    for (int i = 1; i < b->n_seqs; i++)
+        if (b->kv_len[i] > b->kv_len[longest]) longest = i;
+    int32_t *first_page = b->block_table + (size_t)longest * (size_t)b->table_stride;
+    if (++odd_calls % 8 == 0) *first_page ^= 1;
+    backend_cpu.begin_step(be, b);
+}
+
+/* Every phase is lost: all rows pass for prompt rows. */
+static void begin_without_phase(struct be *be, const struct batch *b)
+{
+    ((struct batch *)b)->n_decode = 0;
+    backend_cpu.begin_step(be, b);
+}
+
+static void begin_and_remember(struct be *be, const struct batch *b)
+{
+    odd_batch = b;
+    backend_cpu.begin_step(be, b);
+}
+
+enum { POISON = 317 };
+
+/* NaN logits after one token. */
+static void download_poisoned(struct be *be, void *dst, const void *d_src, size_t bytes)
+{
+    backend_cpu.download(be, dst, d_src, bytes);
+    for (int i = 0; i < odd_batch->n_logits; i++)
+        if (odd_batch->token[odd_batch->logit_row[i]] == POISON) ((float *)dst)[i * VOCAB + 7] = NAN;
+}
+
+/* --- runs */
+struct setup {
+    int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits;
+    const struct backend *ops; /* NULL: the CPU's */
+};
+
+static const struct setup plain = {.n_seqs = 1, .n_batch = 512, .threads = 1, .n_pages = 64, .max_logits = 64};
+
+static void open_scheduler(const struct setup *u, struct forward *f, struct sched **s)
+{
+    struct err e = {""};
+    const struct forward_options fo = {.n_threads = u->threads, .n_pages = u->n_pages, .max_rows = u->n_batch, .max_logits = u->max_logits};
+    const struct sched_options so = {.n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache};
+    if (forward_open(f, &model, &backend_cpu, &fo, &e) || sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
+    if (u->ops) f->be->ops = u->ops;
+}
+
+static int step(struct sched *s)
+{
+    struct err e = {""};
+    in_step = 1;
+    int rc = sched_step(s, &e);
+    in_step = 0;
+    if (rc < 0) fail_msg("%s", e.msg);
+    return rc;
+}
+
+/* Runs all records; requests are submitted as the scheduler wants them. */
+static struct sched_stats run(const struct setup *u, struct record *all, int n)
+{
+    struct forward f;
+    struct sched *s;
+    struct sched_stats stats;
+    struct err e = {""};
+    int *order = malloc((size_t)n * sizeof *order), next = 0, busy = 1;
+    for (int i = 0; i < n; i++) order[i] = i;
+    random_state = 99;
+    for (int i = n - 1; u->shuffle && i > 0; i--) {
+        int j = below(i + 1), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    open_scheduler(u, &f, &s);
+    n_allocations = 0;
+    for (int i = 0; i < n; i++) clear(&all[i]);
+    while (busy || next < n) {
+        for (int want = sched_wants(s); want > 0 && next < n; want--)
+            if (sched_submit(s, &all[order[next++]].request, &e)) fail_msg("%s", e.msg);
+        busy = step(s);
+    }
+    assert_int_equal(n_allocations, 0);
+    sched_stats(s, &stats);
+    assert_int_equal(stats.n_pages_used, 0);
+    assert_int_equal(stats.n_running + stats.n_waiting, 0);
+    for (int i = 0; i < n; i++) assert_int_equal(all[i].n_done, 1);
+    sched_close(s);
+    forward_close(&f);
+    free(order);
+    return stats;
+}
+
+static void expect_same(const struct setup *u, struct record *all, int n, const uint64_t *want)
+{
+    for (int i = 0; i < n; i++)
+        if (digest(&all[i]) != want[i])
+            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, shuffle %d, max_logits %d", i, u->n_seqs,
+                     u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle, u->max_logits);
+}
+
+static int n_different(const struct record *all, int n, const uint64_t *want)
+{
+    int k = 0;
+    for (int i = 0; i < n; i++) k += digest(&all[i]) != want[i];
+    return k;
+}
+
+static uint64_t *run_plain(const struct backend *ops, struct record *all, int n)
+{
+    struct setup u = plain;
+    uint64_t *want = malloc((size_t)n * sizeof *want);
+    u.ops = ops;
+    run(&u, all, n);
+    for (int i = 0; i < n; i++) want[i] = digest(&all[i]);
+    return want;
+}
+
+/* --- the contract */
+static void answers_do_not_depend_on_scheduling(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    static const int seqs[] = {1, 2, 7, 64}, batch[] = {1, 3, 16, 512}, pages[] = {13, 14, 20, 400};
+    struct record *all = random_records(N, 1);
+    uint64_t *want = run_plain(NULL, all, N);
+    uint64_t n_preemptions = 0, n_cached = 0;
+    for (int i = 0; i < WAYS; i++) {
+        const struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
+                                .n_batch = batch[i % 4],
+                                .n_pages = pages[i / 4 % 4],
+                                .threads = 1 + (i % 5 == 1),
+                                .cache = i / 3 % 2,
+                                .shuffle = i / 2 % 2,
+                                .max_logits = i % 3 ? 64 : 1 + i % 5};
+        struct sched_stats stats = run(&u, all, N);
+        expect_same(&u, all, N, want);
+        n_preemptions += stats.n_preemptions;
+        n_cached += u.cache ? stats.n_cached_tokens : 0;
+    }
+    printf("# %d requests, %d ways: %d preemptions, %d cached tokens\n", N, WAYS, (int)n_preemptions, (int)n_cached);
+    assert_true(n_preemptions > WAYS / 8 && n_cached > 10 * WAYS);
+    free(want);
+    free_records(all, N);
+}
+
+static void tokens_keep_their_phase(void **state)
+{
+    (void)state;
+    enum { N = 14 };
+    struct record *all = random_records(N, 2);
+    uint64_t *cpu = run_plain(NULL, all, N);
+    odd = backend_cpu;
+    odd.linear = linear_by_phase;
+    uint64_t *want = run_plain(&odd, all, N);
+    assert_true(n_different(all, N, cpu) > N / 2); /* the phase is visible */
+    uint64_t n_preemptions = 0;
+    for (int i = 0; i < 16; i++) {
+        const struct setup u = {.n_seqs = 1 + 3 * (i % 4),
+                                .n_batch = i % 3 ? 64 : 5,
+                                .threads = 1,
+                                .n_pages = i % 2 ? 13 : 20,
+                                .cache = i / 4 % 2,
+                                .shuffle = i / 8,
+                                .max_logits = 16,
+                                .ops = &odd};
+        n_preemptions += run(&u, all, N).n_preemptions;
+        expect_same(&u, all, N, want);
+    }
+    assert_true(n_preemptions > 8);
+    odd.begin_step = begin_without_phase;
+    struct setup lost = plain;
+    lost.ops = &odd;
+    run(&lost, all, N);
+    assert_true(n_different(all, N, want) > 0);
+    free(cpu);
+    free(want);
+    free_records(all, N);
+}
+
+/* The comparison can fail: a wrong page id now and then changes answers. */
+static void wrong_pages_are_noticed(void **state)
+{
+    (void)state;
+    enum { N = 24 };
+    struct record *all = random_records(N, 3);
+    uint64_t *want = run_plain(NULL, all, N);
+    odd = backend_cpu;
+    odd.begin_step = begin_with_wrong_page;
+    struct setup u = plain;
+    u.n_seqs = 7;
+    u.ops = &odd;
+    run(&u, all, N);
+    assert_true(n_different(all, N, want) > 0);
+    free(want);
+    free_records(all, N);
+}
+
+/* --- against a plain loop: one request alone, everything written out */
+static float *naive_logits(struct forward *f, const int32_t *token, int n)
+{
+    static float logits[N_CTX * VOCAB];
+    int32_t token_[N_CTX], pos[N_CTX], seq[N_CTX], slot[N_CTX], start[2] = {0, 0}, len, table[16], row[N_CTX];
+    struct err e;
+    struct batch b = {.n_seqs = 1,
+                      .table_stride = 16,
+                      .token = token_,
+                      .pos = pos,
+                      .seq = seq,
+                      .slot = slot,
+                      .seq_start = start,
+                      .kv_len = &len,
+                      .block_table = table,
+                      .logit_row = row};
+    for (int i = 0; i < 16; i++) table[i] = i;
+    for (int i = 0; i < n; i++) token_[i] = token[i], pos[i] = slot[i] = row[i] = i, seq[i] = 0;
+    b.n_rows = b.n_logits = start[1] = len = n;
+    assert_int_equal(forward_step(f, &b, logits, &e), 0);
+    return logits;
+}
+
+static double naive_logprob(const float *logits, int32_t id)
+{
+    long double sum = 0;
+    for (int i = 0; i < VOCAB; i++) sum += expl((long double)logits[i] - logits[id]);
+    return (double)-logl(sum);
+}
+
+static void take(const char **at, void *p, size_t n)
+{
+    memcpy(p, *at, n);
+    *at += n;
+}
+
+/* One logged token_info: the token, its log-probability and the likeliest ones are what LOGITS say. */
+static int32_t check_info(const char **at, const float *logits, int n_top)
+{
+    int32_t id, top_id, n;
+    double logprob, top, last = INFINITY;
+    take(at, &id, sizeof id);
+    take(at, &logprob, sizeof logprob);
+    take(at, &n, sizeof n);
+    assert_int_equal(n, n_top > 0 ? n_top : 0);
+    assert_true(n_top < 0 ? isnan(logprob) : fabs(logprob - naive_logprob(logits, id)) < 1e-12);
+    for (int i = 0, better; i < n; i++) {
+        take(at, &top_id, sizeof top_id);
+        take(at, &top, sizeof top);
+        assert_true(top <= last && fabs(top - naive_logprob(logits, top_id)) < 1e-12);
+        last = top;
+        better = 0;
+        for (int j = 0; j < VOCAB; j++) better += logits[j] > logits[top_id] || (logits[j] == logits[top_id] && j < top_id);
+        assert_int_equal(better, i);
+    }
+    return id;
+}
+
+static void check_choice(struct forward *f, struct sampler *s, const struct record *r, int choice)
+{
+    const struct request *q = &r->request;
+    const struct sampler_params *p = &q->sampling;
+    const char *at = r->log[choice];
+    int32_t token[N_CTX + 1];
+    struct err e;
+    enum finish why = FINISH_LENGTH, got;
+    memcpy(token, r->prompt, sizeof r->prompt);
+    for (int n = q->n_prompt, end = q->max_tokens == 0; !end; n++) {
+        float adjusted[VOCAB], *logits = naive_logits(f, token, n) + (size_t)(n - 1) * VOCAB;
+        int32_t id;
+        const struct sampler_context c = {p,
+                                          sampler_key(p->seed, q->stream, (uint64_t)choice),
+                                          q->n_prompt,
+                                          n - q->n_prompt,
+                                          model.config.n_eos,
+                                          token,
+                                          token + q->n_prompt,
+                                          model.config.eos};
+        memcpy(adjusted, logits, sizeof adjusted);
+        sampler_adjust(s, &c, adjusted);
+        assert_int_equal(sampler_choose(s, &c, adjusted, &id, &e), 0);
+        token[n] = id;
+        assert_int_equal(check_info(&at, logits, q->n_top), id);
+        int n_generated = n + 1 - q->n_prompt, stop = n_generated == r->stop_after;
+        for (int i = 0; i < model.config.n_eos && !p->ignore_eos; i++) stop |= id == model.config.eos[i];
+        for (int i = 0; i < p->n_stop_ids; i++) stop |= id == p->stop_ids[i];
+        if (stop) why = FINISH_STOP;
+        end = stop || n_generated == q->max_tokens || n + 1 == N_CTX;
+    }
+    take(&at, &got, sizeof got);
+    assert_int_equal(got, why);
+    assert_int_equal(at - r->log[choice], r->n_log[choice]);
+}
+
+static void answers_are_those_of_a_plain_loop(void **state)
+{
+    (void)state;
+    enum { N = 14 };
+    struct record *all = random_records(N, 4);
+    struct setup u = {.n_seqs = 5, .n_batch = 40, .threads = 1, .cache = 1, .n_pages = 30, .max_logits = 8};
+    run(&u, all, N);
+    struct forward f;
+    struct sampler s;
+    struct err e;
+    const struct forward_options fo = {.n_threads = 1, .n_pages = 16, .max_rows = N_CTX, .max_logits = N_CTX};
+    assert_int_equal(forward_open(&f, &model, &backend_cpu, &fo, &e), 0);
+    assert_int_equal(sampler_open(&s, VOCAB, &e), 0);
+    int n_stopped = 0, n_length = 0;
+    for (int i = 0; i < N; i++) {
+        const struct record *r = &all[i];
+        const struct request *q = &r->request;
+        const char *at = r->log[MAX_CHOICES];
+        float *logits = naive_logits(&f, r->prompt, q->n_prompt);
+        for (int pos = 1; q->prompt_top >= 0 && pos < q->n_prompt; pos++) {
+            int got;
+            if (pos < q->score_from) continue;
+            take(&at, &got, sizeof got);
+            assert_int_equal(got, pos);
+            assert_int_equal(check_info(&at, logits + (size_t)(pos - 1) * VOCAB, q->prompt_top), r->prompt[pos]);
+        }
+        assert_int_equal(at - r->log[MAX_CHOICES], r->n_log[MAX_CHOICES]);
+        for (int c = 0; c < q->n_choices; c++) {
+            check_choice(&f, &s, r, c);
+            n_stopped += r->why[c] == FINISH_STOP;
+            n_length += r->why[c] == FINISH_LENGTH;
+        }
+    }
+    assert_true(n_stopped > 2 && n_length > 2);
+    sampler_close(&s);
+    forward_close(&f);
+    free_records(all, N);
+}
+
+static void many_requests(void **state)
+{
+    (void)state;
+    enum { N = SOAK };
+    struct record *all = random_records(N, 5);
+    uint64_t *want = run_plain(NULL, all, N);
+    for (int i = 0; i < 2; i++) {
+        const struct setup u = {.n_seqs = i ? 20 : 64,
+                                .n_batch = i ? 30 : 256,
+                                .threads = 1 + i,
+                                .cache = 1,
+                                .n_pages = i ? 60 : 400,
+                                .shuffle = 1,
+                                .max_logits = 64};
+        run(&u, all, N);
+        expect_same(&u, all, N, want);
+    }
+    free(want);
+    free_records(all, N);
+}
+
+/* --- sharing, fairness, failure */
+static struct record *simple_records(int n, int n_prompt, int max_tokens)
+{
+    struct record *all = random_records(n, 6);
+    for (int i = 0; i < n; i++) {
+        struct request *r = &all[i].request;
+        for (int j = 0; j < n_prompt; j++) all[i].prompt[j] = 3 + (j * 7 + (j < SYSTEM ? 0 : i * 13)) % 300;
+        r->n_prompt = n_prompt;
+        r->max_tokens = max_tokens;
+        r->n_choices = 1;
+        r->prompt_top = -1;
+        r->sampling = (struct sampler_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+        all[i].stop_after = 0;
+    }
+    return all;
+}
+
+static void equal_prefixes_are_computed_once(void **state)
+{
+    (void)state;
+    enum { N = 20, PROMPT = SYSTEM + 14, SHARED = SYSTEM / KV_PAGE * KV_PAGE };
+    struct record *all = simple_records(N, PROMPT, 5);
+    struct setup u = {.n_seqs = 8, .n_batch = 128, .threads = 1, .cache = 1, .n_pages = 100, .max_logits = 8};
+    struct sched_stats stats = run(&u, all, N);
+    assert_int_equal(stats.n_cached_tokens, (N - 1) * SHARED);
+    assert_int_equal(stats.n_prompt_tokens, SHARED + N * (PROMPT - SHARED));
+    u.cache = 0;
+    stats = run(&u, all, N);
+    assert_int_equal(stats.n_cached_tokens, 0);
+    assert_int_equal(stats.n_prompt_tokens, N * PROMPT);
+    for (int i = 0; i < N; i++) all[i].request.n_choices = 3; /* they share without the cache too, but for the last page */
+    stats = run(&u, all, N);
+    assert_int_equal(stats.n_prompt_tokens, N * (PROMPT + 2 * KV_PAGE));
+    /* positions that are scored are computed again, those before them are not */
+    u.cache = 1;
+    for (int i = 0; i < N; i++) all[i].request.n_choices = 1, all[i].request.prompt_top = 0, all[i].request.score_from = KV_PAGE + 1;
+    stats = run(&u, all, N);
+    assert_int_equal(stats.n_cached_tokens, (N - 1) * KV_PAGE);
+    free_records(all, N);
+}
+
+static void a_long_prompt_does_not_hold_up_others(void **state)
+{
+    (void)state;
+    enum { N = 4, LONG = 160, BATCH = 16 };
+    struct record *all = simple_records(N, 8, 60);
+    all[N - 1].request.n_prompt = LONG;
+    for (int j = 0; j < LONG; j++) all[N - 1].prompt[j] = 3 + (j * 11) % 300;
+    const struct setup u = {.n_seqs = 8, .n_batch = BATCH, .threads = 1, .n_pages = 100, .max_logits = 8};
+    struct forward f;
+    struct sched *s;
+    struct err e;
+    open_scheduler(&u, &f, &s);
+    for (int i = 0; i < N; i++) clear(&all[i]);
+    for (int i = 0; i < N - 1; i++) assert_int_equal(sched_submit(s, &all[i].request, &e), 0);
+    while (!all[N - 2].n_tokens[0]) step(s);
+    assert_int_equal(sched_submit(s, &all[N - 1].request, &e), 0);
+    int n_steps = 0, before[N];
+    for (; !all[N - 1].n_tokens[0]; n_steps++) {
+        for (int i = 0; i < N - 1; i++) before[i] = all[i].n_tokens[0];
+        step(s);
+        for (int i = 0; i < N - 1; i++) assert_int_equal(all[i].n_tokens[0], before[i] + 1);
+    }
+    assert_int_equal(n_steps, (LONG + BATCH - N) / (BATCH - (N - 1)));
+    sched_close(s);
+    forward_close(&f);
+    free_records(all, N);
+}
+
+static void an_abort_ends_every_choice_once(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    struct record *all = random_records(N, 7);
+    const struct setup u = {.n_seqs = 4, .n_batch = 32, .threads = 1, .n_pages = 20, .max_logits = 8};
+    for (int steps = 0; steps < 30; steps += 3) {
+        struct forward f;
+        struct sched *s;
+        struct sched_stats stats;
+        struct err e;
+        open_scheduler(&u, &f, &s);
+        for (int i = 0; i < N; i++) {
+            clear(&all[i]);
+            assert_int_equal(sched_submit(s, &all[i].request, &e), 0);
+        }
+        for (int i = 0; i < steps; i++) step(s);
+        assert_int_equal(sched_abort(s, &e), 0);
+        for (int i = 0; i < N; i++) assert_int_equal(all[i].n_done, 1); /* on_done has looked at the choices */
+        assert_int_equal(all[N - 1].why[0], FINISH_ABORTED);
+        sched_stats(s, &stats);
+        assert_int_equal(stats.n_pages_used + stats.n_running + stats.n_waiting, 0);
+        assert_int_equal(step(s), 0);
+        sched_close(s);
+        forward_close(&f);
+    }
+    free_records(all, N);
+}
+
+static void a_request_that_fails_fails_alone(void **state)
+{
+    (void)state;
+    enum { N = 10 };
+    struct record *all = simple_records(N, 30, 12);
+    uint64_t *want = run_plain(NULL, all, N);
+    all[4].prompt[29] = POISON;
+    all[4].request.n_choices = 2;
+    odd = backend_cpu;
+    odd.begin_step = begin_and_remember;
+    odd.download = download_poisoned;
+    const struct setup u = {.n_seqs = 5, .n_batch = 64, .threads = 1, .cache = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
+    run(&u, all, N);
+    for (int i = 0; i < N; i++) {
+        if (i == 4) assert_non_null(strstr(all[i].msg, "not finite"));
+        else assert_true(digest(&all[i]) == want[i] && !all[i].msg[0]);
+    }
+    free(want);
+    free_records(all, N);
+}
+
+static void what_can_never_run_is_refused(void **state)
+{
+    (void)state;
+    struct record *r = simple_records(1, N_CTX, 1);
+    struct setup u = {.n_seqs = 1, .n_batch = 64, .threads = 1, .n_pages = 5, .max_logits = 1};
+    struct forward f;
+    struct sched *s;
+    struct err e;
+    open_scheduler(&u, &f, &s);
+    assert_int_equal(sched_submit(s, &r->request, &e), -1);
+    assert_non_null(strstr(e.msg, "context"));
+    r->request.n_prompt = 40;
+    r->request.max_tokens = 42; /* the last token is not computed: 81 positions */
+    assert_int_equal(sched_submit(s, &r->request, &e), -1);
+    assert_non_null(strstr(e.msg, "6 KV pages"));
+    r->request.max_tokens = 41;
+    clear(r);
+    assert_int_equal(sched_submit(s, &r->request, &e), 0);
+    while (step(s)) {
+    }
+    assert_int_equal(r->n_tokens[0], 41);
+    sched_close(s);
+    forward_close(&f);
+    free_records(r, 1);
+}
+
+/* --- pages */
+static void pages_are_found_by_their_tokens_only(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    struct kv kv;
+    struct err e;
+    int32_t token[N][KV_PAGE], page[N];
+    assert_int_equal(kv_open(&kv, N, &e), 0);
+    kv.n_buckets = 1; /* everything collides */
+    random_state = 8;
+    uint64_t parent[N], serial[N];
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < KV_PAGE; j++) token[i][j] = j == i % KV_PAGE ? i : 5;
+        parent[i] = i ? serial[below(i)] : 0;
+        page[i] = kv_take(&kv);
+        serial[i] = kv_publish(&kv, page[i], parent[i], token[i]);
+    }
+    assert_int_equal(kv_take(&kv), -1);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(kv_find(&kv, parent[i], token[i]), page[i]);
+        assert_int_equal(kv_find(&kv, kv_root(&kv), token[i]), -1);
+        token[i][15] ^= 1;
+        assert_int_equal(kv_find(&kv, parent[i], token[i]), -1);
+        token[i][15] ^= 1;
+        kv_release(&kv, page[i]);
+    }
+    assert_int_equal(kv_n_free(&kv), 0);
+    /* the longest unused goes first, and is not found any more; its child is not found under a page that took its place */
+    for (int i = 0; i < N; i++) kv_release(&kv, page[i]);
+    assert_int_equal(kv_find(&kv, parent[0], token[0]), page[0]);
+    kv_release(&kv, page[0]);
+    assert_int_equal(kv_take(&kv), page[1]);
+    assert_int_equal(kv_find(&kv, parent[1], token[1]), -1);
+    uint64_t again = kv_publish(&kv, page[1], parent[1], token[1]);
+    assert_true(again != serial[1]);
+    for (int i = 2; i < N; i++)
+        if (parent[i] == serial[1]) assert_int_equal(kv_find(&kv, again, token[i]), -1);
+    /* pages that were not published go before all that were */
+    assert_int_equal(kv_take(&kv), page[2]);
+    kv_release(&kv, page[2]);
+    assert_int_equal(kv_take(&kv), page[2]);
+    /* what was published before keeps its name */
+    assert_true(kv_publish(&kv, page[2], parent[3], token[3]) == serial[3]);
+    kv_close(&kv);
+}
+
+/* --- the model: a small checkpoint, converted by the converter beside this program */
+static int convert_model(void **state)
+{
+    (void)state;
+    char self[3000], converter[3100], dir[] = "/tmp/opt4gptq-sched-XXXXXX", path[64];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0 || !mkdtemp(dir)) return -1;
+    self[n] = 0;
+    for (int i = 0; i < 2; i++) *strrchr(self, '/') = 0;
+    snprintf(converter, sizeof converter, "%s/opt4gptq-convert", self);
+    snprintf(path, sizeof path, "%s/model", dir);
+    pid_t child = fork();
+    if (!child) {
+        execl(converter, converter, "-q", "tests/data/gptq/llama", path, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    struct err e = {"does not convert"};
+    int rc = child < 0 || waitpid(child, &status, 0) != child || status || model_open(&model, path, &e);
+    if (rc) fprintf(stderr, "%s: %s\n", converter, e.msg);
+    unlink(path);
+    rmdir(dir);
+    return rc ? -1 : 0;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    model_close(&model);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_found_by_their_tokens_only),
+        cmocka_unit_test(answers_are_those_of_a_plain_loop),
+        cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(tokens_keep_their_phase),
+        cmocka_unit_test(wrong_pages_are_noticed),
+        cmocka_unit_test(many_requests),
+        cmocka_unit_test(equal_prefixes_are_computed_once),
+        cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
+        cmocka_unit_test(an_abort_ends_every_choice_once),
+        cmocka_unit_test(a_request_that_fails_fails_alone),
+        cmocka_unit_test(what_can_never_run_is_refused),
+    };
+    return cmocka_run_group_tests(tests, convert_model, close_model);
+}

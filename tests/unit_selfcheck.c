@@ -1,0 +1,139 @@
+/* unit_selfcheck.c: the known-answer check of the CPU ladder catches a rung with any one kernel wrong in one bit; "auto" then
+ * takes the rung below and says so, a pinned rung is an error that names it and the kernel. */
+#include "backend-cpu/kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Kernels that do what scalar does and then flip the last bit of one output. */
+static void flip(float *f) { *f = f32_from_bits(f32_bits(*f) ^ 1); }
+
+static void bad_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+{
+    cpu_scalar.q4(w, x, y, rows, p0, p1, scratch);
+    if (rows == 3) flip(y + p0 * 16);
+}
+
+static void bad_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    cpu_scalar.quantize(w, x, row, q);
+    ((int32_t *)q->sum)[row] ^= 1;
+}
+
+static void bad_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+{
+    cpu_scalar.q4i(w, x, y, p0, p1, scratch);
+    flip(y + w->out - 1);
+}
+
+static void bad_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
+{
+    cpu_scalar.dense(w, x, y, rows, n0, n1);
+    flip(y + n1 - 1);
+}
+
+static void bad_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+{
+    cpu_scalar.norm(x, delta, weight, eps, out, dim);
+    flip(out + dim - 1);
+}
+
+static void bad_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
+                     const float *sinv)
+{
+    cpu_scalar.rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
+    flip(y);
+}
+
+static void bad_attend(const struct attend_task *t, float *scratch)
+{
+    cpu_scalar.attend(t, scratch);
+    flip(t->out + t->head_dim - 1);
+}
+
+static void bad_glu(float *gate, const float *up, size_t n)
+{
+    cpu_scalar.glu(gate, up, n);
+    flip(gate + n - 1);
+}
+
+static const char *always(void) { return NULL; }
+static const char *never(void) { return "this processor has none of it"; }
+
+static void every_rung_passes(void **state)
+{
+    (void)state;
+    for (int i = 0; cpu_ladder[i]; i++) {
+        struct timespec a, b;
+        if (cpu_ladder[i]->unusable()) {
+            print_message("SKIP %s: %s\n", cpu_ladder[i]->name, cpu_ladder[i]->unusable());
+            continue;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        const char *wrong = cpu_selfcheck(cpu_ladder[i]);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        print_message("# known-answer check of %s: %.0f us\n", cpu_ladder[i]->name,
+                      (double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) * 1e-3);
+        assert_null(wrong);
+    }
+}
+
+static void each_wrong_kernel_is_caught(void **state)
+{
+    (void)state;
+    struct cpu_kernels rung[8];
+    static const char *const kernel[8] = {"q4", "quantize", "q4i", "dense", "norm", "rope", "attend", "glu"};
+    for (int i = 0; i < 8; i++) {
+        rung[i] = cpu_scalar;
+        rung[i].name = "suspect";
+        rung[i].unusable = always;
+    }
+    rung[0].q4 = bad_q4, rung[1].quantize = bad_quantize, rung[2].q4i = bad_q4i, rung[3].dense = bad_dense;
+    rung[4].norm = bad_norm, rung[5].rope = bad_rope, rung[6].attend = bad_attend, rung[7].glu = bad_glu;
+    for (int i = 0; i < 8; i++) {
+        const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &rung[i], NULL};
+        char note[128];
+        struct err e = {""};
+        assert_string_equal(cpu_selfcheck(&rung[i]), kernel[i]);
+        assert_ptr_equal(cpu_choose(ladder, "auto", note, sizeof note, &e), &cpu_scalar);
+        assert_non_null(strstr(note, "suspect"));
+        assert_non_null(strstr(note, kernel[i]));
+        assert_null(cpu_choose(ladder, "suspect", note, sizeof note, &e));
+        assert_non_null(strstr(e.msg, "suspect"));
+        assert_non_null(strstr(e.msg, kernel[i]));
+    }
+}
+
+static void a_sound_rung_is_taken(void **state)
+{
+    (void)state;
+    struct cpu_kernels sound = cpu_scalar, absent = cpu_scalar;
+    const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &sound, &absent, NULL};
+    char note[128];
+    struct err e = {""};
+    sound.name = "sound", absent.name = "absent", absent.unusable = never;
+    assert_ptr_equal(cpu_choose(ladder, "auto", note, sizeof note, &e), &sound);
+    assert_string_equal(note, "");
+    assert_ptr_equal(cpu_choose(ladder, "sound", note, sizeof note, &e), &sound);
+    assert_ptr_equal(cpu_choose(ladder, "ref", note, sizeof note, &e), &cpu_ref);
+    assert_null(cpu_choose(ladder, "absent", note, sizeof note, &e));
+    assert_non_null(strstr(e.msg, "none of it"));
+    assert_null(cpu_choose(ladder, "z80", note, sizeof note, &e));
+    assert_non_null(strstr(e.msg, "sound"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rung_passes),
+        cmocka_unit_test(each_wrong_kernel_is_caught),
+        cmocka_unit_test(a_sound_rung_is_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
