@@ -450,6 +450,7 @@ int main(int argc, char **argv)
     interrupt_prompt();
     failing_output();
     chat();
+    gpu(argv[1]);
     unlink(model);
     rmdir(dir);
     printf("cli: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
