@@ -22,6 +22,7 @@ endif
 # Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
 LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -Wl,-Bdynamic -lm
 
+comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c))
 CORE    := $(call objects,core)
 CPU     := $(call objects,backend-cpu)
@@ -90,14 +91,18 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli bench step
+TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
 $B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
+# The system calls and allocations of the batch mode go through the test's own.
+wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
+$B/tests/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
+$B/tests/batch_faults: $B/tests/batch_faults.o $B/tests/process.o $(CORE) $(CPU) $(HIP) $(filter-out $B/cli/main.o,$(RUN))
 $(addprefix $B/tests/,$(TESTS)):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

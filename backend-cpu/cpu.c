@@ -7,6 +7,7 @@
 #include "backend-cpu/pool.h"
 #include "core/modelfile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,8 +290,26 @@ struct pack_job {
     const struct linear *w;
     const float *x;
     float *out;
-    int rows;
+    int rows, round_f16;
 };
+
+/* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for ACT_F16. In two steps, because
+ * one factor may be beyond fp32. */
+struct two_factors {
+    float a, b;
+};
+
+static struct two_factors f16_factors(const struct linear *w, const float *x)
+{
+    float largest = 0;
+    int e;
+    for (int j = 0; j < w->k; j++) {
+        float v = !w->perm ? fabsf(x[j]) : w->perm[j] < 0 ? 0 : fabsf(x[w->perm[j]]);
+        largest = v > largest ? v : largest;
+    }
+    frexpf(largest, &e);
+    return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
+}
 
 /* One row of x into the order in which q4 wants it (kernels.h). */
 static void pack_task(void *arg, int row, int thread)
@@ -299,12 +318,15 @@ static void pack_task(void *arg, int row, int thread)
     (void)thread;
     const struct linear *w = j->w;
     const float *x = j->x + (size_t)row * (size_t)w->in;
+    struct two_factors f = j->round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
     for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
         j1 = q4_next(w, j0);
-        float *out = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0);
+        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0), *out = group;
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
         else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
+        if (j->round_f16)
+            for (int i = 0; i < j1 - j0; i++) group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
     }
 }
 
@@ -343,12 +365,12 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
             j.y[j.n] = d_y[i];
             j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
         }
-        if (first->codes && c->config.act != ACT_F32) {
+        if (first->codes && (c->config.act == ACT_I16 || c->config.act == ACT_INT8)) {
             j.digits = (struct q4_digits){rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
             struct quantize_job q = {first, d_x, &j.digits, c->kernels};
             pool_run(c->pool, rows, quantize_task, &q);
-        } else if (first->codes && (first->perm || rows > 1)) {
-            struct pack_job p = {first, d_x, c->packed, rows};
+        } else if (first->codes && (first->perm || rows > 1 || c->config.act == ACT_F16)) {
+            struct pack_job p = {first, d_x, c->packed, rows, c->config.act == ACT_F16};
             pool_run(c->pool, rows, pack_task, &p);
             j.x = c->packed;
         }

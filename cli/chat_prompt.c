@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Wall clock of this place, as chat_open takes it. */
-static int64_t local_time(void)
+int64_t run_local_time(void)
 {
     time_t now = time(NULL);
     struct tm tm = {0};
@@ -15,7 +14,15 @@ static int64_t local_time(void)
     return (int64_t)now + tm.tm_gmtoff;
 }
 
-static int add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e)
+int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e)
+{
+    const struct options file = {.file = o->chat_template_file};
+    *text = NULL;
+    *bytes = 0;
+    return o->chat_template_file ? run_read_text(&file, text, bytes, e) : 0;
+}
+
+int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e)
 {
     json_t *content = json_stringn(text, n);
     if (!content) return err_set(e, "%s is not valid UTF-8", what);
@@ -31,13 +38,11 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     json_t *messages = json_array();
     int rc = -1;
     if (!messages) return err_set(e, "out of memory");
-    if (o->chat_template_file) {
-        const struct options file = {.file = o->chat_template_file};
-        if (run_read_text(&file, &template, &n_template, e)) goto fail;
-    }
-    if (chat_open_model(&c, m, template, n_template, local_time(), e)) goto fail;
-    if (o->system_prompt && add_message(messages, "system", o->system_prompt, strlen(o->system_prompt), "--system-prompt", e)) goto fail;
-    if (run_read_text(o, &user, &n_user, e) || add_message(messages, "user", user, n_user, "the prompt", e)) goto fail;
+    if (run_read_template(o, &template, &n_template, e)) goto fail;
+    if (chat_open_model(&c, m, template, n_template, run_local_time(), e)) goto fail;
+    if (o->system_prompt && run_add_message(messages, "system", o->system_prompt, strlen(o->system_prompt), "--system-prompt", e))
+        goto fail;
+    if (run_read_text(o, &user, &n_user, e) || run_add_message(messages, "user", user, n_user, "the prompt", e)) goto fail;
     rc = chat_render(c, messages, NULL, NULL, 1, text, bytes, e) ? err_prefix(e, "%s", o->model) : 0;
 fail:
     chat_close(c);

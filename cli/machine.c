@@ -10,28 +10,27 @@ static int wants_cpu(const struct options *o)
     return strcmp(o->cpu, "auto") || o->threads || !strcmp(o->act, "i16") || !strcmp(o->act, "int8");
 }
 
-static int wants_gpu(const struct options *o)
-{
-    return strcmp(o->variant, "auto") || o->hip_library || o->device || !strcmp(o->act, "f16");
-}
+static int wants_gpu(const struct options *o) { return strcmp(o->variant, "auto") || o->hip_library || o->device; }
 
-const struct backend *machine_choose(const struct options *o, struct forward_options *f, struct err *e)
+void machine_settle(struct options *o)
 {
     struct err why;
-    int hip = !strcmp(o->backend, "hip");
-    if (!strcmp(o->backend, "auto")) hip = wants_gpu(o) || (!wants_cpu(o) && !hip_probe(o->hip_library, o->device, &why));
-    if (!hip && !strcmp(o->act, "f16")) {
-        err_set(e, "--act f16: only the backend hip has it");
-        return NULL;
-    }
-    f->variant = hip ? o->variant : o->cpu;
-    f->n_threads = o->threads;
-    f->library = o->hip_library;
-    f->device = o->device;
-    f->act = !strcmp(o->act, "i16")                                     ? ACT_I16
-             : !strcmp(o->act, "int8")                                  ? ACT_INT8
-             : !strcmp(o->act, "f16") || (hip && strcmp(o->act, "f32")) ? ACT_F16
-                                                                        : ACT_F32;
-    f->kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32;
-    return hip ? &backend_hip : &backend_cpu;
+    if (!strcmp(o->backend, "auto")) o->backend = wants_gpu(o) || (!wants_cpu(o) && !hip_probe(NULL, 0, &why)) ? "hip" : "cpu";
+    if (!strcmp(o->act, "auto")) o->act = strcmp(o->backend, "hip") ? "i16" : "f16";
+}
+
+const struct backend *machine_backend(const struct options *o) { return strcmp(o->backend, "hip") ? &backend_cpu : &backend_hip; }
+
+struct forward_options machine_forward(const struct options *o)
+{
+    static const char *const names[] = {[ACT_F32] = "f32", [ACT_F16] = "f16", [ACT_I16] = "i16", [ACT_INT8] = "int8"};
+    struct forward_options f = {
+        .variant = strcmp(o->backend, "hip") ? o->cpu : o->variant,
+        .n_threads = o->threads,
+        .library = o->hip_library,
+        .device = o->device,
+        .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
+    };
+    while (strcmp(o->act, names[f.act])) f.act++;
+    return f;
 }

@@ -5,8 +5,13 @@
 #include "cli/options.h"
 #include "core/forward.h"
 
-/* The backend that the options ask for, NULL with an error; fills what concerns the machine in *f. --backend auto takes a
- * GPU when one can run the embedded kernels and no option asks for what only the CPU has. */
-const struct backend *machine_choose(const struct options *o, struct forward_options *f, struct err *e);
+/* Replaces "auto" in --backend and --act by what is taken: a GPU when one can run the embedded kernels and no option asks
+ * for what only the CPU has; then the fastest arithmetic whose error is not above that of fp16 activations
+ * (docs/measured.md). */
+void machine_settle(struct options *o);
+/* Of settled options. */
+const struct backend *machine_backend(const struct options *o);
+/* What they say about the backend: variant, threads, device, arithmetic, storage of keys and values. */
+struct forward_options machine_forward(const struct options *o);
 
 #endif

@@ -24,12 +24,12 @@ static const struct option_row {
     {"prompt", 'p', TEXT, AT(prompt), 0, 0, "TEXT", "prompt"},
     {"file", 'f', TEXT, AT(file), 0, 0, "FILE", "prompt from a file, byte for byte; - is stdin"},
     {"prompt-ids", 0, TEXT, AT(prompt_ids), 0, 0, "1,2,3", "prompt as token ids, exactly these"},
-    {"chat", 0, FLAG, AT(chat), 0, 0, 0, "the prompt is a message: apply the model's chat template; print only the answer"},
+    {"chat", 0, FLAG, AT(chat), 0, 0, 0, "the prompt (of a batch of plain text: each line) is a message: apply the model's chat template"},
     {"system-prompt", 0, TEXT, AT(system_prompt), 0, 0, "TEXT", "with --chat: the system message (also -sys)"},
     {"chat-template-file", 0, TEXT, AT(chat_template_file), 0, 0, "FILE", "with --chat: this Jinja template, not the model's"},
     {"Generation", 0, HEADING, 0, 0, 0, 0, 0},
     {"predict", 'n', INT, AT(n_predict), -1, 1 << 24, "N",
-     "tokens to generate (-1: until end of text or context; 0: only evaluate the prompt)"},
+     "tokens to generate (-1: until end of text or context, the default but for batches; 0: only evaluate the prompt)"},
     {"ctx-size", 'c', INT, AT(n_ctx), 0, 1 << 24, "N", "context in tokens (0: the model's)"},
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, 0, "an end-of-text token does not stop"},
     {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "tokens computed in one step (default 512)"},
@@ -44,18 +44,42 @@ static const struct option_row {
     {"frequency-penalty", 0, REAL, AT(frequency_penalty), -100, 100, "X", "subtracted for every time a token was generated"},
     {"seed", 's', SEED, AT(seed), 0, 0, "N", "random seed (default 0: a run repeats)"},
     {"Output", 0, HEADING, 0, 0, 0, 0, 0},
-    {"format", 0, TEXT, AT(format), 0, 0, "text|ids", "stream text, or print the generated ids on one line"},
+    {"format", 0, TEXT, AT(format), 0, 0, "text|ids|jsonl",
+     "stream text or print ids on one line; batches: jsonl (default), a line of text or ids"},
     {"no-display-prompt", 0, FLAG, AT(no_display_prompt), 0, 0, 0, "do not print the prompt before the answer"},
     {"special", 0, FLAG, AT(special), 0, 0, 0, "print special tokens; with --tokenize add BOS/EOS"},
     {"logits-out", 0, TEXT, AT(logits_out), 0, 0, "FILE", "write the prompt's logits, fp32 [tokens, vocab], as safetensors"},
     {"verbose", 'v', FLAG, AT(verbose), 0, 0, 0, "say more about model and machine"},
+    {"Batch: a file of prompts in, a file of answers out (see docs/batch.md)", 0, HEADING, 0, 0, 0, 0, 0},
+    {"input", 'i', TEXT, AT(input), 0, 0, "FILE", "OpenAI batch lines, or a prompt a line; plain or gzip; - is stdin"},
+    {"output", 'o', TEXT, AT(output), 0, 0, "FILE", "answers; .gz packs them; - is stdout (a pipe cannot be resumed)"},
+    {"input-format", 0, TEXT, AT(input_format), 0, 0, "auto|jsonl|text", "auto: jsonl when the first line begins with {"},
+    {"order", 0, TEXT, AT(order), 0, 0, "input|done", "order of the answers: the input's, or as they finish"},
+    {"check", 0, FLAG, AT(check_only), 0, 0, 0, "read all the input and say what would fail; computes nothing"},
+    {"restart", 0, FLAG, AT(restart), 0, 0, 0, "start over instead of continuing what an earlier run left"},
+    {"grace", 0, INT, AT(grace), 0, 86400, "S", "seconds in which running requests may end after SIGTERM or Ctrl-C (default 20)"},
+    {"parallel", 0, INT, AT(n_seqs), 1, 65536, "N", "also -np: sequences that run at once (default 16)"},
+    {"kv-pages", 0, INT, AT(n_pages), 1, 1 << 28, "N", "pages of 16 positions in the KV cache, instead of what --mem gives"},
+    {"mem", 0, TEXT, AT(memory), 0, 0, "SIZE", "memory for model and cache, as 6G (default: 9/10 of what is free)"},
+    {"no-prefix-cache", 0, FLAG, AT(no_prefix_cache), 0, 0, 0, "compute equal beginnings of prompts for each of them"},
+    {"shard", 0, TEXT, AT(shard), 0, 0, "I/N", "only every N-th record from the I-th (from 0); auto: by Slurm or MPI rank"},
+    {"report", 0, TEXT, AT(report), 0, 0, "FILE",
+     "write the run as JSON: throughput, latencies and memory of a batch; the results of an evaluation"},
+    {"trace", 0, TEXT, AT(trace), 0, 0, "FILE", "write the steps as Chrome trace events"},
+    {"Evaluation", 0, HEADING, 0, 0, 0, 0, 0},
+    {"perplexity", 0, TEXT, AT(perplexity), 0, 0, "second-half|contiguous", "of the text of -f (or -p) in windows of -c tokens"},
+    {"windows", 0, INT, AT(n_windows), 1, 1 << 30, "N", "only the first N windows"},
+    {"multiple-choice", 0, TEXT, AT(choices), 0, 0, "FILE", "accuracy on JSON lines of query, choices, gold"},
+    {"limit", 0, INT, AT(n_limit), 1, 1 << 30, "N", "only the first N questions"},
+    {"few-shot", 0, INT, AT(n_few_shot), 0, 1000, "N", "N solved questions before each one"},
+    {"few-shot-file", 0, TEXT, AT(few_shot_file), 0, 0, "FILE", "where they come from: its first N"},
+    {"samples", 0, TEXT, AT(samples), 0, 0, "FILE", "write each question's or window's log-probabilities as JSON lines"},
     {"Machine", 0, HEADING, 0, 0, 0, 0, 0},
     {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu|hip", "where to compute; auto takes a GPU that can run the embedded kernels"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
     {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads (0: the processors this process may use)"},
     {"act", 0, TEXT, AT(act), 0, 0, "auto|f32|f16|i16|int8",
-     "arithmetic of activations in 4-bit linears: exact fp32, fp16 (GPU only), integers of 15 bits, of 8 (CPU only); auto: f32 on the "
-     "CPU, f16 on a GPU"},
+     "activations of 4-bit linears: exact fp32, rounded to fp16 (as GPUs do), integers of 15 bits, of 8; auto: i16, on a GPU f16"},
     {"kv", 0, TEXT, AT(kv), 0, 0, "f16|f32", "storage of keys and values"},
     {"device", 0, INT, AT(device), 0, 1023, "N", "which GPU (default 0)"},
     {"list-devices", 0, FLAG, AT(list_devices), 0, 0, 0, "print the GPUs and which embedded kernels fit them"},
@@ -73,18 +97,21 @@ static const struct option_row {
 /* Spellings of llama.cpp that getopt would read as a short option with an argument. */
 static const struct {
     const char *spelling, *name;
-} aliases[] = {{"-sys", "--system-prompt"}};
+} aliases[] = {{"-sys", "--system-prompt"}, {"-np", "--parallel"}};
 
 enum { N_ROWS = sizeof table / sizeof *table };
 
 static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
-    o->n_predict = -1;
+    o->n_predict = OPT_UNSET;
     o->n_batch = 512;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
-    o->format = "text";
+    o->input_format = "auto";
+    o->order = "input";
+    o->grace = 20;
+    o->n_seqs = 16;
     o->backend = o->cpu = o->act = o->variant = "auto";
     o->kv = "f16";
 }
@@ -155,7 +182,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 
 void options_help(void)
 {
-    printf("usage: opt4gptq-run -m MODEL -p PROMPT [options]\n");
+    printf("usage: opt4gptq-run -m MODEL -p PROMPT [options]\n       opt4gptq-run -m MODEL -i PROMPTS -o ANSWERS [options]\n");
     for (int i = 0; i < N_ROWS; i++) {
         const struct option_row *r = &table[i];
         if (r->kind == HEADING) {
@@ -167,5 +194,6 @@ void options_help(void)
                  r->arg ? r->arg : "");
         printf("  %-34s %s\n", left, r->help);
     }
-    printf("\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 4 stopped early.\n");
+    printf(
+        "\nText goes to stdout, everything else to stderr. Exit: 0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early.\n");
 }

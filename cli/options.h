@@ -18,7 +18,7 @@ struct options {
     const char *prompt, *file, *prompt_ids;
     const char *system_prompt, *chat_template_file;
     int chat;
-    /* generation */
+    /* generation; n_predict OPT_UNSET where not given */
     int n_predict, n_ctx, n_batch, ignore_eos, special;
     const char *stop[MAX_STOPS];
     int n_stop;
@@ -29,6 +29,12 @@ struct options {
     /* output */
     const char *format, *logits_out;
     int no_display_prompt, verbose;
+    /* batch; NULL and 0 where not given */
+    const char *input, *output, *input_format, *order, *shard, *memory, *report, *trace;
+    int restart, check_only, grace, n_seqs, n_pages, no_prefix_cache;
+    /* evaluation; NULL and 0 where not given */
+    const char *perplexity, *choices, *few_shot_file, *samples;
+    int n_windows, n_few_shot, n_limit;
     /* machine */
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
     int threads, check_tensors, device;

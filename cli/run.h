@@ -13,6 +13,12 @@ extern volatile sig_atomic_t run_stop_requested;
 
 /* Evaluates the prompt and generates (-p, -f, --prompt-ids). */
 int run_complete(const struct options *o, struct err *e);
+/* Answers a file of prompts (-i). Also returns 3: some records failed; 4 then means that the same command continues. */
+int run_batch(const struct options *o, struct err *e);
+/* How well the model predicts a text (--perplexity). */
+int run_perplexity(const struct options *o, struct err *e);
+/* Accuracy on questions with choices (--multiple-choice). */
+int run_choices(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
@@ -22,6 +28,12 @@ int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct e
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* The prompt of --chat: that text as a message, through the chat template; holds its special tokens spelled out. */
 int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e);
+/* Seconds since 1970-01-01 00:00 of this place's wall clock: what a chat template takes for now. */
+int64_t run_local_time(void);
+/* --chat-template-file as text; *text NULL when none is given. */
+int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e);
+/* Appends {"role", "content"} to an array of messages; WHAT names the text in an error. */
+int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e);
 /* Ids separated by commas, spaces or newlines. */
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
 

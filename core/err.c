@@ -50,6 +50,8 @@ int err_prefix(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+int err_is_memory(const struct err *e) { return strstr(e->msg, "out of memory") != NULL; }
+
 _Noreturn void check_failed(const char *what, const char *file, int line)
 {
     fprintf(stderr, "opt4gptq: internal error at %s:%d: %s\n", file, line, what);

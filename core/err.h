@@ -15,6 +15,10 @@ int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2
 /* Puts "prefix: " before a message that is already there; returns -1. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* 1 when the message says that memory was lacking (every failed allocation says "out of memory"): the machine's fault, not
+ * the input's, so that an input must not be refused for it. */
+int err_is_memory(const struct err *e);
+
 _Noreturn void check_failed(const char *what, const char *file, int line);
 #define CHECK(cond) ((cond) ? (void)0 : check_failed(#cond, __FILE__, __LINE__))
 

@@ -1,8 +1,7 @@
 #include "core/gen_config.h"
 
-int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e)
+int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct err *e)
 {
-    *p = (struct sampler_params){.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .typical_p = 1, .repetition_penalty = 1};
     size_t n;
     const char *text = mf_source_file(m, "generation_config.json", &n);
     if (!text) return 0;
@@ -36,4 +35,10 @@ int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, str
     p->top_k = top_k > 0 ? (int)top_k : 0;
     json_decref(c);
     return rc;
+}
+
+int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e)
+{
+    *p = (struct sampler_params){.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .typical_p = 1, .repetition_penalty = 1};
+    return gen_config_apply(m, p, e);
 }

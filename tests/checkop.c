@@ -14,13 +14,13 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear},    {"i16", check_linear_i16},
-    {"int8", check_linear_int8}, {"f16", check_linear_f16},
-    {"paper", check_paper},      {"outlier", check_outlier},
-    {"embed", check_embed},      {"norm", check_norm},
-    {"rope", check_rope},        {"attend", check_attend},
-    {"glu", check_glu},          {"gather", check_gather},
-    {"argmax", check_argmax},    {NULL, NULL},
+    {"linear", check_linear},  {"f16", check_linear_f16},
+    {"i16", check_linear_i16}, {"int8", check_linear_int8},
+    {"paper", check_paper},    {"outlier", check_outlier},
+    {"embed", check_embed},    {"norm", check_norm},
+    {"rope", check_rope},      {"attend", check_attend},
+    {"glu", check_glu},        {"gather", check_gather},
+    {"argmax", check_argmax},  {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
@@ -31,7 +31,7 @@ static const struct {
     const char *(*variant)(int i); /* NULL after the last */
     int agree;                     /* all variants but "ref" give the same bits */
     const char *lacks;             /* operations that it does not have */
-} backends[] = {{&backend_cpu, cpu_variant, 1, "f16 paper"}, {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
+} backends[] = {{&backend_cpu, cpu_variant, 1, "paper"}, {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
 
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
 

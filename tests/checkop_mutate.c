@@ -25,6 +25,7 @@ enum kind {
     BY_ROWS,
     BY_THREADS,
     INT8_FOR_I16,
+    F32_FOR_F16,
     TOKEN,
     NO_DELTA,
     X_KEPT,
@@ -74,6 +75,7 @@ static const struct mutant {
     {BY_ROWS, "i16", "last bit depends on the number of rows"},
     {BY_THREADS, "i16", "last bit depends on the number of threads"},
     {INT8_FOR_I16, "i16", "one digit where two are asked for"},
+    {F32_FOR_F16, "f16", "activations not rounded"},
     {CODE, "int8", "one 4-bit code off by one"},
     {ZERO, "int8", "one zero point off by one"},
     {CODE, "f16", "one 4-bit code off by one"},
@@ -136,6 +138,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     struct be_config c = *config;
     c.variant = healthy.name;
     if (now == INT8_FOR_I16) c.act = ACT_INT8;
+    if (now == F32_FOR_F16) c.act = ACT_F32;
     m->be.ops = &mutant_backend;
     m->n_threads = c.n_threads;
     if (fns()->open(&m->inner, &c, e)) {

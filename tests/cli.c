@@ -80,7 +80,6 @@ static void errors(void)
     ERROR(2, "--act bf16", "-m", model, "-p", "x", "--act", "bf16");
     ERROR(2, "--backend gpu", "-m", model, "-p", "x", "--backend", "gpu");
     ERROR(1, "/nonexistent/lib", "-m", model, "-p", "x", "--backend", "hip", "--hip-library", "/nonexistent/lib");
-    ERROR(1, "only the backend hip", "-m", model, "-p", "x", "--backend", "cpu", "--act", "f16");
     ERROR(2, "--frobnicate", "--frobnicate");
     ERROR(1, "No such file", "-m", "/nonexistent", "-p", "x");
     ERROR(1, text_file, "-m", text_file, "-p", "x");

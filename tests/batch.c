@@ -1,0 +1,506 @@
+/* batch.c: what a person meets in the batch mode: every kind of good and bad line, formats, pipes, packing, shards, order,
+ * outputs that cannot be written, locks, signals, kills by time, and the same bytes however it is computed. Works on
+ * models/demo, and with ../shared on real conversations; usage: batch BUILD_DIR SHARED_DIR. */
+#include "tests/process.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-batch-XXXXXX", model[300], chat_model[300], in[300], out[300], out2[300],
+                                            log_path[300];
+static int n_passed, n_failed, n_skipped;
+
+static void check(int ok, const char *what, const struct process *p)
+{
+    if (ok) {
+        n_passed++;
+        return;
+    }
+    n_failed++;
+    printf("FAIL %s\n", what);
+    if (p) printf("  exit %d\n  stdout: %.400s\n  stderr: %.600s\n", p->code, p->out, p->err);
+}
+
+#define RUN(p, input, ...) process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
+
+/* A command that must succeed. */
+__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
+{
+    struct process p;
+    char *command;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&command, fmt, ap) < 0) exit(2);
+    va_end(ap);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 0, command, &p);
+    process_free(&p);
+    free(command);
+}
+
+static void clean(void) { shell("cd %s && rm -rf out*", dir); }
+
+static void write_file(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
+}
+
+static char *read_file(const char *path, size_t *n)
+{
+    *n = 0;
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long size = ftell(f);
+    rewind(f);
+    char *p = malloc((size_t)size + 1);
+    *n = fread(p, 1, (size_t)size, f);
+    p[*n] = 0;
+    fclose(f);
+    return p;
+}
+
+static int same_file(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = read_file(a, &n), *y = read_file(b, &m);
+    int same = x && y && n == m && n && !memcmp(x, y, n);
+    free(x);
+    free(y);
+    return same;
+}
+
+static int count(const char *s, const char *what)
+{
+    int n = 0;
+    for (; (s = strstr(s, what)); s += strlen(what)) n++;
+    return n;
+}
+
+static json_t *line_of(const char *text, int i)
+{
+    while (i-- && text) text = strchr(text, '\n'), text = text ? text + 1 : NULL;
+    return text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+}
+
+/* ---- lines */
+
+/* Every line of tests/data/batch/in.jsonl gets the answer or the refusal that expected.jsonl has, byte for byte. */
+static void battery(void)
+{
+    struct process p;
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64");
+    check(p.code == 3 && same_file(out, "tests/data/batch/expected.jsonl"), "good and bad lines have the expected answers", &p);
+    check(count(p.err, "came before") == 1, "a custom_id that comes twice is warned of once", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64");
+    check(p.code == 3 && strstr(p.err, "is complete"), "the same command again has nothing to do", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "--check", "-c", "64");
+    check(p.code == 3 && strstr(p.out, "line 24 (line-24): not UTF-8") && strstr(p.out, "64 records, 44 would fail"), "--check", &p);
+    process_free(&p);
+    clean();
+}
+
+static void one(const char *record, const char *says, const char *what)
+{
+    struct process p;
+    RUN(&p, record, "-i", "-", "-o", "-", "-s", "5");
+    check(p.code == 0 && strstr(p.out, says), what, &p);
+    process_free(&p);
+}
+
+static void log_probabilities(void)
+{
+    struct process p;
+    RUN(&p,
+        "{\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+        "heart\",\"max_tokens\":2,\"temperature\":0,\"logprobs\":2,\"echo\":true}}\n",
+        "-i", "-", "-o", "-");
+    json_t *r = line_of(p.out, 0),
+           *c = json_array_get(json_object_get(json_object_get(json_object_get(r, "response"), "body"), "choices"), 0),
+           *l = json_object_get(c, "logprobs"), *tokens = json_object_get(l, "tokens"), *values = json_object_get(l, "token_logprobs"),
+           *tops = json_object_get(l, "top_logprobs"), *offsets = json_object_get(l, "text_offset");
+    check(json_array_size(tokens) == 5 && json_array_size(values) == 5 && json_array_size(tops) == 5 && json_array_size(offsets) == 5,
+          "echo with logprobs: an entry per token of prompt and answer", &p);
+    char text[256] = "";
+    for (size_t i = 1; i < json_array_size(tokens); i++) strcat(text, json_string_value(json_array_get(tokens, i)));
+    check(c && !strcmp(text, json_string_value(json_object_get(c, "text"))), "the tokens after BOS are the text", &p);
+    check(json_is_null(json_array_get(values, 0)) && json_real_value(json_array_get(values, 1)) < 0, "the first token has no value", &p);
+    json_t *top = json_array_get(tops, 4);
+    double chosen = json_real_value(json_array_get(values, 4)), best = -1e9, v;
+    const char *name;
+    json_t *x;
+    json_object_foreach (top, name, x)
+        if ((v = json_real_value(x)) > best) best = v;
+    check(json_object_size(top) == 2 && best == chosen, "the greedy token is the likeliest of the alternatives", &p);
+    json_decref(r);
+    process_free(&p);
+}
+
+static void sampling(void)
+{
+    struct process p, q;
+    const char *lines =
+        "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The heart\",\"max_tokens\":8,\"n\":2}}\n"
+        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The heart\",\"max_tokens\":8,\"seed\":3}}\n"
+        "{\"custom_id\":\"c\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The heart\",\"max_tokens\":8,\"seed\":3}}\n";
+    RUN(&p, lines, "-i", "-", "-o", "-", "--format", "ids");
+    RUN(&q, lines, "-i", "-", "-o", "-", "--format", "ids", "-s", "9");
+    char *a = strtok(p.out, "\n"), *b = strtok(NULL, "\n"), *c = strtok(NULL, "\n"), *a9 = strtok(q.out, "\n"), *b9 = strtok(NULL, "\n");
+    char *tab = a ? strchr(a, '\t') : NULL;
+    check(c && b9 && !strcmp(b, c) && !strcmp(b, b9), "a record's seed alone decides", &p);
+    check(a9 && tab && strcmp(a, a9), "--seed decides where a record has none", &p);
+    check(tab && strncmp(a, tab + 1, (size_t)(tab - a)), "choices differ", &p);
+    process_free(&p);
+    process_free(&q);
+    one("{\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\",\"max_tokens\":1,\"top_k\":1}}\n", "\"completion_tokens\":1", "top_k");
+}
+
+static void chats(void)
+{
+    struct process p;
+    const char *lines =
+        "{\"custom_id\":\"a\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+        "\"max_completion_tokens\":3,\"logprobs\":true,\"top_logprobs\":1}}\n"
+        "{\"custom_id\":\"b\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":"
+        "[{\"type\":\"text\",\"text\":\"hi\"}]}],\"max_tokens\":3,\"return_token_ids\":true}}\n"
+        "{\"custom_id\":\"c\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\"}]}}\n"
+        "{\"custom_id\":\"d\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+        "\"ignore_eos\":true}}\n";
+    process_run(&p, (char *[]){run_bin, "-m", chat_model, "-t", "1", "-i", "-", "-o", "-", "-c", "40", NULL}, lines);
+    json_t *a = line_of(p.out, 0), *b = line_of(p.out, 1), *d = line_of(p.out, 3);
+    json_t *choice = json_array_get(json_object_get(json_object_get(json_object_get(a, "response"), "body"), "choices"), 0);
+    check(p.code == 3 && json_array_size(json_object_get(json_object_get(choice, "logprobs"), "content")) == 3, "a chat with logprobs", &p);
+    check(json_string_value(json_object_get(json_object_get(choice, "message"), "content")) != NULL, "a chat's message", &p);
+    json_t *ids = json_object_get(json_object_get(json_object_get(b, "response"), "body"), "prompt_token_ids");
+    check(json_array_size(ids) > 3 && json_integer_value(json_array_get(ids, 0)) != json_integer_value(json_array_get(ids, 1)),
+          "a chat's prompt has no double BOS", &p);
+    check(count(p.out, "\"param\":\"messages\"") == 1, "a message without content is refused by the template", &p);
+    json_t *usage = json_object_get(json_object_get(json_object_get(d, "response"), "body"), "usage");
+    check(json_integer_value(json_object_get(usage, "total_tokens")) == 40, "a chat without max_tokens goes on to the context", &p);
+    json_decref(a);
+    json_decref(b);
+    json_decref(d);
+    process_free(&p);
+    process_run(&p, (char *[]){run_bin, "-m", chat_model, "-i", "-", "-o", "-", "--chat", "-sys", "Be brief.", "-n", "2", NULL}, "hello\n");
+    check(p.code == 0 && strstr(p.out, "chat.completion"), "--chat makes a message of each line of text", &p);
+    process_free(&p);
+}
+
+/* ---- files */
+
+static void formats(void)
+{
+    struct process p;
+    char path[400], packed[400];
+    RUN(&p, "Once upon a time there was\r\n\n  \nThe heart", "-i", "-", "-o", out, "--temp", "0", "-n", "3", "--format", "text");
+    process_free(&p);
+    size_t n;
+    char *text = read_file(out, &n);
+    check(text && !strcmp(text, " a great crowd\n of the man\n"), "plain text in and out: a line per prompt, empty lines skipped", NULL);
+    free(text);
+    clean();
+    RUN(&p, "{\"a prompt\" in braces\n", "-i", "-", "-o", "-", "--input-format", "text", "--temp", "0", "-n", "2", "--format", "ids");
+    check(p.code == 0 && strlen(p.out) > 2, "--input-format text takes a line that looks like JSON", &p);
+    process_free(&p);
+
+    snprintf(packed, sizeof packed, "%s/out.jsonl.gz", dir);
+    shell("gzip -c tests/data/batch/in.jsonl >%s/in.gz", dir);
+    snprintf(path, sizeof path, "%s/in.gz", dir);
+    RUN(&p, NULL, "-i", path, "-o", packed, "-c", "64");
+    check(p.code == 3, "gzip in and out", &p);
+    process_free(&p);
+    shell("gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed);
+    shell("head -c 500 %s/in.gz >%s/out.cut", dir, dir);
+    snprintf(path, sizeof path, "%s/out.cut", dir);
+    RUN(&p, NULL, "-i", path, "-o", "-", "-c", "64");
+    check(p.code == 1 && strstr(p.err, "gzip"), "a cut gzip file", &p);
+    process_free(&p);
+
+    shell("%s -m %s -t 1 -i - -o - -c 64 <tests/data/batch/in.jsonl 2>/dev/null | cmp - tests/data/batch/expected.jsonl", run_bin, model);
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--order", "done");
+    process_free(&p);
+    shell("! cmp -s %s tests/data/batch/expected.jsonl && sort %s >%s/out.a && sort tests/data/batch/expected.jsonl | cmp - %s/out.a", out,
+          out, dir, dir);
+    clean();
+
+    char shard[8];
+    for (int i = 0; i < 3; i++) {
+        snprintf(shard, sizeof shard, "%d/3", i);
+        RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", packed, "-c", "64", "--shard", shard);
+        check(p.code == 3, "a shard", &p);
+        process_free(&p);
+    }
+    shell("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed, packed);
+    clean();
+    setenv("SLURM_PROCID", "1", 1), setenv("SLURM_NTASKS", "2", 1);
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto");
+    check(p.code == 1 && strstr(p.err, "--shard auto"), "a batch script is not a Slurm task", &p);
+    process_free(&p);
+    setenv("SLURM_STEP_ID", "0", 1);
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto", "-c", "64");
+    check(p.code == 3 && strstr(p.err, "32 of 32"), "--shard auto takes the Slurm task's share", &p);
+    process_free(&p);
+    unsetenv("SLURM_PROCID"), unsetenv("SLURM_NTASKS"), unsetenv("SLURM_STEP_ID");
+    clean();
+}
+
+static void reports(void)
+{
+    struct process p;
+    size_t n;
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--report", out2, "--trace", log_path);
+    process_free(&p);
+    char *text = read_file(out2, &n), *trace = read_file(log_path, &n);
+    json_t *r = json_loads(text ? text : "", 0, NULL), *t = json_loads(trace ? trace : "", 0, NULL);
+    check(json_integer_value(json_object_get(r, "done")) == 64 && json_integer_value(json_object_get(r, "errors")) == 44 &&
+              json_real_value(json_object_get(r, "elapsed_time")) > 0 &&
+              json_integer_value(json_object_get(json_object_get(r, "latency_seconds"), "n")) == 20,
+          "--report", NULL);
+    check(json_array_size(t) > 40 && !strcmp(json_string_value(json_object_get(json_array_get(t, 1), "name")), "step"), "--trace", NULL);
+    json_decref(r);
+    json_decref(t);
+    free(text);
+    free(trace);
+    clean();
+}
+
+static void refusals(void)
+{
+    struct process p;
+    char here[400];
+#define REFUSED(exit_code, says, ...)                                                                                                      \
+    RUN(&p, NULL, "-i", in, __VA_ARGS__);                                                                                                  \
+    check(p.code == exit_code && strstr(p.err, says) && !strstr(p.err, "records done"), "refused: " says, &p);                             \
+    process_free(&p)
+    REFUSED(2, "no output", "-c", "64");
+    REFUSED(2, "--order", "-o", out, "--order", "random");
+    REFUSED(2, "excludes", "-o", out, "-p", "x");
+    REFUSED(1, "is a directory", "-o", dir);
+    REFUSED(1, "is the input", "-o", in);
+    REFUSED(1, "No such file", "-o", "/nonexistent/out");
+    REFUSED(1, "--shard 3/3", "-o", out, "--shard", "3/3");
+    REFUSED(1, "--mem 5X", "-o", out, "--mem", "5X");
+    REFUSED(1, "--mem 1 MiB", "-o", out, "--mem", "1M");
+    REFUSED(1, "one context", "-o", out, "--kv-pages", "3");
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--chat");
+    check(p.code == 1 && strstr(p.err, "--chat is for lines"), "--chat with a batch file", &p);
+    process_free(&p);
+    write_file(out, "mine\n", 5);
+    REFUSED(1, "exists and was not written", "-o", out);
+    REFUSED(1, "exists and was not written", "-o", out, "--restart");
+    clean();
+    snprintf(here, sizeof here, "%s.journal", out);
+    write_file(here, "mine as well, and longer than the header of a journal's frame\n", 62);
+    REFUSED(1, "not a journal", "-o", out);
+    clean();
+    RUN(&p, NULL, "-i", dir, "-o", out);
+    check(p.code == 1 && strstr(p.err, "is a directory"), "a directory as input", &p);
+    process_free(&p);
+    RUN(&p, "", "-i", "-", "-o", out);
+    check(p.code == 1 && strstr(p.err, "no records"), "an empty input", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");
+    check(p.code == 0, "a run", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--act", "int8");
+    check(p.code == 1 && strstr(p.err, "-n was 2, is 3") && strstr(p.err, "--act was") && strstr(p.err, "--restart"), "another command",
+          &p);
+    process_free(&p);
+    RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--restart");
+    check(p.code == 0 && strstr(p.err, "done"), "--restart", &p);
+    process_free(&p);
+    write_file(out, "changed\n", 8);
+    RUN(&p, NULL, "-i", in, "-o", out, "-n", "3");
+    check(p.code == 1 && strstr(p.err, "changed since"), "an output that somebody changed", &p);
+    process_free(&p);
+    unlink(out);
+    RUN(&p, NULL, "-i", in, "-o", out, "-n", "3");
+    check(p.code == 0 && strstr(p.err, "done"), "an output that somebody took away is computed again", &p);
+    process_free(&p);
+    clean();
+    RUN(&p, NULL, "-i", in, "-o", "/dev/full", "-n", "2");
+    check(p.code == 1 && strstr(p.err, "No space left"), "a full disk under a stream", &p);
+    process_free(&p);
+    shell("{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && grep -q 'Broken pipe' %s", run_bin, model,
+          in, log_path, log_path, log_path, log_path);
+    clean();
+}
+
+/* ---- being stopped */
+
+static pid_t start(const char *const extra[])
+{
+    char *argv[24] = {run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "4"};
+    int n = 11;
+    while (*extra) argv[n++] = (char *)*extra++;
+    pid_t pid = fork();
+    if (!pid) {
+        if (!freopen(log_path, "w", stderr)) _exit(127);
+        execv(run_bin, argv);
+        _exit(127);
+    }
+    return pid;
+}
+
+static long size_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) ? -1 : (long)st.st_size;
+}
+
+static void stopping(void)
+{
+    static const char *const slow[] = {"--ignore-eos", "-n", "90", NULL};
+    char journal[400];
+    int status;
+    struct process p;
+    size_t n;
+    snprintf(journal, sizeof journal, "%s.journal", out);
+    pid_t pid = start(slow);
+    for (int i = 0; i < 3000 && size_of(journal) < 2000; i++) usleep(10000);
+    RUN(&p, NULL, "-i", in, "-o", out, "--ignore-eos", "-n", "90");
+    check(p.code == 1 && strstr(p.err, "another run"), "two runs on one output", &p);
+    process_free(&p);
+    kill(pid, SIGTERM);
+    waitpid(pid, &status, 0);
+    char *log = read_file(log_path, &n);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && log && strstr(log, "the same command continues") && size_of(out) < 0,
+          "SIGTERM: running requests end, exit 4", NULL);
+    free(log);
+    static const char *const at_once[] = {"--ignore-eos", "-n", "90", "--grace", "0", NULL};
+    pid = start(at_once);
+    usleep(400000);
+    kill(pid, SIGINT);
+    waitpid(pid, &status, 0);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4, "--grace 0 ends at once", NULL);
+    int kills = 0;
+    for (int i = 0; i < 100; i++) { /* real kills, by time */
+        pid = start(slow);
+        usleep((useconds_t)(60000 + 50000 * i));
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        if (!WIFSIGNALED(status)) break;
+        kills++;
+    }
+    check(kills > 2 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "killed again and again it ends all the same", NULL);
+    char *keep = strdup(out);
+    RUN(&p, NULL, "-i", in, "-o", out2, "--ignore-eos", "-n", "90", "-np", "9");
+    check(p.code == 0 && same_file(keep, out2), "stopped and killed, the bytes are those of an undisturbed run", &p);
+    printf("killed %d times by time\n", kills);
+    free(keep);
+    process_free(&p);
+    clean();
+}
+
+/* ---- the same bytes however computed */
+
+static void invariance(const char *model_path, const char *input, char *const common[], const char *pages, const char *name)
+{
+    const char *const ways[][4] = {{"-np", "1"}, {"-np", "7"}, {"-np", "64"},         {"-b", "33"},
+                                   {"-t", "2"},  {"-t", "4"},  {"--no-prefix-cache"}, {"--kv-pages", pages}};
+    char what[300];
+    struct process p;
+    for (size_t i = 0; i <= sizeof ways / sizeof *ways; i++) {
+        char *argv[32] = {run_bin, "-m", (char *)model_path, "-i", (char *)input, "-o", i ? out2 : out, "--report", log_path};
+        int n = 9;
+        for (int k = 0; common[k]; k++) argv[n++] = common[k];
+        for (int k = 0; i && k < 4 && ways[i - 1][k]; k++) argv[n++] = (char *)ways[i - 1][k];
+        process_run(&p, argv, NULL);
+        snprintf(what, sizeof what, "%s with %s %s has the bytes of the first run", name, i ? ways[i - 1][0] : "no option",
+                 i && ways[i - 1][1] ? ways[i - 1][1] : "");
+        check((p.code == 0 || p.code == 3) && (!i || same_file(out, out2)), what, &p);
+        process_free(&p);
+        unlink(out2);
+        char journal[400];
+        snprintf(journal, sizeof journal, "%s.journal", out2);
+        unlink(journal);
+    }
+    size_t n;
+    char *report = read_file(log_path, &n);
+    check(report && strstr(report, "\"preemptions\":") && !strstr(report, "\"preemptions\":0,"), "few pages force preemptions", NULL);
+    free(report);
+    clean();
+}
+
+static void conversations(const char *shared)
+{
+    char path[600], wiki[300], input[300], wiki_model[600];
+    enum { N = 6 };
+    snprintf(path, sizeof path, "%s/data/eval/ShareGPT_V3_filtered_500.json", shared);
+    snprintf(wiki_model, sizeof wiki_model, "%s/models/wiki-g128", shared);
+    json_t *all = json_load_file(path, 0, NULL);
+    if (!all || access(wiki_model, R_OK)) {
+        printf("SKIP conversations: %s or %s is not there\n", path, wiki_model);
+        n_skipped++;
+        json_decref(all);
+        return;
+    }
+    snprintf(wiki, sizeof wiki, "%s/wiki.safetensors", dir);
+    snprintf(input, sizeof input, "%s/conversations.jsonl", dir);
+    struct process p;
+    process_run(&p, (char *[]){convert_bin, wiki_model, wiki, NULL}, NULL);
+    process_free(&p);
+    FILE *f = fopen(input, "w");
+    for (int i = 0, k = 0; f && k < N; i += 83, k++) {
+        json_t *c = json_array_get(all, (size_t)i);
+        json_t *line = json_pack("{s:O, s:s, s:{s:O, s:i, s:i, s:i}}", "custom_id", json_object_get(c, "id"), "url", "/v1/completions",
+                                 "body", "prompt", json_object_get(json_array_get(json_object_get(c, "conversations"), 0), "value"),
+                                 "max_tokens", 6, "logprobs", 2, "n", 1 + i % 3 / 2);
+        json_dumpf(line, f, JSON_COMPACT);
+        fputc('\n', f);
+        json_decref(line);
+    }
+    if (!f || fclose(f)) exit(2);
+    invariance(wiki, input, (char *[]){"-c", "1024", "--act", "int8", "-t", "1", NULL}, "66", "conversations");
+    json_decref(all);
+    unlink(wiki);
+    unlink(input);
+}
+
+int main(int argc, char **argv)
+{
+    struct process p;
+    if (argc < 3 || !mkdtemp(dir)) return 2;
+    snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
+    snprintf(convert_bin, sizeof convert_bin, "%s/opt4gptq-convert", argv[1]);
+    snprintf(model, sizeof model, "%s/demo.safetensors", dir);
+    snprintf(chat_model, sizeof chat_model, "%s/chat.safetensors", dir);
+    snprintf(in, sizeof in, "%s/in.txt", dir);
+    snprintf(out, sizeof out, "%s/out", dir);
+    snprintf(out2, sizeof out2, "%s/out2", dir);
+    snprintf(log_path, sizeof log_path, "%s/out.log", dir);
+    process_run(&p, (char *[]){convert_bin, "models/demo", model, NULL}, NULL);
+    check(p.code == 0, "convert models/demo", &p);
+    process_free(&p);
+    shell("mkdir %s/chat && cp models/demo/*.json models/demo/*.safetensors %s/chat && printf '%%s' \"{{ bos_token }}{%% for m in "
+          "messages %%}{{ "
+          "m['content'] + '|' }}{%% endfor %%}\" >%s/chat/chat_template.jinja && %s %s/chat %s 2>&1",
+          dir, dir, dir, convert_bin, dir, chat_model);
+    FILE *f = fopen(in, "w");
+    for (int i = 0; f && i < 40; i++) fprintf(f, "The %d. king and the queen of the sea\n", i);
+    if (!f || fclose(f)) exit(2);
+
+    battery();
+    log_probabilities();
+    sampling();
+    chats();
+    formats();
+    reports();
+    refusals();
+    stopping();
+    invariance(model, in, (char *[]){"--ignore-eos", "-n", "40", "-s", "3", "-c", "256", "-t", "1", NULL}, "20", "sampled text");
+    conversations(argv[2]);
+    shell("rm -r %s", dir);
+    printf("batch: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
+    return n_failed != 0;
+}
