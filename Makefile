@@ -26,6 +26,7 @@ comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c))
 CORE    := $(call objects,core)
 CPU     := $(call objects,backend-cpu)
+HIP     := $(call objects,backend-hip)
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
@@ -33,7 +34,7 @@ PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
-$B/opt4gptq-run: $(RUN) $(CORE) $(CPU)
+$B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
 $B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU)
 $(PROGRAMS):
@@ -55,6 +56,35 @@ $B/backend-cpu/neon.o $B/backend-cpu/dotprod.o: ALL_CFLAGS += -fno-schedule-insn
 $B/backend-cpu/dotprod.o: ALL_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
+# --- GPU kernels: one source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
+# Without clang-19 the backend is built without them and says so.
+CLANG       := $(shell command -v clang-19)
+CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
+GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
+GPU_SOURCES := $(wildcard backend-hip/kernels/*)
+GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
+IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $B/gpu/sm_70.ptx)
+ifdef CLANG
+$B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$B/gpu"'
+$B/backend-hip/hip_images.o: $(IMAGES)
+else
+all: no-kernels
+no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
+endif
+
+# clang finds the linker of its own version by PATH only
+$B/gpu/%.co: $(GPU_SOURCES) Makefile
+	@mkdir -p $(@D)
+	$(SAY) KERNELS $*
+	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
+	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+
+$B/gpu/%.ptx: $(GPU_SOURCES) Makefile
+	@mkdir -p $(@D)
+	$(SAY) KERNELS $*
+	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+ptx63 -nocudainc -nocudalib --cuda-path=/nonexistent \
+	    $(GPU_FLAGS) -S -o $@ backend-hip/kernels/kernels.hip
+
 $B/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $<
@@ -65,21 +95,21 @@ TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
-$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU)
+$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU) $(HIP)
 $B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
 $B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $B/tests/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
-$B/tests/batch_faults: $B/tests/batch_faults.o $B/tests/process.o $(CORE) $(CPU) $(filter-out $B/cli/main.o,$(RUN))
+$B/tests/batch_faults: $B/tests/batch_faults.o $B/tests/process.o $(CORE) $(CPU) $(HIP) $(filter-out $B/cli/main.o,$(RUN))
 $(addprefix $B/tests/,$(TESTS)):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 # this one counts allocations within a step
 $B/tests/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
-$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN)) \
+$B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(HIP) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN)) \
     $(filter-out $B/bench/main.o,$(BENCH))
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
@@ -120,9 +150,16 @@ $B/tests/gfx906/kernels-%.co: tests/gfx906/test/kernels.hip Makefile
 	$(Q)PATH=/usr/lib/llvm-19/bin:$$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=gfx906 \
 	  -mcode-object-version=4 -nogpuinc -nogpulib -$* -o $@ $<
 
+# the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
+FIBERS := $B/tests/libhip-fibers.so
+$(FIBERS): tests/fibers.c tests/fiber_kernels.c tests/fibers.h $(GPU_SOURCES) Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+
 test:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(GFX) $(GFX_TEST)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(FIBERS) $(GFX) $(GFX_TEST)
 	@scripts/test $B $(SHARED)
 
 ARM := build-arm64

@@ -1,8 +1,7 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
-#include "backend-cpu/cpu.h"
-#include "cli/engine.h"
+#include "cli/machine.h"
 #include "core/gen_config.h"
 #include "core/scheduler.h"
 #include "core/stop.h"
@@ -102,12 +101,12 @@ static int open_all(struct completion *c, struct err *e)
         logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
         logits = logits < 1 ? 1 : logits > rows ? rows : logits;
     }
-    struct forward_options fo = engine_backend(o);
+    struct forward_options fo = machine_forward(o);
     fo.n_pages = (used + KV_PAGE - 1) / KV_PAGE;
     fo.max_rows = rows;
     fo.max_logits = logits;
     const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used};
-    if (forward_open(&c->forward, &c->model, &backend_cpu, &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
+    if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
     if (c->tokenizer && tok_stream_open(&c->stream, c->tokenizer, !o->special, e)) return -1;
     if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;

@@ -1,20 +1,12 @@
 #include "cli/engine.h"
 
-#include "backend-cpu/cpu.h"
+#include "cli/machine.h"
 #include "cli/memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { LOGITS_BYTES = 32 << 20 };
-
-struct forward_options engine_backend(const struct options *o)
-{
-    static const char *const names[] = {[ACT_F32] = "f32", [ACT_F16] = "f16", [ACT_I16] = "i16", [ACT_INT8] = "int8"};
-    struct forward_options f = {.variant = o->cpu, .n_threads = o->threads, .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32};
-    while (strcmp(o->act, names[f.act])) f.act++;
-    return f;
-}
 
 int engine_context(const struct options *o, const struct model *m) { return o->n_ctx ? o->n_ctx : m->config.context; }
 
@@ -61,10 +53,10 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     memset(g, 0, sizeof *g);
     int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs, logits = (int)(LOGITS_BYTES / ((size_t)m->config.vocab * sizeof(float)));
     if (logits > rows) logits = rows;
-    struct forward_options f = engine_backend(o);
+    struct forward_options f = machine_forward(o);
     f.max_rows = rows;
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
-    if (choose_pages(o, m, &f, &f.n_pages, e) || forward_open(&g->forward, m, &backend_cpu, &f, e)) return -1;
+    if (choose_pages(o, m, &f, &f.n_pages, e) || forward_open(&g->forward, m, machine_backend(o), &f, e)) return -1;
     struct sched_options so = {o->n_seqs, rows, engine_context(o, m), !o->no_prefix_cache};
     if (sched_open(&g->sched, &g->forward, &so, e)) return -1;
     const char *machine = g->forward.be->ops->describe(g->forward.be);

@@ -12,8 +12,6 @@ struct engine {
     char backend[16], instructions[64]; /* of the backend: its name, what it computes with */
 };
 
-/* What the options say about the backend: variant, threads, arithmetic, storage of keys and values. */
-struct forward_options engine_backend(const struct options *o);
 /* Context of a run: -c, or the model's. */
 int engine_context(const struct options *o, const struct model *m);
 /* Sizes and opens forward and scheduler; says on stderr what they take. */

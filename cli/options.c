@@ -75,12 +75,16 @@ static const struct option_row {
     {"few-shot-file", 0, TEXT, AT(few_shot_file), 0, 0, "FILE", "where they come from: its first N"},
     {"samples", 0, TEXT, AT(samples), 0, 0, "FILE", "write each question's or window's log-probabilities as JSON lines"},
     {"Machine", 0, HEADING, 0, 0, 0, 0, 0},
-    {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu", "where to compute"},
+    {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu|hip", "where to compute; auto takes a GPU that can run the embedded kernels"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
     {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads (0: the processors this process may use)"},
     {"act", 0, TEXT, AT(act), 0, 0, "auto|f32|f16|i16|int8",
-     "activations of 4-bit linears: exact fp32, rounded to fp16 (as GPUs do), integers of 15 bits, of 8; auto: i16"},
+     "activations of 4-bit linears: exact fp32, rounded to fp16 (as GPUs do), integers of 15 bits, of 8; auto: i16, on a GPU f16"},
     {"kv", 0, TEXT, AT(kv), 0, 0, "f16|f32", "storage of keys and values"},
+    {"device", 0, INT, AT(device), 0, 1023, "N", "which GPU (default 0)"},
+    {"list-devices", 0, FLAG, AT(list_devices), 0, 0, 0, "print the GPUs and which embedded kernels fit them"},
+    {"hip-library", 0, TEXT, AT(hip_library), 0, 0, "PATH", "GPU runtime library (default: libamdhip64, libgalaxyhip or libcuda)"},
+    {"variant", 0, TEXT, AT(variant), 0, 0, "auto|NAME", "pins one of the GPU's kernels for linears"},
     {"check-tensors", 0, FLAG, AT(check_tensors), 0, 0, 0, "compare every tensor with its crc32 before use"},
     {"Other", 0, HEADING, 0, 0, 0, 0, 0},
     {"tokenize", 0, FLAG, AT(tokenize), 0, 0, 0, "print the ids of -p or -f"},
@@ -108,8 +112,7 @@ static void set_defaults(struct options *o)
     o->order = "input";
     o->grace = 20;
     o->n_seqs = 16;
-    o->backend = o->cpu = "auto";
-    o->act = "auto";
+    o->backend = o->cpu = o->act = o->variant = "auto";
     o->kv = "f16";
 }
 

@@ -36,10 +36,10 @@ struct options {
     const char *perplexity, *choices, *few_shot_file, *samples;
     int n_windows, n_few_shot, n_limit;
     /* machine */
-    const char *backend, *cpu, *act, *kv;
-    int threads, check_tensors;
+    const char *backend, *cpu, *act, *kv, *hip_library, *variant;
+    int threads, check_tensors, device;
     /* other modes */
-    int tokenize, detokenize, version, help;
+    int tokenize, detokenize, list_devices, version, help;
 };
 
 /* Fills *o with defaults, then from argv. */

@@ -39,8 +39,10 @@ struct linear {
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
-    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...) */
+    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...); hip: a kernel for linears or "auto" */
     int n_threads;       /* cpu: 0 = as many as this process may use */
+    const char *library; /* hip: the runtime library, NULL = the first of the known ones */
+    int device;          /* hip: which of its devices */
     enum act act;
     enum kv_type kv;
     int n_heads, n_kv_heads, head_dim;

@@ -54,6 +54,8 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     struct be_config c = {
         .variant = o->variant,
         .n_threads = o->n_threads,
+        .library = o->library,
+        .device = o->device,
         .act = o->act,
         .kv = o->kv,
         .n_heads = g->n_heads,

@@ -9,6 +9,8 @@
 struct forward_options {
     const char *variant; /* backend's own choice, e.g. --cpu */
     int n_threads;       /* 0: as many as this process may use */
+    const char *library; /* GPU runtime, NULL: the known ones */
+    int device;
     enum act act;
     enum kv_type kv;
     int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */

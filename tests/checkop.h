@@ -11,13 +11,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_VARIANTS = 16, NAME_BYTES = 200 };
+enum { MAX_VARIANTS = 64, NAME_BYTES = 200 };
 
 struct variant {
     const struct backend *ops;
     const char *name;
     int agrees; /* promises the same bits as the other variants of its backend that do */
 };
+
+/* For the hip backend, from the command line. */
+extern struct gpu_choice {
+    const char *library;
+    int device;
+} gpu;
+
+/* 1 when the variant's backend has the operation. */
+int has(const struct variant *v, const char *op);
 
 struct tally {
     long n_cases;
@@ -112,6 +121,8 @@ void check_linear(struct check *c);
 void check_linear_f16(struct check *c);
 void check_linear_i16(struct check *c);
 void check_linear_int8(struct check *c);
+void check_linear_f16(struct check *c);
+void check_paper(struct check *c);
 void check_outlier(struct check *c);
 void check_embed(struct check *c);
 void check_norm(struct check *c);

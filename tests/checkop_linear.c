@@ -7,9 +7,11 @@
  * and the rounding of the reference are off by 2^-24 of |total| + |bias| each. No absolute term: where nothing but
  * zeros was summed the result is the bias, exactly.
  * For the integer arithmetics x is what the integers stand for, rounded here by the same definition: so the bound covers
- * the floating-point rest, and the integer part must be exact.
+ * the floating-point rest, and the integer part must be exact. fp16 activations are rounded here in the same way.
  * The bound holds per element. Over a whole tensor, a column with every zero point wrong would pass. */
 #include "tests/checkop.h"
+
+#include "backend-hip/hip.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -441,12 +443,12 @@ void check_linear(struct check *c)
     check_extremes(c);
 }
 
-/* The kernels are those of fp32; what is new is the rounding of their input, so few cases suffice. */
+/* The CPU's kernels are those of fp32; what is new is the rounding of their input, so few cases suffice. A GPU has its own. */
 void check_linear_f16(struct check *c)
 {
     int quick = c->quick;
     c->act = ACT_F16;
-    c->quick = 1;
+    c->quick = quick || !strcmp(c->v[0].ops->name, "cpu");
     check_linear(c);
     c->quick = quick;
     c->act = ACT_F32;
@@ -463,6 +465,51 @@ void check_linear_int8(struct check *c)
 {
     c->act = ACT_INT8;
     check_linear(c);
+    c->act = ACT_F32;
+}
+
+/* The paper's ablation (backend-hip/kernels/paper.hip). Its sums are halves, so its bound is its own: within 8 inputs a
+ * product and 4 additions are rounded to fp16, then the scaled sum, then each of the atomic additions, of which there is
+ * one for every 128 inputs (512 with smb): at most 6 + k/128 roundings of 2^-11 of the magnitudes, and 2^-25 for each that
+ * is subnormal. Nothing is promised about bits: atomics have no order. Rows are not large, for results are fp16. */
+void check_paper(struct check *c)
+{
+    static const struct shape paper_shapes[] = {
+        {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0},      {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 1, 0, 0},
+        {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0, 0},      {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0, 0},
+        {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0, 0},     {1280, 250, 32, 1280, PERM_NONE, SCALE_F16, 0, 0, ZEROS_EIGHT},
+        {256, 40, 64, 256, PERM_NONE, SCALE_SUBNORMAL, 0, 0, 0},
+    };
+    static const int rows_of[] = {1, 3, 8, 11};
+    c->act = ACT_F16;
+    for (int i = 0; i < (int)(sizeof paper_shapes / sizeof *paper_shapes * 4); i++) {
+        const struct shape *s = &paper_shapes[i / 4];
+        int rows = rows_of[i % 4];
+        if (c->quick && i % 4 != i / 4 % 4) continue;
+        char name[NAME_BYTES];
+        struct arena a = {0};
+        describe(name, s, rows, rows / 2);
+        struct rng r = rng_for(c->seed, name);
+        struct weights q = make_weights(&a, &r, s, make_perm(&a, &r, s));
+        size_t n = (size_t)rows * (size_t)s->out;
+        float *x = arena_get(&a, (size_t)rows * (size_t)s->in * 4), *want = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
+              *got = arena_get(&a, n * 4);
+        for (int row = 0; row < rows; row++) {
+            enum row_kind kind = (enum row_kind)((i + row) % ROW_KINDS);
+            fill_row(&r, kind == ROW_LARGE ? ROW_RANDOM : kind, row, x + (size_t)row * (size_t)s->in, s->in);
+        }
+        expect(&q, c->act, x, want, bound, rows);
+        int commits = (s->k + 127) / 128;
+        for (size_t t = 0; t < n; t++) bound[t] = bound[t] > 0 ? bound[t] * 8 * (float)(6 + commits) + (float)commits * 0x1p-25f : 0;
+        for (int v = 0; hip_paper_variant_name(v); v++) {
+            const struct variant on = {c->v[0].ops, hip_paper_variant_name(v), 0};
+            struct call k = {.q = &q, .n = 1, .rows = rows, .n_decode = rows / 2, .x = x, .y = {got}};
+            count_case(c, 0);
+            run(c, 0, name, &on, 1, &k, 0, &r);
+            compare(c, 0, name, on.name, got, want, bound, (size_t)rows, (size_t)s->out);
+        }
+        arena_free(&a);
+    }
     c->act = ACT_F32;
 }
 

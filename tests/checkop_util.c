@@ -85,6 +85,8 @@ void side_open(struct side *s, const struct variant *v, int n_threads, struct be
     struct err e;
     config.variant = v->name;
     config.n_threads = n_threads;
+    config.library = gpu.library;
+    config.device = gpu.device;
     s->ops = v->ops;
     if (s->ops->open(&s->be, &config, &e)) die(v->name, e.msg);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-cli-XXXXXX", model[600], file_a[600];
-static int n_passed, n_failed;
+static int n_passed, n_failed, n_skipped;
 
 static void check(int ok, const char *what, const struct process *p)
 {
@@ -78,7 +78,8 @@ static void errors(void)
     ERROR(2, "no prompt", "-m", model);
     ERROR(2, "exclude", "-m", model, "-p", "x", "-f", "y");
     ERROR(2, "--act bf16", "-m", model, "-p", "x", "--act", "bf16");
-    ERROR(2, "hip", "-m", model, "-p", "x", "--backend", "hip");
+    ERROR(2, "--backend gpu", "-m", model, "-p", "x", "--backend", "gpu");
+    ERROR(1, "/nonexistent/lib", "-m", model, "-p", "x", "--backend", "hip", "--hip-library", "/nonexistent/lib");
     ERROR(2, "--frobnicate", "--frobnicate");
     ERROR(1, "No such file", "-m", "/nonexistent", "-p", "x");
     ERROR(1, text_file, "-m", text_file, "-p", "x");
@@ -375,6 +376,50 @@ static void failing_output(void)
     process_free(&p);
 }
 
+/* The GPU backend over the runtime of tests/fibers.c, where the build has both. */
+static void gpu(const char *build)
+{
+    char library[700], small[700], logits[2][700], kernels[700];
+    struct process p;
+    snprintf(library, sizeof library, "%s%s/tests/libhip-fibers.so", build[0] == '/' ? "" : "./", build);
+    snprintf(kernels, sizeof kernels, "%s/gpu/gfx90a.co", build);
+    if (access(library, R_OK) || access(kernels, R_OK)) {
+        printf("SKIP the GPU backend: not in this build\n");
+        n_skipped++;
+        return;
+    }
+    snprintf(small, sizeof small, "%s/small.safetensors", dir);
+    process_run(&p, (char *[]){convert_bin, "tests/data/gptq/llama", small, NULL}, NULL);
+    process_free(&p);
+    process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", library, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "0: fibers") && strstr(p.out, "kernels for gfx90a"), "--list-devices", &p);
+    process_free(&p);
+#define GPU(...)                                                                                                                           \
+    run_bin, "-m", small, "--prompt-ids", "1,5,7,9,11", "--format", "ids", "--backend", "hip", "--hip-library", library, __VA_ARGS__
+    expect_error((char *[]){GPU("--device", "3", NULL)}, 1, "--device 3");
+    expect_error((char *[]){GPU("--act", "i16", NULL)}, 1, "f16 or f32");
+    expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_1");
+    for (int i = 0; i < 2; i++) {
+        snprintf(logits[i], sizeof logits[i], "%s/logits%d", dir, i);
+        process_run(&p, (char *[]){GPU("-n", "0", "-b", i ? "2" : "512", "--logits-out", logits[i], NULL)}, NULL);
+        check(p.code == 0, "prompt on the GPU backend", &p);
+        process_free(&p);
+    }
+    size_t n[2];
+    char *bytes[2] = {read_file(logits[0], &n[0]), read_file(logits[1], &n[1])};
+    check(bytes[0] && bytes[1] && n[0] == n[1] && !memcmp(bytes[0], bytes[1], n[0]),
+          "the same logits with -b 512 and -b 2 on the GPU backend", NULL);
+    /* every allocation can be the one that fails */
+    static const char *const memory[] = {"1000", "20000", "16800000", "17000000", "17500000"};
+    for (int i = 0; i < 5; i++) {
+        setenv("FIBERS_MEMORY", memory[i], 1);
+        expect_error((char *[]){GPU("-n", "0", NULL)}, 1, "out of memory");
+    }
+    unsetenv("FIBERS_MEMORY");
+    for (int i = 0; i < 2; i++) free(bytes[i]), unlink(logits[i]);
+    unlink(small);
+}
+
 int main(int argc, char **argv)
 {
     struct process p;
@@ -404,8 +449,9 @@ int main(int argc, char **argv)
     interrupt_prompt();
     failing_output();
     chat();
+    gpu(argv[1]);
     unlink(model);
     rmdir(dir);
-    printf("cli: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
+    printf("cli: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
     return n_failed != 0;
 }

@@ -1,0 +1,358 @@
+/* hip.c: the backend table for GPUs: memory, steps, and all operations but the linears (hip_linear.c).
+ * Must not know: how a runtime is found (hip_runtime.c), what a kernel does inside.
+ * One stream; copies wait for what was launched before, so that a download is complete when it returns. */
+#include "backend-hip/hip_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kernel_names[K_COUNT] = {
+    [K_REPACK_CODES] = "repack_codes",
+    [K_REPACK_META] = "repack_meta",
+    [K_REPACK_DENSE_16] = "repack_dense_16",
+    [K_REPACK_DENSE_32] = "repack_dense_32",
+    [K_PREPARE_F16] = "prepare_f16",
+    [K_PREPARE_F32] = "prepare_f32",
+    [K_EMBED] = "embed_rows",
+    [K_NORM] = "norm_rows",
+    [K_ANGLES] = "rope_angles",
+    [K_ROPE_STORE] = "rope_store",
+    [K_ATTEND_F16] = "attend_f16",
+    [K_ATTEND_F32] = "attend_f32",
+    [K_GLU] = "glu",
+    [K_GATHER] = "gather_rows",
+    [K_ARGMAX] = "argmax_rows",
+    [K_REPACK_ROWS] = "repack_rows",
+    [K_PAPER_RESULT] = "paper_result",
+};
+
+/* Every block remembers its length in front of the data, so that the sum of all is known. */
+enum { BLOCK_HEADER = 256 };
+
+static void fail(struct hip *h, int code, const char *what)
+{
+    char text[160];
+    if (!code || h->failed.msg[0]) return;
+    err_set(&h->failed, "%s: %s: %s", h->device->name, what, hip_error_text(h->device->library, code, text, sizeof text));
+}
+
+static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
+
+void *hip_alloc(struct be *be, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    void *d = NULL;
+    uint64_t whole = bytes + BLOCK_HEADER;
+    if (bytes > SIZE_MAX / 2 || api_of(h)->alloc(&d, whole)) return NULL;
+    fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
+    fail(h, api_of(h)->copy_in(d, &whole, sizeof whole), "copy to the device");
+    h->bytes += whole;
+    return (char *)d + BLOCK_HEADER;
+}
+
+void hip_free(struct be *be, void *d)
+{
+    struct hip *h = (struct hip *)be;
+    uint64_t whole = 0;
+    if (!d) return;
+    d = (char *)d - BLOCK_HEADER;
+    if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
+    fail(h, api_of(h)->free(d), "freeing memory");
+}
+
+void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_in(d, src, bytes), "copy to the device");
+}
+
+static void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
+}
+
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
+{
+    if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
+    CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
+    fail(h, hip_device_launch(h->device, function, grid, threads, args, bytes), name);
+}
+
+void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
+{
+    const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
+    CHECK(grid_x < 1u << 31);
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, args, bytes);
+}
+
+void hip_clear(struct hip *h, void *d, size_t n)
+{
+    if (!h->failed.msg[0]) fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
+}
+
+static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
+
+static size_t hip_kv_page_bytes(const struct be *be)
+{
+    const struct be_config *g = &((const struct hip *)be)->config;
+    return (size_t)g->n_kv_heads * 2 * PAGE * (((size_t)g->head_dim + 7) / 8 * 8) * element_bytes(g->kv);
+}
+
+static void hip_close(struct be *be)
+{
+    struct hip *h = (struct hip *)be;
+    if (!h) return;
+    void *const d[] = {h->d_batch, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
+    free(h->batch_copy);
+    free(h);
+}
+
+static int open_device(struct hip *h, struct err *e)
+{
+    const struct hip_library *l;
+    if (!hip_images[0].arch) return err_set(e, "--backend hip: this build contains no kernels (it was made without clang-19)");
+    if (hip_library_open(&l, h->config.library, e) || hip_device_open(&h->device, l, h->config.device, e)) return -1;
+    if (!h->device->image)
+        return err_set(e, "%s%s%s: none of the embedded kernels fits this device; opt4gptq-run --version lists their architectures",
+                       h->device->name, h->device->arch[0] ? ", " : "", h->device->arch);
+    for (int i = 0; i < K_COUNT; i++)
+        if (hip_device_function(h->device, kernel_names[i], &h->kernel[i], e)) return -1;
+    for (int i = 0; hip_variants[i].name; i++) {
+        CHECK(i < MAX_VARIANTS);
+        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], e)) return -1;
+    }
+    return 0;
+}
+
+static int alloc_scratch(struct hip *h, struct err *e)
+{
+    const struct be_config *c = &h->config;
+    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + CHUNK - 1) / CHUNK * CHUNK;
+    const struct {
+        void **d;
+        size_t bytes;
+    } blocks[] = {
+        {&h->d_packed, rows * k * 4},          {(void **)&h->d_scale, rows * 4},      {(void **)&h->d_inv_freq, half * 4},
+        {(void **)&h->d_cos, rows * half * 4}, {(void **)&h->d_sin, rows * half * 4}, {&h->d_stage, STAGE_BYTES},
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (!(*blocks[i].d = hip_alloc(&h->be, blocks[i].bytes)))
+            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)blocks[i].bytes / (1 << 20));
+    hip_upload(&h->be, h->d_inv_freq, c->inv_freq, half * 4);
+    return 0;
+}
+
+static int hip_open(struct be **out, const struct be_config *config, struct err *e)
+{
+    if (config->act != ACT_F32 && config->act != ACT_F16) return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
+    if (config->head_dim > MAX_HEAD_DIM || config->head_dim % 2)
+        return err_set(e, "--backend hip: heads of %d dimensions; even sizes up to %d are supported", config->head_dim, MAX_HEAD_DIM);
+    struct hip *h = calloc(1, sizeof *h);
+    if (!h) return err_set(e, "out of memory");
+    h->be.ops = &backend_hip;
+    h->config = *config;
+    if (hip_find_variant(config->variant, &h->pinned, e) || open_device(h, e)) {
+        free(h);
+        return -1;
+    }
+    if (hip_runs_paper(h) && config->act != ACT_F16) {
+        free(h);
+        return err_set(e, "--variant %s: needs --act f16", config->variant);
+    }
+    if (alloc_scratch(h, e) || h->failed.msg[0]) {
+        if (h->failed.msg[0]) *e = h->failed;
+        hip_close(&h->be);
+        return -1;
+    }
+    *out = &h->be;
+    return 0;
+}
+
+static const char *hip_describe(const struct be *be)
+{
+    struct hip *h = (struct hip *)be;
+    const struct hip_device *d = h->device;
+    snprintf(h->description, sizeof h->description, "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
+             d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch, h->config.act == ACT_F16 ? "f16" : "f32",
+             h->pinned ? h->pinned->name : "auto", (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
+    return h->description;
+}
+
+/* All arrays of the batch in one copy. The block grows with the largest block table seen: how many sequences there can be
+ * is not known when the backend is opened. */
+static void hip_begin_step(struct be *be, const struct batch *b)
+{
+    struct hip *h = (struct hip *)be;
+    CHECK(b->n_rows <= h->config.max_rows);
+    h->batch = b;
+    if (h->failed.msg[0]) return;
+    const struct {
+        const int32_t *src, **d;
+        size_t n;
+    } part[] = {
+        {b->token, &h->d_token, (size_t)b->n_rows},
+        {b->pos, &h->d_pos, (size_t)b->n_rows},
+        {b->seq, &h->d_seq, (size_t)b->n_rows},
+        {b->slot, &h->d_slot, (size_t)b->n_rows},
+        {b->logit_row, &h->d_logit_row, (size_t)b->n_logits},
+        {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
+    if (n > h->batch_ints) {
+        hip_free(be, h->d_batch);
+        free(h->batch_copy);
+        h->batch_ints = 0;
+        h->batch_copy = malloc(2 * n * sizeof *h->batch_copy);
+        h->d_batch = hip_alloc(be, 2 * n * sizeof *h->d_batch);
+        if (!h->batch_copy || !h->d_batch) {
+            err_set(&h->failed, "%s: out of memory for the arrays of a step (%zu bytes)", h->device->name, 2 * n * sizeof *h->d_batch);
+            return;
+        }
+        h->batch_ints = 2 * n;
+    }
+    n = 0;
+    for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
+        if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
+        *part[i].d = h->d_batch + n;
+    }
+    hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
+    int half = h->config.head_dim / 2;
+    struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
+    hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
+}
+
+static int hip_sync(struct be *be, struct err *e)
+{
+    struct hip *h = (struct hip *)be;
+    if (!h->failed.msg[0]) fail(h, api_of(h)->sync(), "a kernel failed");
+    if (!h->failed.msg[0]) return 0;
+    *e = h->failed;
+    return -1;
+}
+
+static void hip_embed(struct be *be, const struct be_linear *table, float *d_out)
+{
+    struct hip *h = (struct hip *)be;
+    struct embed_args a = {table->d_weight, h->d_token, d_out, table->in, table->n_chunks, (int)table->kind};
+    hip_launch_kernel(h, K_EMBED, (size_t)h->batch->n_rows, 1, &a, sizeof a);
+}
+
+static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+{
+    struct norm_args a = {d_x, d_delta, d_weight, d_out, eps, dim};
+    hip_launch_kernel((struct hip *)be, K_NORM, (size_t)rows, 1, &a, sizeof a);
+}
+
+static void hip_rope_store(struct be *be, const struct rope_args *r)
+{
+    struct hip *h = (struct hip *)be;
+    const struct be_config *c = &h->config;
+    struct rope_kernel_args a = {
+        .q = r->d_q,
+        .k = r->d_k,
+        .v = r->d_v,
+        .q_norm = r->d_q_norm,
+        .k_norm = r->d_k_norm,
+        .cos = h->d_cos,
+        .sin = h->d_sin,
+        .slot = h->d_slot,
+        .pages = r->d_kv,
+        .eps = r->eps,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .wide_kv = c->kv == KV_F32,
+    };
+    hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)(c->n_heads + c->n_kv_heads), &a, sizeof a);
+}
+
+static void hip_attend(struct be *be, const struct attend_args *t)
+{
+    struct hip *h = (struct hip *)be;
+    const struct be_config *c = &h->config;
+    struct attend_kernel_args a = {
+        .q = t->d_q,
+        .pages = t->d_kv,
+        .out = t->d_out,
+        .pos = h->d_pos,
+        .seq = h->d_seq,
+        .table = h->d_table,
+        .scale = t->scale,
+        .table_stride = h->batch->table_stride,
+        .window = t->window,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+    };
+    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows, (size_t)c->n_heads, &a, sizeof a);
+}
+
+static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
+{
+    struct glu_args a = {d_gate, d_up, n};
+    hip_launch_kernel((struct hip *)be, K_GLU, (n + 255) / 256, 1, &a, sizeof a);
+}
+
+static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
+{
+    struct hip *h = (struct hip *)be;
+    struct gather_args a = {d_x, h->d_logit_row, d_out, dim};
+    hip_launch_kernel(h, K_GATHER, (size_t)h->batch->n_logits, 1, &a, sizeof a);
+}
+
+static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
+{
+    struct argmax_args a = {d_logits, d_id, vocab};
+    hip_launch_kernel((struct hip *)be, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
+}
+
+const char *hip_image_name(int i) { return hip_images[i].arch; }
+
+int hip_probe(const char *library, int device, struct err *e)
+{
+    struct hip h = {.config = {.library = library, .device = device}};
+    return open_device(&h, e);
+}
+
+int hip_list_devices(const char *library, struct err *e)
+{
+    const struct hip_library *l;
+    int n;
+    if (hip_library_open(&l, library, e) || hip_device_count(l, &n, e)) return -1;
+    for (int i = 0; i < n; i++) {
+        struct hip_device *d;
+        if (hip_device_open(&d, l, i, e)) return -1;
+        printf("%d: %s%s%s, %.1f GiB, %s%s (%s)\n", i, d->name, d->arch[0] ? ", " : "", d->arch, (double)d->memory / (1 << 30),
+               d->image ? "kernels for " : "no embedded kernels fit", d->image ? d->image->arch : "", l->path);
+    }
+    if (!n) return err_set(e, "%s: there is no device", l->path);
+    return 0;
+}
+
+const struct backend backend_hip = {
+    .name = "hip",
+    .open = hip_open,
+    .close = hip_close,
+    .describe = hip_describe,
+    .alloc = hip_alloc,
+    .free = hip_free,
+    .upload = hip_upload,
+    .download = hip_download,
+    .pack = hip_pack,
+    .drop = hip_drop,
+    .kv_page_bytes = hip_kv_page_bytes,
+    .begin_step = hip_begin_step,
+    .sync = hip_sync,
+    .embed = hip_embed,
+    .norm = hip_norm,
+    .linear = hip_linear,
+    .rope_store = hip_rope_store,
+    .attend = hip_attend,
+    .glu = hip_glu,
+    .gather = hip_gather,
+    .argmax = hip_argmax,
+};

@@ -1,0 +1,66 @@
+/* hip_api.h: the entry points of a GPU runtime that this program uses, found by name in a library opened at run time. HIP's
+ * module interface and CUDA's driver interface agree on all of them but for what is said here; so both fill one table.
+ * Owns: names, prototypes, constants. Must not know: kernels, tensors.
+ *
+ * A stand-in for the library (the interpreter and the fibers of the tests) needs just the HIP names in this file:
+ *   hipInit, hipGetDeviceCount, hipDeviceGet, hipDeviceGetName, hipDeviceTotalMem, hipSetDevice, hipMemGetInfo,
+ *   hipMalloc, hipFree, hipMemcpyHtoD, hipMemcpyDtoH, hipMemsetD8, hipModuleLoadData, hipModuleUnload,
+ *   hipModuleGetFunction, hipModuleLaunchKernel, hipDeviceSynchronize, hipGetErrorString,
+ *   and, only to print the architecture's name, hipGetDevicePropertiesR0600 or hipGetDeviceProperties (may be absent).
+ *
+ * Conventions:
+ *  - Kernel arguments go through the `extra` buffer of hipModuleLaunchKernel, never through kernelParams:
+ *    {(void *)1, buffer, (void *)2, &bytes, end}; end is (void *)3 for HIP, NULL for CUDA. Every kernel takes one
+ *    structure by value, so the buffer is that structure.
+ *  - Blocks are one-dimensional (the y and z sizes are 1), grids have up to three dimensions, shared memory is declared
+ *    statically in the kernel (sharedMemBytes is 0), the stream is always NULL.
+ *  - Every copy is synchronous; memory of hipMalloc is at least 256-byte aligned.
+ *  - The code object is the image for one architecture, not a bundle; hipModuleLoadData refuses what does not fit the
+ *    device (hipErrorNoBinaryForGpu = 209, CUDA_ERROR_NO_BINARY_FOR_GPU = 209, any other code as well). */
+#ifndef BACKEND_HIP_HIP_API_H
+#define BACKEND_HIP_HIP_API_H
+
+#include <stddef.h>
+
+/* All return 0 on success in both; other codes are only printed. */
+
+struct hip_api {
+    int (*init)(unsigned flags);                            /* hipInit                  cuInit */
+    int (*device_count)(int *n);                            /* hipGetDeviceCount        cuDeviceGetCount */
+    int (*device_get)(int *device, int ordinal);            /* hipDeviceGet             cuDeviceGet */
+    int (*device_name)(char *name, int bytes, int device);  /* hipDeviceGetName         cuDeviceGetName */
+    int (*device_memory)(size_t *bytes, int device);        /* hipDeviceTotalMem        cuDeviceTotalMem_v2 */
+    int (*memory_info)(size_t *free_bytes, size_t *total);  /* hipMemGetInfo            cuMemGetInfo_v2 */
+    int (*alloc)(void **d, size_t bytes);                   /* hipMalloc                cuMemAlloc_v2 */
+    int (*free)(void *d);                                   /* hipFree                  cuMemFree_v2 */
+    int (*copy_in)(void *d, const void *src, size_t bytes); /* hipMemcpyHtoD            cuMemcpyHtoD_v2 */
+    int (*copy_out)(void *dst, void *d, size_t bytes);      /* hipMemcpyDtoH            cuMemcpyDtoH_v2 */
+    int (*fill)(void *d, unsigned char value, size_t n);    /* hipMemsetD8              cuMemsetD8_v2 */
+    int (*module_load)(void **module, const void *image);   /* hipModuleLoadData        cuModuleLoadData */
+    int (*module_unload)(void *module);                     /* hipModuleUnload          cuModuleUnload */
+    int (*function)(void **f, void *module, const char *);  /* hipModuleGetFunction     cuModuleGetFunction */
+    int (*launch)(void *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                  unsigned shared_bytes, void *stream, void **params, void **extra); /* hipModuleLaunchKernel  cuLaunchKernel */
+    int (*sync)(void);                                                               /* hipDeviceSynchronize   cuCtxSynchronize */
+    /* These differ between the two and may be absent in the other. */
+    const char *(*hip_error)(int code);                           /* hipGetErrorString */
+    int (*hip_set_device)(int ordinal);                           /* hipSetDevice */
+    int (*hip_properties_r0600)(void *p, int ordinal);            /* hipGetDevicePropertiesR0600, optional */
+    int (*hip_properties)(void *p, int ordinal);                  /* hipGetDeviceProperties, optional */
+    int (*cuda_error)(int code, const char **text);               /* cuGetErrorString */
+    int (*cuda_attribute)(int *value, int attribute, int device); /* cuDeviceGetAttribute */
+    int (*cuda_context)(void **context, int device);              /* cuDevicePrimaryCtxRetain */
+    int (*cuda_set_context)(void *context);                       /* cuCtxSetCurrent */
+};
+
+/* Where gcnArchName stands in the structures that the two calls fill, and a size that holds either (legacy: 792 bytes,
+ * R0600: 1472 bytes in ROCm 6; a later one may be longer). */
+enum { HIP_ARCH_AT_LEGACY = 396, HIP_ARCH_AT_R0600 = 1160, HIP_PROPERTIES_BYTES = 16384 };
+enum { CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76 };
+
+#define HIP_LAUNCH_BUFFER ((void *)1)
+#define HIP_LAUNCH_BYTES ((void *)2)
+#define HIP_LAUNCH_END ((void *)3)
+#define CUDA_LAUNCH_END ((void *)0)
+
+#endif

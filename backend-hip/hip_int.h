@@ -1,0 +1,104 @@
+/* hip_int.h: what the files of the HIP backend share. */
+#ifndef BACKEND_HIP_HIP_INT_H
+#define BACKEND_HIP_HIP_INT_H
+
+#include "backend-hip/hip.h"
+#include "backend-hip/hip_runtime.h"
+#include "backend-hip/kernels/args.h"
+
+/* Kernels that are not rows of the table of variants. */
+enum hip_kernel {
+    K_REPACK_CODES,
+    K_REPACK_ROWS,
+    K_REPACK_META,
+    K_REPACK_DENSE_16,
+    K_REPACK_DENSE_32,
+    K_PREPARE_F16,
+    K_PREPARE_F32,
+    K_EMBED,
+    K_NORM,
+    K_ANGLES,
+    K_ROPE_STORE,
+    K_ATTEND_F16,
+    K_ATTEND_F32,
+    K_GLU,
+    K_GATHER,
+    K_ARGMAX,
+    K_PAPER_RESULT,
+    K_COUNT
+};
+
+/* What a linear kernel multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with fp32 ones; or what
+ * kernels/paper.hip does with 4-bit codes. */
+enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
+enum hip_phase { PHASE_DECODE, PHASE_PREFILL };
+
+/* One kernel for linears. All rows of the table that share format and phase give the same bits, or the choice among them
+ * by the number of rows would not be allowed. Those of FORMAT_PAPER run only when pinned, then for both phases, and promise
+ * nothing about bits. */
+struct hip_variant {
+    const char *name; /* the kernel's, too */
+    enum hip_phase phase;
+    enum hip_format format;
+    int rows, outputs; /* of one block */
+    int inputs;        /* of one block, 0: all */
+};
+
+enum { MAX_VARIANTS = 64 };
+extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
+
+struct be_linear {
+    int in, out, k, n_chunks, dense; /* k: packed inputs */
+    int group_chunks, group_shift, n_groups, wide_meta;
+    enum weight_kind kind;   /* dense */
+    void *d_weight, *d_meta; /* layouts in kernels/args.h */
+    int32_t *d_perm;
+    float *d_bias;
+    const int32_t *perm; /* the host's, to know whose inputs are the same */
+    int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
+};
+
+struct hip {
+    struct be be;
+    struct be_config config;
+    struct hip_device *device;
+    const struct hip_variant *pinned; /* --variant, NULL: all */
+    void *kernel[K_COUNT], *variant[MAX_VARIANTS];
+    const struct batch *batch;
+    int32_t *d_batch; /* this step's arrays, in one block: */
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table;
+    int32_t *batch_copy; /* the same on the host, batch_ints */
+    size_t batch_ints;
+    void *d_packed;       /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
+    float *d_scale;       /* [max_rows] of fp16 ones */
+    float *d_inv_freq;    /* [head_dim/2] */
+    float *d_cos, *d_sin; /* [max_rows][head_dim/2] */
+    void *d_sums;         /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
+    int max_stride;
+    void *d_stage;     /* STAGE_BYTES of the model file on their way to their own layout */
+    size_t bytes;      /* allocated on the device */
+    struct err failed; /* the first failure; nothing is launched after it */
+    char description[640];
+};
+
+enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
+
+static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
+
+/* Device memory, zeroed; NULL when there is none. */
+void *hip_alloc(struct be *be, size_t bytes);
+void hip_free(struct be *be, void *d);
+void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
+/* Launches unless something has failed; records the first failure. */
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes);
+void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
+
+int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
+void hip_drop(struct be *be, struct be_linear *w);
+void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
+/* Sets n bytes of device memory to 0. */
+void hip_clear(struct hip *h, void *d, size_t n);
+/* The row that --variant names (NULL for "auto"); unknown: an error that lists the names. */
+int hip_find_variant(const char *name, const struct hip_variant **v, struct err *e);
+
+#endif

@@ -1,0 +1,170 @@
+/* hip_linear.c: which kernel computes a linear, and its launch.
+ * The phase of a row chooses the family (decode.hip or prefill.hip). Within a family the number of rows may choose, because
+ * its members give the same bits. */
+#include "backend-hip/hip_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct hip_variant hip_variants[] = {
+    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0},
+    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0},
+    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0},
+    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0},
+    {"q4_decode_f16_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0},
+    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0},
+    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0},
+    {"q4_decode_f32_16", PHASE_DECODE, FORMAT_Q4_F32, 16, PANEL, 0},
+    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0},
+    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0},
+    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0},
+    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0},
+    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0},
+    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0},
+    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0},
+    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0},
+    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0},
+    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 64, 64, 0},
+    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0},
+    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0},
+    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0},
+    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0},
+    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
+    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
+    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
+    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
+    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
+    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
+    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
+    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
+    {0},
+};
+
+const char *hip_variant_name(int i)
+{
+    if (i == 0) return "auto";
+    return hip_variants[i - 1].name && hip_variants[i - 1].format != FORMAT_PAPER ? hip_variants[i - 1].name : NULL;
+}
+
+const char *hip_paper_variant_name(int i)
+{
+    const struct hip_variant *v = hip_variants;
+    while (v->name && v->format != FORMAT_PAPER) v++;
+    return v[i].name;
+}
+
+int hip_find_variant(const char *name, const struct hip_variant **v, struct err *e)
+{
+    char names[800] = "auto";
+    *v = NULL;
+    if (!name || !strcmp(name, "auto")) return 0;
+    for (const struct hip_variant *i = hip_variants; i->name; i++) {
+        if (!strcmp(i->name, name)) {
+            *v = i;
+            return 0;
+        }
+        snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", i->name);
+    }
+    return err_set(e, "--variant %s: unknown; there are %s", name, names);
+}
+
+static enum hip_format format_of(const struct hip *h, const struct be_linear *w)
+{
+    static const enum hip_format dense[] = {[WEIGHT_F16] = FORMAT_F16, [WEIGHT_BF16] = FORMAT_BF16, [WEIGHT_F32] = FORMAT_F32};
+    if (w->dense) return dense[w->kind];
+    return h->config.act == ACT_F16 ? FORMAT_Q4_F16 : FORMAT_Q4_F32;
+}
+
+/* The pinned row where it can do this, else the first whose blocks hold all rows, else the one with the largest blocks. */
+static const struct hip_variant *choose(const struct hip *h, enum hip_phase phase, enum hip_format format, int rows)
+{
+    const struct hip_variant *best = NULL;
+    if (h->pinned && h->pinned->phase == phase && h->pinned->format == format) return h->pinned;
+    for (const struct hip_variant *v = hip_variants; v->name; v++) {
+        if (v->phase != phase || v->format != format) continue;
+        best = v;
+        if (v->rows >= rows) break;
+    }
+    CHECK(best);
+    return best;
+}
+
+/* 1 when the two read the same prepared inputs. */
+static int same_input(const struct be_linear *a, const struct be_linear *b)
+{
+    return a->dense == b->dense && a->perm == b->perm && a->k == b->k;
+}
+
+static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int half)
+{
+    struct prepare_args a = {
+        .x = d_x, .perm = w->d_perm, .packed = h->d_packed, .scale = h->d_scale, .in = w->in, .k = w->k, .stride = w->n_chunks * CHUNK};
+    hip_launch_kernel(h, half ? K_PREPARE_F16 : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
+}
+
+/* kernels/paper.hip: all rows, whatever their phase. */
+static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
+{
+    const struct hip_variant *v = h->pinned;
+    const unsigned grid[3] = {(unsigned)((w->stride + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows),
+                              (unsigned)((w->k + v->inputs - 1) / v->inputs)};
+    struct paper_args a = {.weight = w->d_weight,
+                           .meta = w->d_meta,
+                           .x = h->d_packed,
+                           .scale = h->d_scale,
+                           .y = h->d_sums,
+                           .rows = rows,
+                           .k = w->k,
+                           .stride = w->stride,
+                           .group = w->group_chunks * CHUNK};
+    struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
+    hip_clear(h, h->d_sums, (size_t)rows * (size_t)w->stride * 2);
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, PAPER_BLOCK_THREADS, &a, sizeof a);
+    hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
+}
+
+/* `rows` rows of one phase from row0 on. */
+static void run(struct hip *h, const struct be_linear *w, float *d_y, enum hip_phase phase, int row0, int rows, int half)
+{
+    if (!rows) return;
+    const struct hip_variant *v = choose(h, phase, format_of(h, w), rows);
+    struct linear_args a = {
+        .weight = w->d_weight,
+        .meta = w->d_meta,
+        .x = (char *)h->d_packed + (size_t)row0 * (size_t)w->n_chunks * CHUNK * (half ? 2 : 4),
+        .scale = half ? h->d_scale + row0 : NULL,
+        .bias = w->d_bias,
+        .y = d_y + (size_t)row0 * (size_t)w->out,
+        .rows = rows,
+        .out = w->out,
+        .n_chunks = w->n_chunks,
+        .group_chunks = w->group_chunks,
+        .group_shift = w->group_shift,
+        .n_groups = w->n_groups,
+        .wide_meta = w->wide_meta,
+    };
+    const unsigned grid[3] = {(unsigned)((w->out + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows), 1};
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, BLOCK_THREADS, &a, sizeof a);
+}
+
+void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
+{
+    struct hip *h = (struct hip *)be;
+    CHECK(rows <= h->config.max_rows);
+    for (int i = 0; i < n; i++) {
+        int half = !w[i]->dense && h->config.act == ACT_F16;
+        if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, half);
+        if (w[i]->stride) {
+            run_paper(h, w[i], d_y[i], rows);
+            continue;
+        }
+        run(h, w[i], d_y[i], PHASE_DECODE, 0, n_decode, half);
+        run(h, w[i], d_y[i], PHASE_PREFILL, n_decode, rows - n_decode, half);
+    }
+}

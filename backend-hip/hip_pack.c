@@ -1,0 +1,151 @@
+/* hip_pack.c: linears from the model file's layout to the device's. The mapped file is copied piece by piece into a stage on
+ * the device, and a kernel puts each piece where it belongs. */
+#include "backend-hip/hip_int.h"
+
+#include "core/modelfile.h"
+
+#include <stdlib.h>
+
+static size_t blocks(size_t n) { return (n + 255) / 256; }
+
+static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL - 1) / PANEL; }
+
+static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
+{
+    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, at_once = STAGE_BYTES / panel_bytes;
+    CHECK(at_once > 0);
+    for (size_t p = 0; p < panels; p += at_once) {
+        size_t n = panels - p < at_once ? panels - p : at_once;
+        hip_upload(&h->be, h->d_stage, w->codes + p * panel_bytes, n * panel_bytes);
+        struct repack_args a = {.src = h->d_stage,
+                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * panel_bytes),
+                                .n_panels = (int)n,
+                                .n_chunks = l->n_chunks,
+                                .first = (int)p,
+                                .stride = l->stride};
+        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * panel_bytes / 4), 1, &a, sizeof a);
+    }
+}
+
+static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l)
+{
+    size_t total = panels_of(w) * (size_t)w->n_groups * PANEL, bytes = dtype_bytes(w->scale_type), at_once = STAGE_BYTES / 8;
+    for (size_t i = 0; i < total; i += at_once) {
+        size_t n = total - i < at_once ? total - i : at_once;
+        unsigned char *d_zeros = (unsigned char *)h->d_stage + at_once * 4;
+        hip_upload(&h->be, h->d_stage, (const char *)w->scales + i * bytes, n * bytes);
+        hip_upload(&h->be, d_zeros, w->zeros + i, n);
+        struct repack_meta_args a = {.scales = h->d_stage,
+                                     .zeros = d_zeros,
+                                     .dst = (char *)l->d_meta + (l->stride ? 0 : i * (l->wide_meta ? 8 : 4)),
+                                     .n = (int)n,
+                                     .wide = l->wide_meta,
+                                     .first = (int)i,
+                                     .n_groups = l->n_groups,
+                                     .stride = l->stride};
+        hip_launch_kernel(h, K_REPACK_META, blocks(n), 1, &a, sizeof a);
+    }
+}
+
+static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *l)
+{
+    size_t element = dtype_bytes(w->weight_type), row = (size_t)w->in * element, at_once = STAGE_BYTES / (row * PANEL);
+    size_t panel_bytes = (size_t)l->n_chunks * CHUNK * element * PANEL, panels = panels_of(w);
+    CHECK(at_once > 0);
+    for (size_t p = 0; p < panels; p += at_once) {
+        size_t n = panels - p < at_once ? panels - p : at_once, rows = (size_t)w->out - p * PANEL;
+        if (rows > n * PANEL) rows = n * PANEL;
+        hip_upload(&h->be, h->d_stage, (const char *)w->weight + p * PANEL * row, rows * row);
+        struct repack_args a = {.src = h->d_stage,
+                                .dst = (char *)l->d_weight + p * panel_bytes,
+                                .n_panels = (int)n,
+                                .n_chunks = l->n_chunks,
+                                .in = w->in,
+                                .out_left = (int)rows};
+        hip_launch_kernel(h, element == 4 ? K_REPACK_DENSE_32 : K_REPACK_DENSE_16, blocks(n * panel_bytes / 16), 1, &a, sizeof a);
+    }
+}
+
+static void describe_groups(const struct linear *w, struct be_linear *l)
+{
+    l->group_chunks = w->group / CHUNK;
+    l->n_groups = w->n_groups;
+    l->wide_meta = w->scale_type == DT_F32;
+    l->group_shift = -1;
+    for (int s = 0; s < 16; s++)
+        if (l->group_chunks == 1 << s) l->group_shift = s;
+}
+
+/* The layout of kernels/paper.hip, and room for the results of the widest linear. */
+static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    if (l->wide_meta) return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones", h->pinned->name);
+    l->stride = (int)panels_of(w) * PANEL;
+    if (l->stride <= h->max_stride) return 0;
+    hip_free(&h->be, h->d_sums);
+    h->max_stride = l->stride;
+    h->d_sums = hip_alloc(&h->be, (size_t)h->config.max_rows * (size_t)h->max_stride * 2);
+    return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
+}
+
+int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
+{
+    struct hip *h = (struct hip *)be;
+    struct be_linear *l = calloc(1, sizeof *l);
+    if (!l) return err_set(e, "out of memory");
+    size_t panels = panels_of(w), size, meta = 0;
+    l->in = w->in;
+    l->out = w->out;
+    l->k = w->k;
+    l->dense = !w->codes;
+    l->perm = w->perm;
+    l->n_chunks = (w->k + CHUNK - 1) / CHUNK;
+    if (l->dense) {
+        l->kind = w->weight_type == DT_F32 ? WEIGHT_F32 : w->weight_type == DT_BF16 ? WEIGHT_BF16 : WEIGHT_F16;
+        size = panels * PANEL * (size_t)l->n_chunks * CHUNK * dtype_bytes(w->weight_type);
+    } else {
+        CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
+        describe_groups(w, l);
+        if (hip_runs_paper(h) && choose_paper_layout(h, w, l, e)) {
+            free(l);
+            return -1;
+        }
+        size = panels * (size_t)w->k * 8;
+        meta = panels * PANEL * (size_t)w->n_groups * (l->wide_meta ? 8 : 4);
+    }
+    l->d_weight = hip_alloc(be, size);
+    if (meta) l->d_meta = hip_alloc(be, meta);
+    if (w->perm) l->d_perm = hip_alloc(be, (size_t)w->k * sizeof *l->d_perm);
+    if (w->bias) l->d_bias = hip_alloc(be, (size_t)w->out * sizeof *l->d_bias);
+    if (!l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
+        size_t left = 0, total = 0;
+        h->device->library->api.memory_info(&left, &total);
+        hip_drop(be, l);
+        return err_set(e, "out of memory on %s: the weights do not fit (%.2f GiB are there so far, %.2f of %.2f GiB free)", h->device->name,
+                       (double)h->bytes / (1 << 30), (double)left / (1 << 30), (double)total / (1 << 30));
+    }
+    if (l->dense) {
+        pack_dense(h, w, l);
+    } else {
+        pack_codes(h, w, l);
+        pack_meta(h, w, l);
+    }
+    if (w->perm) hip_upload(be, l->d_perm, w->perm, (size_t)w->k * sizeof *w->perm);
+    if (w->bias) hip_upload(be, l->d_bias, w->bias, (size_t)w->out * sizeof *w->bias);
+    if (h->failed.msg[0]) {
+        *e = h->failed;
+        hip_drop(be, l);
+        return -1;
+    }
+    *out = l;
+    return 0;
+}
+
+void hip_drop(struct be *be, struct be_linear *w)
+{
+    hip_free(be, w->d_weight);
+    hip_free(be, w->d_meta);
+    hip_free(be, w->d_perm);
+    hip_free(be, w->d_bias);
+    free(w);
+}

@@ -1,0 +1,42 @@
+/* hip_runtime.h: libraries, devices, code objects and launches.
+ * Owns: what is open in this process (a library and a device stay open until it ends). Must not know: tensors. */
+#ifndef BACKEND_HIP_HIP_RUNTIME_H
+#define BACKEND_HIP_HIP_RUNTIME_H
+
+#include "backend-hip/hip_api.h"
+#include "backend-hip/hip_images.h"
+#include "core/err.h"
+
+struct hip_library {
+    char path[256];
+    struct hip_api api;
+    int is_cuda;
+    struct hip_library *next;
+};
+
+struct hip_device {
+    const struct hip_library *library;
+    int ordinal, handle;
+    char name[128], arch[64];
+    size_t memory;
+    const struct hip_image *image; /* what fits, NULL when nothing does */
+    void *module;
+    struct hip_device *next;
+};
+
+/* Opens PATH, or the first of the known names that can be opened and has all entry points. */
+int hip_library_open(const struct hip_library **library, const char *path, struct err *e);
+int hip_device_count(const struct hip_library *l, int *n, struct err *e);
+/* Device `ordinal` with the first embedded image that it accepts; the same one for every caller. An image that does
+ * not fit is no error here. */
+int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, struct err *e);
+/* Makes the device current for this thread. */
+int hip_device_use(const struct hip_device *d, struct err *e);
+/* One kernel of the device's module. */
+int hip_device_function(const struct hip_device *d, const char *name, void **function, struct err *e);
+/* args [bytes] is the kernel's one argument. Returns the runtime's code. */
+int hip_device_launch(const struct hip_device *d, void *function, const unsigned grid[3], unsigned threads, const void *args, size_t bytes);
+/* A code of the runtime in words: the runtime's own text, or the number. */
+const char *hip_error_text(const struct hip_library *l, int code, char *buffer, size_t bytes);
+
+#endif

@@ -1,0 +1,137 @@
+/* args.h: the arguments of every kernel, as the host fills them and the device reads them, and the layouts of the memory
+ * that they point to. Pointers are device addresses.
+ *
+ * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros):
+ *   codes   [panel][chunk][16 outputs][4 words of 8 codes]; in a word, code i is input 2i, code 4+i is input 2i+1, so that
+ *           (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
+ *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as fp32, zero as fp32)
+ *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
+ *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes
+ * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word each.
+ * PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8 (zeros beyond head_dim):
+ *   keys [d8/8][KV_PAGE][8], then values [KV_PAGE][d8], of fp16 or fp32 */
+#ifndef KERNELS_ARGS_H
+#define KERNELS_ARGS_H
+
+enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
+enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
+
+struct prepare_args {
+    const float *x;  /* [rows][in] */
+    const int *perm; /* [k] or NULL; -1 gives 0 */
+    void *packed;    /* [rows][stride] of fp16 or fp32; zeros from k on */
+    float *scale;    /* [rows], fp16 only: x = packed * scale */
+    int in, k, stride;
+    int top; /* fp16: the largest magnitude comes into [2^top, 2^(top+1)) */
+};
+
+struct linear_args {
+    const void *weight; /* codes or weight */
+    const void *meta;   /* 4-bit only */
+    const void *x;      /* first row */
+    const float *scale; /* of the first row, or NULL */
+    const float *bias;  /* [out] or NULL */
+    float *y;           /* first row, [rows][out] */
+    int rows, out, n_chunks;
+    int group_chunks, group_shift, n_groups; /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
+    int wide_meta;                           /* two words a scale */
+};
+
+struct repack_args { /* of some whole panels */
+    const void *src; /* codes as in the model file; or rows of `in` weights */
+    void *dst;
+    int n_panels, n_chunks;
+    int in, out_left;  /* dense: inputs; rows that exist from the first panel on */
+    int first, stride; /* rows of words (paper.hip): the first of these panels; outputs of a row */
+};
+
+struct repack_meta_args {
+    const void *scales;         /* fp16 or fp32, [n] */
+    const unsigned char *zeros; /* [n] */
+    void *dst;
+    int n, wide;
+    int first, n_groups, stride; /* stride 0: in place; else dst[group][stride], the first element being number `first` */
+};
+
+struct paper_args {
+    const void *weight; /* [k/8][stride] words of 8 codes */
+    const void *meta;   /* [k/group][stride] words: scale, zero point << 16 */
+    const void *x;      /* [rows][k] fp16 */
+    const float *scale; /* [rows] */
+    void *y;            /* [rows][stride] fp16, added to */
+    int rows, k, stride, group;
+};
+
+struct paper_result_args {
+    const void *sums; /* [rows][stride] fp16 */
+    const float *bias;
+    float *y; /* [rows][out] */
+    int rows, out, stride;
+};
+
+struct embed_args {
+    const void *weight;
+    const int *token; /* [rows] */
+    float *out;       /* [rows][dim] */
+    int dim, n_chunks;
+    int kind; /* enum weight_kind */
+};
+
+struct norm_args {
+    float *x;            /* [rows][dim] */
+    const float *delta;  /* the same or NULL */
+    const float *weight; /* [dim] */
+    float *out;
+    float eps;
+    int dim;
+};
+
+struct angles_args {
+    const int *pos;        /* [rows] */
+    const float *inv_freq; /* [half] */
+    float *cos, *sin;      /* [rows][half] */
+    float scale;
+    int rows, half;
+};
+
+struct rope_kernel_args {
+    float *q;                     /* [rows][n_heads * head_dim] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL */
+    const float *cos, *sin;       /* [rows][head_dim / 2] */
+    const int *slot;              /* [rows] */
+    void *pages;
+    float eps;
+    int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
+};
+
+struct attend_kernel_args {
+    const float *q; /* [rows][n_heads * head_dim] */
+    const void *pages;
+    float *out;
+    const int *pos, *seq; /* [rows] */
+    const int *table;     /* [n_seqs][table_stride] */
+    float scale;
+    int table_stride, window, n_heads, n_kv_heads, head_dim;
+};
+
+struct glu_args {
+    float *gate;
+    const float *up;
+    unsigned long long n;
+};
+
+struct gather_args {
+    const float *x;
+    const int *row; /* [n] */
+    float *out;     /* [n][dim] */
+    int dim;
+};
+
+struct argmax_args {
+    const float *logits; /* [rows][vocab] */
+    int *id;             /* [rows] */
+    int vocab;
+};
+
+#endif

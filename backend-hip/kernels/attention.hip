@@ -1,0 +1,157 @@
+/* attention.hip: rotation, storage of keys and values in pages, attention over pages. */
+
+DEVICE int round8(int n) { return (n + 7) / 8 * 8; }
+
+/* Elements of one page for one KV head. */
+DEVICE u64 head_page(int head_dim) { return (u64)(2 * PAGE * round8(head_dim)); }
+
+/* One thread to an angle: the fp32 product of position and frequency, as the models were trained with. */
+KERNEL(rope_angles, struct angles_args)
+{
+    const struct angles_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i >= (u64)a->rows * (u64)a->half) return;
+    float s, c;
+    sincos32((float)a->pos[i / (u64)a->half] * a->inv_freq[i % (u64)a->half], &s, &c);
+    a->sin[i] = s * a->scale;
+    a->cos[i] = c * a->scale;
+}
+
+DEVICE void store(void *pages, u64 at, float x, int wide)
+{
+    if (wide) ((float *)pages)[at] = x;
+    else ((f16 *)pages)[at] = (f16)x;
+}
+
+/* Block (row, head): query heads first, then KV heads; thread d is dimension d. */
+KERNEL(rope_store, struct rope_kernel_args)
+{
+    LDS(float, scratch, THREADS);
+    LDS(float, x, MAX_HEAD_DIM);
+    const struct rope_kernel_args *a = ARGS;
+    int row = block_x(), is_key = block_y() >= a->n_heads, head = is_key ? block_y() - a->n_heads : block_y();
+    int hd = a->head_dim, half = hd / 2, d = thread();
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
+    const float *weight = is_key ? a->k_norm : a->q_norm;
+    float v = d < hd ? (is_key ? a->k : a->q)[from + (u64)d] : 0;
+    if (weight) {
+        float f = rsqrt32(block_sum(v * v, scratch) / (float)hd + a->eps);
+        if (d < hd) v = v * f * weight[d];
+    }
+    x[d] = v;
+    barrier();
+    float y = 0; /* also what fills a key up to a multiple of 8 */
+    if (d < hd) {
+        u64 angle = (u64)row * (u64)half + (u64)(d % half);
+        float other = x[d < half ? d + half : d - half];
+        y = fma32(v, a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
+    }
+    if (!is_key) {
+        if (d < hd) a->q[from + (u64)d] = y;
+        return;
+    }
+    int d8 = round8(hd), slot = a->slot[row], offset = slot % PAGE;
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    if (d >= d8) return;
+    store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->wide_kv);
+    store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0, a->wide_kv);
+}
+
+enum { SPAN = THREADS }; /* positions looked at together, from an absolute multiple of it on */
+
+/* q . k of one position; key points to its first 8 dimensions. */
+DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const int wide)
+{
+    float sum = 0;
+    for (int d = 0; d < d8; d += 8, key += PAGE * 8) {
+        float k[8];
+        if (wide) {
+            f32x4 lo = *(const f32x4 *)((const float *)pages + key), hi = *(const f32x4 *)((const float *)pages + key + 4);
+            UNROLL for (int i = 0; i < 4; i++) k[i] = lo[i], k[4 + i] = hi[i];
+        } else {
+            u32x4 both = *(const u32x4 *)((const f16 *)pages + key);
+            UNROLL for (int i = 0; i < 4; i++)
+            {
+                f16x2 h = pair_of(both[i]);
+                k[2 * i] = (float)h[0];
+                k[2 * i + 1] = (float)h[1];
+            }
+        }
+        UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + i], k[i], sum);
+    }
+    return sum;
+}
+
+/* Block (row, head). In a span, thread t has the score of position t; then thread (slice, pair) adds up the values of two
+ * dimensions over the positions slice, slice + slices, .. Spans are merged in order, slices at the end. */
+DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch, float *sums, const int wide)
+{
+    int row = block_x(), head = block_y(), t = thread(), hd = a->head_dim, d8 = round8(hd);
+    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row], first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    const int *table = a->table + (u64)a->seq[row] * (u64)a->table_stride;
+    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
+    int pairs = d8 / 2, slices = THREADS / pairs, slice = t / pairs, d = 2 * (t % pairs);
+    float max = -__builtin_inff(), sum = 0, acc0 = 0, acc1 = 0;
+    q[t] = t < hd ? a->q[at + (u64)t] : 0;
+    for (int p0 = first / SPAN * SPAN; p0 <= pos; p0 += SPAN) {
+        int seen = p0 + t >= first && p0 + t <= pos;
+        float score = -__builtin_inff();
+        barrier();
+        if (seen) {
+            u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
+            score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, wide) * a->scale;
+        }
+        float larger = max32(block_max(score, scratch), max), shrink = exp32(max - larger);
+        float weight = seen ? exp32(score - larger) : 0;
+        p[t] = weight;
+        sum = fma32(sum, shrink, block_sum(weight, scratch));
+        max = larger;
+        acc0 *= shrink;
+        acc1 *= shrink;
+        if (slice >= slices) continue;
+        for (int i = slice; i < SPAN && p0 + i <= pos; i += slices) {
+            if (p0 + i < first) continue;
+            u64 value = ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd) +
+                        (u64)(PAGE * d8 + i % PAGE * d8 + d);
+            float v0, v1;
+            if (wide) {
+                v0 = ((const float *)a->pages)[value];
+                v1 = ((const float *)a->pages)[value + 1];
+            } else {
+                f16x2 v = *(const f16x2 *)((const f16 *)a->pages + value);
+                v0 = (float)v[0];
+                v1 = (float)v[1];
+            }
+            acc0 = fma32(p[i], v0, acc0);
+            acc1 = fma32(p[i], v1, acc1);
+        }
+    }
+    barrier();
+    if (slice < slices) {
+        sums[slice * d8 + d] = acc0;
+        sums[slice * d8 + d + 1] = acc1;
+    }
+    barrier();
+    if (t >= hd) return;
+    float y = 0;
+    for (int s = 0; s < slices; s++) y += sums[s * d8 + t];
+    a->out[at + (u64)t] = y * rcp32(sum);
+}
+
+KERNEL(attend_f16, struct attend_kernel_args)
+{
+    LDS(float, q, THREADS);
+    LDS(float, p, SPAN);
+    LDS(float, scratch, THREADS);
+    LDS(float, sums, 2 * THREADS);
+    attend(ARGS, q, p, scratch, sums, 0);
+}
+
+KERNEL(attend_f32, struct attend_kernel_args)
+{
+    LDS(float, q, THREADS);
+    LDS(float, p, SPAN);
+    LDS(float, scratch, THREADS);
+    LDS(float, sums, 2 * THREADS);
+    attend(ARGS, q, p, scratch, sums, 1);
+}

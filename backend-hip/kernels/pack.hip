@@ -1,0 +1,73 @@
+/* pack.hip: from the layouts of the model file to those of args.h, while the weights are uploaded. */
+
+/* A word of 8 codes of the model file, where byte b holds input b low and input 4 + b high, in the order of args.h. */
+DEVICE u32 reorder(u32 q)
+{
+    u32 even = (q & 0xf) | (q >> 12 & 0xf0) | (q << 4 & 0xf00) | (q >> 8 & 0xf000);         /* inputs 0 2 4 6 */
+    u32 odd = (q >> 8 & 0xf) | (q >> 20 & 0xf0) | (q >> 4 & 0xf00) | (q >> 16 & 0xf000);    /* inputs 1 3 5 7 */
+    return even | odd << 16;
+}
+
+/* One thread makes one word. */
+KERNEL(repack_codes, struct repack_args)
+{
+    const struct repack_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), n = (u64)a->n_panels * (u64)a->n_chunks * (PANEL * 4);
+    if (i >= n) return;
+    u32 word = (u32)(i % 4), output = (u32)(i / 4 % PANEL);
+    ((u32 *)a->dst)[i] = reorder(((const u32 *)a->src)[i / (PANEL * 4) * (PANEL * 4) + word * PANEL + output]);
+}
+
+/* The same for paper.hip, where the words of 8 inputs of all outputs stand together. */
+KERNEL(repack_rows, struct repack_args)
+{
+    const struct repack_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), per_panel = (u64)a->n_chunks * (PANEL * 4), panel = i / per_panel;
+    if (panel >= (u64)a->n_panels) return;
+    u64 row = i % per_panel / PANEL, output = ((u64)a->first + panel) * PANEL + i % PANEL;
+    ((u32 *)a->dst)[row * (u64)a->stride + output] = reorder(((const u32 *)a->src)[i]);
+}
+
+KERNEL(repack_meta, struct repack_meta_args)
+{
+    const struct repack_meta_args *a = ARGS;
+    int i = block_x() * THREADS + thread();
+    if (i >= a->n) return;
+    u32 *dst = (u32 *)a->dst;
+    if (a->wide) {
+        dst[2 * i] = ((const u32 *)a->scales)[i];
+        dst[2 * i + 1] = bits_of((float)a->zeros[i]);
+    } else {
+        f16 zero = (f16)(float)a->zeros[i];
+        u16 bits;
+        __builtin_memcpy(&bits, &zero, 2);
+        u64 to = (u64)i;
+        if (a->stride) {
+            u64 from = (u64)a->first + (u64)i, row = from / PANEL;
+            to = row % (u64)a->n_groups * (u64)a->stride + row / (u64)a->n_groups * PANEL + from % PANEL;
+        }
+        dst[to] = ((const u16 *)a->scales)[i] | (u32)bits << 16;
+    }
+}
+
+/* One thread makes one piece of 16 bytes of one output. */
+DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
+{
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), n = (u64)a->n_panels * (u64)(a->n_chunks * pieces * PANEL);
+    if (i >= n) return;
+    const int inputs = CHUNK / pieces;
+    int piece = (int)(i / PANEL % (u64)(a->n_chunks * pieces)), row = (int)(i / (u64)(a->n_chunks * pieces * PANEL)) * PANEL + (int)(i % PANEL);
+    u32x4 v = {0, 0, 0, 0};
+    UNROLL for (int j = 0; j < inputs; j++)
+    {
+        int at = piece * inputs + j;
+        if (row >= a->out_left || at >= a->in) continue;
+        u64 from = (u64)row * (u64)a->in + (u64)at;
+        if (pieces == 8) v[j] = ((const u32 *)a->src)[from];
+        else v[j / 2] |= (u32)((const u16 *)a->src)[from] << (16 * (j % 2));
+    }
+    ((u32x4 *)a->dst)[i] = v;
+}
+
+KERNEL(repack_dense_16, struct repack_args) { repack_pieces(ARGS, 4); }
+KERNEL(repack_dense_32, struct repack_args) { repack_pieces(ARGS, 8); }

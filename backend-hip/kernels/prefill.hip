@@ -1,0 +1,174 @@
+/* prefill.hip: linears for many rows: a block computes 64 rows x 64 outputs, a thread 4 x 4 of them, over inputs in LDS,
+ * chunk by chunk. The sum over a chunk is taken by itself, then scaled and added: the order depends on nothing but the
+ * number of inputs. */
+
+enum { TILE = 64, STEP = 2 }; /* chunks of inputs in LDS at a time */
+
+/* Rows x columns of this thread: rows block_y * TILE + 4 * tile_row() .., outputs block_x * TILE + 4 * tile_col() .. */
+DEVICE int tile_row(void) { return thread() / 16; }
+DEVICE int tile_col(void) { return thread() % 16; }
+
+/* One step of activations, transposed: xs[input pair][row] (fp16) or xs[input][row] (fp32), zeros where there are none. */
+DEVICE void stage_x(const struct linear_args *a, u32 *xs, int c0, const int half)
+{
+    const int x_bytes = half ? 2 : 4, per_row = STEP * CHUNK * x_bytes / 16, whole = a->n_chunks * CHUNK * x_bytes / 16;
+    const u32x4 *x = (const u32x4 *)a->x;
+    for (int i = thread(); i < TILE * per_row; i += THREADS) {
+        int r = i % TILE, piece = i / TILE, row = block_y() * TILE + r, at = c0 * (CHUNK * x_bytes / 16) + piece;
+        u32x4 v = {0, 0, 0, 0};
+        if (row < a->rows && at < whole) v = x[(u64)row * (u64)whole + (u64)at];
+        UNROLL for (int j = 0; j < 4; j++) xs[(4 * piece + j) * TILE + r] = v[j];
+    }
+}
+
+DEVICE void write_tile(const struct linear_args *a, float total[4][4])
+{
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        int row = block_y() * TILE + 4 * tile_row() + i;
+        if (row >= a->rows) continue;
+        float scale = a->scale ? a->scale[row] : 1;
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            int n = block_x() * TILE + 4 * tile_col() + j;
+            if (n >= a->out) continue;
+            float y = total[i][j] * scale;
+            a->y[(u64)row * (u64)a->out + (u64)n] = a->bias ? y + a->bias[n] : y;
+        }
+    }
+}
+
+/* part[i][j] = sum over one chunk in LDS. */
+DEVICE void chunk_f16(const u32 *xs, const u32 *ws, float part[4][4])
+{
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) part[i][j] = 0;
+    UNROLL_4 for (int k = 0; k < CHUNK / 2; k++)
+    {
+        u32x4 x = *(const u32x4 *)(xs + k * TILE + 4 * tile_row()), w = *(const u32x4 *)(ws + k * TILE + 4 * tile_col());
+        UNROLL for (int i = 0; i < 4; i++)
+            UNROLL for (int j = 0; j < 4; j++) part[i][j] = dot2(pair_of(x[i]), pair_of(w[j]), part[i][j]);
+    }
+}
+
+DEVICE void chunk_f32(const u32 *xs, const u32 *ws, float part[4][4])
+{
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) part[i][j] = 0;
+    UNROLL_4 for (int k = 0; k < CHUNK; k++)
+    {
+        u32x4 x = *(const u32x4 *)(xs + k * TILE + 4 * tile_row()), w = *(const u32x4 *)(ws + k * TILE + 4 * tile_col());
+        UNROLL for (int i = 0; i < 4; i++)
+            UNROLL for (int j = 0; j < 4; j++) part[i][j] = fma32(f32_of(x[i]), f32_of(w[j]), part[i][j]);
+    }
+}
+
+/* One chunk of one output of the tile, transposed into ws[input pair][output] or ws[input][output], and its scale. */
+DEVICE float stage_codes(const struct linear_args *a, u32 *ws, int chunk, int column, const int half)
+{
+    int panel = block_x() * (TILE / PANEL) + column / PANEL, output = column % PANEL;
+    u32x4 q = {0, 0, 0, 0};
+    struct scale_zero g = {0, {0, 0}};
+    if (panel * PANEL < a->out && chunk < a->n_chunks) {
+        q = ((const u32x4 *)a->weight)[((u64)panel * (u64)a->n_chunks + (u64)chunk) * PANEL + (u64)output];
+        g = meta_at(a, panel, chunk, output);
+    }
+    UNROLL for (int j = 0; j < 4; j++) UNROLL for (int i = 0; i < 4; i++)
+    {
+        f16x2 w = code_pair(q[j], i, g.zero);
+        if (half) {
+            u32 word;
+            __builtin_memcpy(&word, &w, 4);
+            ws[(4 * j + i) * TILE + column] = word;
+        } else {
+            ws[(8 * j + 2 * i) * TILE + column] = bits_of((float)w[0]);
+            ws[(8 * j + 2 * i + 1) * TILE + column] = bits_of((float)w[1]);
+        }
+    }
+    return g.scale;
+}
+
+DEVICE void q4_prefill(const struct linear_args *a, u32 *xs, u32 *ws, float *scales, const int half)
+{
+    const int chunk_words = (half ? CHUNK / 2 : CHUNK) * TILE;
+    float total[4][4];
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] = 0;
+    for (int c0 = 0; c0 < a->n_chunks; c0 += STEP) {
+        barrier();
+        stage_x(a, xs, c0, half);
+        if (thread() < STEP * TILE) {
+            int c = thread() / TILE;
+            scales[thread()] = stage_codes(a, ws + c * chunk_words, c0 + c, thread() % TILE, half);
+        }
+        barrier();
+        for (int c = 0; c < STEP; c++) {
+            float part[4][4];
+            if (half) chunk_f16(xs + c * chunk_words, ws + c * chunk_words, part);
+            else chunk_f32(xs + c * chunk_words, ws + c * chunk_words, part);
+            f32x4 s = *(const f32x4 *)(scales + c * TILE + 4 * tile_col());
+            UNROLL for (int i = 0; i < 4; i++)
+                UNROLL for (int j = 0; j < 4; j++) total[i][j] = fma32(s[j], part[i][j], total[i][j]);
+        }
+    }
+    write_tile(a, total);
+}
+
+DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const int kind)
+{
+    float total[4][4];
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] = 0;
+    for (int c0 = 0; c0 < a->n_chunks; c0 += STEP) {
+        barrier();
+        stage_x(a, xs, c0, 0);
+        if (thread() < STEP * TILE) {
+            int column = thread() % TILE, c = thread() / TILE, panel = block_x() * (TILE / PANEL) + column / PANEL;
+            float v[CHUNK];
+            UNROLL for (int k = 0; k < CHUNK; k++) v[k] = 0;
+            if (panel * PANEL < a->out && c0 + c < a->n_chunks)
+                dense_chunk(a->weight, (u64)panel * (u64)a->n_chunks + (u64)(c0 + c), column % PANEL, kind, v);
+            UNROLL for (int k = 0; k < CHUNK; k++) ws[(c * CHUNK + k) * TILE + column] = bits_of(v[k]);
+        }
+        barrier();
+        for (int c = 0; c < STEP; c++) {
+            float part[4][4];
+            chunk_f32(xs + c * CHUNK * TILE, ws + c * CHUNK * TILE, part);
+            UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] += part[i][j];
+        }
+    }
+    write_tile(a, total);
+}
+
+KERNEL(q4_prefill_f16, struct linear_args)
+{
+    LDS(u32x4, xs, STEP * CHUNK / 2 * TILE / 4);
+    LDS(u32x4, ws, STEP * CHUNK / 2 * TILE / 4);
+    LDS(f32x4, scales, STEP * TILE / 4);
+    q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, 1);
+}
+
+KERNEL(q4_prefill_f32, struct linear_args)
+{
+    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
+    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
+    LDS(f32x4, scales, STEP * TILE / 4);
+    q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, 0);
+}
+
+KERNEL(dense_prefill_f16, struct linear_args)
+{
+    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
+    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
+    dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_F16);
+}
+
+KERNEL(dense_prefill_bf16, struct linear_args)
+{
+    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
+    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
+    dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_BF16);
+}
+
+KERNEL(dense_prefill_f32, struct linear_args)
+{
+    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
+    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
+    dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_F32);
+}

@@ -1,0 +1,223 @@
+/* prelude.h: the few words in which the kernels are written, for three targets from one source, which is plain C but for
+ * these words: AMD (clang -x hip, freestanding), NVIDIA (clang -x cuda, freestanding, to PTX) and the host, where each
+ * thread of a block is a fiber (tests/fibers.c).
+ * Must not know: any kernel.
+ *
+ *   KERNEL(name, struct args) { ... }   a kernel; ARGS is a const pointer to its arguments; THREADS threads to a block
+ *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
+ *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
+ *   LDS(float, name, count)             memory shared by a block, undefined at its start
+ *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
+ *   barrier()                           all threads of the block reach it; memory written before is seen after
+ *
+ * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else. So the bits of a
+ * result are those of the source, whatever it is inlined into: kernels for one row and for sixteen agree. */
+#ifndef KERNELS_PRELUDE_H
+#define KERNELS_PRELUDE_H
+
+enum { THREADS = 256 };
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned u32;
+typedef unsigned long long u64;
+typedef _Float16 f16;
+typedef _Float16 f16x2 __attribute__((vector_size(4)));
+typedef u32 u32x4 __attribute__((vector_size(16)));
+typedef float f32x4 __attribute__((vector_size(16)));
+
+#if defined(__AMDGCN__)
+
+#define DEVICE static inline __attribute__((device, always_inline))
+#define KERNEL_OF(name, threads, type)                                                                                                     \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(const type args_by_value)
+#define ARGS (&args_by_value)
+#define LDS(type, name, count) static __attribute__((shared)) type name[count]
+#define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
+#define NO_UNROLL _Pragma("nounroll")
+DEVICE int thread(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
+DEVICE int block_x(void) { return (int)__builtin_amdgcn_workgroup_id_x(); }
+DEVICE int block_y(void) { return (int)__builtin_amdgcn_workgroup_id_y(); }
+DEVICE int block_z(void) { return (int)__builtin_amdgcn_workgroup_id_z(); }
+DEVICE void barrier(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE float rcp_estimate(float x) { return __builtin_amdgcn_rcpf(x); }
+DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
+
+#elif defined(__NVPTX__)
+
+#define DEVICE static inline __attribute__((device, always_inline))
+#define KERNEL_OF(name, threads, type) extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
+#define ARGS (&args_by_value)
+#define LDS(type, name, count) static __attribute__((shared)) type name[count]
+#define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
+#define NO_UNROLL _Pragma("nounroll")
+DEVICE int thread(void) { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
+DEVICE void barrier(void) { __syncthreads(); }
+DEVICE float rcp_estimate(float x) { return 1 / x; }
+DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
+
+#else
+
+#include "tests/fibers.h"
+
+#include <math.h>
+
+#define DEVICE static inline __attribute__((always_inline, unused))
+#define KERNEL_OF(name, threads, type)                                                                                                     \
+    void name(const type *args);                                                                                                           \
+    void name(const type *args)
+#define ARGS args
+#define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
+#define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
+#define UNROLL_4
+#define NO_UNROLL
+DEVICE int thread(void) { return fiber_thread; }
+DEVICE int block_x(void) { return fiber_block[0]; }
+DEVICE int block_y(void) { return fiber_block[1]; }
+DEVICE int block_z(void) { return fiber_block[2]; }
+DEVICE void barrier(void) { fiber_barrier(); }
+DEVICE float rcp_estimate(float x) { return 1 / x; }
+DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
+
+#endif
+
+#define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
+
+DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DEVICE float max32(float a, float b) { return a > b ? a : b; }
+DEVICE float abs32(float x) { return __builtin_fabsf(x); }
+
+DEVICE u32 bits_of(float x)
+{
+    u32 u;
+    __builtin_memcpy(&u, &x, 4);
+    return u;
+}
+
+DEVICE float f32_of(u32 u)
+{
+    float x;
+    __builtin_memcpy(&x, &u, 4);
+    return x;
+}
+
+DEVICE f16x2 pair_of(u32 u)
+{
+    f16x2 h;
+    __builtin_memcpy(&h, &u, 4);
+    return h;
+}
+
+DEVICE f16 half_of(u32 u)
+{
+    u16 low = (u16)u;
+    f16 h;
+    __builtin_memcpy(&h, &low, 2);
+    return h;
+}
+
+DEVICE float f32_of_bf16(u32 u) { return f32_of(u << 16); }
+
+/* c + a[0] * b[0] + a[1] * b[1]: exact products, fp32 sums. */
+DEVICE float dot2(f16x2 a, f16x2 b, float c)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_fdot2(a, b, c, 0);
+#else
+    return fma32((float)a[1], (float)b[1], fma32((float)a[0], (float)b[0], c));
+#endif
+}
+
+/* 1 / x, and x^-1/2, good to an ulp or two, for normal x whose result is normal. */
+DEVICE float rcp32(float x)
+{
+    float r = rcp_estimate(x);
+    return fma32(fma32(-x, r, 1), r, r);
+}
+
+DEVICE float rsqrt32(float x)
+{
+    float r = rsqrt_estimate(x);
+    return fma32(fma32(-x * r, r, 1), 0.5f * r, r);
+}
+
+/* e^x as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4: 2 ulp. 0 below -87, e^88 above 88; NaN stays. */
+DEVICE float exp32(float x)
+{
+    float y = x > 88 ? 88 : x;
+    float n = y * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
+    float r = fma32(-n, 0x1.7f7d1cp-20f, fma32(-n, 0x1.62e4p-1f, y));
+    float p = fma32(0x1.6d4328p-10f, r, 0x1.120b74p-7f);
+    p = fma32(p, r, 0x1.5554eap-5f);
+    p = fma32(p, r, 0x1.5554dcp-3f);
+    p = fma32(p, r, 0.5f);
+    float e = fma32(p, r * r, r) + 1;
+    e = y < -87 ? 0 : e * f32_of((u32)((int)(y < -87 ? 0 : n) + 127) << 23);
+    return x != x ? x : e;
+}
+
+/* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is exact), then Taylor
+ * polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. 2 ulp. */
+DEVICE void sincos32(float x, float *s, float *c)
+{
+    float n = x * 0x1.45f306p-1f + 0x1.8p23f - 0x1.8p23f;
+    float r = fma32(-n, 0x1.921fb6p+0f, x);
+    r = fma32(-n, -0x1.777a5cp-25f, r);
+    r = fma32(-n, -0x1.ee59dap-50f, r);
+    float r2 = r * r;
+    float p = fma32(0x1.71de3ap-19f, r2, -0x1.a01a02p-13f);
+    p = fma32(p, r2, 0x1.111112p-7f);
+    p = fma32(p, r2, -0x1.555556p-3f);
+    float sr = fma32(p * r2, r, r);
+    float q = fma32(-0x1.27e4fcp-22f, r2, 0x1.a01a02p-16f);
+    q = fma32(q, r2, -0x1.6c16c2p-10f);
+    q = fma32(q, r2, 0x1.555556p-5f);
+    q = fma32(q, r2, -0.5f);
+    float cr = fma32(q, r2, 1);
+    int quadrant = (int)n & 3;
+    float ss = quadrant & 1 ? cr : sr, cc = quadrant & 1 ? sr : cr;
+    *s = quadrant & 2 ? -ss : ss;
+    *c = quadrant == 1 || quadrant == 2 ? -cc : cc;
+}
+
+/* Sum and maximum over the block of one value per thread, the same in every thread; tree of fixed shape. scratch[THREADS]
+ * may be used again afterwards. */
+DEVICE float block_sum(float x, float *scratch)
+{
+    int t = thread();
+    scratch[t] = x;
+    barrier();
+    for (int w = THREADS / 2; w; w /= 2) {
+        if (t < w) scratch[t] += scratch[t + w];
+        barrier();
+    }
+    float sum = scratch[0];
+    barrier();
+    return sum;
+}
+
+DEVICE float block_max(float x, float *scratch)
+{
+    int t = thread();
+    scratch[t] = x;
+    barrier();
+    for (int w = THREADS / 2; w; w /= 2) {
+        if (t < w) scratch[t] = max32(scratch[t], scratch[t + w]);
+        barrier();
+    }
+    float max = scratch[0];
+    barrier();
+    return max;
+}
+
+#endif

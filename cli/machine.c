@@ -1,0 +1,36 @@
+#include "cli/machine.h"
+
+#include "backend-cpu/cpu.h"
+#include "backend-hip/hip.h"
+
+#include <string.h>
+
+static int wants_cpu(const struct options *o)
+{
+    return strcmp(o->cpu, "auto") || o->threads || !strcmp(o->act, "i16") || !strcmp(o->act, "int8");
+}
+
+static int wants_gpu(const struct options *o) { return strcmp(o->variant, "auto") || o->hip_library || o->device; }
+
+void machine_settle(struct options *o)
+{
+    struct err why;
+    if (!strcmp(o->backend, "auto")) o->backend = wants_gpu(o) || (!wants_cpu(o) && !hip_probe(NULL, 0, &why)) ? "hip" : "cpu";
+    if (!strcmp(o->act, "auto")) o->act = strcmp(o->backend, "hip") ? "i16" : "f16";
+}
+
+const struct backend *machine_backend(const struct options *o) { return strcmp(o->backend, "hip") ? &backend_cpu : &backend_hip; }
+
+struct forward_options machine_forward(const struct options *o)
+{
+    static const char *const names[] = {[ACT_F32] = "f32", [ACT_F16] = "f16", [ACT_I16] = "i16", [ACT_INT8] = "int8"};
+    struct forward_options f = {
+        .variant = strcmp(o->backend, "hip") ? o->cpu : o->variant,
+        .n_threads = o->threads,
+        .library = o->hip_library,
+        .device = o->device,
+        .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
+    };
+    while (strcmp(o->act, names[f.act])) f.act++;
+    return f;
+}

@@ -1,0 +1,299 @@
+/* fibers.c: a GPU runtime that runs the kernels as host code. It offers the entry points of backend-hip/hip_api.h as a
+ * shared library (build/tests/libhip-fibers.so), so that the real host runtime loads it with --hip-library and everything
+ * above it is what a GPU would see. Device memory is malloc'd to the byte: AddressSanitizer sees what a kernel does
+ * outside of it. It pretends to be a gfx90a, refuses code objects for anything else, and runs the functions of the same
+ * names that are compiled into this library (fiber_kernels.c) instead of the code object.
+ * FIBERS_MEMORY in the environment limits the device memory (bytes), to test what happens when there is none left. */
+#include "tests/fibers.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500 };
+
+int fiber_thread, fiber_block[3];
+
+/* ---- fibers ---- */
+static void (*kernel)(const void *args);
+static const void *kernel_args;
+static char *stacks, done[MAX_THREADS];
+static int n_done, n_threads;
+
+#if defined(__x86_64__)
+static void *stack_pointer[MAX_THREADS], *scheduler;
+void fiber_switch(void **save, void *to);
+__asm__(".text\n.globl fiber_switch\n.type fiber_switch,@function\nfiber_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
+        ".size fiber_switch,.-fiber_switch\n");
+
+static void resume(int t) { fiber_switch(&scheduler, stack_pointer[t]); }
+static void suspend(int t) { fiber_switch(&stack_pointer[t], scheduler); }
+
+static void enter(void)
+{
+    int t = fiber_thread;
+    kernel(kernel_args);
+    done[t] = 1;
+    n_done++;
+    suspend(t);
+    abort(); /* nobody resumes a thread that is done */
+}
+
+static void start(int t)
+{
+    void **s = (void **)(stacks + (size_t)(t + 1) * STACK_BYTES);
+    *--s = NULL; /* where enter would return to, and what aligns its stack */
+    *--s = (void *)enter;
+    for (int i = 0; i < 6; i++) *--s = NULL;
+    stack_pointer[t] = s;
+}
+#else
+#include <ucontext.h>
+static ucontext_t context[MAX_THREADS], scheduler;
+static void resume(int t) { swapcontext(&scheduler, &context[t]); }
+static void suspend(int t) { swapcontext(&context[t], &scheduler); }
+
+static void enter(void)
+{
+    int t = fiber_thread;
+    kernel(kernel_args);
+    done[t] = 1;
+    n_done++;
+}
+
+static void start(int t)
+{
+    getcontext(&context[t]);
+    context[t].uc_stack.ss_sp = stacks + (size_t)t * STACK_BYTES;
+    context[t].uc_stack.ss_size = STACK_BYTES;
+    context[t].uc_link = &scheduler;
+    makecontext(&context[t], enter, 0);
+}
+#endif
+
+void fiber_barrier(void)
+{
+    int t = fiber_thread;
+    suspend(t);
+}
+
+/* ---- memory of a block ---- */
+static char lds[LDS_BYTES] __attribute__((aligned(256)));
+static size_t lds_taken[MAX_THREADS], lds_high;
+
+void *fiber_lds(size_t bytes)
+{
+    size_t at = lds_taken[fiber_thread];
+    lds_taken[fiber_thread] = at + (bytes + 15) / 16 * 16;
+    if (lds_taken[fiber_thread] > LDS_BYTES) {
+        fprintf(stderr, "fibers: a kernel wants more than %d bytes of shared memory\n", LDS_BYTES);
+        abort();
+    }
+    if (lds_taken[fiber_thread] > lds_high) {
+        memset(lds + lds_high, 0xff, lds_taken[fiber_thread] - lds_high); /* the first thread to ask: nothing is there yet */
+        lds_high = lds_taken[fiber_thread];
+    }
+    return lds + at;
+}
+
+/* Between two barriers the threads run one after the other, upwards in one block and downwards in the next: a kernel that
+ * lacks a barrier does not get away with an order that happens to suit it. */
+static void run_block(int parity)
+{
+    memset(done, 0, sizeof done);
+    memset(lds_taken, 0, sizeof lds_taken);
+    n_done = 0;
+    lds_high = 0;
+    for (int t = 0; t < n_threads; t++) start(t);
+    while (n_done < n_threads) {
+        for (int i = 0; i < n_threads; i++) {
+            fiber_thread = parity ? n_threads - 1 - i : i;
+            resume(fiber_thread);
+        }
+        if (n_done && n_done < n_threads) {
+            fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", n_done, n_threads);
+            abort();
+        }
+    }
+}
+
+/* ---- the runtime's entry points; prototypes of backend-hip/hip_api.h ---- */
+static size_t allocated;
+
+static size_t memory_limit(void)
+{
+    const char *limit = getenv("FIBERS_MEMORY");
+    return limit ? strtoull(limit, NULL, 10) : (size_t)8 << 30;
+}
+
+#define API __attribute__((visibility("default")))
+API int hipInit(unsigned flags);
+API int hipGetDeviceCount(int *n);
+API int hipDeviceGet(int *device, int ordinal);
+API int hipDeviceGetName(char *name, int bytes, int device);
+API int hipDeviceTotalMem(size_t *bytes, int device);
+API int hipSetDevice(int ordinal);
+API int hipMemGetInfo(size_t *left, size_t *total);
+API int hipMalloc(void **d, size_t bytes);
+API int hipFree(void *d);
+API int hipMemcpyHtoD(void *d, const void *src, size_t bytes);
+API int hipMemcpyDtoH(void *dst, void *d, size_t bytes);
+API int hipMemsetD8(void *d, unsigned char value, size_t n);
+API int hipModuleLoadData(void **module, const void *image);
+API int hipModuleUnload(void *module);
+API int hipModuleGetFunction(void **f, void *module, const char *name);
+API int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                              void *stream, void **params, void **extra);
+API int hipDeviceSynchronize(void);
+API const char *hipGetErrorString(int code);
+
+int hipInit(unsigned flags)
+{
+    (void)flags;
+    return OK;
+}
+
+int hipGetDeviceCount(int *n)
+{
+    *n = 1;
+    return OK;
+}
+
+int hipDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return ordinal ? INVALID_VALUE : OK;
+}
+
+int hipDeviceGetName(char *name, int bytes, int device)
+{
+    (void)device;
+    snprintf(name, (size_t)bytes, "fibers");
+    return OK;
+}
+
+int hipDeviceTotalMem(size_t *bytes, int device)
+{
+    (void)device;
+    *bytes = memory_limit();
+    return OK;
+}
+
+int hipSetDevice(int ordinal) { return ordinal ? INVALID_VALUE : OK; }
+
+int hipMemGetInfo(size_t *left, size_t *total)
+{
+    *total = memory_limit();
+    *left = *total - allocated;
+    return OK;
+}
+
+/* The length stands 256 bytes before the block. */
+int hipMalloc(void **d, size_t bytes)
+{
+    char *p;
+    if (bytes > memory_limit() - allocated || posix_memalign((void **)&p, 256, bytes + 256)) return OUT_OF_MEMORY;
+    memcpy(p, &bytes, sizeof bytes);
+    allocated += bytes;
+    *d = p + 256;
+    return OK;
+}
+
+int hipFree(void *d)
+{
+    size_t bytes;
+    memcpy(&bytes, (char *)d - 256, sizeof bytes);
+    allocated -= bytes;
+    free((char *)d - 256);
+    return OK;
+}
+
+int hipMemcpyHtoD(void *d, const void *src, size_t bytes)
+{
+    memcpy(d, src, bytes);
+    return OK;
+}
+
+int hipMemcpyDtoH(void *dst, void *d, size_t bytes)
+{
+    memcpy(dst, d, bytes);
+    return OK;
+}
+
+int hipMemsetD8(void *d, unsigned char value, size_t n)
+{
+    memset(d, value, n);
+    return OK;
+}
+
+/* Only an ELF file for EM_AMDGPU whose flags say gfx90a. */
+int hipModuleLoadData(void **module, const void *image)
+{
+    enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224, MACH_GFX90A = 0x3f };
+    const uint8_t *p = image;
+    static int loaded;
+    if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != MACH_GFX90A) return NO_BINARY;
+    *module = &loaded;
+    return OK;
+}
+
+int hipModuleUnload(void *module)
+{
+    (void)module;
+    return OK;
+}
+
+int hipModuleGetFunction(void **f, void *module, const char *name)
+{
+    Dl_info self;
+    (void)module;
+    if (!dladdr((void *)hipInit, &self)) return NOT_FOUND;
+    void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    *f = library ? dlsym(library, name) : NULL;
+    if (library) dlclose(library);
+    return *f ? OK : NOT_FOUND;
+}
+
+int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                          void *stream, void **params, void **extra)
+{
+    if (!bx || bx > MAX_THREADS || by != 1 || bz != 1 || shared || stream || params || extra[0] != (void *)1 || extra[2] != (void *)2 ||
+        extra[4] != (void *)3)
+        return INVALID_VALUE;
+    static char args[1024] __attribute__((aligned(16)));
+    size_t bytes = *(size_t *)extra[3];
+    if (bytes > sizeof args) return INVALID_VALUE;
+    memcpy(args, extra[1], bytes);
+    if (!stacks) {
+        stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (stacks == MAP_FAILED) return OUT_OF_MEMORY;
+    }
+    kernel = (void (*)(const void *))f;
+    kernel_args = args;
+    n_threads = (int)bx;
+    unsigned grid[3] = {gx, gy, gz};
+    for (unsigned z = 0; z < grid[2]; z++)
+        for (unsigned y = 0; y < grid[1]; y++)
+            for (unsigned x = 0; x < grid[0]; x++) {
+                fiber_block[0] = (int)x, fiber_block[1] = (int)y, fiber_block[2] = (int)z;
+                run_block((x + y + z) & 1);
+            }
+    return OK;
+}
+
+int hipDeviceSynchronize(void) { return OK; }
+
+const char *hipGetErrorString(int code)
+{
+    return code == NO_BINARY       ? "no binary for this device"
+           : code == OUT_OF_MEMORY ? "out of memory"
+           : code == NOT_FOUND     ? "no such kernel"
+                                   : "invalid value";
+}

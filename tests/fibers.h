@@ -1,0 +1,15 @@
+/* fibers.h: what kernels/prelude.h needs to compile the kernels as host code: each thread of a block is a fiber, one block
+ * at a time. */
+#ifndef TESTS_FIBERS_H
+#define TESTS_FIBERS_H
+
+#include <stddef.h>
+
+extern int fiber_thread, fiber_block[3];
+
+/* Waits until every thread of the block is here; a thread that has returned instead ends the process with a message. */
+void fiber_barrier(void);
+/* The block's memory for the n-th call of a thread, the same for the n-th call of every thread; NaNs when a block begins. */
+void *fiber_lds(size_t bytes);
+
+#endif
