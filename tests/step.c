@@ -27,9 +27,15 @@ static struct seen {
 
 static int n_passed, n_failed, n_skipped;
 
-static void count(_Atomic int *n)
+/* Both run before main, too, when nothing is shared yet. */
+static void count_allocation(void)
 {
-    if (seen && atomic_load(&seen->armed)) atomic_fetch_add(n, 1);
+    if (seen && atomic_load(&seen->armed)) atomic_fetch_add(&seen->allocations, 1);
+}
+
+static void count_free(void)
+{
+    if (seen && atomic_load(&seen->armed)) atomic_fetch_add(&seen->frees, 1);
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -40,13 +46,13 @@ void __sanitizer_free_hook(const volatile void *p);
 void __sanitizer_malloc_hook(const volatile void *p, size_t bytes)
 {
     (void)p, (void)bytes;
-    count(&seen->allocations);
+    count_allocation();
 }
 
 void __sanitizer_free_hook(const volatile void *p)
 {
     (void)p;
-    count(&seen->frees);
+    count_free();
 }
 #else
 void *__libc_malloc(size_t bytes);
@@ -57,31 +63,31 @@ void __libc_free(void *p);
 
 void *malloc(size_t bytes)
 {
-    count(&seen->allocations);
+    count_allocation();
     return __libc_malloc(bytes);
 }
 
 void *calloc(size_t n, size_t bytes)
 {
-    count(&seen->allocations);
+    count_allocation();
     return __libc_calloc(n, bytes);
 }
 
 void *realloc(void *p, size_t bytes)
 {
-    count(&seen->allocations);
+    count_allocation();
     return __libc_realloc(p, bytes);
 }
 
 void *aligned_alloc(size_t align, size_t bytes)
 {
-    count(&seen->allocations);
+    count_allocation();
     return __libc_memalign(align, bytes);
 }
 
 void free(void *p)
 {
-    count(&seen->frees);
+    count_free();
     __libc_free(p);
 }
 #endif
