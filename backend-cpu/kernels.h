@@ -25,7 +25,8 @@ enum {
     ATTEND_QUERIES = 32, /* most (row, head) pairs of one attend task */
 };
 
-/* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or the digit. */
+/* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or the digit. A rung reads only
+ * what its own quantize wrote: avx2 keeps the same bytes in another order. */
 struct q4_digits {
     int rows, n_digits;
     const int8_t *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits */
@@ -84,7 +85,7 @@ extern const struct cpu_kernels cpu_neon, cpu_dotprod;
 extern const struct cpu_kernels *const cpu_ladder[];
 
 /* The known-answer check: NULL, or the name of the first kernel of k that disagrees with rung scalar, which is taken to be
- * right, as ref is. Well under a millisecond; 200 KiB of stack. */
+ * right, as ref is. About a millisecond; 200 KiB of stack. */
 const char *cpu_selfcheck(const struct cpu_kernels *k);
 /* The rung called `name` of a ladder, or for "auto" the last that this machine can run and that passes the check. NULL with an
  * error that names rung and kernel (pinned) or lists the names. note [note_bytes]: which rungs "auto" refused, "" for none. */

@@ -1,5 +1,7 @@
 #include "bench/rig.h"
 
+#include "core/memory.h"
+
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
 #include "backend-cpu/pool.h"
@@ -56,24 +58,21 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
 /* Caches that do not fit would otherwise be found out by the kernel, which kills. */
 static int check_memory(const struct model *m, const struct rigs *r, const struct rig_size *size, struct err *e)
 {
-    double need = 0, kib = -1;
+    double need = 0;
+    uint64_t available = memory_available();
     for (int i = 0; i < r->n; i++) need += (double)forward_kv_bytes(m, r->rig[i].config.kv, size->n_pages);
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && kib < 0 && fgets(line, sizeof line, f)) sscanf(line, "MemAvailable: %lf", &kib);
-    if (f) fclose(f);
-    if (kib >= 0 && need > kib * 1024)
+    if (available && need > (double)available)
         return err_set(e, "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure fewer, shorter or shallower at once",
-                       r->n, r->n == 1 ? "" : "s", need / (1 << 30), kib / (1 << 20));
+                       r->n, r->n == 1 ? "" : "s", need / (1 << 30), (double)available / (1 << 30));
     return 0;
 }
 
 const char *rig_rung(const char *name)
 {
-    const char *found = NULL;
-    for (int i = 0; cpu_ladder[i]; i++)
-        if (!strcmp(name, "auto") ? !cpu_ladder[i]->unusable() : !strcmp(name, cpu_ladder[i]->name)) found = cpu_ladder[i]->name;
-    return found;
+    char note[256];
+    struct err e;
+    const struct cpu_kernels *k = cpu_choose(cpu_ladder, name, note, sizeof note, &e);
+    return k ? k->name : NULL;
 }
 
 /* The rungs that --ops times when none is named: all that this machine runs, but neither the reference, which is slow on

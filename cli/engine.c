@@ -1,7 +1,7 @@
 #include "cli/engine.h"
 
 #include "cli/machine.h"
-#include "cli/memory.h"
+#include "core/memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int choose_pages(const struct options *o, const struct model *m, const st
         *n_pages = o->n_pages;
         return 0;
     }
-    if (o->memory && memory_parse(&budget, o->memory, e)) return -1;
+    if (o->memory && memory_parse(&budget, o->memory, e)) return err_prefix(e, "--mem %s", o->memory);
     if (!o->memory) {
         budget = memory_available() / 10 * 9;
         if (!budget) return err_set(e, "cannot tell how much memory is free: give --mem SIZE");

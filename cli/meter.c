@@ -1,6 +1,6 @@
 #include "cli/meter.h"
 
-#include "cli/memory.h"
+#include "core/memory.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * usage: e2e BUILD_DIR [SHARED_DIR]           the CPU backend; models/demo and tests/data/gptq without SHARED_DIR
  *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what is installed), on DIR or
  *                                             the checkpoints in it
- * Prints a table. Where storing keys and values as fp16 alone, on the CPU, is off by more than half the bound for fp16, the
- * bound is twice that: the checkpoint amplifies roundings. fp16 arithmetic may choose another greedy token where the two best logits are closer than four times
- * its bound; what comes after is not compared. */
+ * Prints a table. Where fp16 keys and values alone, on the CPU in fp32, already pass the bound of fp16, the checkpoint amplifies
+ * roundings and the bound says nothing of the backend: its fp16 logits are skipped, not excused. fp16 arithmetic may choose
+ * another greedy token where the two best logits are closer than four times the bound; what comes after is not compared. */
 #include "core/safetensors.h"
 #include "tests/process.h"
 
@@ -110,8 +110,8 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
     if (same) snprintf(ids + at, sizeof ids - (size_t)at, ",%.*s", (int)same, greedy); /* ids may be separated by spaces */
     snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
     snprintf(logits, sizeof logits, "%s/close.safetensors", temp_dir);
-    char *argv[] = {bin,   "-m", (char *)model, "--prompt-ids", ids,    "--backend", "cpu", "--kv",
-                    "f32", "-n", "0",           "--logits-out", logits, NULL};
+    char *argv[] = {bin,   "-m",   (char *)model, "--prompt-ids", ids, "--backend",    "cpu",  "--act",
+                    "f32", "--kv", "f32",         "-n",           "0", "--logits-out", logits, NULL};
     struct st_file s;
     struct err e;
     if (run(argv, NULL, 0) || st_open(&s, logits, &e)) return 0;
@@ -218,12 +218,17 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
     printf("%-24s", name);
     for (const struct rung *r = rungs; r->name; r++) {
         int greedy_ok;
-        double bound = trained ? r->trained_bound : r->bound;
-        if (!strcmp(r->act, "f16")) bound = fmax(bound, 2 * test_rung(name, model, &want, &control, bound, &greedy_ok));
+        double bound = trained ? r->trained_bound : r->bound, alone = 0;
+        if (!strcmp(r->act, "f16")) alone = test_rung(name, model, &want, &control, bound, &greedy_ok);
         double d = test_rung(name, model, &want, r, bound, &greedy_ok);
         printf("  %s %.1e %s", r->name, d, greedy_ok == 1 ? "same" : greedy_ok ? "same up to a close call" : "DIFFERS");
         fflush(stdout);
-        check(d <= bound, "logits out of bound", name);
+        if (alone > bound && isfinite(alone) && isfinite(d)) {
+            printf("\nSKIP %s f16 logits: fp16 keys and values alone are off by %.1e on the CPU, the bound is %.1e\n", name, alone, bound);
+            n_skipped++;
+        } else {
+            check(d <= bound, "logits out of bound", name);
+        }
         check(greedy_ok, "greedy tokens differ", name);
     }
     printf("\n");

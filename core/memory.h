@@ -1,6 +1,6 @@
 /* memory.h: how much memory a run may take, and what it takes. */
-#ifndef CLI_MEMORY_H
-#define CLI_MEMORY_H
+#ifndef CORE_MEMORY_H
+#define CORE_MEMORY_H
 
 #include "core/err.h"
 

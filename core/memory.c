@@ -1,4 +1,4 @@
-#include "cli/memory.h"
+#include "core/memory.h"
 
 #include "core/cgroup.h"
 
@@ -14,12 +14,12 @@ int memory_parse(uint64_t *bytes, const char *text, struct err *e)
     char *end;
     double v = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 32 : *end) : NULL;
-    if (end == text || !(v > 0) || !isfinite(v) || (*end && (!unit || end[1])))
-        return err_set(e, "--mem %s: must be a size like 800M or 6G", text);
+    if (end == text || !(v > 0) || !isfinite(v) || (*end && (!unit || end[1]))) return err_set(e, "not a size like 800M or 6G");
     *bytes = (uint64_t)(v * (unit ? pow(1024, (double)(unit - units + 1)) : 1));
     return 0;
 }
 
+/* Value of the line of PATH that begins with KEY. */
 static int read_number(const char *path, const char *key, uint64_t *v)
 {
     char line[256];
