@@ -77,6 +77,7 @@ static void errors(void)
     ERROR(2, "no model", "-p", "x");
     ERROR(2, "no prompt", "-m", model);
     ERROR(2, "exclude", "-m", model, "-p", "x", "-f", "y");
+    ERROR(2, "--mem and --kv-pages need -i", "-m", model, "-p", "x", "--mem", "1G");
     ERROR(2, "--act bf16", "-m", model, "-p", "x", "--act", "bf16");
     ERROR(2, "--backend gpu", "-m", model, "-p", "x", "--backend", "gpu");
     ERROR(1, "/nonexistent/lib", "-m", model, "-p", "x", "--backend", "hip", "--hip-library", "/nonexistent/lib");
