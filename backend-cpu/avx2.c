@@ -263,6 +263,20 @@ ALWAYS_INLINE __m256i broadcast_4(const void *p)
 ALWAYS_INLINE void add_32(__m256i *a, __m256i v) { __asm__("vpaddd %1, %0, %0" : "+x"(*a) : "x"(v)); }
 ALWAYS_INLINE void add_16(__m256i *a, __m256i v) { __asm__("vpaddw %1, %0, %0" : "+x"(*a) : "x"(v)); }
 
+/* Rows are taken four at a time, shared out evenly. Two-digit activations of such a block stand together over all inputs, as
+ * [sub-group][its rows][n], so that a block is one stream: apart, by a power of two, its pieces would push each other out of L1
+ * and L2. */
+struct block {
+    int first, n;
+};
+
+ALWAYS_INLINE struct block block_of(int row, int rows)
+{
+    int blocks = (rows + 3) / 4, n = rows / blocks, shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, then of n + 1 */
+    if (row < shorter) return (struct block){row / n * n, n};
+    return (struct block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
+}
+
 /* 8 integers of one sub-group as one or two digits. */
 ALWAYS_INLINE void store_digits(int8_t *digit, int n_digits, int i, __m256i v)
 {
@@ -277,11 +291,13 @@ static void avx2_quantize(const struct linear *w, const float *x, int row, const
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
+    struct block b = q->n_digits == 2 ? block_of(row, q->rows) : (struct block){0, q->rows};
+    int8_t *block = (int8_t *)q->digit + (size_t)b.first * (size_t)w->k * 2;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         const float *from = quantize_input(w, x, j0, n, group);
         float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
-        int8_t *digit = (int8_t *)q->digit + ((size_t)j0 * rows + (size_t)row * (size_t)n) * (size_t)q->n_digits;
+        int8_t *digit = block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) * (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();
         for (int i = 0; i < n; i += 8) { /* cvtps rounds to even, like round_small; the scale 0 gives 0, also for NaN */
             __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
@@ -375,7 +391,8 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
         EACH (r, m) total[h][r] = _mm256_setzero_ps();
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const int8_t *digit = x->digit + ((size_t)j0 * rows + (size_t)r0 * (size_t)n) * (size_t)digits;
+        const int8_t *digit =
+            x->digit + (digits == 2 ? (size_t)r0 * (size_t)w->k + (size_t)(j0 * m) : (size_t)j0 * rows + (size_t)(r0 * n)) * digits;
         __m256i sum[4][4];
         if (digits == 2) dot_words(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
         else dot_bytes(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
@@ -521,10 +538,11 @@ enum { FEW_BYTE_ROWS = 8 };
 static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
     if (x->n_digits == 2 || x->rows <= FEW_BYTE_ROWS) {
-        for (int left = (x->rows + 3) / 4, r = 0, m; left; left--, r += m) {
-            m = (x->rows - r) / left;
-            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, m, 2);
-            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, m, 1);
+        struct block b;
+        for (int r = 0; r < x->rows; r += b.n) {
+            b = block_of(r, x->rows);
+            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 2);
+            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 1);
         }
         return;
     }
