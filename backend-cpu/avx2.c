@@ -637,27 +637,28 @@ ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
     return kv == KV_F16 ? load_f16((const uint16_t *)p + at) : _mm256_loadu_ps((const float *)p + at);
 }
 
+/* n queries x 8 positions at a time: a key is converted from fp16 once for all of them, which costs as much as several products. */
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    __m256 a[4][2];
-    EACH (i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
-    for (int d = 0; d < head_dim; d++) {
-        __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)), k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
-        EACH (i, n) {
-            __m256 v = _mm256_broadcast_ss(q[i] + d);
-            a[i][0] = _mm256_fmadd_ps(k0, v, a[i][0]);
-            a[i][1] = _mm256_fmadd_ps(k1, v, a[i][1]);
+    for (int h = 0; h < KV_PAGE; h += 8) {
+        __m256 a[QUERY_BLOCK];
+        EACH (i, n) a[i] = _mm256_setzero_ps();
+        for (int d = 0; d < head_dim; d++) {
+            __m256 k = load_kv(keys, kv, (size_t)(d * KV_PAGE + h));
+            EACH (i, n) a[i] = _mm256_fmadd_ps(k, _mm256_broadcast_ss(q[i] + d), a[i]);
         }
-    }
-    EACH (i, n) {
-        _mm256_storeu_ps(scores + i * ATTEND_CHUNK, a[i][0]);
-        _mm256_storeu_ps(scores + i * ATTEND_CHUNK + 8, a[i][1]);
+        EACH (i, n) _mm256_storeu_ps(scores + i * ATTEND_CHUNK + h, a[i]);
     }
 }
 
 ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
     int i = 0;
+    if (n == QUERY_BLOCK) {
+        if (kv == KV_F16) scores_block(q, QUERY_BLOCK, keys, head_dim, KV_F16, scores);
+        else scores_block(q, QUERY_BLOCK, keys, head_dim, KV_F32, scores);
+        return;
+    }
     for (; i + 4 <= n; i += 4) {
         if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
         else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
@@ -668,18 +669,14 @@ ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, i
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     int d = 0;
-    for (; d + 16 <= head_dim; d += 16) {
-        __m256 a[4][2];
-        EACH (i, n) a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d), a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
+    for (; d + 8 <= head_dim; d += 8) {
+        __m256 a[QUERY_BLOCK];
+        EACH (i, n) a[i] = _mm256_loadu_ps(acc + i * head_dim + d);
         for (int c = 0; c < n_pos; c++) {
-            __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)), v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
-            EACH (i, n) {
-                __m256 w = _mm256_broadcast_ss(p + i * ATTEND_CHUNK + c);
-                a[i][0] = _mm256_fmadd_ps(w, v0, a[i][0]);
-                a[i][1] = _mm256_fmadd_ps(w, v1, a[i][1]);
-            }
+            __m256 v = load_kv(values, kv, (size_t)(c * head_dim + d));
+            EACH (i, n) a[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(p + i * ATTEND_CHUNK + c), v, a[i]);
         }
-        EACH (i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]), _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
+        EACH (i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i]);
     }
     for (; d < head_dim; d++)
         for (int i = 0; i < n; i++)
@@ -692,6 +689,11 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
 ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     int i = 0;
+    if (n == QUERY_BLOCK) {
+        if (kv == KV_F16) values_block(p, QUERY_BLOCK, n_pos, values, head_dim, KV_F16, acc);
+        else values_block(p, QUERY_BLOCK, n_pos, values, head_dim, KV_F32, acc);
+        return;
+    }
     for (; i + 4 <= n; i += 4) {
         if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
         else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);

@@ -12,8 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 20 microseconds: longer than the gap between two operations of a step, shorter than a scheduler tick. With more threads
- * than processors nobody spins: a waiting thread would keep one with a task from its processor. */
+/* About 20 microseconds: longer than the gap between two operations of a step, shorter than a scheduler tick. */
 enum { SPINS = 2000, TASK_BITS = 20, TASK_MASK = (1 << TASK_BITS) - 1 };
 
 struct worker {
@@ -31,7 +30,7 @@ struct pool {
     _Atomic int n_sleeping, caller_sleeps, stop;
     void (*fn)(void *arg, int task, int thread);
     void *arg;
-    int n_threads, n_started, spins;
+    int n_threads, n_started;
     struct worker workers[]; /* [n_threads], the first is unused */
 };
 
@@ -67,7 +66,7 @@ static void *worker_main(void *arg)
     struct pool *p = w->pool;
     uint32_t seen = 0;
     for (;;) {
-        for (int i = 0; i < p->spins && atomic_load_explicit(&p->epoch, memory_order_acquire) == seen; i++) relax();
+        for (int i = 0; i < SPINS && atomic_load_explicit(&p->epoch, memory_order_acquire) == seen; i++) relax();
         while (atomic_load(&p->epoch) == seen) {
             atomic_fetch_add(&p->n_sleeping, 1);
             futex_wait(&p->epoch, seen);
@@ -93,7 +92,6 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     struct pool *p = calloc(1, sizeof *p + (size_t)n_threads * sizeof p->workers[0]);
     if (!p) return err_set(e, "out of memory");
     p->n_threads = n_threads;
-    p->spins = n_threads > pool_n_processors() ? 0 : SPINS;
     for (int i = 1; i < n_threads; i++) {
         p->workers[i] = (struct worker){.pool = p, .index = i};
         if (pthread_create(&p->workers[i].thread, NULL, worker_main, &p->workers[i])) {
@@ -134,7 +132,7 @@ void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int t
     if (atomic_load(&p->n_sleeping)) futex_wake(&p->epoch, p->n_threads - 1);
     work(p, 0);
     uint32_t done;
-    for (int i = 0; i < p->spins && atomic_load_explicit(&p->n_done, memory_order_acquire) < (uint32_t)n_tasks; i++) relax();
+    for (int i = 0; i < SPINS && atomic_load_explicit(&p->n_done, memory_order_acquire) < (uint32_t)n_tasks; i++) relax();
     while ((done = atomic_load(&p->n_done)) < (uint32_t)n_tasks) {
         atomic_store(&p->caller_sleeps, 1);
         if (atomic_load(&p->n_done) == done) futex_wait(&p->n_done, done);
