@@ -1,6 +1,6 @@
-/* hip.c: the backend table for GPUs: memory, steps, and all operations but the linears (hip_linear.c).
+/* hip.c: the backend table for GPUs: opening, steps, and all operations but the linears (hip_linear.c).
  * Must not know: how a runtime is found (hip_runtime.c), what a kernel does inside.
- * One stream; copies wait for what was launched before, so that a download is complete when it returns. */
+ * One stream: everything happens in the order issued. */
 #include "backend-hip/hip_int.h"
 
 #include <stdio.h>
@@ -27,57 +27,13 @@ static const char *const kernel_names[K_COUNT] = {
     [K_PAPER_RESULT] = "paper_result",
 };
 
-/* Every block remembers its length in front of the data, so that the sum of all is known. */
-enum { BLOCK_HEADER = 256 };
-
-static void fail(struct hip *h, int code, const char *what)
-{
-    char text[160];
-    if (!code || h->failed.msg[0]) return;
-    err_set(&h->failed, "%s: %s: %s", h->device->name, what, hip_error_text(h->device->library, code, text, sizeof text));
-}
-
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
-
-void *hip_alloc(struct be *be, size_t bytes)
-{
-    struct hip *h = (struct hip *)be;
-    void *d = NULL;
-    uint64_t whole = bytes + BLOCK_HEADER;
-    if (bytes > SIZE_MAX / 2 || api_of(h)->alloc(&d, whole)) return NULL;
-    fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
-    fail(h, api_of(h)->copy_in(d, &whole, sizeof whole), "copy to the device");
-    h->bytes += whole;
-    return (char *)d + BLOCK_HEADER;
-}
-
-void hip_free(struct be *be, void *d)
-{
-    struct hip *h = (struct hip *)be;
-    uint64_t whole = 0;
-    if (!d) return;
-    d = (char *)d - BLOCK_HEADER;
-    if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
-    fail(h, api_of(h)->free(d), "freeing memory");
-}
-
-void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
-{
-    struct hip *h = (struct hip *)be;
-    if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_in(d, src, bytes), "copy to the device");
-}
-
-static void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
-{
-    struct hip *h = (struct hip *)be;
-    if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
-}
 
 void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
 {
     if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
     CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    fail(h, hip_device_launch(h->device, function, grid, threads, args, bytes), name);
+    hip_fail(h, hip_device_launch(h->device, function, grid, threads, args, bytes), name);
 }
 
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
@@ -85,11 +41,6 @@ void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t g
     const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
     CHECK(grid_x < 1u << 31);
     hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, args, bytes);
-}
-
-void hip_clear(struct hip *h, void *d, size_t n)
-{
-    if (!h->failed.msg[0]) fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
 }
 
 static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
@@ -106,6 +57,7 @@ static void hip_close(struct be *be)
     if (!h) return;
     void *const d[] = {h->d_batch, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
+    hip_waiting_close(h);
     free(h->batch_copy);
     free(h);
 }
@@ -127,21 +79,53 @@ static int open_device(struct hip *h, struct err *e)
     return 0;
 }
 
+enum { N_SCRATCH = 7 };
+
+/* The arrays of a step: token, pos, seq, slot, logit_row, block table. */
+static size_t batch_ints(const struct be_config *c) { return 5 * (size_t)c->max_rows + (size_t)c->max_table; }
+
+static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
+{
+    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + CHUNK - 1) / CHUNK * CHUNK;
+    const size_t sizes[N_SCRATCH] = {rows * k * 4, rows * 4, half * 4, rows * half * 4, rows * half * 4, STAGE_BYTES, batch_ints(c) * 4};
+    memcpy(bytes, sizes, sizeof sizes);
+}
+
+static uint64_t hip_scratch_bytes(const struct be_config *c)
+{
+    size_t bytes[N_SCRATCH];
+    uint64_t sum = 0;
+    scratch_sizes(c, bytes);
+    for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
+    return sum;
+}
+
+static int hip_available(const struct be_config *c, uint64_t *bytes, struct err *e)
+{
+    struct hip h = {.config = *c};
+    size_t left, total;
+    if (open_device(&h, e)) return -1;
+    int code = api_of(&h)->memory_info(&left, &total);
+    char text[160];
+    if (code) return err_set(e, "%s: free memory: %s", h.device->name, hip_error_text(h.device->library, code, text, sizeof text));
+    *bytes = left;
+    return 0;
+}
+
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + CHUNK - 1) / CHUNK * CHUNK;
-    const struct {
-        void **d;
-        size_t bytes;
-    } blocks[] = {
-        {&h->d_packed, rows * k * 4},          {(void **)&h->d_scale, rows * 4},      {(void **)&h->d_inv_freq, half * 4},
-        {(void **)&h->d_cos, rows * half * 4}, {(void **)&h->d_sin, rows * half * 4}, {&h->d_stage, STAGE_BYTES},
-    };
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (!(*blocks[i].d = hip_alloc(&h->be, blocks[i].bytes)))
-            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)blocks[i].bytes / (1 << 20));
-    hip_upload(&h->be, h->d_inv_freq, c->inv_freq, half * 4);
+    void **const d[N_SCRATCH] = {&h->d_packed,       (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,
+                                 (void **)&h->d_sin, &h->d_stage,          (void **)&h->d_batch};
+    size_t bytes[N_SCRATCH];
+    scratch_sizes(c, bytes);
+    for (int i = 0; i < N_SCRATCH; i++)
+        if (!(*d[i] = hip_alloc(&h->be, bytes[i])))
+            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)bytes[i] / (1 << 20));
+    h->batch_copy = malloc(batch_ints(c) * sizeof *h->batch_copy);
+    if (!h->batch_copy) return err_set(e, "out of memory");
+    if (hip_waiting_open(h, e)) return -1;
+    hip_upload(&h->be, h->d_inv_freq, c->inv_freq, (size_t)c->head_dim / 2 * 4);
     return 0;
 }
 
@@ -181,8 +165,7 @@ static const char *hip_describe(const struct be *be)
     return h->description;
 }
 
-/* All arrays of the batch in one copy. The block grows with the largest block table seen: how many sequences there can be
- * is not known when the backend is opened. */
+/* All arrays of the batch in one copy. */
 static void hip_begin_step(struct be *be, const struct batch *b)
 {
     struct hip *h = (struct hip *)be;
@@ -202,18 +185,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     };
     size_t n = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
-    if (n > h->batch_ints) {
-        hip_free(be, h->d_batch);
-        free(h->batch_copy);
-        h->batch_ints = 0;
-        h->batch_copy = malloc(2 * n * sizeof *h->batch_copy);
-        h->d_batch = hip_alloc(be, 2 * n * sizeof *h->d_batch);
-        if (!h->batch_copy || !h->d_batch) {
-            err_set(&h->failed, "%s: out of memory for the arrays of a step (%zu bytes)", h->device->name, 2 * n * sizeof *h->d_batch);
-            return;
-        }
-        h->batch_ints = 2 * n;
-    }
+    CHECK(n <= batch_ints(&h->config));
     n = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
         if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
@@ -223,15 +195,6 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     int half = h->config.head_dim / 2;
     struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
-}
-
-static int hip_sync(struct be *be, struct err *e)
-{
-    struct hip *h = (struct hip *)be;
-    if (!h->failed.msg[0]) fail(h, api_of(h)->sync(), "a kernel failed");
-    if (!h->failed.msg[0]) return 0;
-    *e = h->failed;
-    return -1;
 }
 
 static void hip_embed(struct be *be, const struct be_linear *table, float *d_out)
@@ -335,6 +298,9 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
+    .available = hip_available,
+    .packed_bytes = hip_packed_bytes,
+    .scratch_bytes = hip_scratch_bytes,
     .open = hip_open,
     .close = hip_close,
     .describe = hip_describe,

@@ -4,8 +4,9 @@
  *
  * A stand-in for the library (the interpreter and the fibers of the tests) needs just the HIP names in this file:
  *   hipInit, hipGetDeviceCount, hipDeviceGet, hipDeviceGetName, hipDeviceTotalMem, hipSetDevice, hipMemGetInfo,
- *   hipMalloc, hipFree, hipMemcpyHtoD, hipMemcpyDtoH, hipMemsetD8, hipModuleLoadData, hipModuleUnload,
- *   hipModuleGetFunction, hipModuleLaunchKernel, hipDeviceSynchronize, hipGetErrorString,
+ *   hipMalloc, hipFree, hipHostMalloc, hipHostFree, hipMemcpyHtoD, hipMemcpyHtoDAsync, hipMemcpyDtoH, hipMemcpyDtoD,
+ *   hipMemsetD8, hipModuleLoadData, hipModuleUnload, hipModuleGetFunction, hipModuleLaunchKernel, 
+ *   hipEventCreateWithFlags, hipEventDestroy, hipEventRecord, hipEventQuery, hipEventElapsedTime, hipGetErrorString,
  *   and, only to print the architecture's name, hipGetDevicePropertiesR0600 or hipGetDeviceProperties (may be absent).
  *
  * Conventions:
@@ -14,7 +15,8 @@
  *    structure by value, so the buffer is that structure.
  *  - Blocks are one-dimensional (the y and z sizes are 1), grids have up to three dimensions, shared memory is declared
  *    statically in the kernel (sharedMemBytes is 0), the stream is always NULL.
- *  - Every copy is synchronous; memory of hipMalloc is at least 256-byte aligned.
+ *  - Copies are synchronous but those from hipHostMalloc's memory, which are in order with the kernels; memory of hipMalloc
+ *    is at least 256-byte aligned.
  *  - The code object is the image for one architecture, not a bundle; hipModuleLoadData refuses what does not fit the
  *    device (hipErrorNoBinaryForGpu = 209, CUDA_ERROR_NO_BINARY_FOR_GPU = 209, any other code as well). */
 #ifndef BACKEND_HIP_HIP_API_H
@@ -22,26 +24,35 @@
 
 #include <stddef.h>
 
-/* All return 0 on success in both; other codes are only printed. */
+/* All return 0 on success in both; other codes but these, of an allocation and of a query, are only printed. */
+enum { HIP_OUT_OF_MEMORY = 2, HIP_NOT_READY = 600 };
 
 struct hip_api {
-    int (*init)(unsigned flags);                            /* hipInit                  cuInit */
-    int (*device_count)(int *n);                            /* hipGetDeviceCount        cuDeviceGetCount */
-    int (*device_get)(int *device, int ordinal);            /* hipDeviceGet             cuDeviceGet */
-    int (*device_name)(char *name, int bytes, int device);  /* hipDeviceGetName         cuDeviceGetName */
-    int (*device_memory)(size_t *bytes, int device);        /* hipDeviceTotalMem        cuDeviceTotalMem_v2 */
-    int (*memory_info)(size_t *free_bytes, size_t *total);  /* hipMemGetInfo            cuMemGetInfo_v2 */
-    int (*alloc)(void **d, size_t bytes);                   /* hipMalloc                cuMemAlloc_v2 */
-    int (*free)(void *d);                                   /* hipFree                  cuMemFree_v2 */
-    int (*copy_in)(void *d, const void *src, size_t bytes); /* hipMemcpyHtoD            cuMemcpyHtoD_v2 */
-    int (*copy_out)(void *dst, void *d, size_t bytes);      /* hipMemcpyDtoH            cuMemcpyDtoH_v2 */
-    int (*fill)(void *d, unsigned char value, size_t n);    /* hipMemsetD8              cuMemsetD8_v2 */
-    int (*module_load)(void **module, const void *image);   /* hipModuleLoadData        cuModuleLoadData */
-    int (*module_unload)(void *module);                     /* hipModuleUnload          cuModuleUnload */
-    int (*function)(void **f, void *module, const char *);  /* hipModuleGetFunction     cuModuleGetFunction */
+    int (*init)(unsigned flags);                                                /* hipInit                  cuInit */
+    int (*device_count)(int *n);                                                /* hipGetDeviceCount        cuDeviceGetCount */
+    int (*device_get)(int *device, int ordinal);                                /* hipDeviceGet             cuDeviceGet */
+    int (*device_name)(char *name, int bytes, int device);                      /* hipDeviceGetName         cuDeviceGetName */
+    int (*device_memory)(size_t *bytes, int device);                            /* hipDeviceTotalMem        cuDeviceTotalMem_v2 */
+    int (*memory_info)(size_t *free_bytes, size_t *total);                      /* hipMemGetInfo            cuMemGetInfo_v2 */
+    int (*alloc)(void **d, size_t bytes);                                       /* hipMalloc                cuMemAlloc_v2 */
+    int (*free)(void *d);                                                       /* hipFree                  cuMemFree_v2 */
+    int (*copy_in)(void *d, const void *src, size_t bytes);                     /* hipMemcpyHtoD            cuMemcpyHtoD_v2 */
+    int (*copy_out)(void *dst, void *d, size_t bytes);                          /* hipMemcpyDtoH            cuMemcpyDtoH_v2 */
+    int (*copy_on)(void *d, void *d_src, size_t bytes);                         /* hipMemcpyDtoD            cuMemcpyDtoD_v2 */
+    int (*host_alloc)(void **p, size_t bytes, unsigned);                        /* hipHostMalloc            cuMemHostAlloc */
+    int (*host_free)(void *p);                                                  /* hipHostFree              cuMemFreeHost */
+    int (*copy_in_later)(void *d, const void *src, size_t bytes, void *stream); /* hipMemcpyHtoDAsync  cuMemcpyHtoDAsync_v2 */
+    int (*fill)(void *d, unsigned char value, size_t n);                        /* hipMemsetD8              cuMemsetD8_v2 */
+    int (*module_load)(void **module, const void *image);                       /* hipModuleLoadData        cuModuleLoadData */
+    int (*module_unload)(void *module);                                         /* hipModuleUnload          cuModuleUnload */
+    int (*function)(void **f, void *module, const char *);                      /* hipModuleGetFunction     cuModuleGetFunction */
     int (*launch)(void *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                   unsigned shared_bytes, void *stream, void **params, void **extra); /* hipModuleLaunchKernel  cuLaunchKernel */
-    int (*sync)(void);                                                               /* hipDeviceSynchronize   cuCtxSynchronize */
+    int (*event_create)(void **event, unsigned flags);                               /* hipEventCreateWithFlags  cuEventCreate */
+    int (*event_destroy)(void *event);                                               /* hipEventDestroy          cuEventDestroy_v2 */
+    int (*event_record)(void *event, void *stream);                                  /* hipEventRecord           cuEventRecord */
+    int (*event_query)(void *event);                                                 /* hipEventQuery            cuEventQuery */
+    int (*event_ms)(float *ms, void *from, void *to);                                /* hipEventElapsedTime      cuEventElapsedTime */
     /* These differ between the two and may be absent in the other. */
     const char *(*hip_error)(int code);                           /* hipGetErrorString */
     int (*hip_set_device)(int ordinal);                           /* hipSetDevice */

@@ -58,6 +58,15 @@ struct be_linear {
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
 
+/* One of the buffers that uploads go through in turn. */
+struct hip_upload {
+    void *pinned; /* [UPLOAD_BYTES] on the host */
+    void *sent;   /* event: the last copy from it is done */
+    int used;
+};
+
+enum { UPLOADS = 2, UPLOAD_BYTES = 8 << 20 };
+
 struct hip {
     struct be be;
     struct be_config config;
@@ -67,15 +76,17 @@ struct hip {
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table;
-    int32_t *batch_copy; /* the same on the host, batch_ints */
-    size_t batch_ints;
+    int32_t *batch_copy;  /* the same on the host */
     void *d_packed;       /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
     float *d_scale;       /* [max_rows] of fp16 ones */
     float *d_inv_freq;    /* [head_dim/2] */
     float *d_cos, *d_sin; /* [max_rows][head_dim/2] */
     void *d_sums;         /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
     int max_stride;
-    void *d_stage;     /* STAGE_BYTES of the model file on their way to their own layout */
+    void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
+    struct hip_upload upload[UPLOADS];
+    unsigned n_uploads;
+    void *all_done;    /* event: what was launched before a wait */
     size_t bytes;      /* allocated on the device */
     struct err failed; /* the first failure; nothing is launched after it */
     char description[640];
@@ -85,14 +96,22 @@ enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
 
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
 
+/* Records the first failure; 0 is none. */
+void hip_fail(struct hip *h, int code, const char *what);
 /* Device memory, zeroed; NULL when there is none. */
 void *hip_alloc(struct be *be, size_t bytes);
 void hip_free(struct be *be, void *d);
+int hip_waiting_open(struct hip *h, struct err *e);
+void hip_waiting_close(struct hip *h);
+/* In order with the kernels; src may change when it returns. */
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
+void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
+int hip_sync(struct be *be, struct err *e);
 /* Launches unless something has failed; records the first failure. */
 void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
 
+uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);
 void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);

@@ -88,21 +88,41 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
     return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
+/* Bytes of weights or codes, and of scales and zeros. */
+static void sizes_of(const struct linear *w, size_t *weight, size_t *meta)
+{
+    size_t panels = panels_of(w);
+    *meta = 0;
+    if (!w->codes) {
+        *weight = panels * PANEL * (((size_t)w->in + CHUNK - 1) / CHUNK) * CHUNK * dtype_bytes(w->weight_type);
+        return;
+    }
+    *weight = panels * (size_t)w->k * 8;
+    *meta = panels * PANEL * (size_t)w->n_groups * (w->scale_type == DT_F32 ? 8 : 4);
+}
+
+uint64_t hip_packed_bytes(const struct linear *w)
+{
+    size_t weight, meta;
+    sizes_of(w, &weight, &meta);
+    return weight + meta + (w->perm ? 4 * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0);
+}
+
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
     struct be_linear *l = calloc(1, sizeof *l);
     if (!l) return err_set(e, "out of memory");
-    size_t panels = panels_of(w), size, meta = 0;
+    size_t size, meta;
+    sizes_of(w, &size, &meta);
     l->in = w->in;
     l->out = w->out;
-    l->k = w->k;
+    l->k = w->codes ? w->k : w->in;
     l->dense = !w->codes;
     l->perm = w->perm;
-    l->n_chunks = (w->k + CHUNK - 1) / CHUNK;
+    l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
     if (l->dense) {
         l->kind = w->weight_type == DT_F32 ? WEIGHT_F32 : w->weight_type == DT_BF16 ? WEIGHT_BF16 : WEIGHT_F16;
-        size = panels * PANEL * (size_t)l->n_chunks * CHUNK * dtype_bytes(w->weight_type);
     } else {
         CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
         describe_groups(w, l);
@@ -110,8 +130,6 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             free(l);
             return -1;
         }
-        size = panels * (size_t)w->k * 8;
-        meta = panels * PANEL * (size_t)w->n_groups * (l->wide_meta ? 8 : 4);
     }
     l->d_weight = hip_alloc(be, size);
     if (meta) l->d_meta = hip_alloc(be, meta);
@@ -121,6 +139,10 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
+        if (h->failed.msg[0]) {
+            *e = h->failed;
+            return -1;
+        }
         return err_set(e, "out of memory on %s: the weights do not fit (%.2f GiB are there so far, %.2f of %.2f GiB free)", h->device->name,
                        (double)h->bytes / (1 << 30), (double)left / (1 << 30), (double)total / (1 << 30));
     }

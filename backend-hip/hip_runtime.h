@@ -21,6 +21,7 @@ struct hip_device {
     size_t memory;
     const struct hip_image *image; /* what fits, NULL when nothing does */
     void *module;
+    int hung; /* it was given up: nothing may be asked of it */
     struct hip_device *next;
 };
 

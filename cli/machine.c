@@ -29,6 +29,7 @@ struct forward_options machine_forward(const struct options *o)
         .n_threads = o->threads,
         .library = o->hip_library,
         .device = o->device,
+        .wait_seconds = o->gpu_timeout,
         .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
     };
     while (strcmp(o->act, names[f.act])) f.act++;
