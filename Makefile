@@ -36,7 +36,7 @@ all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU)
+$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -66,7 +66,7 @@ GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror 
 IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $B/gpu/sm_70.ptx)
 ifdef CLANG
 $B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$B/gpu"'
-$B/backend-hip/hip_images.o: $(IMAGES)
+$B/backend-hip/hip_images.o: $(IMAGES) $B/gpu/gfx906.tsv
 else
 all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
@@ -78,6 +78,10 @@ $B/gpu/%.co: $(GPU_SOURCES) Makefile
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+
+# what opt4gptq-bench --ablation prints where there is no GPU; empty without llvm-objdump-19
+$B/gpu/gfx906.tsv: $B/gpu/gfx906.co scripts/kernel-table
+	$(Q)scripts/kernel-table --tsv $B >$@
 
 $B/gpu/%.ptx: $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
@@ -97,7 +101,7 @@ TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU) $(HIP)
 $B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
-$B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
+$B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc

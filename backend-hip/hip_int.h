@@ -115,6 +115,8 @@ uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);
 void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
+/* The pinned kernel of the paper alone, adding to d_sums. */
+void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
 /* Sets n bytes of device memory to 0. */
 void hip_clear(struct hip *h, void *d, size_t n);
 /* The row that --variant names (NULL for "auto"); unknown: an error that lists the names. */

@@ -108,8 +108,7 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
     hip_launch_kernel(h, half ? K_PREPARE_F16 : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
 }
 
-/* kernels/paper.hip: all rows, whatever their phase. */
-static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
+void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
 {
     const struct hip_variant *v = h->pinned;
     const unsigned grid[3] = {(unsigned)((w->stride + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows),
@@ -123,9 +122,15 @@ static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int 
                            .k = w->k,
                            .stride = w->stride,
                            .group = w->group_chunks * CHUNK};
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, PAPER_BLOCK_THREADS, &a, sizeof a);
+}
+
+/* kernels/paper.hip: all rows, whatever their phase. */
+static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
+{
     struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
     hip_clear(h, h->d_sums, (size_t)rows * (size_t)w->stride * 2);
-    hip_launch(h, h->variant[v - hip_variants], v->name, grid, PAPER_BLOCK_THREADS, &a, sizeof a);
+    hip_launch_paper(h, w, rows);
     hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
 }
 
