@@ -48,6 +48,7 @@ struct ablation {
     struct span span[N_PROMPTS];
     struct page_map map;
     double *sample; /* [n_families][repetitions] */
+    char device[256];
 };
 
 /* Improvement in the paper's table; NaN-free: -1 where it has none. */
@@ -125,7 +126,10 @@ static int open_model(struct ablation *a, int n_gen, struct err *e)
     f.max_rows = largest(&a->o->parallel, N_PROMPTS);
     if (open_batch(a, n_gen, &f.n_pages, e) || shape_open(&a->model, a->shape, e)) return -1;
     f.max_table = N_PROMPTS * a->map.stride;
-    return forward_open(&a->forward, &a->model, &backend_hip, &f, e) || rig_fill_kv(&a->forward, e) ? -1 : 0;
+    if (forward_open(&a->forward, &a->model, &backend_hip, &f, e) || rig_fill_kv(&a->forward, e)) return -1;
+    const char *text = a->forward.be->ops->describe(a->forward.be);
+    snprintf(a->device, sizeof a->device, "%.*s", (int)strcspn(text, ")") + 1, text);
+    return 0;
 }
 
 static void close_model(struct ablation *a)
@@ -161,10 +165,10 @@ static int write_result(const struct ablation *a, int family, int in, int out_n,
 {
     double says = in ? -1 : paper_says(a->shape->name, families[family].column);
     if (!out_is_md(out)) {
-        json_t *j = json_pack("{s:s s:s s:s s:i s:i s:i s:s s:f s:f s:f s:f s:i s:f}", "model", a->shape->name, "test",
+        json_t *j = json_pack("{s:s s:s s:s s:i s:i s:i s:s s:f s:f s:f s:f s:i s:f s:s}", "model", a->shape->name, "test",
                               in ? "linear" : "generation", "variant", families[family].name, "n_in", in, "n_out", out_n, "n_rows", rows,
                               "unit", in ? "us" : "tok/s", "mean", s.mean, "stddev", s.deviation, "min", s.lowest, "max", s.highest,
-                              "repetitions", a->o->repetitions, "improvement_percent", improvement);
+                              "repetitions", a->o->repetitions, "improvement_percent", improvement, "device", a->device);
         if (j) json_object_set_new(j, "paper_percent", says >= 0 ? json_real(says) : json_null());
         return out_record(out, j, e);
     }
@@ -335,8 +339,8 @@ int bench_ablation(const struct bench_options *o, const struct bench_facts *fact
     for (int i = 0; i < n_shapes && !rc; i++)
         rc = run_shape(&a, o->shape.is_default ? paper[i].shape : o->shape.v[i], n_gen, out, &table, e);
     if (!rc && out_is_md(out)) {
-        printf("generation, %d prompts of ShareGPT as one batch (%d to %d tokens), %d tokens each; mean ± sd of %d runs in turn\n\n",
-               N_PROMPTS, 4, 776, n_gen, o->repetitions);
+        printf("%s\n\ngeneration, %d prompts of ShareGPT as one batch (%d to %d tokens), %d tokens each; mean ± sd of %d runs in turn\n\n",
+               a.device, N_PROMPTS, 4, 776, n_gen, o->repetitions);
         out_print(out, NULL);
         printf("\nlinears, the kernel alone: microseconds of the baseline, improvement of the others\n\n");
         out_print(&table, NULL);

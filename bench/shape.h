@@ -10,8 +10,8 @@ struct shape {
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context, group;
 };
 
-/* TinyLlama-1.1B, then the six models of the paper's Table 1: 4-bit linears of group 128, no biases, fp16 embedding and head;
- * ends with a NULL name. */
+/* TinyLlama-1.1B, the six models of the paper's Table 1, and one that is small enough for tests: 4-bit linears of group 128, no
+ * biases, fp16 embedding and head. Ends with a NULL name. */
 extern const struct shape shapes[];
 
 /* A model that owns no file: everything but `file` is filled. */
