@@ -66,7 +66,7 @@ GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror 
 IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $B/gpu/sm_70.ptx)
 ifdef CLANG
 $B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$B/gpu"'
-$B/backend-hip/hip_images.o: $(IMAGES) $B/gpu/gfx906.tsv
+$B/backend-hip/hip_images.o: $(IMAGES) $B/gpu/gfx906.tsv $B/gpu/sources
 else
 all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
@@ -78,6 +78,11 @@ $B/gpu/%.co: $(GPU_SOURCES) Makefile
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+
+# for a device that none of the code objects fits: hip_compile.c
+$B/gpu/sources: $(GPU_SOURCES)
+	@mkdir -p $(@D)
+	$(Q)for f in $^; do printf '%s\0' $$f; cat $$f; printf '\0'; done >$@
 
 # what opt4gptq-bench --ablation prints where there is no GPU; empty without llvm-objdump-19
 $B/gpu/gfx906.tsv: $B/gpu/gfx906.co scripts/kernel-table
@@ -95,12 +100,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults
+TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults gpu
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.

@@ -66,10 +66,12 @@ static int open_device(struct hip *h, struct err *e)
 {
     const struct hip_library *l;
     if (!hip_images[0].arch) return err_set(e, "--backend hip: this build contains no kernels (it was made without clang-19)");
-    if (hip_library_open(&l, h->config.library, e) || hip_device_open(&h->device, l, h->config.device, e)) return -1;
-    if (!h->device->image)
-        return err_set(e, "%s%s%s: none of the embedded kernels fits this device; opt4gptq-run --version lists their architectures",
-                       h->device->name, h->device->arch[0] ? ", " : "", h->device->arch);
+    if (hip_library_open(&l, h->config.library, e) || hip_device_open(&h->device, l, h->config.device, hip_wait_seconds(&h->config), e))
+        return -1;
+    const struct hip_device *d = h->device;
+    if (!d->image)
+        return err_set(e, "%s%s%s: none of the embedded kernels fits this device (opt4gptq-run --version lists them)%s%s", d->name,
+                       d->arch[0] ? ", " : "", d->arch, d->why[0] ? ", and to compile them for it failed: " : "", d->why);
     for (int i = 0; i < K_COUNT; i++)
         if (hip_device_function(h->device, kernel_names[i], &h->kernel[i], e)) return -1;
     for (int i = 0; hip_variants[i].name; i++) {
@@ -288,9 +290,12 @@ int hip_list_devices(const char *library, struct err *e)
     if (hip_library_open(&l, library, e) || hip_device_count(l, &n, e)) return -1;
     for (int i = 0; i < n; i++) {
         struct hip_device *d;
-        if (hip_device_open(&d, l, i, e)) return -1;
+        if (hip_device_open(&d, l, i, 0, e)) return -1;
         printf("%d: %s%s%s, %.1f GiB, %s%s (%s)\n", i, d->name, d->arch[0] ? ", " : "", d->arch, (double)d->memory / (1 << 30),
-               d->image ? "kernels for " : "no embedded kernels fit", d->image ? d->image->arch : "", l->path);
+               d->image     ? "kernels for "
+               : l->is_cuda ? "no embedded kernels fit"
+                            : "no embedded kernels fit: they will be compiled for it",
+               d->image ? d->image->arch : "", l->path);
     }
     if (!n) return err_set(e, "%s: there is no device", l->path);
     return 0;

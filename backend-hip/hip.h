@@ -4,6 +4,8 @@
 
 #include "core/backend.h"
 
+#include <stdio.h>
+
 extern const struct backend backend_hip;
 
 /* Names for be_config.variant: "auto", then every row of the table of production kernels for linears; NULL after the
@@ -16,6 +18,8 @@ const char *hip_image_name(int i);
 
 /* 0 when a device can run the embedded kernels; library NULL: the known names. */
 int hip_probe(const char *library, int device, struct err *e);
+/* Prints the kernels for linears that an open backend chooses from, one a line. */
+void hip_print_variants(const struct be *be, FILE *f);
 /* Prints one line for each device to stdout. */
 int hip_list_devices(const char *library, struct err *e);
 

@@ -17,8 +17,9 @@ EMBED("hip_image_sm_70", "sm_70.ptx");
 EMBED(".globl hip_kernel_table\nhip_kernel_table", "gfx906.tsv");
 extern const unsigned char hip_image_gfx906[], hip_image_gfx908[], hip_image_gfx90a[], hip_image_gfx942[], hip_image_gfx1030[],
     hip_image_gfx1100[], hip_image_gfx1201[], hip_image_sm_70[];
+EMBED(".globl hip_kernel_sources\nhip_kernel_sources", "sources");
 #else
-const char hip_kernel_table[] = "";
+const char hip_kernel_table[] = "", hip_kernel_sources[] = "";
 #endif
 
 const struct hip_image hip_images[] = {

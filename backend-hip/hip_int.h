@@ -94,6 +94,7 @@ struct hip {
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
 
+static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
 
 /* Records the first failure; 0 is none. */

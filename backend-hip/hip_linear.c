@@ -74,6 +74,19 @@ int hip_find_variant(const char *name, const struct hip_variant **v, struct err 
     return err_set(e, "--variant %s: unknown; there are %s", name, names);
 }
 
+void hip_print_variants(const struct be *be, FILE *f)
+{
+    static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16", "bf16", "f32", "4-bit, f16"};
+    const struct hip *h = (const struct hip *)be;
+    for (const struct hip_variant *v = hip_variants; v->name; v++)
+        if ((v->format == FORMAT_PAPER) == hip_runs_paper(h) && (!hip_runs_paper(h) || v == h->pinned) && h->variant[v - hip_variants])
+            fprintf(f, "kernel: %-20s %-10s %-9s blocks of %d row%s x %d outputs%s\n", v->name, format[v->format],
+                    v->format == FORMAT_PAPER  ? "all rows"
+                    : v->phase == PHASE_DECODE ? "generated"
+                                               : "prompt",
+                    v->rows, v->rows == 1 ? "" : "s", v->outputs, v == h->pinned ? ", pinned" : "");
+}
+
 static enum hip_format format_of(const struct hip *h, const struct be_linear *w)
 {
     static const enum hip_format dense[] = {[WEIGHT_F16] = FORMAT_F16, [WEIGHT_BF16] = FORMAT_BF16, [WEIGHT_F32] = FORMAT_F32};

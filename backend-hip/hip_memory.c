@@ -12,7 +12,6 @@
 
 /* Every block remembers its length in front of the data, so that the sum of all is known. */
 enum { BLOCK_HEADER = 256 };
-enum { DEFAULT_WAIT_SECONDS = 120 };
 static const double SPIN_SECONDS = 0.02; /* then it sleeps between queries */
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
@@ -34,7 +33,7 @@ static double now(void)
 static void wait_for(struct hip *h, void *event)
 {
     const struct hip_api *api = api_of(h);
-    int limit = h->config.wait_seconds ? h->config.wait_seconds : DEFAULT_WAIT_SECONDS;
+    int limit = hip_wait_seconds(&h->config);
     double start = now();
     while (!h->failed.msg[0]) {
         int code = api->event_query(event);

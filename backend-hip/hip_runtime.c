@@ -1,5 +1,7 @@
 #include "backend-hip/hip_runtime.h"
 
+#include "backend-hip/hip_compile.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,12 +178,34 @@ static void choose_image(struct hip_device *d)
         }
 }
 
-int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, struct err *e)
+/* Where no image fits. */
+static void compile_image(struct hip_device *d, int seconds)
+{
+    struct err e;
+    void *object;
+    if (d->library->is_cuda) return;
+    if (hip_compile(d->library->path, d->arch, seconds, &object, &e)) {
+        snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, e.msg);
+        return;
+    }
+    int code = d->library->api.module_load(&d->module, object);
+    if (code) {
+        char text[160];
+        snprintf(d->why, sizeof d->why, "what it compiles does not load: %s", hip_error_text(d->library, code, text, sizeof text));
+        free(object);
+        return;
+    }
+    d->compiled = (struct hip_image){d->arch, object, 0}; /* some runtimes read on in it */
+    d->image = &d->compiled;
+}
+
+int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, int compile_seconds, struct err *e)
 {
     int n, code;
     for (struct hip_device *d = devices; d; d = d->next)
         if (d->library == l && d->ordinal == ordinal) {
             *device = d;
+            if (!d->image && !d->why[0] && compile_seconds) compile_image(d, compile_seconds);
             return hip_device_use(d, e);
         }
     if (hip_device_count(l, &n, e)) return -1;
@@ -203,6 +227,7 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     }
     find_arch(d);
     choose_image(d);
+    if (!d->image && compile_seconds) compile_image(d, compile_seconds);
     d->next = devices;
     *device = devices = d;
     return 0;

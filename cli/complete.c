@@ -136,6 +136,7 @@ static void say_machine(const struct completion *c)
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n", c->forward.be->ops->describe(c->forward.be),
             (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20),
             c->forward.options.n_pages * KV_PAGE);
+    machine_say(c->o, c->forward.be);
 }
 
 static int put(const char *text, size_t n, struct err *e)

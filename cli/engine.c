@@ -65,6 +65,7 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     fprintf(stderr, "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), steps %.0f MiB\n", machine,
             own ? "GPU " : "", (double)need.weights / mib, (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
             (double)need.steps / mib);
+    machine_say(o, g->forward.be);
     return 0;
 }
 

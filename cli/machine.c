@@ -21,6 +21,11 @@ void machine_settle(struct options *o)
 
 const struct backend *machine_backend(const struct options *o) { return strcmp(o->backend, "hip") ? &backend_cpu : &backend_hip; }
 
+void machine_say(const struct options *o, const struct be *be)
+{
+    if (o->verbose && be->ops == &backend_hip) hip_print_variants(be, stderr);
+}
+
 struct forward_options machine_forward(const struct options *o)
 {
     static const char *const names[] = {[ACT_F32] = "f32", [ACT_F16] = "f16", [ACT_I16] = "i16", [ACT_INT8] = "int8"};
