@@ -18,13 +18,21 @@ static const char *const kernel_names[K_COUNT] = {
     [K_NORM] = "norm_rows",
     [K_ANGLES] = "rope_angles",
     [K_ROPE_STORE] = "rope_store",
+    [K_NORM_PREPARE] = "norm_prepare",
     [K_ATTEND_F16] = "attend_f16",
     [K_ATTEND_F32] = "attend_f32",
+    [K_SPLIT_F16] = "attend_split_f16",
+    [K_SPLIT_F32] = "attend_split_f32",
+    [K_MERGE] = "attend_merge",
+    [K_MERGE_PREPARE] = "merge_prepare",
     [K_GLU] = "glu",
+    [K_GLU_PREPARE] = "glu_prepare",
     [K_GATHER] = "gather_rows",
     [K_ARGMAX] = "argmax_rows",
     [K_REPACK_ROWS] = "repack_rows",
     [K_PAPER_RESULT] = "paper_result",
+    [K_ATTEND_TILE_64] = "attend_tile_64",
+    [K_ATTEND_TILE_128] = "attend_tile_128",
 };
 
 /* Every block remembers its length in front of the data, so that the sum of all is known. */
@@ -38,6 +46,15 @@ static void fail(struct hip *h, int code, const char *what)
 }
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
+
+/* Issues the launches of the step so far: what follows on the host is to come after them. */
+static void flush(struct hip *h)
+{
+    const char *name;
+    hip_settle(h);
+    int code = h->failed.msg[0] ? 0 : hip_stream_flush(h->stream, &name);
+    if (code) fail(h, code, name);
+}
 
 void *hip_alloc(struct be *be, size_t bytes)
 {
@@ -56,6 +73,7 @@ void hip_free(struct be *be, void *d)
     struct hip *h = (struct hip *)be;
     uint64_t whole = 0;
     if (!d) return;
+    flush(h);
     d = (char *)d - BLOCK_HEADER;
     if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
     fail(h, api_of(h)->free(d), "freeing memory");
@@ -64,31 +82,56 @@ void hip_free(struct be *be, void *d)
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
+    flush(h);
     if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_in(d, src, bytes), "copy to the device");
 }
 
 static void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
+    flush(h);
     if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
 }
 
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
+                size_t bytes)
 {
     if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
     CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    fail(h, hip_device_launch(h->device, function, grid, threads, args, bytes), name);
+    if (hip_stream_add(h->stream, function, name, grid, threads, lds, args, bytes)) err_set(&h->failed, "out of memory");
 }
 
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
 {
     const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
     CHECK(grid_x < 1u << 31);
-    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, args, bytes);
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
+}
+
+void hip_settle(struct hip *h)
+{
+    struct hip_pending *p = &h->pending;
+    enum hip_kernel k = p->kernel;
+    p->kernel = K_COUNT;
+    if (k == K_NORM) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->norm, sizeof p->norm);
+    if (k == K_GLU) hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu, sizeof p->glu);
+    if (k == K_MERGE) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->merge, sizeof p->merge);
+}
+
+/* Lets an operation wait whose result is out [rows][dim]. */
+static struct hip_pending *wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim)
+{
+    hip_settle(h);
+    h->pending.kernel = k;
+    h->pending.out = out;
+    h->pending.rows = rows;
+    h->pending.dim = dim;
+    return &h->pending;
 }
 
 void hip_clear(struct hip *h, void *d, size_t n)
 {
+    flush(h);
     if (!h->failed.msg[0]) fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
 }
 
@@ -104,9 +147,10 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
-    void *const d[] = {h->d_batch, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
+    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
     free(h->batch_copy);
+    hip_stream_close(h->stream);
     free(h);
 }
 
@@ -119,18 +163,27 @@ static int open_device(struct hip *h, struct err *e)
         return err_set(e, "%s%s%s: none of the embedded kernels fits this device; opt4gptq-run --version lists their architectures",
                        h->device->name, h->device->arch[0] ? ", " : "", h->device->arch);
     for (int i = 0; i < K_COUNT; i++)
-        if (hip_device_function(h->device, kernel_names[i], &h->kernel[i], e)) return -1;
+        if (hip_device_function(h->device, kernel_names[i], &h->kernel[i], e)) {
+            if (i < K_ATTEND_TILE_64) return -1;
+            h->kernel[i] = NULL;
+        }
     for (int i = 0; hip_variants[i].name; i++) {
+        struct err absent; /* kernels for other devices are in other images */
+        const struct hip_api *api = api_of(h);
         CHECK(i < MAX_VARIANTS);
-        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], e)) return -1;
+        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent)) h->variant[i] = NULL;
+        else if (hip_variants[i].lds && api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES, (int)hip_variants[i].lds))
+            return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name, hip_variants[i].name, hip_variants[i].lds);
     }
+    if (h->pinned && !h->variant[h->pinned - hip_variants])
+        return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name, h->device->name, h->device->image->arch);
     return 0;
 }
 
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + CHUNK - 1) / CHUNK * CHUNK;
+    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 2 * CHUNK - 1) / (2 * CHUNK) * (2 * CHUNK);
     const struct {
         void **d;
         size_t bytes;
@@ -153,6 +206,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     struct hip *h = calloc(1, sizeof *h);
     if (!h) return err_set(e, "out of memory");
     h->be.ops = &backend_hip;
+    h->pending.kernel = K_COUNT;
     h->config = *config;
     if (hip_find_variant(config->variant, &h->pinned, e) || open_device(h, e)) {
         free(h);
@@ -161,6 +215,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     if (hip_runs_paper(h) && config->act != ACT_F16) {
         free(h);
         return err_set(e, "--variant %s: needs --act f16", config->variant);
+    }
+    if (hip_stream_open(&h->stream, h->device, e)) {
+        free(h);
+        return -1;
     }
     if (alloc_scratch(h, e) || h->failed.msg[0]) {
         if (h->failed.msg[0]) *e = h->failed;
@@ -179,6 +237,37 @@ static const char *hip_describe(const struct be *be)
              d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch, h->config.act == ACT_F16 ? "f16" : "f32",
              h->pinned ? h->pinned->name : "auto", (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
     return h->description;
+}
+
+/* Generated tokens attend in spans, whose results need room. */
+static void make_room_for_spans(struct hip *h, const struct batch *b)
+{
+    const struct be_config *c = &h->config;
+    int longest = 0;
+    for (int i = 0; i < b->n_decode; i++)
+        if (b->pos[i] >= longest) longest = b->pos[i] + 1;
+    for (h->n_spans = 1; h->n_spans * SPAN < longest;) h->n_spans *= 2;
+    size_t n = (size_t)b->n_decode * (size_t)c->n_heads * (size_t)h->n_spans * (size_t)((c->head_dim + 7) / 8 * 8 + 8);
+    if (n <= h->n_parts) return;
+    hip_free(&h->be, h->d_parts);
+    h->d_parts = hip_alloc(&h->be, n * sizeof *h->d_parts);
+    h->n_parts = h->d_parts ? n : 0;
+    if (!h->d_parts) err_set(&h->failed, "%s: out of memory for attention (%zu bytes)", h->device->name, n * sizeof *h->d_parts);
+}
+
+/* Prompt rows in tiles of rows of one sequence: [][2] first row and number of rows. */
+static int fill_tiles(const struct batch *b, int32_t *tile)
+{
+    int n = 0;
+    for (int i = 0; i < b->n_seqs; i++) {
+        int row = b->seq_start[i] > b->n_decode ? b->seq_start[i] : b->n_decode;
+        for (; row < b->seq_start[i + 1]; row += TILE_ROWS) {
+            tile[2 * n] = row;
+            tile[2 * n + 1] = b->seq_start[i + 1] - row < TILE_ROWS ? b->seq_start[i + 1] - row : TILE_ROWS;
+            n++;
+        }
+    }
+    return n;
 }
 
 /* All arrays of the batch in one copy. The block grows with the largest block table seen: how many sequences there can be
@@ -200,7 +289,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->logit_row, &h->d_logit_row, (size_t)b->n_logits},
         {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
-    size_t n = 0;
+    size_t n = 2 * ((size_t)b->n_seqs + (size_t)b->n_rows / TILE_ROWS); /* tiles at most */
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     if (n > h->batch_ints) {
         hip_free(be, h->d_batch);
@@ -219,7 +308,11 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
         *part[i].d = h->d_batch + n;
     }
+    h->n_tiles = fill_tiles(b, h->batch_copy + n);
+    h->d_tiles = h->d_batch + n;
+    n += 2 * (size_t)h->n_tiles;
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
+    make_room_for_spans(h, b);
     int half = h->config.head_dim / 2;
     struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
@@ -228,6 +321,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
 static int hip_sync(struct be *be, struct err *e)
 {
     struct hip *h = (struct hip *)be;
+    flush(h);
     if (!h->failed.msg[0]) fail(h, api_of(h)->sync(), "a kernel failed");
     if (!h->failed.msg[0]) return 0;
     *e = h->failed;
@@ -238,13 +332,13 @@ static void hip_embed(struct be *be, const struct be_linear *table, float *d_out
 {
     struct hip *h = (struct hip *)be;
     struct embed_args a = {table->d_weight, h->d_token, d_out, table->in, table->n_chunks, (int)table->kind};
+    hip_settle(h);
     hip_launch_kernel(h, K_EMBED, (size_t)h->batch->n_rows, 1, &a, sizeof a);
 }
 
 static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
 {
-    struct norm_args a = {d_x, d_delta, d_weight, d_out, eps, dim};
-    hip_launch_kernel((struct hip *)be, K_NORM, (size_t)rows, 1, &a, sizeof a);
+    wait_for_next((struct hip *)be, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
 }
 
 static void hip_rope_store(struct be *be, const struct rope_args *r)
@@ -267,6 +361,7 @@ static void hip_rope_store(struct be *be, const struct rope_args *r)
         .head_dim = c->head_dim,
         .wide_kv = c->kv == KV_F32,
     };
+    hip_settle(h);
     hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)(c->n_heads + c->n_kv_heads), &a, sizeof a);
 }
 
@@ -288,25 +383,55 @@ static void hip_attend(struct be *be, const struct attend_args *t)
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
     };
-    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows, (size_t)c->n_heads, &a, sizeof a);
+    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim, n_decode = (size_t)h->batch->n_decode;
+    hip_settle(h);
+    if (n_decode) {
+        enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
+        const unsigned grid[3] = {(unsigned)n_decode, (unsigned)c->n_heads, (unsigned)h->n_spans};
+        a.parts = h->d_parts;
+        a.n_spans = h->n_spans;
+        hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, &a, sizeof a);
+        wait_for_next(h, K_MERGE, t->d_out, (int)n_decode, (int)q_row)->merge =
+            (struct merge_args){h->d_parts, t->d_out, h->d_pos, h->n_spans, t->window, c->n_heads, c->head_dim};
+    }
+    if (n_decode == (size_t)h->batch->n_rows) return;
+    hip_settle(h);
+    void *tile = c->kv == KV_F16 && c->head_dim == 64    ? h->kernel[K_ATTEND_TILE_64]
+                 : c->kv == KV_F16 && c->head_dim == 128 ? h->kernel[K_ATTEND_TILE_128]
+                                                         : NULL;
+    if (tile) {
+        const unsigned grid[3] = {(unsigned)h->n_tiles, (unsigned)c->n_heads, 1};
+        a.tiles = h->d_tiles;
+        hip_launch(h, tile, "attend_tile", grid, ATTEND_TILE_THREADS, 0, &a, sizeof a);
+        return;
+    }
+    a.q += n_decode * q_row;
+    a.out += n_decode * q_row;
+    a.pos += n_decode;
+    a.seq += n_decode;
+    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a,
+                      sizeof a);
 }
 
 static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
 {
-    struct glu_args a = {d_gate, d_up, n};
-    hip_launch_kernel((struct hip *)be, K_GLU, (n + 255) / 256, 1, &a, sizeof a);
+    struct hip *h = (struct hip *)be;
+    int rows = h->batch->n_rows; /* a whole number of elements each, or there is no linear that reads them */
+    wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu = (struct glu_args){d_gate, d_up, n};
 }
 
 static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
 {
     struct hip *h = (struct hip *)be;
     struct gather_args a = {d_x, h->d_logit_row, d_out, dim};
+    hip_settle(h);
     hip_launch_kernel(h, K_GATHER, (size_t)h->batch->n_logits, 1, &a, sizeof a);
 }
 
 static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
     struct argmax_args a = {d_logits, d_id, vocab};
+    hip_settle((struct hip *)be);
     hip_launch_kernel((struct hip *)be, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 

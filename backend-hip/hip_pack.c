@@ -12,18 +12,19 @@ static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL
 
 static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, at_once = STAGE_BYTES / panel_bytes;
+    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, packed_bytes = (size_t)l->n_chunks * CHUNK * 8;
+    size_t at_once = STAGE_BYTES / panel_bytes;
     CHECK(at_once > 0);
     for (size_t p = 0; p < panels; p += at_once) {
         size_t n = panels - p < at_once ? panels - p : at_once;
         hip_upload(&h->be, h->d_stage, w->codes + p * panel_bytes, n * panel_bytes);
         struct repack_args a = {.src = h->d_stage,
-                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * panel_bytes),
+                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * packed_bytes),
                                 .n_panels = (int)n,
-                                .n_chunks = l->n_chunks,
+                                .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * panel_bytes / 4), 1, &a, sizeof a);
+        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * packed_bytes / 4), 1, &a, sizeof a);
     }
 }
 
@@ -110,7 +111,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             free(l);
             return -1;
         }
-        size = panels * (size_t)w->k * 8;
+        if (!l->stride) l->n_chunks = (l->n_chunks + 1) / 2 * 2;
+        size = panels * (size_t)l->n_chunks * CHUNK * 8;
         meta = panels * PANEL * (size_t)w->n_groups * (l->wide_meta ? 8 : 4);
     }
     l->d_weight = hip_alloc(be, size);
