@@ -183,7 +183,7 @@ static int open_device(struct hip *h, struct err *e)
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 2 * CHUNK - 1) / (2 * CHUNK) * (2 * CHUNK);
+    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
     const struct {
         void **d;
         size_t bytes;

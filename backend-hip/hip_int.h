@@ -59,7 +59,7 @@ enum { MAX_VARIANTS = 64 };
 extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
 
 struct be_linear {
-    int in, out, k, n_chunks, dense; /* k: packed inputs; n_chunks: even for 4-bit ones */
+    int in, out, k, n_chunks, dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
     int group_chunks, group_shift, n_groups, wide_meta;
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of kernels/mma_decode.hip. */
+#define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
+
 const struct hip_variant hip_variants[] = {
-    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, 0},
-    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, 0},
-    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, 0},
-    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 2 * PANEL, 0, 1, 0},
+    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, MMA_DECODE_LDS(1, 4)},
+    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4)},
+    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3)},
+    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3)},
     {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0},
     {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0},
     {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0},
@@ -183,7 +186,10 @@ static void run(struct hip *h, int n, const struct be_linear *const w[], float *
                                          .group_chunks = w[i]->group_chunks,
                                          .group_shift = w[i]->group_shift,
                                          .last_group = w[i]->n_groups - 1,
-                                         .wide_meta = w[i]->wide_meta};
+                                         .wide_meta = w[i]->wide_meta,
+                                         .whole_items = w[i]->group_chunks % 4 == 0};
+        if (!w[i]->dense)
+            a.part[i].group_magic = (unsigned)(((1u << 31) + (unsigned)w[i]->group_chunks - 1) / (unsigned)w[i]->group_chunks);
         a.n_blocks += (w[i]->out + v->outputs - 1) / v->outputs;
     }
     unsigned blocks = (unsigned)a.n_blocks, resident = (unsigned)(v->resident * hip_stream_units(h->stream));

@@ -111,7 +111,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             free(l);
             return -1;
         }
-        if (!l->stride) l->n_chunks = (l->n_chunks + 1) / 2 * 2;
+        if (!l->stride) l->n_chunks = (l->n_chunks + 3) / 4 * 4;
         size = panels * (size_t)l->n_chunks * CHUNK * 8;
         meta = panels * PANEL * (size_t)w->n_groups * (l->wide_meta ? 8 : 4);
     }

@@ -1,8 +1,8 @@
 /* args.h: the arguments of every kernel, as the host fills them and the device reads them, and the layouts of the memory
  * that they point to. Pointers are device addresses.
  *
- * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros); 4-bit ones have an even
- * number of chunks:
+ * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros); those of 4-bit
+ * ones are a multiple of 4:
  *   codes   [panel][two chunks][lane 0..31][4 words of 8 codes]: lane 4r + t has inputs 8t .. 8t+7 of output r in the first
  *           chunk, of output r + 8 in the first, of r in the second, of r + 8 in the second. So 16 bytes of a lane are what
  *           it holds of four 16x16 fragments of a matrix instruction. In a word, code i is input 2i, code 4+i is input
@@ -40,6 +40,8 @@ struct linear_part {
     int first;                                 /* block (as wide as the variant says) of the grid at which it begins */
     int group_chunks, group_shift, last_group; /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
     int wide_meta;                             /* two words a scale */
+    int whole_items;                           /* four chunks, from a multiple of four on, are of one group */
+    unsigned group_magic;                      /* chunk * this >> 31 is its group */
 };
 
 enum { MAX_PARTS = 3 };

@@ -7,6 +7,9 @@
 #define KERNEL_BLOCKS(name, blocks, type)                                                                                                  \
     extern "C" __attribute__((global, launch_bounds(THREADS, blocks))) void name(const type args_by_value)
 
+/* LDS of a size that the launch gives (struct hip_variant). */
+extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
+
 enum { WARP = 32, WARPS = THREADS / WARP };
 
 DEVICE int grid_x(void) { return __nvvm_read_ptx_sreg_nctaid_x(); }

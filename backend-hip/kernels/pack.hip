@@ -8,11 +8,11 @@ DEVICE u32 reorder(u32 q)
     return even | odd << 16;
 }
 
-/* One thread makes one word. The model file has n_chunks of a panel; one more fills up to an even number. */
+/* One thread makes one word. The model file has n_chunks of a panel; more fill up to a multiple of 4. */
 KERNEL(repack_codes, struct repack_args)
 {
     const struct repack_args *a = ARGS;
-    u64 i = (u64)block_x() * THREADS + (u64)thread(), even = (u64)(a->n_chunks + 1) / 2 * 2, per_panel = even * (PANEL * 4);
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), whole = (u64)(a->n_chunks + 3) / 4 * 4, per_panel = whole * (PANEL * 4);
     u64 panel = i / per_panel, lane = i / 4 % 32, chunk = i % per_panel / (PANEL * 8) * 2 + i / 2 % 2;
     u64 output = lane / 4 + i % 2 * 8, word = lane % 4;
     if (panel >= (u64)a->n_panels) return;
