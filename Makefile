@@ -68,9 +68,13 @@ endif
 CLANG       := $(shell command -v clang-19)
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
+PTX_ARCHS   := sm_70 sm_80 sm_90a
+PTX_sm_70   := ptx63
+PTX_sm_80   := ptx74
+PTX_sm_90a  := ptx80
 GPU_SOURCES := $(wildcard backend-hip/kernels/*)
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
-IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $B/gpu/sm_70.ptx)
+IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $(PTX_ARCHS:%=$B/gpu/%.ptx))
 ifdef CLANG
 $B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$B/gpu"'
 $B/backend-hip/hip_images.o: $(IMAGES) $B/gpu/gfx906.tsv $B/gpu/sources
@@ -98,7 +102,7 @@ $B/gpu/gfx906.tsv: $B/gpu/gfx906.co scripts/kernel-table
 $B/gpu/%.ptx: $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
-	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+ptx63 -nocudainc -nocudalib --cuda-path=/nonexistent \
+	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
 	    $(GPU_FLAGS) -S -o $@ backend-hip/kernels/kernels.hip
 
 $B/fast/%.o: %.c Makefile

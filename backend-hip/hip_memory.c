@@ -56,6 +56,7 @@ static void wait_for(struct hip *h, void *event)
 
 static void wait_for_all(struct hip *h)
 {
+    hip_flush(h);
     if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->all_done, NULL), "a kernel failed");
     wait_for(h, h->all_done);
 }
@@ -80,6 +81,7 @@ void hip_free(struct be *be, void *d)
     struct hip *h = (struct hip *)be;
     uint64_t whole = 0;
     if (!d || h->device->hung) return;
+    hip_flush(h);
     d = (char *)d - BLOCK_HEADER;
     if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
     hip_fail(h, api_of(h)->free(d), "freeing memory");
@@ -115,6 +117,7 @@ void hip_waiting_close(struct hip *h)
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
+    hip_flush(h);
     for (size_t at = 0; at < bytes && !h->failed.msg[0]; at += UPLOAD_BYTES) {
         struct hip_upload *u = &h->upload[h->n_uploads++ % UPLOADS];
         size_t n = bytes - at < UPLOAD_BYTES ? bytes - at : UPLOAD_BYTES;
@@ -137,6 +140,7 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 
 void hip_clear(struct hip *h, void *d, size_t n)
 {
+    hip_flush(h);
     if (!h->failed.msg[0]) hip_fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
 }
 

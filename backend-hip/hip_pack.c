@@ -12,18 +12,19 @@ static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL
 
 static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, at_once = STAGE_BYTES / panel_bytes;
+    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, packed_bytes = (size_t)l->n_chunks * CHUNK * 8;
+    size_t at_once = STAGE_BYTES / panel_bytes;
     CHECK(at_once > 0);
     for (size_t p = 0; p < panels; p += at_once) {
         size_t n = panels - p < at_once ? panels - p : at_once;
         hip_upload(&h->be, h->d_stage, w->codes + p * panel_bytes, n * panel_bytes);
         struct repack_args a = {.src = h->d_stage,
-                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * panel_bytes),
+                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * packed_bytes),
                                 .n_panels = (int)n,
-                                .n_chunks = l->n_chunks,
+                                .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * panel_bytes / 4), 1, &a, sizeof a);
+        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * packed_bytes / 4), 1, &a, sizeof a);
     }
 }
 
@@ -88,16 +89,19 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
     return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
+/* Of 32 inputs; those of 4-bit linears are filled up to a multiple of four, but for kernels/paper.hip. */
+static int chunks_of(const struct linear *w) { return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK; }
+
 /* Bytes of weights or codes, and of scales and zeros. */
 static void sizes_of(const struct linear *w, size_t *weight, size_t *meta)
 {
     size_t panels = panels_of(w);
     *meta = 0;
     if (!w->codes) {
-        *weight = panels * PANEL * (((size_t)w->in + CHUNK - 1) / CHUNK) * CHUNK * dtype_bytes(w->weight_type);
+        *weight = panels * PANEL * (size_t)chunks_of(w) * CHUNK * dtype_bytes(w->weight_type);
         return;
     }
-    *weight = panels * (size_t)w->k * 8;
+    *weight = panels * (size_t)chunks_of(w) * CHUNK * 8;
     *meta = panels * PANEL * (size_t)w->n_groups * (w->scale_type == DT_F32 ? 8 : 4);
 }
 
@@ -130,6 +134,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             free(l);
             return -1;
         }
+        if (!l->stride) l->n_chunks = chunks_of(w);
     }
     l->d_weight = hip_alloc(be, size);
     if (meta) l->d_meta = hip_alloc(be, meta);

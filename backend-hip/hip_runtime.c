@@ -52,6 +52,15 @@ static const struct hip_symbol {
     {AT(cuda_attribute), NULL, "cuDeviceGetAttribute", 0},
     {AT(cuda_context), NULL, "cuDevicePrimaryCtxRetain", 0},
     {AT(cuda_set_context), NULL, "cuCtxSetCurrent", 0},
+    {AT(cuda_function_set), NULL, "cuFuncSetAttribute", 0},
+    {AT(cuda_stream), NULL, "cuStreamCreate", 0},
+    {AT(cuda_capture), NULL, "cuStreamBeginCapture_v2", 0},
+    {AT(cuda_capture_end), NULL, "cuStreamEndCapture", 0},
+    {AT(cuda_graph_make), NULL, "cuGraphInstantiateWithFlags", 0},
+    {AT(cuda_graph_launch), NULL, "cuGraphLaunch", 0},
+    {AT(cuda_graph_exec_drop), NULL, "cuGraphExecDestroy", 0},
+    {AT(cuda_graph_drop), NULL, "cuGraphDestroy", 0},
+    {AT(cuda_launch_ex), NULL, "cuLaunchKernelEx", 1},
 };
 #undef AT
 
@@ -237,10 +246,4 @@ int hip_device_function(const struct hip_device *d, const char *name, void **fun
 {
     int code = d->library->api.function(function, d->module, name);
     return code ? failed(d->library, code, name, e) : 0;
-}
-
-int hip_device_launch(const struct hip_device *d, void *function, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
-{
-    void *extra[] = {HIP_LAUNCH_BUFFER, (void *)args, HIP_LAUNCH_BYTES, &bytes, d->library->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
-    return d->library->api.launch(function, grid[0], grid[1], grid[2], threads, 1, 1, 0, NULL, NULL, extra);
 }

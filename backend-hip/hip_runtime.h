@@ -37,8 +37,6 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
 int hip_device_use(const struct hip_device *d, struct err *e);
 /* One kernel of the device's module. */
 int hip_device_function(const struct hip_device *d, const char *name, void **function, struct err *e);
-/* args [bytes] is the kernel's one argument. Returns the runtime's code. */
-int hip_device_launch(const struct hip_device *d, void *function, const unsigned grid[3], unsigned threads, const void *args, size_t bytes);
 /* A code of the runtime in words: the runtime's own text, or the number. */
 const char *hip_error_text(const struct hip_library *l, int code, char *buffer, size_t bytes);
 

@@ -32,6 +32,7 @@ static int stopwatch_close(struct stopwatch *s, struct hip *h, double *seconds, 
 {
     const struct hip_api *api = &h->device->library->api;
     float ms = 0;
+    hip_flush(h);
     hip_fail(h, api->event_record(s->to, NULL), "events");
     int rc = hip_sync(&h->be, e);
     if (!rc) hip_fail(h, api->event_ms(&ms, s->from, s->to), "events");

@@ -50,7 +50,8 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
                                 .n_pages = size->n_pages,
                                 .max_rows = size->max_rows,
                                 .max_logits = size->max_seqs,
-                                .max_table = size->n_pages};
+                                .max_seqs = size->max_seqs,
+                                .max_pages = size->n_pages};
     r->size = *size;
     if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);

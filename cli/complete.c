@@ -105,7 +105,8 @@ static int open_all(struct completion *c, struct err *e)
     fo.n_pages = (used + KV_PAGE - 1) / KV_PAGE;
     fo.max_rows = rows;
     fo.max_logits = logits;
-    fo.max_table = (used + KV_PAGE - 1) / KV_PAGE;
+    fo.max_seqs = 1;
+    fo.max_pages = fo.n_pages;
     const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used};
     if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;

@@ -50,7 +50,8 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     struct forward_options f = machine_forward(o);
     f.max_rows = rows;
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
-    f.max_table = o->n_seqs * pages(engine_context(o, m));
+    f.max_seqs = o->n_seqs;
+    f.max_pages = pages(engine_context(o, m));
     struct forward_need need;
     forward_need(m, machine_backend(o), &f, &need);
     const int own = need.weights != 0; /* else they stay in the file's mapping */

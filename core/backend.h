@@ -51,7 +51,8 @@ struct be_config {
     float rope_scale;      /* factor on cos and sin */
     int max_rows;          /* rows of one step */
     int max_k;             /* largest k (or in) of any linear */
-    int max_table;         /* entries of a step's block table; used by hip */
+    int max_seqs;          /* sequences of one step, and pages of one of them; used by hip */
+    int max_pages;
 };
 
 struct be;        /* an open backend; every backend's own struct begins with one */

@@ -64,7 +64,8 @@ static struct be_config config_of(const struct model *m, const struct forward_op
         .rope_scale = g->rope_scale,
         .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
         .max_k = model_max_k(m),
-        .max_table = o->max_table,
+        .max_seqs = o->max_seqs,
+        .max_pages = o->max_pages,
     };
 }
 

@@ -17,7 +17,8 @@ struct forward_options {
     int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
     int max_rows;   /* rows of one step */
     int max_logits; /* rows of one step whose logits are wanted */
-    int max_table;  /* entries of a step's block table: sequences * pages of one */
+    int max_seqs;   /* sequences of one step, and pages of one of them; a backend may size its arrays by these */
+    int max_pages;
 };
 
 struct forward_layer {

@@ -57,13 +57,11 @@ KERNEL(rope_store, struct rope_kernel_args)
     store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0, a->wide_kv);
 }
 
-enum { SPAN = THREADS }; /* positions looked at together, from an absolute multiple of it on */
-
 /* q . k of one position; key points to its first 8 dimensions. */
 DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const int wide)
 {
     float sum = 0;
-    for (int d = 0; d < d8; d += 8, key += PAGE * 8) {
+    UNROLL_4 for (int d = 0; d < d8; d += 8, key += PAGE * 8) {
         float k[8];
         if (wide) {
             f32x4 lo = *(const f32x4 *)((const float *)pages + key), hi = *(const f32x4 *)((const float *)pages + key + 4);
@@ -154,4 +152,133 @@ KERNEL(attend_f32, struct attend_kernel_args)
     LDS(float, scratch, THREADS);
     LDS(float, sums, 2 * THREADS);
     attend(ARGS, q, p, scratch, sums, 1);
+}
+
+/* What attend_split leaves of a span of one head: sums of values [head_dim rounded up to 8], largest score, sum of weights. */
+DEVICE int part_floats(int head_dim) { return round8(head_dim) + 8; }
+
+/* 8 values of one position. */
+DEVICE void value_row(const void *pages, u64 at, float v[8], const int wide)
+{
+    if (wide) {
+        f32x4 lo = *(const f32x4 *)((const float *)pages + at), hi = *(const f32x4 *)((const float *)pages + at + 4);
+        UNROLL for (int i = 0; i < 4; i++) v[i] = lo[i], v[4 + i] = hi[i];
+    } else {
+        u32x4 both = *(const u32x4 *)((const f16 *)pages + at);
+        UNROLL for (int i = 0; i < 4; i++)
+        {
+            f16x2 h = pair_of(both[i]);
+            v[2 * i] = (float)h[0];
+            v[2 * i + 1] = (float)h[1];
+        }
+    }
+}
+
+/* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then thread (slice, octet)
+ * adds up 8 dimensions of the values over the positions slice, slice + slices, .., and the slices are added in order. */
+DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, float *scratch, float *sums, const int wide)
+{
+    int row = block_x(), head = block_y(), span = block_z(), t = thread(), hd = a->head_dim, d8 = round8(hd), p0 = span * SPAN;
+    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row], first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    const int *table = a->table + (u64)a->seq[row] * (u64)a->table_stride;
+    int octets = d8 / 8, slices = THREADS / octets, slice = t / octets, d = t % octets * 8;
+    if (p0 > pos || p0 + SPAN <= first) return;
+    float *part = a->parts + (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)span) * (u64)part_floats(hd);
+    int seen = p0 + t >= first && p0 + t <= pos;
+    float score = -__builtin_inff();
+    q[t] = t < hd ? a->q[((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)t] : 0;
+    barrier();
+    if (seen) {
+        u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
+        score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, wide) * a->scale;
+    }
+    float max = block_max(score, scratch), weight = seen ? exp32(score - max) : 0, acc[8];
+    p[t] = weight;
+    float sum = block_sum(weight, scratch);
+    UNROLL for (int j = 0; j < 8; j++) acc[j] = 0;
+    if (slice < slices) {
+        int from = first > p0 ? first - p0 : 0, to = pos - p0 < SPAN - 1 ? pos - p0 : SPAN - 1;
+        UNROLL_4 for (int i = slice; i <= to; i += slices) {
+            if (i < from) continue;
+            float v[8];
+            u64 page = ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
+            value_row(a->pages, page + (u64)(PAGE * d8 + i % PAGE * d8 + d), v, wide);
+            UNROLL for (int j = 0; j < 8; j++) acc[j] = fma32(p[i], v[j], acc[j]);
+        }
+        UNROLL for (int j = 0; j < 8; j++) sums[slice * d8 + d + j] = acc[j];
+    }
+    barrier();
+    if (t < d8) {
+        float y = 0;
+        for (int s = 0; s < slices; s++) y += sums[s * d8 + t];
+        part[t] = y;
+    }
+    if (t == 0) part[d8] = max, part[d8 + 1] = sum;
+}
+
+KERNEL(attend_split_f16, struct attend_kernel_args)
+{
+    LDS(float, q, THREADS);
+    LDS(float, p, SPAN);
+    LDS(float, scratch, THREADS);
+    LDS(float, sums, 8 * THREADS);
+    attend_span(ARGS, q, p, scratch, sums, 0);
+}
+
+KERNEL(attend_split_f32, struct attend_kernel_args)
+{
+    LDS(float, q, THREADS);
+    LDS(float, p, SPAN);
+    LDS(float, scratch, THREADS);
+    LDS(float, sums, 8 * THREADS);
+    attend_span(ARGS, q, p, scratch, sums, 1);
+}
+
+/* One head's share of a span in the whole: e^(its largest score - the largest of all). */
+enum { MERGE_WEIGHTS = 2048 };
+
+/* The spans of one row, added in order. weights[MERGE_WEIGHTS] */
+DEVICE void merge_row(const struct merge_args *a, int row, float *weights)
+{
+    int hd = a->head_dim, d8 = round8(hd), size = part_floats(hd), pos = a->pos[row];
+    int first = (a->window && pos >= a->window ? pos - a->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
+    int heads = MERGE_WEIGHTS / (n + 1) < a->n_heads ? MERGE_WEIGHTS / (n + 1) : a->n_heads; /* at a time */
+    for (int h0 = 0; h0 < a->n_heads; h0 += heads) {
+        int some = a->n_heads - h0 < heads ? a->n_heads - h0 : heads;
+        const float *parts = a->parts + (((u64)row * (u64)a->n_heads + (u64)h0) * (u64)a->n_spans + (u64)first) * (u64)size;
+        barrier();
+        for (int h = thread(); h < some; h += THREADS) {
+            const float *head = parts + (u64)h * (u64)a->n_spans * (u64)size + d8;
+            float *w = weights + h * (n + 1), max = -__builtin_inff(), sum = 0;
+            for (int i = 0; i < n; i++) max = max32(head[i * size], max);
+            for (int i = 0; i < n; i++) {
+                w[i] = exp32(head[i * size] - max);
+                sum = fma32(w[i], head[i * size + 1], sum);
+            }
+            w[n] = rcp32(sum);
+        }
+        barrier();
+        for (int i = thread(); i < some * hd; i += THREADS) {
+            int h = i / hd;
+            const float *of = parts + (u64)h * (u64)a->n_spans * (u64)size + i % hd, *w = weights + h * (n + 1);
+            float y = 0;
+            for (int s = 0; s < n; s++) y = fma32(w[s], of[s * size], y);
+            a->out[((u64)row * (u64)a->n_heads + (u64)h0) * (u64)hd + (u64)i] = y * w[n];
+        }
+    }
+}
+
+KERNEL(attend_merge, struct merge_args)
+{
+    LDS(float, weights, MERGE_WEIGHTS);
+    merge_row(ARGS, block_x(), weights);
+}
+
+KERNEL(merge_prepare, struct merge_prepare_args)
+{
+    LDS(float, weights, MERGE_WEIGHTS);
+    const struct merge_prepare_args *a = ARGS;
+    merge_row(&a->merge, block_x(), weights);
+    barrier();
+    prepare_row(&a->prepare, block_x(), weights);
 }

@@ -17,11 +17,8 @@ KERNEL(prepare_f32, struct prepare_args)
 
 /* A power of two brings the largest magnitude into [2^top, 2^(top+1)). With top = 14 nothing overflows, and what becomes
  * subnormal is below 2^-28 of the largest. */
-KERNEL(prepare_f16, struct prepare_args)
+DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
 {
-    LDS(float, scratch, THREADS);
-    const struct prepare_args *a = ARGS;
-    int row = block_x();
     const float *x = a->x + (u64)row * (u64)a->in;
     f16 *packed = (f16 *)a->packed + (u64)row * (u64)a->stride;
     float largest = 0;
@@ -32,6 +29,12 @@ KERNEL(prepare_f16, struct prepare_args)
     float factor = f32_of((u32)(a->top - exponent + 127) << 23);
     for (int j = thread(); j < a->stride; j += THREADS) packed[j] = (f16)(permuted(a, x, j) * factor);
     if (thread() == 0) a->scale[row] = f32_of((u32)(exponent - a->top + 127) << 23);
+}
+
+KERNEL(prepare_f16, struct prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    prepare_row(ARGS, block_x(), scratch);
 }
 
 KERNEL(embed_rows, struct embed_args)
@@ -49,11 +52,9 @@ KERNEL(embed_rows, struct embed_args)
     }
 }
 
-KERNEL(norm_rows, struct norm_args)
+DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
 {
-    LDS(float, scratch, THREADS);
-    const struct norm_args *a = ARGS;
-    u64 at = (u64)block_x() * (u64)a->dim;
+    u64 at = (u64)row * (u64)a->dim;
     float *x = a->x + at, sum = 0;
     for (int i = thread(); i < a->dim; i += THREADS) {
         float v = x[i];
@@ -64,14 +65,43 @@ KERNEL(norm_rows, struct norm_args)
     for (int i = thread(); i < a->dim; i += THREADS) a->out[at + (u64)i] = x[i] * f * a->weight[i];
 }
 
+KERNEL(norm_rows, struct norm_args)
+{
+    LDS(float, scratch, THREADS);
+    norm_row(ARGS, block_x(), scratch);
+}
+
+KERNEL(norm_prepare, struct norm_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    const struct norm_prepare_args *a = ARGS;
+    norm_row(&a->norm, block_x(), scratch);
+    barrier();
+    prepare_row(&a->prepare, block_x(), scratch);
+}
+
+DEVICE void glu_element(const struct glu_args *a, u64 i)
+{
+    float g = a->gate[i];
+    a->gate[i] = g * rcp32(1 + exp32(-g)) * a->up[i];
+}
+
 /* One thread to an element. */
 KERNEL(glu, struct glu_args)
 {
     const struct glu_args *a = ARGS;
     u64 i = (u64)block_x() * THREADS + (u64)thread();
-    if (i >= a->n) return;
-    float g = a->gate[i];
-    a->gate[i] = g * rcp32(1 + exp32(-g)) * a->up[i];
+    if (i < a->n) glu_element(a, i);
+}
+
+KERNEL(glu_prepare, struct glu_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    const struct glu_prepare_args *a = ARGS;
+    u64 first = (u64)block_x() * a->glu.n;
+    for (u64 i = (u64)thread(); i < a->glu.n; i += THREADS) glu_element(&a->glu, first + i);
+    barrier();
+    prepare_row(&a->prepare, block_x(), scratch);
 }
 
 KERNEL(gather_rows, struct gather_args)
