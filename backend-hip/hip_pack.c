@@ -97,10 +97,10 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     size_t panels = panels_of(w), size, meta = 0;
     l->in = w->in;
     l->out = w->out;
-    l->k = w->k;
     l->dense = !w->codes;
+    l->k = l->dense ? w->in : w->k;
     l->perm = w->perm;
-    l->n_chunks = (w->k + CHUNK - 1) / CHUNK;
+    l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
     if (l->dense) {
         l->kind = w->weight_type == DT_F32 ? WEIGHT_F32 : w->weight_type == DT_BF16 ? WEIGHT_BF16 : WEIGHT_F16;
         size = panels * PANEL * (size_t)l->n_chunks * CHUNK * dtype_bytes(w->weight_type);
