@@ -121,8 +121,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     sizes_of(w, &size, &meta);
     l->in = w->in;
     l->out = w->out;
-    l->k = w->codes ? w->k : w->in;
     l->dense = !w->codes;
+    l->k = l->dense ? w->in : w->k;
     l->perm = w->perm;
     l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
     if (l->dense) {

@@ -124,7 +124,7 @@ static int issue(struct hip_stream *s, const char **name)
         void *extra[] = {HIP_LAUNCH_BUFFER, s->now.args + k->at, HIP_LAUNCH_BYTES, &bytes, l->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
         int code;
         *name = k->name;
-        if (s->overlaps) {
+        if (s->overlaps && i) { /* the first one also waits for copies, which are no launches */
             struct cuda_launch_attribute overlap = {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = 1};
             const struct cuda_launch_config config = {
                 {k->grid[0], k->grid[1], k->grid[2]}, {k->threads, 1, 1}, k->lds, s->stream, &overlap, 1};

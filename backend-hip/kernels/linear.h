@@ -86,11 +86,16 @@ DEVICE void dense_chunk(const void *weight, u64 chunk, int output, int kind, flo
     }
 }
 
-DEVICE void write_output(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
+DEVICE void write_scaled(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
 {
     if (row >= a->rows || output >= p->out) return;
-    if (a->scale) sum *= a->scale[row];
     p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? sum + p->bias[output] : sum;
+}
+
+DEVICE void write_output(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
+{
+    if (a->scale && row < a->rows) sum *= a->scale[row];
+    write_scaled(a, p, row, output, sum);
 }
 
 #endif

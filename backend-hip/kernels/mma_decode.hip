@@ -14,9 +14,12 @@ struct ahead {
     const u32 *meta;    /* of group 0 of that */
     int unit, item;
     int last;           /* panel of the unit that exists */
-    int wide, whole, last_group;
+    int plain, wide, whole, last_group;
     u32 magic;
 };
+
+/* Scales of one word, and one row of them for each item: what nearly all models have, and what the kernels are fast for. */
+DEVICE int is_plain(const struct linear_part *p) { return p->whole_items && !p->wide_meta; }
 
 DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, int item, const int panels)
 {
@@ -25,6 +28,7 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->unit = unit;
     h->item = item;
     h->last = (p.out - 1) / PANEL - panel;
+    h->plain = is_plain(&p);
     h->wide = p.wide_meta;
     h->whole = p.whole_items;
     h->last_group = p.last_group;
@@ -33,24 +37,30 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.wide_meta);
 }
 
+DEVICE int ahead_group(const struct ahead *h, int chunk)
+{
+    int group = (int)((u64)(u32)(h->item * ITEM_CHUNKS + chunk) * (u64)h->magic >> 31);
+    return group < h->last_group ? group : h->last_group;
+}
+
 /* Starts the copies of an item, unless there is none: codes, then scales [group or chunk][16 outputs][1 or 2 words]; and
  * goes on to the next, which is before `end` or in the next unit. A panel that does not exist is the last one once more. */
 DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 *to, int begin, int end, const int panels)
 {
-    int lane = thread() % WARP, shift = 4 + h->wide, n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
+    int lane = thread() % WARP;
     if (h->unit < a->n_blocks) {
         UNROLL for (int k = 0; k < panels; k++)
         {
-            int panel = k < h->last ? k : h->last;
+            int panel = k < h->last ? k : h->last, shift = 4 + h->wide, n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
             const u32x4 *codes = h->codes + panel * (a->n_chunks / 2 * WARP);
             const u32 *meta = h->meta + (panel * (h->last_group + 1) << shift);
             copy_16(to + k * ITEM + lane * 4, codes);
             copy_16(to + k * ITEM + ITEM_CODES / 2 + lane * 4, codes + WARP);
-            NO_UNROLL for (int i = lane; i < n; i += WARP)
-            {
-                int group = (int)((u64)(u32)(h->item * ITEM_CHUNKS + (i >> shift)) * (u64)h->magic >> 31);
-                if (group > h->last_group) group = h->last_group;
-                copy_4(to + k * ITEM + ITEM_CODES + i, meta + (group << shift) + (i & ((1 << shift) - 1)));
+            if (h->plain) {
+                if (lane < PANEL / 4) copy_16(to + k * ITEM + ITEM_CODES + lane * 4, meta + ahead_group(h, 0) * PANEL + lane * 4);
+            } else {
+                NO_UNROLL for (int i = lane; i < n; i += WARP)
+                    copy_4(to + k * ITEM + ITEM_CODES + i, meta + (ahead_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
             }
         }
         h->codes += 2 * WARP;
@@ -66,20 +76,40 @@ DEVICE struct scale_zero item_meta(const u32 *item, int chunk, int output, int w
     return scale_zero_of((float)half_of(meta[output]), half_of(meta[output] >> 16));
 }
 
-/* One chunk of an item times v[tiles]; g: the scales of the last chunk, which may be this one's, too. */
-DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, const u32x4 *v, struct scale_zero g[][2],
-                           float total[][8][4], const int tiles, const int panels)
+/* One chunk of an item times v[tiles]. */
+DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, const u32x4 *v, float total[][8][4], const int tiles,
+                           const int panels)
 {
     int lane = thread() % WARP;
     UNROLL for (int k = 0; k < panels; k++)
     {
         const u32 *of = item + k * ITEM, *q = of + c / 2 * (ITEM_CODES / 2) + lane * 4 + c % 2 * 2;
+        int row = p->whole_items ? 0 : c;
+        struct scale_zero g[2];
         f16x2 lo[4], hi[4];
-        if (tiles > 1 || c == 0 || !p->whole_items) /* for more rows registers are dearer than reading again */
-            UNROLL for (int j = 0; j < 2; j++) g[k][j] = item_meta(of, p->whole_items ? 0 : c, lane / 4 + j * 8, p->wide_meta);
-        unpack_word(q[0], &g[k][0], lo);
-        unpack_word(q[1], &g[k][1], hi);
-        UNROLL for (int m = 0; m < tiles; m++) mma_chunk(total[k][m], lo, hi, v[m], g[k][0].scale, g[k][1].scale);
+        UNROLL for (int j = 0; j < 2; j++) g[j] = item_meta(of, row, lane / 4 + j * 8, p->wide_meta);
+        unpack_word(q[0], &g[0], lo);
+        unpack_word(q[1], &g[1], hi);
+        UNROLL for (int m = 0; m < tiles; m++) mma_chunk(total[k][m], lo, hi, v[m], g[0].scale, g[1].scale);
+    }
+}
+
+/* A whole plain item of one panel times v[chunk][tiles], without a branch: the same operations in the same order. */
+DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], const int tiles)
+{
+    int lane = thread() % WARP;
+    struct scale_zero g[2];
+    UNROLL for (int j = 0; j < 2; j++) g[j] = item_meta(item, 0, lane / 4 + j * 8, 0);
+    UNROLL for (int b = 0; b < ITEM_CHUNKS / 2; b++)
+    {
+        u32x4 q = *(const u32x4 *)(item + b * (ITEM_CODES / 2) + lane * 4);
+        UNROLL for (int c = 0; c < 2; c++)
+        {
+            f16x2 lo[4], hi[4];
+            unpack_word(q[2 * c], &g[0], lo);
+            unpack_word(q[2 * c + 1], &g[1], hi);
+            UNROLL for (int m = 0; m < tiles; m++) mma_chunk(total[m], lo, hi, v[2 * b + c][m], g[0].scale, g[1].scale);
+        }
     }
 }
 
@@ -104,20 +134,26 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         at[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
     }
     wait_for_producer();
+    float scale[8];
+    UNROLL for (int m = 0; m < tiles; m++)
+    {
+        int row = row0 + 8 * m + thread() / PANEL % 8;
+        scale[m] = row < a->rows ? a->scale[row] : 0;
+    }
     for (int unit = block_x(); unit < a->n_blocks; unit += grid_x()) {
         struct linear_part p = part_of(a, unit);
         float total[4][8][4];
         UNROLL for (int k = 0; k < panels; k++)
             UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
         for (int item = begin; item < end; item++) {
-            struct scale_zero g[4][2];
             u32 now = (u32)(item * ITEM_CHUNKS * 4);
-            if (tiles == 1) { /* asked for before the wait */
-                u32x4 v[ITEM_CHUNKS];
-                UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) v[c] = x[at[0] + now + (u32)(4 * c)];
+            if (tiles <= 2 && is_plain(&p)) {
+                u32x4 v[ITEM_CHUNKS][2]; /* asked for before the wait */
+                UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
+                    UNROLL for (int m = 0; m < tiles; m++) v[c][m] = x[at[m] + now + (u32)(4 * c)];
                 COPIES_WAIT(depth - 1);
                 warp_barrier();
-                UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) multiply_chunk(&p, slot, c, &v[c], g, total, 1, panels);
+                UNROLL for (int k = 0; k < panels; k++) multiply_item(slot + k * ITEM, v, total[k], tiles);
             } else {
                 COPIES_WAIT(depth - 1);
                 warp_barrier();
@@ -125,7 +161,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
                 {
                     u32x4 v[8];
                     UNROLL for (int m = 0; m < tiles; m++) v[m] = x[at[m] + now + (u32)(4 * c)];
-                    multiply_chunk(&p, slot, c, v, g, total, tiles, panels);
+                    multiply_chunk(&p, slot, c, v, total, tiles, panels);
                 }
             }
             warp_barrier();
@@ -145,7 +181,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
                 int row = thread() / PANEL, output = thread() % PANEL;
                 float sum = 0;
                 UNROLL for (int w = 0; w < WARPS; w++) sum += of[w * SUM_WARP + row * SUM_STRIDE + output];
-                write_output(a, &p, row0 + 8 * m + row, ((unit - p.first) * panels + k) * PANEL + output, sum);
+                write_scaled(a, &p, row0 + 8 * m + row, ((unit - p.first) * panels + k) * PANEL + output, sum * scale[m]);
             }
         }
     }
