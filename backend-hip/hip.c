@@ -112,11 +112,12 @@ static int open_device(struct hip *h, struct err *e)
     if (!d->image)
         return err_set(e, "%s%s%s: none of the embedded kernels fits this device (opt4gptq-run --version lists them)%s%s", d->name,
                        d->arch[0] ? ", " : "", d->arch, d->why[0] ? ", and to compile them for it failed: " : "", d->why);
-    for (int i = 0; i < K_COUNT; i++)
-        if (hip_device_function(h->device, kernel_names[i], &h->kernel[i], e)) {
-            if (i < K_ATTEND_TILE_64) return -1;
-            h->kernel[i] = NULL;
-        }
+    for (int i = 0; i < K_COUNT; i++) {
+        struct err absent; /* the last ones are for NVIDIA only */
+        if (!hip_device_function(h->device, kernel_names[i], &h->kernel[i], i < K_ATTEND_TILE_64 ? e : &absent)) continue;
+        if (i < K_ATTEND_TILE_64) return -1;
+        h->kernel[i] = NULL;
+    }
     for (int i = 0; hip_variants[i].name; i++) {
         struct err absent; /* kernels for other devices are in other images */
         const struct hip_api *api = api_of(h);

@@ -61,7 +61,7 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     if (sched_open(&g->sched, &g->forward, &so, e)) return -1;
     const char *machine = g->forward.be->ops->describe(g->forward.be);
     snprintf(g->backend, sizeof g->backend, "%s", g->forward.be->ops->name);
-    snprintf(g->instructions, sizeof g->instructions, "%.*s", (int)strcspn(machine, ","), machine);
+    snprintf(g->instructions, sizeof g->instructions, "%.*s", (int)strcspn(machine, ",("), machine);
     double mib = 1048576;
     fprintf(stderr, "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), steps %.0f MiB\n", machine,
             own ? "GPU " : "", (double)need.weights / mib, (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,

@@ -40,7 +40,10 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
 API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n, const char **headers, const char **names)
 {
     struct program *p = *program = calloc(1, sizeof *p);
+    const char *mode = getenv("GFX906_RTC");
     (void)name;
+    if (mode && !strcmp(mode, "crash")) abort();
+    while (mode && !strcmp(mode, "hang")) sleep(1);
     if (!p) return 1;
     strcpy(p->dir, "/tmp/gfx906-rtc-XXXXXX");
     if (!mkdtemp(p->dir) || put(p->dir, "main.hip", source)) return 1;
@@ -70,8 +73,6 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
     struct program *p = program;
     char command[2048], all[MAX_OPTIONS] = "";
     const char *mode = getenv("GFX906_RTC");
-    if (mode && !strcmp(mode, "crash")) abort();
-    while (mode && !strcmp(mode, "hang")) sleep(1);
     for (int i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
     snprintf(command, sizeof command,
              "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output -mcode-object-version=4 "
