@@ -38,6 +38,7 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
 DEVICE void wait_for_producer(void) {}
 DEVICE int thread(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
@@ -61,6 +62,7 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
 /* From sm_90 on launches overlap (programmatic dependent launch): the next one may start now, this one goes on when all
  * before it have ended. */
@@ -92,6 +94,7 @@ DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
 #define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
 #define UNROLL_4
+#define UNROLL_8
 #define NO_UNROLL
 DEVICE void wait_for_producer(void) {}
 DEVICE int thread(void) { return fiber_thread; }
