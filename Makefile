@@ -23,9 +23,14 @@ endif
 LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -Wl,-Bdynamic -lm
 
 comma := ,
-objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c))
+objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c)) # a room and its closets
 CORE    := $(call objects,core)
 CPU     := $(call objects,backend-cpu)
+CPU_ALL := $(CPU)
+# In a sanitized build the rungs of checkop, which runs every shape, are sanitized; whole models would take ten times as long
+# with them, so the other programs get them as they are.
+RUNGS   := ref scalar avx2 avx512 vnni neon dotprod
+CPU     := $(if $(SAN),$(filter-out $(RUNGS:%=$B/backend-cpu/%.o),$(CPU)) $(RUNGS:%=$B/fast/backend-cpu/%.o),$(CPU))
 HIP     := $(call objects,backend-hip)
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
@@ -44,16 +49,18 @@ $(PROGRAMS):
 # Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
 # (Sanitizers and -O3 together take gcc minutes for one file.)
 $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
+$B/fast/backend-cpu/%.o: ALL_CFLAGS += -O3
+rung = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
 $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 ifeq ($(MACHINE),x86_64)
-$B/backend-cpu/avx2.o $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
-$B/backend-cpu/avx512.o $B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
-$B/backend-cpu/vnni.o: ALL_CFLAGS += -mavx512vnni
+$(call rung,avx2) $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+$(call rung,avx512 vnni): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+$(call rung,vnni): ALL_CFLAGS += -mavx512vnni
 else ifeq ($(MACHINE),aarch64)
 # gcc 12's first scheduling pass moves loads of the register blocks so far ahead that they spill.
-$B/backend-cpu/neon.o $B/backend-cpu/dotprod.o: ALL_CFLAGS += -fno-schedule-insns
-$B/backend-cpu/dotprod.o: ALL_CFLAGS += -march=armv8.2-a+dotprod
+$(call rung,neon dotprod): ALL_CFLAGS += -fno-schedule-insns
+$(call rung,dotprod): ALL_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
 # --- GPU kernels: one source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
@@ -89,6 +96,11 @@ $B/gpu/%.ptx: $(GPU_SOURCES) Makefile
 	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
 	    $(GPU_FLAGS) -S -o $@ backend-hip/kernels/kernels.hip
 
+$B/fast/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $< without sanitizers
+	$(Q)$(CC) $(filter-out -fsanitize%,$(ALL_CFLAGS)) -MMD -MP -c -o $@ $<
+
 $B/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $<
@@ -99,10 +111,10 @@ TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
-$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU) $(HIP)
+$B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
 $B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
-$B/tests/asm: $B/tests/asm.o | $(CPU) $B/tests/asm_sample.o
+$B/tests/asm: $B/tests/asm.o | $(CPU_ALL) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $B/tests/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))

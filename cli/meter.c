@@ -161,6 +161,7 @@ void meter_report(struct meter *m, const struct sched_stats *s, const char *sett
     put_count(o, "errors", m->n_errors);
     put_count(o, "from_an_earlier_run", m->n_resumed);
     put_real(o, "elapsed_time", t);
+    put_real(o, "forward_seconds", s->forward_seconds); /* the rest is reading, scheduling, sampling and writing */
     put_real(o, "requests_per_second", (double)(m->n_done - m->n_resumed) / t);
     put_count(o, "total_num_tokens", m->n_prompt_tokens + m->n_generated_tokens);
     put_real(o, "tokens_per_second", (double)(m->n_prompt_tokens + m->n_generated_tokens) / t);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int least(int a, int b) { return a < b ? a : b; }
 
@@ -184,12 +185,21 @@ static void forget_finished(struct sched *s)
     s->n_order = n;
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 int sched_step(struct sched *s, struct err *e)
 {
     admit(s);
     if (!s->n_order) return 0;
     sched_plan(s);
+    double start = seconds();
     if (forward_step(s->forward, &s->batch, s->logits, e)) return -1;
+    s->stats.forward_seconds += seconds() - start;
     s->stats.n_steps++;
     if (sched_emit(s, e)) return -1;
     forget_finished(s);

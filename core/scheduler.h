@@ -24,6 +24,7 @@ struct sched_stats {
     uint64_t n_steps;
     uint64_t n_prompt_tokens, n_cached_tokens; /* computed (again after a preemption, too), and found in pages instead */
     uint64_t n_generated_tokens, n_preemptions;
+    double forward_seconds; /* spent in forward_step; the rest of a run's time is the engine's own */
 };
 
 struct sched;

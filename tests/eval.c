@@ -1,6 +1,7 @@
 /* eval.c: --perplexity and --multiple-choice. Without SHARED_DIR against what the same model's raw logits (--logits-out) give by
  * this file's own arithmetic; with it also against transformers' perplexities and lm-evaluation-harness's log-likelihoods.
- * usage: eval BUILD_DIR [SHARED_DIR] */
+ * usage: eval BUILD_DIR [SHARED_DIR] [--full]
+ * --full (not in `make test`; about 15 minutes): every model, every window that transformers was asked for. */
 #include "core/safetensors.h"
 #include "tests/process.h"
 
@@ -198,41 +199,49 @@ static void test_refusals(void)
     check(!bad, "%zu wrong uses are refused", sizeof cases / sizeof *cases);
 }
 
-static void test_model(const char *shared, const char *name)
+/* One entry of a model's expected perplexities, by both conventions, on the model converted last. */
+static void test_perplexity(const char *shared, const char *name, const json_t *want)
+{
+    static const char *const modes[] = {"second-half", "contiguous"}, *const keys[] = {"second_half", "contiguous"};
+    int windows = (int)json_integer_value(json_object_get(want, "windows"));
+    char rest[1024];
+    for (int i = 0; i < 2; i++) {
+        snprintf(rest, sizeof rest,
+                 "-m %%T/model --act f32 --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c %d --windows %d --report %%T/report",
+                 modes[i], shared, (int)json_integer_value(json_object_get(want, "ctx")), windows);
+        free(run("opt4gptq-run", rest, 0));
+        json_t *report = load_json(temp_dir, "report");
+        const json_t *e = json_object_get(want, keys[i]);
+        double got = json_real_value(json_object_get(report, "perplexity")), ppl = json_real_value(json_object_get(e, "ppl"));
+        check(fabs(got / ppl - 1) < 1e-4 &&
+                  json_integer_value(json_object_get(report, "tokens")) == json_integer_value(json_object_get(e, "tokens")),
+              "%s %s, %d windows: perplexity %.6f, transformers %.6f (%.1e)", name, modes[i], windows, got, ppl, fabs(got / ppl - 1));
+        json_decref(report);
+    }
+}
+
+static void test_model(const char *shared, const char *name, int full)
 {
     char rest[1024], dir[512];
     snprintf(dir, sizeof dir, "%s/models/%s", shared, name);
     snprintf(rest, sizeof rest, "%s %%T/model", dir);
     free(run("opt4gptq-convert", rest, 0));
     json_t *want = load_json(dir, "expected.json");
-    const json_t *p = json_array_get(json_object_get(want, "perplexity"), 1); /* 8 windows */
-    static const char *const modes[] = {"second-half", "contiguous"}, *const keys[] = {"second_half", "contiguous"};
-    for (int i = 0; i < 2; i++) {
-        snprintf(rest, sizeof rest,
-                 "-m %%T/model --act f32 --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c %d --windows %d --report %%T/report",
-                 modes[i], shared, (int)json_integer_value(json_object_get(p, "ctx")),
-                 (int)json_integer_value(json_object_get(p, "windows")));
-        free(run("opt4gptq-run", rest, 0));
-        json_t *report = load_json(temp_dir, "report");
-        const json_t *e = json_object_get(p, keys[i]);
-        double got = json_real_value(json_object_get(report, "perplexity")), ppl = json_real_value(json_object_get(e, "ppl"));
-        check(fabs(got / ppl - 1) < 1e-4 &&
-                  json_integer_value(json_object_get(report, "tokens")) == json_integer_value(json_object_get(e, "tokens")),
-              "%s %s: perplexity %.6f, transformers %.6f (%.1e)", name, modes[i], got, ppl, fabs(got / ppl - 1));
-        json_decref(report);
-    }
+    const json_t *all = json_object_get(want, "perplexity"); /* many windows, then 8 */
+    for (size_t i = full ? 0 : 1; i < json_array_size(all); i++) test_perplexity(shared, name, json_array_get(all, i));
     json_decref(want);
 }
 
-static void test_arc(const char *shared, const char *task)
+/* The first N_QUESTIONS against what lm-evaluation-harness got. */
+static void test_arc(const char *shared, const char *task, int n_questions)
 {
     char rest[1024], dir[512], *line = NULL;
     size_t cap = 0;
     snprintf(dir, sizeof dir, "%s/models/wiki-g128", shared);
     snprintf(rest, sizeof rest, "%s %%T/model", dir);
     free(run("opt4gptq-convert", rest, 0));
-    snprintf(rest, sizeof rest, "-m %%T/model --act f32 --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit 40 --samples %%T/samples",
-             shared, task);
+    snprintf(rest, sizeof rest, "-m %%T/model --act f32 --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit %d --samples %%T/samples",
+             shared, task, n_questions);
     free(run("opt4gptq-run", rest, 0));
     json_t *all = load_json(dir, "arc.json");
     const json_t *samples = json_object_get(json_object_get(json_object_get(all, "results"), task), "samples");
@@ -250,8 +259,8 @@ static void test_arc(const char *shared, const char *task)
                  json_number_value(json_object_get(s, "acc_norm")) == json_number_value(json_object_get(want, "acc_norm"));
         json_decref(s);
     }
-    check(n == 40 && worst < 1e-3 && right == n, "%s: %d questions, largest difference of a log-likelihood %.1e, %d with equal verdicts",
-          task, n, worst, right);
+    check(n == n_questions && worst < 1e-3 && right == n,
+          "%s: %d questions, largest difference of a log-likelihood %.1e, %d with equal verdicts", task, n, worst, right);
     if (f) fclose(f);
     free(line);
     json_decref(all);
@@ -259,7 +268,8 @@ static void test_arc(const char *shared, const char *task)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || argc > 3) return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR]\n"), 2;
+    int full = argc == 4 && !strcmp(argv[3], "--full");
+    if (argc < 2 || argc > 3 + full) return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR] [--full]\n"), 2;
     build_dir = argv[1];
     if (!mkdtemp(temp_dir)) return perror(temp_dir), 2;
     free(run("opt4gptq-convert", "models/demo %T/demo", 0));
@@ -271,13 +281,14 @@ int main(int argc, char **argv)
     test_windows("second-half", 1);
     test_choices();
     test_refusals();
-    if (argc == 3 && access(argv[2], R_OK) == 0) {
-        static const char *const models[] = {"demo", "demo-8bit-g64", "demo-2bit-g32", "wiki-g128-act-asym"};
-        for (size_t i = 0; i < sizeof models / sizeof *models; i++) test_model(argv[2], models[i]);
-        test_arc(argv[2], "arc_easy");
-        test_arc(argv[2], "arc_challenge");
+    if (argc >= 3 && access(argv[2], R_OK) == 0) {
+        static const char *const models[] = {"demo",      "demo-8bit-g64",  "demo-2bit-g32", "wiki-g128-act-asym",
+                                             "demo-g128", "demo-3bit-g128", "wiki-g128"}; /* the last three in full runs */
+        for (int i = 0; i < (full ? 7 : 4); i++) test_model(argv[2], models[i], full);
+        test_arc(argv[2], "arc_easy", full ? 100 : 40);
+        test_arc(argv[2], "arc_challenge", full ? 100 : 40);
     } else {
-        printf("SKIP transformers' perplexities and lm-evaluation-harness's answers: no directory %s\n", argc == 3 ? argv[2] : "given");
+        printf("SKIP transformers' perplexities and lm-evaluation-harness's answers: no directory %s\n", argc >= 3 ? argv[2] : "given");
         n_skipped++;
     }
     char command[64];

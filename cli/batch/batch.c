@@ -1,0 +1,480 @@
+/* batch.c: a file of prompts in, a file of answers out. Reads records, keeps the scheduler busy, journals answers as they
+ * finish, puts the output in its place. docs/batch.md says what a user sees of it. */
+#include "cli/batch/batch.h"
+
+#include "cli/run.h"
+#include "core/chat.h"
+#include "core/gen_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
+
+static int ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* ---- opening */
+
+/* Sampling where neither record nor command line says anything: generation_config, else OpenAI's and vLLM's defaults. */
+static int open_defaults(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o;
+    struct sampler_params *p = &b->defaults.sampling;
+    *p = (struct sampler_params){.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
+    if (gen_config_apply(&b->model.file, p, e)) return -1;
+    if (o->temperature > OPT_UNSET_REAL) p->temperature = o->temperature;
+    if (o->top_p > OPT_UNSET_REAL) p->top_p = o->top_p;
+    if (o->min_p > OPT_UNSET_REAL) p->min_p = o->min_p;
+    if (o->repeat_penalty > OPT_UNSET_REAL) p->repetition_penalty = o->repeat_penalty;
+    if (o->top_k > OPT_UNSET) p->top_k = o->top_k;
+    p->presence_penalty = o->presence_penalty;
+    p->frequency_penalty = o->frequency_penalty;
+    p->ignore_eos = o->ignore_eos;
+    b->defaults.max_tokens = o->n_predict == OPT_UNSET ? -1 : o->n_predict < 0 ? -2 : o->n_predict;
+    b->defaults.stop = o->stop;
+    b->defaults.n_stop = o->n_stop;
+    b->defaults.vocab = b->model.config.vocab;
+    b->defaults.chat = o->chat;
+    b->defaults.include_special = o->special;
+    return 0;
+}
+
+/* The chat template, with the time of the first start, so that a resumed run renders the same prompts. */
+static int open_chat(struct batch_run *b, struct err *e)
+{
+    char *given;
+    size_t n, n_old = 0;
+    const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
+    b->started = old ? manifest_started(old, n_old) : run_local_time();
+    if (run_read_template(b->o, &given, &n, e)) return -1;
+    if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
+    int rc = chat_open_model(&b->chat, &b->model.file, given, n, b->started, e);
+    free(given);
+    return rc;
+}
+
+static void on_done(void *arg, struct job *j)
+{
+    struct batch_run *b = arg;
+    j->next_finished = b->finished;
+    b->finished = j;
+}
+
+static int open_model(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o;
+    const char *name = strrchr(o->model, '/');
+    size_t n;
+    if (model_open(&b->model, o->model, e)) return -1;
+    if (o->check_tensors && mf_verify(&b->model.file, &n, e)) return -1;
+    if (run_open_tokenizer(&b->tokenizer, &b->model.file, e) || open_defaults(b, e) || open_chat(b, e)) return -1;
+    if (!b->tokenizer && strcmp(o->format, "ids")) return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
+    if (!b->tokenizer && o->n_stop) return err_set(e, "%s: has no tokenizer: --stop cannot be found", o->model);
+    if (b->tokenizer && token_text_open(&b->tokens, b->tokenizer, e)) return -1;
+    name = name ? name + 1 : o->model;
+    snprintf(b->model_name, sizeof b->model_name, "%.*s",
+             (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors") : strlen(name)), name);
+    b->env = (struct job_env){
+        .tokenizer = b->tokenizer,
+        .chat = b->chat,
+        .system_prompt = o->system_prompt,
+        .eos = b->model.config.eos,
+        .n_eos = b->model.config.n_eos,
+        .vocab = b->model.config.vocab,
+        .n_ctx = engine_context(o, &b->model),
+        .seed = o->seed,
+        .done = on_done,
+        .arg = b,
+        .clock = meter_now,
+    };
+    b->answer = (struct answer_env){
+        .format = !strcmp(o->format, "text")  ? ANSWER_TEXT
+                  : !strcmp(o->format, "ids") ? ANSWER_IDS
+                                              : ANSWER_JSONL,
+        .model = b->model_name,
+        .tokens = &b->tokens,
+    };
+    return 0;
+}
+
+/* Reads the input once: its checksum, how many records, which format. */
+static int scan_input(struct batch_run *b, struct err *e)
+{
+    struct input_line line;
+    int more;
+    b->plain = !strcmp(b->o->input_format, "text");
+    while ((more = input_next(b->input, &line, e)) == 1) {
+        if (!b->n_records && !strcmp(b->o->input_format, "auto")) b->plain = line.text[strspn(line.text, " \t")] != '{';
+        b->n_records++;
+    }
+    if (more < 0) return -1;
+    b->input_crc = input_crc(b->input);
+    b->input_bytes = input_bytes(b->input);
+    b->n_slots = shard_count(&b->shard, b->n_records);
+    for (b->n_seen = 64; b->n_seen < 2 * b->n_slots;) b->n_seen *= 2;
+    b->seen = b->plain ? NULL : calloc(b->n_seen, sizeof *b->seen);
+    if (!b->plain && !b->seen) return err_set(e, "out of memory");
+    return input_rewind(b->input, e);
+}
+
+int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, struct err *e)
+{
+    int more;
+    while ((more = input_next(b->input, line, e)) == 1) {
+        uint64_t record = b->n_read++;
+        if (record % b->shard.n != b->shard.i) continue;
+        *slot = record / b->shard.n;
+        return 1;
+    }
+    if (more < 0) return -1;
+    if (input_crc(b->input) != b->input_crc || input_bytes(b->input) != b->input_bytes)
+        return err_set(e, "%s: was changed while it was read: --restart starts over", b->o->input);
+    return 0;
+}
+
+void batch_see_id(struct batch_run *b, const struct record *r)
+{
+    if (!b->seen || r->id == r->name || b->warned_of_duplicate) return;
+    uint64_t h = record_hash(r) | 1, i = h >> 1 & (b->n_seen - 1);
+    for (; b->seen[i] && b->seen[i] != h; i = (i + 1) & (b->n_seen - 1)) {
+    }
+    if (b->seen[i]) {
+        meter_break(&b->meter);
+        fprintf(stderr, "note: line %llu has a custom_id that came before (\"%.*s\"); all of them are answered\n",
+                (unsigned long long)r->number, (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
+        b->warned_of_duplicate = 1;
+    }
+    b->seen[i] = h;
+}
+
+/* Names of output and journal; where links lead is what gets replaced. */
+static int name_output(struct batch_run *b, struct err *e)
+{
+    const char *path = b->o->output;
+    struct stat st;
+    char *target = NULL;
+    int rc = 0;
+    if (b->shard.n > 1 && strcmp(path, "-")) {
+        rc = asprintf(&b->output, "%s.%llu-of-%llu", path, (unsigned long long)b->shard.i, (unsigned long long)b->shard.n);
+    } else {
+        b->output = strdup(path);
+    }
+    if (rc < 0 || !b->output) {
+        b->output = NULL;
+        return err_set(e, "out of memory");
+    }
+    if (!lstat(b->output, &st) && S_ISLNK(st.st_mode)) {
+        if (!(target = realpath(b->output, NULL))) return err_sys(e, "%s", b->output);
+        free(b->output);
+        b->output = target;
+    }
+    int stream = result_is_stream(b->output, e);
+    if (stream) return stream < 0 ? -1 : 0;
+    if (input_is(b->input, b->output)) return err_set(e, "%s: is the input", b->output);
+    if (asprintf(&b->journal_path, "%s.journal", b->output) >= 0) return 0;
+    b->journal_path = NULL;
+    return err_set(e, "out of memory");
+}
+
+static int open_journal(struct batch_run *b, struct err *e)
+{
+    struct stat st;
+    char note[256];
+    if (b->journal_path && stat(b->journal_path, &st) && !stat(b->output, &st) && st.st_size)
+        return err_set(e, "%s: exists and was not written by this command: remove it or name another file", b->output);
+    if (journal_open(&b->journal, b->journal_path, b->n_slots, note, e)) return -1;
+    if (note[0]) fprintf(stderr, "note: %s\n", note);
+    return 0;
+}
+
+/* The journal's manifest against this run's: continues or starts. 1: the run was complete already. */
+static int match_journal(struct batch_run *b, struct err *e)
+{
+    struct manifest m = {
+        .options = b->o,
+        .shard = b->shard,
+        .input_crc = b->input_crc,
+        .input_bytes = b->input_bytes,
+        .n_records = b->n_records,
+        .model_name = b->model_name,
+        .model_crc = st_meta(&b->model.file.st, "opt4gptq.header_crc32"),
+        .sampling = b->defaults.sampling,
+        .n_ctx = b->env.n_ctx,
+        .backend = b->engine.backend,
+        .instructions = strcmp(b->o->act, "f32") ? NULL : b->engine.instructions,
+        .template_crc = b->template_crc,
+        .started = b->started,
+    };
+    size_t n_old, n_done;
+    const char *old = journal_manifest(b->journal, &n_old), *done = journal_completion(b->journal, &n_done);
+    out_clear(&b->line);
+    if (manifest_write(&b->line, &m, e)) return -1;
+    if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);
+    if (manifest_check(old, n_old, b->line.p, b->line.n, e))
+        return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
+    if (!done) return 0;
+    uint64_t bytes, bytes_now, errors;
+    uint32_t crc, crc_now;
+    unsigned long long v[3];
+    if (sscanf(done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}", &v[0], &v[1], &v[2]) != 3) CHECK(!"a sound frame is ours");
+    errors = v[0], bytes = v[1], crc = (uint32_t)v[2];
+    int missing = result_checksum(b->output, &bytes_now, &crc_now, e);
+    if (missing < 0) return -1;
+    if (missing) { /* somebody took it away: compute it again */
+        out_clear(&b->line);
+        return manifest_write(&b->line, &m, e) ? -1 : journal_start(b->journal, b->line.p, b->line.n, e);
+    }
+    if (bytes != bytes_now || crc != crc_now)
+        return err_set(e, "%s: was complete and has been changed since: --restart computes it again", b->output);
+    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n", b->output, (unsigned long long)b->n_slots,
+            (unsigned long long)errors);
+    b->meter.n_errors = errors;
+    return 1;
+}
+
+/* ---- the loop */
+
+static void link_job(struct batch_run *b, struct job *j)
+{
+    j->next = b->live;
+    if (b->live) b->live->previous = j;
+    b->live = j;
+}
+
+static void drop_job(struct batch_run *b, struct job *j)
+{
+    if (j->previous) j->previous->next = j->next;
+    else b->live = j->next;
+    if (j->next) j->next->previous = j->previous;
+    job_close(j);
+}
+
+static int keep_line(struct batch_run *b, uint64_t slot, int is_error, struct err *e)
+{
+    b->meter.n_done++;
+    b->meter.n_errors += is_error != 0;
+    return journal_add(b->journal, slot, is_error, b->line.p, b->line.n, e);
+}
+
+/* Answers of the jobs that the last step finished. */
+static int keep_finished(struct batch_run *b, struct err *e)
+{
+    int rc = 0;
+    for (struct job *j; !rc && (j = b->finished);) {
+        b->finished = j->next_finished;
+        if (!j->aborted) {
+            struct refusal why = {.field = NULL};
+            int prompt = job_prompt_tokens(j), generated = job_generated_tokens(j);
+            out_clear(&b->line);
+            if (j->failed[0]) err_set(&why.why, "%s", j->failed);
+            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, 500, &why, e) : answer_write(&b->line, &b->answer, j, e);
+            if (!rc) rc = keep_line(b, j->index, j->failed[0] != 0, e);
+            meter_answer(&b->meter, prompt, generated, j->end - j->start, j->first_token > 0 ? j->first_token - j->start : -1);
+            trace_request(b->trace, j->index, j->start, j->first_token, j->end, prompt, generated);
+        }
+        drop_job(b, j);
+    }
+    return rc;
+}
+
+/* One record: into the scheduler, or answered with an error. */
+static int take_record(struct batch_run *b, const struct input_line *line, uint64_t slot, struct err *e)
+{
+    struct refusal why;
+    struct job *j;
+    int rc = job_open(&j, &b->env, line, b->plain, &b->defaults, &why, e);
+    if (rc < 0) return -1;
+    batch_see_id(b, &j->record);
+    if (rc) {
+        out_clear(&b->line);
+        rc = answer_refuse(&b->line, &b->answer, &j->record, 400, &why, e);
+        job_close(j);
+        return rc ? -1 : keep_line(b, slot, 1, e);
+    }
+    link_job(b, j);
+    j->index = slot;
+    j->start = meter_now();
+    for (int i = 0; i < j->n_prompts; i++)
+        if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
+    return 0;
+}
+
+/* Gives the scheduler what it can use. */
+static int feed(struct batch_run *b, struct err *e)
+{
+    double start = meter_now();
+    int n = 0;
+    while (!b->at_end && !run_stop_requested && sched_wants(b->engine.sched) > 0) {
+        struct input_line line;
+        uint64_t slot;
+        int more = batch_next(b, &line, &slot, e);
+        if (more < 0) return -1;
+        b->at_end = !more;
+        if (!more || journal_has(b->journal, slot)) continue;
+        if (take_record(b, &line, slot, e)) return -1;
+        n++;
+        if (journal_sync(b->journal, meter_now(), 0, e)) return -1;
+    }
+    if (n) trace_span(b->trace, "read", start, meter_now());
+    return 0;
+}
+
+/* 0: all records answered; STOPPED; -1. */
+static int loop(struct batch_run *b, struct err *e)
+{
+    struct sched_stats stats;
+    double stop_at = 0;
+    int busy = 1;
+    while (busy || !b->at_end) {
+        if (feed(b, e)) return -1;
+        if (run_stop_requested && !stop_at) {
+            stop_at = meter_now() + b->o->grace;
+            meter_break(&b->meter);
+            fprintf(stderr, "stopping: running requests have %d s to end; a second signal ends at once\n", b->o->grace);
+        }
+        double start = meter_now();
+        if (stop_at && start >= stop_at && sched_abort(b->engine.sched, e)) return -1;
+        if ((busy = sched_step(b->engine.sched, e)) < 0) return -1;
+        double end = meter_now();
+        sched_stats(b->engine.sched, &stats);
+        trace_step(b->trace, start, end, &stats);
+        if (keep_finished(b, e) || journal_sync(b->journal, end, 0, e)) return -1;
+        if (!b->journal_path && result_advance(&b->result, b->journal, b->n_slots, e)) return -1;
+        meter_tick(&b->meter, &stats, 0);
+        if (stop_at && !busy) return journal_count(b->journal) == b->n_slots ? 0 : STOPPED;
+    }
+    return 0;
+}
+
+/* ---- the end */
+
+static int put_in_place(struct batch_run *b, struct err *e)
+{
+    char done[128];
+    if (journal_sync(b->journal, meter_now(), 1, e) || result_advance(&b->result, b->journal, b->n_slots, e) ||
+        result_finish(&b->result, e))
+        return -1;
+    if (!b->journal_path) return 0;
+    int n = snprintf(done, sizeof done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n", (unsigned long long)journal_errors(b->journal),
+                     (unsigned long long)b->result.bytes, (unsigned long long)b->result.crc);
+    return journal_complete(b->journal, done, (size_t)n, e);
+}
+
+static int write_report(struct batch_run *b, struct err *e)
+{
+    struct sched_stats stats;
+    struct out o = {0}, s = {0};
+    sched_stats(b->engine.sched, &stats);
+    out_text(&s, "\"model\":");
+    out_string(&s, b->model_name, strlen(b->model_name));
+    out_text(&s, ",\"machine\":");
+    const char *machine = b->engine.forward.be->ops->describe(b->engine.forward.be);
+    out_string(&s, machine, strlen(machine));
+    out_text(&s, ",\"act\":");
+    out_string(&s, b->o->act, strlen(b->o->act));
+    out_text(&s, ",\"parallel\":");
+    out_int(&s, b->o->n_seqs);
+    out_text(&s, ",\"batch_size\":");
+    out_int(&s, b->o->n_batch);
+    out_bytes(&s, "", 1);
+    if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
+    int rc = out_failed(&s) || out_failed(&o) ? err_set(e, "out of memory") : 0;
+    FILE *f = rc ? NULL : fopen(b->o->report, "we");
+    if (!rc && !f) rc = err_sys(e, "--report %s", b->o->report);
+    if (f) {
+        int bad = fwrite(o.p, 1, o.n, f) != o.n;
+        if (fclose(f) || bad) rc = err_sys(e, "--report %s", b->o->report);
+    }
+    out_free(&s);
+    out_free(&o);
+    return rc;
+}
+
+static void say_end(struct batch_run *b, int rc)
+{
+    const struct meter *m = &b->meter;
+    double t = meter_now() - m->start;
+    meter_break(&b->meter);
+    fprintf(stderr, "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, generated %llu (%.1f tok/s)\n",
+            (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, t,
+            (unsigned long long)m->n_prompt_tokens, (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
+    if (rc == OK) return;
+    if (b->journal_path)
+        fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n", (unsigned long long)journal_count(b->journal),
+                (unsigned long long)b->n_slots, b->journal_path);
+    else fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n", b->output);
+}
+
+static int run(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o;
+    record_init();
+    if (shard_parse(&b->shard, o->shard, e)) return FAILED;
+    if (input_open(&b->input, o->input, o->output && strcmp(o->output, "-") ? o->output : NULL, e) || scan_input(b, e)) return FAILED;
+    if (!b->n_records) {
+        err_set(e, "%s: has no records", o->input);
+        return FAILED;
+    }
+    if (o->chat && !b->plain) {
+        err_set(e, "--chat is for lines of text: in a batch file each record's url says whether it is a chat");
+        return FAILED;
+    }
+    if (!o->check_only && (name_output(b, e) || open_journal(b, e))) return FAILED;
+    if (open_model(b, e)) return FAILED;
+    if (o->check_only) return batch_check(b, e);
+    if (engine_open(&b->engine, o, &b->model, e)) return FAILED;
+    if (b->journal_path) {
+        int complete = match_journal(b, e);
+        if (complete) return complete < 0 ? FAILED : b->meter.n_errors ? SOME_FAILED : OK;
+    }
+    if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"), !strcmp(o->order, "done"), e)) return FAILED;
+    if (trace_open(&b->trace, o->trace, e)) return FAILED;
+    meter_open(&b->meter, b->n_slots, journal_count(b->journal));
+    b->meter.n_errors = journal_errors(b->journal);
+    if (b->meter.n_resumed)
+        fprintf(stderr, "continuing: %llu of %llu answers are there\n", (unsigned long long)b->meter.n_resumed,
+                (unsigned long long)b->n_slots);
+    int rc = loop(b, e);
+    struct err late;
+    if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;
+    if (!rc) rc = put_in_place(b, e);
+    if (rc >= 0 && o->report && write_report(b, e)) rc = -1;
+    if (trace_close(b->trace, &late) && rc >= 0) {
+        *e = late;
+        rc = -1;
+    }
+    say_end(b, rc);
+    return rc < 0 ? FAILED : rc == STOPPED ? STOPPED : b->meter.n_errors ? SOME_FAILED : OK;
+}
+
+int run_batch(const struct options *o, struct err *e)
+{
+    struct batch_run b = {.o = o, .result.fd = -1};
+    int rc = run(&b, e);
+    for (struct job *j = b.live, *next; j; j = next) {
+        next = j->next;
+        job_close(j);
+    }
+    result_close(&b.result);
+    journal_close(b.journal);
+    engine_close(&b.engine);
+    token_text_close(&b.tokens);
+    chat_close(b.chat);
+    tok_close(b.tokenizer);
+    model_close(&b.model);
+    input_close(b.input);
+    out_free(&b.line);
+    free(b.seen);
+    free(b.output);
+    free(b.journal_path);
+    return rc;
+}

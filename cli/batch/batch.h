@@ -1,0 +1,56 @@
+/* batch.h: what the files of the batch mode share: batch.c (opening, the loop, the end) and batch_check.c (--check).
+ * Owns: one run over one input file. Must not know: how answers are computed, written or kept. */
+#ifndef CLI_BATCH_H
+#define CLI_BATCH_H
+
+#include "cli/batch/answer.h"
+#include "cli/engine.h"
+#include "cli/batch/input.h"
+#include "cli/batch/journal.h"
+#include "cli/batch/manifest.h"
+#include "cli/meter.h"
+#include "cli/batch/result.h"
+#include "cli/batch/trace.h"
+
+struct batch_run {
+    const struct options *o;
+    struct model model;
+    struct tokenizer *tokenizer;
+    struct chat *chat;
+    uint32_t template_crc; /* of --chat-template-file */
+    int64_t started;       /* when the run was first begun */
+    struct token_text tokens;
+    struct engine engine;
+    struct input *input;
+    int plain;                                /* a prompt a line */
+    uint64_t input_bytes, n_records, n_slots; /* of the whole input; slots: records of this shard */
+    uint32_t input_crc;
+    struct shard shard;
+    struct record_defaults defaults;
+    struct job_env env;
+    struct answer_env answer;
+    char model_name[256];
+
+    char *output, *journal_path; /* with the shard's suffix; journal_path NULL for a stream */
+    struct journal *journal;
+    struct result result;
+    struct meter meter;
+    struct trace *trace;
+
+    uint64_t n_read; /* records of the input read by the loop */
+    int at_end;
+    struct job *live, *finished; /* in the scheduler; handed back and not yet answered */
+    struct out line;
+    uint64_t *seen; /* [n_seen] hash set of custom_ids, 0: free */
+    uint64_t n_seen;
+    int warned_of_duplicate;
+};
+
+/* Reads all records and prints those that would fail. Returns the exit code. */
+int batch_check(struct batch_run *b, struct err *e);
+/* The next record of this shard. 1: *line and *slot; 0: the end of the input. */
+int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, struct err *e);
+/* Warns once when a custom_id comes twice. */
+void batch_see_id(struct batch_run *b, const struct record *r);
+
+#endif

@@ -1,0 +1,186 @@
+#include "cli/batch/input.h"
+
+#include "cli/batch/durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { CHUNK = 256 << 10 };
+
+struct input {
+    const char *path;
+    int fd;
+    dev_t dev;
+    ino_t ino;
+    gzFile gz;
+    unsigned char *chunk; /* [CHUNK]: at..end not yet taken */
+    size_t at, end;
+    char *line; /* [cap] */
+    size_t cap;
+    uint64_t number, bytes;
+    uint32_t crc;
+};
+
+/* Copies FD to a file without a name. */
+static int spool(int *fd, const char *path, const char *near, struct err *e)
+{
+    char *name = NULL, buffer[65536];
+    if (asprintf(&name, "%s.input-XXXXXX", near ? near : "/tmp/opt4gptq-run") < 0) return err_set(e, "out of memory");
+    int out = mkostemp(name, O_CLOEXEC), rc = 0;
+    if (out < 0) {
+        rc = err_sys(e, "%s: cannot keep what %s gives", name, path);
+        free(name);
+        return rc;
+    }
+    unlink(name);
+    for (int64_t at = 0; !rc;) {
+        ssize_t got = read(*fd, buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) rc = err_sys(e, "%s", path);
+        if (got <= 0) break;
+        rc = dur_write(out, buffer, (size_t)got, at, name, e);
+        at += got;
+    }
+    free(name);
+    if (*fd) close(*fd);
+    *fd = out;
+    return rc;
+}
+
+int input_open(struct input **result, const char *path, const char *spool_near, struct err *e)
+{
+    struct input *in = calloc(1, sizeof *in);
+    if (!in) return err_set(e, "out of memory");
+    in->path = path;
+    int standard = !strcmp(path, "-"), rc = 0;
+    if (standard) in->fd = 0;
+    else if (dur_open(&in->fd, path, O_RDONLY, e)) {
+        free(in);
+        return -1;
+    }
+    struct stat st;
+    if (fstat(in->fd, &st)) rc = err_sys(e, "%s", path);
+    else if (S_ISDIR(st.st_mode)) rc = err_set(e, "%s: is a directory", path);
+    in->dev = st.st_dev;
+    in->ino = st.st_ino;
+    if (!rc && !S_ISREG(st.st_mode)) rc = spool(&in->fd, path, spool_near, e);
+    if (!rc && !(in->chunk = malloc(CHUNK))) rc = err_set(e, "out of memory");
+    if (!rc) rc = input_rewind(in, e);
+    if (rc) {
+        input_close(in);
+        return -1;
+    }
+    *result = in;
+    return 0;
+}
+
+void input_close(struct input *in)
+{
+    if (!in) return;
+    if (in->gz) gzclose_r(in->gz);
+    if (in->fd) close(in->fd);
+    free(in->chunk);
+    free(in->line);
+    free(in);
+}
+
+int input_rewind(struct input *in, struct err *e)
+{
+    if (in->gz) gzclose_r(in->gz);
+    in->gz = NULL;
+    if (lseek(in->fd, 0, SEEK_SET)) return err_sys(e, "%s", in->path);
+    int copy = fcntl(in->fd, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0) return err_sys(e, "%s", in->path);
+    in->gz = gzdopen(copy, "rb");
+    if (!in->gz) {
+        close(copy);
+        return err_set(e, "out of memory");
+    }
+    gzbuffer(in->gz, CHUNK);
+    in->at = in->end = 0;
+    in->number = in->bytes = 0;
+    in->crc = 0;
+    return 0;
+}
+
+/* 1: there are bytes in the chunk; 0: the end. */
+static int fill(struct input *in, struct err *e)
+{
+    if (in->at < in->end) return 1;
+    int code, got = gzread(in->gz, in->chunk, CHUNK);
+    const char *why = gzerror(in->gz, &code);
+    if (code == Z_MEM_ERROR) return err_set(e, "out of memory");
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) return err_set(e, "%s: damaged or cut gzip file: %s", in->path, why);
+    in->at = 0;
+    in->end = (size_t)got;
+    in->crc = (uint32_t)crc32_z(in->crc, in->chunk, in->end);
+    in->bytes += in->end;
+    return got > 0;
+}
+
+static int append(struct input *in, size_t n, const unsigned char *p, size_t bytes, struct err *e)
+{
+    if (n + bytes > in->cap) {
+        size_t cap = in->cap ? in->cap : 4096;
+        while (cap < n + bytes) cap *= 2;
+        char *grown = realloc(in->line, cap);
+        if (!grown) return err_set(e, "out of memory");
+        in->line = grown;
+        in->cap = cap;
+    }
+    memcpy(in->line + n, p, bytes);
+    return 0;
+}
+
+static int is_empty(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r') return 0;
+    return 1;
+}
+
+int input_next(struct input *in, struct input_line *line, struct err *e)
+{
+    for (;;) {
+        size_t n = 0;
+        int rc = 0, ended = 0, any = 0;
+        line->too_long = 0;
+        while (!ended && (rc = fill(in, e)) == 1) {
+            const unsigned char *from = in->chunk + in->at, *newline = memchr(from, '\n', in->end - in->at);
+            size_t bytes = newline ? (size_t)(newline - from) : in->end - in->at, take = bytes;
+            any = 1;
+            ended = newline != NULL;
+            in->at += bytes + (size_t)ended;
+            if (take > INPUT_MAX_LINE - n) {
+                take = INPUT_MAX_LINE - n;
+                line->too_long = 1;
+            }
+            if (take && append(in, n, from, take, e)) return -1;
+            n += take;
+        }
+        if (rc < 0) return -1;
+        if (!any) return 0;
+        in->number++;
+        const char *p = in->line;
+        if (in->number == 1 && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) p += 3, n -= 3;
+        if (n && p[n - 1] == '\r') n--;
+        if (is_empty(p, n)) continue;
+        *line = (struct input_line){p, n, in->number, line->too_long};
+        return 1;
+    }
+}
+
+uint32_t input_crc(const struct input *in) { return in->crc; }
+uint64_t input_bytes(const struct input *in) { return in->bytes; }
+
+int input_is(const struct input *in, const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && st.st_dev == in->dev && st.st_ino == in->ino;
+}

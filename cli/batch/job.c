@@ -1,0 +1,330 @@
+#include "cli/batch/job.h"
+
+#include "cli/run.h"
+#include "core/chat.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct request_sink sink;
+
+static int refuse(struct refusal *why, const char *field, struct err *inner)
+{
+    why->field = field;
+    why->why = *inner;
+    return 1;
+}
+
+/* ---- prompts -> tokens */
+
+static int encode(const struct job *j, const char *text, size_t bytes, struct job_prompt *p, struct refusal *why, struct err *e)
+{
+    const struct job_env *env = j->env;
+    struct err inner = {""};
+    if (!env->tokenizer) {
+        err_set(&inner, "the model has no tokenizer: prompts must be token ids");
+        return refuse(why, "prompt", &inner);
+    }
+    if (tok_encode(env->tokenizer, text, bytes, j->record.add_special, &p->ids, &inner)) {
+        if (!err_is_memory(&inner)) return refuse(why, "prompt", &inner);
+        *e = inner;
+        return -1;
+    }
+    if (j->record.echo) {
+        if (!(p->text = malloc(bytes + 1))) return err_set(e, "out of memory");
+        memcpy(p->text, text, bytes);
+        p->text_bytes = bytes;
+    }
+    return 0;
+}
+
+static int take_ids(const struct job *j, const json_t *array, struct job_prompt *p, struct refusal *why, struct err *e)
+{
+    size_t n = json_array_size(array);
+    struct err inner;
+    if (!(p->ids.id = malloc((n + 1) * sizeof *p->ids.id))) return err_set(e, "out of memory");
+    p->ids.cap = n + 1;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(array, i);
+        json_int_t id = json_integer_value(v);
+        if (!json_is_integer(v)) err_set(&inner, "prompt: must be a string, an array of token ids, or an array of these");
+        else if (id < 0 || id >= j->env->vocab)
+            err_set(&inner, "prompt: token %zu is outside the vocabulary (0..%d)", i, j->env->vocab - 1);
+        else {
+            p->ids.id[p->ids.n++] = (int32_t)id;
+            continue;
+        }
+        return refuse(why, "prompt", &inner);
+    }
+    if (j->record.echo && j->env->tokenizer && tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, 0, &p->text, &p->text_bytes, e))
+        return -1;
+    return 0;
+}
+
+static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p, struct refusal *why, struct err *e)
+{
+    if (json_is_string(v)) return encode(j, json_string_value(v), json_string_length(v), p, why, e);
+    if (json_is_array(v)) return take_ids(j, v, p, why, e);
+    struct err inner;
+    err_set(&inner, "prompt: must be a string, an array of token ids, or an array of these");
+    return refuse(why, "prompt", &inner);
+}
+
+/* Messages of a record, or a line of text as one. */
+static int make_messages(const struct job *j, json_t **messages, struct err *e)
+{
+    const struct record *r = &j->record;
+    const char *system = j->env->system_prompt;
+    if (r->messages) return chat_messages(j->env->chat, r->messages, messages, e);
+    if (!(*messages = json_array())) return err_set(e, "out of memory");
+    if (system && run_add_message(*messages, "system", system, strlen(system), "--system-prompt", e)) return -1;
+    return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
+}
+
+static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal *why, struct err *e)
+{
+    const struct record *r = &j->record;
+    struct err inner = {""};
+    json_t *messages = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    int rc = make_messages(j, &messages, &inner);
+    if (!rc) rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt, &text, &bytes, &inner);
+    json_decref(messages);
+    if (rc && record_lacked_memory()) err_set(&inner, "out of memory");
+    if (rc && !err_is_memory(&inner)) {
+        if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
+        return refuse(why, "messages", &inner);
+    }
+    if (rc) *e = inner;
+    else rc = encode(j, text, bytes, p, why, e);
+    free(text);
+    return rc;
+}
+
+static int add_prompts(struct job *j, int n, struct err *e)
+{
+    j->n_prompts = n;
+    j->prompt = calloc((size_t)n, sizeof *j->prompt);
+    if (!j->prompt) return err_set(e, "out of memory");
+    for (int i = 0; i < n; i++) j->prompt[i].job = j;
+    return 0;
+}
+
+static int read_prompts(struct job *j, struct refusal *why, struct err *e)
+{
+    const struct record *r = &j->record;
+    const json_t *first = json_array_get(r->prompt, 0);
+    int many = json_is_array(r->prompt) && first && !json_is_integer(first), rc = 0;
+    if (add_prompts(j, many ? (int)json_array_size(r->prompt) : 1, e)) return -1;
+    if (r->kind == RECORD_CHAT) rc = chat_prompt(j, &j->prompt[0], why, e);
+    else if (!r->prompt) rc = encode(j, r->text, r->text_bytes, &j->prompt[0], why, e);
+    else if (!many) rc = one_prompt(j, r->prompt, &j->prompt[0], why, e);
+    else
+        for (int i = 0; i < j->n_prompts && !rc; i++) rc = one_prompt(j, json_array_get(r->prompt, (size_t)i), &j->prompt[i], why, e);
+    if (rc) return rc;
+    const char *field = r->kind == RECORD_CHAT ? "messages" : "prompt";
+    for (int i = 0; i < j->n_prompts; i++) {
+        size_t n = j->prompt[i].ids.n, limit = (size_t)j->env->n_ctx - (r->max_tokens != 0);
+        struct err inner;
+        if (!n) err_set(&inner, "%s: is empty", field);
+        else if (n > limit) err_set(&inner, "%s: has %zu tokens, the context %d", field, n, j->env->n_ctx);
+        else continue;
+        return refuse(why, field, &inner);
+    }
+    return 0;
+}
+
+/* ---- requests */
+
+static int make_requests(struct job *j, struct err *e)
+{
+    struct record *r = &j->record;
+    uint64_t stream = r->has_seed ? 0 : record_hash(r);
+    if (!r->has_seed) r->sampling.seed = j->env->seed;
+    for (int i = 0; i < j->n_prompts; i++) {
+        struct job_prompt *p = &j->prompt[i];
+        p->request = (struct request){
+            .prompt = p->ids.id,
+            .n_prompt = (int)p->ids.n,
+            .n_choices = r->n,
+            .max_tokens = r->max_tokens < 0 ? j->env->n_ctx : r->max_tokens,
+            .n_top = r->logprobs,
+            .prompt_top = r->echo ? r->logprobs : -1,
+            .score_from = 1,
+            .sampling = r->sampling,
+            .stream = stream + (uint64_t)i * 0x9e3779b97f4a7c15u,
+            .sink = &sink,
+            .arg = p,
+        };
+        p->choice = calloc((size_t)r->n, sizeof *p->choice);
+        if (!p->choice) return err_set(e, "out of memory");
+        for (int c = 0; c < r->n; c++) {
+            struct job_choice *ch = &p->choice[c];
+            ch->stopped_by_string = ch->stopped_by_token = -1;
+            if (stop_open(&ch->stop, r->stop, r->n_stop, e)) return -1;
+            if (j->env->tokenizer && tok_stream_open(&ch->stream, j->env->tokenizer, r->skip_special, e)) return -1;
+        }
+    }
+    j->n_running = j->n_prompts;
+    return 0;
+}
+
+int job_open(struct job **result, const struct job_env *env, const struct input_line *line, int plain, const struct record_defaults *d,
+             struct refusal *why, struct err *e)
+{
+    struct job *j = calloc(1, sizeof *j);
+    *result = NULL;
+    if (!j) return err_set(e, "out of memory");
+    j->env = env;
+    int rc = record_parse(&j->record, line, plain, d, why, e);
+    if (!rc) rc = read_prompts(j, why, e);
+    if (!rc) rc = make_requests(j, e);
+    if (rc < 0) job_close(j);
+    else *result = j;
+    return rc;
+}
+
+void job_close(struct job *j)
+{
+    if (!j) return;
+    for (int i = 0; j->prompt && i < j->n_prompts; i++) {
+        struct job_prompt *p = &j->prompt[i];
+        for (int c = 0; p->choice && c < j->record.n; c++) {
+            struct job_choice *ch = &p->choice[c];
+            tok_stream_close(ch->stream);
+            stop_close(&ch->stop);
+            out_free(&ch->text);
+            out_free(&ch->ids);
+            out_free(&ch->scores);
+            out_free(&ch->tops);
+        }
+        free(p->choice);
+        tok_ids_free(&p->ids);
+        free(p->text);
+        out_free(&p->scores);
+        out_free(&p->tops);
+    }
+    free(j->prompt);
+    record_free(&j->record);
+    free(j);
+}
+
+int job_prompt_tokens(const struct job *j)
+{
+    int n = 0;
+    for (int i = 0; i < j->n_prompts; i++) n += (int)j->prompt[i].ids.n;
+    return n;
+}
+
+int job_generated_tokens(const struct job *j)
+{
+    int n = 0;
+    for (int i = 0; i < j->n_prompts; i++)
+        for (int c = 0; j->prompt[i].choice && c < j->record.n; c++) n += (int)(j->prompt[i].choice[c].ids.n / sizeof(int32_t));
+    return n;
+}
+
+/* ---- what the scheduler hands back */
+
+static void keep_score(struct out *scores, struct out *tops, const struct token_info *t)
+{
+    struct job_score s = {t->id, (float)t->logprob, (int)(tops->n / sizeof(struct job_top)), t->n_top};
+    for (int i = 0; i < t->n_top; i++) out_bytes(tops, &(struct job_top){t->top[i].id, (float)t->top[i].logprob}, sizeof(struct job_top));
+    out_bytes(scores, &s, sizeof s);
+}
+
+static int on_prompt_token(void *arg, int pos, const struct token_info *t, struct err *e)
+{
+    struct job_prompt *p = arg;
+    (void)pos;
+    keep_score(&p->scores, &p->tops, t);
+    return out_failed(&p->scores) || out_failed(&p->tops) ? err_set(e, "out of memory") : 0;
+}
+
+/* Adds a piece of text. 1 when it completed a stop string: the text then ends there. */
+static int add_text(const struct record *r, struct job_choice *c, const char *piece, size_t n, int look, struct err *e)
+{
+    const char *certain;
+    size_t n_certain;
+    out_bytes(&c->text, piece, n);
+    if (out_failed(&c->text)) return err_set(e, "out of memory");
+    if (!look || !r->n_stop) {
+        c->n_certain = c->text.n;
+        return 0;
+    }
+    int stopped = stop_push(&c->stop, piece, n, &certain, &n_certain, e);
+    if (stopped < 0) return -1;
+    c->n_certain += n_certain;
+    if (!stopped) return 0;
+    for (int i = 0; i < r->n_stop; i++) {
+        size_t len = strlen(r->stop[i]);
+        if (len > c->text.n - c->n_certain || memcmp(c->text.p + c->n_certain, r->stop[i], len)) continue;
+        c->stopped_by_string = i;
+        c->text.n = c->n_certain + (r->include_stop ? len : 0);
+        break;
+    }
+    return 1;
+}
+
+static int among(const int32_t *ids, int n, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id) return 1;
+    return 0;
+}
+
+static int on_token(void *arg, int choice, const struct token_info *t, struct err *e)
+{
+    struct job_prompt *p = arg;
+    struct job_choice *c = &p->choice[choice];
+    const struct job_env *env = p->job->env;
+    const struct record *r = &p->job->record;
+    const char *piece;
+    size_t n;
+    if (!p->job->first_token) p->job->first_token = env->clock();
+    out_bytes(&c->ids, &t->id, sizeof t->id);
+    if (r->logprobs >= 0) keep_score(&c->scores, &c->tops, t);
+    if (out_failed(&c->ids) || out_failed(&c->scores) || out_failed(&c->tops)) return err_set(e, "out of memory");
+    if (!c->stream) return 0;
+    int ends = !r->sampling.ignore_eos && among(env->eos, env->n_eos, t->id);
+    if (!ends && among(r->sampling.stop_ids, r->sampling.n_stop_ids, t->id)) {
+        ends = 1;
+        c->stopped_by_token = t->id;
+    }
+    if (ends && !r->include_stop) return 0;
+    if (tok_stream_push(c->stream, t->id, &piece, &n, e)) return -1;
+    /* As vLLM has it, the text of the first min_tokens tokens is not searched for stop strings. */
+    return add_text(r, c, piece, n, (int)(c->ids.n / sizeof(int32_t)) > r->sampling.min_tokens, e);
+}
+
+static int on_finished(void *arg, int choice, enum finish why, struct err *e)
+{
+    struct job_prompt *p = arg;
+    struct job_choice *c = &p->choice[choice];
+    const char *piece;
+    size_t n;
+    c->finish = why;
+    if (why == FINISH_ABORTED) p->job->aborted = 1;
+    if (!c->stream || c->stopped_by_string >= 0) return 0;
+    if (tok_stream_flush(c->stream, &piece, &n, e)) return -1;
+    int stopped = add_text(&p->job->record, c, piece, n, (int)(c->ids.n / sizeof(int32_t)) > p->job->record.sampling.min_tokens, e);
+    if (stopped == 1 && why == FINISH_LENGTH) c->finish = FINISH_STOP;
+    return stopped < 0 ? -1 : 0;
+}
+
+static int on_done(void *arg, const char *msg, struct err *e)
+{
+    struct job_prompt *p = arg;
+    struct job *j = p->job;
+    (void)e;
+    if (msg && !j->failed[0]) snprintf(j->failed, sizeof j->failed, "%s", msg);
+    if (--j->n_running) return 0;
+    j->end = j->env->clock();
+    j->env->done(j->env->arg, j);
+    return 0;
+}
+
+static const struct request_sink sink = {.prompt_token = on_prompt_token, .token = on_token, .finished = on_finished, .done = on_done};

@@ -1,0 +1,81 @@
+/* job.h: one record on its way through the scheduler: its prompts as tokens, the requests made of them, and what came
+ * back for each choice. Owns: the record and all of that. Must not know: files, the form of the answer, other jobs. */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include "cli/out.h"
+#include "cli/batch/record.h"
+#include "core/request.h"
+#include "core/stop.h"
+#include "core/tokenizer.h"
+
+struct job;
+struct chat;
+
+/* What all jobs of a run share. */
+struct job_env {
+    const struct tokenizer *tokenizer; /* NULL: ids only */
+    const struct chat *chat;
+    const char *system_prompt; /* before a line of text that is a message, or NULL */
+    const int32_t *eos;        /* [n_eos] */
+    int n_eos, vocab, n_ctx;
+    uint64_t seed;                          /* of the run, for records without one */
+    void (*done)(void *arg, struct job *j); /* all requests of J ended */
+    void *arg;
+    double (*clock)(void);
+};
+
+/* A token with its log-probability, and where its alternatives are. */
+struct job_score {
+    int32_t id;
+    float logprob;
+    int top, n_top; /* tops[top .. top + n_top) */
+};
+struct job_top {
+    int32_t id;
+    float logprob;
+};
+
+struct job_choice {
+    struct tok_stream *stream;
+    struct stop stop;
+    struct out text; /* all of it; the first n_certain bytes are no stop string's beginning */
+    size_t n_certain;
+    struct out ids;          /* int32_t [n_ids], EOS and stop tokens included */
+    struct out scores, tops; /* struct job_score [n_ids], struct job_top; when log-probabilities were asked for */
+    enum finish finish;
+    int stopped_by_string;    /* index of the stop string, or -1 */
+    int32_t stopped_by_token; /* id of one of stop_token_ids, or -1 */
+};
+
+struct job_prompt {
+    struct job *job;
+    struct tok_ids ids;
+    char *text; /* [text_bytes] for echo, or NULL */
+    size_t text_bytes;
+    struct out scores, tops; /* of the prompt's tokens from position 1 on, for echo with logprobs */
+    struct request request;
+    struct job_choice *choice; /* [record.n] */
+};
+
+struct job {
+    const struct job_env *env;
+    struct record record;
+    int n_prompts, n_running;  /* requests not yet ended */
+    struct job_prompt *prompt; /* [n_prompts] */
+    char failed[256];          /* why the model failed on this record alone, or "" */
+    uint64_t index;            /* the caller's */
+    int aborted;
+    double start, first_token, end;              /* seconds of env->clock */
+    struct job *next, *previous, *next_finished; /* the caller's */
+};
+
+/* A parsed record becomes a job with tokens and requests; *r moves into it (do not free it, also when refused or failed:
+ * job_close does). 0; 1: refused (*why), *j stands for the record all the same; -1: failed, *j is NULL. */
+int job_open(struct job **j, const struct job_env *env, const struct input_line *line, int plain, const struct record_defaults *d,
+             struct refusal *why, struct err *e);
+void job_close(struct job *j);
+int job_prompt_tokens(const struct job *j);
+int job_generated_tokens(const struct job *j);
+
+#endif

@@ -1,0 +1,348 @@
+#include "cli/batch/journal.h"
+
+#include "cli/batch/durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { CHUNK = 64 << 10, CRC_AT = 33, LOCK_TRIES = 30, LOCK_MICROSECONDS = 100000 };
+
+struct slot {
+    uint64_t offset; /* of the frame */
+    uint32_t bytes;  /* of the payload; 0: no answer yet */
+};
+
+struct journal {
+    char *path; /* NULL: temporary */
+    int fd;
+    uint64_t end, synced; /* bytes written; known to be on the medium */
+    double oldest;        /* when the first byte after `synced` was written; 0: none */
+    struct slot *slot;    /* [n_slots] */
+    uint64_t n_slots, n_held, n_errors;
+    struct out manifest, completion, frame;
+};
+
+struct frame {
+    char type, is_error;
+    uint64_t slot, bytes;
+    uint32_t crc;
+};
+
+static void format_header(char text[JOURNAL_HEADER + 1], const struct frame *f)
+{
+    snprintf(text, JOURNAL_HEADER + 1, "#%c %016llx %c %010llx %08x\n", f->type, (unsigned long long)f->slot, f->is_error ? '1' : '0',
+             (unsigned long long)f->bytes & 0xffffffffffu, f->crc);
+}
+
+static uint32_t header_crc(const char *text) { return (uint32_t)crc32(0, (const unsigned char *)text, CRC_AT); }
+
+/* 1 when TEXT is exactly what format_header would write. */
+static int parse_header(const char *text, struct frame *f)
+{
+    char copy[JOURNAL_HEADER + 1], again[JOURNAL_HEADER + 1], is_error;
+    unsigned long long slot, bytes;
+    memcpy(copy, text, JOURNAL_HEADER);
+    copy[JOURNAL_HEADER] = 0;
+    if (sscanf(copy, "#%c %16llx %c %10llx %8x", &f->type, &slot, &is_error, &bytes, &f->crc) != 5) return 0;
+    f->slot = slot;
+    f->bytes = bytes;
+    f->is_error = is_error == '1';
+    format_header(again, f);
+    return !memcmp(again, text, JOURNAL_HEADER);
+}
+
+/* Up to N bytes at AT; fewer only at the end of the file. */
+static int read_at(const struct journal *j, void *p, size_t n, uint64_t at, size_t *got, struct err *e)
+{
+    for (*got = 0; *got < n;) {
+        ssize_t r = pread(j->fd, (char *)p + *got, n - *got, (off_t)(at + *got));
+        if (r < 0 && errno == EINTR) continue;
+        if (r < 0) return err_sys(e, "%s", j->path ? j->path : "temporary file");
+        if (r == 0) break;
+        *got += (size_t)r;
+    }
+    return 0;
+}
+
+/* The frame at AT: 1 sound (payload appended to *o unless NULL), 0 not, -1 failed. SIZE is the file's. */
+static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struct frame *f, struct out *o, struct err *e)
+{
+    char text[JOURNAL_HEADER], chunk[CHUNK];
+    size_t got;
+    if (read_at(j, text, sizeof text, at, &got, e)) return -1;
+    if (got < sizeof text || !parse_header(text, f) || f->bytes > size - at - JOURNAL_HEADER) return 0;
+    uint32_t crc = header_crc(text);
+    for (uint64_t i = 0; i < f->bytes; i += got) {
+        size_t want = f->bytes - i < CHUNK ? (size_t)(f->bytes - i) : CHUNK;
+        if (read_at(j, chunk, want, at + JOURNAL_HEADER + i, &got, e)) return -1;
+        if (got < want) return 0;
+        crc = (uint32_t)crc32(crc, (const unsigned char *)chunk, (unsigned)got);
+        if (o) out_bytes(o, chunk, got);
+    }
+    if (o && out_failed(o)) return err_set(e, "out of memory");
+    return crc == f->crc;
+}
+
+/* ---- opening */
+
+/* A run that was just killed holds its lock until the system has taken its memory back: waits a little for that. */
+static int try_lock(int fd)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (!flock(fd, LOCK_EX | LOCK_NB)) return 0;
+        if (errno != EWOULDBLOCK) return -1;
+        usleep(LOCK_MICROSECONDS);
+    }
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
+/* A lock on the file that has the name now: a run that is completing replaces it. */
+static int open_locked(struct journal *j, char *note, struct err *e)
+{
+    for (;;) {
+        struct stat ours, named;
+        if (dur_open(&j->fd, j->path, O_RDWR | O_CREAT, e)) return -1;
+        if (try_lock(j->fd)) {
+            if (errno == EWOULDBLOCK) return err_set(e, "%s: another run is writing it", j->path);
+            if (errno != ENOSYS && errno != ENOLCK && errno != EOPNOTSUPP) return err_sys(e, "%s", j->path);
+            snprintf(note, 256, "%s: this file system has no locks: do not run the same command twice at a time", j->path);
+            return 0;
+        }
+        if (fstat(j->fd, &ours)) return err_sys(e, "%s", j->path);
+        if (!stat(j->path, &named) && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev) return 0;
+        close(j->fd);
+        j->fd = -1;
+    }
+}
+
+static int open_temporary(struct journal *j, struct err *e)
+{
+    char name[] = "/tmp/opt4gptq-run.answers-XXXXXX";
+    j->fd = mkostemp(name, O_CLOEXEC);
+    if (j->fd < 0) return err_sys(e, "%s", name);
+    unlink(name);
+    return 0;
+}
+
+static int all_zero(const struct journal *j, uint64_t size, struct err *e)
+{
+    char chunk[CHUNK];
+    size_t got;
+    for (uint64_t at = 0; at < size; at += got) {
+        if (read_at(j, chunk, sizeof chunk, at, &got, e)) return -1;
+        for (size_t i = 0; i < got; i++)
+            if (chunk[i]) return 0;
+        if (!got) break;
+    }
+    return 1;
+}
+
+/* The first frame is not sound. A crash while it was written leaves a beginning of it, or zeros: nothing is lost then. */
+static int check_beginning(const struct journal *j, uint64_t size, const struct frame *f, struct err *e)
+{
+    char text[JOURNAL_HEADER + 1] = "";
+    size_t got;
+    int zero = all_zero(j, size, e);
+    if (zero) return zero < 0 ? -1 : 0;
+    if (read_at(j, text, JOURNAL_HEADER, 0, &got, e)) return -1;
+    if (memcmp(text, "#m ", got < 3 ? got : 3)) return err_set(e, "%s: is not a journal of this program", j->path);
+    if (got < JOURNAL_HEADER) return 0;
+    struct frame again;
+    if (parse_header(text, &again) && size <= JOURNAL_HEADER + f->bytes) return 0;
+    return err_set(e, "%s: its beginning is damaged: remove it to start over", j->path);
+}
+
+static int scan(struct journal *j, char *note, struct err *e)
+{
+    struct stat st;
+    if (fstat(j->fd, &st)) return err_sys(e, "%s", j->path);
+    uint64_t size = (uint64_t)st.st_size, at = 0;
+    struct frame f = {0};
+    int rc = size ? read_frame(j, 0, size, &f, &j->manifest, e) : 0;
+    if (rc < 0) return -1;
+    if (!rc || f.type != 'm') {
+        out_clear(&j->manifest);
+        return size ? check_beginning(j, size, &f, e) : 0;
+    }
+    for (at = JOURNAL_HEADER + f.bytes; at < size; at += JOURNAL_HEADER + f.bytes) {
+        rc = read_frame(j, at, size, &f, NULL, e);
+        if (rc < 0) return -1;
+        if (!rc) break;
+        if (f.type == 'c') {
+            if (read_frame(j, at, size, &f, &j->completion, e) < 0) return -1;
+        } else if (f.type == 'r' && f.slot < j->n_slots && !journal_has(j, f.slot)) {
+            /* A slot beyond the input belongs to another input, which the manifest tells. */
+            j->n_held++;
+            j->n_errors += f.is_error != 0;
+            j->slot[f.slot] = (struct slot){at, (uint32_t)f.bytes};
+        }
+    }
+    j->end = at;
+    if (at < size) {
+        snprintf(note, 256, "%s: %llu bytes that a crash left unfinished are cut off", j->path, (unsigned long long)(size - at));
+        if (dur_truncate(j->fd, (int64_t)at, j->path, e)) return -1;
+    }
+    return 0;
+}
+
+int journal_open(struct journal **result, const char *path, uint64_t n_slots, char note[256], struct err *e)
+{
+    struct journal *j = calloc(1, sizeof *j);
+    note[0] = 0;
+    if (!j) return err_set(e, "out of memory");
+    j->fd = -1;
+    j->n_slots = n_slots;
+    j->slot = calloc(n_slots + 1, sizeof *j->slot);
+    int rc = 0;
+    if (!j->slot || (path && !(j->path = strdup(path)))) rc = err_set(e, "out of memory");
+    if (!rc) rc = path ? open_locked(j, note, e) : open_temporary(j, e);
+    if (!rc && path) rc = scan(j, note, e);
+    if (rc) {
+        if (j->fd >= 0) close(j->fd); /* not ours to remove */
+        j->fd = -1;
+        journal_close(j);
+        return -1;
+    }
+    *result = j;
+    return 0;
+}
+
+void journal_close(struct journal *j)
+{
+    if (!j) return;
+    struct err ignored;
+    struct stat st;
+    if (j->fd >= 0 && j->path && !fstat(j->fd, &st) && st.st_nlink && !st.st_size) dur_remove(j->path, &ignored);
+    if (j->fd >= 0) close(j->fd);
+    free(j->slot);
+    free(j->path);
+    out_free(&j->manifest);
+    out_free(&j->completion);
+    out_free(&j->frame);
+    free(j);
+}
+
+const char *journal_manifest(const struct journal *j, size_t *n)
+{
+    *n = j->manifest.n;
+    return j->manifest.n ? j->manifest.p : NULL;
+}
+
+const char *journal_completion(const struct journal *j, size_t *n)
+{
+    *n = j->completion.n;
+    return j->completion.n ? j->completion.p : NULL;
+}
+
+/* ---- writing */
+
+static int make_frame(struct out *o, char type, uint64_t slot, int is_error, const char *payload, size_t n, struct err *e)
+{
+    struct frame f = {.type = type, .is_error = (char)is_error, .slot = slot, .bytes = n};
+    char text[JOURNAL_HEADER + 1];
+    format_header(text, &f);
+    f.crc = (uint32_t)crc32_z(header_crc(text), (const unsigned char *)payload, n);
+    format_header(text, &f);
+    out_bytes(o, text, JOURNAL_HEADER);
+    out_bytes(o, payload, n);
+    return out_failed(o) ? err_set(e, "out of memory") : 0;
+}
+
+int journal_start(struct journal *j, const char *manifest, size_t n, struct err *e)
+{
+    CHECK(j->path);
+    if (dur_truncate(j->fd, 0, j->path, e)) return -1;
+    memset(j->slot, 0, (size_t)(j->n_slots + 1) * sizeof *j->slot);
+    j->end = j->synced = j->n_held = j->n_errors = 0;
+    out_clear(&j->manifest);
+    out_clear(&j->completion);
+    out_clear(&j->frame);
+    out_bytes(&j->manifest, manifest, n);
+    if (out_failed(&j->manifest)) return err_set(e, "out of memory");
+    if (make_frame(&j->frame, 'm', 0, 0, manifest, n, e) || dur_write(j->fd, j->frame.p, j->frame.n, 0, j->path, e)) return -1;
+    j->end = j->synced = j->frame.n;
+    return dur_sync(j->fd, j->path, e) || dur_sync_dir(j->path, e) ? -1 : 0;
+}
+
+int journal_has(const struct journal *j, uint64_t slot) { return slot < j->n_slots && j->slot[slot].bytes; }
+uint64_t journal_count(const struct journal *j) { return j->n_held; }
+uint64_t journal_errors(const struct journal *j) { return j->n_errors; }
+
+int journal_add(struct journal *j, uint64_t slot, int is_error, const char *payload, size_t n, struct err *e)
+{
+    CHECK(slot < j->n_slots && n && !journal_has(j, slot));
+    if (n > UINT32_MAX) return err_set(e, "an answer of %zu bytes is too long for the journal", n);
+    out_clear(&j->frame);
+    if (make_frame(&j->frame, 'r', slot, is_error, payload, n, e)) return -1;
+    if (dur_write(j->fd, j->frame.p, j->frame.n, (int64_t)j->end, j->path ? j->path : "temporary file", e)) return -1;
+    j->slot[slot] = (struct slot){j->end, (uint32_t)n};
+    j->end += j->frame.n;
+    j->n_held++;
+    j->n_errors += is_error != 0;
+    return 0;
+}
+
+int journal_sync(struct journal *j, double now, int force, struct err *e)
+{
+    if (!j->path || j->synced == j->end) return 0;
+    if (!j->oldest) j->oldest = now;
+    if (!force && now - j->oldest < JOURNAL_SYNC_SECONDS && j->end - j->synced < JOURNAL_SYNC_BYTES) return 0;
+    if (dur_sync(j->fd, j->path, e)) return -1;
+    j->synced = j->end;
+    j->oldest = 0;
+    return 0;
+}
+
+/* ---- reading back */
+
+int journal_read(struct journal *j, uint64_t slot, struct out *o, struct err *e)
+{
+    CHECK(journal_has(j, slot));
+    struct frame f;
+    int rc = read_frame(j, j->slot[slot].offset, j->end, &f, o, e);
+    if (rc == 0) return err_set(e, "%s: an answer in it changed on disk: remove it to start over", j->path ? j->path : "temporary file");
+    return rc < 0 ? -1 : 0;
+}
+
+int journal_walk(struct journal *j, uint64_t *offset, struct out *o, struct err *e)
+{
+    if (!*offset && j->path) *offset = JOURNAL_HEADER + j->manifest.n;
+    for (; *offset < j->end;) {
+        struct frame f;
+        uint64_t at = *offset;
+        size_t before = o->n;
+        int rc = read_frame(j, at, j->end, &f, o, e);
+        if (rc == 0)
+            return err_set(e, "%s: an answer in it changed on disk: remove it to start over", j->path ? j->path : "temporary file");
+        if (rc < 0) return -1;
+        *offset += JOURNAL_HEADER + f.bytes;
+        if (f.type == 'r' && f.slot < j->n_slots && j->slot[f.slot].offset == at) return 1;
+        o->n = before;
+    }
+    return 0;
+}
+
+int journal_complete(struct journal *j, const char *payload, size_t n, struct err *e)
+{
+    char *temp = NULL;
+    int fd = -1, rc = 0;
+    if (asprintf(&temp, "%s.tmp", j->path) < 0) return err_set(e, "out of memory");
+    out_clear(&j->frame);
+    if (make_frame(&j->frame, 'm', 0, 0, j->manifest.p, j->manifest.n, e) || make_frame(&j->frame, 'c', 0, 0, payload, n, e)) rc = -1;
+    if (!rc) rc = dur_open(&fd, temp, O_WRONLY | O_CREAT | O_TRUNC, e);
+    if (!rc) rc = dur_write(fd, j->frame.p, j->frame.n, 0, temp, e);
+    if (!rc) rc = dur_sync(fd, temp, e);
+    if (fd >= 0) close(fd);
+    if (!rc) rc = dur_rename(temp, j->path, e);
+    if (!rc) rc = dur_sync_dir(j->path, e);
+    free(temp);
+    return rc;
+}

@@ -1,0 +1,138 @@
+#include "cli/batch/manifest.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static void key(struct out *o, const char *name)
+{
+    if (!out_failed(o) && o->p[o->n - 1] != '{') out_text(o, ",");
+    out_string(o, name, strlen(name));
+    out_text(o, ":");
+}
+
+static void text(struct out *o, const char *name, const char *v)
+{
+    key(o, name);
+    if (v) out_string(o, v, strlen(v));
+    else out_text(o, "null");
+}
+
+static void integer(struct out *o, const char *name, int64_t v)
+{
+    key(o, name);
+    out_int(o, v);
+}
+
+static void crc(struct out *o, const char *name, uint32_t v)
+{
+    char s[16];
+    snprintf(s, sizeof s, "%08x", v);
+    text(o, name, s);
+}
+
+/* As text: what was typed, not what a reader of JSON makes of it. */
+static void real(struct out *o, const char *name, double v)
+{
+    char s[32];
+    snprintf(s, sizeof s, "%.17g", v);
+    text(o, name, s);
+}
+
+int manifest_write(struct out *o, const struct manifest *m, struct err *e)
+{
+    const struct options *p = m->options;
+    char s[48];
+    out_text(o, "{");
+    text(o, "program", "opt4gptq-run " OPT4GPTQ_VERSION);
+    crc(o, "input (crc32)", m->input_crc);
+    integer(o, "input (bytes)", (int64_t)m->input_bytes);
+    integer(o, "input (records)", (int64_t)m->n_records);
+    text(o, "model (crc32 of its header)", m->model_crc);
+    text(o, "model (name)", m->model_name);
+    crc(o, "chat template (crc32)", m->template_crc);
+    text(o, "--act", p->act);
+    text(o, "--kv", p->kv);
+    text(o, "backend", m->backend);
+    text(o, "instruction set", m->instructions);
+    integer(o, "context (-c)", m->n_ctx);
+    text(o, "--input-format", p->input_format);
+    text(o, "--format", p->format);
+    text(o, "--order", p->order);
+    snprintf(s, sizeof s, "%llu/%llu", (unsigned long long)m->shard.i, (unsigned long long)m->shard.n);
+    text(o, "--shard", s);
+    if (p->n_predict == OPT_UNSET) text(o, "-n", NULL);
+    else integer(o, "-n", p->n_predict);
+    snprintf(s, sizeof s, "%llu", (unsigned long long)p->seed);
+    text(o, "--seed", s);
+    real(o, "temperature", m->sampling.temperature);
+    integer(o, "top-k", m->sampling.top_k);
+    real(o, "top-p", m->sampling.top_p);
+    real(o, "min-p", m->sampling.min_p);
+    real(o, "typical", m->sampling.typical_p);
+    real(o, "repeat-penalty", m->sampling.repetition_penalty);
+    real(o, "presence-penalty", m->sampling.presence_penalty);
+    real(o, "frequency-penalty", m->sampling.frequency_penalty);
+    integer(o, "--chat", p->chat);
+    text(o, "--system-prompt", p->system_prompt);
+    integer(o, "--ignore-eos", p->ignore_eos);
+    integer(o, "--special", p->special);
+    key(o, "--stop");
+    out_text(o, "[");
+    for (int i = 0; i < p->n_stop; i++) {
+        if (i) out_text(o, ",");
+        out_string(o, p->stop[i], strlen(p->stop[i]));
+    }
+    out_text(o, "]");
+    integer(o, "started", m->started);
+    out_text(o, "}\n");
+    return out_failed(o) ? err_set(e, "out of memory") : 0;
+}
+
+static int load(json_t **v, const char *p, size_t n, struct err *e)
+{
+    *v = json_loadb(p, n, 0, NULL);
+    if (json_is_object(*v)) return 0;
+    json_decref(*v);
+    return err_set(e, "out of memory"); /* its crc32 was right, so it is JSON */
+}
+
+int64_t manifest_started(const char *old, size_t n_old)
+{
+    json_t *v = json_loadb(old, n_old, 0, NULL);
+    int64_t started = json_integer_value(json_object_get(v, "started"));
+    json_decref(v);
+    return started;
+}
+
+static void brief(char s[64], const json_t *v)
+{
+    char *dumped = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    snprintf(s, 64, "%s", dumped ? dumped : "nothing");
+    free(dumped);
+}
+
+int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now, struct err *e)
+{
+    json_t *a, *b, *v;
+    const char *name;
+    char list[400] = "";
+    int rc = 0;
+    if (load(&a, old, n_old, e)) return -1;
+    if (load(&b, now, n_now, e)) {
+        json_decref(a);
+        return -1;
+    }
+    json_object_foreach (b, name, v) {
+        const json_t *was = json_object_get(a, name);
+        char x[64], y[64];
+        if (!strcmp(name, "started") || (was && json_equal(was, v))) continue;
+        brief(x, was);
+        brief(y, v);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s was %s, is %s", *list ? "; " : "", name, x, y);
+    }
+    if (*list) rc = err_set(e, "%s", list);
+    json_decref(a);
+    json_decref(b);
+    return rc;
+}

@@ -1,0 +1,395 @@
+#include "cli/batch/record.h"
+
+#include "core/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64 };
+
+/* A parse that failed for want of memory must not become a record that says "not JSON". */
+static int json_alloc_failed;
+
+static void *json_alloc(size_t n)
+{
+    void *p = malloc(n);
+    if (!p) json_alloc_failed = 1;
+    return p;
+}
+
+int record_lacked_memory(void) { return json_alloc_failed; }
+
+void record_init(void) { json_set_alloc_funcs(json_alloc, free); }
+
+/* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an answer; REFUSED ones may
+ * only hold a value that asks for nothing (null, false, "", [], {}). */
+enum { COMPLETION = 1, CHAT = 2, BOTH = 3 };
+enum field_kind { F_INT, F_REAL, F_BOOL, F_OTHER, F_IGNORED, F_REFUSED };
+
+static const struct field {
+    const char *name;
+    int where;
+    enum field_kind kind;
+    size_t offset;
+    double lo, hi;
+} fields[] = {
+#define AT(member) offsetof(struct record, member)
+    {"temperature", BOTH, F_REAL, AT(sampling.temperature), 0, 100},
+    {"top_p", BOTH, F_REAL, AT(sampling.top_p), 0, 1},
+    {"min_p", BOTH, F_REAL, AT(sampling.min_p), 0, 1},
+    {"top_k", BOTH, F_INT, AT(sampling.top_k), -1, 1 << 24},
+    {"repetition_penalty", BOTH, F_REAL, AT(sampling.repetition_penalty), 0.01, 100},
+    {"presence_penalty", BOTH, F_REAL, AT(sampling.presence_penalty), -100, 100},
+    {"frequency_penalty", BOTH, F_REAL, AT(sampling.frequency_penalty), -100, 100},
+    {"min_tokens", BOTH, F_INT, AT(sampling.min_tokens), 0, 1 << 24},
+    {"ignore_eos", BOTH, F_BOOL, AT(sampling.ignore_eos), 0, 0},
+    {"n", BOTH, F_INT, AT(n), 1, MAX_CHOICES},
+    {"max_tokens", BOTH, F_INT, AT(max_tokens), 0, 1 << 24},
+    {"max_completion_tokens", CHAT, F_INT, AT(max_tokens), 0, 1 << 24}, /* after max_tokens: it wins */
+    {"include_stop_str_in_output", BOTH, F_BOOL, AT(include_stop), 0, 0},
+    {"skip_special_tokens", BOTH, F_BOOL, AT(skip_special), 0, 0},
+    {"add_special_tokens", BOTH, F_BOOL, AT(add_special), 0, 0},
+    {"add_generation_prompt", CHAT, F_BOOL, AT(add_generation_prompt), 0, 0},
+    {"return_token_ids", BOTH, F_BOOL, AT(return_ids), 0, 0},
+    {"echo", COMPLETION, F_BOOL, AT(echo), 0, 0},
+    {"logprobs", COMPLETION, F_INT, AT(logprobs), 0, REQUEST_MAX_TOP},
+#undef AT
+    {"logprobs", CHAT, F_OTHER, 0, 0, 0},
+    {"top_logprobs", CHAT, F_OTHER, 0, 0, 0},
+    {"prompt", COMPLETION, F_OTHER, 0, 0, 0},
+    {"messages", CHAT, F_OTHER, 0, 0, 0},
+    {"tools", CHAT, F_OTHER, 0, 0, 0},
+    {"tool_choice", CHAT, F_OTHER, 0, 0, 0},
+    {"chat_template_kwargs", CHAT, F_OTHER, 0, 0, 0},
+    {"model", BOTH, F_OTHER, 0, 0, 0},
+    {"seed", BOTH, F_OTHER, 0, 0, 0},
+    {"stop", BOTH, F_OTHER, 0, 0, 0},
+    {"stop_token_ids", BOTH, F_OTHER, 0, 0, 0},
+    {"logit_bias", BOTH, F_OTHER, 0, 0, 0},
+    {"response_format", BOTH, F_OTHER, 0, 0, 0},
+    {"best_of", COMPLETION, F_OTHER, 0, 0, 0},
+    {"modalities", CHAT, F_OTHER, 0, 0, 0},
+    {"user", BOTH, F_IGNORED, 0, 0, 0},
+    {"metadata", BOTH, F_IGNORED, 0, 0, 0},
+    {"store", BOTH, F_IGNORED, 0, 0, 0},
+    {"service_tier", BOTH, F_IGNORED, 0, 0, 0},
+    {"safety_identifier", BOTH, F_IGNORED, 0, 0, 0},
+    {"prompt_cache_key", BOTH, F_IGNORED, 0, 0, 0},
+    {"stream_options", BOTH, F_IGNORED, 0, 0, 0},
+    {"parallel_tool_calls", CHAT, F_IGNORED, 0, 0, 0},
+    {"include_reasoning", CHAT, F_IGNORED, 0, 0, 0},
+    {"spaces_between_special_tokens", BOTH, F_IGNORED, 0, 0, 0},
+    {"length_penalty", BOTH, F_IGNORED, 0, 0, 0}, /* of beam search only */
+    {"priority", BOTH, F_IGNORED, 0, 0, 0},
+    {"request_id", BOTH, F_IGNORED, 0, 0, 0},
+    {"cache_salt", BOTH, F_IGNORED, 0, 0, 0},
+};
+
+static int refuse(struct refusal *why, const char *field, const char *text)
+{
+    why->field = field;
+    if (field) err_set(&why->why, "%s: %s", field, text);
+    else err_set(&why->why, "%s", text);
+    return 1;
+}
+
+static const struct field *find_field(const char *name, enum record_kind kind)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].where & (kind == RECORD_CHAT ? CHAT : COMPLETION) && !strcmp(fields[i].name, name)) return &fields[i];
+    return NULL;
+}
+
+static int asks_for_nothing(const json_t *v)
+{
+    return json_is_null(v) || json_is_false(v) || (json_is_string(v) && !json_string_length(v)) ||
+           (json_is_array(v) && !json_array_size(v)) || (json_is_object(v) && !json_object_size(v));
+}
+
+/* An integer, also one written as 16.0. */
+static int as_integer(const json_t *v, double *x)
+{
+    if (!json_is_number(v)) return 0;
+    *x = json_number_value(v);
+    return json_is_integer(v) || (*x >= -0x1p53 && *x <= 0x1p53 && *x == (double)(int64_t)*x);
+}
+
+static int read_simple(struct record *r, const struct field *f, const json_t *v, struct refusal *why)
+{
+    char text[96];
+    void *to = (char *)r + f->offset;
+    double x = 0;
+    if (f->kind == F_BOOL) {
+        if (!json_is_boolean(v)) return refuse(why, f->name, "must be true or false");
+        *(int *)to = json_is_true(v);
+        return 0;
+    }
+    int ok = f->kind == F_INT ? as_integer(v, &x) : json_is_number(v);
+    if (f->kind == F_REAL) x = json_number_value(v);
+    if (!ok || !(x >= f->lo && x <= f->hi)) {
+        snprintf(text, sizeof text, "must be %s from %.10g to %.10g", f->kind == F_INT ? "an integer" : "a number", f->lo, f->hi);
+        return refuse(why, f->name, text);
+    }
+    if (f->kind == F_INT) *(int *)to = (int)x;
+    else *(double *)to = x;
+    return 0;
+}
+
+static int read_stop(struct record *r, const json_t *v, struct refusal *why, struct err *e)
+{
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    if (n > MAX_RECORD_STOPS) return refuse(why, "stop", "more than 64 strings");
+    const char **stop = malloc((n + 1) * sizeof *stop);
+    if (!stop) return err_set(e, "out of memory");
+    free(r->stop);
+    r->stop = stop;
+    r->n_stop = 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *s = json_is_array(v) ? json_array_get(v, i) : v;
+        if (!json_is_string(s)) return refuse(why, "stop", "must be a string or an array of strings");
+        if (!json_string_length(s)) return refuse(why, "stop", "a stop string is empty");
+        if (strlen(json_string_value(s)) != json_string_length(s)) return refuse(why, "stop", "a stop string contains NUL");
+        stop[r->n_stop++] = json_string_value(s);
+    }
+    return 0;
+}
+
+static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct refusal *why, struct err *e)
+{
+    if (!json_is_array(v)) return refuse(why, "stop_token_ids", "must be an array of token ids");
+    size_t n = json_array_size(v);
+    int32_t *ids = malloc((n + 1) * sizeof *ids);
+    if (!ids) return err_set(e, "out of memory");
+    r->sampling.stop_ids = ids;
+    for (size_t i = 0; i < n; i++) {
+        double x;
+        if (!as_integer(json_array_get(v, i), &x) || x < 0 || x >= vocab)
+            return refuse(why, "stop_token_ids", "must be an array of token ids inside the vocabulary");
+        ids[r->sampling.n_stop_ids++] = (int32_t)x;
+    }
+    return 0;
+}
+
+static int read_bias(struct record *r, const json_t *v, int vocab, struct refusal *why, struct err *e)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(v)) return refuse(why, "logit_bias", "must be an object of token ids and numbers");
+    struct sampler_bias *bias = malloc((json_object_size(v) + 1) * sizeof *bias);
+    if (!bias) return err_set(e, "out of memory");
+    r->sampling.bias = bias;
+    json_object_foreach ((json_t *)v, key, value) {
+        char *end;
+        long id = strtol(key, &end, 10);
+        double x = json_number_value(value);
+        if (key[0] < '0' || key[0] > '9' || *end || (key[0] == '0' && key[1]) || id < 0 || id >= vocab)
+            return refuse(why, "logit_bias", "a key is not a token id inside the vocabulary");
+        if (!json_is_number(value) || !(x >= -100 && x <= 100))
+            return refuse(why, "logit_bias", "a value is not a number from -100 to 100");
+        bias[r->sampling.n_bias++] = (struct sampler_bias){(int32_t)id, (float)x};
+    }
+    return 0;
+}
+
+static int read_logprobs_of_chat(struct record *r, const json_t *body, struct refusal *why)
+{
+    const json_t *on = json_object_get(body, "logprobs"), *top = json_object_get(body, "top_logprobs");
+    double x = 0;
+    if (on && !json_is_null(on) && !json_is_boolean(on)) return refuse(why, "logprobs", "must be true or false");
+    if (top && !json_is_null(top) && (!as_integer(top, &x) || x < 0 || x > REQUEST_MAX_TOP))
+        return refuse(why, "top_logprobs", "must be an integer from 0 to 20");
+    if (x > 0 && !json_is_true(on)) return refuse(why, "top_logprobs", "needs logprobs true");
+    if (json_is_true(on)) r->logprobs = (int)x;
+    return 0;
+}
+
+static int read_response_format(const json_t *v, struct refusal *why)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    return type && !strcmp(type, "text") ? 0 : refuse(why, "response_format", "only {\"type\": \"text\"} is served");
+}
+
+static int read_tool_choice(const json_t *v, struct refusal *why)
+{
+    const char *s = json_string_value(v);
+    if (s && (!strcmp(s, "auto") || !strcmp(s, "none"))) return 0;
+    return refuse(why, "tool_choice", "only \"auto\" and \"none\" are served: an answer cannot be forced into a call");
+}
+
+/* Fields that no row of numbers describes. */
+static int read_other(struct record *r, const char *name, const json_t *v, int vocab, struct refusal *why, struct err *e)
+{
+    double x;
+    if (!strcmp(name, "prompt")) {
+        r->prompt = v;
+    } else if (!strcmp(name, "messages")) {
+        r->messages = v;
+    } else if (!strcmp(name, "model")) {
+        if (!json_is_string(v)) return refuse(why, name, "must be a string");
+        r->model = json_string_value(v);
+    } else if (!strcmp(name, "seed")) {
+        if (!as_integer(v, &x)) return refuse(why, name, "must be an integer");
+        r->sampling.seed = json_is_integer(v) ? (uint64_t)json_integer_value(v) : (uint64_t)(int64_t)x;
+        r->has_seed = 1;
+    } else if (!strcmp(name, "stop")) {
+        return read_stop(r, v, why, e);
+    } else if (!strcmp(name, "stop_token_ids")) {
+        return read_stop_ids(r, v, vocab, why, e);
+    } else if (!strcmp(name, "logit_bias")) {
+        return read_bias(r, v, vocab, why, e);
+    } else if (!strcmp(name, "response_format")) {
+        return read_response_format(v, why);
+    } else if (!strcmp(name, "best_of")) {
+        if (!as_integer(v, &x) || x != r->n) return refuse(why, name, "only the value of n is served");
+    } else if (!strcmp(name, "tools")) {
+        if (!json_is_array(v)) return refuse(why, name, "must be an array");
+        r->tools = json_array_size(v) ? v : NULL;
+    } else if (!strcmp(name, "tool_choice")) {
+        return read_tool_choice(v, why);
+    } else if (!strcmp(name, "chat_template_kwargs")) {
+        if (!json_is_object(v)) return refuse(why, name, "must be an object");
+        r->kwargs = v;
+    } else if (!strcmp(name, "modalities")) {
+        const char *only = json_string_value(json_array_get(v, 0));
+        if (json_array_size(v) != 1 || !only || strcmp(only, "text")) return refuse(why, name, "only [\"text\"] is served");
+    }
+    return 0;
+}
+
+static int read_body(struct record *r, const json_t *body, const struct record_defaults *d, struct refusal *why, struct err *e)
+{
+    int rc = 0;
+    const char *name;
+    json_t *v;
+    /* What is not known is refused first, in the record's order. */
+    json_object_foreach ((json_t *)body, name, v) {
+        const struct field *f = find_field(name, r->kind);
+        if (!f && !asks_for_nothing(v)) {
+            why->field = name;
+            err_set(&why->why, "%.80s: not served%s", name, r->kind == RECORD_CHAT ? " for chat completions" : " for completions");
+            return 1;
+        }
+    }
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const struct field *f = &fields[i];
+        if (!(f->where & (r->kind == RECORD_CHAT ? CHAT : COMPLETION))) continue;
+        v = json_object_get(body, f->name);
+        if (!v || json_is_null(v)) continue;
+        if (f->kind == F_OTHER) rc = read_other(r, f->name, v, d->vocab, why, e);
+        else if (f->kind != F_IGNORED) rc = read_simple(r, f, v, why);
+        if (rc) return rc;
+    }
+    if (r->sampling.top_k < 0) r->sampling.top_k = 0;
+    if (r->kind == RECORD_CHAT && read_logprobs_of_chat(r, body, why)) return 1;
+    if (r->max_tokens >= 0 && r->sampling.min_tokens > r->max_tokens) return refuse(why, "min_tokens", "is more than max_tokens");
+    if (r->kind == RECORD_COMPLETION && !r->prompt) return refuse(why, "prompt", "is missing");
+    if (r->kind == RECORD_CHAT && (!json_is_array(r->messages) || !json_array_size(r->messages)))
+        return refuse(why, "messages", r->messages ? "must be an array that is not empty" : "is missing");
+    return 0;
+}
+
+static int read_envelope(struct record *r, const json_t **body, struct refusal *why)
+{
+    const json_t *id = json_object_get(r->root, "custom_id"), *method = json_object_get(r->root, "method"),
+                 *url = json_object_get(r->root, "url");
+    const char *s, *name;
+    json_t *v;
+    if (id && !json_is_null(id)) {
+        if (!json_is_string(id)) return refuse(why, "custom_id", "must be a string");
+        r->id = json_string_value(id);
+        r->id_bytes = json_string_length(id);
+    }
+    if (method && (!(s = json_string_value(method)) || strcmp(s, "POST"))) return refuse(why, "method", "only \"POST\" is served");
+    if (!url) return refuse(why, "url", "is missing");
+    s = json_string_value(url);
+    if (s && !strcmp(s, "/v1/completions")) r->kind = RECORD_COMPLETION;
+    else if (s && !strcmp(s, "/v1/chat/completions")) r->kind = RECORD_CHAT;
+    else return refuse(why, "url", "only \"/v1/completions\" and \"/v1/chat/completions\" are served");
+    /* Other keys beside the body are the caller's own notes, unless they were meant to be in the body. */
+    json_object_foreach (r->root, name, v)
+        if (strcmp(name, "metadata") && strcmp(name, "user") && find_field(name, r->kind) && !json_is_null(v))
+            return refuse(why, find_field(name, r->kind)->name, "stands beside the body, not in it");
+    *body = json_object_get(r->root, "body");
+    if (!json_is_object(*body)) return refuse(why, "body", *body ? "must be an object" : "is missing");
+    return 0;
+}
+
+static int is_utf8(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
+        if (got <= 0) return 0;
+        i += (size_t)got;
+    }
+    return 1;
+}
+
+static int parse_json(struct record *r, const struct input_line *line, struct refusal *why, struct err *e)
+{
+    json_error_t je;
+    r->root = json_loadb(line->text, line->n, JSON_ALLOW_NUL, &je);
+    if (json_alloc_failed) return err_set(e, "out of memory");
+    if (!r->root) {
+        why->field = NULL;
+        if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
+        err_set(&why->why, "not JSON: %s (at byte %d)", je.text, je.position);
+        return 1;
+    }
+    return json_is_object(r->root) ? 0 : refuse(why, NULL, "not a JSON object");
+}
+
+int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
+                 struct err *e)
+{
+    *r = (struct record){.number = line->number, .n = 1, .max_tokens = -1, .logprobs = -1, .skip_special = !d->include_special};
+    r->sampling = d->sampling;
+    r->id = r->name;
+    r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "line-%llu", (unsigned long long)line->number);
+    r->add_generation_prompt = 1;
+    json_alloc_failed = 0;
+    why->field = NULL;
+    why->why.msg[0] = 0;
+    if (line->too_long) return refuse(why, NULL, "the line is longer than 256 MiB");
+    if (plain) {
+        if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
+        r->text = line->text;
+        r->text_bytes = line->n;
+        r->kind = d->chat ? RECORD_CHAT : RECORD_COMPLETION;
+        r->add_special = !d->chat; /* a chat template writes BOS itself */
+    } else {
+        const json_t *body = NULL;
+        int rc = parse_json(r, line, why, e);
+        if (!rc) rc = read_envelope(r, &body, why);
+        r->add_special = r->kind == RECORD_COMPLETION;
+        if (!rc) rc = read_body(r, body, d, why, e);
+        if (json_alloc_failed) return err_set(e, "out of memory");
+        if (rc) return rc;
+    }
+    if (!r->stop && d->n_stop) {
+        if (!(r->stop = malloc((size_t)d->n_stop * sizeof *r->stop))) return err_set(e, "out of memory");
+        memcpy(r->stop, d->stop, (size_t)d->n_stop * sizeof *r->stop);
+        r->n_stop = d->n_stop;
+    }
+    if (r->max_tokens < 0 && d->max_tokens >= 0) r->max_tokens = d->max_tokens;
+    if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION) r->max_tokens = 16;
+    return 0;
+}
+
+void record_free(struct record *r)
+{
+    json_decref(r->root);
+    free((void *)r->sampling.stop_ids);
+    free((void *)r->sampling.bias);
+    free(r->stop);
+    *r = (struct record){0};
+}
+
+uint64_t record_hash(const struct record *r)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < r->id_bytes; i++) h = (h ^ (unsigned char)r->id[i]) * 0x100000001b3u;
+    return h;
+}

@@ -1,0 +1,65 @@
+/* record.h: what one line of a batch file asks for: a line of an OpenAI batch file, as vLLM's run-batch takes them, or a
+ * prompt as plain text. Checks every field's type and range; refuses by name what would change the answer and is not
+ * served; fills what a record leaves open from the defaults of the run.
+ * Must not know: tokens' text, the context, scheduling, other records. */
+#ifndef CLI_RECORD_H
+#define CLI_RECORD_H
+
+#include "cli/batch/input.h"
+#include "core/sampler.h"
+
+#include <jansson.h>
+
+enum record_kind { RECORD_COMPLETION, RECORD_CHAT };
+
+/* What holds where a record says nothing. */
+struct record_defaults {
+    struct sampler_params sampling;
+    int max_tokens; /* -1: 16 for completions and up to the context for chat; -2: up to the context */
+    const char *const *stop;
+    int n_stop;
+    int vocab;
+    int chat;            /* a line of plain text is a message */
+    int include_special; /* special tokens are part of the text */
+};
+
+struct record {
+    uint64_t number; /* of the line */
+    char name[32];   /* "line-12", when the line has no custom_id */
+    const char *id;  /* [id_bytes] custom_id or name */
+    size_t id_bytes;
+    enum record_kind kind;
+    json_t *root;     /* NULL for plain text; owns what the pointers below point to */
+    const char *text; /* [text_bytes] plain text prompt: the line's memory */
+    size_t text_bytes;
+    const json_t *prompt;                    /* of a completion: string, ids, or array of these; or NULL */
+    const json_t *messages, *tools, *kwargs; /* of a chat; tools and kwargs (chat_template_kwargs) may be NULL */
+    const char *model;                       /* as the record names it, or NULL */
+    int n, max_tokens;                       /* max_tokens -1: up to the context */
+    int logprobs;                            /* -1: none; else that many alternatives */
+    int echo, return_ids, include_stop, skip_special, add_special, add_generation_prompt;
+    int has_seed;
+    struct sampler_params sampling; /* stop_ids and bias are the record's */
+    const char **stop;              /* [n_stop] */
+    int n_stop;
+};
+
+/* Why a record is refused. */
+struct refusal {
+    struct err why;
+    const char *field; /* name of the field, or NULL */
+};
+
+/* Makes jansson's failed allocations visible to record_parse; once, before any JSON is read. */
+void record_init(void);
+/* Parses a batch line, or (plain) a line of text. 0; 1: *why says what is wrong with it, r->id names it; -1: out of memory.
+ * Frees with record_free in every case. */
+int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
+                 struct err *e);
+void record_free(struct record *r);
+/* 1 when jansson lacked memory since the last record_parse began. */
+int record_lacked_memory(void);
+/* FNV-1a (Fowler, Noll, Vo; 64 bits) of the record's id: names its random stream and the ids in its answer. */
+uint64_t record_hash(const struct record *r);
+
+#endif

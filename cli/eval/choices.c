@@ -1,0 +1,328 @@
+/* choices.c: accuracy on questions with given answers, as lm-evaluation-harness computes it for ARC: the log-likelihood of
+ * " {choice}" after "{query}\nAnswer:", the whole tokenized together, BOS in front. acc takes the likeliest choice, acc_norm
+ * the likeliest per character. A question's first choice is scored before its others, which find its pages in the cache. */
+#include "cli/meter.h"
+#include "cli/run.h"
+#include "cli/eval/score.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct question;
+
+struct choice {
+    struct score score; /* first member: the score's address is the choice's */
+    struct question *question;
+    char *text;
+    double log_likelihood;
+    int n_characters;
+};
+
+struct question {
+    char *context;
+    struct choice *choice; /* [n_choices] */
+    int n_choices, gold, n_begun, n_done;
+};
+
+struct quiz {
+    const struct options *o;
+    struct scorer scorer;
+    char *examples;            /* solved questions before each one, or "" */
+    struct question *question; /* [n] */
+    int n, cap, n_begun, n_done;
+    struct choice **ready; /* [n_all] choices whose context is cached, in the order in which they became so */
+    int n_all, ready_first, ready_count;
+    double start, shown;
+};
+
+static int utf8_length(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += (*s & 0xC0) != 0x80;
+    return n;
+}
+
+static void free_question(struct question *q)
+{
+    for (int i = 0; q->choice && i < q->n_choices; i++) {
+        free(q->choice[i].text);
+        free((int32_t *)q->choice[i].score.id);
+        free(q->choice[i].score.logprob);
+    }
+    free(q->choice);
+    free(q->context);
+}
+
+/* {"query": "...", "choices": ["...", ...], "gold": i} */
+static int parse_question(struct question *q, const char *line, struct err *e)
+{
+    json_error_t why;
+    json_t *j = json_loads(line, JSON_REJECT_DUPLICATES, &why);
+    if (!j) return err_set(e, "not JSON: %s", why.text);
+    const json_t *query = json_object_get(j, "query"), *choices = json_object_get(j, "choices"), *gold = json_object_get(j, "gold");
+    size_t n = json_array_size(choices);
+    int rc = 0;
+    if (!json_is_string(query)) rc = err_set(e, "\"query\" is not a string");
+    else if (n < 2 || n > 1000) rc = err_set(e, "\"choices\" is not a list of at least two");
+    else if (!json_is_integer(gold) || json_integer_value(gold) < 0 || (size_t)json_integer_value(gold) >= n)
+        rc = err_set(e, "\"gold\" is not the index of a choice");
+    for (size_t i = 0; i < n && !rc; i++)
+        if (!json_string_length(json_array_get(choices, i))) rc = err_set(e, "choice %zu is not a string or empty", i);
+    if (!rc) {
+        *q = (struct question){.n_choices = (int)n, .gold = (int)json_integer_value(gold)};
+        if (asprintf(&q->context, "%s\nAnswer:", json_string_value(query)) < 0) q->context = NULL;
+        q->choice = calloc(n, sizeof *q->choice);
+        int failed = !q->context || !q->choice;
+        for (size_t i = 0; i < n && !failed; i++) {
+            struct choice *c = &q->choice[i];
+            c->text = strdup(json_string_value(json_array_get(choices, i)));
+            failed = !c->text;
+            if (c->text) c->n_characters = utf8_length(c->text);
+        }
+        if (failed) {
+            free_question(q);
+            rc = err_set(e, "out of memory");
+        }
+    }
+    json_decref(j);
+    return rc;
+}
+
+/* Calls take() with every question of the file, at most `limit` (0: all); take owns it. */
+static int read_questions(const char *path, int limit, int (*take)(void *arg, struct question *q, struct err *e), void *arg, struct err *e)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return err_sys(e, "%s", path);
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    int rc = 0;
+    for (int number = 1, taken = 0; !rc && (!limit || taken < limit) && (n = getline(&line, &cap, f)) >= 0; number++) {
+        if (line[strspn(line, " \t\r\n")] == 0) continue;
+        struct question q;
+        rc = strlen(line) != (size_t)n ? err_set(e, "a zero byte") : parse_question(&q, line, e);
+        if (rc) err_prefix(e, "%s line %d", path, number);
+        else rc = take(arg, &q, e), taken++;
+    }
+    if (!rc && ferror(f)) rc = err_sys(e, "%s", path);
+    free(line);
+    fclose(f);
+    return rc;
+}
+
+static int take_question(void *arg, struct question *q, struct err *e)
+{
+    struct quiz *z = arg;
+    if (z->n == z->cap) {
+        int cap = z->cap ? 2 * z->cap : 256;
+        struct question *grown = realloc(z->question, (size_t)cap * sizeof *grown);
+        if (!grown) {
+            free_question(q);
+            return err_set(e, "out of memory");
+        }
+        z->question = grown;
+        z->cap = cap;
+    }
+    z->question[z->n++] = *q;
+    z->n_all += q->n_choices;
+    return 0;
+}
+
+static int take_example(void *arg, struct question *q, struct err *e)
+{
+    struct quiz *z = arg;
+    char *longer;
+    int n = asprintf(&longer, "%s%s %s\n\n", z->examples, q->context, q->choice[q->gold].text);
+    free_question(q);
+    if (n < 0) return err_set(e, "out of memory");
+    free(z->examples);
+    z->examples = longer;
+    return 0;
+}
+
+/* BOS, context and continuation as lm-evaluation-harness encodes the pair: what the whole has more tokens than the context is
+ * the continuation. Over n_ctx tokens the beginning is cut off. */
+static int encode(const struct quiz *z, const struct question *q, struct choice *c, struct err *e)
+{
+    const struct tokenizer *t = z->scorer.tokenizer;
+    const struct model_config *g = &z->scorer.model.config;
+    struct tok_ids context = {0}, whole = {0};
+    char *text = NULL;
+    int rc = -1, n_ctx = z->scorer.n_ctx;
+    if (asprintf(&text, "%s%s %s", z->examples, q->context, c->text) < 0) {
+        text = NULL;
+        err_set(e, "out of memory");
+    } else if (!tok_encode(t, text, strlen(z->examples) + strlen(q->context), 0, &context, e) &&
+               !tok_encode(t, text, strlen(text), 0, &whole, e)) {
+        int bos = g->bos >= 0, n = (int)whole.n + bos, cut = n > n_ctx ? n - n_ctx : 0, from = (int)context.n + bos - cut;
+        int32_t *id = malloc((size_t)n * sizeof *id);
+        c->score = (struct score){.id = id, .n = n - cut, .from = from};
+        c->score.logprob = malloc((size_t)(n + 1) * sizeof(double));
+        if (!id || !c->score.logprob) err_set(e, "out of memory");
+        else if (whole.n <= context.n || from < 1)
+            err_set(e, "the choice \"%.40s\" %s", c->text, from < 1 ? "does not fit into the context" : "has no tokens");
+        else rc = 0;
+        for (int i = cut; i < n && !rc; i++) {
+            id[i - cut] = i < bos ? g->bos : whole.id[i - bos];
+            if (id[i - cut] >= g->vocab) rc = err_set(e, "token id %d: the model's vocabulary ends at %d", id[i - cut], g->vocab - 1);
+        }
+    }
+    free(text);
+    tok_ids_free(&context);
+    tok_ids_free(&whole);
+    return rc;
+}
+
+static int open_questions(struct quiz *z, struct err *e)
+{
+    const struct options *o = z->o;
+    z->examples = strdup("");
+    if (!z->examples) return err_set(e, "out of memory");
+    if (o->n_few_shot && read_questions(o->few_shot_file, o->n_few_shot, take_example, z, e)) return -1;
+    if (read_questions(o->choices, o->n_limit, take_question, z, e)) return -1;
+    if (!z->n) return err_set(e, "%s: has no questions", o->choices);
+    z->ready = malloc((size_t)z->n_all * sizeof *z->ready);
+    if (!z->ready) return err_set(e, "out of memory");
+    for (int i = 0; i < z->n; i++)
+        for (int j = 0; j < z->question[i].n_choices; j++) {
+            z->question[i].choice[j].question = &z->question[i];
+            if (encode(z, &z->question[i], &z->question[i].choice[j], e)) return err_prefix(e, "%s question %d", o->choices, i + 1);
+        }
+    return 0;
+}
+
+static int next_choice(void *arg, struct score **score, struct err *e)
+{
+    struct quiz *z = arg;
+    (void)e;
+    if (z->ready_count) {
+        *score = &z->ready[z->ready_first++]->score;
+        z->ready_count--;
+    } else if (z->n_begun < z->n) {
+        *score = &z->question[z->n_begun++].choice[0].score;
+    }
+    return 0;
+}
+
+static void show_progress(struct quiz *z)
+{
+    int terminal = isatty(2);
+    double t = meter_now();
+    if (t - z->shown < (terminal ? 0.5 : 30)) return;
+    z->shown = t;
+    fprintf(stderr, "%s%d of %d questions, %.0f s left%s", terminal ? "\r" : "", z->n_done, z->n,
+            (t - z->start) / (z->n_done ? z->n_done : 1) * (z->n - z->n_done), terminal ? "  " : "\n");
+}
+
+static int choice_done(void *arg, struct score *score, struct err *e)
+{
+    struct quiz *z = arg;
+    struct choice *c = (struct choice *)score;
+    struct question *q = c->question;
+    (void)e;
+    for (int i = 0; i < score->n - score->from; i++) c->log_likelihood += score->logprob[i];
+    if (c == q->choice)
+        for (int i = 1; i < q->n_choices; i++) z->ready[z->ready_first + z->ready_count++] = &q->choice[i];
+    if (++q->n_done == q->n_choices) z->n_done++;
+    show_progress(z);
+    return 0;
+}
+
+/* The choice with the largest log-likelihood, divided by its length in characters or not; the first one on ties. */
+static int best(const struct question *q, int normalize)
+{
+    int best = 0;
+    double top = -INFINITY;
+    for (int i = 0; i < q->n_choices; i++) {
+        double v = q->choice[i].log_likelihood / (normalize ? q->choice[i].n_characters : 1);
+        if (v > top) top = v, best = i;
+    }
+    return best;
+}
+
+struct accuracy {
+    double value, error;
+};
+
+static struct accuracy accuracy(const struct quiz *z, int normalize)
+{
+    int right = 0;
+    for (int i = 0; i < z->n; i++) right += best(&z->question[i], normalize) == z->question[i].gold;
+    double p = (double)right / z->n;
+    return (struct accuracy){p, z->n > 1 ? sqrt(p * (1 - p) / (z->n - 1)) : 0}; /* of the mean, with the sample's deviation */
+}
+
+static int write_samples(const struct quiz *z, struct err *e)
+{
+    FILE *f = fopen(z->o->samples, "we");
+    if (!f) return err_sys(e, "--samples %s", z->o->samples);
+    for (int i = 0; i < z->n; i++) {
+        const struct question *q = &z->question[i];
+        fprintf(f, "{\"doc_id\": %d, \"target\": %d, \"loglikelihoods\": [", i, q->gold);
+        for (int j = 0; j < q->n_choices; j++) fprintf(f, j ? ", %.17g" : "%.17g", q->choice[j].log_likelihood);
+        fprintf(f, "], \"acc\": %d, \"acc_norm\": %d}\n", best(q, 0) == q->gold, best(q, 1) == q->gold);
+    }
+    int failed = ferror(f);
+    return fclose(f) || failed ? err_sys(e, "--samples %s", z->o->samples) : 0;
+}
+
+/* The questions' file without folder and ending: what lm-evaluation-harness would call the task. */
+static void task_name(const char *path, char *name, size_t cap)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(name, cap, "%s", slash ? slash + 1 : path);
+    char *dot = strrchr(name, '.');
+    if (dot && dot != name) *dot = 0;
+}
+
+/* The shape of lm-evaluation-harness's results.json. */
+static int write_report(const struct quiz *z, const char *task, double seconds, struct err *e)
+{
+    const struct options *o = z->o;
+    struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
+    json_t *j =
+        json_pack("{s:{s:{s:s, s:f, s:f, s:f, s:f}}, s:{s:i}, s:{s:{s:i, s:i}}, s:{s:s, s:s, s:s, s:s, s:s, s:s?}, s:f}", "results", task,
+                  "alias", task, "acc,none", acc.value, "acc_stderr,none", acc.error, "acc_norm,none", norm.value, "acc_norm_stderr,none",
+                  norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original", z->n, "effective", z->n, "config", "model",
+                  "opt4gptq-run", "model_args", o->model, "act", o->act, "kv", o->kv, "backend", z->scorer.engine.instructions,
+                  "few_shot_file", o->few_shot_file, "total_evaluation_time_seconds", seconds);
+    if (!j) return err_set(e, "out of memory, or a file name that is not UTF-8");
+    int rc = json_dump_file(j, o->report, JSON_INDENT(2)) ? err_sys(e, "--report %s", o->report) : 0;
+    json_decref(j);
+    return rc;
+}
+
+static int finish(const struct quiz *z, double seconds, struct err *e)
+{
+    char task[256];
+    task_name(z->o->choices, task, sizeof task);
+    struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
+    printf("%s, %d questions, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n", task, z->n, z->o->n_few_shot, acc.value, acc.error,
+           norm.value, norm.error);
+    fprintf(stderr, "%.1f s\n", seconds);
+    if (fflush(stdout)) return err_sys(e, "cannot write to stdout");
+    if (z->o->samples && write_samples(z, e)) return -1;
+    return z->o->report ? write_report(z, task, seconds, e) : 0;
+}
+
+int run_choices(const struct options *o, struct err *e)
+{
+    struct quiz z = {.o = o};
+    int rc = scorer_open(&z.scorer, o, e) || open_questions(&z, e) ? -1 : 0;
+    z.start = z.shown = meter_now();
+    if (!rc) rc = scorer_run(&z.scorer, next_choice, choice_done, &z, e);
+    if (isatty(2) && z.n_done) fprintf(stderr, "\r%60s\r", "");
+    if (rc > 0) fprintf(stderr, "stopped after %d of %d questions: no accuracy\n", z.n_done, z.n);
+    if (!rc) rc = finish(&z, meter_now() - z.start, e);
+    for (int i = 0; i < z.n; i++) free_question(&z.question[i]);
+    free(z.question);
+    free(z.ready);
+    free(z.examples);
+    scorer_close(&z.scorer);
+    return rc < 0 ? 1 : rc > 0 ? 4 : 0;
+}
