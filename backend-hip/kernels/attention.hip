@@ -76,17 +76,20 @@ DEVICE float element(const struct eight *v, int i, const int wide)
     return (float)pair_of(v->lo[i / 2])[i % 2];
 }
 
-enum { BATCH = 8 }; /* loads that are under way together */
+/* Loads that are under way together; of fp32 a quarter, which are twice as long, to spare registers. */
+enum { BATCH = 16 };
+#define BATCH_OF(wide) ((wide) ? BATCH / 4 : BATCH)
 
 /* q . k of one position; key points to its first 8 dimensions. */
 DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const int wide)
 {
+    const int batch = BATCH_OF(wide);
     float sum = 0;
     int d = 0;
-    for (; d + 8 * BATCH <= d8; d += 8 * BATCH) {
+    for (; d + 8 * batch <= d8; d += 8 * batch) {
         struct eight k[BATCH];
-        UNROLL for (int j = 0; j < BATCH; j++) k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
-        UNROLL for (int j = 0; j < BATCH; j++)
+        UNROLL for (int j = 0; j < batch; j++) k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
+        UNROLL for (int j = 0; j < batch; j++)
             UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
     }
     for (; d < d8; d += 8) {
@@ -173,6 +176,17 @@ KERNEL(attend_f32, struct attend_kernel_args)
 /* What attend_split leaves of a span of one head: sums of values [head_dim rounded up to 8], largest score, sum of weights. */
 DEVICE int part_floats(int head_dim) { return round8(head_dim) + 8; }
 
+/* 8 dimensions from d on of the positions i, i + slices, .. of a span, or of one that is seen where that is not. */
+DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BATCH], int i, int slices, int from, int to, int d, int d8,
+                        const int wide)
+{
+    UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
+    {
+        int at = i + b * slices < from ? from : i + b * slices > to ? to : i + b * slices;
+        v[b] = load_eight(memory, pages[at / PAGE] + (u64)(PAGE * d8 + at % PAGE * d8 + d), wide);
+    }
+}
+
 /* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then thread (slice, octet)
  * adds up 8 dimensions of the values over the positions slice, slice + slices, .., and the slices are added in order.
  * Positions that are not seen weigh nothing; one that is seen is read in their place. pages[SPAN / PAGE] */
@@ -190,6 +204,8 @@ DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, 
         pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
     }
     barrier();
+    struct eight v[BATCH]; /* the first values come with the keys */
+    if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, wide);
     float score = -__builtin_inff(), acc[8];
     if (seen) score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, wide) * a->scale;
     float max = block_max(score, scratch), weight = seen ? exp32(score - max) : 0;
@@ -197,14 +213,9 @@ DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, 
     float sum = block_sum(weight, scratch);
     UNROLL for (int j = 0; j < 8; j++) acc[j] = 0;
     if (slice < slices) {
-        for (int i = slice; i < SPAN; i += BATCH * slices) {
-            struct eight v[BATCH];
-            UNROLL for (int b = 0; b < BATCH; b++)
-            {
-                int at = i + b * slices < from ? from : i + b * slices > to ? to : i + b * slices;
-                v[b] = load_eight(a->pages, pages[at / PAGE] + (u64)(PAGE * d8 + at % PAGE * d8 + d), wide);
-            }
-            UNROLL for (int b = 0; b < BATCH; b++)
+        for (int i = slice; i < SPAN; i += BATCH_OF(wide) * slices) {
+            if (i > slice) load_values(a->pages, pages, v, i, slices, from, to, d, d8, wide);
+            UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
             {
                 float w = i + b * slices < SPAN ? p[i + b * slices] : 0;
                 UNROLL for (int j = 0; j < 8; j++) acc[j] = fma32(w, element(&v[b], j, wide), acc[j]);
@@ -241,7 +252,7 @@ KERNEL(attend_split_f32, struct attend_kernel_args)
     attend_span(ARGS, q, p, scratch, sums, pages, 1);
 }
 
-enum { MERGE_WEIGHTS = 2048 };
+enum { MERGE_WEIGHTS = 2048, MERGE_PIECES = 8 };
 
 /* Heads h0 .. h0 + some - 1 of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
  * inverse of the sum. */
@@ -297,7 +308,7 @@ KERNEL(merge_prepare, struct merge_prepare_args)
     const struct merge_args *m = &a->merge;
     int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), pos = m->pos[row];
     int first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
-    if (dim > ROW || hd % 4 || (n + 1) * m->n_heads > MERGE_WEIGHTS || !prepares_in_place(&a->prepare)) {
+    if (dim > MERGE_PIECES * 4 * THREADS || hd % 4 || (n + 1) * m->n_heads > MERGE_WEIGHTS || !prepares_in_place(&a->prepare)) {
         merge_row(m, row, weights);
         barrier();
         prepare_row(&a->prepare, row, weights);
@@ -305,20 +316,20 @@ KERNEL(merge_prepare, struct merge_prepare_args)
     }
     u64 head_floats = (u64)m->n_spans * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
-    f32x4 v[ROW_PIECES];
+    f32x4 v[MERGE_PIECES];
     span_weights(parts, weights, m->n_heads, n, head_floats, size, round8(hd));
     barrier();
-    FOR_PIECES(j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
+    FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
-        f32x4 p[ROW_PIECES];
-        FOR_PIECES(j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
-        FOR_PIECES(j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
+        f32x4 p[MERGE_PIECES];
+        FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
+        FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
     }
-    FOR_PIECES(j, i, dim)
+    FOR_SOME_PIECES(MERGE_PIECES, j, i, dim)
     {
         UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
         *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
     }
     barrier();
-    prepare_pieces(&a->prepare, row, v, weights);
+    prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
 }

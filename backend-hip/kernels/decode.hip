@@ -7,9 +7,7 @@
 /* Chunks of activations in LDS at a time, and its size in words. */
 #define STAGE_CHUNKS(rows, x_bytes) ((rows) * (x_bytes) <= 8 ? 64 : (rows) * (x_bytes) <= 16 ? 32 : 16)
 #define STAGE_WORDS(rows, x_bytes) (STAGE_CHUNKS(rows, x_bytes) * CHUNK / 4 * (rows) * (x_bytes))
-/* Two sums a thread and row; those of 16 rows are added in two turns. */
-#define SUM_ROWS(rows) ((rows) > 8 ? 8 : (rows))
-#define SUM_WORDS(rows) (2 * THREADS * SUM_ROWS(rows))
+#define SUM_WORDS(rows) (2 * THREADS * (rows)) /* two sums a thread and row */
 #define DECODE_WORDS(rows, x_bytes) (STAGE_WORDS(rows, x_bytes) > SUM_WORDS(rows) ? STAGE_WORDS(rows, x_bytes) : SUM_WORDS(rows))
 
 /* Copies chunks c0 .. of the rows from row0 on into stage[rows][chunks][CHUNK], zeros where there are none. */
@@ -45,26 +43,22 @@ DEVICE void add_slices(const struct linear_args *a, const struct linear_part *p,
 DEVICE void add_lanes(const struct linear_args *a, const struct linear_part *p, int panel, float total[][2], float *sums, int row0,
                       int rows)
 {
-    const int some = SUM_ROWS(rows);
     int t = thread();
-    UNROLL for (int m0 = 0; m0 < rows; m0 += some)
+    barrier();
+    UNROLL for (int m = 0; m < rows; m++)
     {
-        barrier();
-        UNROLL for (int m = 0; m < some; m++)
-        {
-            sums[(2 * m) * THREADS + t] = total[m0 + m][0];
-            sums[(2 * m + 1) * THREADS + t] = total[m0 + m][1];
+        sums[(2 * m) * THREADS + t] = total[m][0];
+        sums[(2 * m + 1) * THREADS + t] = total[m][1];
+    }
+    barrier();
+    for (int i = t; i < PANEL * rows; i += THREADS) {
+        const float *of = sums + (2 * (i / PANEL) + i % PANEL / 8) * THREADS + i % 8 * 4;
+        float sum = 0;
+        for (int s = 0; s < THREADS / 32; s++) {
+            f32x4 v = *(const f32x4 *)(of + s * 32);
+            sum += (v[0] + v[1]) + (v[2] + v[3]);
         }
-        barrier();
-        for (int i = t; i < PANEL * some; i += THREADS) {
-            const float *of = sums + (2 * (i / PANEL) + i % PANEL / 8) * THREADS + i % 8 * 4;
-            float sum = 0;
-            for (int s = 0; s < THREADS / 32; s++) {
-                f32x4 v = *(const f32x4 *)(of + s * 32);
-                sum += (v[0] + v[1]) + (v[2] + v[3]);
-            }
-            write_output(a, p, row0 + m0 + i / PANEL, panel * PANEL + i % PANEL, sum);
-        }
+        write_output(a, p, row0 + i / PANEL, panel * PANEL + i % PANEL, sum);
     }
 }
 
@@ -107,7 +101,7 @@ DEVICE void q4_decode(const struct linear_args *a, u32x4 *lds, const int rows, c
     struct linear_part p = part_of(a, block_x());
     int lane = thread() % 32, slice = thread() / 32, panel = block_x() - p.first, row0 = block_y() * rows;
     const u32x4 *codes = (const u32x4 *)p.weight + (u64)panel * (u64)(a->n_chunks / 2 * 32) + (u64)lane;
-    float total[16][2];
+    float total[8][2];
     UNROLL for (int m = 0; m < rows; m++) total[m][0] = total[m][1] = 0;
     for (int c0 = 0; c0 < a->n_chunks; c0 += stage) {
         barrier();
@@ -137,7 +131,7 @@ DEVICE void dense_decode(const struct linear_args *a, u32x4 *lds, const int rows
     const int stage = STAGE_CHUNKS(rows, 4), slices = THREADS / PANEL;
     struct linear_part p = part_of(a, block_x());
     int output = thread() % PANEL, slice = thread() / PANEL, panel = block_x() - p.first, row0 = block_y() * rows;
-    float total[16];
+    float total[8];
     UNROLL for (int m = 0; m < rows; m++) total[m] = 0;
     for (int c0 = 0; c0 < a->n_chunks; c0 += stage) {
         barrier();
@@ -176,12 +170,6 @@ KERNEL(q4_decode_f16_8, struct linear_args)
     LDS(u32x4, lds, DECODE_WORDS(8, 2) / 4);
     q4_decode(ARGS, lds, 8, 1);
 }
-
-KERNEL(q4_decode_f16_16, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(16, 2) / 4);
-    q4_decode(ARGS, lds, 16, 1);
-}
 #endif
 
 KERNEL(q4_decode_f32_1, struct linear_args)
@@ -194,12 +182,6 @@ KERNEL(q4_decode_f32_4, struct linear_args)
 {
     LDS(u32x4, lds, DECODE_WORDS(4, 4) / 4);
     q4_decode(ARGS, lds, 4, 0);
-}
-
-KERNEL(q4_decode_f32_16, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(16, 4) / 4);
-    q4_decode(ARGS, lds, 16, 0);
 }
 
 KERNEL(dense_decode_f16_1, struct linear_args)

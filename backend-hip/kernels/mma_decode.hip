@@ -15,6 +15,7 @@ struct ahead {
     int unit, item;
     int last;           /* panel of the unit that exists */
     int plain, wide, whole, last_group;
+    int part_end;       /* unit at which the part ends */
     u32 magic;
 };
 
@@ -33,8 +34,23 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->whole = p.whole_items;
     h->last_group = p.last_group;
     h->magic = p.group_magic;
+    h->part_end = p.first + (p.out + PANEL * panels - 1) / (PANEL * panels);
     h->codes = (const u32x4 *)p.weight + ((u64)panel * (u64)(a->n_chunks / 2) + (u64)(item * 2)) * WARP + (u64)(thread() % WARP);
     h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.wide_meta);
+}
+
+/* From the end of a warp's share of a unit to its share of the next unit, which lies behind it in the same part mostly. */
+DEVICE void next_unit(const struct linear_args *a, struct ahead *h, int begin, int end, const int panels)
+{
+    if (h->unit + 1 >= h->part_end) {
+        enter_unit(a, h, h->unit + 1, begin, panels);
+        return;
+    }
+    h->unit++;
+    h->item = begin;
+    h->last -= panels;
+    h->codes += (a->n_chunks / 2 * panels - (end - begin) * 2) * WARP;
+    h->meta += (h->last_group + 1) * panels * PANEL << h->wide;
 }
 
 DEVICE int ahead_group(const struct ahead *h, int chunk)
@@ -45,26 +61,26 @@ DEVICE int ahead_group(const struct ahead *h, int chunk)
 
 /* Starts the copies of an item, unless there is none: codes, then scales [group or chunk][16 outputs][1 or 2 words]; and
  * goes on to the next, which is before `end` or in the next unit. A panel that does not exist is the last one once more. */
-DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 *to, int begin, int end, const int panels)
+DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 to, int begin, int end, int end_unit, const int panels)
 {
     int lane = thread() % WARP;
-    if (h->unit < a->n_blocks) {
-        UNROLL for (int k = 0; k < panels; k++)
+    if (h->unit < end_unit) {
+        UNROLL for (int k = 0; k < panels; k++, to += 4 * ITEM)
         {
-            int panel = k < h->last ? k : h->last, shift = 4 + h->wide, n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
+            int panel = k < h->last || k == 0 ? k : h->last, shift = 4 + h->wide, n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
             const u32x4 *codes = h->codes + panel * (a->n_chunks / 2 * WARP);
             const u32 *meta = h->meta + (panel * (h->last_group + 1) << shift);
-            copy_16(to + k * ITEM + lane * 4, codes);
-            copy_16(to + k * ITEM + ITEM_CODES / 2 + lane * 4, codes + WARP);
+            copy_16(to + 16 * lane, codes);
+            copy_16(to + 2 * ITEM_CODES + 16 * lane, codes + WARP);
             if (h->plain) {
-                if (lane < PANEL / 4) copy_16(to + k * ITEM + ITEM_CODES + lane * 4, meta + ahead_group(h, 0) * PANEL + lane * 4);
+                if (lane < PANEL / 4) copy_16(to + 4 * ITEM_CODES + 16 * lane, meta + ahead_group(h, 0) * PANEL + lane * 4);
             } else {
                 NO_UNROLL for (int i = lane; i < n; i += WARP)
-                    copy_4(to + k * ITEM + ITEM_CODES + i, meta + (ahead_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
+                    copy_4(to + 4 * (ITEM_CODES + i), meta + (ahead_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
             }
         }
         h->codes += 2 * WARP;
-        if (++h->item == end) enter_unit(a, h, h->unit + grid_x(), begin, panels);
+        if (++h->item == end) next_unit(a, h, begin, end, panels);
     }
     copies_commit();
 }
@@ -113,6 +129,9 @@ DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], cons
     }
 }
 
+/* Units are shared out in order: block b takes those from here to the share of b + 1. */
+DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
+
 /* tiles: of 8 rows; depth: items in a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums [2][WARPS][SUM_WARP] */
 DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels, const int depth)
 {
@@ -123,10 +142,12 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     u32 *ring = lds + warp * depth * item_words, *slot = ring;
     float *sums = (float *)(lds + WARPS * depth * item_words);
     const u32x4 *x = (const u32x4 *)a->x;
-    u32 at[8];
+    u32 at[8], ring_at = lds_address(ring);
     struct ahead h;
-    enter_unit(a, &h, begin < end ? block_x() : a->n_blocks, begin, panels);
-    NO_UNROLL for (int i = 0; i < depth; i++) fetch_item(a, &h, ring + i * item_words, begin, end, panels);
+    int first_unit = unit_share(a, block_x()), end_unit = unit_share(a, block_x() + 1);
+    enter_unit(a, &h, first_unit, begin, panels);
+    if (begin >= end) h.unit = end_unit; /* there are fewer items than warps */
+    NO_UNROLL for (int i = 0; i < depth; i++) fetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_unit, panels);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row = row0 + 8 * m + lane / 4; /* one that is not there is computed as the last one and not written */
@@ -140,8 +161,9 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         int row = row0 + 8 * m + thread() / PANEL % 8;
         scale[m] = row < a->rows ? a->scale[row] : 0;
     }
-    for (int unit = block_x(); unit < a->n_blocks; unit += grid_x()) {
-        struct linear_part p = part_of(a, unit);
+    struct linear_part p = part_of(a, first_unit);
+    for (int unit = first_unit; unit < end_unit; unit++) {
+        if (unit >= p.first + (p.out + PANEL * panels - 1) / (PANEL * panels)) p = part_of(a, unit);
         float total[4][8][4];
         UNROLL for (int k = 0; k < panels; k++)
             UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
@@ -165,7 +187,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
                 }
             }
             warp_barrier();
-            fetch_item(a, &h, slot, begin, end, panels);
+            fetch_item(a, &h, ring_at + (u32)(4 * (slot - ring)), begin, end, end_unit, panels);
             slot = slot == ring + (depth - 1) * item_words ? ring : slot + item_words;
         }
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int m = 0; m < tiles; m++)

@@ -22,14 +22,14 @@ DEVICE u32 lds_address(const void *p)
     return address;
 }
 
-/* Copies to LDS that go on beside the computation; those of a thread since its last copies_commit() are a group. */
-DEVICE void copy_16(void *lds, const void *from)
+/* Copies to an address in LDS that go on beside the computation; those of a thread since its last copies_commit() are a group. */
+DEVICE void copy_16(u32 lds, const void *from)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds_address(lds)), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from) : "memory");
 }
-DEVICE void copy_4(void *lds, const void *from)
+DEVICE void copy_4(u32 lds, const void *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds_address(lds)), "l"(from) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory");
 }
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Until no more than n groups of this thread are under way; n is a constant. */

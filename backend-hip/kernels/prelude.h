@@ -77,8 +77,8 @@ DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier(void) { __syncthreads(); }
-DEVICE float rcp_estimate(float x) { return 1 / x; }
-DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
+DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
+DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
 
 #else
 

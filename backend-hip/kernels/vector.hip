@@ -48,18 +48,20 @@ KERNEL(prepare_f16, struct prepare_args)
 /* Rows of up to ROW elements, a multiple of 4, are kept in registers: thread t has elements 4t .. 4t+3 of each 4 * THREADS.
  * Whole loads in flight at once are what a single row is fast by. */
 enum { ROW_PIECES = 14, ROW = ROW_PIECES * 4 * THREADS };
-#define FOR_PIECES(j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < ROW_PIECES; j++, i += 4 * THREADS) if (i < (dim))
+#define FOR_PIECES(j, i, dim) FOR_SOME_PIECES(ROW_PIECES, j, i, dim)
+#define FOR_SOME_PIECES(n, j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += 4 * THREADS) if (i < (dim))
 
 /* Whether a row that is in registers can be prepared from there: nothing is permuted, nothing filled up. */
 DEVICE int prepares_in_place(const struct prepare_args *a) { return !a->perm && a->k == a->in && a->stride == a->in; }
 
-DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch)
+/* v[n] */
+DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
 {
     u64 *packed = (u64 *)a->packed + (u64)row * (u64)(a->stride / 4);
     float largest = 0;
-    FOR_PIECES(j, i, a->k) UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[j][e]), largest);
+    FOR_SOME_PIECES(n, j, i, a->k) UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[j][e]), largest);
     struct power_of_two p = power_for(block_max(largest, scratch), a->top);
-    FOR_PIECES(j, i, a->k)
+    FOR_SOME_PIECES(n, j, i, a->k)
     {
         f16x2 lo = {(f16)(v[j][0] * p.factor), (f16)(v[j][1] * p.factor)}, hi = {(f16)(v[j][2] * p.factor), (f16)(v[j][3] * p.factor)};
         packed[i / 4] = (u64)word_of(lo) | (u64)word_of(hi) << 32;
@@ -128,7 +130,7 @@ KERNEL(norm_prepare, struct norm_prepare_args)
         UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
         *(f32x4 *)(n->out + at + i) = v[j];
     }
-    prepare_pieces(&a->prepare, block_x(), v, scratch);
+    prepare_pieces(&a->prepare, block_x(), v, scratch, ROW_PIECES);
 }
 
 DEVICE float gated(float gate, float up) { return gate * rcp32(1 + exp32(-gate)) * up; }
@@ -162,7 +164,7 @@ KERNEL(glu_prepare, struct glu_prepare_args)
         UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
         *(f32x4 *)(gate + i) = v[j];
     }
-    prepare_pieces(&a->prepare, block_x(), v, scratch);
+    prepare_pieces(&a->prepare, block_x(), v, scratch, ROW_PIECES);
 }
 
 KERNEL(gather_rows, struct gather_args)
