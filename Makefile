@@ -41,7 +41,7 @@ all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU)
+$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -69,12 +69,16 @@ endif
 CLANG       := $(shell command -v clang-19)
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
+PTX_ARCHS   := sm_70 sm_80 sm_90a
+PTX_sm_70   := ptx63
+PTX_sm_80   := ptx74
+PTX_sm_90a  := ptx80
 GPU_SOURCES := $(wildcard backend-hip/kernels/*)
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
-IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $B/gpu/sm_70.ptx)
+IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $(PTX_ARCHS:%=$B/gpu/%.ptx))
 ifdef CLANG
 $B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$B/gpu"'
-$B/backend-hip/hip_images.o: $(IMAGES)
+$B/backend-hip/hip_images.o: $(IMAGES) $B/gpu/gfx906.tsv $B/gpu/sources
 else
 all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
@@ -87,10 +91,19 @@ $B/gpu/%.co: $(GPU_SOURCES) Makefile
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
 
+# for a device that none of the code objects fits: hip_compile.c
+$B/gpu/sources: $(GPU_SOURCES)
+	@mkdir -p $(@D)
+	$(Q)for f in $^; do printf '%s\0' $$f; cat $$f; printf '\0'; done >$@
+
+# what opt4gptq-bench --ablation prints where there is no GPU; empty without llvm-objdump-19
+$B/gpu/gfx906.tsv: $B/gpu/gfx906.co scripts/kernel-table
+	$(Q)scripts/kernel-table --tsv $B >$@
+
 $B/gpu/%.ptx: $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
-	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+ptx63 -nocudainc -nocudalib --cuda-path=/nonexistent \
+	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
 	    $(GPU_FLAGS) -S -o $@ backend-hip/kernels/kernels.hip
 
 $B/fast/%.o: %.c Makefile
@@ -104,13 +117,13 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults
+TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults gpu
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
-$B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/asm: $B/tests/asm.o | $(CPU_ALL) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc

@@ -5,6 +5,7 @@
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
 #include "backend-cpu/pool.h"
+#include "core/memory.h"
 #include "core/modelfile.h"
 
 #include <math.h>
@@ -100,6 +101,26 @@ static size_t scratch_size(const struct be_config *g)
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
     size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 2 * (size_t)g->head_dim + 4);
     return ((q4 > attend ? q4 : attend) * sizeof(float) + 4095) / 4096 * 4096;
+}
+
+static int cpu_available(const struct be_config *g, uint64_t *bytes, struct err *e)
+{
+    (void)g, (void)e;
+    *bytes = memory_available();
+    return 0;
+}
+
+static uint64_t cpu_packed_bytes(const struct linear *w)
+{
+    (void)w;
+    return 0;
+}
+
+/* Only what the chosen arithmetic touches counts, the largest of them here. */
+static uint64_t cpu_scratch_bytes(const struct be_config *g)
+{
+    return (uint64_t)g->max_rows *
+           ((uint64_t)g->max_k * sizeof(float) + (uint64_t)g->head_dim * (1 + (uint64_t)g->n_kv_heads) * sizeof(float));
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -504,6 +525,9 @@ static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
 
 const struct backend backend_cpu = {
     .name = "cpu",
+    .available = cpu_available,
+    .packed_bytes = cpu_packed_bytes,
+    .scratch_bytes = cpu_scratch_bytes,
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,

@@ -1,6 +1,6 @@
-/* hip.c: the backend table for GPUs: memory, steps, and all operations but the linears (hip_linear.c).
+/* hip.c: the backend table for GPUs: opening, steps, and all operations but the linears (hip_linear.c).
  * Must not know: how a runtime is found (hip_runtime.c), what a kernel does inside.
- * One stream; copies wait for what was launched before, so that a download is complete when it returns. */
+ * One stream: everything happens in the order issued. */
 #include "backend-hip/hip_int.h"
 
 #include <stdio.h>
@@ -18,78 +18,68 @@ static const char *const kernel_names[K_COUNT] = {
     [K_NORM] = "norm_rows",
     [K_ANGLES] = "rope_angles",
     [K_ROPE_STORE] = "rope_store",
+    [K_NORM_PREPARE] = "norm_prepare",
     [K_ATTEND_F16] = "attend_f16",
     [K_ATTEND_F32] = "attend_f32",
+    [K_SPLIT_F16] = "attend_split_f16",
+    [K_SPLIT_F32] = "attend_split_f32",
+    [K_MERGE] = "attend_merge",
+    [K_MERGE_PREPARE] = "merge_prepare",
     [K_GLU] = "glu",
+    [K_GLU_PREPARE] = "glu_prepare",
     [K_GATHER] = "gather_rows",
     [K_ARGMAX] = "argmax_rows",
     [K_REPACK_ROWS] = "repack_rows",
     [K_PAPER_RESULT] = "paper_result",
+    [K_ATTEND_TILE_64] = "attend_tile_64",
+    [K_ATTEND_TILE_128] = "attend_tile_128",
 };
-
-/* Every block remembers its length in front of the data, so that the sum of all is known. */
-enum { BLOCK_HEADER = 256 };
-
-static void fail(struct hip *h, int code, const char *what)
-{
-    char text[160];
-    if (!code || h->failed.msg[0]) return;
-    err_set(&h->failed, "%s: %s: %s", h->device->name, what, hip_error_text(h->device->library, code, text, sizeof text));
-}
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 
-void *hip_alloc(struct be *be, size_t bytes)
+/* Issues the launches of the step so far: what follows on the host is to come after them. */
+void hip_flush(struct hip *h)
 {
-    struct hip *h = (struct hip *)be;
-    void *d = NULL;
-    uint64_t whole = bytes + BLOCK_HEADER;
-    if (bytes > SIZE_MAX / 2 || api_of(h)->alloc(&d, whole)) return NULL;
-    fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
-    fail(h, api_of(h)->copy_in(d, &whole, sizeof whole), "copy to the device");
-    h->bytes += whole;
-    return (char *)d + BLOCK_HEADER;
+    const char *name;
+    hip_settle(h);
+    int code = h->failed.msg[0] ? 0 : hip_stream_flush(h->stream, &name);
+    if (code) hip_fail(h, code, name);
 }
 
-void hip_free(struct be *be, void *d)
-{
-    struct hip *h = (struct hip *)be;
-    uint64_t whole = 0;
-    if (!d) return;
-    d = (char *)d - BLOCK_HEADER;
-    if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
-    fail(h, api_of(h)->free(d), "freeing memory");
-}
-
-void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
-{
-    struct hip *h = (struct hip *)be;
-    if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_in(d, src, bytes), "copy to the device");
-}
-
-static void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
-{
-    struct hip *h = (struct hip *)be;
-    if (!h->failed.msg[0] && bytes) fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
-}
-
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
+                size_t bytes)
 {
     if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
     CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    fail(h, hip_device_launch(h->device, function, grid, threads, args, bytes), name);
+    if (hip_stream_add(h->stream, function, name, grid, threads, lds, args, bytes)) err_set(&h->failed, "out of memory");
 }
 
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
 {
     const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
     CHECK(grid_x < 1u << 31);
-    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, args, bytes);
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
 }
 
-void hip_clear(struct hip *h, void *d, size_t n)
+void hip_settle(struct hip *h)
 {
-    if (!h->failed.msg[0]) fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
+    struct hip_pending *p = &h->pending;
+    enum hip_kernel k = p->kernel;
+    p->kernel = K_COUNT;
+    if (k == K_NORM) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->norm, sizeof p->norm);
+    if (k == K_GLU) hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu, sizeof p->glu);
+    if (k == K_MERGE) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->merge, sizeof p->merge);
+}
+
+/* Lets an operation wait whose result is out [rows][dim]. */
+static struct hip_pending *wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim)
+{
+    hip_settle(h);
+    h->pending.kernel = k;
+    h->pending.out = out;
+    h->pending.rows = rows;
+    h->pending.dim = dim;
+    return &h->pending;
 }
 
 static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
@@ -104,9 +94,11 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
-    void *const d[] = {h->d_batch, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
+    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
+    hip_waiting_close(h);
     free(h->batch_copy);
+    hip_stream_close(h->stream);
     free(h);
 }
 
@@ -114,34 +106,100 @@ static int open_device(struct hip *h, struct err *e)
 {
     const struct hip_library *l;
     if (!hip_images[0].arch) return err_set(e, "--backend hip: this build contains no kernels (it was made without clang-19)");
-    if (hip_library_open(&l, h->config.library, e) || hip_device_open(&h->device, l, h->config.device, e)) return -1;
-    if (!h->device->image)
-        return err_set(e, "%s%s%s: none of the embedded kernels fits this device; opt4gptq-run --version lists their architectures",
-                       h->device->name, h->device->arch[0] ? ", " : "", h->device->arch);
-    for (int i = 0; i < K_COUNT; i++)
-        if (hip_device_function(h->device, kernel_names[i], &h->kernel[i], e)) return -1;
-    for (int i = 0; hip_variants[i].name; i++) {
-        CHECK(i < MAX_VARIANTS);
-        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], e)) return -1;
+    if (hip_library_open(&l, h->config.library, e) || hip_device_open(&h->device, l, h->config.device, hip_wait_seconds(&h->config), e))
+        return -1;
+    const struct hip_device *d = h->device;
+    if (!d->image)
+        return err_set(e, "%s%s%s: none of the embedded kernels fits this device (opt4gptq-run --version lists them)%s%s", d->name,
+                       d->arch[0] ? ", " : "", d->arch, d->why[0] ? ", and to compile them for it failed: " : "", d->why);
+    for (int i = 0; i < K_COUNT; i++) {
+        struct err absent; /* the last ones are for NVIDIA only */
+        if (!hip_device_function(h->device, kernel_names[i], &h->kernel[i], i < K_ATTEND_TILE_64 ? e : &absent)) continue;
+        if (i < K_ATTEND_TILE_64) return -1;
+        h->kernel[i] = NULL;
     }
+    for (int i = 0; hip_variants[i].name; i++) {
+        struct err absent; /* kernels for other devices are in other images */
+        const struct hip_api *api = api_of(h);
+        CHECK(i < MAX_VARIANTS);
+        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent)) h->variant[i] = NULL;
+        else if (hip_variants[i].lds && api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES, (int)hip_variants[i].lds))
+            return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name, hip_variants[i].name, hip_variants[i].lds);
+    }
+    if (h->pinned && !h->variant[h->pinned - hip_variants])
+        return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name, h->device->name, h->device->image->arch);
+    return 0;
+}
+
+enum { N_SCRATCH = 8 };
+
+/* The arrays of a step: token, pos, seq, slot, logit_row, block table, tiles. */
+static size_t batch_ints(const struct be_config *c)
+{
+    return 5 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
+           2 * ((size_t)c->max_seqs + (size_t)c->max_rows / TILE_ROWS);
+}
+
+/* Generated tokens attend in spans, whose results need room; of so many tokens at once. */
+static int decode_rows(const struct be_config *c) { return c->max_rows < 128 ? c->max_rows : 128; }
+
+/* Spans of so many positions: a power of two, so that steps repeat. */
+static int spans(int positions)
+{
+    int n = 1;
+    while (n * SPAN < positions) n *= 2;
+    return n;
+}
+
+static size_t part_floats(const struct be_config *c, int n_rows, int n_spans)
+{
+    return (size_t)n_rows * (size_t)c->n_heads * (size_t)n_spans * (size_t)((c->head_dim + 7) / 8 * 8 + 8);
+}
+
+static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
+{
+    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
+    size_t parts = part_floats(c, decode_rows(c), spans(c->max_pages * PAGE));
+    const size_t sizes[N_SCRATCH] = {rows * k * 4,    rows * 4,    half * 4,          rows * half * 4,
+                                     rows * half * 4, STAGE_BYTES, batch_ints(c) * 4, parts * 4};
+    memcpy(bytes, sizes, sizeof sizes);
+}
+
+static uint64_t hip_scratch_bytes(const struct be_config *c)
+{
+    size_t bytes[N_SCRATCH];
+    uint64_t sum = 0;
+    scratch_sizes(c, bytes);
+    for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
+    return sum;
+}
+
+static int hip_available(const struct be_config *c, uint64_t *bytes, struct err *e)
+{
+    struct hip h = {.config = *c};
+    size_t left, total;
+    if (open_device(&h, e)) return -1;
+    int code = api_of(&h)->memory_info(&left, &total);
+    char text[160];
+    if (code) return err_set(e, "%s: free memory: %s", h.device->name, hip_error_text(h.device->library, code, text, sizeof text));
+    *bytes = left;
     return 0;
 }
 
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + CHUNK - 1) / CHUNK * CHUNK;
-    const struct {
-        void **d;
-        size_t bytes;
-    } blocks[] = {
-        {&h->d_packed, rows * k * 4},          {(void **)&h->d_scale, rows * 4},      {(void **)&h->d_inv_freq, half * 4},
-        {(void **)&h->d_cos, rows * half * 4}, {(void **)&h->d_sin, rows * half * 4}, {&h->d_stage, STAGE_BYTES},
-    };
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (!(*blocks[i].d = hip_alloc(&h->be, blocks[i].bytes)))
-            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)blocks[i].bytes / (1 << 20));
-    hip_upload(&h->be, h->d_inv_freq, c->inv_freq, half * 4);
+    void **const d[N_SCRATCH] = {&h->d_packed,       (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,
+                                 (void **)&h->d_sin, &h->d_stage,          (void **)&h->d_batch,    (void **)&h->d_parts};
+    size_t bytes[N_SCRATCH];
+    scratch_sizes(c, bytes);
+    for (int i = 0; i < N_SCRATCH; i++)
+        if (!(*d[i] = hip_alloc(&h->be, bytes[i])))
+            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)bytes[i] / (1 << 20));
+    h->batch_copy = malloc(batch_ints(c) * sizeof *h->batch_copy);
+    if (!h->batch_copy) return err_set(e, "out of memory");
+    if (hip_waiting_open(h, e)) return -1;
+    hip_upload(&h->be, h->d_inv_freq, c->inv_freq, (size_t)c->head_dim / 2 * 4);
     return 0;
 }
 
@@ -153,6 +211,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     struct hip *h = calloc(1, sizeof *h);
     if (!h) return err_set(e, "out of memory");
     h->be.ops = &backend_hip;
+    h->pending.kernel = K_COUNT;
     h->config = *config;
     if (hip_find_variant(config->variant, &h->pinned, e) || open_device(h, e)) {
         free(h);
@@ -161,6 +220,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     if (hip_runs_paper(h) && config->act != ACT_F16) {
         free(h);
         return err_set(e, "--variant %s: needs --act f16", config->variant);
+    }
+    if (hip_stream_open(&h->stream, h->device, e)) {
+        free(h);
+        return -1;
     }
     if (alloc_scratch(h, e) || h->failed.msg[0]) {
         if (h->failed.msg[0]) *e = h->failed;
@@ -181,8 +244,31 @@ static const char *hip_describe(const struct be *be)
     return h->description;
 }
 
-/* All arrays of the batch in one copy. The block grows with the largest block table seen: how many sequences there can be
- * is not known when the backend is opened. */
+/* Positions that the longest generated row attends to. */
+static int longest_decode(const struct batch *b)
+{
+    int longest = 0;
+    for (int i = 0; i < b->n_decode; i++)
+        if (b->pos[i] >= longest) longest = b->pos[i] + 1;
+    return longest;
+}
+
+/* Prompt rows in tiles of rows of one sequence: [][2] first row and number of rows. */
+static int fill_tiles(const struct batch *b, int32_t *tile)
+{
+    int n = 0;
+    for (int i = 0; i < b->n_seqs; i++) {
+        int row = b->seq_start[i] > b->n_decode ? b->seq_start[i] : b->n_decode;
+        for (; row < b->seq_start[i + 1]; row += TILE_ROWS) {
+            tile[2 * n] = row;
+            tile[2 * n + 1] = b->seq_start[i + 1] - row < TILE_ROWS ? b->seq_start[i + 1] - row : TILE_ROWS;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* All arrays of the batch in one copy. */
 static void hip_begin_step(struct be *be, const struct batch *b)
 {
     struct hip *h = (struct hip *)be;
@@ -200,51 +286,35 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->logit_row, &h->d_logit_row, (size_t)b->n_logits},
         {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
-    size_t n = 0;
+    size_t n = 2 * ((size_t)b->n_seqs + (size_t)b->n_rows / TILE_ROWS); /* tiles at most */
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
-    if (n > h->batch_ints) {
-        hip_free(be, h->d_batch);
-        free(h->batch_copy);
-        h->batch_ints = 0;
-        h->batch_copy = malloc(2 * n * sizeof *h->batch_copy);
-        h->d_batch = hip_alloc(be, 2 * n * sizeof *h->d_batch);
-        if (!h->batch_copy || !h->d_batch) {
-            err_set(&h->failed, "%s: out of memory for the arrays of a step (%zu bytes)", h->device->name, 2 * n * sizeof *h->d_batch);
-            return;
-        }
-        h->batch_ints = 2 * n;
-    }
+    CHECK(n <= batch_ints(&h->config));
     n = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
         if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
         *part[i].d = h->d_batch + n;
     }
+    h->n_tiles = fill_tiles(b, h->batch_copy + n);
+    h->d_tiles = h->d_batch + n;
+    n += 2 * (size_t)h->n_tiles;
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
+    h->n_spans = spans(longest_decode(b));
     int half = h->config.head_dim / 2;
     struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
-}
-
-static int hip_sync(struct be *be, struct err *e)
-{
-    struct hip *h = (struct hip *)be;
-    if (!h->failed.msg[0]) fail(h, api_of(h)->sync(), "a kernel failed");
-    if (!h->failed.msg[0]) return 0;
-    *e = h->failed;
-    return -1;
 }
 
 static void hip_embed(struct be *be, const struct be_linear *table, float *d_out)
 {
     struct hip *h = (struct hip *)be;
     struct embed_args a = {table->d_weight, h->d_token, d_out, table->in, table->n_chunks, (int)table->kind};
+    hip_settle(h);
     hip_launch_kernel(h, K_EMBED, (size_t)h->batch->n_rows, 1, &a, sizeof a);
 }
 
 static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
 {
-    struct norm_args a = {d_x, d_delta, d_weight, d_out, eps, dim};
-    hip_launch_kernel((struct hip *)be, K_NORM, (size_t)rows, 1, &a, sizeof a);
+    wait_for_next((struct hip *)be, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
 }
 
 static void hip_rope_store(struct be *be, const struct rope_args *r)
@@ -267,6 +337,7 @@ static void hip_rope_store(struct be *be, const struct rope_args *r)
         .head_dim = c->head_dim,
         .wide_kv = c->kv == KV_F32,
     };
+    hip_settle(h);
     hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)(c->n_heads + c->n_kv_heads), &a, sizeof a);
 }
 
@@ -288,25 +359,61 @@ static void hip_attend(struct be *be, const struct attend_args *t)
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
     };
-    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows, (size_t)c->n_heads, &a, sizeof a);
+    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim, n_decode = (size_t)h->batch->n_decode;
+    hip_settle(h);
+    for (size_t row = 0, at_once = (size_t)decode_rows(c); row < n_decode; row += at_once) {
+        enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
+        size_t n = n_decode - row < at_once ? n_decode - row : at_once;
+        const unsigned grid[3] = {(unsigned)n, (unsigned)c->n_heads, (unsigned)h->n_spans};
+        struct attend_kernel_args s = a;
+        s.q += row * q_row;
+        s.pos += row;
+        s.seq += row;
+        s.parts = h->d_parts;
+        s.n_spans = h->n_spans;
+        hip_settle(h);
+        hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, &s, sizeof s);
+        wait_for_next(h, K_MERGE, t->d_out + row * q_row, (int)n, (int)q_row)->merge =
+            (struct merge_args){h->d_parts, t->d_out + row * q_row, s.pos, h->n_spans, t->window, c->n_heads, c->head_dim};
+    }
+    if (n_decode == (size_t)h->batch->n_rows) return;
+    hip_settle(h);
+    void *tile = c->kv == KV_F16 && c->head_dim == 64    ? h->kernel[K_ATTEND_TILE_64]
+                 : c->kv == KV_F16 && c->head_dim == 128 ? h->kernel[K_ATTEND_TILE_128]
+                                                         : NULL;
+    if (tile) {
+        const unsigned grid[3] = {(unsigned)h->n_tiles, (unsigned)c->n_heads, 1};
+        a.tiles = h->d_tiles;
+        hip_launch(h, tile, "attend_tile", grid, ATTEND_TILE_THREADS, 0, &a, sizeof a);
+        return;
+    }
+    a.q += n_decode * q_row;
+    a.out += n_decode * q_row;
+    a.pos += n_decode;
+    a.seq += n_decode;
+    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a,
+                      sizeof a);
 }
 
 static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
 {
-    struct glu_args a = {d_gate, d_up, n};
-    hip_launch_kernel((struct hip *)be, K_GLU, (n + 255) / 256, 1, &a, sizeof a);
+    struct hip *h = (struct hip *)be;
+    int rows = h->batch->n_rows; /* a whole number of elements each, or there is no linear that reads them */
+    wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu = (struct glu_args){d_gate, d_up, n};
 }
 
 static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
 {
     struct hip *h = (struct hip *)be;
     struct gather_args a = {d_x, h->d_logit_row, d_out, dim};
+    hip_settle(h);
     hip_launch_kernel(h, K_GATHER, (size_t)h->batch->n_logits, 1, &a, sizeof a);
 }
 
 static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
     struct argmax_args a = {d_logits, d_id, vocab};
+    hip_settle((struct hip *)be);
     hip_launch_kernel((struct hip *)be, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 
@@ -325,9 +432,12 @@ int hip_list_devices(const char *library, struct err *e)
     if (hip_library_open(&l, library, e) || hip_device_count(l, &n, e)) return -1;
     for (int i = 0; i < n; i++) {
         struct hip_device *d;
-        if (hip_device_open(&d, l, i, e)) return -1;
+        if (hip_device_open(&d, l, i, 0, e)) return -1;
         printf("%d: %s%s%s, %.1f GiB, %s%s (%s)\n", i, d->name, d->arch[0] ? ", " : "", d->arch, (double)d->memory / (1 << 30),
-               d->image ? "kernels for " : "no embedded kernels fit", d->image ? d->image->arch : "", l->path);
+               d->image     ? "kernels for "
+               : l->is_cuda ? "no embedded kernels fit"
+                            : "no embedded kernels fit: they will be compiled for it",
+               d->image ? d->image->arch : "", l->path);
     }
     if (!n) return err_set(e, "%s: there is no device", l->path);
     return 0;
@@ -335,6 +445,9 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
+    .available = hip_available,
+    .packed_bytes = hip_packed_bytes,
+    .scratch_bytes = hip_scratch_bytes,
     .open = hip_open,
     .close = hip_close,
     .describe = hip_describe,

@@ -4,6 +4,8 @@
 
 #include "core/backend.h"
 
+#include <stdio.h>
+
 extern const struct backend backend_hip;
 
 /* Names for be_config.variant: "auto", then every row of the table of production kernels for linears; NULL after the
@@ -16,7 +18,20 @@ const char *hip_image_name(int i);
 
 /* 0 when a device can run the embedded kernels; library NULL: the known names. */
 int hip_probe(const char *library, int device, struct err *e);
+/* Prints the kernels for linears that an open backend chooses from, one a line. */
+void hip_print_variants(const struct be *be, FILE *f);
 /* Prints one line for each device to stdout. */
 int hip_list_devices(const char *library, struct err *e);
+
+/* For opt4gptq-bench, on an open backend. */
+/* Another variant of the paper, where it was opened with one: they share the layout of the weights. */
+int hip_pin(struct be *be, const char *variant, struct err *e);
+/* Seconds of one launch of the pinned variant's kernel alone: the mean of one for each of w[0..n), on the inputs that the
+ * last call of `linear` prepared, which must have had as many rows. Results are dropped. */
+int hip_time_paper(struct be *be, int n, const struct be_linear *const w[], int rows, double *seconds, struct err *e);
+/* Bytes a second of copies within the device's memory, those read and those written; best of several. */
+int hip_copy_rate(struct be *be, double *rate, struct err *e);
+/* gfx906's table of kernels from the disassembly, as scripts/kernel-table --tsv prints it; "" when it could not be made. */
+extern const char hip_kernel_table[];
 
 #endif

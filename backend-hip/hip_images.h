@@ -10,6 +10,8 @@ struct hip_image {
     int is_ptx;
 };
 
+/* All files of kernels/ as "name\0text\0", then an empty name. */
+extern const char hip_kernel_sources[];
 extern const struct hip_image hip_images[]; /* ends with a NULL arch; empty when built without a compiler for kernels */
 
 #endif

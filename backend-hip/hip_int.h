@@ -4,6 +4,7 @@
 
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_runtime.h"
+#include "backend-hip/hip_stream.h"
 #include "backend-hip/kernels/args.h"
 
 /* Kernels that are not rows of the table of variants. */
@@ -19,12 +20,20 @@ enum hip_kernel {
     K_NORM,
     K_ANGLES,
     K_ROPE_STORE,
+    K_NORM_PREPARE,
     K_ATTEND_F16,
     K_ATTEND_F32,
+    K_SPLIT_F16,
+    K_SPLIT_F32,
+    K_MERGE,
+    K_MERGE_PREPARE,
     K_GLU,
+    K_GLU_PREPARE,
     K_GATHER,
     K_ARGMAX,
     K_PAPER_RESULT,
+    K_ATTEND_TILE_64, /* from here on only where the image has it */
+    K_ATTEND_TILE_128,
     K_COUNT
 };
 
@@ -33,8 +42,8 @@ enum hip_kernel {
 enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
 enum hip_phase { PHASE_DECODE, PHASE_PREFILL };
 
-/* One kernel for linears. All rows of the table that share format and phase give the same bits, or the choice among them
- * by the number of rows would not be allowed. Those of FORMAT_PAPER run only when pinned, then for both phases, and promise
+/* One kernel for linears. All that share format and phase and are there on one device give the same bits, or the choice among
+ * them by the number of rows would not be allowed. Those of FORMAT_PAPER run only when pinned, then for both phases, and promise
  * nothing about bits. */
 struct hip_variant {
     const char *name; /* the kernel's, too */
@@ -42,13 +51,15 @@ struct hip_variant {
     enum hip_format format;
     int rows, outputs; /* of one block */
     int inputs;        /* of one block, 0: all */
+    int resident;      /* not 0: as many blocks for a multiprocessor take all outputs in turn */
+    unsigned lds;      /* bytes of LDS that the launch has to ask for */
 };
 
 enum { MAX_VARIANTS = 64 };
 extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
 
 struct be_linear {
-    int in, out, k, n_chunks, dense; /* k: packed inputs */
+    int in, out, k, n_chunks, dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
     int group_chunks, group_shift, n_groups, wide_meta;
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
@@ -58,24 +69,52 @@ struct be_linear {
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
 
+/* One of the buffers that uploads go through in turn. */
+struct hip_upload {
+    void *pinned; /* [UPLOAD_BYTES] on the host */
+    void *sent;   /* event: the last copy from it is done */
+    int used;
+};
+
+enum { UPLOADS = 2, UPLOAD_BYTES = 8 << 20 };
+
+/* An operation whose launch waits for the next one: when that is a linear that reads its result, one launch does this and
+ * prepares the linear's input. */
+struct hip_pending {
+    enum hip_kernel kernel; /* by itself; K_COUNT: nothing waits */
+    const float *out;       /* [rows][dim] */
+    int rows, dim;
+    struct norm_args norm;
+    struct glu_args glu; /* n: of all rows */
+    struct merge_args merge;
+};
+
 struct hip {
     struct be be;
     struct be_config config;
     struct hip_device *device;
     const struct hip_variant *pinned; /* --variant, NULL: all */
-    void *kernel[K_COUNT], *variant[MAX_VARIANTS];
+    void *kernel[K_COUNT];
+    void *variant[MAX_VARIANTS]; /* NULL: not among the kernels for this device */
+    struct hip_stream *stream;
+    struct hip_pending pending;
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table;
-    int32_t *batch_copy; /* the same on the host, batch_ints */
-    size_t batch_ints;
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table, *d_tiles;
+    int n_tiles;          /* of prompt rows */
+    int32_t *batch_copy;  /* the same on the host */
     void *d_packed;       /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
     float *d_scale;       /* [max_rows] of fp16 ones */
     float *d_inv_freq;    /* [head_dim/2] */
     float *d_cos, *d_sin; /* [max_rows][head_dim/2] */
+    float *d_parts;       /* of attention over spans */
+    int n_spans;          /* of this step */
     void *d_sums;         /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
     int max_stride;
-    void *d_stage;     /* STAGE_BYTES of the model file on their way to their own layout */
+    void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
+    struct hip_upload upload[UPLOADS];
+    unsigned n_uploads;
+    void *all_done;    /* event: what was launched before a wait */
     size_t bytes;      /* allocated on the device */
     struct err failed; /* the first failure; nothing is launched after it */
     char description[640];
@@ -83,19 +122,37 @@ struct hip {
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
 
+static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
 
+/* Records the first failure; 0 is none. */
+void hip_fail(struct hip *h, int code, const char *what);
 /* Device memory, zeroed; NULL when there is none. */
 void *hip_alloc(struct be *be, size_t bytes);
 void hip_free(struct be *be, void *d);
+int hip_waiting_open(struct hip *h, struct err *e);
+void hip_waiting_close(struct hip *h);
+/* In order with the kernels; src may change when it returns. */
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
-/* Launches unless something has failed; records the first failure. */
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, const void *args, size_t bytes);
+void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
+int hip_sync(struct be *be, struct err *e);
+/* Adds a launch to the step unless something has failed; they run when a result is waited for. */
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
+                size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
 
+/* Launches what waits, by itself. */
+void hip_settle(struct hip *h);
+
+/* Issues the launches so far. */
+void hip_flush(struct hip *h);
+
+uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);
 void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
+/* The pinned kernel of the paper alone, adding to d_sums. */
+void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
 /* Sets n bytes of device memory to 0. */
 void hip_clear(struct hip *h, void *d, size_t n);
 /* The row that --variant names (NULL for "auto"); unknown: an error that lists the names. */

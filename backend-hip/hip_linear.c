@@ -6,43 +6,49 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of kernels/mma_decode.hip. */
+#define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
+
 const struct hip_variant hip_variants[] = {
-    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0},
-    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0},
-    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0},
-    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0},
-    {"q4_decode_f16_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0},
-    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0},
-    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0},
-    {"q4_decode_f32_16", PHASE_DECODE, FORMAT_Q4_F32, 16, PANEL, 0},
-    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0},
-    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0},
-    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0},
-    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0},
-    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0},
-    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0},
-    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0},
-    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0},
-    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0},
-    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 64, 64, 0},
-    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0},
-    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0},
-    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0},
-    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0},
-    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
-    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
-    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
-    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
-    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
-    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
-    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
-    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
-    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128},
-    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128},
-    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
-    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
-    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512},
-    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512},
+    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4)},
+    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4)},
+    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3)},
+    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3)},
+    {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0},
+    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0},
+    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0},
+    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0, 0, 0},
+    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0},
+    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0},
+    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0},
+    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0},
+    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0},
+    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0},
+    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0, 0, 0},
+    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0, 0, 0},
+    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0, 0, 0},
+    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0},
+    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0},
+    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0},
+    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 64, 64, 0, 0, 0},
+    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0},
+    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0},
+    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0},
+    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0, 0, 0},
+    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
+    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
+    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0},
+    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0},
+    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
+    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
+    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
+    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
+    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
+    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
+    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0},
+    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0},
+    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0},
+    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0},
     {0},
 };
 
@@ -74,6 +80,19 @@ int hip_find_variant(const char *name, const struct hip_variant **v, struct err 
     return err_set(e, "--variant %s: unknown; there are %s", name, names);
 }
 
+void hip_print_variants(const struct be *be, FILE *f)
+{
+    static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16", "bf16", "f32", "4-bit, f16"};
+    const struct hip *h = (const struct hip *)be;
+    for (const struct hip_variant *v = hip_variants; v->name; v++)
+        if ((v->format == FORMAT_PAPER) == hip_runs_paper(h) && (!hip_runs_paper(h) || v == h->pinned) && h->variant[v - hip_variants])
+            fprintf(f, "kernel: %-20s %-10s %-9s blocks of %d row%s x %d outputs%s\n", v->name, format[v->format],
+                    v->format == FORMAT_PAPER  ? "all rows"
+                    : v->phase == PHASE_DECODE ? "generated"
+                                               : "prompt",
+                    v->rows, v->rows == 1 ? "" : "s", v->outputs, v == h->pinned ? ", pinned" : "");
+}
+
 static enum hip_format format_of(const struct hip *h, const struct be_linear *w)
 {
     static const enum hip_format dense[] = {[WEIGHT_F16] = FORMAT_F16, [WEIGHT_BF16] = FORMAT_BF16, [WEIGHT_F32] = FORMAT_F32};
@@ -87,7 +106,7 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
     const struct hip_variant *best = NULL;
     if (h->pinned && h->pinned->phase == phase && h->pinned->format == format) return h->pinned;
     for (const struct hip_variant *v = hip_variants; v->name; v++) {
-        if (v->phase != phase || v->format != format) continue;
+        if (v->phase != phase || v->format != format || !h->variant[v - hip_variants]) continue;
         best = v;
         if (v->rows >= rows) break;
     }
@@ -101,15 +120,40 @@ static int same_input(const struct be_linear *a, const struct be_linear *b)
     return a->dense == b->dense && a->perm == b->perm && a->k == b->k;
 }
 
+/* Brings the input into the order and the precision that the kernels take; together with the operation that makes it, where
+ * that still waits. */
 static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int half)
 {
-    struct prepare_args a = {
-        .x = d_x, .perm = w->d_perm, .packed = h->d_packed, .scale = h->d_scale, .in = w->in, .k = w->k, .stride = w->n_chunks * CHUNK};
-    hip_launch_kernel(h, half ? K_PREPARE_F16 : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
+    struct hip_pending *p = &h->pending;
+    struct prepare_args a = {.x = d_x,
+                             .perm = w->d_perm,
+                             .packed = h->d_packed,
+                             .scale = h->d_scale,
+                             .in = w->in,
+                             .k = w->k,
+                             .stride = w->n_chunks * CHUNK,
+                             .top = w->stride ? 8 : 14};
+    enum hip_kernel k = p->kernel;
+    if (!half || k == K_COUNT || p->out != d_x || p->rows != rows || p->dim != w->in) {
+        hip_settle(h);
+        hip_launch_kernel(h, half ? K_PREPARE_F16 : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
+        return;
+    }
+    p->kernel = K_COUNT;
+    if (k == K_NORM) {
+        struct norm_prepare_args both = {p->norm, a};
+        hip_launch_kernel(h, K_NORM_PREPARE, (size_t)rows, 1, &both, sizeof both);
+    } else if (k == K_GLU) {
+        struct glu_prepare_args both = {p->glu, a};
+        both.glu.n = (size_t)p->dim;
+        hip_launch_kernel(h, K_GLU_PREPARE, (size_t)rows, 1, &both, sizeof both);
+    } else {
+        struct merge_prepare_args both = {p->merge, a};
+        hip_launch_kernel(h, K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
+    }
 }
 
-/* kernels/paper.hip: all rows, whatever their phase. */
-static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
+void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
 {
     const struct hip_variant *v = h->pinned;
     const unsigned grid[3] = {(unsigned)((w->stride + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows),
@@ -123,48 +167,74 @@ static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int 
                            .k = w->k,
                            .stride = w->stride,
                            .group = w->group_chunks * CHUNK};
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, PAPER_BLOCK_THREADS, 0, &a, sizeof a);
+}
+
+/* kernels/paper.hip: all rows, whatever their phase. */
+static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
+{
     struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
     hip_clear(h, h->d_sums, (size_t)rows * (size_t)w->stride * 2);
-    hip_launch(h, h->variant[v - hip_variants], v->name, grid, PAPER_BLOCK_THREADS, &a, sizeof a);
+    hip_launch_paper(h, w, rows);
     hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
 }
 
-/* `rows` rows of one phase from row0 on. */
-static void run(struct hip *h, const struct be_linear *w, float *d_y, enum hip_phase phase, int row0, int rows, int half)
+/* `rows` rows of one phase from row0 on, through n linears that read the same prepared inputs. */
+static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[], enum hip_phase phase, int row0, int rows,
+                int half)
 {
     if (!rows) return;
-    const struct hip_variant *v = choose(h, phase, format_of(h, w), rows);
+    const struct hip_variant *v = choose(h, phase, format_of(h, w[0]), rows);
     struct linear_args a = {
-        .weight = w->d_weight,
-        .meta = w->d_meta,
-        .x = (char *)h->d_packed + (size_t)row0 * (size_t)w->n_chunks * CHUNK * (half ? 2 : 4),
+        .x = (char *)h->d_packed + (size_t)row0 * (size_t)w[0]->n_chunks * CHUNK * (half ? 2 : 4),
         .scale = half ? h->d_scale + row0 : NULL,
-        .bias = w->d_bias,
-        .y = d_y + (size_t)row0 * (size_t)w->out,
+        .n_parts = n,
         .rows = rows,
-        .out = w->out,
-        .n_chunks = w->n_chunks,
-        .group_chunks = w->group_chunks,
-        .group_shift = w->group_shift,
-        .n_groups = w->n_groups,
-        .wide_meta = w->wide_meta,
+        .n_chunks = w[0]->n_chunks,
     };
-    const unsigned grid[3] = {(unsigned)((w->out + v->outputs - 1) / v->outputs), (unsigned)((rows + v->rows - 1) / v->rows), 1};
-    hip_launch(h, h->variant[v - hip_variants], v->name, grid, BLOCK_THREADS, &a, sizeof a);
+    for (int i = 0; i < n; i++) {
+        a.part[i] = (struct linear_part){.weight = w[i]->d_weight,
+                                         .meta = w[i]->d_meta,
+                                         .bias = w[i]->d_bias,
+                                         .y = d_y[i] + (size_t)row0 * (size_t)w[i]->out,
+                                         .out = w[i]->out,
+                                         .first = a.n_blocks,
+                                         .group_chunks = w[i]->group_chunks,
+                                         .group_shift = w[i]->group_shift,
+                                         .last_group = w[i]->n_groups - 1,
+                                         .wide_meta = w[i]->wide_meta,
+                                         .whole_items = w[i]->group_chunks % 4 == 0};
+        if (!w[i]->dense)
+            a.part[i].group_magic = (unsigned)(((1u << 31) + (unsigned)w[i]->group_chunks - 1) / (unsigned)w[i]->group_chunks);
+        a.n_blocks += (w[i]->out + v->outputs - 1) / v->outputs;
+    }
+    unsigned blocks = (unsigned)a.n_blocks, resident = (unsigned)(v->resident * hip_stream_units(h->stream));
+    const unsigned grid[3] = {resident && resident < blocks ? resident : blocks, (unsigned)((rows + v->rows - 1) / v->rows), 1};
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, BLOCK_THREADS, v->lds, &a, sizeof a);
+}
+
+/* As many of w[0..n) as one launch can take. */
+static int n_together(const struct hip *h, int n, const struct be_linear *const w[])
+{
+    int i = 1;
+    while (i < n && i < MAX_PARTS && !w[i]->stride && same_input(w[0], w[i]) && format_of(h, w[0]) == format_of(h, w[i])) i++;
+    return i;
 }
 
 void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
 {
     struct hip *h = (struct hip *)be;
     CHECK(rows <= h->config.max_rows);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0, some; i < n; i += some) {
         int half = !w[i]->dense && h->config.act == ACT_F16;
         if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, half);
+        some = 1;
         if (w[i]->stride) {
             run_paper(h, w[i], d_y[i], rows);
             continue;
         }
-        run(h, w[i], d_y[i], PHASE_DECODE, 0, n_decode, half);
-        run(h, w[i], d_y[i], PHASE_PREFILL, n_decode, rows - n_decode, half);
+        some = n_together(h, n - i, w + i);
+        run(h, some, w + i, d_y + i, PHASE_DECODE, 0, n_decode, half);
+        run(h, some, w + i, d_y + i, PHASE_PREFILL, n_decode, rows - n_decode, half);
     }
 }

@@ -12,18 +12,19 @@ static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL
 
 static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, at_once = STAGE_BYTES / panel_bytes;
+    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, packed_bytes = (size_t)l->n_chunks * CHUNK * 8;
+    size_t at_once = STAGE_BYTES / panel_bytes;
     CHECK(at_once > 0);
     for (size_t p = 0; p < panels; p += at_once) {
         size_t n = panels - p < at_once ? panels - p : at_once;
         hip_upload(&h->be, h->d_stage, w->codes + p * panel_bytes, n * panel_bytes);
         struct repack_args a = {.src = h->d_stage,
-                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * panel_bytes),
+                                .dst = (char *)l->d_weight + (l->stride ? 0 : p * packed_bytes),
                                 .n_panels = (int)n,
-                                .n_chunks = l->n_chunks,
+                                .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * panel_bytes / 4), 1, &a, sizeof a);
+        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * packed_bytes / 4), 1, &a, sizeof a);
     }
 }
 
@@ -88,21 +89,44 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
     return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
+/* Of 32 inputs; those of 4-bit linears are filled up to a multiple of four, but for kernels/paper.hip. */
+static int chunks_of(const struct linear *w) { return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK; }
+
+/* Bytes of weights or codes, and of scales and zeros. */
+static void sizes_of(const struct linear *w, size_t *weight, size_t *meta)
+{
+    size_t panels = panels_of(w);
+    *meta = 0;
+    if (!w->codes) {
+        *weight = panels * PANEL * (size_t)chunks_of(w) * CHUNK * dtype_bytes(w->weight_type);
+        return;
+    }
+    *weight = panels * (size_t)chunks_of(w) * CHUNK * 8;
+    *meta = panels * PANEL * (size_t)w->n_groups * (w->scale_type == DT_F32 ? 8 : 4);
+}
+
+uint64_t hip_packed_bytes(const struct linear *w)
+{
+    size_t weight, meta;
+    sizes_of(w, &weight, &meta);
+    return weight + meta + (w->perm ? 4 * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0);
+}
+
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
     struct be_linear *l = calloc(1, sizeof *l);
     if (!l) return err_set(e, "out of memory");
-    size_t panels = panels_of(w), size, meta = 0;
+    size_t size, meta;
+    sizes_of(w, &size, &meta);
     l->in = w->in;
     l->out = w->out;
-    l->k = w->k;
     l->dense = !w->codes;
+    l->k = l->dense ? w->in : w->k;
     l->perm = w->perm;
-    l->n_chunks = (w->k + CHUNK - 1) / CHUNK;
+    l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
     if (l->dense) {
         l->kind = w->weight_type == DT_F32 ? WEIGHT_F32 : w->weight_type == DT_BF16 ? WEIGHT_BF16 : WEIGHT_F16;
-        size = panels * PANEL * (size_t)l->n_chunks * CHUNK * dtype_bytes(w->weight_type);
     } else {
         CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
         describe_groups(w, l);
@@ -110,8 +134,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             free(l);
             return -1;
         }
-        size = panels * (size_t)w->k * 8;
-        meta = panels * PANEL * (size_t)w->n_groups * (l->wide_meta ? 8 : 4);
+        if (!l->stride) l->n_chunks = chunks_of(w);
     }
     l->d_weight = hip_alloc(be, size);
     if (meta) l->d_meta = hip_alloc(be, meta);
@@ -121,6 +144,10 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
+        if (h->failed.msg[0]) {
+            *e = h->failed;
+            return -1;
+        }
         return err_set(e, "out of memory on %s: the weights do not fit (%.2f GiB are there so far, %.2f of %.2f GiB free)", h->device->name,
                        (double)h->bytes / (1 << 30), (double)left / (1 << 30), (double)total / (1 << 30));
     }

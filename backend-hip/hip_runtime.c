@@ -1,5 +1,7 @@
 #include "backend-hip/hip_runtime.h"
 
+#include "backend-hip/hip_compile.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,12 +30,20 @@ static const struct hip_symbol {
     {AT(free), "hipFree", "cuMemFree_v2", 0},
     {AT(copy_in), "hipMemcpyHtoD", "cuMemcpyHtoD_v2", 0},
     {AT(copy_out), "hipMemcpyDtoH", "cuMemcpyDtoH_v2", 0},
+    {AT(copy_on), "hipMemcpyDtoD", "cuMemcpyDtoD_v2", 0},
+    {AT(host_alloc), "hipHostMalloc", "cuMemHostAlloc", 0},
+    {AT(host_free), "hipHostFree", "cuMemFreeHost", 0},
+    {AT(copy_in_later), "hipMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2", 0},
     {AT(fill), "hipMemsetD8", "cuMemsetD8_v2", 0},
     {AT(module_load), "hipModuleLoadData", "cuModuleLoadData", 0},
     {AT(module_unload), "hipModuleUnload", "cuModuleUnload", 0},
     {AT(function), "hipModuleGetFunction", "cuModuleGetFunction", 0},
     {AT(launch), "hipModuleLaunchKernel", "cuLaunchKernel", 0},
-    {AT(sync), "hipDeviceSynchronize", "cuCtxSynchronize", 0},
+    {AT(event_create), "hipEventCreateWithFlags", "cuEventCreate", 0},
+    {AT(event_destroy), "hipEventDestroy", "cuEventDestroy_v2", 0},
+    {AT(event_record), "hipEventRecord", "cuEventRecord", 0},
+    {AT(event_query), "hipEventQuery", "cuEventQuery", 0},
+    {AT(event_ms), "hipEventElapsedTime", "cuEventElapsedTime", 0},
     {AT(hip_error), "hipGetErrorString", NULL, 0},
     {AT(hip_set_device), "hipSetDevice", NULL, 0},
     {AT(hip_properties_r0600), "hipGetDevicePropertiesR0600", NULL, 1},
@@ -42,6 +52,15 @@ static const struct hip_symbol {
     {AT(cuda_attribute), NULL, "cuDeviceGetAttribute", 0},
     {AT(cuda_context), NULL, "cuDevicePrimaryCtxRetain", 0},
     {AT(cuda_set_context), NULL, "cuCtxSetCurrent", 0},
+    {AT(cuda_function_set), NULL, "cuFuncSetAttribute", 0},
+    {AT(cuda_stream), NULL, "cuStreamCreate", 0},
+    {AT(cuda_capture), NULL, "cuStreamBeginCapture_v2", 0},
+    {AT(cuda_capture_end), NULL, "cuStreamEndCapture", 0},
+    {AT(cuda_graph_make), NULL, "cuGraphInstantiateWithFlags", 0},
+    {AT(cuda_graph_launch), NULL, "cuGraphLaunch", 0},
+    {AT(cuda_graph_exec_drop), NULL, "cuGraphExecDestroy", 0},
+    {AT(cuda_graph_drop), NULL, "cuGraphDestroy", 0},
+    {AT(cuda_launch_ex), NULL, "cuLaunchKernelEx", 1},
 };
 #undef AT
 
@@ -168,12 +187,34 @@ static void choose_image(struct hip_device *d)
         }
 }
 
-int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, struct err *e)
+/* Where no image fits. */
+static void compile_image(struct hip_device *d, int seconds)
+{
+    struct err e;
+    void *object;
+    if (d->library->is_cuda) return;
+    if (hip_compile(d->library->path, d->arch, seconds, &object, &e)) {
+        snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, e.msg);
+        return;
+    }
+    int code = d->library->api.module_load(&d->module, object);
+    if (code) {
+        char text[160];
+        snprintf(d->why, sizeof d->why, "what it compiles does not load: %s", hip_error_text(d->library, code, text, sizeof text));
+        free(object);
+        return;
+    }
+    d->compiled = (struct hip_image){d->arch, object, 0}; /* some runtimes read on in it */
+    d->image = &d->compiled;
+}
+
+int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, int compile_seconds, struct err *e)
 {
     int n, code;
     for (struct hip_device *d = devices; d; d = d->next)
         if (d->library == l && d->ordinal == ordinal) {
             *device = d;
+            if (!d->image && !d->why[0] && compile_seconds) compile_image(d, compile_seconds);
             return hip_device_use(d, e);
         }
     if (hip_device_count(l, &n, e)) return -1;
@@ -195,6 +236,7 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     }
     find_arch(d);
     choose_image(d);
+    if (!d->image && compile_seconds) compile_image(d, compile_seconds);
     d->next = devices;
     *device = devices = d;
     return 0;
@@ -204,10 +246,4 @@ int hip_device_function(const struct hip_device *d, const char *name, void **fun
 {
     int code = d->library->api.function(function, d->module, name);
     return code ? failed(d->library, code, name, e) : 0;
-}
-
-int hip_device_launch(const struct hip_device *d, void *function, const unsigned grid[3], unsigned threads, const void *args, size_t bytes)
-{
-    void *extra[] = {HIP_LAUNCH_BUFFER, (void *)args, HIP_LAUNCH_BYTES, &bytes, d->library->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
-    return d->library->api.launch(function, grid[0], grid[1], grid[2], threads, 1, 1, 0, NULL, NULL, extra);
 }

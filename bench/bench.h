@@ -18,6 +18,7 @@ struct bench_facts {
 int bench_runs(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e);
 int bench_ops(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e);
 int bench_roofline(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e);
+int bench_ablation(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e);
 int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e);
 
 #endif

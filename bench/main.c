@@ -47,7 +47,8 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
     struct model m = {0};
     read_cpu_info(facts.cpu_info, sizeof facts.cpu_info);
     if (o->probe) return bench_probe(o, &facts, out, e);
-    if (o->model ? model_open(&m, o->model, e) : shape_open(&m, &shape_tinyllama, e)) return -1;
+    if (o->ablation) return bench_ablation(o, &facts, out, e);
+    if (o->model ? model_open(&m, o->model, e) : shape_open(&m, &shapes[0], e)) return -1;
     describe_model(&facts, &m, o->model ? o->model : "made-up TinyLlama-1.1B");
     int rc = (o->ops ? bench_ops : o->roofline ? bench_roofline : bench_runs)(o, &m, &facts, out, e);
     if (o->model) model_close(&m);

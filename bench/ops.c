@@ -332,10 +332,8 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
         for (int k = 0; k < i; k++)
             if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads) *l = x->limits[k];
         if (l->rung) continue;
-        if (probe_limits_measure(l, g->cpu, g->threads, e)) return -1;
-        if (out_is_md(out))
-            printf("peaks of %s, %d thread%s: read %.1f GB/s, fp32 %.0f GFLOP/s, int8 %.0f GOP/s\n", l->rung, l->n_threads,
-                   l->n_threads == 1 ? "" : "s", l->bandwidth * 1e-9, l->fp32 * 1e-9, l->int8 * 1e-9);
+        if (rig_limits(&x->rigs.rig[i], l, e)) return -1;
+        if (out_is_md(out)) rig_print_limits(&x->rigs.rig[i], l);
     }
     return 0;
 }

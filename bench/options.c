@@ -26,28 +26,36 @@ static const struct option_row {
     {"n-prompt", 'p', INTS, AT(prompt), 0, 1 << 20, "N,..", "prompt tokens (default 512; 0: none)", 0},
     {"n-gen", 'n', INTS, AT(gen), 0, 1 << 20, "N,..", "tokens generated (default 128; 0: none)", 0},
     {"depth", 'd', INTS, AT(depth), 0, 1 << 24, "N,..", "positions already in the KV cache (default 0; --ops: 1024)", 0},
-    {"np", 0, INTS, AT(parallel), 1, 65536, "N,..", "sequences that generate together (default 1; --ops, --roofline: 1,8)", 0},
+    {"np", 0, INTS, AT(parallel), 1, 65536, "N,..",
+     "sequences that generate together (default 1; --ops, --roofline: 1,8; --ablation: rows of linears, 1,2,4,..32)", 0},
     {"Configurations, each with each", 0, HEADING, 0, 0, 0, 0, 0, 0},
     {"threads", 't', INTS, AT(threads), 0, 1024, "N,..", "threads (default 0: the processors this process may use)", 0},
-    {"act", 0, TEXTS, AT(act), 0, 0, "A,..", "f32, i16, int8 (default f32; --ops: all)", ONE_OF("f32", "i16", "int8")},
+    {"act", 0, TEXTS, AT(act), 0, 0, "A,..", "f32, f16, i16, int8 (default f32, --ops: with i16, int8; hip: f16)",
+     ONE_OF("f32", "f16", "i16", "int8")},
     {"kv", 0, TEXTS, AT(kv), 0, 0, "T,..", "storage of keys and values: f16, f32 (default f16)", ONE_OF("f16", "f32")},
     {"cpu", 0, TEXTS, AT(cpu), 0, 0, "R,..", "rungs of the CPU backend (default auto; --ops: all that run here but ref, scalar)", 0},
-    {"backend", 0, TEXT, AT(backend), 0, 0, "B", "cpu", ONE_OF("cpu")},
+    {"backend", 0, TEXT, AT(backend), 0, 0, "B", "cpu or hip", ONE_OF("cpu", "hip")},
+    {"variant", 0, TEXTS, AT(variant), 0, 0, "V,..", "kernels for linears of the GPU (default auto; --ablation: all of the paper's)", 0},
+    {"device", 0, INT, AT(device), 0, 1023, "N", "which GPU (default 0)", 0},
+    {"hip-library", 0, TEXT, AT(hip_library), 0, 0, "PATH", "GPU runtime library (default: as opt4gptq-run)", 0},
     {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "prompt tokens computed in one step (default 512)", 0},
     {"How", 0, HEADING, 0, 0, 0, 0, 0, 0},
-    {"repetitions", 'r', INT, AT(repetitions), 1, 1000, "N", "runs of each, in turn, after one to warm up (default 5)", 0},
+    {"repetitions", 'r', INT, AT(repetitions), 1, 1000, "N", "runs of each, in turn, after one to warm up (default 5; --ablation: 15)", 0},
     {"cpu-time", 0, FLAG, AT(cpu_time), 0, 0, 0, "processor time beside wall time; needs -t 1", 0},
     {"output", 'o', TEXT, AT(output), 0, 0, "FORMAT", "md, csv, json or jsonl (default md)", ONE_OF("md", "csv", "json", "jsonl")},
     {"Other modes", 0, HEADING, 0, 0, 0, 0, 0, 0},
     {"ops", 0, FLAG, AT(ops), 0, 0, 0, "every operation on every rung, and its share of this machine's peak", 0},
     {"roofline", 0, FLAG, AT(roofline), 0, 0, 0, "what bounds this model here: bytes, operations, floor, what is reached", 0},
     {"probe", 0, FLAG, AT(probe), 0, 0, 0, "read bandwidth and arithmetic peaks of this machine", 0},
+    {"ablation", 0, FLAG, AT(ablation), 0, 0, 0, "the paper's table on a GPU: each optimization alone, and all; without a GPU, counts", 0},
+    {"shape", 0, TEXTS, AT(shape), 0, 0, "S,..", "--ablation: models by shape (default: the paper's six)", 0},
     {"version", 0, FLAG, AT(version), 0, 0, 0, "version", 0},
     {"help", 'h', FLAG, AT(help), 0, 0, 0, "this text", 0},
     {"n-depth", 0, INTS, AT(depth), 0, 1 << 24, 0, 0, 0}, /* llama-bench's name of --depth */
 #undef AT
 };
 
+enum { DEFAULT_REPETITIONS = 5 };
 enum { N_ROWS = sizeof table / sizeof *table };
 
 static int set_int(const struct option_row *r, const char *arg, int *out, struct err *e)
@@ -125,7 +133,13 @@ static int set_option(const struct option_row *r, struct bench_options *o, const
 
 static int check(const struct bench_options *o, struct err *e)
 {
-    if (o->ops + o->roofline + o->probe > 1) return err_set(e, "--ops, --roofline and --probe exclude each other");
+    if (o->ops + o->roofline + o->probe + o->ablation > 1)
+        return err_set(e, "--ops, --roofline, --probe and --ablation exclude each other");
+    if (o->ablation && o->model) return err_set(e, "--ablation makes its models up: -m has no part in it (--shape names them)");
+    if (!strcmp(o->backend, "hip") && (!o->cpu.is_default || !o->threads.is_default || o->cpu_time || o->probe))
+        return err_set(e, "--cpu, -t, --cpu-time and --probe are about the CPU, not --backend hip");
+    if (strcmp(o->backend, "hip") && !o->ablation && (!o->variant.is_default || o->device || o->hip_library))
+        return err_set(e, "--variant, --device and --hip-library need --backend hip");
     if (o->cpu_time && (o->threads.n != 1 || o->threads.v[0] != 1))
         return err_set(e, "--cpu-time needs -t 1: threads that wait for each other use processor time too");
     if (o->cpu_time && (o->roofline || o->probe)) return err_set(e, "--cpu-time: whole runs and --ops only");
@@ -153,17 +167,23 @@ static void set_defaults(struct bench_options *o)
                                 .backend = "cpu",
                                 .output = "md",
                                 .n_batch = 512,
-                                .repetitions = 5};
+                                .repetitions = DEFAULT_REPETITIONS};
     add_default(&o->act, "f32");
     add_default(&o->kv, "f16");
     add_default(&o->cpu, "auto");
+    add_default(&o->variant, "auto");
+    o->shape.is_default = 1;
 }
 
 static void set_mode_defaults(struct bench_options *o)
 {
+    if (o->ablation && o->parallel.is_default) o->parallel = (struct int_list){6, 1, {1, 2, 4, 8, 16, 32}};
+    if (o->ablation && o->repetitions == DEFAULT_REPETITIONS) o->repetitions = 15; /* as the paper */
     if (o->ops && o->depth.is_default) o->depth.v[0] = 1024;
     if ((o->ops || o->roofline) && o->parallel.is_default) o->parallel = (struct int_list){2, 1, {1, 8}};
-    if (o->ops && o->act.is_default) {
+    if (!strcmp(o->backend, "hip") && o->act.is_default) {
+        strcpy(o->act.v[0], "f16");
+    } else if (o->ops && o->act.is_default) {
         add_default(&o->act, "i16");
         add_default(&o->act, "int8");
     }

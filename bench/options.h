@@ -14,16 +14,16 @@ struct int_list {
 
 struct text_list {
     int n, is_default;
-    char v[MAX_LIST][24];
+    char v[MAX_LIST][32];
 };
 
 struct bench_options {
     const char *model; /* NULL: made up (shape.h) */
     struct int_list prompt, gen, depth, parallel, threads;
-    struct text_list act, kv, cpu;
-    const char *backend, *output;
-    int n_batch, repetitions, cpu_time;
-    int ops, roofline, probe; /* modes; none: whole runs */
+    struct text_list act, kv, cpu, variant, shape;
+    const char *backend, *output, *hip_library;
+    int n_batch, repetitions, cpu_time, device;
+    int ops, roofline, probe, ablation; /* modes; none: whole runs */
     int help, version;
 };
 

@@ -5,12 +5,15 @@
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
 #include "backend-cpu/pool.h"
+#include "backend-hip/hip.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const act_name[] = {"f32", "i16", "int8"}, *const kv_name[] = {"f16", "f32"};
+const char *const act_name[] = {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16"}, *const kv_name[] = {"f16",
+                                                                                                                                   "f32"};
 
 int rig_pages(int n_seqs, int positions) { return n_seqs * ((positions + KV_PAGE - 1) / KV_PAGE); }
 
@@ -22,7 +25,7 @@ static int index_of(const char *name, const char *const *names)
 }
 
 /* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */
-static int fill_kv(struct forward *f, struct err *e)
+int rig_fill_kv(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
     size_t page = ops->kv_page_bytes(f->be);
@@ -40,26 +43,30 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
 {
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
+                                .library = r->config.library,
+                                .device = r->config.device,
                                 .act = r->config.act,
                                 .kv = r->config.kv,
                                 .n_pages = size->n_pages,
                                 .max_rows = size->max_rows,
-                                .max_logits = size->max_seqs};
+                                .max_logits = size->max_seqs,
+                                .max_seqs = size->max_seqs,
+                                .max_pages = size->n_pages};
     r->size = *size;
-    if (forward_open(&r->forward, m, &backend_cpu, &o, e)) return -1;
+    if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);
     r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
     r->logits = malloc((size_t)size->max_seqs * (size_t)m->config.vocab * sizeof *r->logits);
     if (!r->ints || !r->spans || !r->logits) return err_set(e, "out of memory");
     for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
-    return fill_kv(&r->forward, e);
+    return rig_fill_kv(&r->forward, e);
 }
 
 /* Caches that do not fit would otherwise be found out by the kernel, which kills. */
 static int check_memory(const struct model *m, const struct rigs *r, const struct rig_size *size, struct err *e)
 {
     double need = 0;
-    uint64_t available = memory_available();
+    uint64_t available = r->rig[0].config.backend == &backend_cpu ? memory_available() : 0; /* others ask for themselves */
     for (int i = 0; i < r->n; i++) need += (double)forward_kv_bytes(m, r->rig[i].config.kv, size->n_pages);
     if (available && need > (double)available)
         return err_set(e, "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure fewer, shorter or shallower at once",
@@ -86,10 +93,28 @@ static void all_rungs(struct text_list *cpu)
     if (!cpu->n) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_scalar.name);
 }
 
+int rig_limits(struct rig *r, struct probe_limits *l, struct err *e)
+{
+    if (r->config.backend == &backend_cpu) return probe_limits_measure(l, r->config.cpu, r->config.threads, e);
+    *l = (struct probe_limits){.rung = r->config.cpu, .fp32 = INFINITY, .int8 = INFINITY};
+    return hip_copy_rate(r->forward.be, &l->bandwidth, e);
+}
+
+void rig_print_limits(const struct rig *r, const struct probe_limits *l)
+{
+    if (r->config.backend == &backend_cpu)
+        printf("peaks of %s, %d thread%s: read %.1f GB/s, fp32 %.0f GFLOP/s, int8 %.0f GOP/s\n", l->rung, l->n_threads,
+               l->n_threads == 1 ? "" : "s", l->bandwidth * 1e-9, l->fp32 * 1e-9, l->int8 * 1e-9);
+    else
+        printf("%s: copies %.0f GB/s, read and written; arithmetic is not probed\n", r->forward.be->ops->describe(r->forward.be),
+               l->bandwidth * 1e-9);
+}
+
 int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e)
 {
-    struct text_list cpu = o->cpu;
-    if (o->ops && cpu.is_default) all_rungs(&cpu);
+    const int gpu = !strcmp(o->backend, "hip");
+    struct text_list cpu = gpu ? o->variant : o->cpu;
+    if (!gpu && o->ops && cpu.is_default) all_rungs(&cpu);
     *r = (struct rigs){0};
     int n = cpu.n * o->threads.n * o->act.n * o->kv.n;
     r->rig = calloc((size_t)n, sizeof *r->rig);
@@ -97,11 +122,15 @@ int rigs_open(struct rigs *r, const struct model *m, const struct bench_options 
     for (int i = 0; i < n; i++) {
         int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n, t = (rest /= o->act.n) % o->threads.n;
         int threads = o->threads.v[t];
-        const char *rung = rig_rung(cpu.v[rest / o->threads.n]);
+        const char *rung = gpu ? o->variant.v[rest / o->threads.n] : rig_rung(cpu.v[rest / o->threads.n]);
         CHECK(rung);
-        r->rig[r->n++].config =
-            (struct rig_config){rung, threads ? threads : pool_n_processors(), (enum act)index_of(o->act.v[act], act_name),
-                                (enum kv_type)index_of(o->kv.v[kv], kv_name)};
+        r->rig[r->n++].config = (struct rig_config){.backend = gpu ? &backend_hip : &backend_cpu,
+                                                    .cpu = rung,
+                                                    .threads = gpu || threads ? threads : pool_n_processors(),
+                                                    .library = o->hip_library,
+                                                    .device = o->device,
+                                                    .act = (enum act)index_of(o->act.v[act], act_name),
+                                                    .kv = (enum kv_type)index_of(o->kv.v[kv], kv_name)};
     }
     if (check_memory(m, r, size, e)) return -1;
     for (int i = 0; i < n; i++)

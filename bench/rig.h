@@ -5,12 +5,16 @@
 
 #include "bench/batches.h"
 #include "bench/options.h"
+#include "bench/probe.h"
 #include "bench/work.h"
 #include "core/forward.h"
 
 struct rig_config {
-    const char *cpu; /* name in the ladder */
-    int threads;
+    const struct backend *backend;
+    const char *cpu; /* name in the ladder; of a GPU: the variant */
+    int threads;     /* of a GPU: 0 */
+    const char *library;
+    int device;
     enum act act;
     enum kv_type kv;
 };
@@ -40,6 +44,12 @@ extern const char *const act_name[], *const kv_name[];
 
 /* The name in the ladder of a rung, "auto" being the fastest that this machine runs; NULL: there is none such. */
 const char *rig_rung(const char *name);
+/* What bounds the configuration's operations; of a GPU only the rate of its copies is measured, its peaks are infinite. */
+int rig_limits(struct rig *r, struct probe_limits *l, struct err *e);
+/* A line that says so. */
+void rig_print_limits(const struct rig *r, const struct probe_limits *l);
+/* Fills the KV cache with a constant. */
+int rig_fill_kv(struct forward *f, struct err *e);
 /* Pages that n_seqs sequences of so many positions take. */
 int rig_pages(int n_seqs, int positions);
 /* One rig for each configuration in *o. The KV cache is filled with a constant: pages that were never written would

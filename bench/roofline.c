@@ -175,10 +175,12 @@ int bench_roofline(const struct bench_options *o, const struct model *m, const s
     for (int i = 0; i < rigs.n && !rc; i++) {
         struct rig *r = &rigs.rig[i];
         if (l.rung != r->config.cpu || l.n_threads != r->config.threads) { /* rigs of one rung stand together */
-            rc = probe_limits_measure(&l, r->config.cpu, r->config.threads, e);
-            if (!rc && out_is_md(out))
-                printf("\npeaks of %s, %d thread%s: read %.1f GB/s, fp32 %.0f GFLOP/s, int8 %.0f GOP/s\n\n", l.rung, l.n_threads,
-                       l.n_threads == 1 ? "" : "s", l.bandwidth * 1e-9, l.fp32 * 1e-9, l.int8 * 1e-9);
+            rc = rig_limits(r, &l, e);
+            if (!rc && out_is_md(out)) {
+                printf("\n");
+                rig_print_limits(r, &l);
+                printf("\n");
+            }
         }
         if (!rc) rc = all_steps(o, r, facts, &l, out, e);
     }

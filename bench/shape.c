@@ -5,7 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct shape shape_tinyllama = {22, 2048, 5632, 32, 4, 64, 32000, 2048, 128};
+/* clang-format off */
+const struct shape shapes[] = {
+    {"tinyllama-1.1b", 22, 2048, 5632, 32, 4, 64, 32000, 2048, 128},
+    {"llama-3-8b", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 128},
+    {"llama-2-7b", 32, 4096, 11008, 32, 32, 128, 32000, 4096, 128},
+    {"codellama-7b", 32, 4096, 11008, 32, 32, 128, 32016, 16384, 128},
+    {"llama-13b", 40, 5120, 13824, 40, 40, 128, 32000, 2048, 128},
+    {"qwen1.5-1.8b", 24, 2048, 5504, 16, 16, 128, 151936, 32768, 128},
+    {"qwen1.5-4b", 40, 2560, 6912, 20, 20, 128, 151936, 32768, 128},
+    {"tiny", 1, 128, 256, 2, 1, 64, 320, 2048, 128},
+    {0},
+};
+/* clang-format on */
 
 /* One block for all weights: first counted, then handed out. */
 struct pool_of_bytes {
@@ -28,9 +40,11 @@ static void fill_random(void *p, size_t bytes, uint64_t seed)
 
 static void fill_halves(uint16_t *p, size_t n, float scale)
 {
+    enum { PERIOD = 1 << 16 };
     uint16_t some[8];
     for (int i = 0; i < 8; i++) some[i] = f16_from_f32(scale * (float)(i - 4));
-    for (size_t i = 0; i < n; i++) p[i] = some[(i + i / 8) % 8];
+    for (size_t i = 0; i < n && i < PERIOD; i++) p[i] = some[(i + i / 8) % 8];
+    for (size_t i = PERIOD; i < n; i += PERIOD) memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
 }
 
 static void make_linear(struct pool_of_bytes *p, struct linear *w, int in, int out, int group)

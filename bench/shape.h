@@ -6,10 +6,13 @@
 #include "core/model.h"
 
 struct shape {
+    const char *name;
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context, group;
 };
 
-extern const struct shape shape_tinyllama; /* TinyLlama-1.1B: 4-bit linears of group 128, fp16 embedding and head */
+/* TinyLlama-1.1B, the six models of the paper's Table 1, and one that is small enough for tests: 4-bit linears of group 128, no
+ * biases, fp16 embedding and head. Ends with a NULL name. */
+extern const struct shape shapes[];
 
 /* A model that owns no file: everything but `file` is filled. */
 int shape_open(struct model *m, const struct shape *s, struct err *e);

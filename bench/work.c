@@ -14,7 +14,7 @@ static double linear_bytes(const struct linear *w)
     return bytes + (w->perm ? 4.0 * w->k : 0);
 }
 
-static int digits(const struct linear *w, enum act act) { return !w->codes || act == ACT_F32 ? 0 : act == ACT_I16 ? 2 : 1; }
+static int digits(const struct linear *w, enum act act) { return !w->codes ? 0 : act == ACT_I16 ? 2 : act == ACT_INT8; }
 
 struct work work_linear(const struct linear *w, int rows, enum act act)
 {

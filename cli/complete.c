@@ -105,6 +105,8 @@ static int open_all(struct completion *c, struct err *e)
     fo.n_pages = (used + KV_PAGE - 1) / KV_PAGE;
     fo.max_rows = rows;
     fo.max_logits = logits;
+    fo.max_seqs = 1;
+    fo.max_pages = fo.n_pages;
     const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used};
     if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
@@ -135,6 +137,7 @@ static void say_machine(const struct completion *c)
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n", c->forward.be->ops->describe(c->forward.be),
             (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20),
             c->forward.options.n_pages * KV_PAGE);
+    machine_say(c->o, c->forward.be);
 }
 
 static int put(const char *text, size_t n, struct err *e)

@@ -12,19 +12,12 @@ int engine_context(const struct options *o, const struct model *m) { return o->n
 
 static int pages(int positions) { return (positions + KV_PAGE - 1) / KV_PAGE; }
 
-/* Activations and logits of one step (core/forward.h lists them). */
-static uint64_t step_bytes(const struct model_config *g, const struct forward_options *f)
-{
-    uint64_t row = 3u * (uint64_t)g->dim + 2u * (uint64_t)g->n_heads * (uint64_t)g->head_dim +
-                   2u * (uint64_t)g->n_kv_heads * (uint64_t)g->head_dim + 2u * (uint64_t)g->ffn;
-    return sizeof(float) * ((uint64_t)f->max_rows * row + (uint64_t)f->max_logits * ((uint64_t)g->dim + 2u * (uint64_t)g->vocab));
-}
-
-/* Pages that the memory allows, at most what all sequences can fill. */
-static int choose_pages(const struct options *o, const struct model *m, const struct forward_options *f, int *n_pages, struct err *e)
+/* Pages that the memory (a GPU's own, where that computes) allows, at most what all sequences can fill. */
+static int choose_pages(const struct options *o, const struct model *m, const struct forward_options *f, const struct forward_need *need,
+                        int *n_pages, struct err *e)
 {
     int context = pages(engine_context(o, m));
-    uint64_t budget = 0, fixed = m->file.st.file_bytes + step_bytes(&m->config, f), page = forward_kv_bytes(m, f->kv, 1);
+    uint64_t budget = 0, fixed = need->weights + need->steps, page = need->page;
     if (o->n_pages) {
         if (o->n_pages < context)
             return err_set(e, "--kv-pages %d: one context of %d tokens needs %d (-c sets a smaller one)", o->n_pages, engine_context(o, m),
@@ -34,7 +27,8 @@ static int choose_pages(const struct options *o, const struct model *m, const st
     }
     if (o->memory && memory_parse(&budget, o->memory, e)) return err_prefix(e, "--mem %s", o->memory);
     if (!o->memory) {
-        budget = memory_available() / 10 * 9;
+        if (forward_available(m, machine_backend(o), f, &budget, e)) return -1;
+        budget = budget / 10 * 9;
         if (!budget) return err_set(e, "cannot tell how much memory is free: give --mem SIZE");
     }
     uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1), fit = budget > fixed ? (budget - fixed) / page : 0;
@@ -56,16 +50,23 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     struct forward_options f = machine_forward(o);
     f.max_rows = rows;
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
-    if (choose_pages(o, m, &f, &f.n_pages, e) || forward_open(&g->forward, m, machine_backend(o), &f, e)) return -1;
+    f.max_seqs = o->n_seqs;
+    f.max_pages = pages(engine_context(o, m));
+    struct forward_need need;
+    forward_need(m, machine_backend(o), &f, &need);
+    const int own = need.weights != 0; /* else they stay in the file's mapping */
+    if (!own) need.weights = m->file.st.file_bytes;
+    if (choose_pages(o, m, &f, &need, &f.n_pages, e) || forward_open(&g->forward, m, machine_backend(o), &f, e)) return -1;
     struct sched_options so = {o->n_seqs, rows, engine_context(o, m), !o->no_prefix_cache};
     if (sched_open(&g->sched, &g->forward, &so, e)) return -1;
     const char *machine = g->forward.be->ops->describe(g->forward.be);
     snprintf(g->backend, sizeof g->backend, "%s", g->forward.be->ops->name);
-    snprintf(g->instructions, sizeof g->instructions, "%.*s", (int)strcspn(machine, ","), machine);
+    snprintf(g->instructions, sizeof g->instructions, "%.*s", (int)strcspn(machine, ",("), machine);
     double mib = 1048576;
-    fprintf(stderr, "machine: %s; memory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), steps %.0f MiB\n", machine,
-            (double)m->file.st.file_bytes / mib, (double)forward_kv_bytes(m, f.kv, f.n_pages) / mib, f.n_pages, KV_PAGE,
-            (double)step_bytes(&m->config, &f) / mib);
+    fprintf(stderr, "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), steps %.0f MiB\n", machine,
+            own ? "GPU " : "", (double)need.weights / mib, (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
+            (double)need.steps / mib);
+    machine_say(o, g->forward.be);
     return 0;
 }
 

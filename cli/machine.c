@@ -21,6 +21,11 @@ void machine_settle(struct options *o)
 
 const struct backend *machine_backend(const struct options *o) { return strcmp(o->backend, "hip") ? &backend_cpu : &backend_hip; }
 
+void machine_say(const struct options *o, const struct be *be)
+{
+    if (o->verbose && be->ops == &backend_hip) hip_print_variants(be, stderr);
+}
+
 struct forward_options machine_forward(const struct options *o)
 {
     static const char *const names[] = {[ACT_F32] = "f32", [ACT_F16] = "f16", [ACT_I16] = "i16", [ACT_INT8] = "int8"};
@@ -29,6 +34,7 @@ struct forward_options machine_forward(const struct options *o)
         .n_threads = o->threads,
         .library = o->hip_library,
         .device = o->device,
+        .wait_seconds = o->gpu_timeout,
         .kv = strcmp(o->kv, "f32") ? KV_F16 : KV_F32,
     };
     while (strcmp(o->act, names[f.act])) f.act++;

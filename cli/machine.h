@@ -11,6 +11,8 @@
 void machine_settle(struct options *o);
 /* Of settled options. */
 const struct backend *machine_backend(const struct options *o);
+/* -v: more of an open backend, on stderr. */
+void machine_say(const struct options *o, const struct be *be);
 /* What they say about the backend: variant, threads, device, arithmetic, storage of keys and values. */
 struct forward_options machine_forward(const struct options *o);
 

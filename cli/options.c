@@ -84,6 +84,8 @@ static const struct option_row {
     {"device", 0, INT, AT(device), 0, 1023, "N", "which GPU (default 0)"},
     {"list-devices", 0, FLAG, AT(list_devices), 0, 0, 0, "print the GPUs and which embedded kernels fit them"},
     {"hip-library", 0, TEXT, AT(hip_library), 0, 0, "PATH", "GPU runtime library (default: libamdhip64, libgalaxyhip or libcuda)"},
+    {"gpu-timeout", 0, INT, AT(gpu_timeout), 1, 86400, "S",
+     "seconds after which a GPU that does not come to an end counts as hung (default 120)"},
     {"variant", 0, TEXT, AT(variant), 0, 0, "auto|NAME", "pins one of the GPU's kernels for linears"},
     {"check-tensors", 0, FLAG, AT(check_tensors), 0, 0, 0, "compare every tensor with its crc32 before use"},
     {"Other", 0, HEADING, 0, 0, 0, 0, 0},

@@ -37,7 +37,7 @@ struct options {
     int n_windows, n_few_shot, n_limit;
     /* machine */
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
-    int threads, check_tensors, device;
+    int threads, check_tensors, device, gpu_timeout;
     /* other modes */
     int tokenize, detokenize, list_devices, version, help;
 };

@@ -43,6 +43,7 @@ struct be_config {
     int n_threads;       /* cpu: 0 = as many as this process may use */
     const char *library; /* hip: the runtime library, NULL = the first of the known ones */
     int device;          /* hip: which of its devices */
+    int wait_seconds;    /* hip: a device that takes longer for what it was given counts as hung; 0: 120 */
     enum act act;
     enum kv_type kv;
     int n_heads, n_kv_heads, head_dim;
@@ -50,6 +51,8 @@ struct be_config {
     float rope_scale;      /* factor on cos and sin */
     int max_rows;          /* rows of one step */
     int max_k;             /* largest k (or in) of any linear */
+    int max_seqs;          /* sequences of one step, and pages of one of them; used by hip */
+    int max_pages;
 };
 
 struct be;        /* an open backend; every backend's own struct begins with one */
@@ -73,6 +76,11 @@ struct attend_args {
 
 struct backend {
     const char *name;
+    /* To size a run before anything is opened: bytes that could be allocated now (0: cannot tell); what a packed linear
+     * takes, 0 where it is read from the mapped file; what an open backend takes for itself. */
+    int (*available)(const struct be_config *c, uint64_t *bytes, struct err *e);
+    uint64_t (*packed_bytes)(const struct linear *w);
+    uint64_t (*scratch_bytes)(const struct be_config *c);
     int (*open)(struct be **be, const struct be_config *c, struct err *e);
     void (*close)(struct be *be);
     /* A line for people: which instructions, how many threads. Valid while open. */

@@ -7,7 +7,7 @@
 static void *get(struct forward *f, size_t n_floats, struct err *e)
 {
     void *d = f->be->ops->alloc(f->be, n_floats * sizeof(float));
-    if (!d) err_set(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
+    if (!d && !f->be->ops->sync(f->be, e)) err_set(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
     return d;
 }
 
@@ -39,23 +39,22 @@ static int open_layer(struct forward *f, int i, struct err *e)
         (put_vector(f, from->q_norm, g->head_dim, &l->d_q_norm, e) || put_vector(f, from->k_norm, g->head_dim, &l->d_k_norm, e)))
         return -1;
     l->d_kv = ops->alloc(f->be, (size_t)f->options.n_pages * ops->kv_page_bytes(f->be));
+    if (!l->d_kv && ops->sync(f->be, e)) return -1;
     if (!l->d_kv)
         return err_set(e, "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for less",
                        (double)forward_kv_bytes(f->model, f->options.kv, f->options.n_pages) / (1 << 30), f->options.n_pages * KV_PAGE);
     return 0;
 }
 
-int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e)
+static struct be_config config_of(const struct model *m, const struct forward_options *o)
 {
     const struct model_config *g = &m->config;
-    memset(f, 0, sizeof *f);
-    f->model = m;
-    f->options = *o;
-    struct be_config c = {
+    return (struct be_config){
         .variant = o->variant,
         .n_threads = o->n_threads,
         .library = o->library,
         .device = o->device,
+        .wait_seconds = o->wait_seconds,
         .act = o->act,
         .kv = o->kv,
         .n_heads = g->n_heads,
@@ -65,8 +64,54 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         .rope_scale = g->rope_scale,
         .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
         .max_k = model_max_k(m),
+        .max_seqs = o->max_seqs,
+        .max_pages = o->max_pages,
     };
-    if (ops->open(&f->be, &c, e)) return -1;
+}
+
+void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o, struct forward_need *n)
+{
+    const struct model_config *g = &m->config;
+    struct be_config c = config_of(m, o);
+    uint64_t row = 3u * (uint64_t)g->dim + 2u * (uint64_t)g->n_heads * (uint64_t)g->head_dim +
+                   2u * (uint64_t)g->n_kv_heads * (uint64_t)g->head_dim + 2u * (uint64_t)g->ffn;
+    *n = (struct forward_need){.weights = ops->packed_bytes(&m->embed), .page = forward_kv_bytes(m, o->kv, 1)};
+    if (m->head.codes || m->head.weight != m->embed.weight) n->weights += ops->packed_bytes(&m->head);
+    for (int i = 0; i < g->n_layers; i++)
+        for (int j = 0; j < LIN_COUNT; j++) n->weights += ops->packed_bytes(&m->layers[i].linear[j]);
+    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row + (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab)) +
+               ops->scratch_bytes(&c);
+}
+
+int forward_available(const struct model *m, const struct backend *ops, const struct forward_options *o, uint64_t *bytes, struct err *e)
+{
+    struct be_config c = config_of(m, o);
+    return ops->available(&c, bytes, e);
+}
+
+static int check_fit(const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e)
+{
+    struct forward_need n;
+    uint64_t available;
+    forward_need(m, ops, o, &n);
+    if (!n.weights) return 0;
+    if (forward_available(m, ops, o, &available, e)) return -1;
+    uint64_t kv = n.page * (uint64_t)o->n_pages;
+    if (!available || n.weights + kv + n.steps <= available) return 0;
+    const double mib = 1 << 20;
+    return err_set(
+        e, "out of memory: weights %.0f MiB, KV cache %.0f MiB for %d positions, steps %.0f MiB: more than the %.0f MiB that are free",
+        (double)n.weights / mib, (double)kv / mib, o->n_pages * KV_PAGE, (double)n.steps / mib, (double)available / mib);
+}
+
+int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e)
+{
+    const struct model_config *g = &m->config;
+    memset(f, 0, sizeof *f);
+    f->model = m;
+    f->options = *o;
+    struct be_config c = config_of(m, o);
+    if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) return -1;
     size_t rows = (size_t)o->max_rows, dim = (size_t)g->dim, q = (size_t)g->n_heads * (size_t)g->head_dim,
            kv = (size_t)g->n_kv_heads * (size_t)g->head_dim;
     f->layers = calloc((size_t)g->n_layers, sizeof *f->layers);

@@ -11,11 +11,14 @@ struct forward_options {
     int n_threads;       /* 0: as many as this process may use */
     const char *library; /* GPU runtime, NULL: the known ones */
     int device;
+    int wait_seconds; /* after which a GPU counts as hung, 0: the backend's own choice */
     enum act act;
     enum kv_type kv;
     int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
     int max_rows;   /* rows of one step */
     int max_logits; /* rows of one step whose logits are wanted */
+    int max_seqs;   /* sequences of one step, and pages of one of them; a backend may size its arrays by these */
+    int max_pages;
 };
 
 struct forward_layer {
@@ -40,6 +43,17 @@ struct forward {
     float *d_logits;                /* [max_logits][vocab] */
 };
 
+/* Bytes that a run takes of the backend's memory. */
+struct forward_need {
+    uint64_t weights; /* 0: they are read from the mapped file */
+    uint64_t page;    /* one page of positions, all layers */
+    uint64_t steps;   /* activations, logits, scratch */
+};
+
+void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o, struct forward_need *n);
+/* What the backend could allocate now, 0: it cannot tell. */
+int forward_available(const struct model *m, const struct backend *ops, const struct forward_options *o, uint64_t *bytes, struct err *e);
+/* A model that does not fit into memory of its own (a GPU's) is refused with the sizes before anything is allocated. */
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e);
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */

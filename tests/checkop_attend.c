@@ -92,7 +92,8 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
                                   .rope_scale = 1,
                                   .max_k = 64};
     d.config.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
-    d.config.max_rows = past > d.batch.n_rows ? past : d.batch.n_rows;
+    d.config.max_rows = d.config.max_seqs = past > d.batch.n_rows ? past : d.batch.n_rows;
+    d.config.max_pages = d.batch.table_stride;
     return d;
 }
 

@@ -76,6 +76,8 @@ static struct rope_data make_data(struct arena *a, struct rng *r, const struct r
                                   .inv_freq = inv_freq,
                                   .rope_scale = k->rope_scale,
                                   .max_rows = d.batch.n_rows,
+                                  .max_seqs = d.batch.n_rows,
+                                  .max_pages = d.batch.table_stride,
                                   .max_k = 64};
     return d;
 }

@@ -104,6 +104,8 @@ struct be_config plain_config(int max_rows, int max_k)
                               .inv_freq = inv_freq,
                               .rope_scale = 1,
                               .max_rows = max_rows,
+                              .max_seqs = max_rows,
+                              .max_pages = max_rows / KV_PAGE + 8, /* the harness leaves some unused */
                               .max_k = max_k};
 }
 

@@ -169,7 +169,7 @@ static void run_gather(struct check *c, int v, const char *name, const struct va
                        const float *x, int dim, float *y)
 {
     struct side s;
-    side_open(&s, on, n_threads, plain_config(b->n_rows, dim));
+    side_open(&s, on, n_threads, plain_config(b->n_rows > b->n_logits ? b->n_rows : b->n_logits, dim));
     struct dbuf dx = dbuf_from(&s, x, (size_t)b->n_rows * (size_t)dim * 4), dy = dbuf_new(&s, (size_t)b->n_logits * (size_t)dim * 4);
     s.ops->begin_step(s.be, b);
     s.ops->gather(s.be, (float *)dx.d, (float *)dy.d, dim);

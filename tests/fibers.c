@@ -2,8 +2,12 @@
  * shared library (build/tests/libhip-fibers.so), so that the real host runtime loads it with --hip-library and everything
  * above it is what a GPU would see. Device memory is malloc'd to the byte: AddressSanitizer sees what a kernel does
  * outside of it. It pretends to be a gfx90a, refuses code objects for anything else, and runs the functions of the same
- * names that are compiled into this library (fiber_kernels.c) instead of the code object.
- * FIBERS_MEMORY in the environment limits the device memory (bytes), to test what happens when there is none left. */
+ * names that are compiled into this library (fiber_kernels.c) instead of the code object. A copy from pinned memory happens
+ * as late as it may: source memory that is written again too early shows.
+ * What goes wrong is asked for in the environment (a number, the first is 1):
+ *   FIBERS_MEMORY=BYTES   limits the device memory
+ *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
+ *   FIBERS_HANG=N         launch N never ends: no query says that it has, and a call that would wait for it ends the process */
 #include "tests/fibers.h"
 
 #include <dlfcn.h>
@@ -12,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 enum { MAX_THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500, NOT_READY = 600 };
 
 int fiber_thread, fiber_block[3];
 
@@ -127,10 +132,44 @@ static void run_block(int parity)
 /* ---- the runtime's entry points; prototypes of backend-hip/hip_api.h ---- */
 static size_t allocated;
 
-static size_t memory_limit(void)
+static unsigned long long env_number(const char *name, unsigned long long otherwise)
 {
-    const char *limit = getenv("FIBERS_MEMORY");
-    return limit ? strtoull(limit, NULL, 10) : (size_t)8 << 30;
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static size_t memory_limit(void) { return env_number("FIBERS_MEMORY", 8ull << 30); }
+
+static int allocation_fails(void)
+{
+    static unsigned long long n;
+    return ++n == env_number("FIBERS_FAIL_ALLOC", 0);
+}
+
+static unsigned long long n_launches;
+
+static int hangs(void) { return n_launches && n_launches >= env_number("FIBERS_HANG", ~0ull); }
+
+static void would_block(const char *call)
+{
+    if (!hangs()) return;
+    fprintf(stderr, "fibers: %s waits for ever\n", call);
+    abort();
+}
+
+/* Copies from pinned memory that have not happened yet. */
+enum { MAX_PENDING = 64 };
+static struct {
+    void *d;
+    const void *src;
+    size_t bytes;
+} pending[MAX_PENDING];
+static int n_pending;
+
+static void copy_pending(void)
+{
+    for (int i = 0; i < n_pending; i++) memcpy(pending[i].d, pending[i].src, pending[i].bytes);
+    n_pending = 0;
 }
 
 #define API __attribute__((visibility("default")))
@@ -146,12 +185,20 @@ API int hipFree(void *d);
 API int hipMemcpyHtoD(void *d, const void *src, size_t bytes);
 API int hipMemcpyDtoH(void *dst, void *d, size_t bytes);
 API int hipMemsetD8(void *d, unsigned char value, size_t n);
+API int hipMemcpyDtoD(void *d, void *src, size_t bytes);
+API int hipHostMalloc(void **p, size_t bytes, unsigned flags);
+API int hipHostFree(void *p);
+API int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream);
+API int hipEventCreateWithFlags(void **event, unsigned flags);
+API int hipEventDestroy(void *event);
+API int hipEventRecord(void *event, void *stream);
+API int hipEventQuery(void *event);
+API int hipEventElapsedTime(float *ms, void *from, void *to);
 API int hipModuleLoadData(void **module, const void *image);
 API int hipModuleUnload(void *module);
 API int hipModuleGetFunction(void **f, void *module, const char *name);
 API int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                               void *stream, void **params, void **extra);
-API int hipDeviceSynchronize(void);
 API const char *hipGetErrorString(int code);
 
 int hipInit(unsigned flags)
@@ -199,7 +246,8 @@ int hipMemGetInfo(size_t *left, size_t *total)
 int hipMalloc(void **d, size_t bytes)
 {
     char *p;
-    if (bytes > memory_limit() - allocated || posix_memalign((void **)&p, 256, bytes + 256)) return OUT_OF_MEMORY;
+    would_block("hipMalloc");
+    if (allocation_fails() || bytes > memory_limit() - allocated || posix_memalign((void **)&p, 256, bytes + 256)) return OUT_OF_MEMORY;
     memcpy(p, &bytes, sizeof bytes);
     allocated += bytes;
     *d = p + 256;
@@ -209,6 +257,8 @@ int hipMalloc(void **d, size_t bytes)
 int hipFree(void *d)
 {
     size_t bytes;
+    would_block("hipFree");
+    copy_pending();
     memcpy(&bytes, (char *)d - 256, sizeof bytes);
     allocated -= bytes;
     free((char *)d - 256);
@@ -217,19 +267,91 @@ int hipFree(void *d)
 
 int hipMemcpyHtoD(void *d, const void *src, size_t bytes)
 {
+    would_block("hipMemcpyHtoD");
+    copy_pending();
     memcpy(d, src, bytes);
     return OK;
 }
 
 int hipMemcpyDtoH(void *dst, void *d, size_t bytes)
 {
+    would_block("hipMemcpyDtoH");
+    copy_pending();
     memcpy(dst, d, bytes);
+    return OK;
+}
+
+int hipMemcpyDtoD(void *d, void *src, size_t bytes)
+{
+    copy_pending();
+    memcpy(d, src, bytes);
     return OK;
 }
 
 int hipMemsetD8(void *d, unsigned char value, size_t n)
 {
+    copy_pending();
     memset(d, value, n);
+    return OK;
+}
+
+int hipHostMalloc(void **p, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *p = allocation_fails() ? NULL : malloc(bytes);
+    return *p ? OK : OUT_OF_MEMORY;
+}
+
+int hipHostFree(void *p)
+{
+    would_block("hipHostFree");
+    copy_pending();
+    free(p);
+    return OK;
+}
+
+int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
+{
+    if (stream) return INVALID_VALUE;
+    if (n_pending == MAX_PENDING) copy_pending();
+    pending[n_pending].d = d;
+    pending[n_pending].src = src;
+    pending[n_pending++].bytes = bytes;
+    return OK;
+}
+
+/* An event is the time of its recording. */
+int hipEventCreateWithFlags(void **event, unsigned flags)
+{
+    (void)flags;
+    return (*event = calloc(1, sizeof(struct timespec))) ? OK : OUT_OF_MEMORY;
+}
+
+int hipEventDestroy(void *event)
+{
+    free(event);
+    return OK;
+}
+
+int hipEventRecord(void *event, void *stream)
+{
+    (void)stream;
+    clock_gettime(CLOCK_MONOTONIC, event);
+    return OK;
+}
+
+int hipEventQuery(void *event)
+{
+    (void)event;
+    if (hangs()) return NOT_READY;
+    copy_pending();
+    return OK;
+}
+
+int hipEventElapsedTime(float *ms, void *from, void *to)
+{
+    const struct timespec *a = from, *b = to;
+    *ms = (float)((double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6);
     return OK;
 }
 
@@ -270,6 +392,9 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     static char args[1024] __attribute__((aligned(16)));
     size_t bytes = *(size_t *)extra[3];
     if (bytes > sizeof args) return INVALID_VALUE;
+    n_launches++;
+    if (hangs()) return OK;
+    copy_pending();
     memcpy(args, extra[1], bytes);
     if (!stacks) {
         stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -287,8 +412,6 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
             }
     return OK;
 }
-
-int hipDeviceSynchronize(void) { return OK; }
 
 const char *hipGetErrorString(int code)
 {

@@ -1,9 +1,12 @@
 /* args.h: the arguments of every kernel, as the host fills them and the device reads them, and the layouts of the memory
  * that they point to. Pointers are device addresses.
  *
- * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros):
- *   codes   [panel][chunk][16 outputs][4 words of 8 codes]; in a word, code i is input 2i, code 4+i is input 2i+1, so that
- *           (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
+ * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros); those of 4-bit
+ * ones are a multiple of 4:
+ *   codes   [panel][two chunks][lane 0..31][4 words of 8 codes]: lane 4r + t has inputs 8t .. 8t+7 of output r in the first
+ *           chunk, of output r + 8 in the first, of r in the second, of r + 8 in the second. So 16 bytes of a lane are what
+ *           it holds of four 16x16 fragments of a matrix instruction. In a word, code i is input 2i, code 4+i is input
+ *           2i+1, so that (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
  *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as fp32, zero as fp32)
  *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
  *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes
@@ -14,6 +17,8 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
+enum { SPAN = 256 }; /* positions of a sequence looked at together, from an absolute multiple of it on */
+enum { TILE_ROWS = 64, ATTEND_TILE_THREADS = 128 }; /* of mma_attend.hip */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
@@ -25,16 +30,28 @@ struct prepare_args {
     int top; /* fp16: the largest magnitude comes into [2^top, 2^(top+1)) */
 };
 
-struct linear_args {
+/* One of up to three linears that have one input. */
+struct linear_part {
     const void *weight; /* codes or weight */
     const void *meta;   /* 4-bit only */
-    const void *x;      /* first row */
-    const float *scale; /* of the first row, or NULL */
     const float *bias;  /* [out] or NULL */
     float *y;           /* first row, [rows][out] */
-    int rows, out, n_chunks;
-    int group_chunks, group_shift, n_groups; /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
-    int wide_meta;                           /* two words a scale */
+    int out;
+    int first;                                 /* block (as wide as the variant says) of the grid at which it begins */
+    int group_chunks, group_shift, last_group; /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
+    int wide_meta;                             /* two words a scale */
+    int whole_items;                           /* four chunks, from a multiple of four on, are of one group */
+    unsigned group_magic;                      /* chunk * this >> 31 is its group */
+};
+
+enum { MAX_PARTS = 3 };
+
+struct linear_args {
+    struct linear_part part[MAX_PARTS];
+    const void *x;      /* first row */
+    const float *scale; /* of the first row, or NULL */
+    int n_parts, rows, n_chunks;
+    int n_blocks; /* of all parts */
 };
 
 struct repack_args { /* of some whole panels */
@@ -113,12 +130,39 @@ struct attend_kernel_args {
     const int *table;     /* [n_seqs][table_stride] */
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
+    float *parts; /* attend_split: as in merge_args */
+    int n_spans;  /* of the longest sequence of the step, or more */
+    const int *tiles; /* attend_tile_*: [][2] first row and number of rows, of one sequence */
+};
+
+struct merge_args {
+    const float *parts; /* [rows][n_heads][n_spans][part_floats(head_dim)] */
+    float *out;         /* [rows][n_heads * head_dim] */
+    const int *pos;     /* [rows] */
+    int n_spans, window, n_heads, head_dim;
+};
+
+/* The operation before a linear and what prepares its input, in one launch: rows of `out` are read back by the block that
+ * wrote them. */
+struct norm_prepare_args {
+    struct norm_args norm;
+    struct prepare_args prepare;
+};
+
+struct merge_prepare_args {
+    struct merge_args merge;
+    struct prepare_args prepare;
 };
 
 struct glu_args {
     float *gate;
     const float *up;
     unsigned long long n;
+};
+
+struct glu_prepare_args {
+    struct glu_args glu; /* n: of a row */
+    struct prepare_args prepare;
 };
 
 struct gather_args {

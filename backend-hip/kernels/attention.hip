@@ -57,27 +57,44 @@ KERNEL(rope_store, struct rope_kernel_args)
     store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0, a->wide_kv);
 }
 
-enum { SPAN = THREADS }; /* positions looked at together, from an absolute multiple of it on */
+/* 8 neighbouring numbers of a page as they are in memory, and as fp32. */
+struct eight {
+    u32x4 lo, hi; /* hi: fp32 only */
+};
+
+DEVICE struct eight load_eight(const void *pages, u64 at, const int wide)
+{
+    struct eight v;
+    v.lo = wide ? *(const u32x4 *)((const float *)pages + at) : *(const u32x4 *)((const f16 *)pages + at);
+    v.hi = wide ? *(const u32x4 *)((const float *)pages + at + 4) : v.lo;
+    return v;
+}
+
+DEVICE float element(const struct eight *v, int i, const int wide)
+{
+    if (wide) return f32_of(i < 4 ? v->lo[i] : v->hi[i - 4]);
+    return (float)pair_of(v->lo[i / 2])[i % 2];
+}
+
+/* Loads that are under way together; of fp32 a quarter, which are twice as long, to spare registers. */
+enum { BATCH = 16 };
+#define BATCH_OF(wide) ((wide) ? BATCH / 4 : BATCH)
 
 /* q . k of one position; key points to its first 8 dimensions. */
 DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const int wide)
 {
+    const int batch = BATCH_OF(wide);
     float sum = 0;
-    for (int d = 0; d < d8; d += 8, key += PAGE * 8) {
-        float k[8];
-        if (wide) {
-            f32x4 lo = *(const f32x4 *)((const float *)pages + key), hi = *(const f32x4 *)((const float *)pages + key + 4);
-            UNROLL for (int i = 0; i < 4; i++) k[i] = lo[i], k[4 + i] = hi[i];
-        } else {
-            u32x4 both = *(const u32x4 *)((const f16 *)pages + key);
-            UNROLL for (int i = 0; i < 4; i++)
-            {
-                f16x2 h = pair_of(both[i]);
-                k[2 * i] = (float)h[0];
-                k[2 * i + 1] = (float)h[1];
-            }
-        }
-        UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + i], k[i], sum);
+    int d = 0;
+    for (; d + 8 * batch <= d8; d += 8 * batch) {
+        struct eight k[BATCH];
+        UNROLL for (int j = 0; j < batch; j++) k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
+        UNROLL for (int j = 0; j < batch; j++)
+            UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
+    }
+    for (; d < d8; d += 8) {
+        struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), wide);
+        UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + i], element(&k, i, wide), sum);
     }
     return sum;
 }
@@ -154,4 +171,165 @@ KERNEL(attend_f32, struct attend_kernel_args)
     LDS(float, scratch, THREADS);
     LDS(float, sums, 2 * THREADS);
     attend(ARGS, q, p, scratch, sums, 1);
+}
+
+/* What attend_split leaves of a span of one head: sums of values [head_dim rounded up to 8], largest score, sum of weights. */
+DEVICE int part_floats(int head_dim) { return round8(head_dim) + 8; }
+
+/* 8 dimensions from d on of the positions i, i + slices, .. of a span, or of one that is seen where that is not. */
+DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BATCH], int i, int slices, int from, int to, int d, int d8,
+                        const int wide)
+{
+    UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
+    {
+        int at = i + b * slices < from ? from : i + b * slices > to ? to : i + b * slices;
+        v[b] = load_eight(memory, pages[at / PAGE] + (u64)(PAGE * d8 + at % PAGE * d8 + d), wide);
+    }
+}
+
+/* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then thread (slice, octet)
+ * adds up 8 dimensions of the values over the positions slice, slice + slices, .., and the slices are added in order.
+ * Positions that are not seen weigh nothing; one that is seen is read in their place. pages[SPAN / PAGE] */
+DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, float *scratch, float *sums, u64 *pages, const int wide)
+{
+    int row = block_x(), head = block_y(), p0 = block_z() * SPAN, t = thread(), hd = a->head_dim, d8 = round8(hd);
+    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row], first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    int octets = d8 / 8, slices = THREADS / octets, slice = t / octets, d = t % octets * 8;
+    if (p0 > pos || p0 + SPAN <= first) return;
+    int from = first > p0 ? first - p0 : 0, to = pos - p0 < SPAN - 1 ? pos - p0 : SPAN - 1, seen = t >= from && t <= to;
+    float *part = a->parts + (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)block_z()) * (u64)part_floats(hd);
+    q[t] = t < hd ? a->q[((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)t] : 0;
+    if (t >= from / PAGE && t <= to / PAGE) {
+        int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
+        pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
+    }
+    barrier();
+    struct eight v[BATCH]; /* the first values come with the keys */
+    if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, wide);
+    float score = -__builtin_inff(), acc[8];
+    if (seen) score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, wide) * a->scale;
+    float max = block_max(score, scratch), weight = seen ? exp32(score - max) : 0;
+    p[t] = weight;
+    float sum = block_sum(weight, scratch);
+    UNROLL for (int j = 0; j < 8; j++) acc[j] = 0;
+    if (slice < slices) {
+        for (int i = slice; i < SPAN; i += BATCH_OF(wide) * slices) {
+            if (i > slice) load_values(a->pages, pages, v, i, slices, from, to, d, d8, wide);
+            UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
+            {
+                float w = i + b * slices < SPAN ? p[i + b * slices] : 0;
+                UNROLL for (int j = 0; j < 8; j++) acc[j] = fma32(w, element(&v[b], j, wide), acc[j]);
+            }
+        }
+        UNROLL for (int j = 0; j < 8; j++) sums[slice * d8 + d + j] = acc[j];
+    }
+    barrier();
+    if (t < d8) {
+        float y = 0;
+        UNROLL_8 for (int s = 0; s < slices; s++) y += sums[s * d8 + t];
+        part[t] = y;
+    }
+    if (t == 0) part[d8] = max, part[d8 + 1] = sum;
+}
+
+KERNEL(attend_split_f16, struct attend_kernel_args)
+{
+    LDS(float, q, THREADS);
+    LDS(float, p, SPAN);
+    LDS(float, scratch, THREADS);
+    LDS(float, sums, 8 * THREADS);
+    LDS(u64, pages, SPAN / PAGE);
+    attend_span(ARGS, q, p, scratch, sums, pages, 0);
+}
+
+KERNEL(attend_split_f32, struct attend_kernel_args)
+{
+    LDS(float, q, THREADS);
+    LDS(float, p, SPAN);
+    LDS(float, scratch, THREADS);
+    LDS(float, sums, 8 * THREADS);
+    LDS(u64, pages, SPAN / PAGE);
+    attend_span(ARGS, q, p, scratch, sums, pages, 1);
+}
+
+enum { MERGE_WEIGHTS = 2048, MERGE_PIECES = 8 };
+
+/* Heads h0 .. h0 + some - 1 of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
+ * inverse of the sum. */
+DEVICE void span_weights(const float *parts, float *weights, int some, int n, u64 head_floats, int size, int d8)
+{
+    for (int h = thread(); h < some; h += THREADS) {
+        const float *head = parts + (u64)h * head_floats + d8;
+        float *w = weights + h * (n + 1), max = -__builtin_inff(), sum = 0;
+        UNROLL_8 for (int i = 0; i < n; i++) max = max32(head[i * size], max);
+        UNROLL_8 for (int i = 0; i < n; i++)
+        {
+            w[i] = exp32(head[i * size] - max);
+            sum = fma32(w[i], head[i * size + 1], sum);
+        }
+        w[n] = rcp32(sum);
+    }
+}
+
+/* The spans of one row, added in order. weights[MERGE_WEIGHTS] */
+DEVICE void merge_row(const struct merge_args *a, int row, float *weights)
+{
+    int hd = a->head_dim, size = part_floats(hd), pos = a->pos[row];
+    int first = (a->window && pos >= a->window ? pos - a->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
+    int heads = MERGE_WEIGHTS / (n + 1) < a->n_heads ? MERGE_WEIGHTS / (n + 1) : a->n_heads; /* at a time */
+    u64 head_floats = (u64)a->n_spans * (u64)size;
+    for (int h0 = 0; h0 < a->n_heads; h0 += heads) {
+        int some = a->n_heads - h0 < heads ? a->n_heads - h0 : heads;
+        const float *parts = a->parts + ((u64)row * (u64)a->n_heads + (u64)h0) * head_floats + (u64)(first * size);
+        float *out = a->out + ((u64)row * (u64)a->n_heads + (u64)h0) * (u64)hd;
+        barrier();
+        span_weights(parts, weights, some, n, head_floats, size, round8(hd));
+        barrier();
+        for (int i = thread(); i < some * hd; i += THREADS) {
+            const float *of = parts + (u64)(i / hd) * head_floats + (u64)(i % hd), *w = weights + i / hd * (n + 1);
+            float y = 0;
+            UNROLL_8 for (int s = 0; s < n; s++) y = fma32(w[s], of[s * size], y);
+            out[i] = y * w[n];
+        }
+    }
+}
+
+KERNEL(attend_merge, struct merge_args)
+{
+    LDS(float, weights, MERGE_WEIGHTS);
+    merge_row(ARGS, block_x(), weights);
+}
+
+/* The same, several outputs of a thread at once, where the row fits into registers. */
+KERNEL(merge_prepare, struct merge_prepare_args)
+{
+    LDS(float, weights, MERGE_WEIGHTS);
+    const struct merge_prepare_args *a = ARGS;
+    const struct merge_args *m = &a->merge;
+    int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), pos = m->pos[row];
+    int first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
+    if (dim > MERGE_PIECES * 4 * THREADS || hd % 4 || (n + 1) * m->n_heads > MERGE_WEIGHTS || !prepares_in_place(&a->prepare)) {
+        merge_row(m, row, weights);
+        barrier();
+        prepare_row(&a->prepare, row, weights);
+        return;
+    }
+    u64 head_floats = (u64)m->n_spans * (u64)size;
+    const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
+    f32x4 v[MERGE_PIECES];
+    span_weights(parts, weights, m->n_heads, n, head_floats, size, round8(hd));
+    barrier();
+    FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
+    for (int s = 0; s < n; s++) {
+        f32x4 p[MERGE_PIECES];
+        FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
+        FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
+    }
+    FOR_SOME_PIECES(MERGE_PIECES, j, i, dim)
+    {
+        UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
+        *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
+    }
+    barrier();
+    prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
 }

@@ -9,15 +9,6 @@
 
 enum ila { ILA_NONE, ILA_LITERAL, ILA_PACKED };
 
-#if defined(__NVPTX__)
-DEVICE u32 word_of(f16x2 h)
-{
-    u32 u;
-    __builtin_memcpy(&u, &h, 4);
-    return u;
-}
-#endif
-
 /* a * b + c on both halves */
 DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
 {

@@ -3,9 +3,26 @@
 
 #include "backend-hip/kernels/prelude.h"
 
+#include "backend-hip/kernels/linear.h"
+
+/* Instructions of NVIDIA's matrix units, in inline assembly: another family of kernels for fp16 activations. */
+#if defined(__NVPTX__) && __CUDA_ARCH__ >= 800
+#define MATRIX_F16 1
+#else
+#define MATRIX_F16 0
+#endif
+
+#include "backend-hip/kernels/vector.hip"
+
 #include "backend-hip/kernels/attention.hip"
 #include "backend-hip/kernels/decode.hip"
 #include "backend-hip/kernels/pack.hip"
 #include "backend-hip/kernels/paper.hip"
 #include "backend-hip/kernels/prefill.hip"
-#include "backend-hip/kernels/vector.hip"
+
+#if MATRIX_F16
+#include "backend-hip/kernels/mma_decode.hip"
+#include "backend-hip/kernels/mma_prefill.hip"
+
+#include "backend-hip/kernels/mma_attend.hip"
+#endif

@@ -8,14 +8,17 @@ DEVICE u32 reorder(u32 q)
     return even | odd << 16;
 }
 
-/* One thread makes one word. */
+/* One thread makes one word. The model file has n_chunks of a panel; more fill up to a multiple of 4. */
 KERNEL(repack_codes, struct repack_args)
 {
     const struct repack_args *a = ARGS;
-    u64 i = (u64)block_x() * THREADS + (u64)thread(), n = (u64)a->n_panels * (u64)a->n_chunks * (PANEL * 4);
-    if (i >= n) return;
-    u32 word = (u32)(i % 4), output = (u32)(i / 4 % PANEL);
-    ((u32 *)a->dst)[i] = reorder(((const u32 *)a->src)[i / (PANEL * 4) * (PANEL * 4) + word * PANEL + output]);
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), whole = (u64)(a->n_chunks + 3) / 4 * 4, per_panel = whole * (PANEL * 4);
+    u64 panel = i / per_panel, lane = i / 4 % 32, chunk = i % per_panel / (PANEL * 8) * 2 + i / 2 % 2;
+    u64 output = lane / 4 + i % 2 * 8, word = lane % 4;
+    if (panel >= (u64)a->n_panels) return;
+    u32 codes = 0;
+    if (chunk < (u64)a->n_chunks) codes = ((const u32 *)a->src)[((panel * (u64)a->n_chunks + chunk) * 4 + word) * PANEL + output];
+    ((u32 *)a->dst)[i] = reorder(codes);
 }
 
 /* The same for paper.hip, where the words of 8 inputs of all outputs stand together. */

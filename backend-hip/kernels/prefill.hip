@@ -2,7 +2,7 @@
  * chunk by chunk. The sum over a chunk is taken by itself, then scaled and added: the order depends on nothing but the
  * number of inputs. */
 
-enum { TILE = 64, STEP = 2 }; /* chunks of inputs in LDS at a time */
+enum { TILE = 64, STEP = 2 }; /* chunks of inputs in LDS at a time: a pair */
 
 /* Rows x columns of this thread: rows block_y * TILE + 4 * tile_row() .., outputs block_x * TILE + 4 * tile_col() .. */
 DEVICE int tile_row(void) { return thread() / 16; }
@@ -21,21 +21,10 @@ DEVICE void stage_x(const struct linear_args *a, u32 *xs, int c0, const int half
     }
 }
 
-DEVICE void write_tile(const struct linear_args *a, float total[4][4])
+DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p, float total[4][4])
 {
-    UNROLL for (int i = 0; i < 4; i++)
-    {
-        int row = block_y() * TILE + 4 * tile_row() + i;
-        if (row >= a->rows) continue;
-        float scale = a->scale ? a->scale[row] : 1;
-        UNROLL for (int j = 0; j < 4; j++)
-        {
-            int n = block_x() * TILE + 4 * tile_col() + j;
-            if (n >= a->out) continue;
-            float y = total[i][j] * scale;
-            a->y[(u64)row * (u64)a->out + (u64)n] = a->bias ? y + a->bias[n] : y;
-        }
-    }
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++)
+        write_output(a, p, block_y() * TILE + 4 * tile_row() + i, (block_x() - p->first) * TILE + 4 * tile_col() + j, total[i][j]);
 }
 
 /* part[i][j] = sum over one chunk in LDS. */
@@ -61,43 +50,48 @@ DEVICE void chunk_f32(const u32 *xs, const u32 *ws, float part[4][4])
     }
 }
 
-/* One chunk of one output of the tile, transposed into ws[input pair][output] or ws[input][output], and its scale. */
-DEVICE float stage_codes(const struct linear_args *a, u32 *ws, int chunk, int column, const int half)
+/* What one lane holds of a pair of chunks, transposed into ws[input pair][output] or ws[input][output], and its scales. */
+DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p, u32 *ws, float *scales, int c0, const int half)
 {
-    int panel = block_x() * (TILE / PANEL) + column / PANEL, output = column % PANEL;
+    const int chunk_words = (half ? CHUNK / 2 : CHUNK) * TILE;
+    int lane = thread() % 32, in_tile = thread() / 32, panel = (block_x() - p->first) * (TILE / PANEL) + in_tile;
     u32x4 q = {0, 0, 0, 0};
-    struct scale_zero g = {0, {0, 0}};
-    if (panel * PANEL < a->out && chunk < a->n_chunks) {
-        q = ((const u32x4 *)a->weight)[((u64)panel * (u64)a->n_chunks + (u64)chunk) * PANEL + (u64)output];
-        g = meta_at(a, panel, chunk, output);
-    }
-    UNROLL for (int j = 0; j < 4; j++) UNROLL for (int i = 0; i < 4; i++)
+    int there = panel * PANEL < p->out;
+    if (there) q = ((const u32x4 *)p->weight)[((u64)panel * (u64)a->n_chunks + (u64)c0) * 16 + (u64)lane];
+    UNROLL for (int j = 0; j < 4; j++)
     {
-        f16x2 w = code_pair(q[j], i, g.zero);
-        if (half) {
-            u32 word;
-            __builtin_memcpy(&word, &w, 4);
-            ws[(4 * j + i) * TILE + column] = word;
-        } else {
-            ws[(8 * j + 2 * i) * TILE + column] = bits_of((float)w[0]);
-            ws[(8 * j + 2 * i + 1) * TILE + column] = bits_of((float)w[1]);
+        int column = in_tile * PANEL + lane / 4 + j % 2 * 8;
+        u32 *to = ws + j / 2 * chunk_words + column;
+        struct scale_zero g = scale_zero_of(0, 0);
+        f16x2 w[4];
+        if (there) g = meta_at(p, meta_row(p, panel, c0 + j / 2), column % PANEL);
+        unpack_word(q[j], &g, w);
+        UNROLL for (int i = 0; i < 4; i++)
+        {
+            int pair = lane % 4 * 4 + i;
+            if (half) {
+                u32 word;
+                __builtin_memcpy(&word, &w[i], 4);
+                to[pair * TILE] = word;
+            } else {
+                to[2 * pair * TILE] = bits_of((float)w[i][0]);
+                to[(2 * pair + 1) * TILE] = bits_of((float)w[i][1]);
+            }
         }
+        if (lane % 4 == 0) scales[j / 2 * TILE + column] = g.scale;
     }
-    return g.scale;
 }
 
 DEVICE void q4_prefill(const struct linear_args *a, u32 *xs, u32 *ws, float *scales, const int half)
 {
     const int chunk_words = (half ? CHUNK / 2 : CHUNK) * TILE;
+    struct linear_part p = part_of(a, block_x());
     float total[4][4];
     UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] = 0;
     for (int c0 = 0; c0 < a->n_chunks; c0 += STEP) {
         barrier();
         stage_x(a, xs, c0, half);
-        if (thread() < STEP * TILE) {
-            int c = thread() / TILE;
-            scales[thread()] = stage_codes(a, ws + c * chunk_words, c0 + c, thread() % TILE, half);
-        }
+        if (thread() < TILE / PANEL * 32) stage_codes(a, &p, ws, scales, c0, half);
         barrier();
         for (int c = 0; c < STEP; c++) {
             float part[4][4];
@@ -108,22 +102,23 @@ DEVICE void q4_prefill(const struct linear_args *a, u32 *xs, u32 *ws, float *sca
                 UNROLL for (int j = 0; j < 4; j++) total[i][j] = fma32(s[j], part[i][j], total[i][j]);
         }
     }
-    write_tile(a, total);
+    write_tile(a, &p, total);
 }
 
 DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const int kind)
 {
+    struct linear_part p = part_of(a, block_x());
     float total[4][4];
     UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] = 0;
     for (int c0 = 0; c0 < a->n_chunks; c0 += STEP) {
         barrier();
         stage_x(a, xs, c0, 0);
         if (thread() < STEP * TILE) {
-            int column = thread() % TILE, c = thread() / TILE, panel = block_x() * (TILE / PANEL) + column / PANEL;
+            int column = thread() % TILE, c = thread() / TILE, panel = (block_x() - p.first) * (TILE / PANEL) + column / PANEL;
             float v[CHUNK];
             UNROLL for (int k = 0; k < CHUNK; k++) v[k] = 0;
-            if (panel * PANEL < a->out && c0 + c < a->n_chunks)
-                dense_chunk(a->weight, (u64)panel * (u64)a->n_chunks + (u64)(c0 + c), column % PANEL, kind, v);
+            if (panel * PANEL < p.out && c0 + c < a->n_chunks)
+                dense_chunk(p.weight, (u64)panel * (u64)a->n_chunks + (u64)(c0 + c), column % PANEL, kind, v);
             UNROLL for (int k = 0; k < CHUNK; k++) ws[(c * CHUNK + k) * TILE + column] = bits_of(v[k]);
         }
         barrier();
@@ -133,9 +128,10 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
             UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] += part[i][j];
         }
     }
-    write_tile(a, total);
+    write_tile(a, &p, total);
 }
 
+#if !MATRIX_F16 /* mma_prefill.hip has the others */
 KERNEL(q4_prefill_f16, struct linear_args)
 {
     LDS(u32x4, xs, STEP * CHUNK / 2 * TILE / 4);
@@ -143,6 +139,7 @@ KERNEL(q4_prefill_f16, struct linear_args)
     LDS(f32x4, scales, STEP * TILE / 4);
     q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, 1);
 }
+#endif
 
 KERNEL(q4_prefill_f32, struct linear_args)
 {

@@ -3,7 +3,10 @@
  * thread of a block is a fiber (tests/fibers.c).
  * Must not know: any kernel.
  *
- *   KERNEL(name, struct args) { ... }   a kernel; ARGS is a const pointer to its arguments; THREADS threads to a block
+ *   KERNEL(name, struct args) { ... }   a kernel; THREADS threads to a block
+ *   ARGS                                const pointer to its arguments, once the launch before has ended
+ *   EARLY_ARGS                          the same at once: only what no launch of a step writes may be read, and nothing
+ *                                       written, before wait_for_producer(), which every thread calls
  *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
  *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
@@ -31,11 +34,13 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #define DEVICE static inline __attribute__((device, always_inline))
 #define KERNEL_OF(name, threads, type)                                                                                                     \
     extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(const type args_by_value)
-#define ARGS (&args_by_value)
+#define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
+DEVICE void wait_for_producer(void) {}
 DEVICE int thread(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
 DEVICE int block_x(void) { return (int)__builtin_amdgcn_workgroup_id_x(); }
 DEVICE int block_y(void) { return (int)__builtin_amdgcn_workgroup_id_y(); }
@@ -53,18 +58,27 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 
 #define DEVICE static inline __attribute__((device, always_inline))
 #define KERNEL_OF(name, threads, type) extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
-#define ARGS (&args_by_value)
+#define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
+/* From sm_90 on launches overlap (programmatic dependent launch): the next one may start now, this one goes on when all
+ * before it have ended. */
+DEVICE void wait_for_producer(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
 DEVICE int thread(void) { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier(void) { __syncthreads(); }
-DEVICE float rcp_estimate(float x) { return 1 / x; }
-DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
+DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
+DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
 
 #else
 
@@ -76,11 +90,13 @@ DEVICE float rsqrt_estimate(float x) { return 1 / __builtin_sqrtf(x); }
 #define KERNEL_OF(name, threads, type)                                                                                                     \
     void name(const type *args);                                                                                                           \
     void name(const type *args)
-#define ARGS args
+#define EARLY_ARGS args
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
 #define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
 #define UNROLL_4
+#define UNROLL_8
 #define NO_UNROLL
+DEVICE void wait_for_producer(void) {}
 DEVICE int thread(void) { return fiber_thread; }
 DEVICE int block_x(void) { return fiber_block[0]; }
 DEVICE int block_y(void) { return fiber_block[1]; }
@@ -92,6 +108,7 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #endif
 
 #define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
+#define ARGS (wait_for_producer(), EARLY_ARGS)
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float max32(float a, float b) { return a > b ? a : b; }
@@ -118,12 +135,29 @@ DEVICE f16x2 pair_of(u32 u)
     return h;
 }
 
+DEVICE u32 word_of(f16x2 h)
+{
+    u32 u;
+    __builtin_memcpy(&u, &h, 4);
+    return u;
+}
+
 DEVICE f16 half_of(u32 u)
 {
     u16 low = (u16)u;
     f16 h;
     __builtin_memcpy(&h, &low, 2);
     return h;
+}
+
+/* a * b + c where the product is exact in fp16, so that it makes no difference whether it is fused. */
+DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
+{
+#if defined(__AMDGCN__) || defined(__NVPTX__)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
 }
 
 DEVICE float f32_of_bf16(u32 u) { return f32_of(u << 16); }

@@ -17,21 +17,56 @@ KERNEL(prepare_f32, struct prepare_args)
 
 /* A power of two brings the largest magnitude into [2^top, 2^(top+1)). With top = 14 nothing overflows, and what becomes
  * subnormal is below 2^-28 of the largest. */
-KERNEL(prepare_f16, struct prepare_args)
+struct power_of_two {
+    float factor, undo;
+};
+
+DEVICE struct power_of_two power_for(float largest, int top)
 {
-    LDS(float, scratch, THREADS);
-    const struct prepare_args *a = ARGS;
-    int row = block_x();
+    int exponent = (int)(bits_of(largest) >> 23) - 127;
+    if (exponent < -100) exponent = -100; /* zeros, and what is next to it */
+    return (struct power_of_two){f32_of((u32)(top - exponent + 127) << 23), f32_of((u32)(exponent - top + 127) << 23)};
+}
+
+DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
+{
     const float *x = a->x + (u64)row * (u64)a->in;
     f16 *packed = (f16 *)a->packed + (u64)row * (u64)a->stride;
     float largest = 0;
     for (int j = thread(); j < a->k; j += THREADS) largest = max32(abs32(permuted(a, x, j)), largest);
-    largest = block_max(largest, scratch);
-    int exponent = (int)(bits_of(largest) >> 23) - 127;
-    if (exponent < -100) exponent = -100; /* zeros, and what is next to it */
-    float factor = f32_of((u32)(a->top - exponent + 127) << 23);
-    for (int j = thread(); j < a->stride; j += THREADS) packed[j] = (f16)(permuted(a, x, j) * factor);
-    if (thread() == 0) a->scale[row] = f32_of((u32)(exponent - a->top + 127) << 23);
+    struct power_of_two p = power_for(block_max(largest, scratch), a->top);
+    for (int j = thread(); j < a->stride; j += THREADS) packed[j] = (f16)(permuted(a, x, j) * p.factor);
+    if (thread() == 0) a->scale[row] = p.undo;
+}
+
+KERNEL(prepare_f16, struct prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    prepare_row(ARGS, block_x(), scratch);
+}
+
+/* Rows of up to ROW elements, a multiple of 4, are kept in registers: thread t has elements 4t .. 4t+3 of each 4 * THREADS.
+ * Whole loads in flight at once are what a single row is fast by. */
+enum { ROW_PIECES = 14, ROW = ROW_PIECES * 4 * THREADS };
+#define FOR_PIECES(j, i, dim) FOR_SOME_PIECES(ROW_PIECES, j, i, dim)
+#define FOR_SOME_PIECES(n, j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += 4 * THREADS) if (i < (dim))
+
+/* Whether a row that is in registers can be prepared from there: nothing is permuted, nothing filled up. */
+DEVICE int prepares_in_place(const struct prepare_args *a) { return !a->perm && a->k == a->in && a->stride == a->in; }
+
+/* v[n] */
+DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
+{
+    u64 *packed = (u64 *)a->packed + (u64)row * (u64)(a->stride / 4);
+    float largest = 0;
+    FOR_SOME_PIECES(n, j, i, a->k) UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[j][e]), largest);
+    struct power_of_two p = power_for(block_max(largest, scratch), a->top);
+    FOR_SOME_PIECES(n, j, i, a->k)
+    {
+        f16x2 lo = {(f16)(v[j][0] * p.factor), (f16)(v[j][1] * p.factor)}, hi = {(f16)(v[j][2] * p.factor), (f16)(v[j][3] * p.factor)};
+        packed[i / 4] = (u64)word_of(lo) | (u64)word_of(hi) << 32;
+    }
+    if (thread() == 0) a->scale[row] = p.undo;
 }
 
 KERNEL(embed_rows, struct embed_args)
@@ -49,11 +84,9 @@ KERNEL(embed_rows, struct embed_args)
     }
 }
 
-KERNEL(norm_rows, struct norm_args)
+DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
 {
-    LDS(float, scratch, THREADS);
-    const struct norm_args *a = ARGS;
-    u64 at = (u64)block_x() * (u64)a->dim;
+    u64 at = (u64)row * (u64)a->dim;
     float *x = a->x + at, sum = 0;
     for (int i = thread(); i < a->dim; i += THREADS) {
         float v = x[i];
@@ -64,14 +97,74 @@ KERNEL(norm_rows, struct norm_args)
     for (int i = thread(); i < a->dim; i += THREADS) a->out[at + (u64)i] = x[i] * f * a->weight[i];
 }
 
+KERNEL(norm_rows, struct norm_args)
+{
+    LDS(float, scratch, THREADS);
+    norm_row(ARGS, block_x(), scratch);
+}
+
+KERNEL(norm_prepare, struct norm_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    const struct norm_prepare_args *a = ARGS;
+    const struct norm_args *n = &a->norm;
+    int dim = n->dim;
+    if (dim > ROW || dim % 4 || !prepares_in_place(&a->prepare)) {
+        norm_row(n, block_x(), scratch);
+        barrier();
+        prepare_row(&a->prepare, block_x(), scratch);
+        return;
+    }
+    u64 at = (u64)block_x() * (u64)dim;
+    f32x4 v[ROW_PIECES], w[ROW_PIECES];
+    float sum = 0;
+    FOR_PIECES(j, i, dim) v[j] = *(const f32x4 *)(n->x + at + i);
+    if (n->delta) FOR_PIECES(j, i, dim) w[j] = *(const f32x4 *)(n->delta + at + i);
+    if (n->delta) FOR_PIECES(j, i, dim) v[j] = v[j] + w[j];
+    FOR_PIECES(j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
+    FOR_PIECES(j, i, dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
+    if (n->delta) FOR_PIECES(j, i, dim) *(f32x4 *)(n->x + at + i) = v[j];
+    float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
+    FOR_PIECES(j, i, dim)
+    {
+        UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
+        *(f32x4 *)(n->out + at + i) = v[j];
+    }
+    prepare_pieces(&a->prepare, block_x(), v, scratch, ROW_PIECES);
+}
+
+DEVICE float gated(float gate, float up) { return gate * rcp32(1 + exp32(-gate)) * up; }
+
 /* One thread to an element. */
 KERNEL(glu, struct glu_args)
 {
     const struct glu_args *a = ARGS;
     u64 i = (u64)block_x() * THREADS + (u64)thread();
-    if (i >= a->n) return;
-    float g = a->gate[i];
-    a->gate[i] = g * rcp32(1 + exp32(-g)) * a->up[i];
+    if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i]);
+}
+
+KERNEL(glu_prepare, struct glu_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    const struct glu_prepare_args *a = ARGS;
+    int dim = (int)a->glu.n;
+    u64 at = (u64)block_x() * a->glu.n;
+    float *gate = a->glu.gate + at;
+    const float *up = a->glu.up + at;
+    if (dim > ROW || dim % 4 || !prepares_in_place(&a->prepare)) {
+        for (int i = thread(); i < dim; i += THREADS) gate[i] = gated(gate[i], up[i]);
+        barrier();
+        prepare_row(&a->prepare, block_x(), scratch);
+        return;
+    }
+    f32x4 v[ROW_PIECES], w[ROW_PIECES];
+    FOR_PIECES(j, i, dim) v[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
+    FOR_PIECES(j, i, dim)
+    {
+        UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
+        *(f32x4 *)(gate + i) = v[j];
+    }
+    prepare_pieces(&a->prepare, block_x(), v, scratch, ROW_PIECES);
 }
 
 KERNEL(gather_rows, struct gather_args)

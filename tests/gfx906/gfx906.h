@@ -6,6 +6,7 @@
  *   GFX906_FAIL_ALLOC=N    allocation N (device and pinned host memory count together) fails: out of memory
  *   GFX906_MEMORY_MIB=N    memory of the device (16384)
  *   GFX906_STEP_LIMIT=N    instructions that one wave may execute in one launch (2^28)
+ *   GFX906_ONLY_COMPILED=1 the device refuses all code objects but those of this library's own hiprtc (rtc.c)
  *   GFX906_STATS=PATH      at exit the counts per kernel are written to PATH, one line each ("-": stderr) */
 #ifndef GFX906_H
 #define GFX906_H

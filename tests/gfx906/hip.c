@@ -257,6 +257,7 @@ API int hipModuleLoadData(void **module, const void *image);
 API int hipModuleLoadData(void **module, const void *image)
 {
     char why[128] = "";
+    if (getenv("GFX906_ONLY_COMPILED") && ((const char *)image)[COMPILED_MARK_AT] != COMPILED_MARK) return NO_BINARY;
     int rc = sticky ? sticky : module_load(image, (struct module **)module, why);
     if (rc == INVALID_IMAGE) wrong("hipModuleLoadData", why);
     return rc;

@@ -1,0 +1,154 @@
+/* hip_memory.c: device memory, copies, and waiting for the device.
+ * Uploads are copied into pinned memory and from there in order with the kernels, so that the next piece of a model file is
+ * read while the last one is on its way. Nothing here waits without a limit: a device that does not come to an end within
+ * be_config.wait_seconds is given up, and then not asked for anything again, because every call could block.
+ * Must not know: what is stored. */
+#include "backend-hip/hip_int.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Every block remembers its length in front of the data, so that the sum of all is known. */
+enum { BLOCK_HEADER = 256 };
+static const double SPIN_SECONDS = 0.02; /* then it sleeps between queries */
+
+static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
+
+void hip_fail(struct hip *h, int code, const char *what)
+{
+    char text[160];
+    if (!code || h->failed.msg[0]) return;
+    err_set(&h->failed, "%s: %s: %s", h->device->name, what, hip_error_text(h->device->library, code, text, sizeof text));
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void wait_for(struct hip *h, void *event)
+{
+    const struct hip_api *api = api_of(h);
+    int limit = hip_wait_seconds(&h->config);
+    double start = now();
+    while (!h->failed.msg[0]) {
+        int code = api->event_query(event);
+        if (!code) return;
+        if (code != HIP_NOT_READY) {
+            hip_fail(h, code, "a kernel failed");
+            return;
+        }
+        double waited = now() - start;
+        if (waited > limit) {
+            h->device->hung = 1;
+            err_set(&h->failed, "%s: the device hangs: no end of the work after %d s (--gpu-timeout)", h->device->name, limit);
+        } else if (waited > SPIN_SECONDS) {
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        } else {
+            sched_yield();
+        }
+    }
+}
+
+static void wait_for_all(struct hip *h)
+{
+    hip_flush(h);
+    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->all_done, NULL), "a kernel failed");
+    wait_for(h, h->all_done);
+}
+
+void *hip_alloc(struct be *be, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    void *d = NULL;
+    uint64_t whole = bytes + BLOCK_HEADER;
+    if (bytes > SIZE_MAX / 2 || h->failed.msg[0]) return NULL;
+    int code = api_of(h)->alloc(&d, whole);
+    if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating memory");
+    if (code) return NULL;
+    hip_fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
+    hip_fail(h, api_of(h)->copy_in(d, &whole, sizeof whole), "copy to the device");
+    h->bytes += whole;
+    return (char *)d + BLOCK_HEADER;
+}
+
+void hip_free(struct be *be, void *d)
+{
+    struct hip *h = (struct hip *)be;
+    uint64_t whole = 0;
+    if (!d || h->device->hung) return;
+    hip_flush(h);
+    d = (char *)d - BLOCK_HEADER;
+    if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
+    hip_fail(h, api_of(h)->free(d), "freeing memory");
+}
+
+int hip_waiting_open(struct hip *h, struct err *e)
+{
+    char text[160];
+    int code = api_of(h)->event_create(&h->all_done, 0);
+    if (code) return err_set(e, "%s: no event: %s", h->device->name, hip_error_text(h->device->library, code, text, sizeof text));
+    for (int i = 0; i < UPLOADS; i++) {
+        struct hip_upload *u = &h->upload[i];
+        code = api_of(h)->host_alloc(&u->pinned, UPLOAD_BYTES, 0);
+        if (!code) code = api_of(h)->event_create(&u->sent, 0);
+        if (code)
+            return err_set(e, "%s: no pinned memory for uploads: %s", h->device->name,
+                           hip_error_text(h->device->library, code, text, sizeof text));
+    }
+    return 0;
+}
+
+void hip_waiting_close(struct hip *h)
+{
+    if (h->device->hung) return;
+    if (h->all_done) hip_fail(h, api_of(h)->event_destroy(h->all_done), "events");
+    for (int i = 0; i < UPLOADS; i++) {
+        struct hip_upload *u = &h->upload[i];
+        if (u->sent) api_of(h)->event_destroy(u->sent);
+        if (u->pinned) api_of(h)->host_free(u->pinned);
+    }
+}
+
+void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    hip_flush(h);
+    for (size_t at = 0; at < bytes && !h->failed.msg[0]; at += UPLOAD_BYTES) {
+        struct hip_upload *u = &h->upload[h->n_uploads++ % UPLOADS];
+        size_t n = bytes - at < UPLOAD_BYTES ? bytes - at : UPLOAD_BYTES;
+        if (u->used) wait_for(h, u->sent);
+        if (h->failed.msg[0]) return;
+        memcpy(u->pinned, (const char *)src + at, n);
+        hip_fail(h, api_of(h)->copy_in_later((char *)d + at, u->pinned, n, NULL), "copy to the device");
+        hip_fail(h, api_of(h)->event_record(u->sent, NULL), "copy to the device");
+        u->used = 1;
+    }
+}
+
+void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    if (!bytes) return;
+    wait_for_all(h);
+    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
+}
+
+void hip_clear(struct hip *h, void *d, size_t n)
+{
+    hip_flush(h);
+    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
+}
+
+int hip_sync(struct be *be, struct err *e)
+{
+    struct hip *h = (struct hip *)be;
+    wait_for_all(h);
+    if (!h->failed.msg[0]) return 0;
+    *e = h->failed;
+    return -1;
+}

@@ -1,0 +1,21 @@
+/* hip_stream.h: the launches of a step, kept until someone waits for a result; then issued, or replayed as a graph when the
+ * same ones (functions, grids, arguments, to the byte) came before.
+ * Owns: the stream and its graphs. Must not know: what is launched. */
+#ifndef BACKEND_HIP_HIP_STREAM_H
+#define BACKEND_HIP_HIP_STREAM_H
+
+#include "backend-hip/hip_runtime.h"
+
+struct hip_stream;
+
+int hip_stream_open(struct hip_stream **s, const struct hip_device *d, struct err *e);
+void hip_stream_close(struct hip_stream *s);
+/* Blocks that the device runs side by side come in multiples of this: multiprocessors. 0: unknown. */
+int hip_stream_units(const struct hip_stream *s);
+/* args [bytes] is the kernel's one argument; name must outlive the stream. -1: out of memory. */
+int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
+                   const void *args, size_t bytes);
+/* Issues what was added. Returns the runtime's code, with the name of what failed. */
+int hip_stream_flush(struct hip_stream *s, const char **name);
+
+#endif

@@ -1,0 +1,101 @@
+/* linear.h: what all kernels for linears share: parts, groups, codes and dense weights as numbers. */
+#ifndef KERNELS_LINEAR_H
+#define KERNELS_LINEAR_H
+
+/* The part to which a block of the grid belongs. (An index known only at run time would copy the arguments to memory.) */
+DEVICE struct linear_part part_of(const struct linear_args *a, int block)
+{
+    struct linear_part p = a->part[0];
+    if (a->n_parts > 1 && block >= a->part[1].first) p = a->part[1];
+    if (a->n_parts > 2 && block >= a->part[2].first) p = a->part[2];
+    return p;
+}
+
+struct scale_zero {
+    float scale;
+    f16x2 zero; /* 1024 + zero, twice */
+};
+
+DEVICE struct scale_zero scale_zero_of(float scale, f16 zero)
+{
+    struct scale_zero m;
+    f16 high = zero + (f16)1024;
+    m.scale = scale;
+    m.zero[0] = high;
+    m.zero[1] = high;
+    return m;
+}
+
+/* The group of a chunk; that of the last group for a chunk that only fills up. */
+DEVICE int group_of(const struct linear_part *p, int chunk)
+{
+    int group = p->group_shift >= 0 ? chunk >> p->group_shift : chunk / p->group_chunks;
+    return group > p->last_group ? p->last_group : group;
+}
+
+/* Where the scale of output 0 of a panel stands, in scales. */
+DEVICE u32 meta_row(const struct linear_part *p, int panel, int chunk)
+{
+    return (u32)(panel * (p->last_group + 1) + group_of(p, chunk)) * PANEL;
+}
+
+DEVICE struct scale_zero meta_at(const struct linear_part *p, u32 row, int output)
+{
+    const u32 *meta = (const u32 *)p->meta;
+    u32 at = row + (u32)output;
+    if (p->wide_meta) return scale_zero_of(f32_of(meta[2 * at]), (f16)f32_of(meta[2 * at + 1]));
+    return scale_zero_of((float)half_of(meta[at]), half_of(meta[at] >> 16));
+}
+
+/* Two codes as (code - zero): 0x6400 | code is the half 1024 + code, and the difference is exact. */
+DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero) { return pair_of((word >> (4 * i) & 0x000f000fu) | 0x64006400u) - zero; }
+
+/* The 8 inputs of a word, without shifting each: 0x6400 | code << 4 is 1024 + 16 code, a 16th of that 64 + code. */
+DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
+{
+    const f16x2 sixteenth = {(f16)0.0625f, (f16)0.0625f}, offset = {(f16)960, (f16)960};
+    f16x2 zero_16 = offset - g->zero; /* -(64 + zero) */
+    u32 high = word >> 8;
+    w[0] = pair_of((word & 0x000f000fu) | 0x64006400u) - g->zero;
+    w[1] = fma16x2(pair_of((word & 0x00f000f0u) | 0x64006400u), sixteenth, zero_16);
+    w[2] = pair_of((high & 0x000f000fu) | 0x64006400u) - g->zero;
+    w[3] = fma16x2(pair_of((high & 0x00f000f0u) | 0x64006400u), sixteenth, zero_16);
+}
+
+/* One chunk of dense weights of one output. */
+DEVICE void dense_chunk(const void *weight, u64 chunk, int output, int kind, float v[CHUNK])
+{
+    const int pieces = kind == WEIGHT_F32 ? 8 : 4;
+    const u32x4 *w = (const u32x4 *)weight + chunk * (u64)(pieces * PANEL) + (u64)output;
+    UNROLL for (int j = 0; j < pieces; j++)
+    {
+        u32x4 p = w[j * PANEL];
+        UNROLL for (int i = 0; i < 4; i++)
+        {
+            if (kind == WEIGHT_F32) {
+                v[4 * j + i] = f32_of(p[i]);
+            } else if (kind == WEIGHT_BF16) {
+                v[8 * j + 2 * i] = f32_of_bf16(p[i] & 0xffff);
+                v[8 * j + 2 * i + 1] = f32_of_bf16(p[i] >> 16);
+            } else {
+                f16x2 h = pair_of(p[i]);
+                v[8 * j + 2 * i] = (float)h[0];
+                v[8 * j + 2 * i + 1] = (float)h[1];
+            }
+        }
+    }
+}
+
+DEVICE void write_scaled(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
+{
+    if (row >= a->rows || output >= p->out) return;
+    p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? sum + p->bias[output] : sum;
+}
+
+DEVICE void write_output(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
+{
+    if (a->scale && row < a->rows) sum *= a->scale[row];
+    write_scaled(a, p, row, output, sum);
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A block takes a tile of up
+ * to TILE_ROWS rows of one sequence and one head, a warp 16 of them; positions come in steps of 64, from an absolute multiple on.
+ * Keys are what they are in memory; queries and weights of values are two halves each, high and low, so that nothing is
+ * rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it does not see
+ * leaves it as it is. */
+
+enum { ATTEND_STEP = 64 };
+
+DEVICE float quad_max(float x)
+{
+    UNROLL for (int i = 1; i < 4; i *= 2) x = max32(x, f32_of(shuffle_xor(bits_of(x), i)));
+    return x;
+}
+
+DEVICE float quad_sum(float x)
+{
+    UNROLL for (int i = 1; i < 4; i *= 2) x += f32_of(shuffle_xor(bits_of(x), i));
+    return x;
+}
+
+struct two_halves {
+    u32 high, low; /* two numbers, each high + low */
+};
+
+DEVICE struct two_halves split_pair(float a, float b)
+{
+    f16x2 high = {(f16)a, (f16)b}, low = {(f16)(a - (float)high[0]), (f16)(b - (float)high[1])};
+    return (struct two_halves){word_of(high), word_of(low)};
+}
+
+/* total += a b for both halves of a. */
+DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1)
+{
+    mma_16x8x16(total, a[0].high, a[1].high, a[2].high, a[3].high, b0, b1);
+    mma_16x8x16(total, a[0].low, a[1].low, a[2].low, a[3].low, b0, b1);
+}
+
+/* The queries of a lane: of rows r and r + 8 the dimensions 8t .. 8t+7 of each 32. Times a power of two for each row that
+ * brings its largest into [2^14, 2^15); what undoes it goes to undo[]. */
+DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float undo[2], const int dims)
+{
+    float v[2][MAX_HEAD_DIM / 8][8];
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        float largest = 0;
+        UNROLL for (int c = 0; c < dims / 32; c++)
+        {
+            f32x4 a = *(const f32x4 *)(row[i] + 32 * c), b = *(const f32x4 *)(row[i] + 32 * c + 4);
+            UNROLL for (int j = 0; j < 4; j++)
+            {
+                v[i][c][j] = a[j];
+                v[i][c][4 + j] = b[j];
+                largest = max32(max32(abs32(a[j]), abs32(b[j])), largest);
+            }
+        }
+        int exponent = (int)(bits_of(quad_max(largest)) >> 23) - 127;
+        if (exponent < -100) exponent = -100;
+        float factor = f32_of((u32)(14 - exponent + 127) << 23);
+        undo[i] = f32_of((u32)(exponent - 14 + 127) << 23);
+        UNROLL for (int c = 0; c < dims / 32; c++) UNROLL for (int s = 0; s < 2; s++) UNROLL for (int j = 0; j < 2; j++)
+            q[c][s][2 * j + i] = split_pair(v[i][c][4 * s + 2 * j] * factor, v[i][c][4 * s + 2 * j + 1] * factor);
+    }
+}
+
+DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
+{
+    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, head = block_y();
+    int row0 = a->tiles[2 * block_x()], n_rows = a->tiles[2 * block_x() + 1], pos0 = a->pos[row0], last = pos0 + n_rows - 1;
+    u64 q_row = (u64)(a->n_heads * dims), page_size = (u64)(2 * PAGE * dims), kv_head = (u64)(head / (a->n_heads / a->n_kv_heads));
+    const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
+    const f16 *pages = (const f16 *)a->pages + kv_head * page_size;
+    const float *from[2];
+    struct two_halves q[MAX_HEAD_DIM / 32][2][4];
+    float undo[2], total[MAX_HEAD_DIM / 8][4], largest[2], sum[2] = {0, 0};
+    int pos[2], first[2];
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int row = warp * 16 + r + 8 * i;
+        pos[i] = pos0 + row;
+        first[i] = a->window && pos[i] >= a->window ? pos[i] - a->window + 1 : 0;
+        from[i] = a->q + (u64)(row0 + (row < n_rows ? row : n_rows - 1)) * q_row + (u64)(head * dims + 8 * t);
+        largest[i] = -__builtin_inff();
+    }
+    load_queries(from, q, undo, dims);
+    UNROLL for (int i = 0; i < 2; i++) undo[i] *= a->scale;
+    UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++) total[d][i] = 0;
+    int begin = a->window && pos0 >= a->window ? pos0 - a->window + 1 : 0;
+    for (int p0 = begin / ATTEND_STEP * ATTEND_STEP; p0 <= last; p0 += ATTEND_STEP) {
+        const f16 *page[ATTEND_STEP / PAGE];
+        float score[ATTEND_STEP / 8][4], shrink[2], more[2] = {0, 0};
+        UNROLL for (int i = 0; i < ATTEND_STEP / PAGE; i++)
+        {
+            int index = p0 / PAGE + i < last / PAGE ? p0 / PAGE + i : last / PAGE;
+            page[i] = pages + (u64)table[index] * (u64)a->n_kv_heads * page_size;
+        }
+        UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
+        {
+            const u32x4 *keys = (const u32x4 *)page[j / 2] + t * PAGE + j % 2 * 8 + r;
+            UNROLL for (int i = 0; i < 4; i++) score[j][i] = 0;
+            UNROLL for (int c = 0; c < dims / 32; c++)
+            {
+                u32x4 k = keys[c * 4 * PAGE];
+                mma_two(score[j], q[c][0], k[0], k[1]);
+                mma_two(score[j], q[c][1], k[2], k[3]);
+            }
+        }
+        UNROLL for (int i = 0; i < 2; i++)
+        {
+            float larger = largest[i];
+            UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int e = 0; e < 2; e++)
+            {
+                int p = p0 + 8 * j + 2 * t + e;
+                float *s = &score[j][2 * i + e];
+                *s = p <= pos[i] && p >= first[i] ? *s * undo[i] : -__builtin_inff();
+                larger = max32(*s, larger);
+            }
+            larger = quad_max(larger);
+            float safe = larger == -__builtin_inff() ? 0 : larger; /* nothing is seen yet: all weights are 0 */
+            shrink[i] = exp32(largest[i] - safe);
+            largest[i] = larger;
+            UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int e = 0; e < 2; e++)
+            {
+                float *s = &score[j][2 * i + e];
+                *s = exp32(*s - safe) * 0x1p14f; /* taken off with the sum; small ones keep their bits */
+                more[i] += *s;
+            }
+            sum[i] = fma32(sum[i], shrink[i], more[i]);
+        }
+        UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++) total[d][i] *= shrink[i / 2];
+        UNROLL for (int k = 0; k < ATTEND_STEP / 16; k++)
+        {
+            struct two_halves p[4];
+            UNROLL for (int i = 0; i < 4; i++) p[i] = split_pair(score[2 * k + i / 2][i % 2 * 2], score[2 * k + i / 2][i % 2 * 2 + 1]);
+            const u32x4 *values = (const u32x4 *)(page[k] + PAGE * dims) + r * (dims / 8) + t;
+            UNROLL for (int d = 0; d < dims / 32; d++)
+            {
+                u32x4 v0 = values[4 * d], v1 = values[8 * (dims / 8) + 4 * d];
+                UNROLL for (int i = 0; i < 4; i++)
+                {
+                    if (p0 + 16 * k + r > last) v0[i] = 0; /* what others left there is not multiplied by 0 */
+                    if (p0 + 16 * k + 8 + r > last) v1[i] = 0;
+                    mma_two(total[4 * d + i], p, transposed(v0[i]), transposed(v1[i]));
+                }
+            }
+        }
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int row = warp * 16 + r + 8 * i;
+        float inverse = rcp32(quad_sum(sum[i]));
+        float *to = a->out + (u64)(row0 + row) * q_row + (u64)(head * dims + 8 * t);
+        UNROLL for (int d = 0; d < dims / 32; d++) UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 2; e++)
+            if (row < n_rows) to[32 * d + 2 * j + e] = total[4 * d + j][2 * i + e] * inverse;
+    }
+}
+
+KERNEL_OF(attend_tile_64, ATTEND_TILE_THREADS, struct attend_kernel_args) { attend_tile(ARGS, 64); }
+KERNEL_OF(attend_tile_128, ATTEND_TILE_THREADS, struct attend_kernel_args) { attend_tile(ARGS, 128); }

@@ -1,0 +1,105 @@
+/* hiprtc's functions, by running clang-19 on what they are given: the host runtime's fall-back for devices that no embedded code
+ * object fits is tested with it. In the environment:
+ *   GFX906_ONLY_COMPILED=1        the device takes nothing but what comes from here (see hipModuleLoadData)
+ *   GFX906_RTC=fail|crash|hang    the compiler refuses, dies, or does not come back */
+#include "gfx906.h"
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define API GFX906_API
+enum { COMPILE_ERROR = 6, MAX_OPTIONS = 1000 };
+
+struct program {
+    char dir[64], log[256];
+    char *code;
+    size_t bytes;
+};
+
+/* Writes a text to DIR/NAME, whose folders are made. */
+static int put(const char *dir, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    for (char *p = path + strlen(dir) + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(path, 0700);
+        *p = '/';
+    }
+    FILE *f = fopen(path, "w");
+    if (!f) return -1;
+    fputs(text, f);
+    return fclose(f);
+}
+
+API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n, const char **headers, const char **names);
+API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n, const char **headers, const char **names)
+{
+    struct program *p = *program = calloc(1, sizeof *p);
+    const char *mode = getenv("GFX906_RTC");
+    (void)name;
+    if (mode && !strcmp(mode, "crash")) abort();
+    while (mode && !strcmp(mode, "hang")) sleep(1);
+    if (!p) return 1;
+    strcpy(p->dir, "/tmp/gfx906-rtc-XXXXXX");
+    if (!mkdtemp(p->dir) || put(p->dir, "main.hip", source)) return 1;
+    for (int i = 0; i < n; i++)
+        if (put(p->dir, names[i], headers[i])) return 1;
+    return 0;
+}
+
+static int read_code(struct program *p)
+{
+    char path[128];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/out.co", p->dir);
+    FILE *f = fopen(path, "rb");
+    if (!f || fstat(fileno(f), &st)) return -1;
+    p->bytes = (size_t)st.st_size;
+    p->code = malloc(p->bytes);
+    int bad = !p->code || fread(p->code, 1, p->bytes, f) != p->bytes || p->bytes < 16;
+    fclose(f);
+    if (!bad) p->code[COMPILED_MARK_AT] = COMPILED_MARK;
+    return bad ? -1 : 0;
+}
+
+API int hiprtcCompileProgram(void *program, int n, const char **options);
+API int hiprtcCompileProgram(void *program, int n, const char **options)
+{
+    struct program *p = program;
+    char command[2048], all[MAX_OPTIONS] = "";
+    const char *mode = getenv("GFX906_RTC");
+    for (int i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
+    snprintf(command, sizeof command,
+             "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output -mcode-object-version=4 "
+             "-nogpuinc -nogpulib -I.%s -o out.co main.hip >log 2>&1",
+             p->dir, all);
+    int bad = (mode && !strcmp(mode, "fail")) || system(command) || read_code(p);
+    if (bad) snprintf(p->log, sizeof p->log, "main.hip: does not compile\n");
+    snprintf(command, sizeof command, "rm -rf %s", p->dir);
+    if (system(command)) snprintf(p->log, sizeof p->log, "%s stays\n", p->dir);
+    return bad ? COMPILE_ERROR : 0;
+}
+
+API int hiprtcGetCodeSize(void *program, size_t *bytes);
+API int hiprtcGetCodeSize(void *program, size_t *bytes) { return *bytes = ((struct program *)program)->bytes, 0; }
+API int hiprtcGetCode(void *program, char *out);
+API int hiprtcGetCode(void *program, char *out)
+{
+    const struct program *p = program;
+    memcpy(out, p->code, p->bytes);
+    return 0;
+}
+API int hiprtcGetProgramLogSize(void *program, size_t *bytes);
+API int hiprtcGetProgramLogSize(void *program, size_t *bytes) { return *bytes = sizeof((struct program *)program)->log, 0; }
+API int hiprtcGetProgramLog(void *program, char *out);
+API int hiprtcGetProgramLog(void *program, char *out)
+{
+    const struct program *p = program;
+    memcpy(out, p->log, sizeof p->log);
+    return 0;
+}

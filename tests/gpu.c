@@ -1,0 +1,262 @@
+/* gpu.c: what goes wrong with a GPU, on those that the tests pretend (fibers.c, gfx906/): memory that does not suffice, at any
+ * point; a kernel that never ends; a device that is lost in the middle of a batch; a device that no embedded kernel fits; and what
+ * is said about memory, devices and kernels. usage: gpu BUILD_DIR */
+#include "tests/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char run_bin[512], bench_bin[512], fibers[512], gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300], in[300], out[300];
+static int n_passed, n_failed, n_skipped;
+
+static void check(int ok, const char *what, const struct process *p)
+{
+    if (ok) {
+        n_passed++;
+        return;
+    }
+    n_failed++;
+    printf("FAIL %s\n", what);
+    if (p) printf("  exit %d\n  stdout: %.400s\n  stderr: %.600s\n", p->code, p->out, p->err);
+}
+
+/* Five tokens of prompt and two more, through the library. */
+#define COMPLETE(p, library, ...)                                                                                                          \
+    process_run(p,                                                                                                                         \
+                (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", library, "--prompt-ids", "1,5,9,3,2", "-n", "2",     \
+                           "--temp", "0", "--format", "ids", __VA_ARGS__, NULL},                                                           \
+                NULL)
+#define BATCH(p, library, ...)                                                                                                             \
+    process_run(p,                                                                                                                         \
+                (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", library, "-i", in, "-o", out, "--format", "ids",     \
+                           "-c", "64", __VA_ARGS__, NULL},                                                                                 \
+                NULL)
+
+static int lines(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += *s == '\n';
+    return n;
+}
+
+/* Runs with a variable of the environment set to n. */
+static void with(const char *name, long n)
+{
+    char value[32];
+    snprintf(value, sizeof value, "%ld", n);
+    setenv(name, value, 1);
+}
+
+static char *read_file(const char *path)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    if (!f || fstat(fileno(f), &st)) return strdup("");
+    char *text = calloc(1, (size_t)st.st_size + 1);
+    if (fread(text, 1, (size_t)st.st_size, f) != (size_t)st.st_size) text[0] = 0;
+    fclose(f);
+    return text;
+}
+
+static void start_over(void)
+{
+    char journal[320];
+    snprintf(journal, sizeof journal, "%s.journal", out);
+    unlink(out);
+    unlink(journal);
+}
+
+/* Every allocation fails once, of device and of pinned memory: one line, exit 1, nothing lost (with a sanitizer). */
+static void allocations(void)
+{
+    struct process p;
+    int n, ok = 1;
+    for (n = 1; n < 500 && ok; n++) {
+        with("FIBERS_FAIL_ALLOC", n);
+        COMPLETE(&p, fibers, "-t", "0");
+        int done = p.code == 0;
+        ok = done || (p.code == 1 && lines(p.err) == 1 && strstr(p.err, "memory"));
+        if (!ok) printf("  allocation %d: exit %d, %s\n", n, p.code, p.err);
+        process_free(&p);
+        if (done) break;
+    }
+    unsetenv("FIBERS_FAIL_ALLOC");
+    check(ok && n > 40 && n < 500, "a failing allocation is one line and exit 1, wherever it is", NULL);
+    for (n = 1; n < 60; n += 20) {
+        with("GFX906_FAIL_ALLOC", n);
+        COMPLETE(&p, gfx906, "-t", "0");
+        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "memory"), "the same of the interpreter", &p);
+        process_free(&p);
+    }
+    unsetenv("GFX906_FAIL_ALLOC");
+}
+
+static void sizes(void)
+{
+    struct process p;
+    with("FIBERS_MEMORY", 4 << 20);
+    COMPLETE(&p, fibers, "-t", "0");
+    check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "weights") && strstr(p.err, "KV cache") && strstr(p.err, "4 MiB that are free"),
+          "a model larger than the memory is refused with the sizes", &p);
+    process_free(&p);
+    BATCH(&p, fibers, "-np", "2");
+    check(p.code == 1 && strstr(p.err, "free memory 4 MiB: the model takes"), "so is one for a batch", &p);
+    process_free(&p);
+    unsetenv("FIBERS_MEMORY");
+    start_over();
+    BATCH(&p, fibers, "-np", "2", "--mem", "30M", "-v");
+    check(p.code == 0 && strstr(p.err, "GPU memory: model") && strstr(p.err, "kernel: q4_decode_f16_1"),
+          "a batch says what it takes of the GPU's memory, and with -v which kernels there are", &p);
+    process_free(&p);
+    start_over();
+    BATCH(&p, fibers, "-np", "2", "--mem", "5M");
+    check(p.code == 1 && strstr(p.err, "--mem 5 MiB"), "--mem is the GPU's memory", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", gfx906, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "0: gfx906 interpreter, gfx906:sramecc-:xnack-, 16.0 GiB, kernels for gfx906 ("), "--list-devices",
+          &p);
+    process_free(&p);
+}
+
+/* While the model is uploaded, in the prompt, while it generates, until there are no more launches. */
+static void hangs(void)
+{
+    struct process p;
+    int n_hung = 0;
+    for (long at = 1;; at *= 4, n_hung++) {
+        time_t start = time(NULL);
+        with("FIBERS_HANG", at);
+        COMPLETE(&p, fibers, "--gpu-timeout", "1");
+        int done = p.code == 0;
+        if (done) process_free(&p);
+        if (done) break;
+        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "the device hangs: no end of the work after 1 s") &&
+                  time(NULL) - start < 20,
+              "a kernel that never ends is found out, and nothing waits for it after that", &p);
+        process_free(&p);
+    }
+    unsetenv("FIBERS_HANG");
+    check(n_hung >= 3, "it hung now and then", NULL);
+}
+
+/* A batch whose device is lost goes on with the same command, and the file is what it would have been. */
+static void device_lost(void)
+{
+    struct process p;
+    int n_lost = 0;
+    start_over();
+    BATCH(&p, gfx906, "-np", "2");
+    char *whole = read_file(out);
+    check(p.code == 0 && lines(whole) == 6, "an undisturbed batch", &p);
+    process_free(&p);
+    for (long at = 30;; at *= 2, n_lost++) {
+        start_over();
+        with("GFX906_LOSE_DEVICE", at);
+        BATCH(&p, gfx906, "-np", "2");
+        unsetenv("GFX906_LOSE_DEVICE");
+        int done = p.code == 0;
+        if (done) process_free(&p);
+        if (done) break;
+        check(p.code == 1 && strstr(p.err, "gfx906 interpreter: ") && strstr(p.err, "unknown error (999)") && access(out, F_OK),
+              "a lost device ends the batch with a line and exit 1", &p);
+        process_free(&p);
+        BATCH(&p, gfx906, "-np", "2");
+        char *again = read_file(out);
+        check(p.code == 0 && !strcmp(again, whole), "the same command continues to the same bytes", &p);
+        free(again);
+        process_free(&p);
+    }
+    check(n_lost >= 3, "it was lost now and then", NULL);
+    free(whole);
+}
+
+/* A device that takes none of the embedded code objects: the embedded source is compiled for it, in a child. */
+static void compiled(void)
+{
+    static const struct {
+        const char *mode, *says;
+    } wrong[] = {{"fail", "to compile them for it failed: error 6: main.hip: does not compile"},
+                 {"crash", "the compiler crashed: Aborted"},
+                 {"hang", "the compiler hangs: killed after 1 s"}};
+    struct process plain, p;
+    setenv("GFX906_ONLY_COMPILED", "1", 1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv("GFX906_RTC", wrong[i].mode, 1);
+        COMPLETE(&p, gfx906, "--gpu-timeout", "1");
+        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, wrong[i].says), wrong[i].mode, &p);
+        process_free(&p);
+    }
+    unsetenv("GFX906_RTC");
+    process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", gfx906, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "they will be compiled"), "--list-devices compiles nothing", &p);
+    process_free(&p);
+    COMPLETE(&p, gfx906, "-v");
+    unsetenv("GFX906_ONLY_COMPILED");
+    COMPLETE(&plain, gfx906, "-v");
+    check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out), "compiled kernels give the embedded ones' answer", &p);
+    process_free(&plain);
+    process_free(&p);
+}
+
+/* The bench on a GPU: runs, and the ablation in every format. */
+static void bench(void)
+{
+    struct process p;
+    process_run(&p, (char *[]){bench_bin, "--backend", "hip", "--hip-library", fibers, "-m", model, "-p", "4", "-n", "2", "-r", "1", NULL},
+                NULL);
+    check(p.code == 0 && strstr(p.out, "| pp4 ") && strstr(p.out, "| f16 ") && strstr(p.out, "fibers"), "bench: runs on a GPU", &p);
+    process_free(&p);
+    process_run(&p,
+                (char *[]){bench_bin, "--ablation", "--hip-library", gfx906, "--shape", "tiny", "-n", "1", "-r", "1", "-np", "1",
+                           "--variant", "smb,all_literal", "-o", "csv", NULL},
+                NULL);
+    /* the heading; 3 variants of the model; 3 of each of 4 linears */
+    check(p.code == 0 && lines(p.out) == 1 + 3 + 4 * 3 && strstr(p.out, "\"all_literal\"") && !strstr(p.out, "\"vml\""),
+          "bench: the ablation", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", "/nonexistent", NULL}, NULL);
+    check(p.code == 0 && lines(p.err) == 1 && strstr(p.out, "| paper_all_packed_1 "), "bench: the counts, where there is no GPU", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", gfx906, "--shape", "gpt-5", NULL}, NULL);
+    check(p.code == 1 && strstr(p.err, "--shape gpt-5: there are") && lines(p.err) == 1, "bench: an unknown shape", &p);
+    process_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    struct process p;
+    char convert[512];
+    snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
+    snprintf(bench_bin, sizeof bench_bin, "%s/opt4gptq-bench", argv[1]);
+    snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
+    snprintf(fibers, sizeof fibers, "%s/tests/libhip-fibers.so", argv[1]);
+    snprintf(gfx906, sizeof gfx906, "%s/libamdhip64-gfx906.so", argv[1]);
+    snprintf(model, sizeof model, "%s/model.safetensors", dir);
+    snprintf(in, sizeof in, "%s/in.jsonl", dir);
+    snprintf(out, sizeof out, "%s/out.txt", dir);
+    process_run(&p, (char *[]){convert, "tests/data/gptq/qwen3", model, NULL}, NULL);
+    check(p.code == 0, "conversion", &p);
+    process_free(&p);
+    FILE *f = fopen(in, "w");
+    for (int i = 0; f && i < 6; i++)
+        fprintf(f,
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/"
+                "completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,7,9],\"max_tokens\":%d,\"temperature\":0}}\n",
+                i, i + 2, 2 + i % 3);
+    if (!f || fclose(f)) return 2;
+    allocations();
+    sizes();
+    hangs();
+    device_lost();
+    compiled();
+    bench();
+    process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
+    process_free(&p);
+    printf("gpu: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
+    return n_failed != 0;
+}
