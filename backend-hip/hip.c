@@ -192,13 +192,13 @@ static int alloc_scratch(struct hip *h, struct err *e)
     void **const d[N_SCRATCH] = {&h->d_packed,       (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,
                                  (void **)&h->d_sin, &h->d_stage,          (void **)&h->d_batch,    (void **)&h->d_parts};
     size_t bytes[N_SCRATCH];
+    if (hip_waiting_open(h, e)) return -1;
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++)
         if (!(*d[i] = hip_alloc(&h->be, bytes[i])))
             return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)bytes[i] / (1 << 20));
     h->batch_copy = malloc(batch_ints(c) * sizeof *h->batch_copy);
     if (!h->batch_copy) return err_set(e, "out of memory");
-    if (hip_waiting_open(h, e)) return -1;
     hip_upload(&h->be, h->d_inv_freq, c->inv_freq, (size_t)c->head_dim / 2 * 4);
     return 0;
 }

@@ -4,7 +4,7 @@
  *
  * A stand-in for the library (the interpreter and the fibers of the tests) needs just the HIP names in this file:
  *   hipInit, hipGetDeviceCount, hipDeviceGet, hipDeviceGetName, hipDeviceTotalMem, hipSetDevice, hipMemGetInfo,
- *   hipMalloc, hipFree, hipHostMalloc, hipHostFree, hipMemcpyHtoD, hipMemcpyHtoDAsync, hipMemcpyDtoH, hipMemcpyDtoD,
+ *   hipMalloc, hipFree, hipHostMalloc, hipHostFree, hipMemcpyHtoDAsync, hipMemcpyDtoH, hipMemcpyDtoD,
  *   hipMemsetD8, hipModuleLoadData, hipModuleUnload, hipModuleGetFunction, hipModuleLaunchKernel, 
  *   hipEventCreateWithFlags, hipEventDestroy, hipEventRecord, hipEventQuery, hipEventElapsedTime, hipGetErrorString,
  *   and, only to print the architecture's name, hipGetDevicePropertiesR0600 or hipGetDeviceProperties (may be absent).
@@ -55,7 +55,6 @@ struct hip_api {
     int (*memory_info)(size_t *free_bytes, size_t *total);                      /* hipMemGetInfo            cuMemGetInfo_v2 */
     int (*alloc)(void **d, size_t bytes);                                       /* hipMalloc                cuMemAlloc_v2 */
     int (*free)(void *d);                                                       /* hipFree                  cuMemFree_v2 */
-    int (*copy_in)(void *d, const void *src, size_t bytes);                     /* hipMemcpyHtoD            cuMemcpyHtoD_v2 */
     int (*copy_out)(void *dst, void *d, size_t bytes);                          /* hipMemcpyDtoH            cuMemcpyDtoH_v2 */
     int (*copy_on)(void *d, void *d_src, size_t bytes);                         /* hipMemcpyDtoD            cuMemcpyDtoD_v2 */
     int (*host_alloc)(void **p, size_t bytes, unsigned);                        /* hipHostMalloc            cuMemHostAlloc */

@@ -71,7 +71,7 @@ void *hip_alloc(struct be *be, size_t bytes)
     if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating memory");
     if (code) return NULL;
     hip_fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
-    hip_fail(h, api_of(h)->copy_in(d, &whole, sizeof whole), "copy to the device");
+    hip_upload(be, d, &whole, sizeof whole); /* a copy that waits would wait for ever behind a kernel that hangs */
     h->bytes += whole;
     return (char *)d + BLOCK_HEADER;
 }

@@ -28,7 +28,6 @@ static const struct hip_symbol {
     {AT(memory_info), "hipMemGetInfo", "cuMemGetInfo_v2", 0},
     {AT(alloc), "hipMalloc", "cuMemAlloc_v2", 0},
     {AT(free), "hipFree", "cuMemFree_v2", 0},
-    {AT(copy_in), "hipMemcpyHtoD", "cuMemcpyHtoD_v2", 0},
     {AT(copy_out), "hipMemcpyDtoH", "cuMemcpyDtoH_v2", 0},
     {AT(copy_on), "hipMemcpyDtoD", "cuMemcpyDtoD_v2", 0},
     {AT(host_alloc), "hipHostMalloc", "cuMemHostAlloc", 0},

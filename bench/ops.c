@@ -41,7 +41,6 @@ struct ops {
     struct probe_limits *limits; /* [rigs.n], equal ones repeated */
     char *dense;                 /* bytes of plain weights, more than the caches hold */
     size_t dense_bytes;
-    int32_t *ids; /* [max_seqs] */
 };
 
 static int dense_linears(const struct ops *x, enum dtype type, struct linear *w, int index)
@@ -101,7 +100,7 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
         ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
                     b->n_decode_logits);
         break;
-    case ARGMAX: ops->argmax(f->be, f->d_logits, x->ids, b->n_logits, g->vocab); break;
+    case ARGMAX: ops->argmax(f->be, f->d_logits, (int32_t *)f->d_last, b->n_logits, g->vocab); break;
     default: CHECK(!"an operation");
     }
 #undef LINEAR
@@ -316,11 +315,10 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
     size_t n = (size_t)x->rigs.n, reps = (size_t)o->repetitions;
     x->c = calloc(n, sizeof *x->c);
     x->limits = calloc(n, sizeof *x->limits);
-    x->ids = calloc((size_t)x->size.max_seqs, sizeof *x->ids);
     x->dense_bytes = 4 * probe_cache_bytes();
     if (x->dense_bytes < (size_t)dim * (size_t)dim * sizeof(float)) x->dense_bytes = (size_t)dim * (size_t)dim * sizeof(float);
     x->dense = aligned_alloc(MF_ALIGN, (x->dense_bytes + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN);
-    if (!x->c || !x->limits || !x->ids || !x->dense) return err_set(e, "out of memory");
+    if (!x->c || !x->limits || !x->dense) return err_set(e, "out of memory");
     memset(x->dense, 0x2c, x->dense_bytes); /* small and finite in each type */
     if (out_is_md(out)) printf("%s; %s\n", x->facts->model_type, x->facts->cpu_info);
     for (int i = 0; i < x->rigs.n; i++) {
@@ -355,7 +353,6 @@ int bench_ops(const struct bench_options *o, const struct model *m, const struct
     for (int i = 0; x.c && i < x.rigs.n; i++) free(x.c[i].wall), free(x.c[i].cpu);
     free(x.c);
     free(x.limits);
-    free(x.ids);
     free(x.dense);
     rigs_close(&x.rigs);
     return rc;

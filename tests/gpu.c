@@ -218,6 +218,12 @@ static void bench(void)
     check(p.code == 0 && lines(p.out) == 1 + 3 + 4 * 3 && strstr(p.out, "\"all_literal\"") && !strstr(p.out, "\"vml\""),
           "bench: the ablation", &p);
     process_free(&p);
+    process_run(&p,
+                (char *[]){bench_bin, "--backend", "hip", "--hip-library", gfx906, "-m", model, "--ops", "-p", "2", "-np", "1", "-d", "4",
+                           "-r", "1", "-o", "csv", NULL},
+                NULL);
+    check(p.code == 0 && strstr(p.out, "\"argmax\""), "bench: operations", &p);
+    process_free(&p);
     process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", "/nonexistent", NULL}, NULL);
     check(p.code == 0 && lines(p.err) == 1 && strstr(p.out, "| paper_all_packed_1 "), "bench: the counts, where there is no GPU", &p);
     process_free(&p);
