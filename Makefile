@@ -29,7 +29,7 @@ CPU     := $(call objects,backend-cpu)
 CPU_ALL := $(CPU)
 # In a sanitized build the rungs of checkop, which runs every shape, are sanitized; whole models would take ten times as long
 # with them, so the other programs get them as they are.
-RUNGS   := ref scalar avx2 avx512 vnni neon dotprod
+RUNGS   := ref scalar avx2 avx512 vnni amx neon dotprod
 CPU     := $(if $(SAN),$(filter-out $(RUNGS:%=$B/backend-cpu/%.o),$(CPU)) $(RUNGS:%=$B/fast/backend-cpu/%.o),$(CPU))
 HIP     := $(call objects,backend-hip)
 RUN     := $(call objects,cli)
@@ -55,8 +55,9 @@ $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay 
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 ifeq ($(MACHINE),x86_64)
 $(call rung,avx2) $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
-$(call rung,avx512 vnni): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+$(call rung,avx512 vnni amx): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 $(call rung,vnni): ALL_CFLAGS += -mavx512vnni
+$(call rung,amx): ALL_CFLAGS += -mamx-tile -mamx-int8
 else ifeq ($(MACHINE),aarch64)
 # gcc 12's first scheduling pass moves loads of the register blocks so far ahead that they spill.
 $(call rung,neon dotprod): ALL_CFLAGS += -fno-schedule-insns
@@ -182,9 +183,26 @@ $(FIBERS): tests/fibers.c tests/fiber_kernels.c tests/fibers.h $(GPU_SOURCES) Ma
 	$(SAY) CC $@
 	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
 
+# The rungs of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulated), in checkop and in a whole program, so that
+# they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.
+ifeq ($(MACHINE)$(SAN),x86_64)
+EMULATED := avx512 vnni amx
+EMULATED_OBJS := $(EMULATED:%=$B/tests/emulated/%.o) $(filter-out $(EMULATED:%=$B/backend-cpu/%.o),$(CPU))
+EMULATED_PROGRAMS := $B/tests/checkop-emulated $B/tests/run-emulated
+$B/tests/emulated/%.o: backend-cpu/%.c Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $< emulated
+	$(Q)$(CC) $(ALL_CFLAGS) -Og -g0 -mavx2 -mfma -mf16c -Wno-psabi -Itests/emulated -MMD -MP -c -o $@ $<
+$B/tests/checkop-emulated: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(EMULATED_OBJS) $(HIP)
+$B/tests/run-emulated: $(RUN) $(CORE) $(EMULATED_OBJS) $(HIP)
+$(EMULATED_PROGRAMS):
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+endif
+
 test:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(FIBERS) $(GFX) $(GFX_TEST)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(GFX) $(GFX_TEST)
 	@scripts/test $B $(SHARED)
 
 ARM := build-arm64

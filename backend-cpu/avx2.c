@@ -85,6 +85,72 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
 }
 
+/* For a single row codes become floats by their place in a mantissa: 2^23 with a code in its lowest bits is 2^23 + code, 2^19 with a
+ * code from bit 4 on is 2^19 + code, exactly; so a zero is kept as what is to be subtracted from either. That takes fewer shifts
+ * than converting, and no port that the subtraction needs. */
+enum { TWO_23 = 0x4b000000, TWO_19 = 0x49000000 };
+
+struct zeros {
+    __m256 low, high; /* 2^23 + zero, 2^19 + zero */
+};
+
+/* 8 inputs x of one row x four panel halves, two at c0 and two at c1; sum[h] += their products, input by input. The four take turns,
+ * so that no addition waits for the last. As assembly: there are just enough registers, and gcc 12 wants more. */
+ALWAYS_INLINE void q4_step(const uint8_t *c0, const uint8_t *c1, const float *x, const struct zeros *zero, __m256 *sum)
+{
+    const __m256i low = _mm256_set1_epi32(15), high = _mm256_set1_epi32(15 << 4);
+    const __m256i two_23 = _mm256_set1_epi32(TWO_23), two_19 = _mm256_set1_epi32(TWO_19);
+    __m256i v0, v1, v2, v3, t, xb;
+#define HALF(v, mask, power, zero_at, s)                                                                                                   \
+    "vpand %[" mask "], %[" v "], %[t]\n\tvpor %[" power "], %[t], %[t]\n\t"                                                               \
+    "vsubps " zero_at "(%[zero]), %[t], %[t]\n\tvfmadd231ps %[xb], %[t], %[" s "]\n\t"
+#define SHIFT "vpsrld $8, %[v0], %[v0]\n\tvpsrld $8, %[v1], %[v1]\n\tvpsrld $8, %[v2], %[v2]\n\tvpsrld $8, %[v3], %[v3]\n\t"
+#define LOAD "vmovdqu (%[c0]), %[v0]\n\tvmovdqu 32(%[c0]), %[v1]\n\tvmovdqu (%[c1]), %[v2]\n\tvmovdqu 32(%[c1]), %[v3]\n\t"
+#define LOW(at)                                                                                                                            \
+    "vbroadcastss " at "(%[x]), %[xb]\n\t" HALF("v0", "low", "two_23", "0", "s0") HALF("v1", "low", "two_23", "64", "s1")                  \
+        HALF("v2", "low", "two_23", "128", "s2") HALF("v3", "low", "two_23", "192", "s3")
+#define HIGH(at)                                                                                                                           \
+    "vbroadcastss " at "(%[x]), %[xb]\n\t" HALF("v0", "high", "two_19", "32", "s0") HALF("v1", "high", "two_19", "96", "s1")               \
+        HALF("v2", "high", "two_19", "160", "s2") HALF("v3", "high", "two_19", "224", "s3")
+    __asm__(LOAD LOW("0") SHIFT LOW("4") SHIFT LOW("8") SHIFT LOW("12") LOAD HIGH("16") SHIFT HIGH("20") SHIFT HIGH("24") SHIFT HIGH("28")
+            : [s0] "+x"(sum[0]), [s1] "+x"(sum[1]), [s2] "+x"(sum[2]), [s3] "+x"(sum[3]), [v0] "=&x"(v0), [v1] "=&x"(v1), [v2] "=&x"(v2),
+              [v3] "=&x"(v3), [t] "=&x"(t), [xb] "=&x"(xb)
+            : [c0] "r"(c0), [c1] "r"(c1), [x] "r"(x), [zero] "r"(zero), [low] "x"(low), [high] "x"(high), [two_23] "x"(two_23),
+              [two_19] "x"(two_19), "m"(*(const uint8_t(*)[64])c0), "m"(*(const uint8_t(*)[64])c1), "m"(*(const float(*)[8])x),
+              "m"(*(const struct zeros(*)[4])zero));
+#undef HALF
+#undef SHIFT
+#undef LOAD
+#undef LOW
+#undef HIGH
+}
+
+/* Two panels x one row: this is decode, and bound by arithmetic here. */
+static void q4_row(const struct linear *w, const float *x, float *y, int p)
+{
+    size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
+    const uint8_t *c = w->codes + (size_t)p * panel_codes;
+    __m256 total[4];
+    EACH (h, 4) total[h] = _mm256_setzero_ps();
+    for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
+        size_t group = (size_t)(j0 / w->group);
+        struct zeros zero[4];
+        __m256 sum[4];
+        j1 = q4_next(w, j0);
+        EACH (h, 4) {
+            __m256 z = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + group * 16 + (size_t)(h % 2 * 8));
+            zero[h] = (struct zeros){_mm256_add_ps(z, _mm256_set1_ps(0x1p23f)), _mm256_add_ps(z, _mm256_set1_ps(0x1p19f))};
+            sum[h] = _mm256_setzero_ps();
+        }
+        for (int j = j0; j < j1; j += 8, c += 64) q4_step(c, c + panel_codes, x + j, zero, sum);
+        EACH (h, 4) {
+            __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + group * 16 + (size_t)(h % 2 * 8));
+            total[h] = _mm256_fmadd_ps(s, sum[h], total[h]);
+        }
+    }
+    EACH (h, 4) store_outputs(w, y, (p + h / 2) * 16 + h % 2 * 8, total[h]);
+}
+
 /* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst)
 {
@@ -169,7 +235,7 @@ static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, 
     }
     int p = p0;
     if (rows == 1)
-        for (; p + 2 <= p1; p += 2) q4_few(w, x, y, 1, 0, p, 2, 1);
+        for (; p + 2 <= p1; p += 2) q4_row(w, x, y, p);
     for (; p < p1; p++)
         for (int left = (rows + 3) / 4, r = 0, m; left; left--, r += m) {
             m = (rows - r) / left;
@@ -197,6 +263,20 @@ ALWAYS_INLINE __m256i broadcast_4(const void *p)
 ALWAYS_INLINE void add_32(__m256i *a, __m256i v) { __asm__("vpaddd %1, %0, %0" : "+x"(*a) : "x"(v)); }
 ALWAYS_INLINE void add_16(__m256i *a, __m256i v) { __asm__("vpaddw %1, %0, %0" : "+x"(*a) : "x"(v)); }
 
+/* Rows are taken four at a time, shared out evenly. Two-digit activations of such a block stand together over all inputs, as
+ * [sub-group][its rows][n], so that a block is one stream: apart, by a power of two, its pieces would push each other out of L1
+ * and L2. */
+struct block {
+    int first, n;
+};
+
+ALWAYS_INLINE struct block block_of(int row, int rows)
+{
+    int blocks = (rows + 3) / 4, n = rows / blocks, shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, then of n + 1 */
+    if (row < shorter) return (struct block){row / n * n, n};
+    return (struct block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
+}
+
 /* 8 integers of one sub-group as one or two digits. */
 ALWAYS_INLINE void store_digits(int8_t *digit, int n_digits, int i, __m256i v)
 {
@@ -211,11 +291,13 @@ static void avx2_quantize(const struct linear *w, const float *x, int row, const
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
+    struct block b = q->n_digits == 2 ? block_of(row, q->rows) : (struct block){0, q->rows};
+    int8_t *block = (int8_t *)q->digit + (size_t)b.first * (size_t)w->k * 2;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         const float *from = quantize_input(w, x, j0, n, group);
         float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
-        int8_t *digit = (int8_t *)q->digit + ((size_t)j0 * rows + (size_t)row * (size_t)n) * (size_t)q->n_digits;
+        int8_t *digit = block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) * (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();
         for (int i = 0; i < n; i += 8) { /* cvtps rounds to even, like round_small; the scale 0 gives 0, also for NaN */
             __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
@@ -309,7 +391,8 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
         EACH (r, m) total[h][r] = _mm256_setzero_ps();
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const int8_t *digit = x->digit + ((size_t)j0 * rows + (size_t)r0 * (size_t)n) * (size_t)digits;
+        const int8_t *digit =
+            x->digit + (digits == 2 ? (size_t)r0 * (size_t)w->k + (size_t)(j0 * m) : (size_t)j0 * rows + (size_t)(r0 * n)) * digits;
         __m256i sum[4][4];
         if (digits == 2) dot_words(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
         else dot_bytes(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
@@ -327,22 +410,7 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
         EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (h0 + h) * 8, total[h][r]);
 }
 
-/* n inputs of one panel from j0 on as 16-bit code - zero: [n/2] pairs, each [16][2]. */
-static void unpack_words(const struct linear *w, int p, int j0, int n, int8_t *dst)
-{
-    const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
-    size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-    EACH (h, 2) {
-        __m256i zero = load_zeros_int(w, at + (size_t)(h * 8));
-        zero = _mm256_or_si256(zero, _mm256_slli_epi32(zero, 16));
-        for (int j = 0; j < n; j += 8) {
-            __m256i v = _mm256_loadu_si256((const void *)(c + j * 8 + h * 32));
-            EACH (i, 4) _mm256_storeu_si256((void *)(dst + (j / 2 + i) * 64 + h * 32), _mm256_sub_epi16(pairs(v, i), zero));
-        }
-    }
-}
-
-/* The same as bytes, zero points left in: [n/4] fours, each [16][4]. */
+/* n inputs of one panel from j0 on as bytes, zero points left in: [n/4] fours, each [16][4]. */
 static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -367,28 +435,7 @@ struct meeting {
     float *total; /* [rows][16] */
 };
 
-/* m rows from r on, two digits: total[m][16] += this sub-group. */
-ALWAYS_INLINE void tile_words(const struct meeting *t, int r0, const int m)
-{
-    __m256i a[6], b[6];
-    const int8_t *x = t->x + r0 * t->n * 2, *c = t->codes;
-    EACH (r, m) a[r] = b[r] = _mm256_setzero_si256();
-    for (int j = 0; j < t->n; j += 2, c += 64) {
-        __m256i c0 = _mm256_loadu_si256((const void *)c), c1 = _mm256_loadu_si256((const void *)(c + 32));
-        EACH (r, m) {
-            __m256i v = broadcast_4(x + (r * t->n + j) * 2);
-            add_32(&a[r], _mm256_madd_epi16(c0, v));
-            add_32(&b[r], _mm256_madd_epi16(c1, v));
-        }
-    }
-    EACH (r, m) {
-        float *total = t->total + (r0 + r) * 16;
-        _mm256_storeu_ps(total, add_group(_mm256_loadu_ps(total), a[r], t->w_scale[0], t->scale[r0 + r]));
-        _mm256_storeu_ps(total + 8, add_group(_mm256_loadu_ps(total + 8), b[r], t->w_scale[1], t->scale[r0 + r]));
-    }
-}
-
-/* The same with one digit, m <= 3. */
+/* m <= 3 rows from r on, one digit: total[m][16] += this sub-group. */
 ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
 {
     const __m256i ones = _mm256_set1_epi16(1);
@@ -422,25 +469,17 @@ ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
     }
 }
 
-static void meet(const struct meeting *t, int n_digits, int rows)
+static void meet(const struct meeting *t, int rows)
 {
-    int most = n_digits == 2 ? 6 : 3;
-    for (int left = (rows + most - 1) / most, r = 0, m; left; left--, r += m) {
+    for (int left = (rows + 2) / 3, r = 0, m; left; left--, r += m) {
         m = (rows - r) / left;
-        if (n_digits == 2) switch (m) {
-            case 6: tile_words(t, r, 6); break;
-            case 5: tile_words(t, r, 5); break;
-            case 4: tile_words(t, r, 4); break;
-            case 3: tile_words(t, r, 3); break;
-            default: CHECK(0);
-            }
-        else if (m == 3) tile_bytes(t, r, 3);
+        if (m == 3) tile_bytes(t, r, 3);
         else if (m == 2) tile_bytes(t, r, 2);
         else CHECK(0);
     }
 }
 
-/* Rows r0 .. r0+nr-1, more than FEW_DIGIT_ROWS of them: a panel is unpacked once for all. */
+/* Rows r0 .. r0+nr-1 of one digit, more than FEW_BYTE_ROWS of them: a panel is unpacked once for all. */
 static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y, int r0, int nr, int p0, int p1, float *scratch)
 {
     int8_t *codes = (int8_t *)scratch;
@@ -449,11 +488,10 @@ static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y
     size_t rows = (size_t)x->rows, s = (size_t)r0;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const int8_t *digit = x->digit + ((size_t)j0 * rows + (size_t)r0 * (size_t)n) * (size_t)x->n_digits;
+        const int8_t *digit = x->digit + (size_t)j0 * rows + (size_t)r0 * (size_t)n;
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-            if (x->n_digits == 2) unpack_words(w, p, j0, n, codes);
-            else unpack_bytes(w, p, j0, n, codes);
+            unpack_bytes(w, p, j0, n, codes);
             meet(&(struct meeting){n,
                                    codes,
                                    digit,
@@ -462,7 +500,7 @@ static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y
                                    {load_scales(w, at), load_scales(w, at + 8)},
                                    {load_zeros_int(w, at), load_zeros_int(w, at + 8)},
                                    total + (p - p0) * nr * 16},
-                 x->n_digits, nr);
+                 nr);
         }
     }
     for (int p = p0; p < p1; p++)
@@ -493,16 +531,18 @@ ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x,
     }
 }
 
-/* Rows that are cheaper straight from the codes, four at a time, than through unpack_words or unpack_bytes: measured on a Zen 3. */
-enum { FEW_DIGIT_ROWS = 16 };
+/* Rows of one digit that are cheaper straight from the codes, four at a time, than through unpack_bytes. Two digits always are: the
+ * shift and mask that bring out their codes run where the additions cannot (measured on a Zen 3). */
+enum { FEW_BYTE_ROWS = 8 };
 
 static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
-    if (x->rows <= FEW_DIGIT_ROWS) {
-        for (int left = (x->rows + 3) / 4, r = 0, m; left; left--, r += m) {
-            m = (x->rows - r) / left;
-            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, m, 2);
-            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, m, 1);
+    if (x->n_digits == 2 || x->rows <= FEW_BYTE_ROWS) {
+        struct block b;
+        for (int r = 0; r < x->rows; r += b.n) {
+            b = block_of(r, x->rows);
+            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 2);
+            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 1);
         }
         return;
     }
@@ -548,16 +588,27 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
         }
 }
 
+enum { DENSE_CHUNK = 16 };
+
 ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
 {
     size_t in = (size_t)w->in, out = (size_t)w->out;
     int n = n0;
     if (rows == 1)
         for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1);
-    for (; n + 2 <= n1; n += 2) { /* the weights of two outputs stay in L1 for all rows */
-        int r = 0;
-        for (; r + 3 <= rows; r += 3) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 2, 3);
-        for (; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 2, 1);
+    for (int end; n + 2 <= n1; n = end) { /* three rows stay in L1, the weights of some outputs in L2 */
+        end = n + DENSE_CHUNK <= n1 ? n + DENSE_CHUNK : n + (n1 - n) / 2 * 2;
+        for (int r = 0, m; r < rows; r += m) {
+            m = rows - r < 3 ? rows - r : 3;
+            const float *xr = x + (size_t)r * in;
+            float *yr = y + (size_t)r * out;
+            if (m == 3)
+                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 3);
+            else if (m == 2)
+                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 2);
+            else
+                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 1);
+        }
     }
     for (; n < n1; n++)
         for (int r = 0; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
@@ -586,27 +637,28 @@ ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
     return kv == KV_F16 ? load_f16((const uint16_t *)p + at) : _mm256_loadu_ps((const float *)p + at);
 }
 
+/* n queries x 8 positions at a time: a key is converted from fp16 once for all of them, which costs as much as several products. */
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    __m256 a[4][2];
-    EACH (i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
-    for (int d = 0; d < head_dim; d++) {
-        __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)), k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
-        EACH (i, n) {
-            __m256 v = _mm256_broadcast_ss(q[i] + d);
-            a[i][0] = _mm256_fmadd_ps(k0, v, a[i][0]);
-            a[i][1] = _mm256_fmadd_ps(k1, v, a[i][1]);
+    for (int h = 0; h < KV_PAGE; h += 8) {
+        __m256 a[QUERY_BLOCK];
+        EACH (i, n) a[i] = _mm256_setzero_ps();
+        for (int d = 0; d < head_dim; d++) {
+            __m256 k = load_kv(keys, kv, (size_t)(d * KV_PAGE + h));
+            EACH (i, n) a[i] = _mm256_fmadd_ps(k, _mm256_broadcast_ss(q[i] + d), a[i]);
         }
-    }
-    EACH (i, n) {
-        _mm256_storeu_ps(scores + i * ATTEND_CHUNK, a[i][0]);
-        _mm256_storeu_ps(scores + i * ATTEND_CHUNK + 8, a[i][1]);
+        EACH (i, n) _mm256_storeu_ps(scores + i * ATTEND_CHUNK + h, a[i]);
     }
 }
 
 ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
     int i = 0;
+    if (n == QUERY_BLOCK) {
+        if (kv == KV_F16) scores_block(q, QUERY_BLOCK, keys, head_dim, KV_F16, scores);
+        else scores_block(q, QUERY_BLOCK, keys, head_dim, KV_F32, scores);
+        return;
+    }
     for (; i + 4 <= n; i += 4) {
         if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
         else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
@@ -617,18 +669,14 @@ ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, i
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     int d = 0;
-    for (; d + 16 <= head_dim; d += 16) {
-        __m256 a[4][2];
-        EACH (i, n) a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d), a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
+    for (; d + 8 <= head_dim; d += 8) {
+        __m256 a[QUERY_BLOCK];
+        EACH (i, n) a[i] = _mm256_loadu_ps(acc + i * head_dim + d);
         for (int c = 0; c < n_pos; c++) {
-            __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)), v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
-            EACH (i, n) {
-                __m256 w = _mm256_broadcast_ss(p + i * ATTEND_CHUNK + c);
-                a[i][0] = _mm256_fmadd_ps(w, v0, a[i][0]);
-                a[i][1] = _mm256_fmadd_ps(w, v1, a[i][1]);
-            }
+            __m256 v = load_kv(values, kv, (size_t)(c * head_dim + d));
+            EACH (i, n) a[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(p + i * ATTEND_CHUNK + c), v, a[i]);
         }
-        EACH (i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]), _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
+        EACH (i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i]);
     }
     for (; d < head_dim; d++)
         for (int i = 0; i < n; i++)
@@ -641,6 +689,11 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
 ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     int i = 0;
+    if (n == QUERY_BLOCK) {
+        if (kv == KV_F16) values_block(p, QUERY_BLOCK, n_pos, values, head_dim, KV_F16, acc);
+        else values_block(p, QUERY_BLOCK, n_pos, values, head_dim, KV_F32, acc);
+        return;
+    }
     for (; i + 4 <= n; i += 4) {
         if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
         else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);

@@ -14,6 +14,7 @@ void avx512_norm(float *x, const float *delta, const float *weight, float eps, f
 void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv);
 void avx512_attend(const struct attend_task *t, float *scratch);
 void avx512_glu(float *gate, const float *up, size_t n);
+void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
 
 /* Loops over the parts of a register block, see avx2.c. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
@@ -80,9 +81,9 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *
         }
 }
 
-/* np panels from p on x rows r0 .. r0+nr-1. */
+/* np panels from p on x rows r0 .. r0+nr-1; most: digit rows of a register block, two accumulators each and what dot4 needs. */
 ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p, int r0, int nr, float *total,
-                              const int np, const int digits, dot4_fn *dot4)
+                              const int np, const int digits, const int most, dot4_fn *dot4)
 {
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
@@ -98,7 +99,7 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
             scale[i] = load_scales(w, at);
         }
         int r = 0;
-        const int m = digits == 2 ? 6 : 12;
+        const int m = most / digits;
         for (; r + m <= nr; r += m)
             q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
                      digits, m, dot4);
@@ -154,7 +155,8 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
     store_outputs(w, y, p * 16, total);
 }
 
-ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch, dot4_fn *dot4)
+ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch, const int most,
+                           dot4_fn *dot4)
 {
     if (x->rows == 1) {
         for (int p = p0; p < p1; p++) {
@@ -166,12 +168,12 @@ ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, fl
     for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
         int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = p0;
         for (; p + 2 <= p1; p += 2) {
-            if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 2, 2, dot4);
-            else q4i_panels(w, x, y, p, r, nr, scratch, 2, 1, dot4);
+            if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 2, 2, most, dot4);
+            else q4i_panels(w, x, y, p, r, nr, scratch, 2, 1, most, dot4);
         }
         if (p == p1) continue;
-        if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 1, 2, dot4);
-        else q4i_panels(w, x, y, p, r, nr, scratch, 1, 1, dot4);
+        if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 1, 2, most, dot4);
+        else q4i_panels(w, x, y, p, r, nr, scratch, 1, 1, most, dot4);
     }
 }
 

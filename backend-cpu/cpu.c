@@ -138,7 +138,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->scratch_bytes = scratch_size(config);
     size_t inputs = rows * (size_t)config->max_k; /* untouched pages of the arithmetic not chosen cost nothing */
     c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
-    c->digit = cpu_alloc(&c->be, inputs * 2);
+    c->digit = cpu_alloc(&c->be, inputs * 2 + DIGIT_SLACK);
     c->act_scale = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(float));
     c->act_sum = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(int32_t));
     c->cos = cpu_alloc(&c->be, rows * half * sizeof(float));

@@ -29,12 +29,13 @@ enum {
  * what its own quantize wrote: avx2 keeps the same bytes in another order. */
 struct q4_digits {
     int rows, n_digits;
-    const int8_t *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits */
+    const int8_t *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits; behind
+                            the last there are DIGIT_SLACK more bytes to read */
     const float *scale;  /* [sub-group][rows] activation = scale * integer */
     const int32_t *sum;  /* [sub-group][rows] sum of the integers */
 };
 
-enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127 };
+enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127, DIGIT_SLACK = 32 };
 
 /* One attend task: some consecutive rows of one sequence and some query heads that share one KV head. */
 struct attend_task {
@@ -76,7 +77,7 @@ struct cpu_kernels {
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
-extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni;
+extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni, cpu_amx;
 #elif defined(__aarch64__)
 extern const struct cpu_kernels cpu_neon, cpu_dotprod;
 #endif

@@ -10,16 +10,21 @@ static const char *vnni_unusable(void)
     return why ? why : __builtin_cpu_supports("avx512vnni") ? NULL : "this processor has no AVX-512 VNNI";
 }
 
-/* As assembly: with the intrinsic, gcc 12 copies the accumulators to and fro and stores some in every iteration. */
+/* As assembly: with the intrinsic, gcc 12 copies the accumulators to and fro and stores some in every iteration. The intrinsic
+ * is for tests/emulated, which compile this file for processors without the instruction. */
 ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 {
+#ifdef __AVX512VNNI__
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(codes), "v"(digits));
     return acc;
+#else
+    return _mm512_dpbusd_epi32(acc, codes, digits);
+#endif
 }
 
-static void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
-    q4i_512(w, x, y, p0, p1, scratch, dot_vnni);
+    q4i_512(w, x, y, p0, p1, scratch, 12, dot_vnni);
 }
 
 const struct cpu_kernels cpu_vnni = {"vnni",       vnni_unusable, avx512_q4,   avx512_quantize, vnni_q4i,

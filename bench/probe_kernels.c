@@ -172,6 +172,7 @@ FOR("amx-tile,amx-int8") static double int8_amx(long iterations)
     memset(&config, 0, sizeof config);
     config.palette = 1;
     for (int i = 0; i < 8; i++) config.rows[i] = 16, config.row_bytes[i] = 64;
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* gcc 12 believes that 8 bytes of it are read and leaves out the rest */
     _tile_loadconfig(&config);
     _tile_zero(0);
     _tile_zero(1);

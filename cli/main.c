@@ -68,6 +68,7 @@ static int check(const struct options *o, struct err *e)
     if (!evaluates && o->samples) return err_set(e, "--samples needs --perplexity or --multiple-choice");
     if (!o->input && (o->output || o->check_only || o->restart || o->shard || o->trace || (o->report && !evaluates)))
         return err_set(e, "-o, --check, --restart, --shard, --report and --trace need -i");
+    if (!o->input && !evaluates && (o->memory || o->n_pages)) return err_set(e, "--mem and --kv-pages need -i or an evaluation");
     if (o->input && check_batch(o, e)) return -1;
     int prompts = !!o->prompt + !!o->file + !!o->prompt_ids;
     if (prompts > 1) return err_set(e, "-p, -f and --prompt-ids exclude each other");

@@ -28,9 +28,9 @@ static const struct rung {
     int only_q4i;        /* it has no other kernel of its own */
     int spills;          /* that gcc 12 is known to make in all its loops together; 0 is the aim */
 } rungs[] = {
-    {"avx2", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 10},  {"avx512", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 50},
-    {"vnni", "elf64-x86-64", {"vpdpbusd", "vpdpbusd"}, 1, 0},   {"neon", "elf64-littleaarch64", {"fmla", "smlal"}, 0, 0},
-    {"dotprod", "elf64-littleaarch64", {"sdot", "sdot"}, 1, 0},
+    {"avx2", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 4}, {"avx512", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 0},
+    {"vnni", "elf64-x86-64", {"vpdpbusd", "vpdpbusd"}, 1, 0}, {"amx", "elf64-x86-64", {"tdpbssd", "tdpbssd"}, 1, 0},
+    {"neon", "elf64-littleaarch64", {"fmla", "smlal"}, 0, 0}, {"dotprod", "elf64-littleaarch64", {"sdot", "sdot"}, 1, 0},
 };
 
 enum { N_RUNGS = sizeof rungs / sizeof *rungs };
@@ -63,6 +63,7 @@ static int products(const struct insn *i, int *integers)
     if (!strcmp(o, "fmla") && w) return w / 32;
     *integers = 1;
     if (starts(o, "vpmaddubsw") || starts(o, "vpdpbusd")) return w / 8;
+    if (!strcmp(o, "tdpbssd")) return 16 * 16 * 64;
     if (!strcmp(o, "sdot")) return w / 8;
     return !strcmp(o, "smlal") || !strcmp(o, "smlal2") ? 8 : 0;
 }

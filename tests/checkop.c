@@ -1,5 +1,5 @@
 /* checkop.c: compares every variant of every operation with the reference.
- * usage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME] [--op NAME] [--seed N] [--quick]
+ * usage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] [--quick]
  *                [--mutate] [--list]
  * --quick: the small cases, and no mutants */
 #include "tests/checkop.h"
@@ -43,10 +43,11 @@ struct args {
 
 static int usage(const char *why)
 {
-    fprintf(stderr,
-            "checkop: %s\nusage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME] [--op NAME] [--seed N] "
-            "[--quick] [--mutate] [--list]\n",
-            why);
+    fprintf(
+        stderr,
+        "checkop: %s\nusage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] "
+        "[--quick] [--mutate] [--list]\n",
+        why);
     return 2;
 }
 
@@ -59,6 +60,15 @@ int has(const struct variant *v, const char *op)
     return 1;
 }
 
+/* 1 when name is one of the names between the commas of list. */
+static int listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
+        if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ',')) return 1;
+    return 0;
+}
+
 /* The variants asked for that this machine can run; the others are reported. */
 static void find_variants(struct check *c, const struct args *a, int *n_skipped)
 {
@@ -69,7 +79,7 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
             struct be *be;
             struct err e;
             if (strcmp(a->backend, v.ops->name)) continue;
-            if (a->variant && strcmp(a->variant, v.name)) continue;
+            if (a->variant && !listed(a->variant, v.name)) continue;
             config.variant = v.name;
             config.n_threads = 1;
             config.library = gpu.library;
@@ -121,7 +131,7 @@ int main(int argc, char **argv)
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     for (int i = 0; ops[i].name && !a.mutate; i++) {
-        if ((a.op && strcmp(a.op, ops[i].name)) || !has(&c.v[0], ops[i].name)) continue;
+        if ((a.op && !listed(a.op, ops[i].name)) || !has(&c.v[0], ops[i].name)) continue;
         c.op = ops[i].name;
         memset(&c.ref_tally, 0, sizeof c.ref_tally);
         memset(c.tally, 0, sizeof c.tally);

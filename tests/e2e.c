@@ -275,7 +275,7 @@ int main(int argc, char **argv)
             char path[512];
             snprintf(path, sizeof path, "%s/expected.safetensors", argv[i]);
             if (access(path, R_OK)) test_folder(argv[i]);
-            else test_checkpoint(argv[i], argv[i], 0);
+            else test_checkpoint(argv[i], argv[i], strstr(argv[i], "models/") != NULL);
         }
     } else {
         char path[512];

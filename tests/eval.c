@@ -1,7 +1,7 @@
 /* eval.c: --perplexity and --multiple-choice. Without SHARED_DIR against what the same model's raw logits (--logits-out) give by
  * this file's own arithmetic; with it also against transformers' perplexities and lm-evaluation-harness's log-likelihoods.
- * usage: eval BUILD_DIR [SHARED_DIR] [--full]
- * --full (not in `make test`; about 15 minutes): every model, every window that transformers was asked for. */
+ * usage: eval BUILD_DIR [SHARED_DIR [--full [MODEL]]]
+ * --full (not in `make test`): every model, or this one; every window that transformers was asked for, 100 questions. */
 #include "core/safetensors.h"
 #include "tests/process.h"
 
@@ -268,8 +268,8 @@ static void test_arc(const char *shared, const char *task, int n_questions)
 
 int main(int argc, char **argv)
 {
-    int full = argc == 4 && !strcmp(argv[3], "--full");
-    if (argc < 2 || argc > 3 + full) return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR] [--full]\n"), 2;
+    int full = argc >= 4 && !strcmp(argv[3], "--full");
+    if (argc < 2 || argc > (full ? 5 : 3)) return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR [--full [MODEL]]]\n"), 2;
     build_dir = argv[1];
     if (!mkdtemp(temp_dir)) return perror(temp_dir), 2;
     free(run("opt4gptq-convert", "models/demo %T/demo", 0));
@@ -284,7 +284,8 @@ int main(int argc, char **argv)
     if (argc >= 3 && access(argv[2], R_OK) == 0) {
         static const char *const models[] = {"demo",      "demo-8bit-g64",  "demo-2bit-g32", "wiki-g128-act-asym",
                                              "demo-g128", "demo-3bit-g128", "wiki-g128"}; /* the last three in full runs */
-        for (int i = 0; i < (full ? 7 : 4); i++) test_model(argv[2], models[i], full);
+        for (int i = 0; i < (full ? 7 : 4); i++)
+            if (argc < 5 || !strcmp(argv[4], models[i])) test_model(argv[2], models[i], full);
         test_arc(argv[2], "arc_easy", full ? 100 : 40);
         test_arc(argv[2], "arc_challenge", full ? 100 : 40);
     } else {
