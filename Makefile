@@ -75,32 +75,40 @@ PTX_sm_80   := ptx74
 PTX_sm_90a  := ptx80
 GPU_SOURCES := $(wildcard backend-hip/kernels/*)
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
-IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$B/gpu/%.co) $(PTX_ARCHS:%=$B/gpu/%.ptx))
+# a sanitized build has no kernels of its own
+G           := $(if $(SAN),build,$B)/gpu
+IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$G/%.co) $(PTX_ARCHS:%=$G/%.ptx))
 ifdef CLANG
-$B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$B/gpu"'
-$B/backend-hip/hip_images.o: $(IMAGES) $B/gpu/gfx906.tsv $B/gpu/sources
+$B/backend-hip/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"'
+$B/backend-hip/hip_images.o: $(IMAGES) $G/gfx906.tsv $G/sources
+ifdef SAN
+$B/backend-hip/hip_images.o: | $B/gpu
+$B/gpu:
+	@mkdir -p $B
+	$(Q)ln -s ../$G $@
+endif
 else
 all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
 endif
 
 # clang finds the linker of its own version by PATH only
-$B/gpu/%.co: $(GPU_SOURCES) Makefile
+$G/%.co: $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
 
 # for a device that none of the code objects fits: hip_compile.c
-$B/gpu/sources: $(GPU_SOURCES)
+$G/sources: $(GPU_SOURCES)
 	@mkdir -p $(@D)
 	$(Q)for f in $^; do printf '%s\0' $$f; cat $$f; printf '\0'; done >$@
 
 # what opt4gptq-bench --ablation prints where there is no GPU; empty without llvm-objdump-19
-$B/gpu/gfx906.tsv: $B/gpu/gfx906.co scripts/kernel-table
-	$(Q)scripts/kernel-table --tsv $B >$@
+$G/gfx906.tsv: $G/gfx906.co scripts/kernel-table
+	$(Q)scripts/kernel-table --tsv $(G:/gpu=) >$@
 
-$B/gpu/%.ptx: $(GPU_SOURCES) Makefile
+$G/%.ptx: $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
 	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
