@@ -160,6 +160,56 @@ DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 #endif
 }
 
+/* Bytes 0 and 2 (odd 0), or 1 and 3 (odd 1), of a word as the low bytes of two halves whose high bytes are all `high`. */
+DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_perm(word, high * 0x01010101u, odd ? 0x00070005u : 0x00060004u);
+#else
+    return (word >> (8 * odd) & 0x00ff00ffu) | high * 0x01000100u;
+#endif
+}
+
+/* For addresses whose pointer is the same for all threads of a block and whose 32-bit offset is the thread's own: AMD adds the
+ * two in the load itself. Left alone the compiler adds them up in advance, in two registers for each address. */
+DEVICE const u8 *uniform(const u8 *p)
+{
+#if defined(__AMDGCN__)
+    const __attribute__((address_space(1))) u8 *global = (const __attribute__((address_space(1))) u8 *)p;
+    __asm__("" : "+s"(global));
+    return (const u8 *)global;
+#else
+    return p;
+#endif
+}
+
+DEVICE u32 of_lane(u32 offset)
+{
+#if defined(__AMDGCN__)
+    __asm__("" : "+v"(offset));
+#endif
+    return offset;
+}
+
+/* Waits for the load of a value here. */
+DEVICE void await_16(u32x4 *v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(*v));
+#else
+    (void)v;
+#endif
+}
+
+DEVICE void await_4(u32 *v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(*v));
+#else
+    (void)v;
+#endif
+}
+
 DEVICE float f32_of_bf16(u32 u) { return f32_of(u << 16); }
 
 /* c + a[0] * b[0] + a[1] * b[1]: exact products, fp32 sums. */
