@@ -6,23 +6,30 @@
 
 enum { PORTION_CHUNKS = 4, PORTION_BYTES = PORTION_CHUNKS * CHUNK * PANEL / 2, SLICES = THREADS / 32 };
 
-/* Chunks of activations in LDS at a time, and its size in words. */
-#define STAGE_CHUNKS(rows, x_bytes) ((rows) * (x_bytes) <= 2 ? 128 : (rows) * (x_bytes) <= 16 ? 64 : 32)
-#define STAGE_WORDS(rows, x_bytes) (STAGE_CHUNKS(rows, x_bytes) * CHUNK / 4 * (rows) * (x_bytes))
+/* Chunks of activations in LDS at a time: an even number of portions for each slice; and its size in words. */
+#define STAGE_CHUNKS(rows, x_bytes) ((rows) * (x_bytes) <= 2 ? 128 : 64)
+#define DENSE_CHUNKS(rows) ((rows) == 1 ? 64 : 32)
 #define SUM_WORDS(rows) (2 * THREADS * (rows)) /* two sums a thread and row */
-#define DECODE_WORDS(rows, x_bytes) (STAGE_WORDS(rows, x_bytes) > SUM_WORDS(rows) ? STAGE_WORDS(rows, x_bytes) : SUM_WORDS(rows))
+#define LDS_WORDS(chunks, rows, x_bytes)                                                                                                   \
+    ((chunks)*CHUNK / 4 * (rows) * (x_bytes) > SUM_WORDS(rows) ? (chunks)*CHUNK / 4 * (rows) * (x_bytes) : SUM_WORDS(rows))
+#define DECODE_WORDS(rows, x_bytes) LDS_WORDS(STAGE_CHUNKS(rows, x_bytes), rows, x_bytes)
+#define DENSE_WORDS(rows) LDS_WORDS(DENSE_CHUNKS(rows), rows, 4)
 
-/* Copies chunks c0 .. of the rows from row0 on into stage[rows][chunks][CHUNK], zeros where there are none. */
+/* Copies chunks c0 .. of the rows from row0 on into stage[rows][chunks][CHUNK], zeros where there are none. All loads are under
+ * way before the first is stored. */
 DEVICE void stage_rows(const struct linear_args *a, u32x4 *stage, int row0, int c0, int rows, int chunks, int x_bytes)
 {
-    const int per_row = chunks * CHUNK * x_bytes / 16, whole = a->n_chunks * CHUNK * x_bytes / 16;
-    const u32x4 *x = (const u32x4 *)a->x;
-    for (int i = thread(); i < rows * per_row; i += THREADS) {
-        int row = row0 + i / per_row, at = c0 * (CHUNK * x_bytes / 16) + i % per_row;
-        u32x4 v = {0, 0, 0, 0};
-        if (row < a->rows && at < whole) v = x[(u64)row * (u64)whole + (u64)at];
-        stage[i] = v;
+    const int per_row = chunks * CHUNK * x_bytes / 16, n = rows * per_row / THREADS; /* a row is some times THREADS */
+    int t = thread(), whole = a->n_chunks * CHUNK * x_bytes / 16;
+    u32x4 v[8];
+    UNROLL for (int k = 0; k < n; k++)
+    {
+        int row = row0 + k * THREADS / per_row, first = c0 * (CHUNK * x_bytes / 16) + k * THREADS % per_row;
+        v[k] = (u32x4){0, 0, 0, 0};
+        if (row < a->rows && t < whole - first)
+            v[k] = *(const u32x4 *)(uniform((const u8 *)a->x + ((u64)row * (u64)whole + (u64)first) * 16) + of_lane((u32)t * 16));
     }
+    UNROLL for (int k = 0; k < n; k++) stage[k * THREADS + t] = v[k];
 }
 
 /* Adds `slices` sums of each of the panel's outputs, which thread s * PANEL + output has in total[], in order. */
@@ -162,12 +169,13 @@ DEVICE void q4_portions(const struct linear_args *a, const struct linear_part *p
               steps = stage / PORTION_CHUNKS / SLICES;
     const int step_x = SLICES * PORTION_CHUNKS * 4 * piece;
     int lane = thread() % 32, slice = thread() / 32, panel = block_x() - p->first, row0 = block_y() * rows;
-    int n_portions = a->n_chunks / PORTION_CHUNKS, mine = (n_portions - slice + SLICES - 1) / SLICES, shift = p->group_shift - 2;
+    int n_portions = a->n_chunks / PORTION_CHUNKS, mine = (int)((u32)(n_portions - slice + SLICES - 1) / SLICES),
+        shift = p->group_shift - 2;
     const u8 *codes = (const u8 *)p->weight + (u64)panel * (u64)n_portions * PORTION_BYTES;
     const u8 *meta = (const u8 *)p->meta + (u64)panel * (u64)(p->last_group + 1) * (u64)(PANEL * 4 * words);
-    u32 codes_at = (u32)(slice * PORTION_BYTES + lane * 16), words_at = (u32)((slice >> shift) * PANEL + lane / 4) * (u32)(4 * words);
-    struct portion even = {}, odd = {};
-    if (mine > 0) even = load_portion(codes, meta, codes_at, words_at, words);
+    int from = slice < n_portions ? slice : 0; /* where there are fewer than slices, the first is read for nothing */
+    u32 codes_at = (u32)(from * PORTION_BYTES + lane * 16), words_at = (u32)((from >> shift) * PANEL + lane / 4) * (u32)(4 * words);
+    struct portion even = load_portion(codes, meta, codes_at, words_at, words), odd;
     for (int first = 0; first * SLICES < n_portions; first += steps) {
         const u32x4 *x = lds + (slice * (PORTION_CHUNKS * 4) + lane % 4) * piece;
         barrier();
@@ -234,7 +242,7 @@ DEVICE void q4_decode(const struct linear_args *a, u32x4 *lds, const int rows, c
 
 DEVICE void dense_decode(const struct linear_args *a, u32x4 *lds, const int rows, const int kind)
 {
-    const int stage = STAGE_CHUNKS(rows, 4), slices = THREADS / PANEL;
+    const int stage = DENSE_CHUNKS(rows), slices = THREADS / PANEL;
     struct linear_part p = part_of(a, block_x());
     int output = thread() % PANEL, slice = thread() / PANEL, panel = block_x() - p.first, row0 = block_y() * rows;
     float total[8];
@@ -292,54 +300,54 @@ KERNEL(q4_decode_f32_4, struct linear_args)
 
 KERNEL(dense_decode_f16_1, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(1, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(1) / 4);
     dense_decode(ARGS, lds, 1, WEIGHT_F16);
 }
 
 KERNEL(dense_decode_f16_4, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(4, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(4) / 4);
     dense_decode(ARGS, lds, 4, WEIGHT_F16);
 }
 
 KERNEL(dense_decode_f16_8, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(8, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(8) / 4);
     dense_decode(ARGS, lds, 8, WEIGHT_F16);
 }
 
 KERNEL(dense_decode_bf16_1, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(1, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(1) / 4);
     dense_decode(ARGS, lds, 1, WEIGHT_BF16);
 }
 
 KERNEL(dense_decode_bf16_4, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(4, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(4) / 4);
     dense_decode(ARGS, lds, 4, WEIGHT_BF16);
 }
 
 KERNEL(dense_decode_bf16_8, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(8, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(8) / 4);
     dense_decode(ARGS, lds, 8, WEIGHT_BF16);
 }
 
 KERNEL(dense_decode_f32_1, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(1, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(1) / 4);
     dense_decode(ARGS, lds, 1, WEIGHT_F32);
 }
 
 KERNEL(dense_decode_f32_4, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(4, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(4) / 4);
     dense_decode(ARGS, lds, 4, WEIGHT_F32);
 }
 
 KERNEL(dense_decode_f32_8, struct linear_args)
 {
-    LDS(u32x4, lds, DECODE_WORDS(8, 4) / 4);
+    LDS(u32x4, lds, DENSE_WORDS(8) / 4);
     dense_decode(ARGS, lds, 8, WEIGHT_F32);
 }
