@@ -131,7 +131,7 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
     write_tile(a, &p, total);
 }
 
-#if !MATRIX_F16 /* mma_prefill.hip has the others */
+#if !MATRIX_F16 && !MATRIX_AMD /* mma_prefill.hip and matrix_prefill.hip have the others */
 KERNEL(q4_prefill_f16, struct linear_args)
 {
     LDS(u32x4, xs, STEP * CHUNK / 2 * TILE / 4);

@@ -7,6 +7,7 @@
  *   ARGS                                const pointer to its arguments, once the launch before has ended
  *   EARLY_ARGS                          the same at once: only what no launch of a step writes may be read, and nothing
  *                                       written, before wait_for_producer(), which every thread calls
+ *   KERNEL_TWICE(name, struct args) { ... }   one that is to leave room for a second block
  *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
  *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
@@ -108,6 +109,14 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #endif
 
 #define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
+/* of which two blocks have registers on a compute unit of AMD's */
+#if defined(__AMDGCN__)
+#define KERNEL_TWICE(name, type)                                                                                                           \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(2))) void name(                   \
+        const type args_by_value)
+#else
+#define KERNEL_TWICE(name, type) KERNEL(name, type)
+#endif
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
