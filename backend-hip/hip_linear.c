@@ -33,7 +33,7 @@ const struct hip_variant hip_variants[] = {
     {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0},
     {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0},
     {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0},
-    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 64, 64, 0, 0, 0},
+    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64, 0, 0, 0},
     {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0},
     {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0},
     {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0},

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 128, PREFILL_ROWS = 64 };
+enum { GROUP = 128, PREFILL_ROWS = 128 };
 
 /* valu: vector instructions for each weight and row, of a wave's 64 lanes; conflicts: cycles lost for each access to LDS */
 static const struct counted {
@@ -21,7 +21,7 @@ static const struct counted {
     {"q4_decode_f16_8", 8, PANEL, 0, 256, 0.78, 0},
     {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0},
     {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0},
-    {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0, 8},
+    {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0},
     {"paper_base_1", 1, 512, 128, 128, 0, 8},
     {"paper_base_8", 8, 512, 128, 128, 0, 8},
     {"paper_smb_1", 1, 128, 512, 128, 0, 8},
