@@ -11,8 +11,13 @@
 extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
 
 enum { WARP = 32, WARPS = THREADS / WARP };
+enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 }; /* chunks of a panel that are copied together; words of their codes */
 
 DEVICE int grid_x(void) { return __nvvm_read_ptx_sreg_nctaid_x(); }
+
+/* Units are shared out in order: block b takes those from here to the share of b + 1. */
+DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
+
 DEVICE void warp_barrier(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 DEVICE u32 lds_address(const void *p)
