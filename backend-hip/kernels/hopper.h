@@ -15,6 +15,8 @@ DEVICE void phase_arrive_expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+/* Comes when the copies that this thread has started with copy_16() so far are done. */
+DEVICE void phase_arrive_copied(u32 barrier) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory"); }
 /* Until the phase of this parity (0 for the first, then 1, ..) has ended. */
 DEVICE void phase_wait(u32 barrier, u32 parity)
 {

@@ -1,23 +1,26 @@
 /* hopper_decode.hip: 4-bit linears for up to 16 generated tokens on sm_90a. A block takes panels of 16 outputs, one after the
- * other. Each of its 16 warps has a sixteenth of the inputs and a ring in LDS of its own, which it fills items
- * ahead and across panels, from before the launch before this one has ended. Nothing in the loop waits for other warps: each
- * leaves its sums in LDS, and the warp whose turn it is adds those of a panel in order. The products of an item, or of a
- * chunk where an item is of several groups, are summed by themselves: the order of wgmma.hip, which has the same bits. */
+ * other. Each of its 8 warps has an eighth of the inputs and holds the codes of its next four items in registers, across
+ * panels, from before the launch before this one has ended. No warp waits for the others but the one whose turn it is to add
+ * the sums of a panel, in order. The products of an item, or of a chunk where an item is of several groups, are summed by
+ * themselves: the order of wgmma.hip, which has the same bits. */
 
-enum { SLICES = 16, DECODE_THREADS = SLICES * WARP, SLOT = ITEM_CODES * 4 + 64, SUMS = 4 }; /* SLOT: bytes; SUMS: buffers of 8 rows */
-
-#define KERNEL_DECODE(name, blocks, type)                                                                                                  \
-    extern "C" __attribute__((global, launch_bounds(DECODE_THREADS, blocks))) void name(const type args_by_value)
+enum { SLICES = WARPS, HELD = 4 };
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / SLICES; }
 
-/* The next item that a warp asks for, and where to. */
+/* Codes and scales of an item, of one lane. */
+struct held {
+    u32x4 q[2];
+    u32 meta[2];
+};
+
+/* The next item that a warp asks for. */
 struct fetch {
     const char *codes; /* its, of this lane */
-    const u32 *meta;   /* of the panel, of this lane */
+    const u32 *meta;   /* of its panel, of this lane */
     int unit, item, part_end, last_group;
-    u32 to, magic;
+    u32 magic;
 };
 
 DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, int item)
@@ -29,142 +32,164 @@ DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, 
     f->item = item;
     f->part_end = p.first + (p.out + PANEL - 1) / PANEL;
     f->codes = (const char *)p.weight + (panel * (u64)(a->n_chunks / ITEM_CHUNKS) + (u64)item) * (ITEM_CODES * 4) + lane * 16;
-    f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane * 4;
+    f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane / 4;
     f->magic = p.group_magic;
     f->last_group = p.last_group;
 }
 
-/* Asks for an item and goes on to the next one of the slice, or to the slice of the next panel. */
-DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, int end, int end_unit, u32 ring_end, u32 ring_bytes, const int plain)
+/* Asks for an item and goes on to the next one of the slice, or to the slice of the block's next panel. */
+DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, struct held *h, int begin, int end, const int plain)
 {
-    if (f->unit < end_unit) {
-        copy_16(f->to, f->codes);
-        copy_16(f->to + 512, f->codes + 512);
-        if (plain && thread() % WARP < 4) {
-            int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
-            copy_16(f->to + ITEM_CODES * 4, f->meta + (group < f->last_group ? group : f->last_group) * PANEL);
-        }
-        f->to += SLOT;
-        if (f->to == ring_end) f->to -= ring_bytes;
-        f->codes += ITEM_CODES * 4;
-        if (++f->item == end) {
-            f->item = begin;
-            f->codes += (a->n_chunks / ITEM_CHUNKS - (end - begin)) * (ITEM_CODES * 4);
-            f->meta += (f->last_group + 1) * PANEL;
-            if (++f->unit == f->part_end && f->unit < end_unit) fetch_enter(a, f, f->unit, begin);
-        }
+    if (f->unit >= a->n_blocks) return;
+    h->q[0] = load_stream(f->codes);
+    h->q[1] = load_stream(f->codes + 512);
+    if (plain) {
+        int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
+        const u32 *meta = f->meta + (group < f->last_group ? group : f->last_group) * PANEL;
+        h->meta[0] = load_word(meta);
+        h->meta[1] = load_word(meta + 8);
     }
-    copies_commit();
+    f->codes += ITEM_CODES * 4;
+    if (++f->item < end) return;
+    f->item = begin;
+    f->codes += (u64)(a->n_chunks / ITEM_CHUNKS * grid_x() - (end - begin)) * (ITEM_CODES * 4);
+    f->meta += (u64)((f->last_group + 1) * PANEL) * (u64)grid_x();
+    f->unit += grid_x();
+    if (f->unit >= f->part_end && f->unit < a->n_blocks) fetch_enter(a, f, f->unit, begin);
 }
 
-/* total += an item times v[chunk][tile]. */
-DEVICE void decode_item(const struct linear_part *p, const u32 *item, u32x4 v[][2], int panel, int number, float total[][4], const int tiles,
-                        const int plain)
+/* Half an item, chunks 2b and 2b + 1, times v[tile][chunk]; the sums of an item that is of one group go on in part. */
+DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4 v[][2], int panel, int number, float part[][4], float total[][4],
+                        const int b, const int tiles, const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];
-    float part[2][4];
-    if (plain) {
-        const u32 *meta = item + ITEM_CODES + lane / 4;
-        UNROLL for (int j = 0; j < 2; j++) g[j] = scale_zero_of((float)half_of(meta[8 * j]), half_of(meta[8 * j] >> 16));
-    }
-    UNROLL for (int b = 0; b < ITEM_CHUNKS / 2; b++)
+    if (plain) UNROLL for (int j = 0; j < 2; j++) g[j] = scale_zero_of((float)half_of(h->meta[j]), half_of(h->meta[j] >> 16));
+    UNROLL for (int c = 2 * b; c < 2 * b + 2; c++)
     {
-        u32x4 q = *(const u32x4 *)(item + b * (ITEM_CODES / 2) + lane * 4);
-        UNROLL for (int c = 2 * b; c < 2 * b + 2; c++)
+        f16x2 lo[4], hi[4];
+        int whole = plain || p->whole_items;
+        if (!plain)
+            UNROLL for (int j = 0; j < 2; j++) g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
+        unpack_word(h->q[b][c % 2 * 2], &g[0], lo);
+        unpack_word(h->q[b][c % 2 * 2 + 1], &g[1], hi);
+        UNROLL for (int m = 0; m < tiles; m++)
         {
-            f16x2 lo[4], hi[4];
-            int fresh = c == 0 || !(plain || p->whole_items);
-            if (!plain && fresh)
-                UNROLL for (int j = 0; j < 2; j++) g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
-            unpack_word(q[c % 2 * 2], &g[0], lo);
-            unpack_word(q[c % 2 * 2 + 1], &g[1], hi);
-            UNROLL for (int m = 0; m < tiles; m++)
-            {
-                if (fresh) UNROLL for (int i = 0; i < 4; i++) part[m][i] = 0;
-                mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), v[c][m][0], v[c][m][1]);
-                mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), v[c][m][2], v[c][m][3]);
-                if (c < ITEM_CHUNKS - 1 && (plain || p->whole_items)) continue;
-                UNROLL for (int i = 0; i < 4; i++) total[m][i] = fma32(g[i / 2].scale, part[m][i], total[m][i]);
-            }
+            if (c == 0 || !whole) UNROLL for (int i = 0; i < 4; i++) part[m][i] = 0;
+            mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), v[m][c % 2][0], v[m][c % 2][1]);
+            mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), v[m][c % 2][2], v[m][c % 2][3]);
+            if (c < ITEM_CHUNKS - 1 && whole) continue;
+            UNROLL for (int i = 0; i < 4; i++) total[m][i] = fma32(g[i / 2].scale, part[m][i], total[m][i]);
         }
     }
 }
 
-/* A panel's sums: adds the slices of what this lane has, and writes it. */
-DEVICE void decode_finish(const struct linear_args *a, int unit, const float *sums, int row0)
+/* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the others, adds the slices of
+ * what each of its lanes has, and writes them; the others go on. Whoever comes to turn t has been the one in the 8 turns before
+ * it, so all have come to turn t - 7, and what was left in turn t - 8 was read. sums [8][tiles][SLICES][lane][4] */
+DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn, float total[][4], const float *scale, const int tiles)
 {
-    struct linear_part p = part_of(a, unit);
-    int output = (unit - p.first) * PANEL + thread() % WARP / 4;
-    f32x4 sum = {0, 0, 0, 0};
-    if (row0 >= a->rows) return;
-    UNROLL_4 for (int w = 0; w < SLICES; w++) sum = sum + *(const f32x4 *)(sums + w * (WARP * 4));
-    UNROLL for (int i = 0; i < 4; i++) write_output(a, &p, row0 + i % 2, output + i / 2 * 8, sum[i]);
-}
-
-/* tiles: of 8 rows. lds: rings [SLICES][depth][SLOT], sums [SUMS / tiles][tiles][SLICES][lane][4], barriers */
-DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles, const int depth, const int plain)
-{
-    const int buffers = SUMS / tiles, sum_floats = SLICES * WARP * 4, ring_bytes = depth * SLOT;
-    int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
-    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1);
-    int unit = unit_share(a, block_x()), end_unit = unit_share(a, block_x() + 1);
-    const u32 *ring = lds + warp * (ring_bytes / 4), *slot = ring;
-    float *sums = (float *)(lds + SLICES * (ring_bytes / 4));
-    u32 ready = lds_address(sums + SUMS * sum_floats), free = ready + 8 * SUMS, ring_end = lds_address(ring) + (u32)ring_bytes;
-    struct fetch f;
-    fetch_enter(a, &f, unit, begin);
-    f.to = ring_end - (u32)ring_bytes + 16 * (u32)lane;
-    ring_end += 16 * (u32)lane;
-    if (begin == end) f.unit = end_unit; /* there are fewer items than slices */
-    NO_UNROLL for (int i = 0; i < depth; i++) fetch_next(a, &f, begin, end, end_unit, ring_end, ring_bytes, plain);
-    if (thread() < buffers) {
-        phase_init(ready + 8 * (u32)thread(), SLICES);
-        phase_init(free + 8 * (u32)thread(), 1);
-    }
-    barrier();
-    const u32x4 *x[2];
+    const int sum_floats = SLICES * WARP * 4;
+    int lane = thread() % WARP, warp = thread() / WARP;
+    float *of = sums + turn % SLICES * tiles * sum_floats + lane * 4;
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        int row = block_y() * 8 * tiles + 8 * m + lane / 4; /* one that is not there is computed as the last one and not written */
-        if (row >= a->rows) row = a->rows - 1;
-        x[m] = (const u32x4 *)a->x + (row * a->n_chunks * 4 + lane % 4 + begin * 16);
+        *(f32x4 *)(of + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1], total[m][2], total[m][3]};
+        UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
     }
-    wait_for_producer();
+    if (warp != turn % SLICES) {
+        barrier_arrive(1 + turn % SLICES);
+        return;
+    }
+    barrier_numbered(1 + turn % SLICES);
     struct linear_part p = part_of(a, unit);
-    u32 turn = 0;
-    for (; unit < end_unit; unit++, turn++) {
-        u32 buffer = turn % (u32)buffers, parity = turn / (u32)buffers % 2;
-        float total[2][4];
-        if (!plain && unit >= p.first + (p.out + PANEL - 1) / PANEL) p = part_of(a, unit);
-        UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
-        NO_UNROLL for (int i = begin; i < end; i++)
-        {
-            u32x4 v[ITEM_CHUNKS][2];
-            UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
-                UNROLL for (int m = 0; m < tiles; m++) v[c][m] = x[m][(i - begin) * 16 + 4 * c];
-            COPIES_WAIT(depth - 1);
-            warp_barrier();
-            decode_item(&p, slot, v, unit - p.first, i, total, tiles, plain);
-            warp_barrier();
-            fetch_next(a, &f, begin, end, end_unit, ring_end, ring_bytes, plain);
-            slot = slot == ring + (depth - 1) * (SLOT / 4) ? ring : slot + SLOT / 4;
-        }
-        float *of = sums + (int)buffer * tiles * sum_floats + lane * 4;
-        phase_wait(free + 8 * buffer, parity ^ 1); /* what has not been used is free */
-        UNROLL for (int m = 0; m < tiles; m++)
-            *(f32x4 *)(of + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1], total[m][2], total[m][3]};
-        warp_barrier();
-        if (lane == 0) phase_arrive(ready + 8 * buffer);
-        if ((u32)warp != turn % SLICES) continue;
-        phase_wait(ready + 8 * buffer, parity);
-        UNROLL for (int m = 0; m < tiles; m++) decode_finish(a, unit, of + m * sum_floats, (block_y() * tiles + m) * 8 + lane % 4 * 2);
-        warp_barrier();
-        if (lane == 0) phase_arrive(free + 8 * buffer);
+    int output = (unit - p.first) * PANEL + lane / 4;
+    UNROLL for (int m = 0; m < tiles; m++)
+    {
+        int row0 = (block_y() * tiles + m) * 8 + lane % 4 * 2;
+        f32x4 sum = {0, 0, 0, 0};
+        if (row0 >= a->rows) continue;
+        UNROLL for (int w = 0; w < SLICES; w++) sum = sum + *(const f32x4 *)(of + m * sum_floats + w * (WARP * 4));
+        UNROLL for (int i = 0; i < 4; i++) write_scaled(a, &p, row0 + i % 2, output + i / 2 * 8, sum[i] * scale[2 * m + i % 2]);
     }
 }
 
-/* The LDS that hip_linear.c asks for: 16 * depth * 1088 + 4 * 8192 + 64 bytes. */
-KERNEL_DECODE(q4_hopper_decode_8, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 1, 4, 1); }
-KERNEL_DECODE(q4_hopper_decode_16, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 4, 1); }
-KERNEL_DECODE(q4_hopper_decode_any, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 4, 0); }
+/* What a warp reads of the inputs comes into the L1 all at once. */
+DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int begin, int end)
+{
+    int lines = (end - begin) * (ITEM_CHUNKS * CHUNK * 2 / 128), n = lines * (a->rows - row0 < rows ? a->rows - row0 : rows);
+    const char *x = (const char *)a->x + (u64)(row0 * a->n_chunks + begin * ITEM_CHUNKS) * (CHUNK * 2);
+    for (int i = thread() % WARP; i < n; i += 4 * WARP) {
+        const char *at[4];
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            int line = i + j * WARP < n ? i + j * WARP : i;
+            at[j] = x + line / lines * a->n_chunks * (CHUNK * 2) + line % lines * 128;
+        }
+        touch(at);
+    }
+}
+
+DEVICE void load_half(const u32x4 *const x[], u32x4 v[][2], int item, const int b, const int tiles)
+{
+    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int c = 0; c < 2; c++) v[m][c] = load_input(x[m] + item * 16 + 8 * b + 4 * c);
+}
+
+/* tiles: of 8 rows */
+DEVICE void q4_hopper_decode(const struct linear_args *a, float *sums, const int tiles, const int plain)
+{
+    int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS, row0 = block_y() * 8 * tiles;
+    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin;
+    struct held h[HELD];
+    struct fetch f;
+    float part[2][4], total[2][4], scale[4];
+    const u32x4 *x[2];
+    u32x4 v[2][2][2];
+    fetch_enter(a, &f, unit, begin);
+    if (begin == end) f.unit = a->n_blocks; /* there are fewer items than slices */
+    UNROLL for (int k = 0; k < HELD; k++) fetch_next(a, &f, &h[k], begin, end, plain);
+    UNROLL for (int m = 0; m < tiles; m++)
+    {
+        int row = row0 + 8 * m + lane / 4; /* one that is not there is computed as the last one and not written */
+        if (row >= a->rows) row = a->rows - 1;
+        x[m] = (const u32x4 *)a->x + (row * a->n_chunks * 4 + lane % 4);
+        UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
+    }
+    wait_for_producer();
+    touch_inputs(a, row0, 8 * tiles, begin, end);
+    UNROLL for (int i = 0; i < 2 * tiles; i++)
+    {
+        int row = row0 + i / 2 * 8 + lane % 4 * 2 + i % 2;
+        scale[i] = row < a->rows ? a->scale[row] : 0;
+    }
+    struct linear_part p = part_of(a, unit);
+    if (begin == end) {
+        for (; unit < a->n_blocks; unit += grid_x(), turn++) finish_panel(a, sums, unit, turn, total, scale, tiles);
+        return;
+    }
+    load_half(x, v[0], item, 0, tiles);
+    for (;;) {
+        UNROLL for (int k = 0; k < HELD; k++)
+        {
+            int panel = unit - p.first;
+            load_half(x, v[1], item, 1, tiles);
+            decode_half(&p, &h[k], v[0], panel, item, part, total, 0, tiles, plain);
+            load_half(x, v[0], item + 1 == end ? begin : item + 1, 0, tiles);
+            decode_half(&p, &h[k], v[1], panel, item, part, total, 1, tiles, plain);
+            fetch_next(a, &f, &h[k], begin, end, plain);
+            if (++item < end) continue;
+            finish_panel(a, sums, unit, turn++, total, scale, tiles);
+            item = begin;
+            unit += grid_x();
+            if (unit >= a->n_blocks) return;
+            if (!plain) p = part_of(a, unit);
+        }
+    }
+}
+
+/* The LDS that hip_linear.c asks for: 8 * 4096 * tiles bytes. */
+KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 1, 1); }
+KERNEL_BLOCKS(q4_hopper_decode_8b, 3, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 1, 1); }
+KERNEL_BLOCKS(q4_hopper_decode_16, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 2, 1); }
+KERNEL_BLOCKS(q4_hopper_decode_16b, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 2, 1); }
+KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 2, 0); }

@@ -1,5 +1,5 @@
 /* wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block takes tiles of outputs x rows in turn. One
- * warp copies: for each item of 128 inputs the activations, codes and scales of the tile, into a ring in LDS. Two warpgroups
+ * warpgroup copies: for each item of 128 inputs the activations, codes and scales of the tile, into a ring in LDS. Two warpgroups
  * compute, each 64 outputs once or twice: codes from LDS become the instruction's register operand while the products
  * before are under way. The products of an item, which is of one group, are summed by themselves, then scaled and added. */
 enum { GROUPS = 2, WGMMA_THREADS = GROUPS * 128 + 128, COMPUTE_REGISTERS = 232, COPY_REGISTERS = 40 };
@@ -38,32 +38,36 @@ DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
     return t;
 }
 
-/* The copying warp. Lane i copies panel i. plain: one word a scale, and one row of scales for an item */
+/* The copying warpgroup: activations as one piece, codes and scales by all threads. plain: one word a scale, and one row of
+ * scales for an item */
 DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int halves, const int n, const int stages, const int plain)
 {
     struct ring r = ring_of(halves, n);
-    int lane = thread() % WARP, n_items = a->n_chunks / ITEM_CHUNKS, n_all = a->n_blocks * ((a->rows + n - 1) / n), stage = 0;
+    int i = thread() % 128, n_items = a->n_chunks / ITEM_CHUNKS, n_all = a->n_blocks * ((a->rows + n - 1) / n), stage = 0;
+    u64 panel_bytes = (u64)(a->n_chunks * CHUNK * PANEL / 2);
     u32 parity = 1; /* what has not been used is empty */
     for (int index = block_x(); index < n_all; index += grid_x()) {
         struct tile t = tile_of(a, index, n);
-        int panel = t.unit * r.panels + lane, last = (t.p.out - 1) / PANEL;
-        if (panel > last) panel = last;
-        const char *codes = (const char *)t.p.weight + (u64)panel * (u64)(a->n_chunks * CHUNK * PANEL / 2);
+        int panel0 = t.unit * r.panels, last = (t.p.out - 1) / PANEL;
+        const char *codes = (const char *)t.p.weight + i % 64 * 16;
         const char *x = (const char *)a->x + (u64)t.row_tile * (u64)n * (u64)(a->n_chunks * CHUNK * 2);
+        const u32 *meta = (const u32 *)t.p.meta + (panel0 + i / 4 < last ? panel0 + i / 4 : last) * (t.p.last_group + 1) * PANEL + i % 4 * 4;
         for (int item = 0; item < n_items; item++) {
             u32 to = lds + (u32)(stage * r.stage_bytes), count = full + 8 * (u32)stage;
             phase_wait(empty + 8 * (u32)stage, parity);
-            if (lane == 0) {
-                phase_arrive_expect(count, (u32)(r.x_bytes + r.code_bytes + (plain ? r.panels * 64 : 0)));
+            if (i == 0) {
+                phase_arrive_expect(count, (u32)r.x_bytes);
                 copy_bytes(to, x + (u64)item * (u64)r.x_bytes, (u32)r.x_bytes, count);
             }
-            warp_barrier();
-            if (lane < r.panels) {
-                copy_bytes(to + (u32)(r.x_bytes + lane * ITEM_CODES * 4), codes + (u64)item * (ITEM_CODES * 4), ITEM_CODES * 4, count);
-                if (plain)
-                    copy_bytes(to + (u32)(r.x_bytes + r.code_bytes + lane * 64),
-                               (const u32 *)t.p.meta + (panel * (t.p.last_group + 1) + group_of(&t.p, item * ITEM_CHUNKS)) * PANEL, 64, count);
+            NO_UNROLL for (int j = 0; j < r.panels / 2; j++)
+            {
+                int panel = panel0 + 2 * j + i / 64;
+                copy_16(to + (u32)(r.x_bytes + (j * 128 + i) * 16), codes + (u64)(panel < last ? panel : last) * panel_bytes);
             }
+            if (plain && i < r.panels * 4)
+                copy_16(to + (u32)(r.x_bytes + r.code_bytes + i * 16), meta + group_of(&t.p, item * ITEM_CHUNKS) * PANEL);
+            phase_arrive_copied(count);
+            codes += ITEM_CODES * 4;
             if (++stage == stages) stage = 0, parity ^= 1;
         }
     }
@@ -123,7 +127,7 @@ DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* A computing warpgroup. sliced: sixteenths of the inputs are summed by themselves, as hopper_decode.hip does. */
+/* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as hopper_decode.hip does. */
 DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full, u32 empty, const int halves, const int n, const int stages,
                           const int plain, const int sliced)
 {
@@ -153,7 +157,8 @@ DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full,
                 wgmma_item(&t.p, of + k * ITEM_CODES + lane * 4, of + r.code_bytes / 4 + k * PANEL + lane / 4,
                            at + (u32)(stage * r.stage_bytes), panel[h] < last ? panel[h] : last, item, part, total[h], n, plain);
             }
-            phase_arrive(empty + 8 * (u32)stage);
+            warp_barrier();
+            if (lane == 0) phase_arrive(empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }
         UNROLL for (int h = 0; h < halves; h++)
@@ -171,8 +176,8 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int halves
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
-            phase_init(full + 8 * (u32)i, 1);
-            phase_init(empty + 8 * (u32)i, GROUPS * 128);
+            phase_init(full + 8 * (u32)i, 1 + 128);
+            phase_init(empty + 8 * (u32)i, GROUPS * 4);
         }
         phase_init_done();
     }
@@ -180,7 +185,7 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int halves
     wait_for_producer();
     if (thread() >= GROUPS * 128) {
         REGISTERS_LESS(COPY_REGISTERS);
-        if (thread() < GROUPS * 128 + WARP) copy_tiles(early, lds_address(lds), full, empty, halves, n, stages, plain);
+        copy_tiles(early, lds_address(lds), full, empty, halves, n, stages, plain);
     } else {
         REGISTERS_MORE(COMPUTE_REGISTERS);
         compute_tiles(early, lds, full, empty, halves, n, stages, plain, sliced);
