@@ -337,9 +337,11 @@ static void hip_rope_store(struct be *be, const struct rope_args *r)
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
         .wide_kv = c->kv == KV_F32,
+        .in_pairs = !r->d_q_norm && !r->d_k_norm && c->head_dim % 8 == 0,
     };
+    int heads = c->n_heads + c->n_kv_heads, of_block = a.in_pairs ? BLOCK_THREADS / (c->head_dim / 2) : 1;
     hip_settle(h);
-    hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)(c->n_heads + c->n_kv_heads), &a, sizeof a);
+    hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)((heads + of_block - 1) / of_block), &a, sizeof a);
 }
 
 static void hip_attend(struct be *be, const struct attend_args *t)

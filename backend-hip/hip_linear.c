@@ -10,15 +10,14 @@
 /* Of kernels/mma_decode.hip and kernels/wgmma.hip. */
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
 #define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
-#define HOPPER_DECODE_LDS(tiles) (8 * 4096 * (tiles))
+#define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
 enum { WGMMA_THREADS = 384 };
 
 const struct hip_variant hip_variants[] = {
-    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1), 0, 1, 0, 0},
-    {"q4_hopper_decode_8b", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, HOPPER_DECODE_LDS(1), 0, 1, 0, 0},
-    {"q4_hopper_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, HOPPER_DECODE_LDS(2), 0, 1, 0, 0},
-    {"q4_hopper_decode_16b", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2), 0, 1, 0, 0},
-    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2), 0, 0, 0, 0},
+    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 8), 0, 1, 0, 0},
+    {"q4_hopper_decode_8b", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, HOPPER_DECODE_LDS(1, 4), 0, 1, 0, 0},
+    {"q4_hopper_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, HOPPER_DECODE_LDS(2, 5), 0, 1, 0, 0},
+    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, 0, 0, 0},
     {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
     {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
     {"q4_wgmma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 1, WGMMA_LDS(32, 128, 8), 32, 1, 0, WGMMA_THREADS},
@@ -26,8 +25,8 @@ const struct hip_variant hip_variants[] = {
     {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 0, 0, WGMMA_THREADS},
     {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3), 0, 0, 0, 0},
     {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3), 0, 0, 0, 0},
-    {"q4_wgmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 256, 0, 1, WGMMA_LDS(128, 256, 4), 128, 1, 0, WGMMA_THREADS},
-    {"q4_wgmma_prefill_small", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS},
+    {"q4_wgmma_prefill_192", PHASE_PREFILL, FORMAT_Q4_F16, 128, 192, 0, 1, WGMMA_LDS(128, 192, 4), 128, 1, 0, WGMMA_THREADS + 128},
+    {"q4_wgmma_prefill_128", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS},
     {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 0, 100, WGMMA_THREADS},
     {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0, 0, 0, 0, 0},
     {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},

@@ -126,6 +126,7 @@ struct rope_kernel_args {
     void *pages;
     float eps;
     int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
+    int in_pairs; /* a block takes several heads: none is normed, head_dim is a multiple of 8 */
 };
 
 struct attend_kernel_args {

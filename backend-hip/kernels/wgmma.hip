@@ -1,20 +1,21 @@
 /* wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block takes tiles of outputs x rows in turn. One
- * warpgroup copies: for each item of 128 inputs the activations, codes and scales of the tile, into a ring in LDS. Two warpgroups
- * compute, each 64 outputs once or twice: codes from LDS become the instruction's register operand while the products
+ * warpgroup copies: for each item of 128 inputs the activations, codes and scales of the tile, into a ring in LDS. Two or three
+ * warpgroups compute, each 64 outputs: codes from LDS become the instruction's register operand while the products
  * before are under way. The products of an item, which is of one group, are summed by themselves, then scaled and added. */
-enum { GROUPS = 2, WGMMA_THREADS = GROUPS * 128 + 128, COMPUTE_REGISTERS = 232, COPY_REGISTERS = 40 };
+enum { COPIER = 128 }; /* threads that copy, after those that compute */
 
-#define KERNEL_WGMMA(name, type) extern "C" __attribute__((global, launch_bounds(WGMMA_THREADS, 1))) void name(const type args_by_value)
+#define KERNEL_WGMMA(name, groups, type)                                                                                                   \
+    extern "C" __attribute__((global, launch_bounds((groups) * 128 + COPIER, 1))) void name(const type args_by_value)
 
 /* What the constants of a kernel make of its LDS. */
 struct ring {
     int panels, x_bytes, code_bytes, stage_bytes; /* of a tile; of a stage */
 };
 
-DEVICE struct ring ring_of(const int halves, const int n)
+DEVICE struct ring ring_of(const int groups, const int n)
 {
     struct ring r;
-    r.panels = GROUPS * halves * 4;
+    r.panels = groups * 4;
     r.x_bytes = n * ITEM_CHUNKS * CHUNK * 2;
     r.code_bytes = r.panels * ITEM_CODES * 4;
     r.stage_bytes = r.x_bytes + r.code_bytes + 1024;
@@ -40,9 +41,9 @@ DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
 
 /* The copying warpgroup: activations as one piece, codes and scales by all threads. plain: one word a scale, and one row of
  * scales for an item */
-DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int halves, const int n, const int stages, const int plain)
+DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int groups, const int n, const int stages, const int plain)
 {
-    struct ring r = ring_of(halves, n);
+    struct ring r = ring_of(groups, n);
     int i = thread() % 128, n_items = a->n_chunks / ITEM_CHUNKS, n_all = a->n_blocks * ((a->rows + n - 1) / n), stage = 0;
     u64 panel_bytes = (u64)(a->n_chunks * CHUNK * PANEL / 2);
     u32 parity = 1; /* what has not been used is empty */
@@ -128,74 +129,64 @@ DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p,
 }
 
 /* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as hopper_decode.hip does. */
-DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full, u32 empty, const int halves, const int n, const int stages,
+DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full, u32 empty, const int groups, const int n, const int stages,
                           const int plain, const int sliced)
 {
-    struct ring r = ring_of(halves, n);
+    struct ring r = ring_of(groups, n);
     int lane = thread() % WARP, warp = thread() / WARP % 4, group = thread() / 128, n_items = a->n_chunks / ITEM_CHUNKS, stage = 0;
     int n_all = a->n_blocks * ((a->rows + n - 1) / n);
     u32 parity = 0, at = lds_address(lds);
     for (int index = block_x(); index < n_all; index += grid_x()) {
         struct tile t = tile_of(a, index, n);
-        float total[2][64], sum[2][64], part[64];
-        int panel[2], slice = 1;
-        UNROLL for (int h = 0; h < halves; h++)
-        {
-            panel[h] = t.unit * r.panels + (group * halves + h) * 4 + warp;
-            UNROLL for (int i = 0; i < n / 2; i++) total[h][i] = sum[h][i] = 0;
-        }
+        float total[64], sum[64], part[64];
+        int k = group * 4 + warp, panel = t.unit * r.panels + k, last = (t.p.out - 1) / PANEL, slice = 1;
+        UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
         for (int item = 0; item < n_items; item++) {
             const u32 *of = lds + stage * (r.stage_bytes / 4) + r.x_bytes / 4;
             phase_wait(full + 8 * (u32)stage, parity);
             if (sliced && item >= slice_begin(n_items, slice)) {
-                UNROLL for (int h = 0; h < halves; h++) UNROLL for (int i = 0; i < n / 2; i++) sum[h][i] += total[h][i], total[h][i] = 0;
+                UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
-            UNROLL for (int h = 0; h < halves; h++)
-            {
-                int k = (group * halves + h) * 4 + warp, last = (t.p.out - 1) / PANEL;
-                wgmma_item(&t.p, of + k * ITEM_CODES + lane * 4, of + r.code_bytes / 4 + k * PANEL + lane / 4,
-                           at + (u32)(stage * r.stage_bytes), panel[h] < last ? panel[h] : last, item, part, total[h], n, plain);
-            }
+            wgmma_item(&t.p, of + k * ITEM_CODES + lane * 4, of + r.code_bytes / 4 + k * PANEL + lane / 4, at + (u32)(stage * r.stage_bytes),
+                       panel < last ? panel : last, item, part, total, n, plain);
             warp_barrier();
             if (lane == 0) phase_arrive(empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }
-        UNROLL for (int h = 0; h < halves; h++)
-        {
-            if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[h][i] += sum[h][i];
-            write_tile(a, &t.p, t.row_tile * n + lane % 4 * 2, panel[h] * PANEL + lane / 4, total[h], n);
-        }
+        if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
+        write_tile(a, &t.p, t.row_tile * n + lane % 4 * 2, panel * PANEL + lane / 4, total, n);
     }
 }
 
-/* halves: of 64 outputs that a warpgroup computes; n: rows of a tile. Barriers lie behind the ring. */
-DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int halves, const int n, const int stages, const int plain, const int sliced)
+/* groups: warpgroups that compute, 64 outputs each; n: rows of a tile. Barriers lie behind the ring. */
+DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n, const int stages, const int plain, const int sliced)
 {
-    struct ring r = ring_of(halves, n);
+    struct ring r = ring_of(groups, n);
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
             phase_init(full + 8 * (u32)i, 1 + 128);
-            phase_init(empty + 8 * (u32)i, GROUPS * 4);
+            phase_init(empty + 8 * (u32)i, (u32)groups * 4);
         }
         phase_init_done();
     }
     barrier();
     wait_for_producer();
-    if (thread() >= GROUPS * 128) {
-        REGISTERS_LESS(COPY_REGISTERS);
-        copy_tiles(early, lds_address(lds), full, empty, halves, n, stages, plain);
+    if (thread() >= groups * 128) {
+        REGISTERS_LESS(32);
+        copy_tiles(early, lds_address(lds), full, empty, groups, n, stages, plain);
     } else {
-        REGISTERS_MORE(COMPUTE_REGISTERS);
-        compute_tiles(early, lds, full, empty, halves, n, stages, plain, sliced);
+        if (groups == 2) REGISTERS_MORE(232);
+        else REGISTERS_MORE(160);
+        compute_tiles(early, lds, full, empty, groups, n, stages, plain, sliced);
     }
 }
 
 /* The LDS that hip_linear.c asks for: stages * (256 * rows of a tile + 64 * outputs of a tile + 1024) + 1024 bytes. */
-KERNEL_WGMMA(q4_wgmma_prefill, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 4, 1, 0); }
-KERNEL_WGMMA(q4_wgmma_prefill_small, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 1, 128, 5, 1, 0); }
-KERNEL_WGMMA(q4_wgmma_prefill_any, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 1, 128, 5, 0, 0); }
-KERNEL_WGMMA(q4_wgmma_decode_32, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 1, 32, 8, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_decode_64, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 1, 64, 7, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_decode_any, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 1, 64, 7, 0, 1); }
+KERNEL_WGMMA(q4_wgmma_prefill_192, 3, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 128, 4, 1, 0); }
+KERNEL_WGMMA(q4_wgmma_prefill_128, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 1, 0); }
+KERNEL_WGMMA(q4_wgmma_prefill_any, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 0, 0); }
+KERNEL_WGMMA(q4_wgmma_decode_32, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 32, 8, 1, 1); }
+KERNEL_WGMMA(q4_wgmma_decode_64, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 7, 1, 1); }
+KERNEL_WGMMA(q4_wgmma_decode_any, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 7, 0, 1); }
