@@ -17,18 +17,21 @@ ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x
     return group;
 }
 
-/* The scale of one sub-group x[n], and what to multiply by; 0 where all integers are to be 0. */
+/* The scale of one sub-group x[n], and what to multiply by; 0 where all integers are to be 0. Magnitudes are compared as the
+ * integers that their bits are, which compilers turn into vectors as they do not with floats; not-a-number lies above infinity. */
 ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
 {
-    float largest = 0, probe = 0;
+    int32_t most = 0;
     for (int i = 0; i < n; i++) {
-        float a = fabsf(x[i]);
-        largest = a > largest ? a : largest;
-        probe += x[i] * 0; /* becomes NaN with any NaN or infinity */
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= INT32_MAX;
+        most = bits > most ? bits : most;
     }
-    float top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
-    *scale = probe == 0 ? largest / top : NAN;
-    return probe == 0 && largest > 0x1p-100f ? top / largest : 0;
+    float largest, top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
+    memcpy(&largest, &most, sizeof largest);
+    *scale = isfinite(largest) ? largest / top : NAN;
+    return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
 }
 
 /* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */

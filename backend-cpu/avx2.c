@@ -562,6 +562,27 @@ ALWAYS_INLINE __m256 load_weights(const void *w, enum dtype t, size_t at)
     return _mm256_loadu_ps((const float *)w + at);
 }
 
+/* fold_lanes of 16 lanes in two vectors. */
+ALWAYS_INLINE float fold_256(__m256 lo, __m256 hi)
+{
+    __m256 v = _mm256_add_ps(lo, hi);
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* Adds the inputs from j on, fewer than LANES, to the lanes of output n. */
+static __attribute__((noinline)) void dense_tail(const struct linear *w, enum dtype t, const float *x, int n, int j, __m256 *a)
+{
+    float lane[LANES];
+    _mm256_storeu_ps(lane, a[0]);
+    _mm256_storeu_ps(lane + 8, a[1]);
+    for (int l = 0; j + l < w->in; l++)
+        lane[l] = fmaf(f32_at(w->weight, t, (size_t)n * (size_t)w->in + (size_t)(j + l)), x[j + l], lane[l]);
+    a[0] = _mm256_loadu_ps(lane);
+    a[1] = _mm256_loadu_ps(lane + 8);
+}
+
 /* nn outputs x m rows, each with its 16 lanes. */
 ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
 {
@@ -570,20 +591,19 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
     EACH (i, nn)
         EACH (r, m) a[i][r][0] = a[i][r][1] = _mm256_setzero_ps();
     for (; j + LANES <= in; j += LANES)
-        EACH (h, 2)
-            EACH (i, nn) {
-                __m256 v = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + h * 8));
-                EACH (r, m) a[i][r][h] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8), a[i][r][h]);
+        EACH (h, 2) {
+            __m256 v[4];
+            EACH (i, nn) v[i] = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + h * 8));
+            EACH (r, m) {
+                __m256 xr = _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8);
+                if (m > 1) __asm__("" : "+x"(xr)); /* loaded once: gcc would load it for every output */
+                EACH (i, nn) a[i][r][h] = _mm256_fmadd_ps(v[i], xr, a[i][r][h]);
             }
+        }
     EACH (i, nn)
         EACH (r, m) {
-            float lane[LANES];
-            _mm256_storeu_ps(lane, a[i][r][0]);
-            _mm256_storeu_ps(lane + 8, a[i][r][1]);
-            for (int l = 0; j + l < in; l++)
-                lane[l] =
-                    fmaf(f32_at(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + l)), x[(size_t)r * (size_t)in + j + l], lane[l]);
-            float total = fold_lanes(lane);
+            if (j < in) dense_tail(w, t, x + (size_t)r * (size_t)in, n0 + i, j, a[i][r]);
+            float total = fold_256(a[i][r][0], a[i][r][1]);
             y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
 }
@@ -596,10 +616,10 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
     int n = n0;
     if (rows == 1)
         for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1);
-    for (int end; n + 2 <= n1; n = end) { /* three rows stay in L1, the weights of some outputs in L2 */
+    for (int end; n + 2 <= n1; n = end) { /* up to three rows, shared out evenly, stay in L1, the weights of some outputs in L2 */
         end = n + DENSE_CHUNK <= n1 ? n + DENSE_CHUNK : n + (n1 - n) / 2 * 2;
-        for (int r = 0, m; r < rows; r += m) {
-            m = rows - r < 3 ? rows - r : 3;
+        for (int left = (rows + 2) / 3, r = 0, m; left; left--, r += m) {
+            m = (rows - r) / left;
             const float *xr = x + (size_t)r * in;
             float *yr = y + (size_t)r * out;
             if (m == 3)
@@ -637,46 +657,60 @@ ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
     return kv == KV_F16 ? load_f16((const uint16_t *)p + at) : _mm256_loadu_ps((const float *)p + at);
 }
 
-/* n queries x 8 positions at a time: a key is converted from fp16 once for all of them, which costs as much as several products. */
+/* n <= 4 queries x the 16 positions of a page: a load of keys meets all queries, a broadcast of a query both halves. */
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    for (int h = 0; h < KV_PAGE; h += 8) {
-        __m256 a[QUERY_BLOCK];
-        EACH (i, n) a[i] = _mm256_setzero_ps();
-        for (int d = 0; d < head_dim; d++) {
-            __m256 k = load_kv(keys, kv, (size_t)(d * KV_PAGE + h));
-            EACH (i, n) a[i] = _mm256_fmadd_ps(k, _mm256_broadcast_ss(q[i] + d), a[i]);
+    __m256 a[4][2];
+    EACH (i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
+    for (int d = 0; d < head_dim; d++) {
+        __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)), k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
+        EACH (i, n) {
+            __m256 v = _mm256_broadcast_ss(q[i] + d);
+            a[i][0] = _mm256_fmadd_ps(k0, v, a[i][0]);
+            a[i][1] = _mm256_fmadd_ps(k1, v, a[i][1]);
         }
-        EACH (i, n) _mm256_storeu_ps(scores + i * ATTEND_CHUNK + h, a[i]);
     }
+    EACH (i, n) {
+        _mm256_storeu_ps(scores + i * ATTEND_CHUNK, a[i][0]);
+        _mm256_storeu_ps(scores + i * ATTEND_CHUNK + 8, a[i][1]);
+    }
+}
+
+ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+{
+    int i = 0;
+    for (; i + 4 <= n; i += 4) scores_block(q + i, 4, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
 ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
 {
-    int i = 0;
-    if (n == QUERY_BLOCK) {
-        if (kv == KV_F16) scores_block(q, QUERY_BLOCK, keys, head_dim, KV_F16, scores);
-        else scores_block(q, QUERY_BLOCK, keys, head_dim, KV_F32, scores);
-        return;
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
-        else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
-    }
-    for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    if (kv == KV_F16) scores_typed(q, n, keys, head_dim, KV_F16, scores);
+    else scores_typed(q, n, keys, head_dim, KV_F32, scores);
 }
 
+/* n <= 4 queries x 16 dimensions at a time. */
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     int d = 0;
-    for (; d + 8 <= head_dim; d += 8) {
-        __m256 a[QUERY_BLOCK];
-        EACH (i, n) a[i] = _mm256_loadu_ps(acc + i * head_dim + d);
-        for (int c = 0; c < n_pos; c++) {
-            __m256 v = load_kv(values, kv, (size_t)(c * head_dim + d));
-            EACH (i, n) a[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(p + i * ATTEND_CHUNK + c), v, a[i]);
+    for (; d + 16 <= head_dim; d += 16) {
+        __m256 a[4][2];
+        EACH (i, n) {
+            a[i][0] = _mm256_loadu_ps(acc + i * head_dim + d);
+            a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
         }
-        EACH (i, n) _mm256_storeu_ps(acc + i * head_dim + d, a[i]);
+        for (int c = 0; c < n_pos; c++) {
+            __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)), v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
+            EACH (i, n) {
+                __m256 w = _mm256_broadcast_ss(p + i * ATTEND_CHUNK + c);
+                a[i][0] = _mm256_fmadd_ps(w, v0, a[i][0]);
+                a[i][1] = _mm256_fmadd_ps(w, v1, a[i][1]);
+            }
+        }
+        EACH (i, n) {
+            _mm256_storeu_ps(acc + i * head_dim + d, a[i][0]);
+            _mm256_storeu_ps(acc + i * head_dim + d + 8, a[i][1]);
+        }
     }
     for (; d < head_dim; d++)
         for (int i = 0; i < n; i++)
@@ -686,19 +720,17 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
                          acc[i * head_dim + d]);
 }
 
-ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
     int i = 0;
-    if (n == QUERY_BLOCK) {
-        if (kv == KV_F16) values_block(p, QUERY_BLOCK, n_pos, values, head_dim, KV_F16, acc);
-        else values_block(p, QUERY_BLOCK, n_pos, values, head_dim, KV_F32, acc);
-        return;
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
-        else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
-    }
+    for (; i + 4 <= n; i += 4) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, kv, acc + i * head_dim);
     for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+}
+
+ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    if (kv == KV_F16) values_typed(p, n, n_pos, values, head_dim, KV_F16, acc);
+    else values_typed(p, n, n_pos, values, head_dim, KV_F32, acc);
 }
 
 /* cpu_expf on 8 lanes, with fused multiply-adds. */
@@ -723,10 +755,12 @@ ALWAYS_INLINE float avx2_exps(float *p, float max, int n)
 {
     __m256 m = _mm256_set1_ps(max), s0 = _mm256_setzero_ps(), s1 = s0;
     for (int i = 0; i < n; i += LANES) {
-        __m256 e0 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i), m)), e1 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i + 8), m));
+        __m256 e0 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i), m));
         _mm256_storeu_ps(p + i, e0);
-        _mm256_storeu_ps(p + i + 8, e1);
         s0 = _mm256_add_ps(s0, e0);
+        __asm__("" : "+x"(s0), "+m"(*(float(*)[8])(p + i + 8))); /* one after the other: for both at once registers are short */
+        __m256 e1 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i + 8), m));
+        _mm256_storeu_ps(p + i + 8, e1);
         s1 = _mm256_add_ps(s1, e1);
     }
     float lane[LANES];
@@ -735,7 +769,26 @@ ALWAYS_INLINE float avx2_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-static void avx2_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps); }
+ALWAYS_INLINE float avx2_scale(float *p, int n, float factor)
+{
+    __m256 f = _mm256_set1_ps(factor), top0 = _mm256_set1_ps(-INFINITY), top1 = top0;
+    for (int i = 0; i < n; i += LANES) {
+        __m256 v0 = _mm256_mul_ps(_mm256_loadu_ps(p + i), f), v1 = _mm256_mul_ps(_mm256_loadu_ps(p + i + 8), f);
+        _mm256_storeu_ps(p + i, v0);
+        _mm256_storeu_ps(p + i + 8, v1);
+        top0 = _mm256_max_ps(v0, top0); /* the second operand survives where the first is no number */
+        top1 = _mm256_max_ps(v1, top1);
+    }
+    float lane[8];
+    _mm256_storeu_ps(lane, _mm256_max_ps(top0, top1));
+    for (int l = 1; l < 8; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
+
+static void avx2_attend(const struct attend_task *t, float *scratch)
+{
+    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_scale);
+}
 
 ALWAYS_INLINE __m256 glu8(__m256 g, __m256 u)
 {

@@ -347,7 +347,24 @@ ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-void avx512_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps); }
+ALWAYS_INLINE float avx512_scale(float *p, int n, float factor)
+{
+    __m512 top = _mm512_set1_ps(-INFINITY);
+    for (int i = 0; i < n; i += LANES) {
+        __m512 v = _mm512_mul_ps(_mm512_loadu_ps(p + i), _mm512_set1_ps(factor));
+        _mm512_storeu_ps(p + i, v);
+        top = _mm512_max_ps(v, top);
+    }
+    float lane[LANES];
+    _mm512_storeu_ps(lane, top);
+    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
+
+void avx512_attend(const struct attend_task *t, float *scratch)
+{
+    fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps, avx512_scale);
+}
 
 void avx512_glu(float *gate, const float *up, size_t n)
 {

@@ -68,6 +68,23 @@ typedef void scores_fn(const float *const *q, int n, const void *keys, int head_
 typedef void values_fn(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc);
 /* p[i] = exp(p[i] - max) for n (a multiple of LANES) elements; returns their sum, lane by lane and folded */
 typedef float exps_fn(float *p, float max, int n);
+/* p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is a number */
+typedef float scale_fn(float *p, int n, float factor);
+
+/* For rungs whose compiler finds the vectors. */
+ALWAYS_INLINE float fp32_scale(float *p, int n, float factor)
+{
+    float top[LANES];
+    for (int l = 0; l < LANES; l++) top[l] = -INFINITY;
+    for (int c = 0; c < n; c += LANES)
+        for (int l = 0; l < LANES; l++) {
+            float v = p[c + l] * factor;
+            p[c + l] = v;
+            top[l] = v > top[l] ? v : top[l];
+        }
+    for (int l = 1; l < LANES; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
+    return top[0];
+}
 
 /* Scores of all queries for the pages [page0, page1) of the chunk that starts at c0. */
 ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float *const *q, int c0, int page0, int page1, float *s,
@@ -79,21 +96,18 @@ ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float
                    s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
 }
 
-/* Scales the scores p[from .. to-1] that lie in a .. b, makes the others -infinity; returns the largest. The lanes of the
- * maximum are for the vectorizer; their order does not matter. */
-ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float scale)
+/* Scales the scores p[from .. to-1], whole pages, that lie in a .. b, makes the others -infinity; returns the largest. Only the
+ * pages at the ends are looked at one position after the other. */
+ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float factor, scale_fn *scale)
 {
-    float top[LANES];
-    for (int l = 0; l < LANES; l++) top[l] = -INFINITY;
-    for (int c = from; c < to; c += LANES) /* whole pages */
-        for (int l = 0; l < LANES; l++) {
-            float v = p[c + l] * scale;
-            v = c + l >= a && c + l <= b ? v : -INFINITY;
-            p[c + l] = v;
-            top[l] = v > top[l] ? v : top[l];
-        }
-    float max = top[0];
-    for (int l = 1; l < LANES; l++) max = top[l] > max ? top[l] : max;
+    int whole0 = (a + LANES - 1) / LANES * LANES, whole1 = (b + 1) / LANES * LANES;
+    float max = whole0 < whole1 ? scale(p + whole0, whole1 - whole0, factor) : -INFINITY;
+    for (int c = from; c < to; c++) {
+        if (c >= whole0 && c < whole1) c = whole1;
+        if (c == to) break;
+        p[c] = c >= a && c <= b ? p[c] * factor : -INFINITY;
+        max = p[c] > max ? p[c] : max;
+    }
     return max;
 }
 
@@ -107,7 +121,8 @@ ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float
     for (int d = 0; d < head_dim; d++) run[d] = run[d] * a + acc[d] * b; /* not fused: once per chunk */
 }
 
-ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores, values_fn *values, exps_fn *exps)
+ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores, values_fn *values, exps_fn *exps,
+                               scale_fn *scale)
 {
     int nq = t->n_rows * t->n_heads, hd = t->head_dim;
     float *s = scratch, *acc = s + ATTEND_QUERIES * ATTEND_CHUNK, *run = acc + ATTEND_QUERIES * hd;
@@ -131,7 +146,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
             float *p = s + (size_t)i * ATTEND_CHUNK;
             if (a < 0) a = 0;
             if (b > ATTEND_CHUNK - 1) b = ATTEND_CHUNK - 1;
-            max[i] = mask_scores(p, page0 * KV_PAGE - c0, page1 * KV_PAGE - c0, a, b, t->scale);
+            max[i] = mask_scores(p, page0 * KV_PAGE - c0, page1 * KV_PAGE - c0, a, b, t->scale, scale);
             if (a > b) { /* this query sees nothing of this chunk */
                 memset(p + page0 * KV_PAGE - c0, 0, (size_t)((page1 - page0) * KV_PAGE) * sizeof *p);
                 sum[i] = 0;

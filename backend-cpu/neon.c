@@ -405,7 +405,7 @@ ALWAYS_INLINE float neon_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-void neon_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, neon_scores, neon_values, neon_exps); }
+void neon_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_scale); }
 
 ALWAYS_INLINE float32x4_t glu4(float32x4_t g, float32x4_t u)
 {

@@ -162,7 +162,7 @@ ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
 
 static void scalar_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps);
+    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_scale);
 }
 
 static void scalar_glu(float *gate, const float *up, size_t n)

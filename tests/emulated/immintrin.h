@@ -72,6 +72,7 @@ EMULATED_PS(emulated_sub_ps, _mm256_sub_ps)
 EMULATED_PS(emulated_mul_ps, _mm256_mul_ps)
 EMULATED_PS(emulated_div_ps, _mm256_div_ps)
 EMULATED_PS(emulated_min_ps, _mm256_min_ps)
+EMULATED_PS(emulated_max_ps, _mm256_max_ps)
 EMULATED_SI(emulated_add_epi32, _mm256_add_epi32)
 EMULATED_SI(emulated_sub_epi32, _mm256_sub_epi32)
 EMULATED_SI(emulated_sub_epi8, _mm256_sub_epi8)
@@ -225,6 +226,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #undef _mm512_mask_storeu_ps
 #undef _mm512_maskz_loadu_ps
 #undef _mm512_maskz_mul_ps
+#undef _mm512_max_ps
 #undef _mm512_min_ps
 #undef _mm512_mul_ps
 #undef _mm512_mullo_epi32
@@ -268,6 +270,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_mask_storeu_ps emulated_mask_storeu_ps
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps
 #define _mm512_maskz_mul_ps emulated_maskz_mul_ps
+#define _mm512_max_ps emulated_max_ps
 #define _mm512_min_ps emulated_min_ps
 #define _mm512_mul_ps emulated_mul_ps
 #define _mm512_mullo_epi32 emulated_mullo_epi32
