@@ -7,16 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of kernels/mma_decode.hip and kernels/wgmma.hip. */
+/* Of kernels/mma_decode.hip, kernels/hopper_decode.hip and kernels/wgmma.hip. */
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
 #define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
-#define HOPPER_DECODE_LDS(tiles) (8 * 4096 * (tiles))
+#define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
 enum { WGMMA_THREADS = 384 };
 
 const struct hip_variant hip_variants[] = {
-    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1), 0, 1, 0, 0},
-    {"q4_hopper_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, HOPPER_DECODE_LDS(2), 0, 1, 0, 0},
-    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2), 0, 0, 0, 0},
+    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 5), 0, 1, 0, 0},
+    {"q4_hopper_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, HOPPER_DECODE_LDS(2, 5), 0, 1, 0, 0},
+    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, 0, 0, 0},
     {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
     {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
     {"q4_wgmma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 1, WGMMA_LDS(32, 128, 8), 32, 1, 0, WGMMA_THREADS},

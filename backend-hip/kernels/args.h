@@ -19,7 +19,7 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
-enum { SPAN = 256 }; /* positions of a sequence looked at together, from an absolute multiple of it on */
+enum { SPAN = 256 };                                /* positions of a sequence looked at together, from an absolute multiple of it on */
 enum { TILE_ROWS = 64, ATTEND_TILE_THREADS = 128 }; /* of mma_attend.hip */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
@@ -126,7 +126,7 @@ struct rope_kernel_args {
     void *pages;
     float eps;
     int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
-    int in_pairs; /* a block takes several heads: none is normed, head_dim is a multiple of 8 */
+    int in_pairs;                               /* a block takes several heads: none is normed, head_dim is a multiple of 8 */
 };
 
 struct attend_kernel_args {
@@ -137,8 +137,8 @@ struct attend_kernel_args {
     const int *table;     /* [n_seqs][table_stride] */
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
-    float *parts; /* attend_split: as in merge_args */
-    int n_spans;  /* of the longest sequence of the step, or more */
+    float *parts;     /* attend_split: as in merge_args */
+    int n_spans;      /* of the longest sequence of the step, or more */
     const int *tiles; /* attend_tile_*: [][2] first row and number of rows, of one sequence */
 };
 

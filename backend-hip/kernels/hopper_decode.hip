@@ -1,10 +1,10 @@
 /* hopper_decode.hip: 4-bit linears for up to 16 generated tokens on sm_90a. A block takes panels of 16 outputs, one after the
- * other. Each of its 8 warps has an eighth of the inputs and holds the codes of its next four items in registers, across
+ * other. Each of its 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and across
  * panels, from before the launch before this one has ended. No warp waits for the others but the one whose turn it is to add
  * the sums of a panel, in order. The products of an item, or of a chunk where an item is of several groups, are summed by
  * themselves: the order of wgmma.hip, which has the same bits. */
 
-enum { SLICES = WARPS, HELD = 4 };
+enum { SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 }; /* SLOT: bytes of an item's codes and scales */
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / SLICES; }
@@ -20,7 +20,7 @@ struct fetch {
     const char *codes; /* its, of this lane */
     const u32 *meta;   /* of its panel, of this lane */
     int unit, item, part_end, last_group;
-    u32 magic;
+    u32 to, magic;
 };
 
 DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, int item)
@@ -32,35 +32,38 @@ DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, 
     f->item = item;
     f->part_end = p.first + (p.out + PANEL - 1) / PANEL;
     f->codes = (const char *)p.weight + (panel * (u64)(a->n_chunks / ITEM_CHUNKS) + (u64)item) * (ITEM_CODES * 4) + lane * 16;
-    f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane / 4;
+    f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane * 4;
     f->magic = p.group_magic;
     f->last_group = p.last_group;
 }
 
 /* Asks for an item and goes on to the next one of the slice, or to the slice of the block's next panel. */
-DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, struct held *h, int begin, int end, const int plain)
+DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, int end, u32 ring_end, u32 ring_bytes, const int plain)
 {
-    if (f->unit >= a->n_blocks) return;
-    h->q[0] = load_stream(f->codes);
-    h->q[1] = load_stream(f->codes + 512);
-    if (plain) {
-        int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
-        const u32 *meta = f->meta + (group < f->last_group ? group : f->last_group) * PANEL;
-        h->meta[0] = load_word(meta);
-        h->meta[1] = load_word(meta + 8);
+    if (f->unit < a->n_blocks) {
+        copy_16(f->to, f->codes);
+        copy_16(f->to + 512, f->codes + 512);
+        if (plain && thread() % WARP < 4) {
+            int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
+            copy_16(f->to + ITEM_CODES * 4, f->meta + (group < f->last_group ? group : f->last_group) * PANEL);
+        }
+        f->to += SLOT;
+        if (f->to == ring_end) f->to -= ring_bytes;
+        f->codes += ITEM_CODES * 4;
+        if (++f->item == end) {
+            f->item = begin;
+            f->codes += (u64)(a->n_chunks / ITEM_CHUNKS * grid_x() - (end - begin)) * (ITEM_CODES * 4);
+            f->meta += (u64)((f->last_group + 1) * PANEL) * (u64)grid_x();
+            f->unit += grid_x();
+            if (f->unit >= f->part_end && f->unit < a->n_blocks) fetch_enter(a, f, f->unit, begin);
+        }
     }
-    f->codes += ITEM_CODES * 4;
-    if (++f->item < end) return;
-    f->item = begin;
-    f->codes += (u64)(a->n_chunks / ITEM_CHUNKS * grid_x() - (end - begin)) * (ITEM_CODES * 4);
-    f->meta += (u64)((f->last_group + 1) * PANEL) * (u64)grid_x();
-    f->unit += grid_x();
-    if (f->unit >= f->part_end && f->unit < a->n_blocks) fetch_enter(a, f, f->unit, begin);
+    copies_commit();
 }
 
 /* Half an item, chunks 2b and 2b + 1, times v[tile][chunk]; the sums of an item that is of one group go on in part. */
-DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4 v[][2], int panel, int number, float part[][4], float total[][4],
-                        const int b, const int tiles, const int plain)
+DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4 v[][ITEM_CHUNKS], int panel, int number, float part[][4],
+                        float total[][4], const int b, const int tiles, const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];
@@ -76,8 +79,8 @@ DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4
         UNROLL for (int m = 0; m < tiles; m++)
         {
             if (c == 0 || !whole) UNROLL for (int i = 0; i < 4; i++) part[m][i] = 0;
-            mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), v[m][c % 2][0], v[m][c % 2][1]);
-            mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), v[m][c % 2][2], v[m][c % 2][3]);
+            mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), v[m][c][0], v[m][c][1]);
+            mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), v[m][c][2], v[m][c][3]);
             if (c < ITEM_CHUNKS - 1 && whole) continue;
             UNROLL for (int i = 0; i < 4; i++) total[m][i] = fma32(g[i / 2].scale, part[m][i], total[m][i]);
         }
@@ -130,24 +133,28 @@ DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int be
     }
 }
 
-DEVICE void load_half(const u32x4 *const x[], u32x4 v[][2], int item, const int b, const int tiles)
+DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, const int tiles)
 {
-    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int c = 0; c < 2; c++) v[m][c] = load_input(x[m] + item * 16 + 8 * b + 4 * c);
+    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) v[m][c] = load_input(x[m] + item * 16 + 4 * c);
 }
 
-/* tiles: of 8 rows */
-DEVICE void q4_hopper_decode(const struct linear_args *a, float *sums, const int tiles, const int plain)
+/* tiles: of 8 rows; depth: items in a ring; ahead: inputs of the next item are asked for once those of this one are there (earlier,
+ * and the wait for these would be one for those, too). lds: sums, rings [SLICES][depth][SLOT] */
+DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles, const int depth, const int plain, const int ahead)
 {
+    const int ring_bytes = depth * SLOT;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS, row0 = block_y() * 8 * tiles;
-    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin;
-    struct held h[HELD];
+    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin, at = 0;
+    const u32 *ring = lds + SLICES * tiles * SLICES * WARP * 4 + warp * (ring_bytes / 4);
+    u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;
     struct fetch f;
     float part[2][4], total[2][4], scale[4];
     const u32x4 *x[2];
-    u32x4 v[2][2][2];
+    u32x4 v[2][2][ITEM_CHUNKS];
     fetch_enter(a, &f, unit, begin);
+    f.to = ring_end - (u32)ring_bytes;
     if (begin == end) f.unit = a->n_blocks; /* there are fewer items than slices */
-    UNROLL for (int k = 0; k < HELD; k++) fetch_next(a, &f, &h[k], begin, end, plain);
+    NO_UNROLL for (int i = 0; i < depth; i++) fetch_next(a, &f, begin, end, ring_end, ring_bytes, plain);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row = row0 + 8 * m + lane / 4; /* one that is not there is computed as the last one and not written */
@@ -164,21 +171,27 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, float *sums, const int
     }
     struct linear_part p = part_of(a, unit);
     if (begin == end) {
-        for (; unit < a->n_blocks; unit += grid_x(), turn++) finish_panel(a, sums, unit, turn, total, scale, tiles);
+        for (; unit < a->n_blocks; unit += grid_x(), turn++) finish_panel(a, (float *)lds, unit, turn, total, scale, tiles);
         return;
     }
-    load_half(x, v[0], item, 0, tiles);
+    if (ahead) load_item(x, v[0], item, tiles);
     for (;;) {
-        UNROLL for (int k = 0; k < HELD; k++)
+        UNROLL for (int k = 0; k < 2; k++)
         {
-            int panel = unit - p.first;
-            load_half(x, v[1], item, 1, tiles);
-            decode_half(&p, &h[k], v[0], panel, item, part, total, 0, tiles, plain);
-            load_half(x, v[0], item + 1 == end ? begin : item + 1, 0, tiles);
-            decode_half(&p, &h[k], v[1], panel, item, part, total, 1, tiles, plain);
-            fetch_next(a, &f, &h[k], begin, end, plain);
+            struct held h;
+            COPIES_WAIT(depth - 1);
+            warp_barrier();
+            UNROLL for (int b = 0; b < 2; b++) h.q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
+            UNROLL for (int j = 0; j < 2; j++) h.meta[j] = plain ? ring[at + ITEM_CODES + lane / 4 + 8 * j] : 0;
+            if (!ahead) load_item(x, v[k], item, tiles);
+            decode_half(&p, &h, v[k], unit - p.first, item, part, total, 0, tiles, plain);
+            warp_barrier();
+            fetch_next(a, &f, begin, end, ring_end, ring_bytes, plain);
+            if (ahead) load_item(x, v[1 - k], item + 1 == end ? begin : item + 1, tiles);
+            decode_half(&p, &h, v[k], unit - p.first, item, part, total, 1, tiles, plain);
+            at = at == (depth - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
             if (++item < end) continue;
-            finish_panel(a, sums, unit, turn++, total, scale, tiles);
+            finish_panel(a, (float *)lds, unit, turn++, total, scale, tiles);
             item = begin;
             unit += grid_x();
             if (unit >= a->n_blocks) return;
@@ -187,7 +200,7 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, float *sums, const int
     }
 }
 
-/* The LDS that hip_linear.c asks for: 8 * 4096 * tiles bytes. */
-KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 1, 1); }
-KERNEL_BLOCKS(q4_hopper_decode_16, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 2, 1); }
-KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, (float *)dynamic_lds, 2, 0); }
+/* The LDS that hip_linear.c asks for: 8 * (4096 * tiles + 1088 * depth) bytes. More would leave the L1 too small for inputs. */
+KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 1, 5, 1, 1); }
+KERNEL_BLOCKS(q4_hopper_decode_16, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 1, 0); }
+KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 0, 0); }
