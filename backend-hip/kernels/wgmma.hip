@@ -150,8 +150,7 @@ DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full,
             }
             wgmma_item(&t.p, of + k * ITEM_CODES + lane * 4, of + r.code_bytes / 4 + k * PANEL + lane / 4, at + (u32)(stage * r.stage_bytes),
                        panel < last ? panel : last, item, part, total, n, plain);
-            warp_barrier();
-            if (lane == 0) phase_arrive(empty + 8 * (u32)stage);
+            phase_arrive(empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
@@ -167,7 +166,7 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
             phase_init(full + 8 * (u32)i, 1 + 128);
-            phase_init(empty + 8 * (u32)i, (u32)groups * 4);
+            phase_init(empty + 8 * (u32)i, (u32)groups * 128);
         }
         phase_init_done();
     }
