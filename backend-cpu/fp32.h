@@ -86,14 +86,23 @@ ALWAYS_INLINE float fp32_scale(float *p, int n, float factor)
     return top[0];
 }
 
+/* Asks for the keys or values of a page while the one before is worked on: pages lie scattered, so the hardware cannot foresee
+ * them. */
+ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
+{
+    for (size_t i = 0, n = (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv); i < n; i += 64) __builtin_prefetch((const char *)p + i);
+}
+
 /* Scores of all queries for the pages [page0, page1) of the chunk that starts at c0. */
 ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float *const *q, int c0, int page0, int page1, float *s,
                                 scores_fn *scores)
 {
-    for (int page = page0; page < page1; page++)
+    for (int page = page0; page < page1; page++) {
+        ask_for(page + 1 < page1 ? page_keys(t, page + 1) : page_values(t, page0), t);
         for (int i = 0; i < nq; i += QUERY_BLOCK)
             scores(q + i, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, page_keys(t, page), t->head_dim, t->kv,
                    s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
+    }
 }
 
 /* Scales the scores p[from .. to-1], whole pages, that lie in a .. b, makes the others -infinity; returns the largest. Only the
@@ -157,6 +166,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
         memset(acc, 0, (size_t)(nq * hd) * sizeof *acc);
         for (int page = page0; page < page1; page++) {
             int n_pos = hi + 1 - page * KV_PAGE < KV_PAGE ? hi + 1 - page * KV_PAGE : KV_PAGE; /* beyond: not written yet */
+            if (page + 1 < page1) ask_for(page_values(t, page + 1), t);
             for (int i = 0; i < nq; i += QUERY_BLOCK)
                 values(s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, n_pos,
                        page_values(t, page), hd, t->kv, acc + i * hd);

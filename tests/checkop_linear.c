@@ -410,6 +410,23 @@ static void check_fused(struct check *c, int rows)
     }
 }
 
+/* A GPU's kernels go over long inputs in stages, which the quick cases are too short for: shares of a block that are not equally
+ * long, in several stages, with fp16 and fp32 scales, groups of some of a thread's portions and of no power of two. */
+static void check_long(struct check *c)
+{
+    static const struct shape s[] = {
+        {2432, 20, 128, 2432, PERM_NONE, SCALE_F32, 1, 0, 0},
+        {4864, 9, 128, 4864, PERM_NONE, SCALE_F16, 0, 0, 0},
+        {2304, 33, 256, 2304, PERM_SHUFFLED, SCALE_F16, 1, 0, ZEROS_MIXED},
+        {1408, 17, 704, 1408, PERM_NONE, SCALE_F16, 0, 0, 0},
+        {1440, 17, 32, 1440, PERM_NONE, SCALE_F32, 0, 0, 0},
+    };
+    static const int rows[] = {1, 2, 4, 8};
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++)
+        for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
+            check_shape(c, &s[i], rows[m], rows[m] == 2 ? 1 : rows[m], (int)(i + m), ", long");
+}
+
 void check_linear(struct check *c)
 {
     int cpu = !strcmp(c->v[0].ops->name, "cpu"); /* a GPU that is emulated takes long for many rows */
@@ -442,6 +459,7 @@ void check_linear(struct check *c)
     check_fused(c, 1);
     check_fused(c, 6);
     if (!c->quick) check_fused(c, 40);
+    if (!cpu) check_long(c);
     check_extremes(c);
 }
 

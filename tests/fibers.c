@@ -1,12 +1,14 @@
 /* fibers.c: a GPU runtime that runs the kernels as host code. It offers the entry points of backend-hip/hip_api.h as a
  * shared library (build/tests/libhip-fibers.so), so that the real host runtime loads it with --hip-library and everything
  * above it is what a GPU would see. Device memory is malloc'd to the byte: AddressSanitizer sees what a kernel does
- * outside of it. It pretends to be a gfx90a, refuses code objects for anything else, and runs the functions of the same
- * names that are compiled into this library (fiber_kernels.c) instead of the code object. A copy from pinned memory happens
- * as late as it may: source memory that is written again too early shows.
+ * outside of it. It pretends to be one architecture, refuses code objects for anything else, and runs the functions of the same
+ * names that are compiled into this library (fiber_kernels.c) instead of those in the code object. A copy from pinned memory
+ * happens as late as it may: source memory that is written again too early shows.
+ *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in their matrix instructions
  * What goes wrong is asked for in the environment (a number, the first is 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
+ *   FIBERS_WRONG_LANE=1   matrix instructions give lane 1 what is lane 2's
  *   FIBERS_HANG=N         launch N never ends: no query says that it has, and a call that would wait for it ends the process */
 #include "tests/fibers.h"
 
@@ -22,6 +24,12 @@ enum { MAX_THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500, NOT_READY = 600 };
 
 int fiber_thread, fiber_block[3];
+
+static unsigned long long env_number(const char *name, unsigned long long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
 
 /* ---- fibers ---- */
 static void (*kernel)(const void *args);
@@ -108,6 +116,42 @@ void *fiber_lds(size_t bytes)
     return lds + at;
 }
 
+/* ---- matrix instructions ---- */
+enum { MFMA, WMMA, WMMA12 }; /* enum matrix_kind */
+
+/* The half that a lane has in register n / 2 of A (or B, the same), and which input it is; and the row of the lane's value n. */
+static int matrix_input(int kind, int lane, int n) { return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? n : 8 * (lane / 16) + n; }
+
+static int matrix_row_of(int kind, int lane, int n)
+{
+    return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? 2 * n + lane / 16 : 8 * (lane / 16) + n;
+}
+
+void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
+{
+    /* Two sets in turn: who is at the next instruction but one has passed a barrier that all who read this one came to. */
+    static float operand[2][MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or column][input] */
+    static int turn_of[MAX_THREADS];
+    int lanes = kind == MFMA ? 64 : 32, halves = kind == MFMA ? 4 : kind == WMMA ? 16 : 8, values = kind == MFMA ? 4 : 8;
+    int t = fiber_thread, lane = t % lanes, turn = turn_of[t] ^= 1;
+    float(*of)[16][16] = operand[turn][t / lanes];
+    for (int n = 0; n < halves; n++) {
+        _Float16 x, y;
+        memcpy(&x, (const char *)a + 2 * n, 2);
+        memcpy(&y, (const char *)b + 2 * n, 2);
+        of[0][lane % 16][matrix_input(kind, lane, n)] = (float)x;
+        of[1][lane % 16][matrix_input(kind, lane, n)] = (float)y;
+    }
+    fiber_barrier();
+    if (env_number("FIBERS_WRONG_LANE", 0) && lane == 1) lane = 2;
+    for (int n = 0; n < values; n++) {
+        const float *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
+        float sum = 0;
+        for (int k = 0; k < 16; k++) sum += x[k] * y[k];
+        c[n] += sum;
+    }
+}
+
 /* Between two barriers the threads run one after the other, upwards in one block and downwards in the next: a kernel that
  * lacks a barrier does not get away with an order that happens to suit it. */
 static void run_block(int parity)
@@ -131,12 +175,6 @@ static void run_block(int parity)
 
 /* ---- the runtime's entry points; prototypes of backend-hip/hip_api.h ---- */
 static size_t allocated;
-
-static unsigned long long env_number(const char *name, unsigned long long otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
 
 static size_t memory_limit(void) { return env_number("FIBERS_MEMORY", 8ull << 30); }
 
@@ -361,14 +399,20 @@ int hipEventElapsedTime(float *ms, void *from, void *to)
     return OK;
 }
 
-/* Only an ELF file for EM_AMDGPU whose flags say gfx90a. */
+/* Only an ELF file for EM_AMDGPU whose flags say the architecture. */
 int hipModuleLoadData(void **module, const void *image)
 {
-    enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224, MACH_GFX90A = 0x3f };
+    enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224 };
+    static const struct {
+        const char *name;
+        uint8_t flags;
+    } arch[] = {{"gfx90a", 0x3f}, {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1201", 0x4e}};
     const uint8_t *p = image;
-    static int loaded;
-    if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != MACH_GFX90A) return NO_BINARY;
-    *module = &loaded;
+    const char *name = getenv("FIBERS_ARCH");
+    size_t i = 0;
+    while (name && i < sizeof arch / sizeof *arch - 1 && strcmp(arch[i].name, name)) i++;
+    if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != arch[i].flags) return NO_BINARY;
+    *module = (void *)(uintptr_t)image;
     return OK;
 }
 
@@ -378,11 +422,24 @@ int hipModuleUnload(void *module)
     return OK;
 }
 
+/* The code object has a symbol of this name. */
+static int image_has(const char *image, const char *name)
+{
+    enum { SECTIONS_AT = 40, SECTION_BYTES_AT = 58, N_SECTIONS_AT = 60 };
+    uint64_t bytes;
+    uint16_t each, n;
+    char text[128];
+    memcpy(&bytes, image + SECTIONS_AT, sizeof bytes);
+    memcpy(&each, image + SECTION_BYTES_AT, sizeof each);
+    memcpy(&n, image + N_SECTIONS_AT, sizeof n);
+    int length = snprintf(text, sizeof text, "%c%s.kd", 0, name);
+    return memmem(image, bytes + (uint64_t)each * n, text, (size_t)length + 1) != NULL;
+}
+
 int hipModuleGetFunction(void **f, void *module, const char *name)
 {
     Dl_info self;
-    (void)module;
-    if (!dladdr((void *)hipInit, &self)) return NOT_FOUND;
+    if (!image_has(module, name) || !dladdr((void *)hipInit, &self)) return NOT_FOUND;
     void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     *f = library ? dlsym(library, name) : NULL;
     if (library) dlclose(library);

@@ -12,4 +12,8 @@ void fiber_barrier(void);
 /* The block's memory for the n-th call of a thread, the same for the n-th call of every thread; NaNs when a block begins. */
 void *fiber_lds(size_t bytes);
 
+/* A matrix instruction of AMD (kernels/matrix.h says which: enum matrix_kind), by what the instruction set documents say that each
+ * lane holds: c += a b. Every thread of the block reaches it; a lane is the thread's number modulo 64 or 32. */
+void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c);
+
 #endif

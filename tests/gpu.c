@@ -1,7 +1,7 @@
 /* gpu.c: what goes wrong with a GPU, on those that the tests pretend (fibers.c, gfx906/): memory that does not suffice, at any
- * point; a kernel that never ends; a device that is lost in the middle of a batch; a device that no embedded kernel fits; and what
- * is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only what needs no interpreter, which
- * takes minutes when it is sanitized */
+ * point; a kernel that never ends; a device that is lost in the middle of a batch; a device that no embedded kernel fits; a matrix
+ * instruction that is wrong; and what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only
+ * what needs no interpreter, which takes minutes when it is sanitized */
 #include "tests/process.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static char run_bin[512], bench_bin[512], fibers[512], gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300], in[300], out[300];
+static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300],
+                                                                                      in[300], out[300];
 static int n_passed, n_failed, n_skipped, only_fibers;
 
 static void check(int ok, const char *what, const struct process *p)
@@ -240,6 +241,21 @@ static void bench(void)
     process_free(&p);
 }
 
+/* The test of the test of matrix instructions: one lane that gets what is another's. */
+static void wrong_lane(void)
+{
+    struct process p;
+    setenv("FIBERS_ARCH", "gfx1100", 1);
+    setenv("FIBERS_WRONG_LANE", "1", 1);
+    process_run(&p,
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant", "auto", "--quick", "--op", "f16", NULL},
+                NULL);
+    check(p.code == 1 && strstr(p.out, "FAIL"), "a wrong lane of a matrix instruction is noticed", &p);
+    process_free(&p);
+    unsetenv("FIBERS_WRONG_LANE");
+    unsetenv("FIBERS_ARCH");
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2 || !mkdtemp(dir)) return 2;
@@ -249,6 +265,7 @@ int main(int argc, char **argv)
     snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
     snprintf(bench_bin, sizeof bench_bin, "%s/opt4gptq-bench", argv[1]);
     snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
+    snprintf(checkop_bin, sizeof checkop_bin, "%s/tests/checkop", argv[1]);
     snprintf(fibers, sizeof fibers, "%s/tests/libhip-fibers.so", argv[1]);
     snprintf(gfx906, sizeof gfx906, "%s/libamdhip64-gfx906.so", argv[1]);
     snprintf(model, sizeof model, "%s/model.safetensors", dir);
@@ -271,6 +288,7 @@ int main(int argc, char **argv)
         device_lost();
         compiled();
         bench();
+        wrong_lane();
     }
     process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
     process_free(&p);

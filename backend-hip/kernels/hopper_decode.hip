@@ -4,10 +4,10 @@
  * the sums of a panel, in order. The products of an item, or of a chunk where an item is of several groups, are summed by
  * themselves: the order of wgmma.hip, which has the same bits. */
 
-enum { SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 }; /* SLOT: bytes of an item's codes and scales */
+enum { DECODE_SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 }; /* SLOT: bytes of an item's codes and scales */
 
 /* The first item of a slice. */
-DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / SLICES; }
+DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
 
 /* Codes and scales of an item, of one lane. */
 struct held {
@@ -89,22 +89,22 @@ DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4
 
 /* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the others, adds the slices of
  * what each of its lanes has, and writes them; the others go on. Whoever comes to turn t has been the one in the 8 turns before
- * it, so all have come to turn t - 7, and what was left in turn t - 8 was read. sums [8][tiles][SLICES][lane][4] */
+ * it, so all have come to turn t - 7, and what was left in turn t - 8 was read. sums [8][tiles][DECODE_SLICES][lane][4] */
 DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn, float total[][4], const float *scale, const int tiles)
 {
-    const int sum_floats = SLICES * WARP * 4;
+    const int sum_floats = DECODE_SLICES * WARP * 4;
     int lane = thread() % WARP, warp = thread() / WARP;
-    float *of = sums + turn % SLICES * tiles * sum_floats + lane * 4;
+    float *of = sums + turn % DECODE_SLICES * tiles * sum_floats + lane * 4;
     UNROLL for (int m = 0; m < tiles; m++)
     {
         *(f32x4 *)(of + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1], total[m][2], total[m][3]};
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
     }
-    if (warp != turn % SLICES) {
-        barrier_arrive(1 + turn % SLICES);
+    if (warp != turn % DECODE_SLICES) {
+        barrier_arrive(1 + turn % DECODE_SLICES);
         return;
     }
-    barrier_numbered(1 + turn % SLICES);
+    barrier_numbered(1 + turn % DECODE_SLICES);
     struct linear_part p = part_of(a, unit);
     int output = (unit - p.first) * PANEL + lane / 4;
     UNROLL for (int m = 0; m < tiles; m++)
@@ -112,7 +112,7 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int
         int row0 = (block_y() * tiles + m) * 8 + lane % 4 * 2;
         f32x4 sum = {0, 0, 0, 0};
         if (row0 >= a->rows) continue;
-        UNROLL for (int w = 0; w < SLICES; w++) sum = sum + *(const f32x4 *)(of + m * sum_floats + w * (WARP * 4));
+        UNROLL for (int w = 0; w < DECODE_SLICES; w++) sum = sum + *(const f32x4 *)(of + m * sum_floats + w * (WARP * 4));
         UNROLL for (int i = 0; i < 4; i++) write_scaled(a, &p, row0 + i % 2, output + i / 2 * 8, sum[i] * scale[2 * m + i % 2]);
     }
 }
@@ -139,13 +139,13 @@ DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, 
 }
 
 /* tiles: of 8 rows; depth: items in a ring; ahead: inputs of the next item are asked for once those of this one are there (earlier,
- * and the wait for these would be one for those, too). lds: sums, rings [SLICES][depth][SLOT] */
+ * and the wait for these would be one for those, too). lds: sums, rings [DECODE_SLICES][depth][SLOT] */
 DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles, const int depth, const int plain, const int ahead)
 {
     const int ring_bytes = depth * SLOT;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS, row0 = block_y() * 8 * tiles;
     int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin, at = 0;
-    const u32 *ring = lds + SLICES * tiles * SLICES * WARP * 4 + warp * (ring_bytes / 4);
+    const u32 *ring = lds + DECODE_SLICES * tiles * DECODE_SLICES * WARP * 4 + warp * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;
     struct fetch f;
     float part[2][4], total[2][4], scale[4];

@@ -12,6 +12,14 @@
 #define MATRIX_F16 0
 #endif
 
+/* AMD's matrix instructions: another kernel for prompts with fp16 activations. The host has all, and tests/fibers.c lets each device
+ * that it pretends to be have its own. */
+#if defined(__AMDGCN__) && (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1100__) || defined(__gfx1201__))
+#define MATRIX_AMD 1
+#else
+#define MATRIX_AMD 0
+#endif
+
 #include "backend-hip/kernels/vector.hip"
 
 #include "backend-hip/kernels/attention.hip"
@@ -34,4 +42,8 @@
 #endif
 
 #include "backend-hip/kernels/mma_attend.hip"
+#endif
+
+#if MATRIX_AMD || !(defined(__AMDGCN__) || defined(__NVPTX__))
+#include "backend-hip/kernels/matrix_prefill.hip"
 #endif

@@ -74,6 +74,39 @@ DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
     w[3] = fma16x2(pair_of(and_or(high, 0x00f000f0u, 0x64006400u)), sixteenth, zero_16);
 }
 
+/* What it takes to unpack codes of one output and group. */
+struct unpack {
+    float scale;
+    u32 zero;   /* the halves 1024 + 16 zero, twice, as bits */
+    f16x2 bias; /* -16 (1024 + 17 zero) */
+};
+
+DEVICE struct unpack unpack_of(float scale, f16 zero)
+{
+    const f16x2 z = {zero, zero}, sixteen = {(f16)16, (f16)16}, top = {(f16)1024, (f16)1024}, times = {(f16)-272, (f16)-272},
+                offset = {(f16)-16384, (f16)-16384};
+    struct unpack u;
+    u.scale = scale;
+    u.zero = word_of(fma16x2(z, sixteen, top));
+    u.bias = fma16x2(z, times, offset);
+    return u;
+}
+
+/* 16 * (code - zero) of the 8 inputs of a word in 8 operations, all of them exact. A byte of two codes is the half
+ * 1024 + low + 16 high. With 16 zero in place of the high code it is 1024 + low + 16 zero; what the two differ by is
+ * 16 (high - zero), and 16 times the second without its bias is 16 (low - zero). */
+DEVICE void unpack_16(u32 word, const struct unpack *u, f16x2 w[4])
+{
+    const f16x2 sixteen = {(f16)16, (f16)16};
+    UNROLL for (int b = 0; b < 2; b++)
+    {
+        u32 both = spread_bytes(word, b, 0x64);
+        f16x2 low = pair_of((both & 0xff0fff0fu) | u->zero);
+        w[2 * b] = fma16x2(low, sixteen, u->bias);
+        w[2 * b + 1] = pair_of(both) - low;
+    }
+}
+
 /* One chunk of dense weights of one output. */
 DEVICE void dense_chunk(const void *weight, u64 chunk, int output, int kind, float v[CHUNK])
 {

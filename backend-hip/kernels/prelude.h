@@ -7,6 +7,7 @@
  *   ARGS                                const pointer to its arguments, once the launch before has ended
  *   EARLY_ARGS                          the same at once: only what no launch of a step writes may be read, and nothing
  *                                       written, before wait_for_producer(), which every thread calls
+ *   KERNEL_TWICE(name, struct args) { ... }   one that is to leave room for a second block
  *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
  *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
@@ -108,6 +109,14 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #endif
 
 #define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
+/* of which two blocks have registers on a compute unit of AMD's */
+#if defined(__AMDGCN__)
+#define KERNEL_TWICE(name, type)                                                                                                           \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(2))) void name(                   \
+        const type args_by_value)
+#else
+#define KERNEL_TWICE(name, type) KERNEL(name, type)
+#endif
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -157,6 +166,56 @@ DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
     return __builtin_elementwise_fma(a, b, c);
 #else
     return a * b + c;
+#endif
+}
+
+/* Bytes 0 and 2 (odd 0), or 1 and 3 (odd 1), of a word as the low bytes of two halves whose high bytes are all `high`. */
+DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_perm(word, high * 0x01010101u, odd ? 0x00070005u : 0x00060004u);
+#else
+    return (word >> (8 * odd) & 0x00ff00ffu) | high * 0x01000100u;
+#endif
+}
+
+/* For addresses whose pointer is the same for all threads of a block and whose 32-bit offset is the thread's own: AMD adds the
+ * two in the load itself. Left alone the compiler adds them up in advance, in two registers for each address. */
+DEVICE const u8 *uniform(const u8 *p)
+{
+#if defined(__AMDGCN__)
+    const __attribute__((address_space(1))) u8 *global = (const __attribute__((address_space(1))) u8 *)p;
+    __asm__("" : "+s"(global));
+    return (const u8 *)global;
+#else
+    return p;
+#endif
+}
+
+DEVICE u32 of_lane(u32 offset)
+{
+#if defined(__AMDGCN__)
+    __asm__("" : "+v"(offset));
+#endif
+    return offset;
+}
+
+/* Waits for the load of a value here. */
+DEVICE void await_16(u32x4 *v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(*v));
+#else
+    (void)v;
+#endif
+}
+
+DEVICE void await_4(u32 *v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(*v));
+#else
+    (void)v;
 #endif
 }
 

@@ -106,7 +106,7 @@ DEVICE void wgmma_item(const struct linear_part *p, const u32 *codes, const u32 
 }
 
 /* What a lane has of 16 outputs and n rows, from its first row and output on. */
-DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p, int row0, int output, const float *total, const int n)
+DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0, int output, const float *total, const int n)
 {
     float bias[2];
     int there[2];
@@ -154,7 +154,7 @@ DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full,
             if (++stage == stages) stage = 0, parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
-        write_tile(a, &t.p, t.row_tile * n + lane % 4 * 2, panel * PANEL + lane / 4, total, n);
+        write_rows(a, &t.p, t.row_tile * n + lane % 4 * 2, panel * PANEL + lane / 4, total, n);
     }
 }
 

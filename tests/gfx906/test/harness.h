@@ -72,6 +72,9 @@ void test_faults(void);
 void test_api(void);
 void test_compiled(const char *build_dir);
 void test_words(void);
+void test_kernel_counts(const char *build_dir);
+/* The counts of all kernels for a linear IN x OUT, with tabs; 0, or 1 and a message. */
+int print_counts(const char *build_dir, int in, int out);
 void each_line(void (*f)(const struct line *l)); /* of all programs and rows */
 void each_op_line(void (*f)(const struct line *l));
 void each_program_line(void (*f)(const struct line *l));
