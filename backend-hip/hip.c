@@ -160,7 +160,8 @@ static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
     size_t parts = part_floats(c, decode_rows(c), spans(c->max_pages * PAGE));
-    const size_t sizes[N_SCRATCH] = {rows * k * 4,    rows * 4,    half * 4,          rows * half * 4,
+    size_t packed = rows < MAX_TILE_ROWS ? rows + MAX_TILE_ROWS : 2 * rows; /* of halves; both phases may end with a whole tile */
+    const size_t sizes[N_SCRATCH] = {packed * k * 2,  rows * 4,    half * 4,          rows * half * 4,
                                      rows * half * 4, STAGE_BYTES, batch_ints(c) * 4, parts * 4};
     memcpy(bytes, sizes, sizeof sizes);
 }
@@ -336,9 +337,11 @@ static void hip_rope_store(struct be *be, const struct rope_args *r)
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
         .wide_kv = c->kv == KV_F32,
+        .in_pairs = !r->d_q_norm && !r->d_k_norm && c->head_dim % 8 == 0,
     };
+    int heads = c->n_heads + c->n_kv_heads, of_block = a.in_pairs ? BLOCK_THREADS / (c->head_dim / 2) : 1;
     hip_settle(h);
-    hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)(c->n_heads + c->n_kv_heads), &a, sizeof a);
+    hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)((heads + of_block - 1) / of_block), &a, sizeof a);
 }
 
 static void hip_attend(struct be *be, const struct attend_args *t)

@@ -53,9 +53,13 @@ struct hip_variant {
     int inputs;        /* of one block, 0: all */
     int resident;      /* not 0: as many blocks for a multiprocessor take all outputs in turn */
     unsigned lds;      /* bytes of LDS that the launch has to ask for */
+    int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn (kernels/wgmma.hip) */
+    int plain;         /* takes only linears with one scale of 16 bits for each 128 inputs or more */
+    int slower;        /* percent, than others of its phase for the same outputs and rows */
+    unsigned threads;  /* of a block, 0: BLOCK_THREADS */
 };
 
-enum { MAX_VARIANTS = 64 };
+enum { MAX_VARIANTS = 64, MAX_TILE_ROWS = 64 + 128 };
 extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
 
 struct be_linear {

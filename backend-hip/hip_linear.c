@@ -3,55 +3,68 @@
  * its members give the same bits. */
 #include "backend-hip/hip_int.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Of kernels/mma_decode.hip. */
+/* Of kernels/mma_decode.hip, kernels/hopper_decode.hip and kernels/wgmma.hip. */
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
+#define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
+#define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
+enum { WGMMA_THREADS = 384 };
 
 const struct hip_variant hip_variants[] = {
-    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4)},
-    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4)},
-    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3)},
-    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3)},
-    {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0},
-    {"q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0},
-    {"q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0},
-    {"q4_wmma12_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0},
-    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0},
-    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0},
-    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0, 0, 0},
-    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0},
-    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0},
-    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0},
-    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0},
-    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0},
-    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0},
-    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0, 0, 0},
-    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0, 0, 0},
-    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0, 0, 0},
-    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0},
-    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0},
-    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0},
-    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64, 0, 0, 0},
-    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0},
-    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0},
-    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0},
-    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0, 0, 0},
-    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
-    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
-    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0},
-    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0},
-    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
-    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
-    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
-    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
-    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0},
-    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0},
-    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0},
-    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0},
-    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0},
-    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0},
+    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 5), 0, 1, 0, 0},
+    {"q4_hopper_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, HOPPER_DECODE_LDS(2, 5), 0, 1, 0, 0},
+    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, 0, 0, 0},
+    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
+    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
+    {"q4_wgmma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 1, WGMMA_LDS(32, 128, 8), 32, 1, 0, WGMMA_THREADS},
+    {"q4_wgmma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 1, 0, WGMMA_THREADS},
+    {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 0, 0, WGMMA_THREADS},
+    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3), 0, 0, 0, 0},
+    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3), 0, 0, 0, 0},
+    {"q4_wgmma_prefill_192", PHASE_PREFILL, FORMAT_Q4_F16, 128, 192, 0, 1, WGMMA_LDS(128, 192, 4), 128, 1, 0, WGMMA_THREADS + 128},
+    {"q4_wgmma_prefill_128", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS},
+    {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 0, 100, WGMMA_THREADS},
+    {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_wmma12_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0},
+    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0},
+    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
+    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0},
+    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0},
+    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0},
+    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0},
     {0},
 };
 
@@ -103,15 +116,36 @@ static enum hip_format format_of(const struct hip *h, const struct be_linear *w)
     return h->config.act == ACT_F16 ? FORMAT_Q4_F16 : FORMAT_Q4_F32;
 }
 
-/* The pinned row where it can do this, else the first whose blocks hold all rows, else the one with the largest blocks. */
-static const struct hip_variant *choose(const struct hip *h, enum hip_phase phase, enum hip_format format, int rows)
+/* One scale of 16 bits for each item of 128 inputs. */
+static int is_plain(const struct be_linear *w) { return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta; }
+
+static int applies(const struct hip *h, const struct hip_variant *v, enum hip_phase phase, const struct be_linear *w)
+{
+    return v->phase == phase && v->format == format_of(h, w) && h->variant[v - hip_variants] && (!v->plain || is_plain(w));
+}
+
+static int n_tiles(const struct hip_variant *v, int rows) { return (rows + v->rows - 1) / v->rows; }
+
+/* What a multiprocessor computes one after the other, outputs x rows. */
+static double time_of(const struct hip *h, const struct hip_variant *v, int outputs, int rows)
+{
+    double units = v->resident ? v->resident * hip_stream_units(h->stream) : 1;
+    return ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) / units) * v->outputs * v->rows * (100 + v->slower);
+}
+
+/* For n linears that are alike: the pinned row where it can do this. Else of those for generated tokens the first whose blocks
+ * hold all rows, or the one with the largest blocks; of those for prompts the one that is done first. */
+static const struct hip_variant *choose(const struct hip *h, enum hip_phase phase, int n, const struct be_linear *const w[], int rows)
 {
     const struct hip_variant *best = NULL;
-    if (h->pinned && h->pinned->phase == phase && h->pinned->format == format) return h->pinned;
+    int outputs = 0;
+    if (h->pinned && applies(h, h->pinned, phase, w[0])) return h->pinned;
+    for (int i = 0; i < n; i++) outputs += w[i]->out;
     for (const struct hip_variant *v = hip_variants; v->name; v++) {
-        if (v->phase != phase || v->format != format || !h->variant[v - hip_variants]) continue;
-        best = v;
-        if (v->rows >= rows) break;
+        if (!applies(h, v, phase, w[0])) continue;
+        if (!best) best = v;
+        else if (phase == PHASE_PREFILL && time_of(h, v, outputs, rows) < time_of(h, best, outputs, rows)) best = v;
+        else if (phase == PHASE_DECODE && best->rows < rows && v->rows > best->rows) best = v;
     }
     CHECK(best);
     return best;
@@ -120,14 +154,32 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
 /* 1 when the two read the same prepared inputs. */
 static int same_input(const struct be_linear *a, const struct be_linear *b)
 {
-    return a->dense == b->dense && a->perm == b->perm && a->k == b->k;
+    return a->dense == b->dense && a->perm == b->perm && a->k == b->k && is_plain(a) == is_plain(b);
+}
+
+/* How the prepared rows of both phases lie; where those of prompts begin, in elements. */
+struct layout {
+    int first_tile, rest_tile;
+    size_t rest_at;
+};
+
+static struct layout layout_of(const struct hip *h, const struct be_linear *w, int rows, int n_decode)
+{
+    struct layout l = {0};
+    int n_first = n_decode;
+    if (!w->stride && n_decode) l.first_tile = choose(h, PHASE_DECODE, 1, &w, n_decode)->tile;
+    if (!w->stride && rows > n_decode) l.rest_tile = choose(h, PHASE_PREFILL, 1, &w, rows - n_decode)->tile;
+    if (l.first_tile) n_first = (n_decode + l.first_tile - 1) / l.first_tile * l.first_tile;
+    l.rest_at = (size_t)n_first * (size_t)w->n_chunks * CHUNK;
+    return l;
 }
 
 /* Brings the input into the order and the precision that the kernels take; together with the operation that makes it, where
  * that still waits. */
-static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int half)
+static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int n_decode, int half)
 {
     struct hip_pending *p = &h->pending;
+    struct layout l = layout_of(h, w, rows, n_decode);
     struct prepare_args a = {.x = d_x,
                              .perm = w->d_perm,
                              .packed = h->d_packed,
@@ -135,7 +187,11 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .in = w->in,
                              .k = w->k,
                              .stride = w->n_chunks * CHUNK,
-                             .top = w->stride ? 8 : 14};
+                             .top = w->stride ? 8 : 14,
+                             .n_first = n_decode,
+                             .first_tile = l.first_tile,
+                             .rest_tile = l.rest_tile,
+                             .rest_at = l.rest_at};
     enum hip_kernel k = p->kernel;
     if (!half || k == K_COUNT || p->out != d_x || p->rows != rows || p->dim != w->in) {
         hip_settle(h);
@@ -182,14 +238,14 @@ static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int 
     hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
 }
 
-/* `rows` rows of one phase from row0 on, through n linears that read the same prepared inputs. */
-static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[], enum hip_phase phase, int row0, int rows,
-                int half)
+/* `rows` rows of one phase from row0 on, through n linears that read the same prepared inputs, which begin at element x0. */
+static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[], enum hip_phase phase, size_t x0, int row0,
+                int rows, int half)
 {
     if (!rows) return;
-    const struct hip_variant *v = choose(h, phase, format_of(h, w[0]), rows);
+    const struct hip_variant *v = choose(h, phase, n, w, rows);
     struct linear_args a = {
-        .x = (char *)h->d_packed + (size_t)row0 * (size_t)w[0]->n_chunks * CHUNK * (half ? 2 : 4),
+        .x = (char *)h->d_packed + x0 * (half ? 2 : 4),
         .scale = half ? h->d_scale + row0 : NULL,
         .n_parts = n,
         .rows = rows,
@@ -211,9 +267,10 @@ static void run(struct hip *h, int n, const struct be_linear *const w[], float *
             a.part[i].group_magic = (unsigned)(((1u << 31) + (unsigned)w[i]->group_chunks - 1) / (unsigned)w[i]->group_chunks);
         a.n_blocks += (w[i]->out + v->outputs - 1) / v->outputs;
     }
-    unsigned blocks = (unsigned)a.n_blocks, resident = (unsigned)(v->resident * hip_stream_units(h->stream));
-    const unsigned grid[3] = {resident && resident < blocks ? resident : blocks, (unsigned)((rows + v->rows - 1) / v->rows), 1};
-    hip_launch(h, h->variant[v - hip_variants], v->name, grid, BLOCK_THREADS, v->lds, &a, sizeof a);
+    unsigned tiles = (unsigned)n_tiles(v, rows), blocks = (unsigned)a.n_blocks * (v->tile ? tiles : 1);
+    unsigned resident = (unsigned)(v->resident * hip_stream_units(h->stream));
+    const unsigned grid[3] = {resident && resident < blocks ? resident : blocks, v->tile ? 1 : tiles, 1};
+    hip_launch(h, h->variant[v - hip_variants], v->name, grid, v->threads ? v->threads : BLOCK_THREADS, v->lds, &a, sizeof a);
 }
 
 /* As many of w[0..n) as one launch can take. */
@@ -230,14 +287,14 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
     CHECK(rows <= h->config.max_rows);
     for (int i = 0, some; i < n; i += some) {
         int half = !w[i]->dense && h->config.act == ACT_F16;
-        if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, half);
+        if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, n_decode, half);
         some = 1;
         if (w[i]->stride) {
             run_paper(h, w[i], d_y[i], rows);
             continue;
         }
         some = n_together(h, n - i, w + i);
-        run(h, some, w + i, d_y + i, PHASE_DECODE, 0, n_decode, half);
-        run(h, some, w + i, d_y + i, PHASE_PREFILL, n_decode, rows - n_decode, half);
+        run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, n_decode, half);
+        run(h, some, w + i, d_y + i, PHASE_PREFILL, layout_of(h, w[i], rows, n_decode).rest_at, n_decode, rows - n_decode, half);
     }
 }

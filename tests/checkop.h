@@ -106,6 +106,8 @@ void compare_bits(struct check *c, int v, const char *name, const char *what, co
 void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept, const float *got, size_t n, size_t cols);
 void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s, const struct dbuf *b);
 void fail(struct check *c, int v, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* 1 when a mutant is under test and has failed: what is left to check says no more. */
+int is_caught(const struct check *c);
 /* Counts a case for variant v. */
 void count_case(struct check *c, int v);
 

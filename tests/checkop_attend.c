@@ -268,6 +268,7 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
 
 static void check_case(struct check *c, const struct attend_case *k)
 {
+    if (is_caught(c)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
     int n = snprintf(name, NAME_BYTES, "%d/%d heads of %d, kv %s, window %d, gain %g, rows", k->n_heads, k->n_kv_heads, k->head_dim,

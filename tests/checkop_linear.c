@@ -294,6 +294,7 @@ static void run(struct check *c, int v, const char *name, const struct variant *
 
 static void check_call(struct check *c, const char *name, struct call *k, struct arena *a, struct rng *r)
 {
+    if (is_caught(c)) return;
     float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS], *first[MAX_LINEARS], *kept[MAX_LINEARS];
     for (int i = 0; i < k->n; i++) {
         size_t n = (size_t)k->rows * (size_t)k->q[i].w.out;

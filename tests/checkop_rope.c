@@ -206,6 +206,7 @@ static void run(struct check *c, int v, const char *name, const struct variant *
 
 static void check_case(struct check *c, const struct rope_case *k)
 {
+    if (is_caught(c)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
     snprintf(name, NAME_BYTES, "%d/%d heads of %d, kv %s, norm %d, base %g, scale %g, positions %d %d ..", k->n_heads, k->n_kv_heads,

@@ -160,6 +160,8 @@ void dbuf_free(struct side *s, struct dbuf *b)
 
 static struct tally *tally_of(struct check *c, int v) { return v == REF ? &c->ref_tally : &c->tally[v]; }
 
+int is_caught(const struct check *c) { return c->quiet && c->tally[0].n_failed; }
+
 void count_case(struct check *c, int v) { tally_of(c, v)->n_cases++; }
 
 void fail(struct check *c, int v, const char *name, const char *fmt, ...)

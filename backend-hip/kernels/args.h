@@ -9,7 +9,9 @@
  *           2i+1, so that (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
  *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as fp32, zero as fp32)
  *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
- *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes
+ *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes. For wgmma.hip fp16
+ *           in tiles of some rows, [tile][64 inputs][rows][128 bytes]: 16 bytes number i of a row, at i ^ (row % 8), are of
+ *           chunk i / 4 the inputs 2p and 2p + 1 of each eight, p = i % 4
  * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word each.
  * PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8 (zeros beyond head_dim):
  *   keys [d8/8][KV_PAGE][8], then values [KV_PAGE][d8], of fp16 or fp32 */
@@ -17,7 +19,7 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
-enum { SPAN = 256 }; /* positions of a sequence looked at together, from an absolute multiple of it on */
+enum { SPAN = 256 };                                /* positions of a sequence looked at together, from an absolute multiple of it on */
 enum { TILE_ROWS = 64, ATTEND_TILE_THREADS = 128 }; /* of mma_attend.hip */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
@@ -28,6 +30,10 @@ struct prepare_args {
     float *scale;    /* [rows], fp16 only: x = packed * scale */
     int in, k, stride;
     int top; /* fp16: the largest magnitude comes into [2^top, 2^(top+1)) */
+    /* fp16: rows before n_first are laid out in tiles of first_tile rows, those from it on, by themselves, in tiles of
+     * rest_tile, 0: row by row; rest_at: where these begin, in halves */
+    int n_first, first_tile, rest_tile;
+    unsigned long long rest_at;
 };
 
 /* One of up to three linears that have one input. */
@@ -120,6 +126,7 @@ struct rope_kernel_args {
     void *pages;
     float eps;
     int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
+    int in_pairs;                               /* a block takes several heads: none is normed, head_dim is a multiple of 8 */
 };
 
 struct attend_kernel_args {
@@ -130,8 +137,8 @@ struct attend_kernel_args {
     const int *table;     /* [n_seqs][table_stride] */
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
-    float *parts; /* attend_split: as in merge_args */
-    int n_spans;  /* of the longest sequence of the step, or more */
+    float *parts;     /* attend_split: as in merge_args */
+    int n_spans;      /* of the longest sequence of the step, or more */
     const int *tiles; /* attend_tile_*: [][2] first row and number of rows, of one sequence */
 };
 

@@ -23,12 +23,42 @@ DEVICE void store(void *pages, u64 at, float x, int wide)
     else ((f16 *)pages)[at] = (f16)x;
 }
 
-/* Block (row, head): query heads first, then KV heads; thread d is dimension d. */
+/* Block (row, some heads), where heads are not normed: thread (head, d) is dimensions d and d + half. */
+DEVICE void rope_pairs(const struct rope_kernel_args *a)
+{
+    int row = block_x(), hd = a->head_dim, half = hd / 2, head = block_y() * (THREADS / half) + thread() / half, d = thread() % half;
+    if (thread() >= THREADS / half * half || head >= a->n_heads + a->n_kv_heads) return;
+    int is_key = head >= a->n_heads;
+    if (is_key) head -= a->n_heads;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd + (u64)d, angle = (u64)row * (u64)half + (u64)d;
+    const float *x = (is_key ? a->k : a->q) + from;
+    float lo = x[0], hi = x[half], c = a->cos[angle], s = a->sin[angle];
+    float y[2] = {fma32(lo, c, -hi * s), fma32(hi, c, lo * s)};
+    if (!is_key) {
+        a->q[from] = y[0];
+        a->q[from + (u64)half] = y[1];
+        return;
+    }
+    int slot = a->slot[row], offset = slot % PAGE;
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int at = d + i * half;
+        store(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8 + at % 8), y[i], a->wide_kv);
+        store(a->pages, page + (u64)(PAGE * hd + offset * hd + at), a->v[from + (u64)(i * half)], a->wide_kv);
+    }
+}
+
+/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_pairs says. */
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, x, MAX_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
+    if (a->in_pairs) {
+        rope_pairs(a);
+        return;
+    }
     int row = block_x(), is_key = block_y() >= a->n_heads, head = is_key ? block_y() - a->n_heads : block_y();
     int hd = a->head_dim, half = hd / 2, d = thread();
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;

@@ -29,8 +29,17 @@
 #include "backend-hip/kernels/prefill.hip"
 
 #if MATRIX_F16
+#include "backend-hip/kernels/nvidia.h"
+
+#if __CUDA_ARCH__ >= 900
+#include "backend-hip/kernels/hopper.h"
+
+#include "backend-hip/kernels/hopper_decode.hip"
+#include "backend-hip/kernels/wgmma.hip"
+#else
 #include "backend-hip/kernels/mma_decode.hip"
 #include "backend-hip/kernels/mma_prefill.hip"
+#endif
 
 #include "backend-hip/kernels/mma_attend.hip"
 #endif

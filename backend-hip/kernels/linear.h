@@ -47,8 +47,20 @@ DEVICE struct scale_zero meta_at(const struct linear_part *p, u32 row, int outpu
     return scale_zero_of((float)half_of(meta[at]), half_of(meta[at] >> 16));
 }
 
+/* a & mask | bits, which NVIDIA's compiler makes two instructions of. */
+DEVICE u32 and_or(u32 a, u32 mask, u32 bits)
+{
+#if defined(__NVPTX__)
+    u32 d;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(a), "r"(mask), "r"(bits));
+    return d;
+#else
+    return (a & mask) | bits;
+#endif
+}
+
 /* Two codes as (code - zero): 0x6400 | code is the half 1024 + code, and the difference is exact. */
-DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero) { return pair_of((word >> (4 * i) & 0x000f000fu) | 0x64006400u) - zero; }
+DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero) { return pair_of(and_or(word >> (4 * i), 0x000f000fu, 0x64006400u)) - zero; }
 
 /* The 8 inputs of a word, without shifting each: 0x6400 | code << 4 is 1024 + 16 code, a 16th of that 64 + code. */
 DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
@@ -56,10 +68,10 @@ DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
     const f16x2 sixteenth = {(f16)0.0625f, (f16)0.0625f}, offset = {(f16)960, (f16)960};
     f16x2 zero_16 = offset - g->zero; /* -(64 + zero) */
     u32 high = word >> 8;
-    w[0] = pair_of((word & 0x000f000fu) | 0x64006400u) - g->zero;
-    w[1] = fma16x2(pair_of((word & 0x00f000f0u) | 0x64006400u), sixteenth, zero_16);
-    w[2] = pair_of((high & 0x000f000fu) | 0x64006400u) - g->zero;
-    w[3] = fma16x2(pair_of((high & 0x00f000f0u) | 0x64006400u), sixteenth, zero_16);
+    w[0] = pair_of(and_or(word, 0x000f000fu, 0x64006400u)) - g->zero;
+    w[1] = fma16x2(pair_of(and_or(word, 0x00f000f0u, 0x64006400u)), sixteenth, zero_16);
+    w[2] = pair_of(and_or(high, 0x000f000fu, 0x64006400u)) - g->zero;
+    w[3] = fma16x2(pair_of(and_or(high, 0x00f000f0u, 0x64006400u)), sixteenth, zero_16);
 }
 
 /* What it takes to unpack codes of one output and group. */

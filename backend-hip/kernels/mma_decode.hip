@@ -3,9 +3,7 @@
  * the order of additions depends on the number of inputs alone: not on rows, on blocks or on which kernel of these it is.
  * Weights flow through a ring in LDS that each warp fills for itself, several items of 128 inputs ahead and across units;
  * the first items are asked for before the launch before this one has ended. */
-#include "backend-hip/kernels/nvidia.h"
-
-enum { ITEM_CHUNKS = 4, ITEM_CODES = 256, ITEM = ITEM_CODES + 128 }; /* words of one panel: codes, then scales of 4 chunks */
+enum { ITEM = ITEM_CODES + 128 }; /* words of one panel: codes, then scales of 4 chunks */
 enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };                  /* [warp][8 rows][16 outputs], no bank twice */
 
 /* Where a warp is in its weights: the next item that it asks for. */
@@ -128,9 +126,6 @@ DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], cons
         }
     }
 }
-
-/* Units are shared out in order: block b takes those from here to the share of b + 1. */
-DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
 
 /* tiles: of 8 rows; depth: items in a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums [2][WARPS][SUM_WARP] */
 DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels, const int depth)

@@ -11,8 +11,13 @@
 extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
 
 enum { WARP = 32, WARPS = THREADS / WARP };
+enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 }; /* chunks of a panel that are copied together; words of their codes */
 
 DEVICE int grid_x(void) { return __nvvm_read_ptx_sreg_nctaid_x(); }
+
+/* Units are shared out in order: block b takes those from here to the share of b + 1. */
+DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
+
 DEVICE void warp_barrier(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 DEVICE u32 lds_address(const void *p)
@@ -34,6 +39,39 @@ DEVICE void copy_4(u32 lds, const void *from)
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Until no more than n groups of this thread are under way; n is a constant. */
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+
+/* Memory that is read once; that nothing writes while the kernel runs; in the order in which they stand. */
+DEVICE u32x4 load_stream(const void *from)
+{
+    u32x4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "l"(from));
+    return v;
+}
+DEVICE u32x4 load_input(const void *from)
+{
+    u32x4 v;
+    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "l"(from) : "memory");
+    return v;
+}
+/* Brings lines of memory nearer. */
+DEVICE void touch(const char *const p[4])
+{
+    u32 v[4];
+    asm volatile("ld.global.u32 %0, [%4];\n\tld.global.u32 %1, [%5];\n\tld.global.u32 %2, [%6];\n\tld.global.u32 %3, [%7];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "l"(p[0]), "l"(p[1]), "l"(p[2]), "l"(p[3])
+                 : "memory");
+}
+DEVICE u32 load_word(const void *from)
+{
+    u32 v;
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(from));
+    return v;
+}
+
+/* One of the barriers 1 .. 15 of a block: waits for all threads, or only is one of those that are waited for. */
+DEVICE void barrier_numbered(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+DEVICE void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 
 DEVICE u32 shuffle_xor(u32 v, int lanes)
 {

@@ -28,14 +28,42 @@ DEVICE struct power_of_two power_for(float largest, int top)
     return (struct power_of_two){f32_of((u32)(top - exponent + 127) << 23), f32_of((u32)(exponent - top + 127) << 23)};
 }
 
+/* Where the fp16 inputs of a row go. */
+struct row_place {
+    f16 *at; /* input 0 */
+    int tile, turn;
+};
+
+DEVICE struct row_place place_of(const struct prepare_args *a, int row)
+{
+    struct row_place p;
+    int first = row < a->n_first, r = first ? row : row - a->n_first, of_tile = 0;
+    u64 begin = first ? 0 : a->rest_at;
+    p.tile = first ? a->first_tile : a->rest_tile;
+    if (p.tile) {
+        of_tile = r % p.tile;
+        begin += (u64)(of_tile * 64);
+    }
+    p.at = (f16 *)a->packed + begin + (u64)(r - of_tile) * (u64)a->stride;
+    p.turn = of_tile % 8;
+    return p;
+}
+
+/* Input j; an odd one is behind the even one before it. */
+DEVICE f16 *place_at(const struct row_place *p, int j)
+{
+    if (!p->tile) return p->at + j;
+    return p->at + j / 64 * (p->tile * 64) + (((j / 32 % 2 * 4 + j % 8 / 2) ^ p->turn) * 8 + j % 32 / 8 * 2 + j % 2);
+}
+
 DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
 {
     const float *x = a->x + (u64)row * (u64)a->in;
-    f16 *packed = (f16 *)a->packed + (u64)row * (u64)a->stride;
+    struct row_place place = place_of(a, row);
     float largest = 0;
     for (int j = thread(); j < a->k; j += THREADS) largest = max32(abs32(permuted(a, x, j)), largest);
     struct power_of_two p = power_for(block_max(largest, scratch), a->top);
-    for (int j = thread(); j < a->stride; j += THREADS) packed[j] = (f16)(permuted(a, x, j) * p.factor);
+    for (int j = thread(); j < a->stride; j += THREADS) *place_at(&place, j) = (f16)(permuted(a, x, j) * p.factor);
     if (thread() == 0) a->scale[row] = p.undo;
 }
 
@@ -57,14 +85,19 @@ DEVICE int prepares_in_place(const struct prepare_args *a) { return !a->perm && 
 /* v[n] */
 DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
 {
-    u64 *packed = (u64 *)a->packed + (u64)row * (u64)(a->stride / 4);
+    struct row_place place = place_of(a, row);
     float largest = 0;
     FOR_SOME_PIECES(n, j, i, a->k) UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[j][e]), largest);
     struct power_of_two p = power_for(block_max(largest, scratch), a->top);
     FOR_SOME_PIECES(n, j, i, a->k)
     {
         f16x2 lo = {(f16)(v[j][0] * p.factor), (f16)(v[j][1] * p.factor)}, hi = {(f16)(v[j][2] * p.factor), (f16)(v[j][3] * p.factor)};
-        packed[i / 4] = (u64)word_of(lo) | (u64)word_of(hi) << 32;
+        if (place.tile) {
+            *(f16x2 *)place_at(&place, i) = lo;
+            *(f16x2 *)place_at(&place, i + 2) = hi;
+        } else {
+            *(u64 *)(place.at + i) = (u64)word_of(lo) | (u64)word_of(hi) << 32;
+        }
     }
     if (thread() == 0) a->scale[row] = p.undo;
 }
