@@ -30,7 +30,8 @@ DEVICE void rope_pairs(const struct rope_kernel_args *a)
     if (thread() >= THREADS / half * half || head >= a->n_heads + a->n_kv_heads) return;
     int is_key = head >= a->n_heads;
     if (is_key) head -= a->n_heads;
-    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd + (u64)d, angle = (u64)row * (u64)half + (u64)d;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd + (u64)d,
+        angle = (u64)row * (u64)half + (u64)d;
     const float *x = (is_key ? a->k : a->q) + from;
     float lo = x[0], hi = x[half], c = a->cos[angle], s = a->sin[angle];
     float y[2] = {fma32(lo, c, -hi * s), fma32(hi, c, lo * s)};

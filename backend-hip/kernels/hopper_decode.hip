@@ -72,8 +72,7 @@ DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4
     {
         f16x2 lo[4], hi[4];
         int whole = plain || p->whole_items;
-        if (!plain)
-            UNROLL for (int j = 0; j < 2; j++) g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
+        if (!plain) UNROLL for (int j = 0; j < 2; j++) g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
         unpack_word(h->q[b][c % 2 * 2], &g[0], lo);
         unpack_word(h->q[b][c % 2 * 2 + 1], &g[1], hi);
         UNROLL for (int m = 0; m < tiles; m++)
@@ -90,7 +89,8 @@ DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4
 /* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the others, adds the slices of
  * what each of its lanes has, and writes them; the others go on. Whoever comes to turn t has been the one in the 8 turns before
  * it, so all have come to turn t - 7, and what was left in turn t - 8 was read. sums [8][tiles][DECODE_SLICES][lane][4] */
-DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn, float total[][4], const float *scale, const int tiles)
+DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn, float total[][4], const float *scale,
+                         const int tiles)
 {
     const int sum_floats = DECODE_SLICES * WARP * 4;
     int lane = thread() % WARP, warp = thread() / WARP;

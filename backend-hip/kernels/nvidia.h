@@ -32,10 +32,7 @@ DEVICE void copy_16(u32 lds, const void *from)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from) : "memory");
 }
-DEVICE void copy_4(u32 lds, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory");
-}
+DEVICE void copy_4(u32 lds, const void *from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory"); }
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Until no more than n groups of this thread are under way; n is a constant. */
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
@@ -44,7 +41,9 @@ DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "mem
 DEVICE u32x4 load_stream(const void *from)
 {
     u32x4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "l"(from));
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "l"(from));
     return v;
 }
 DEVICE u32x4 load_input(const void *from)

@@ -5,7 +5,7 @@
 enum { COPIER = 128 }; /* threads that copy, after those that compute */
 
 #define KERNEL_WGMMA(name, groups, type)                                                                                                   \
-    extern "C" __attribute__((global, launch_bounds((groups) * 128 + COPIER, 1))) void name(const type args_by_value)
+    extern "C" __attribute__((global, launch_bounds((groups)*128 + COPIER, 1))) void name(const type args_by_value)
 
 /* What the constants of a kernel make of its LDS. */
 struct ring {
@@ -41,7 +41,8 @@ DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
 
 /* The copying warpgroup: activations as one piece, codes and scales by all threads. plain: one word a scale, and one row of
  * scales for an item */
-DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int groups, const int n, const int stages, const int plain)
+DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int groups, const int n, const int stages,
+                       const int plain)
 {
     struct ring r = ring_of(groups, n);
     int i = thread() % 128, n_items = a->n_chunks / ITEM_CHUNKS, n_all = a->n_blocks * ((a->rows + n - 1) / n), stage = 0;
@@ -52,7 +53,8 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
         int panel0 = t.unit * r.panels, last = (t.p.out - 1) / PANEL;
         const char *codes = (const char *)t.p.weight + i % 64 * 16;
         const char *x = (const char *)a->x + (u64)t.row_tile * (u64)n * (u64)(a->n_chunks * CHUNK * 2);
-        const u32 *meta = (const u32 *)t.p.meta + (panel0 + i / 4 < last ? panel0 + i / 4 : last) * (t.p.last_group + 1) * PANEL + i % 4 * 4;
+        const u32 *meta =
+            (const u32 *)t.p.meta + (panel0 + i / 4 < last ? panel0 + i / 4 : last) * (t.p.last_group + 1) * PANEL + i % 4 * 4;
         for (int item = 0; item < n_items; item++) {
             u32 to = lds + (u32)(stage * r.stage_bytes), count = full + 8 * (u32)stage;
             phase_wait(empty + 8 * (u32)stage, parity);
@@ -76,8 +78,8 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
 
 /* One item of 64 outputs: total += scale * products. codes, meta: of this lane, in LDS; x: of the item. Of one that is not
  * plain, scales come from memory, and where it is of several groups each chunk is scaled by itself. */
-DEVICE void wgmma_item(const struct linear_part *p, const u32 *codes, const u32 *meta, u32 x, int panel, int item, float *part, float *total,
-                       const int n, const int plain)
+DEVICE void wgmma_item(const struct linear_part *p, const u32 *codes, const u32 *meta, u32 x, int panel, int item, float *part,
+                       float *total, const int n, const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];
@@ -148,8 +150,8 @@ DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full,
                 UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
-            wgmma_item(&t.p, of + k * ITEM_CODES + lane * 4, of + r.code_bytes / 4 + k * PANEL + lane / 4, at + (u32)(stage * r.stage_bytes),
-                       panel < last ? panel : last, item, part, total, n, plain);
+            wgmma_item(&t.p, of + k * ITEM_CODES + lane * 4, of + r.code_bytes / 4 + k * PANEL + lane / 4,
+                       at + (u32)(stage * r.stage_bytes), panel < last ? panel : last, item, part, total, n, plain);
             phase_arrive(empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }
@@ -159,7 +161,8 @@ DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full,
 }
 
 /* groups: warpgroups that compute, 64 outputs each; n: rows of a tile. Barriers lie behind the ring. */
-DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n, const int stages, const int plain, const int sliced)
+DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n, const int stages, const int plain,
+                     const int sliced)
 {
     struct ring r = ring_of(groups, n);
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
