@@ -36,6 +36,9 @@ struct row_place {
 
 DEVICE struct row_place place_of(const struct prepare_args *a, int row)
 {
+#if defined(__AMDGCN__) /* no kernel there wants tiles */
+    return (struct row_place){(f16 *)a->packed + (u64)row * (u64)a->stride, 0, 0};
+#else
     struct row_place p;
     int first = row < a->n_first, r = first ? row : row - a->n_first, of_tile = 0;
     u64 begin = first ? 0 : a->rest_at;
@@ -47,6 +50,7 @@ DEVICE struct row_place place_of(const struct prepare_args *a, int row)
     p.at = (f16 *)a->packed + begin + (u64)(r - of_tile) * (u64)a->stride;
     p.turn = of_tile % 8;
     return p;
+#endif
 }
 
 /* Input j; an odd one is behind the even one before it. */
@@ -156,7 +160,7 @@ KERNEL(norm_prepare, struct norm_prepare_args)
     if (n->delta) FOR_PIECES(j, i, dim) v[j] = v[j] + w[j];
     FOR_PIECES(j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
     FOR_PIECES(j, i, dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
-    if (n->delta) FOR_PIECES(j, i, dim) *(f32x4 *)(n->x + at + i) = v[j];
+    if (n->delta) FOR_PIECES(j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
     FOR_PIECES(j, i, dim)
     {
