@@ -71,7 +71,7 @@ typedef float exps_fn(float *p, float max, int n);
 /* p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is a number */
 typedef float scale_fn(float *p, int n, float factor);
 
-/* For rungs whose compiler finds the vectors. */
+/* For rungs without one of their own; gcc 12 makes vectors of it for arm64, not for x86. */
 ALWAYS_INLINE float fp32_scale(float *p, int n, float factor)
 {
     float top[LANES];
