@@ -186,7 +186,14 @@ $B/tests/gfx906/kernels-%.co: tests/gfx906/test/kernels.hip Makefile
 
 # the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
 FIBERS := $B/tests/libhip-fibers.so
-$(FIBERS): tests/fibers.c tests/fiber_kernels.c tests/fibers.h $(GPU_SOURCES) Makefile
+$(FIBERS): tests/fibers.c tests/fiber_kernels.c tests/fibers.h tests/fiber_nvidia.h $(GPU_SOURCES) Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+# the same as CUDA's driver, for those with NVIDIA's matrix instructions
+FIBERS_CUDA := $B/tests/libcuda-fibers.so
+$(FIBERS_CUDA): ALL_CFLAGS += -DFIBERS_CUDA
+$(FIBERS_CUDA): tests/fibers.c tests/fiber_cuda.c tests/fiber_kernels.c tests/fibers.h tests/fiber_nvidia.h $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
@@ -210,7 +217,7 @@ endif
 
 test:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(GFX) $(GFX_TEST)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
 	@scripts/test $B $(SHARED)
 
 ARM := build-arm64

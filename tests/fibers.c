@@ -4,7 +4,8 @@
  * outside of it. It pretends to be one architecture, refuses code objects for anything else, and runs the functions of the same
  * names that are compiled into this library (fiber_kernels.c) instead of those in the code object. A copy from pinned memory
  * happens as late as it may: source memory that is written again too early shows.
- *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in their matrix instructions
+ *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in their matrix instructions. For
+ *                         CUDA (libcuda-fibers.so, fiber_cuda.c) sm_80
  * What goes wrong is asked for in the environment (a number, the first is 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
@@ -23,7 +24,7 @@
 enum { MAX_THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500, NOT_READY = 600 };
 
-int fiber_thread, fiber_block[3];
+int fiber_thread, fiber_block[3], fiber_grid_x;
 
 static unsigned long long env_number(const char *name, unsigned long long otherwise)
 {
@@ -91,11 +92,40 @@ static void start(int t)
 }
 #endif
 
+/* Threads that wait for each other. */
+struct meeting {
+    int came, number;
+};
+
+static struct meeting block_meeting, warp_meeting[MAX_THREADS / 32];
+static int progress;
+
+/* The last of n to come may go on at once. */
+static void meet(struct meeting *m, int n)
+{
+    int t = fiber_thread, number = m->number;
+    if (++m->came == n) {
+        m->came = 0;
+        m->number++;
+        progress = 1;
+    }
+    while (m->number == number) suspend(t);
+}
+
+/* Nobody goes on at once, so that the order of run_block holds. */
 void fiber_barrier(void)
 {
-    int t = fiber_thread;
-    suspend(t);
+    int t = fiber_thread, number = block_meeting.number;
+    if (++block_meeting.came == n_threads) {
+        block_meeting.came = 0;
+        block_meeting.number++;
+        progress = 1;
+    }
+    do suspend(t);
+    while (block_meeting.number == number);
 }
+
+void fiber_warp_barrier(void) { meet(&warp_meeting[fiber_thread / 32], 32); }
 
 /* ---- memory of a block ---- */
 static char lds[LDS_BYTES] __attribute__((aligned(256)));
@@ -116,7 +146,126 @@ void *fiber_lds(size_t bytes)
     return lds + at;
 }
 
-/* ---- matrix instructions ---- */
+/* ---- memory whose size the launch gives, and copies to it ---- */
+enum { DYNAMIC_BYTES = 227 << 10, MAX_COPIES = 256 };
+static char dynamic[DYNAMIC_BYTES] __attribute__((aligned(1024)));
+static size_t dynamic_bytes;
+
+static struct copies {
+    struct {
+        unsigned to;
+        const void *from;
+        size_t bytes;
+        int group;
+    } copy[MAX_COPIES];
+    int n, group;
+} copies[MAX_THREADS];
+
+void *fiber_dynamic_lds(void) { return dynamic; }
+
+/* Memory of both kinds has addresses, that of fiber_lds() behind the other. */
+unsigned fiber_lds_address(const void *p)
+{
+    const char *at = p;
+    return (unsigned)(at >= lds && at < lds + LDS_BYTES ? at - lds + DYNAMIC_BYTES : at - dynamic);
+}
+
+static char *at_address(unsigned to) { return to < DYNAMIC_BYTES ? dynamic + to : lds + (to - DYNAMIC_BYTES); }
+
+void fiber_copy(unsigned to, const void *from, size_t bytes)
+{
+    struct copies *c = &copies[fiber_thread];
+    size_t end = to < DYNAMIC_BYTES ? dynamic_bytes : DYNAMIC_BYTES + lds_high;
+    if (to % bytes || to + bytes > end || c->n == MAX_COPIES) {
+        fprintf(stderr, "fibers: a copy to %u, of shared memory that ends at %zu, and %d copies under way\n", to, end, c->n);
+        abort();
+    }
+    memset(at_address(to), 0xff, bytes);
+    c->copy[c->n].to = to;
+    c->copy[c->n].from = from;
+    c->copy[c->n].bytes = bytes;
+    c->copy[c->n++].group = c->group;
+}
+
+void fiber_copies_commit(void) { copies[fiber_thread].group++; }
+
+void fiber_copies_wait(int n)
+{
+    struct copies *c = &copies[fiber_thread];
+    int left = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (c->copy[i].group >= c->group - n) c->copy[left++] = c->copy[i];
+        else if (c->copy[i].from) memcpy(at_address(c->copy[i].to), c->copy[i].from, c->copy[i].bytes);
+        else memset(at_address(c->copy[i].to), 0, c->copy[i].bytes);
+    }
+    c->n = left;
+}
+
+/* ---- instructions of NVIDIA's warps ---- */
+/* What each lane of the warp holds in a register. Two sets in turn: who is at the next exchange but one has met all who read. */
+static const unsigned *exchange(unsigned mine)
+{
+    static unsigned mail[2][MAX_THREADS];
+    static int turn_of[MAX_THREADS];
+    int t = fiber_thread, turn = turn_of[t] ^= 1;
+    mail[turn][t] = mine;
+    meet(&warp_meeting[t / 32], 32);
+    return mail[turn] + t / 32 * 32;
+}
+
+unsigned fiber_shuffle(unsigned v, int lane) { return exchange(v)[lane & 31]; }
+
+static unsigned half_at(const unsigned *v, int i) { return v[i / 2] >> (16 * (i % 2)) & 0xffff; }
+
+unsigned fiber_transposed(unsigned v)
+{
+    const unsigned *of = exchange(v);
+    int row = fiber_thread % 32 / 4, column = fiber_thread % 4 * 2;
+    return half_at(of + 4 * column, row) | half_at(of + 4 * (column + 1), row) << 16;
+}
+
+static float number_of(unsigned bits, int is_bf16)
+{
+    unsigned wide = bits << 16;
+    uint16_t narrow = (uint16_t)bits;
+    _Float16 half;
+    float f;
+    if (is_bf16) memcpy(&f, &wide, 4);
+    else memcpy(&half, &narrow, 2), f = (float)half;
+    return f;
+}
+
+typedef float vector __attribute__((vector_size(64)));
+
+static float sum_of(vector v)
+{
+    float sum = 0;
+    for (int i = 0; i < 16; i++) sum += v[i];
+    return sum;
+}
+
+static int wrong_lane(void)
+{
+    static int asked = -1;
+    if (asked < 0) asked = env_number("FIBERS_WRONG_LANE", 0) != 0;
+    return asked;
+}
+
+void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
+{
+    /* Two sets in turn, as in exchange(): rows of A and columns of B. */
+    static vector operand[2][MAX_THREADS / 32][24];
+    static int turn_of[MAX_THREADS];
+    int t = fiber_thread, lane = t % 32, turn = turn_of[t] ^= 1;
+    vector *of = operand[turn][t / 32];
+    for (int i = 0; i < 8; i++) of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i), is_bf16);
+    for (int i = 0; i < 4; i++) of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
+    meet(&warp_meeting[t / 32], 32);
+    if (wrong_lane() && lane == 1) lane = 2;
+    for (int i = 0; i < 4; i++) c[i] += sum_of(of[lane / 4 + i / 2 * 8] * of[16 + lane % 4 * 2 + i % 2]);
+}
+
+/* ---- matrix instructions of AMD ---- */
 enum { MFMA, WMMA, WMMA12 }; /* enum matrix_kind */
 
 /* The half that a lane has in register n / 2 of A (or B, the same), and which input it is; and the row of the lane's value n. */
@@ -143,7 +292,7 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
         of[1][lane % 16][matrix_input(kind, lane, n)] = (float)y;
     }
     fiber_barrier();
-    if (env_number("FIBERS_WRONG_LANE", 0) && lane == 1) lane = 2;
+    if (wrong_lane() && lane == 1) lane = 2;
     for (int n = 0; n < values; n++) {
         const float *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
         float sum = 0;
@@ -160,13 +309,19 @@ static void run_block(int parity)
     memset(lds_taken, 0, sizeof lds_taken);
     n_done = 0;
     lds_high = 0;
+    memset(&block_meeting, 0, sizeof block_meeting);
+    memset(warp_meeting, 0, sizeof warp_meeting);
+    memset(dynamic, 0xff, dynamic_bytes);
+    for (int t = 0; t < n_threads; t++) copies[t].n = copies[t].group = 0;
     for (int t = 0; t < n_threads; t++) start(t);
     while (n_done < n_threads) {
+        int were_done = n_done;
+        progress = 0;
         for (int i = 0; i < n_threads; i++) {
             fiber_thread = parity ? n_threads - 1 - i : i;
-            resume(fiber_thread);
+            if (!done[fiber_thread]) resume(fiber_thread);
         }
-        if (n_done && n_done < n_threads) {
+        if (!progress && n_done == were_done) {
             fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", n_done, n_threads);
             abort();
         }
@@ -210,7 +365,13 @@ static void copy_pending(void)
     n_pending = 0;
 }
 
+#ifdef FIBERS_CUDA
+#define API __attribute__((visibility("hidden"))) /* fiber_cuda.c */
+enum { IS_CUDA = 1 };
+#else
 #define API __attribute__((visibility("default")))
+enum { IS_CUDA = 0 };
+#endif
 API int hipInit(unsigned flags);
 API int hipGetDeviceCount(int *n);
 API int hipDeviceGet(int *device, int ordinal);
@@ -349,7 +510,7 @@ int hipHostFree(void *p)
 
 int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
 {
-    if (stream) return INVALID_VALUE;
+    if (stream && !IS_CUDA) return INVALID_VALUE;
     if (n_pending == MAX_PENDING) copy_pending();
     pending[n_pending].d = d;
     pending[n_pending].src = src;
@@ -409,6 +570,13 @@ int hipModuleLoadData(void **module, const void *image)
     } arch[] = {{"gfx90a", 0x3f}, {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1201", 0x4e}};
     const uint8_t *p = image;
     const char *name = getenv("FIBERS_ARCH");
+    if (IS_CUDA) { /* PTX, a text */
+        char target[64];
+        snprintf(target, sizeof target, ".target %s\n", name ? name : "sm_80");
+        if (!strstr(image, target)) return NO_BINARY;
+        *module = (void *)(uintptr_t)image;
+        return OK;
+    }
     size_t i = 0;
     while (name && i < sizeof arch / sizeof *arch - 1 && strcmp(arch[i].name, name)) i++;
     if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != arch[i].flags) return NO_BINARY;
@@ -429,6 +597,10 @@ static int image_has(const char *image, const char *name)
     uint64_t bytes;
     uint16_t each, n;
     char text[128];
+    if (IS_CUDA) {
+        snprintf(text, sizeof text, ".entry %s(", name);
+        return strstr(image, text) != NULL;
+    }
     memcpy(&bytes, image + SECTIONS_AT, sizeof bytes);
     memcpy(&each, image + SECTION_BYTES_AT, sizeof each);
     memcpy(&n, image + N_SECTIONS_AT, sizeof n);
@@ -449,9 +621,8 @@ int hipModuleGetFunction(void **f, void *module, const char *name)
 int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                           void *stream, void **params, void **extra)
 {
-    if (!bx || bx > MAX_THREADS || by != 1 || bz != 1 || shared || stream || params || extra[0] != (void *)1 || extra[2] != (void *)2 ||
-        extra[4] != (void *)3)
-        return INVALID_VALUE;
+    if (!bx || bx > MAX_THREADS || by != 1 || bz != 1 || params || extra[0] != (void *)1 || extra[2] != (void *)2) return INVALID_VALUE;
+    if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4] : shared || stream || extra[4] != (void *)3) return INVALID_VALUE;
     static char args[1024] __attribute__((aligned(16)));
     size_t bytes = *(size_t *)extra[3];
     if (bytes > sizeof args) return INVALID_VALUE;
@@ -466,6 +637,8 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     kernel = (void (*)(const void *))f;
     kernel_args = args;
     n_threads = (int)bx;
+    fiber_grid_x = (int)gx;
+    dynamic_bytes = shared;
     unsigned grid[3] = {gx, gy, gz};
     for (unsigned z = 0; z < grid[2]; z++)
         for (unsigned y = 0; y < grid[1]; y++)

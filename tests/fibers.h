@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-extern int fiber_thread, fiber_block[3];
+extern int fiber_thread, fiber_block[3], fiber_grid_x;
 
 /* Waits until every thread of the block is here; a thread that has returned instead ends the process with a message. */
 void fiber_barrier(void);
@@ -15,5 +15,20 @@ void *fiber_lds(size_t bytes);
 /* A matrix instruction of AMD (kernels/matrix.h says which: enum matrix_kind), by what the instruction set documents say that each
  * lane holds: c += a b. Every thread of the block reaches it; a lane is the thread's number modulo 64 or 32. */
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c);
+
+/* ---- what kernels/nvidia.h needs; a warp is 32 threads from a multiple of 32 on, and all of them come ---- */
+void fiber_warp_barrier(void);
+/* Shared memory of the size that the launch gave; NaNs when a block begins. Its addresses as numbers. */
+void *fiber_dynamic_lds(void);
+unsigned fiber_lds_address(const void *p);
+/* A copy of `bytes` to such an address that happens as late as it may: when fiber_copies_wait() has to have it done. Copies since
+ * the last fiber_copies_commit() are a group, and all but the last n groups of this thread are done then. */
+void fiber_copy(unsigned to, const void *from, size_t bytes);
+void fiber_copies_commit(void);
+void fiber_copies_wait(int n);
+/* v of another lane; the transposed 8x8 matrix of halves; c[4] += a[4] b[2] of 16x8x16 (kernels/nvidia.h says who holds what). */
+unsigned fiber_shuffle(unsigned v, int lane);
+unsigned fiber_transposed(unsigned v);
+void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
 
 #endif

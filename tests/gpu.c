@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300],
-                                                                                      in[300], out[300];
+static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], cuda[512], gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX",
+                                                                                                 model[300], in[300], out[300];
 static int n_passed, n_failed, n_skipped, only_fibers;
 
 static void check(int ok, const char *what, const struct process *p)
@@ -245,15 +245,20 @@ static void bench(void)
 static void wrong_lane(void)
 {
     struct process p;
-    setenv("FIBERS_ARCH", "gfx1100", 1);
     setenv("FIBERS_WRONG_LANE", "1", 1);
+    setenv("FIBERS_ARCH", "gfx1100", 1);
     process_run(&p,
                 (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant", "auto", "--quick", "--op", "f16", NULL},
                 NULL);
-    check(p.code == 1 && strstr(p.out, "FAIL"), "a wrong lane of a matrix instruction is noticed", &p);
+    check(p.code == 1 && strstr(p.out, "FAIL"), "a wrong lane of a matrix instruction of AMD's is noticed", &p);
+    process_free(&p);
+    unsetenv("FIBERS_ARCH");
+    process_run(&p,
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", cuda, "--variant", "auto", "--quick", "--op", "attend", NULL},
+                NULL);
+    check(p.code == 1 && strstr(p.out, "FAIL"), "a wrong lane of a matrix instruction of NVIDIA's is noticed", &p);
     process_free(&p);
     unsetenv("FIBERS_WRONG_LANE");
-    unsetenv("FIBERS_ARCH");
 }
 
 int main(int argc, char **argv)
@@ -267,6 +272,7 @@ int main(int argc, char **argv)
     snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
     snprintf(checkop_bin, sizeof checkop_bin, "%s/tests/checkop", argv[1]);
     snprintf(fibers, sizeof fibers, "%s/tests/libhip-fibers.so", argv[1]);
+    snprintf(cuda, sizeof cuda, "%s/tests/libcuda-fibers.so", argv[1]);
     snprintf(gfx906, sizeof gfx906, "%s/libamdhip64-gfx906.so", argv[1]);
     snprintf(model, sizeof model, "%s/model.safetensors", dir);
     snprintf(in, sizeof in, "%s/in.jsonl", dir);

@@ -5,8 +5,9 @@
 
 #include "backend-hip/kernels/linear.h"
 
-/* Instructions of NVIDIA's matrix units, in inline assembly: another family of kernels for fp16 activations. */
-#if defined(__NVPTX__) && __CUDA_ARCH__ >= 800
+/* Instructions of NVIDIA's matrix units, in inline assembly: another family of kernels for fp16 activations. The host has those of
+ * sm_80. */
+#if defined(__NVPTX__) ? __CUDA_ARCH__ >= 800 : !defined(__AMDGCN__)
 #define MATRIX_F16 1
 #else
 #define MATRIX_F16 0
@@ -31,7 +32,7 @@
 #if MATRIX_F16
 #include "backend-hip/kernels/nvidia.h"
 
-#if __CUDA_ARCH__ >= 900
+#if defined(__NVPTX__) && __CUDA_ARCH__ >= 900
 #include "backend-hip/kernels/hopper.h"
 
 #include "backend-hip/kernels/hopper_decode.hip"

@@ -3,6 +3,12 @@
 #ifndef KERNELS_NVIDIA_H
 #define KERNELS_NVIDIA_H
 
+enum { WARP = 32, WARPS = THREADS / WARP };
+enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 }; /* chunks of a panel that are copied together; words of their codes */
+
+#if !defined(__NVPTX__)
+#include "tests/fiber_nvidia.h"
+#else
 /* A kernel of which `blocks` are to fit into a multiprocessor. */
 #define KERNEL_BLOCKS(name, blocks, type)                                                                                                  \
     extern "C" __attribute__((global, launch_bounds(THREADS, blocks))) void name(const type args_by_value)
@@ -10,13 +16,7 @@
 /* LDS of a size that the launch gives (struct hip_variant). */
 extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
 
-enum { WARP = 32, WARPS = THREADS / WARP };
-enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 }; /* chunks of a panel that are copied together; words of their codes */
-
 DEVICE int grid_x(void) { return __nvvm_read_ptx_sreg_nctaid_x(); }
-
-/* Units are shared out in order: block b takes those from here to the share of b + 1. */
-DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
 
 DEVICE void warp_barrier(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
@@ -37,15 +37,7 @@ DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "mem
 /* Until no more than n groups of this thread are under way; n is a constant. */
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
-/* Memory that is read once; that nothing writes while the kernel runs; in the order in which they stand. */
-DEVICE u32x4 load_stream(const void *from)
-{
-    u32x4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                 : "l"(from));
-    return v;
-}
+/* In the order in which they stand. */
 DEVICE u32x4 load_input(const void *from)
 {
     u32x4 v;
@@ -60,12 +52,6 @@ DEVICE void touch(const char *const p[4])
                  : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                  : "l"(p[0]), "l"(p[1]), "l"(p[2]), "l"(p[3])
                  : "memory");
-}
-DEVICE u32 load_word(const void *from)
-{
-    u32 v;
-    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(from));
-    return v;
 }
 
 /* One of the barriers 1 .. 15 of a block: waits for all threads, or only is one of those that are waited for. */
@@ -96,6 +82,11 @@ DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+
+#endif
+
+/* Units are shared out in order: block b takes those from here to the share of b + 1. */
+DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
 
 /* total += scale * (32 inputs of one lane): lo[] of output r, hi[] of r + 8, x 8 inputs of row r. */
 DEVICE void mma_chunk(float total[4], const f16x2 lo[4], const f16x2 hi[4], u32x4 x, float scale_lo, float scale_hi)
