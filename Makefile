@@ -186,17 +186,17 @@ $B/tests/gfx906/kernels-%.co: tests/gfx906/test/kernels.hip Makefile
 
 # the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
 FIBERS := $B/tests/libhip-fibers.so
-$(FIBERS): tests/fibers.c tests/fiber_kernels.c tests/fibers.h tests/fiber_nvidia.h $(GPU_SOURCES) Makefile
+$(FIBERS): tests/fibers.c tests/fiber_matrix.c tests/fiber_kernels.c $(wildcard tests/fiber*.h) $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
-# the same as CUDA's driver, for those with NVIDIA's matrix instructions
-FIBERS_CUDA := $B/tests/libcuda-fibers.so
-$(FIBERS_CUDA): ALL_CFLAGS += -DFIBERS_CUDA
-$(FIBERS_CUDA): tests/fibers.c tests/fiber_cuda.c tests/fiber_kernels.c tests/fibers.h tests/fiber_nvidia.h $(GPU_SOURCES) Makefile
+# the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
+FIBERS_CUDA := $B/tests/libcuda-fibers-80.so $B/tests/libcuda-fibers-90.so
+$(FIBERS_CUDA): $B/tests/libcuda-fibers-%.so: tests/fibers.c tests/fiber_matrix.c tests/fiber_cuda.c tests/fiber_kernels.c \
+    $(wildcard tests/fiber*.h) $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+	$(Q)$(CC) $(ALL_CFLAGS) -DFIBERS_CUDA=$* -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
 
 # The rungs of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulated), in checkop and in a whole program, so that
 # they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.

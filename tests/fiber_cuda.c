@@ -1,5 +1,9 @@
-/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for build/tests/libcuda-fibers.so: a device of two multiprocessors
- * that takes the PTX of sm_80. Launches are captured as graphs and replayed with the arguments that they had. */
+/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for build/tests/libcuda-fibers-*.so: a device of two
+ * multiprocessors that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the arguments that
+ * they had. */
+#include "backend-hip/hip_api.h"
+#include "tests/fibers.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +77,7 @@ API(cuDeviceGetAttribute(int *value, int attribute, int device))
 {
     enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
     (void)device;
-    *value = attribute == MULTIPROCESSORS ? 2 : attribute == MAJOR ? 8 : 0;
+    *value = attribute == MULTIPROCESSORS ? 2 : attribute == MAJOR ? FIBERS_CUDA / 10 : 0;
     return attribute == MULTIPROCESSORS || attribute == MAJOR || attribute == MINOR ? OK : INVALID_VALUE;
 }
 
@@ -96,7 +100,7 @@ API(cuFuncSetAttribute(void *f, int attribute, int value))
 /* ---- the stream, and launches that it keeps while it is captured ---- */
 struct launch {
     void *f;
-    unsigned grid[3], block[3], shared;
+    unsigned grid[3], block[3], shared, cluster;
     size_t bytes;
     char args[1024];
 };
@@ -159,6 +163,7 @@ API(cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long fla
 static int run(struct launch *l)
 {
     void *extra[] = {(void *)1, l->args, (void *)2, &l->bytes, NULL};
+    fiber_cluster_blocks = (int)l->cluster;
     return hipModuleLaunchKernel(l->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, NULL, NULL,
                                  extra);
 }
@@ -171,16 +176,51 @@ API(cuGraphLaunch(void *exec, void *s))
     return code;
 }
 
-API(cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s,
-                   void **params, void **extra))
+static int launch(struct launch *l, void *s, void **params, void **extra)
 {
-    struct launch l = {.f = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .bytes = *(size_t *)extra[3]};
-    if (params || extra[4] || l.bytes > sizeof l.args || s != &stream) return INVALID_VALUE;
-    memcpy(l.args, extra[1], l.bytes);
-    if (!captured) return run(&l);
+    if (params || extra[4] || *(size_t *)extra[3] > sizeof l->args || s != &stream) return INVALID_VALUE;
+    l->bytes = *(size_t *)extra[3];
+    memcpy(l->args, extra[1], l->bytes);
+    if (!captured) return run(l);
     struct launch *more = realloc(captured->launch, (size_t)(captured->n + 1) * sizeof *more);
     if (!more) return OUT_OF_MEMORY;
     captured->launch = more;
-    more[captured->n++] = l;
+    more[captured->n++] = *l;
     return OK;
 }
+
+API(cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s,
+                   void **params, void **extra))
+{
+    return launch(&(struct launch){.f = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cluster = 1}, s, params, extra);
+}
+
+#if FIBERS_CUDA >= 90
+API(cuLaunchKernelEx(const struct cuda_launch_config *c, void *f, void **params, void **extra))
+{
+    struct launch l = {.f = f, .shared = c->shared_bytes, .cluster = 1};
+    memcpy(l.grid, c->grid, sizeof l.grid);
+    memcpy(l.block, c->block, sizeof l.block);
+    for (unsigned i = 0; i < c->n_attributes; i++)
+        if (c->attributes[i].id == CUDA_LAUNCH_CLUSTER) l.cluster = c->attributes[i].value.cluster[0];
+    return launch(&l, c->stream, params, extra);
+}
+
+API(cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *d, const unsigned long long *sizes,
+                           const unsigned long long *strides, const unsigned *box, const unsigned *steps, int interleave, int swizzle,
+                           int l2, int fill))
+{
+    struct fiber_map m = {.d = d};
+    (void)l2;
+    if (type != CUDA_MAP_U32 || rank != 3 || interleave || swizzle || fill || (size_t)map % 64 || (size_t)d % 16) return INVALID_VALUE;
+    for (int i = 0; i < 3; i++) {
+        if (steps[i] != 1 || !box[i] || box[i] > 256 || !sizes[i] || (i < 2 && strides[i] % 16)) return INVALID_VALUE;
+        m.sizes[i] = sizes[i];
+        m.box[i] = box[i];
+        if (i < 2) m.strides[i] = strides[i];
+    }
+    memset(map, 0, CUDA_MAP_BYTES);
+    memcpy(map, &m, sizeof m);
+    return OK;
+}
+#endif

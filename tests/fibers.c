@@ -4,14 +4,13 @@
  * outside of it. It pretends to be one architecture, refuses code objects for anything else, and runs the functions of the same
  * names that are compiled into this library (fiber_kernels.c) instead of those in the code object. A copy from pinned memory
  * happens as late as it may: source memory that is written again too early shows.
- *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in their matrix instructions. For
- *                         CUDA (libcuda-fibers.so, fiber_cuda.c) sm_80
+ *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in their matrix instructions
  * What goes wrong is asked for in the environment (a number, the first is 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
  *   FIBERS_WRONG_LANE=1   matrix instructions give lane 1 what is lane 2's
  *   FIBERS_HANG=N         launch N never ends: no query says that it has, and a call that would wait for it ends the process */
-#include "tests/fibers.h"
+#include "tests/fibers_int.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -21,12 +20,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { MAX_THREADS = 256, STACK_BYTES = 64 << 10, LDS_BYTES = 64 << 10 };
+enum { STACK_BYTES = 64 << 10 };
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500, NOT_READY = 600 };
 
-int fiber_thread, fiber_block[3], fiber_grid_x;
+int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks = 1;
+struct fibers fibers;
 
-static unsigned long long env_number(const char *name, unsigned long long otherwise)
+unsigned long long env_number(const char *name, unsigned long long otherwise)
 {
     const char *text = getenv(name);
     return text ? strtoull(text, NULL, 10) : otherwise;
@@ -36,7 +36,6 @@ static unsigned long long env_number(const char *name, unsigned long long otherw
 static void (*kernel)(const void *args);
 static const void *kernel_args;
 static char *stacks, done[MAX_THREADS];
-static int n_done, n_threads;
 
 #if defined(__x86_64__)
 static void *stack_pointer[MAX_THREADS], *scheduler;
@@ -52,10 +51,10 @@ static void suspend(int t) { fiber_switch(&stack_pointer[t], scheduler); }
 
 static void enter(void)
 {
-    int t = fiber_thread;
+    int t = fibers.self;
     kernel(kernel_args);
     done[t] = 1;
-    n_done++;
+    fibers.n_done++;
     suspend(t);
     abort(); /* nobody resumes a thread that is done */
 }
@@ -76,10 +75,10 @@ static void suspend(int t) { swapcontext(&context[t], &scheduler); }
 
 static void enter(void)
 {
-    int t = fiber_thread;
+    int t = fibers.self;
     kernel(kernel_args);
     done[t] = 1;
-    n_done++;
+    fibers.n_done++;
 }
 
 static void start(int t)
@@ -92,237 +91,79 @@ static void start(int t)
 }
 #endif
 
-/* Threads that wait for each other. */
-struct meeting {
-    int came, number;
-};
-
-static struct meeting block_meeting, warp_meeting[MAX_THREADS / 32];
-static int progress;
+void fiber_suspend(void) { suspend(fibers.self); }
 
 /* The last of n to come may go on at once. */
-static void meet(struct meeting *m, int n)
+void fiber_meet(struct meeting *m, int n)
 {
-    int t = fiber_thread, number = m->number;
+    int number = m->number;
     if (++m->came == n) {
         m->came = 0;
         m->number++;
-        progress = 1;
+        fibers.progress = 1;
     }
-    while (m->number == number) suspend(t);
+    while (m->number == number) fiber_suspend();
 }
 
-/* Nobody goes on at once, so that the order of run_block holds. */
+/* Nobody goes on at once, so that the order of run_blocks holds. */
 void fiber_barrier(void)
 {
-    int t = fiber_thread, number = block_meeting.number;
-    if (++block_meeting.came == n_threads) {
-        block_meeting.came = 0;
-        block_meeting.number++;
-        progress = 1;
+    static struct meeting block[MAX_BLOCKS];
+    struct meeting *m = &block[fiber_block_of_cluster()];
+    int number = m->number;
+    if (++m->came == fibers.n_threads) {
+        m->came = 0;
+        m->number++;
+        fibers.progress = 1;
     }
-    do suspend(t);
-    while (block_meeting.number == number);
+    do fiber_suspend();
+    while (m->number == number);
 }
 
-void fiber_warp_barrier(void) { meet(&warp_meeting[fiber_thread / 32], 32); }
-
 /* ---- memory of a block ---- */
-static char lds[LDS_BYTES] __attribute__((aligned(256)));
-static size_t lds_taken[MAX_THREADS], lds_high;
+char fiber_static_lds[MAX_BLOCKS][LDS_BYTES] __attribute__((aligned(256)));
+static size_t lds_taken[MAX_THREADS];
 
 void *fiber_lds(size_t bytes)
 {
-    size_t at = lds_taken[fiber_thread];
-    lds_taken[fiber_thread] = at + (bytes + 15) / 16 * 16;
-    if (lds_taken[fiber_thread] > LDS_BYTES) {
+    int block = fiber_block_of_cluster();
+    size_t *taken = &lds_taken[fibers.self], *high = &fibers.lds_high[block], at = *taken;
+    *taken = at + (bytes + 15) / 16 * 16;
+    if (*taken > LDS_BYTES) {
         fprintf(stderr, "fibers: a kernel wants more than %d bytes of shared memory\n", LDS_BYTES);
         abort();
     }
-    if (lds_taken[fiber_thread] > lds_high) {
-        memset(lds + lds_high, 0xff, lds_taken[fiber_thread] - lds_high); /* the first thread to ask: nothing is there yet */
-        lds_high = lds_taken[fiber_thread];
+    if (*taken > *high) {
+        memset(fiber_static_lds[block] + *high, 0xff, *taken - *high); /* the first thread to ask: nothing is there yet */
+        *high = *taken;
     }
-    return lds + at;
-}
-
-/* ---- memory whose size the launch gives, and copies to it ---- */
-enum { DYNAMIC_BYTES = 227 << 10, MAX_COPIES = 256 };
-static char dynamic[DYNAMIC_BYTES] __attribute__((aligned(1024)));
-static size_t dynamic_bytes;
-
-static struct copies {
-    struct {
-        unsigned to;
-        const void *from;
-        size_t bytes;
-        int group;
-    } copy[MAX_COPIES];
-    int n, group;
-} copies[MAX_THREADS];
-
-void *fiber_dynamic_lds(void) { return dynamic; }
-
-/* Memory of both kinds has addresses, that of fiber_lds() behind the other. */
-unsigned fiber_lds_address(const void *p)
-{
-    const char *at = p;
-    return (unsigned)(at >= lds && at < lds + LDS_BYTES ? at - lds + DYNAMIC_BYTES : at - dynamic);
-}
-
-static char *at_address(unsigned to) { return to < DYNAMIC_BYTES ? dynamic + to : lds + (to - DYNAMIC_BYTES); }
-
-void fiber_copy(unsigned to, const void *from, size_t bytes)
-{
-    struct copies *c = &copies[fiber_thread];
-    size_t end = to < DYNAMIC_BYTES ? dynamic_bytes : DYNAMIC_BYTES + lds_high;
-    if (to % bytes || to + bytes > end || c->n == MAX_COPIES) {
-        fprintf(stderr, "fibers: a copy to %u, of shared memory that ends at %zu, and %d copies under way\n", to, end, c->n);
-        abort();
-    }
-    memset(at_address(to), 0xff, bytes);
-    c->copy[c->n].to = to;
-    c->copy[c->n].from = from;
-    c->copy[c->n].bytes = bytes;
-    c->copy[c->n++].group = c->group;
-}
-
-void fiber_copies_commit(void) { copies[fiber_thread].group++; }
-
-void fiber_copies_wait(int n)
-{
-    struct copies *c = &copies[fiber_thread];
-    int left = 0;
-    for (int i = 0; i < c->n; i++) {
-        if (c->copy[i].group >= c->group - n) c->copy[left++] = c->copy[i];
-        else if (c->copy[i].from) memcpy(at_address(c->copy[i].to), c->copy[i].from, c->copy[i].bytes);
-        else memset(at_address(c->copy[i].to), 0, c->copy[i].bytes);
-    }
-    c->n = left;
-}
-
-/* ---- instructions of NVIDIA's warps ---- */
-/* What each lane of the warp holds in a register. Two sets in turn: who is at the next exchange but one has met all who read. */
-static const unsigned *exchange(unsigned mine)
-{
-    static unsigned mail[2][MAX_THREADS];
-    static int turn_of[MAX_THREADS];
-    int t = fiber_thread, turn = turn_of[t] ^= 1;
-    mail[turn][t] = mine;
-    meet(&warp_meeting[t / 32], 32);
-    return mail[turn] + t / 32 * 32;
-}
-
-unsigned fiber_shuffle(unsigned v, int lane) { return exchange(v)[lane & 31]; }
-
-static unsigned half_at(const unsigned *v, int i) { return v[i / 2] >> (16 * (i % 2)) & 0xffff; }
-
-unsigned fiber_transposed(unsigned v)
-{
-    const unsigned *of = exchange(v);
-    int row = fiber_thread % 32 / 4, column = fiber_thread % 4 * 2;
-    return half_at(of + 4 * column, row) | half_at(of + 4 * (column + 1), row) << 16;
-}
-
-static float number_of(unsigned bits, int is_bf16)
-{
-    unsigned wide = bits << 16;
-    uint16_t narrow = (uint16_t)bits;
-    _Float16 half;
-    float f;
-    if (is_bf16) memcpy(&f, &wide, 4);
-    else memcpy(&half, &narrow, 2), f = (float)half;
-    return f;
-}
-
-typedef float vector __attribute__((vector_size(64)));
-
-static float sum_of(vector v)
-{
-    float sum = 0;
-    for (int i = 0; i < 16; i++) sum += v[i];
-    return sum;
-}
-
-static int wrong_lane(void)
-{
-    static int asked = -1;
-    if (asked < 0) asked = env_number("FIBERS_WRONG_LANE", 0) != 0;
-    return asked;
-}
-
-void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
-{
-    /* Two sets in turn, as in exchange(): rows of A and columns of B. */
-    static vector operand[2][MAX_THREADS / 32][24];
-    static int turn_of[MAX_THREADS];
-    int t = fiber_thread, lane = t % 32, turn = turn_of[t] ^= 1;
-    vector *of = operand[turn][t / 32];
-    for (int i = 0; i < 8; i++) of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i), is_bf16);
-    for (int i = 0; i < 4; i++) of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
-    meet(&warp_meeting[t / 32], 32);
-    if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++) c[i] += sum_of(of[lane / 4 + i / 2 * 8] * of[16 + lane % 4 * 2 + i % 2]);
-}
-
-/* ---- matrix instructions of AMD ---- */
-enum { MFMA, WMMA, WMMA12 }; /* enum matrix_kind */
-
-/* The half that a lane has in register n / 2 of A (or B, the same), and which input it is; and the row of the lane's value n. */
-static int matrix_input(int kind, int lane, int n) { return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? n : 8 * (lane / 16) + n; }
-
-static int matrix_row_of(int kind, int lane, int n)
-{
-    return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? 2 * n + lane / 16 : 8 * (lane / 16) + n;
-}
-
-void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
-{
-    /* Two sets in turn: who is at the next instruction but one has passed a barrier that all who read this one came to. */
-    static float operand[2][MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or column][input] */
-    static int turn_of[MAX_THREADS];
-    int lanes = kind == MFMA ? 64 : 32, halves = kind == MFMA ? 4 : kind == WMMA ? 16 : 8, values = kind == MFMA ? 4 : 8;
-    int t = fiber_thread, lane = t % lanes, turn = turn_of[t] ^= 1;
-    float(*of)[16][16] = operand[turn][t / lanes];
-    for (int n = 0; n < halves; n++) {
-        _Float16 x, y;
-        memcpy(&x, (const char *)a + 2 * n, 2);
-        memcpy(&y, (const char *)b + 2 * n, 2);
-        of[0][lane % 16][matrix_input(kind, lane, n)] = (float)x;
-        of[1][lane % 16][matrix_input(kind, lane, n)] = (float)y;
-    }
-    fiber_barrier();
-    if (wrong_lane() && lane == 1) lane = 2;
-    for (int n = 0; n < values; n++) {
-        const float *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
-        float sum = 0;
-        for (int k = 0; k < 16; k++) sum += x[k] * y[k];
-        c[n] += sum;
-    }
+    return fiber_static_lds[block] + at;
 }
 
 /* Between two barriers the threads run one after the other, upwards in one block and downwards in the next: a kernel that
- * lacks a barrier does not get away with an order that happens to suit it. */
-static void run_block(int parity)
+ * lacks a barrier does not get away with an order that happens to suit it. The blocks of a cluster run side by side. */
+static void run_blocks(int x, int y, int z)
 {
-    memset(done, 0, sizeof done);
-    memset(lds_taken, 0, sizeof lds_taken);
-    n_done = 0;
-    lds_high = 0;
-    memset(&block_meeting, 0, sizeof block_meeting);
-    memset(warp_meeting, 0, sizeof warp_meeting);
-    memset(dynamic, 0xff, dynamic_bytes);
-    for (int t = 0; t < n_threads; t++) copies[t].n = copies[t].group = 0;
-    for (int t = 0; t < n_threads; t++) start(t);
-    while (n_done < n_threads) {
-        int were_done = n_done;
-        progress = 0;
-        for (int i = 0; i < n_threads; i++) {
-            fiber_thread = parity ? n_threads - 1 - i : i;
-            if (!done[fiber_thread]) resume(fiber_thread);
+    int all = fibers.n_threads * fiber_cluster_blocks, parity = (x / fiber_cluster_blocks + y + z) & 1;
+    memset(done, 0, (size_t)all);
+    memset(lds_taken, 0, (size_t)all * sizeof *lds_taken);
+    memset(fibers.lds_high, 0, sizeof fibers.lds_high);
+    fibers.n_done = 0;
+    fiber_matrix_begin();
+    for (int t = 0; t < all; t++) start(t);
+    while (fibers.n_done < all) {
+        int were_done = fibers.n_done;
+        fibers.progress = 0;
+        for (int i = 0; i < all; i++) {
+            int t = parity ? all - 1 - i : i;
+            if (done[t]) continue;
+            fibers.self = t;
+            fiber_thread = t % fibers.n_threads;
+            fiber_block[0] = x + t / fibers.n_threads, fiber_block[1] = y, fiber_block[2] = z;
+            resume(t);
         }
-        if (!progress && n_done == were_done) {
-            fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", n_done, n_threads);
+        if (!fibers.progress && fibers.n_done == were_done) {
+            fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", fibers.n_done, all);
             abort();
         }
     }
@@ -365,10 +206,12 @@ static void copy_pending(void)
     n_pending = 0;
 }
 
-#ifdef FIBERS_CUDA
+#ifdef FIBERS_CUDA /* 80 or 90: the architecture */
 #define API __attribute__((visibility("hidden"))) /* fiber_cuda.c */
+#define FIBERS_TARGET (FIBERS_CUDA >= 90 ? "sm_90a" : "sm_80")
 enum { IS_CUDA = 1 };
 #else
+#define FIBERS_TARGET ""
 #define API __attribute__((visibility("default")))
 enum { IS_CUDA = 0 };
 #endif
@@ -572,7 +415,7 @@ int hipModuleLoadData(void **module, const void *image)
     const char *name = getenv("FIBERS_ARCH");
     if (IS_CUDA) { /* PTX, a text */
         char target[64];
-        snprintf(target, sizeof target, ".target %s\n", name ? name : "sm_80");
+        snprintf(target, sizeof target, ".target %s\n", FIBERS_TARGET);
         if (!strstr(image, target)) return NO_BINARY;
         *module = (void *)(uintptr_t)image;
         return OK;
@@ -621,7 +464,7 @@ int hipModuleGetFunction(void **f, void *module, const char *name)
 int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                           void *stream, void **params, void **extra)
 {
-    if (!bx || bx > MAX_THREADS || by != 1 || bz != 1 || params || extra[0] != (void *)1 || extra[2] != (void *)2) return INVALID_VALUE;
+    if (!bx || bx * (unsigned)fiber_cluster_blocks > MAX_THREADS || gx % (unsigned)fiber_cluster_blocks || by != 1 || bz != 1 || params || extra[0] != (void *)1 || extra[2] != (void *)2) return INVALID_VALUE;
     if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4] : shared || stream || extra[4] != (void *)3) return INVALID_VALUE;
     static char args[1024] __attribute__((aligned(16)));
     size_t bytes = *(size_t *)extra[3];
@@ -636,16 +479,12 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     }
     kernel = (void (*)(const void *))f;
     kernel_args = args;
-    n_threads = (int)bx;
+    fibers.n_threads = (int)bx;
     fiber_grid_x = (int)gx;
-    dynamic_bytes = shared;
-    unsigned grid[3] = {gx, gy, gz};
-    for (unsigned z = 0; z < grid[2]; z++)
-        for (unsigned y = 0; y < grid[1]; y++)
-            for (unsigned x = 0; x < grid[0]; x++) {
-                fiber_block[0] = (int)x, fiber_block[1] = (int)y, fiber_block[2] = (int)z;
-                run_block((x + y + z) & 1);
-            }
+    fibers.dynamic_bytes = shared;
+    for (unsigned z = 0; z < gz; z++)
+        for (unsigned y = 0; y < gy; y++)
+            for (unsigned x = 0; x < gx; x += (unsigned)fiber_cluster_blocks) run_blocks((int)x, (int)y, (int)z);
     return OK;
 }
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-extern int fiber_thread, fiber_block[3], fiber_grid_x;
+extern int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks;
 
 /* Waits until every thread of the block is here; a thread that has returned instead ends the process with a message. */
 void fiber_barrier(void);
@@ -30,5 +30,25 @@ void fiber_copies_wait(int n);
 unsigned fiber_shuffle(unsigned v, int lane);
 unsigned fiber_transposed(unsigned v);
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
+
+/* ---- what kernels/hopper.h needs, which says what each is ---- */
+void fiber_phase_init(unsigned barrier, int arrivals);
+void fiber_phase_arrive(unsigned barrier, int bytes); /* bytes: announced */
+void fiber_phase_wait(unsigned barrier, unsigned parity);
+void fiber_copy_bytes(unsigned to, const void *from, unsigned bytes, unsigned barrier);
+/* What cuTensorMapEncodeTiled makes, of words. */
+struct fiber_map {
+    const void *d;
+    unsigned long long sizes[3], strides[2];
+    unsigned box[3];
+};
+void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsigned barrier);
+/* c[n / 2] (+)= a[4] b for n rows of b, whose descriptor is NVIDIA's. */
+void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns, int accumulate);
+void fiber_cluster_barrier(void);
+int fiber_cluster_rank(void);
+float fiber_load_of_block(unsigned address, int rank);
+void fiber_barrier_numbered(int id, int n);
+void fiber_barrier_arrive(int id, int n);
 
 #endif

@@ -272,7 +272,7 @@ int main(int argc, char **argv)
     snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
     snprintf(checkop_bin, sizeof checkop_bin, "%s/tests/checkop", argv[1]);
     snprintf(fibers, sizeof fibers, "%s/tests/libhip-fibers.so", argv[1]);
-    snprintf(cuda, sizeof cuda, "%s/tests/libcuda-fibers.so", argv[1]);
+    snprintf(cuda, sizeof cuda, "%s/tests/libcuda-fibers-80.so", argv[1]);
     snprintf(gfx906, sizeof gfx906, "%s/libamdhip64-gfx906.so", argv[1]);
     snprintf(model, sizeof model, "%s/model.safetensors", dir);
     snprintf(in, sizeof in, "%s/in.jsonl", dir);

@@ -5,9 +5,16 @@
 
 #include "backend-hip/kernels/linear.h"
 
-/* Instructions of NVIDIA's matrix units, in inline assembly: another family of kernels for fp16 activations. The host has those of
- * sm_80. */
-#if defined(__NVPTX__) ? __CUDA_ARCH__ >= 800 : !defined(__AMDGCN__)
+/* Instructions of NVIDIA's matrix units, in inline assembly: other families of kernels for fp16 activations, of sm_80 and of sm_90a.
+ * The host has them where tests/fiber_cuda.c is CUDA's driver. */
+#if defined(__NVPTX__)
+#define NVIDIA __CUDA_ARCH__
+#elif defined(FIBERS_CUDA)
+#define NVIDIA (10 * FIBERS_CUDA)
+#else
+#define NVIDIA 0
+#endif
+#if NVIDIA >= 800
 #define MATRIX_F16 1
 #else
 #define MATRIX_F16 0
@@ -32,7 +39,7 @@
 #if MATRIX_F16
 #include "backend-hip/kernels/nvidia.h"
 
-#if defined(__NVPTX__) && __CUDA_ARCH__ >= 900
+#if NVIDIA >= 900
 #include "backend-hip/kernels/hopper.h"
 
 #include "backend-hip/kernels/hopper_decode.hip"
