@@ -12,13 +12,17 @@ static const char *const kernel_names[K_COUNT] = {
     [K_REPACK_META] = "repack_meta",
     [K_REPACK_DENSE_16] = "repack_dense_16",
     [K_REPACK_DENSE_32] = "repack_dense_32",
-    [K_PREPARE_F16] = "prepare_f16",
+    [K_PREPARE_F16] = "prepare_f16_4",
+    [K_PREPARE_F16 + 1] = "prepare_f16_11",
+    [K_PREPARE_F16 + 2] = "prepare_f16_14",
     [K_PREPARE_F32] = "prepare_f32",
     [K_EMBED] = "embed_rows",
     [K_NORM] = "norm_rows",
     [K_ANGLES] = "rope_angles",
     [K_ROPE_STORE] = "rope_store",
-    [K_NORM_PREPARE] = "norm_prepare",
+    [K_NORM_PREPARE] = "norm_prepare_4",
+    [K_NORM_PREPARE + 1] = "norm_prepare_11",
+    [K_NORM_PREPARE + 2] = "norm_prepare_14",
     [K_ATTEND_F16] = "attend_f16",
     [K_ATTEND_F32] = "attend_f32",
     [K_SPLIT_F16] = "attend_split_f16",
@@ -26,13 +30,17 @@ static const char *const kernel_names[K_COUNT] = {
     [K_MERGE] = "attend_merge",
     [K_MERGE_PREPARE] = "merge_prepare",
     [K_GLU] = "glu",
-    [K_GLU_PREPARE] = "glu_prepare",
+    [K_GLU_PREPARE] = "glu_prepare_4",
+    [K_GLU_PREPARE + 1] = "glu_prepare_11",
+    [K_GLU_PREPARE + 2] = "glu_prepare_14",
     [K_GATHER] = "gather_rows",
     [K_ARGMAX] = "argmax_rows",
     [K_REPACK_ROWS] = "repack_rows",
     [K_PAPER_RESULT] = "paper_result",
     [K_ATTEND_TILE_64] = "attend_tile_64",
     [K_ATTEND_TILE_128] = "attend_tile_128",
+    [K_ATTEND_WIDE_64] = "attend_wide_64",
+    [K_ATTEND_WIDE_128] = "attend_wide_128",
 };
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
@@ -117,6 +125,12 @@ static int open_device(struct hip *h, struct err *e)
         if (!hip_device_function(h->device, kernel_names[i], &h->kernel[i], i < K_ATTEND_TILE_64 ? e : &absent)) continue;
         if (i < K_ATTEND_TILE_64) return -1;
         h->kernel[i] = NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        void *f = h->kernel[i ? K_ATTEND_WIDE_128 : K_ATTEND_WIDE_64];
+        if (f && api_of(h)->cuda_function_set(f, CUDA_FUNCTION_SHARED_BYTES, ATTEND_WIDE_LDS(i ? 128 : 64)))
+            return err_set(e, "%s: attention of prompts cannot have %d bytes of shared memory", h->device->name,
+                           ATTEND_WIDE_LDS(i ? 128 : 64));
     }
     for (int i = 0; hip_variants[i].name; i++) {
         struct err absent; /* kernels for other devices are in other images */
@@ -254,16 +268,18 @@ static int longest_decode(const struct batch *b)
     return longest;
 }
 
-/* Prompt rows in tiles of rows of one sequence: [][2] first row and number of rows. */
+/* Prompt rows in tiles of rows of one sequence: [][2] first row and number of rows. Those that have most positions to look at come
+ * first: what starts last is short. */
 static int fill_tiles(const struct batch *b, int32_t *tile)
 {
     int n = 0;
     for (int i = 0; i < b->n_seqs; i++) {
-        int row = b->seq_start[i] > b->n_decode ? b->seq_start[i] : b->n_decode;
-        for (; row < b->seq_start[i + 1]; row += TILE_ROWS) {
-            tile[2 * n] = row;
-            tile[2 * n + 1] = b->seq_start[i + 1] - row < TILE_ROWS ? b->seq_start[i + 1] - row : TILE_ROWS;
-            n++;
+        int begin = b->seq_start[i] > b->n_decode ? b->seq_start[i] : b->n_decode, end = b->seq_start[i + 1];
+        for (int row = begin + (end - begin - 1) / TILE_ROWS * TILE_ROWS; row >= begin && row < end; row -= TILE_ROWS) {
+            int at = n++;
+            for (; at > 0 && b->pos[tile[2 * at - 2]] < b->pos[row]; at--) memcpy(tile + 2 * at, tile + 2 * at - 2, 2 * sizeof *tile);
+            tile[2 * at] = row;
+            tile[2 * at + 1] = end - row < TILE_ROWS ? end - row : TILE_ROWS;
         }
     }
     return n;
@@ -337,9 +353,9 @@ static void hip_rope_store(struct be *be, const struct rope_args *r)
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
         .wide_kv = c->kv == KV_F32,
-        .in_pairs = !r->d_q_norm && !r->d_k_norm && c->head_dim % 8 == 0,
+        .in_octets = !r->d_q_norm && !r->d_k_norm && c->head_dim % 16 == 0,
     };
-    int heads = c->n_heads + c->n_kv_heads, of_block = a.in_pairs ? BLOCK_THREADS / (c->head_dim / 2) : 1;
+    int heads = c->n_heads + c->n_kv_heads, of_block = a.in_octets ? BLOCK_THREADS / (c->head_dim / 16) : 1;
     hip_settle(h);
     hip_launch_kernel(h, K_ROPE_STORE, (size_t)h->batch->n_rows, (size_t)((heads + of_block - 1) / of_block), &a, sizeof a);
 }
@@ -381,13 +397,14 @@ static void hip_attend(struct be *be, const struct attend_args *t)
     }
     if (n_decode == (size_t)h->batch->n_rows) return;
     hip_settle(h);
-    void *tile = c->kv == KV_F16 && c->head_dim == 64    ? h->kernel[K_ATTEND_TILE_64]
-                 : c->kv == KV_F16 && c->head_dim == 128 ? h->kernel[K_ATTEND_TILE_128]
-                                                         : NULL;
-    if (tile) {
-        const unsigned grid[3] = {(unsigned)h->n_tiles, (unsigned)c->n_heads, 1};
+    int for_128 = c->head_dim == 128, tiled = c->kv == KV_F16 && (for_128 || c->head_dim == 64);
+    void *wide = h->kernel[for_128 ? K_ATTEND_WIDE_128 : K_ATTEND_WIDE_64],
+         *narrow = h->kernel[for_128 ? K_ATTEND_TILE_128 : K_ATTEND_TILE_64];
+    if (tiled && (wide || narrow)) {
+        const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : ATTEND_TILE_BLOCKS)), 1};
         a.tiles = h->d_tiles;
-        hip_launch(h, tile, "attend_tile", grid, ATTEND_TILE_THREADS, 0, &a, sizeof a);
+        hip_launch(h, wide ? wide : narrow, "attention of a prompt", grid, wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
+                   wide ? (unsigned)ATTEND_WIDE_LDS(c->head_dim) : 0, &a, sizeof a);
         return;
     }
     a.q += n_decode * q_row;

@@ -14,14 +14,14 @@ enum hip_kernel {
     K_REPACK_META,
     K_REPACK_DENSE_16,
     K_REPACK_DENSE_32,
-    K_PREPARE_F16,
-    K_PREPARE_F32,
+    K_PREPARE_F16, /* three of these each, for rows of up to 4, 11 and 14 pieces: hip_by_row() */
+    K_PREPARE_F32 = K_PREPARE_F16 + 3,
     K_EMBED,
     K_NORM,
     K_ANGLES,
     K_ROPE_STORE,
     K_NORM_PREPARE,
-    K_ATTEND_F16,
+    K_ATTEND_F16 = K_NORM_PREPARE + 3,
     K_ATTEND_F32,
     K_SPLIT_F16,
     K_SPLIT_F32,
@@ -29,11 +29,13 @@ enum hip_kernel {
     K_MERGE_PREPARE,
     K_GLU,
     K_GLU_PREPARE,
-    K_GATHER,
+    K_GATHER = K_GLU_PREPARE + 3,
     K_ARGMAX,
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
     K_ATTEND_TILE_128,
+    K_ATTEND_WIDE_64,
+    K_ATTEND_WIDE_128,
     K_COUNT
 };
 
@@ -144,6 +146,12 @@ int hip_sync(struct be *be, struct err *e);
 void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
                 size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
+
+/* Of three kernels from k on the one for rows of dim elements. */
+static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
+{
+    return k + (dim > FEW_PIECES * PIECE) + (dim > SOME_PIECES * PIECE);
+}
 
 /* Launches what waits, by itself. */
 void hip_settle(struct hip *h);

@@ -19,8 +19,14 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
-enum { SPAN = 256 };                                /* positions of a sequence looked at together, from an absolute multiple of it on */
-enum { TILE_ROWS = 64, ATTEND_TILE_THREADS = 128 }; /* of mma_attend.hip */
+enum { SPAN = 256 };      /* positions of a sequence looked at together, from an absolute multiple of it on */
+enum { TILE_ROWS = 128 }; /* prompt rows of a sequence that attend together */
+enum { ATTEND_TILE_THREADS = 128, ATTEND_TILE_BLOCKS = 2 }; /* mma_attend.hip: blocks for a tile */
+enum { ATTEND_WIDE_THREADS = 384 };                         /* of hopper_attend.hip, and LDS that its launch asks for */
+#define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims)*2 + 128)
+/* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for each thread: kernels for rows of
+ * up to so many, in the order of enum hip_kernel. Registers that a row does not need cost blocks that run side by side. */
+enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
@@ -104,7 +110,7 @@ struct norm_args {
     float *x;            /* [rows][dim] */
     const float *delta;  /* the same or NULL */
     const float *weight; /* [dim] */
-    float *out;
+    float *out;          /* NULL: only what norm_prepare makes of it is read */
     float eps;
     int dim;
 };
@@ -126,7 +132,7 @@ struct rope_kernel_args {
     void *pages;
     float eps;
     int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
-    int in_pairs;                               /* a block takes several heads: none is normed, head_dim is a multiple of 8 */
+    int in_octets;                              /* a block takes several heads: none is normed, head_dim is a multiple of 16 */
 };
 
 struct attend_kernel_args {
@@ -150,7 +156,7 @@ struct merge_args {
 };
 
 /* The operation before a linear and what prepares its input, in one launch: rows of `out` are read back by the block that
- * wrote them. */
+ * wrote them. Where nobody else reads them they may stay in registers. */
 struct norm_prepare_args {
     struct norm_args norm;
     struct prepare_args prepare;
@@ -170,6 +176,7 @@ struct glu_args {
 struct glu_prepare_args {
     struct glu_args glu; /* n: of a row */
     struct prepare_args prepare;
+    int keep; /* gate is read by others, too */
 };
 
 struct gather_args {

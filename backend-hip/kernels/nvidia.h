@@ -3,10 +3,6 @@
 #ifndef KERNELS_NVIDIA_H
 #define KERNELS_NVIDIA_H
 
-/* A kernel of which `blocks` are to fit into a multiprocessor. */
-#define KERNEL_BLOCKS(name, blocks, type)                                                                                                  \
-    extern "C" __attribute__((global, launch_bounds(THREADS, blocks))) void name(const type args_by_value)
-
 /* LDS of a size that the launch gives (struct hip_variant). */
 extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
 
@@ -31,6 +27,11 @@ DEVICE u32 lds_address(const void *p)
 DEVICE void copy_16(u32 lds, const void *from)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from) : "memory");
+}
+/* there 0: zeros; from is not read. */
+DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 DEVICE void copy_4(u32 lds, const void *from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory"); }
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -72,12 +73,20 @@ DEVICE u32 load_word(const void *from)
 DEVICE void barrier_numbered(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 DEVICE void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 
-DEVICE u32 shuffle_xor(u32 v, int lanes)
+DEVICE float quad_max(float x)
 {
-    u32 other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(v), "r"(lanes));
-    return other;
+    UNROLL for (int i = 1; i < 4; i *= 2) x = max32(x, f32_of(shuffle_xor(bits_of(x), i)));
+    return x;
 }
+
+DEVICE float quad_sum(float x)
+{
+    UNROLL for (int i = 1; i < 4; i *= 2) x += f32_of(shuffle_xor(bits_of(x), i));
+    return x;
+}
+
+/* 2^x to 2^-22 of itself; subnormal ones are 0. */
+DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 
 /* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the transposed one. */
 DEVICE u32 transposed(u32 v)
@@ -95,6 +104,16 @@ DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+struct two_halves {
+    u32 high, low; /* two numbers, each high + low */
+};
+
+DEVICE struct two_halves split_pair(float a, float b)
+{
+    f16x2 high = {(f16)a, (f16)b}, low = {(f16)(a - (float)high[0]), (f16)(b - (float)high[1])};
+    return (struct two_halves){word_of(high), word_of(low)};
 }
 
 /* total += scale * (32 inputs of one lane): lo[] of output r, hi[] of r + 8, x 8 inputs of row r. */
