@@ -36,6 +36,8 @@ enum hip_kernel {
     K_ATTEND_TILE_128,
     K_ATTEND_WIDE_64,
     K_ATTEND_WIDE_128,
+    K_PAGES_64,
+    K_PAGES_128,
     K_COUNT
 };
 
@@ -85,7 +87,7 @@ struct hip_upload {
 enum { UPLOADS = 2, UPLOAD_BYTES = 8 << 20 };
 
 /* An operation whose launch waits for the next one: when that is a linear that reads its result, one launch does this and
- * prepares the linear's input. */
+ * prepares the linear's input; attend rotates queries itself, and keys of generated rows. */
 struct hip_pending {
     enum hip_kernel kernel; /* by itself; K_COUNT: nothing waits */
     const float *out;       /* [rows][dim] */
@@ -93,6 +95,7 @@ struct hip_pending {
     struct norm_args norm;
     struct glu_args glu; /* n: of all rows */
     struct merge_args merge;
+    struct rope_kernel_args rope; /* for attend, of all rows */
 };
 
 struct hip {
@@ -151,6 +154,13 @@ void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t g
 static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
 {
     return k + (dim > FEW_PIECES * PIECE) + (dim > SOME_PIECES * PIECE);
+}
+
+/* Whether a block can merge the spans of all heads of a row. */
+static inline int hip_merges_whole_rows(const struct hip *h)
+{
+    int heads = h->config.n_heads, hd = h->config.head_dim;
+    return h->n_spans <= MERGE_SPANS && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
 }
 
 /* Launches what waits, by itself. */

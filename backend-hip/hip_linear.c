@@ -200,7 +200,8 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .rest_tile = l.rest_tile,
                              .rest_at = l.rest_at};
     enum hip_kernel k = p->kernel;
-    if (!half || k == K_COUNT || p->out != d_x || p->rows != rows || p->dim != w->in) {
+    if (k == K_MERGE && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
+    if (!half || (k != K_NORM && k != K_GLU && k != K_MERGE) || p->out != d_x || p->rows != rows || p->dim != w->in) {
         hip_settle(h);
         hip_launch_kernel(h, half ? hip_by_row(K_PREPARE_F16, a.in) : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
         return;

@@ -35,9 +35,9 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int wide)
         UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + at))[i] = (f32x4){v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]};
         return;
     }
-    u32x4 w;
+    u32 w[4];
     UNROLL for (int i = 0; i < 4; i++) w[i] = word_of((f16x2){(f16)v[2 * i], (f16)v[2 * i + 1]});
-    *(u32x4 *)((f16 *)to + at) = w;
+    *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
 /* Block (row, some heads), where heads are not normed: thread (head, octet) is dimensions d .. d + 7 and the same + half. */
@@ -308,85 +308,97 @@ KERNEL(attend_split_f32, struct attend_kernel_args)
     attend_span(ARGS, q, p, scratch, sums, pages, 1);
 }
 
-enum { MERGE_WEIGHTS = 2048, MERGE_PIECES = 8 };
+enum { MERGE_PIECES = MERGE_DIMS / PIECE };
 
-/* Heads h0 .. h0 + some - 1 of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
- * inverse of the sum. */
-DEVICE void span_weights(const float *parts, float *weights, int some, int n, u64 head_floats, int size, int d8)
+/* Heads of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the inverse of the sum.
+ * sums[heads * n] */
+DEVICE void span_weights(const float *parts, float *weights, float *sums, int heads, int n, u64 head_floats, int size, int d8)
 {
-    for (int h = thread(); h < some; h += THREADS) {
-        const float *head = parts + (u64)h * head_floats + d8;
-        float *w = weights + h * (n + 1), max = -__builtin_inff(), sum = 0;
-        UNROLL_8 for (int i = 0; i < n; i++) max = max32(head[i * size], max);
-        UNROLL_8 for (int i = 0; i < n; i++)
-        {
-            w[i] = exp32(head[i * size] - max);
-            sum = fma32(w[i], head[i * size + 1], sum);
-        }
+    int t = thread();
+    for (int i = t; i < heads * n; i += THREADS) {
+        const float *of = parts + (u64)(i / n) * head_floats + (u64)(i % n * size + d8);
+        weights[i / n * (n + 1) + i % n] = of[0];
+        sums[i] = of[1];
+    }
+    barrier();
+    for (int h = t; h < heads; h += THREADS) {
+        float *w = weights + h * (n + 1), max = -__builtin_inff();
+        UNROLL_8 for (int i = 0; i < n; i++) max = max32(w[i], max);
+        w[n] = max;
+    }
+    barrier();
+    for (int i = t; i < heads * n; i += THREADS) {
+        float *w = weights + i / n * (n + 1);
+        w[i % n] = exp32(w[i % n] - w[n]);
+    }
+    barrier();
+    for (int h = t; h < heads; h += THREADS) {
+        float *w = weights + h * (n + 1), sum = 0;
+        UNROLL_8 for (int i = 0; i < n; i++) sum = fma32(w[i], sums[h * n + i], sum);
         w[n] = rcp32(sum);
     }
+    barrier();
 }
 
-/* The spans of one row, added in order. weights[MERGE_WEIGHTS] */
-DEVICE void merge_row(const struct merge_args *a, int row, float *weights)
+/* Spans that a row has seen: the first, and how many. */
+DEVICE int merged_spans(const struct merge_args *m, int row, int *first)
 {
-    int hd = a->head_dim, size = part_floats(hd), pos = a->pos[row];
-    int first = (a->window && pos >= a->window ? pos - a->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
-    int heads = MERGE_WEIGHTS / (n + 1) < a->n_heads ? MERGE_WEIGHTS / (n + 1) : a->n_heads; /* at a time */
-    u64 head_floats = (u64)a->n_spans * (u64)size;
-    for (int h0 = 0; h0 < a->n_heads; h0 += heads) {
-        int some = a->n_heads - h0 < heads ? a->n_heads - h0 : heads;
-        const float *parts = a->parts + ((u64)row * (u64)a->n_heads + (u64)h0) * head_floats + (u64)(first * size);
-        float *out = a->out + ((u64)row * (u64)a->n_heads + (u64)h0) * (u64)hd;
-        barrier();
-        span_weights(parts, weights, some, n, head_floats, size, round8(hd));
-        barrier();
-        for (int i = thread(); i < some * hd; i += THREADS) {
-            const float *of = parts + (u64)(i / hd) * head_floats + (u64)(i % hd), *w = weights + i / hd * (n + 1);
-            float y = 0;
-            UNROLL_8 for (int s = 0; s < n; s++) y = fma32(w[s], of[s * size], y);
-            out[i] = y * w[n];
-        }
-    }
+    int pos = m->pos[row];
+    *first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN;
+    return pos / SPAN + 1 - *first;
 }
 
+/* Block (row, head): MERGE_SPANS spans in order are a group, and groups are added in order: thread (slice, d) has dimension d of
+ * the groups slice, slice + slices, .. */
 KERNEL(attend_merge, struct merge_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
-    merge_row(ARGS, block_x(), weights);
+    LDS(float, sums, MERGE_WEIGHTS);
+    LDS(float, group, THREADS);
+    const struct merge_args *m = ARGS;
+    int row = block_x(), head = block_y(), hd = m->head_dim, d8 = round8(hd), size = part_floats(hd), first, n = merged_spans(m, row, &first);
+    int slices = THREADS / d8, slice = thread() / d8, d = thread() % d8;
+    const float *parts = m->parts + (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_spans + (u64)first) * (u64)size;
+    float y = 0;
+    span_weights(parts, weights, sums, 1, n, 0, size, d8);
+    for (int s0 = 0; s0 < n; s0 += slices * MERGE_SPANS) {
+        float of = 0;
+        int at = s0 + slice * MERGE_SPANS;
+        if (slice < slices)
+            UNROLL_8 for (int s = at; s < n && s < at + MERGE_SPANS; s++) of = fma32(weights[s], parts[(u64)(s * size + d)], of);
+        group[thread()] = of;
+        barrier();
+        for (int i = 0; slice == 0 && i < slices && s0 + i * MERGE_SPANS < n; i++) y = s0 + i ? y + group[i * d8 + d] : group[d];
+        barrier();
+    }
+    if (slice == 0 && d < hd) m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
-/* The same, several outputs of a thread at once, where the row fits into registers. */
+/* All heads of a row, of up to MERGE_SPANS spans, MERGE_PIECES pieces and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
 KERNEL(merge_prepare, struct merge_prepare_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
+    LDS(float, sums, MERGE_WEIGHTS);
     const struct merge_prepare_args *a = ARGS;
     const struct merge_args *m = &a->merge;
-    int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), pos = m->pos[row];
-    int first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
-    if (hd % 4 || (n + 1) * m->n_heads > MERGE_WEIGHTS || !prepares_in_place(&a->prepare, MERGE_PIECES)) {
-        merge_row(m, row, weights);
-        barrier();
-        prepare_row(&a->prepare, row, weights);
-        return;
-    }
+    int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first, n = merged_spans(m, row, &first);
     u64 head_floats = (u64)m->n_spans * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
     f32x4 v[MERGE_PIECES];
-    span_weights(parts, weights, m->n_heads, n, head_floats, size, round8(hd));
-    barrier();
+    span_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
     FOR_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
         f32x4 p[MERGE_PIECES];
         FOR_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
-        FOR_PIECES(MERGE_PIECES, j, i, dim)
-        UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
+        FOR_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
     }
+    int in_place = prepares_in_place(&a->prepare, MERGE_PIECES);
     FOR_PIECES(MERGE_PIECES, j, i, dim)
     {
         UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
-        *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
+        if (!in_place) *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
     }
     barrier();
-    prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
+    if (in_place) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
+    else prepare_row(&a->prepare, row, weights);
 }

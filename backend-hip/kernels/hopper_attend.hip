@@ -75,26 +75,28 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
 }
 
 /* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t. Times a power of two for each row
- * that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. */
-DEVICE void wide_queries(const float *const row[2], struct two_halves q[][4], float undo[2], const int dims)
+ * that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. row[]: of the step; at: of its dimension 2t */
+DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at, struct two_halves q[][4], float undo[2], const int dims)
 {
     float v[2][MAX_HEAD_DIM / 8][2];
+    UNROLL for (int i = 0; i < 2; i++) load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = 0;
-        UNROLL for (int c = 0; c < dims / 8; c++)
-        {
-            f32x2 x = *(const f32x2 *)(row[i] + 8 * c);
-            UNROLL for (int e = 0; e < 2; e++)
-            {
-                v[i][c][e] = x[e];
-                largest = max32(abs32(x[e]), largest);
-            }
-        }
+        if (a->cos) rotate_pairs(a, row[i], v[i], dims);
+        UNROLL for (int c = 0; c < dims / 8; c++) largest = max32(max32(abs32(v[i][c][0]), abs32(v[i][c][1])), largest);
         struct power_of_two p = power_for(quad_max(largest), 14);
         undo[i] = p.undo;
         UNROLL for (int c = 0; c < dims / 8; c++) q[c / 2][c % 2 * 2 + i] = split_pair(v[i][c][0] * p.factor, v[i][c][1] * p.factor);
     }
+}
+
+/* For heads of 64 dimensions ptxas 13.0 gives the weights of values the registers of the queries, which the next step still needs; not
+ * where these change in the loop. zero: 0, which it does not know. */
+DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
+{
+    UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
+        asm volatile("xor.b32 %0, %0, %2;\n\txor.b32 %1, %1, %2;" : "+r"(q[c][i].high), "+r"(q[c][i].low) : "r"(zero));
 }
 
 /* Scores of 64 rows and a step of positions. */
@@ -166,27 +168,29 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
     int row = group * GROUP_ROWS + thread() % 128 / WARP * 16 + lane / 4, pos = w->pos0 + row;
     int lowest = w->pos0 + group * GROUP_ROWS, highest = lowest + GROUP_ROWS - 1; /* positions of the group */
     if (highest > w->last) highest = w->last;
+    if (lowest > w->last) highest = -1;
     u64 q_row = (u64)(a->n_heads * dims);
-    const float *from[2];
+    int from[2];
     struct two_halves q[MAX_HEAD_DIM / 16][4];
     float undo[2], total[MAX_HEAD_DIM / 2], largest[2], sum[2] = {0, 0};
     u32 parity = 0;
     UNROLL for (int i = 0; i < 2; i++)
     {
         int at = row + 8 * i < w->n_rows ? row + 8 * i : w->n_rows - 1;
-        from[i] = a->q + (u64)(w->row0 + at) * q_row + (u64)(w->head * dims + 2 * t);
+        from[i] = w->row0 + at;
         largest[i] = -__builtin_inff();
     }
-    wide_queries(from, q, undo, dims);
+    wide_queries(a, from, (u64)(w->head * dims + 2 * t), q, undo, dims);
     UNROLL for (int i = 0; i < 2; i++) undo[i] *= a->scale * 0x1.715476p+0f;
     UNROLL for (int i = 0; i < dims / 2; i++) total[i] = 0;
     for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
         float score[32];
-        int seen = p0 <= highest && lowest <= highest; /* by a row of the group */
+        int seen = p0 <= highest; /* by a row of the group */
         int whole = p0 + WIDE_STEP - 1 <= lowest && !(a->window && highest - a->window >= p0);
         u32 keys = r->stages + (u32)(stage * 2 * key_bytes);
         phase_wait(r->full + (u32)(8 * stage), parity);
         if (seen) {
+            if (dims == 64) keep_queries(q, a->window >> 31, dims);
             wide_scores(keys, q, score, dims);
             float shrink[2];
             UNROLL for (int i = 0; i < 2; i++)
@@ -228,10 +232,10 @@ DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const 
     barrier();
     wait_for_producer();
     if (thread() >= WIDE_GROUPS * 128) {
-        REGISTERS_LESS(48);
+        REGISTERS_LESS(56);
         copy_steps(early, &w, &r, dims);
     } else {
-        REGISTERS_MORE(232);
+        REGISTERS_MORE(224);
         compute_steps(early, &w, &r, dims);
     }
 }

@@ -31,6 +31,8 @@
 #if MATRIX_F16
 #include "backend-hip/kernels/nvidia.h"
 
+#include "backend-hip/kernels/mma_split.hip"
+
 #if __CUDA_ARCH__ >= 900
 #include "backend-hip/kernels/hopper.h"
 

@@ -73,6 +73,13 @@ DEVICE u32 load_word(const void *from)
 DEVICE void barrier_numbered(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 DEVICE void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 
+DEVICE float shuffle_from(float x, int lane)
+{
+    u32 other;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(bits_of(x)), "r"(lane));
+    return f32_of(other);
+}
+
 DEVICE float quad_max(float x)
 {
     UNROLL for (int i = 1; i < 4; i *= 2) x = max32(x, f32_of(shuffle_xor(bits_of(x), i)));

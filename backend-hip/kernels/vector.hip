@@ -95,18 +95,26 @@ DEVICE void place_four(const struct row_place *place, int i, f16x2 lo, f16x2 hi)
     *(u64 *)(place->at + i) = (u64)word_of(lo) | (u64)word_of(hi) << 32;
 }
 
+DEVICE float largest_of(f32x4 v, float largest)
+{
+    UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[e]), largest);
+    return largest;
+}
+
+DEVICE void place_piece(const struct row_place *place, int i, f32x4 v, float factor)
+{
+    f16x2 lo = {(f16)(v[0] * factor), (f16)(v[1] * factor)}, hi = {(f16)(v[2] * factor), (f16)(v[3] * factor)};
+    place_four(place, i, lo, hi);
+}
+
 /* v[n] */
 DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
 {
     struct row_place place = place_of(a, row);
     float largest = 0;
-    FOR_PIECES(n, j, i, a->k) UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[j][e]), largest);
+    FOR_PIECES(n, j, i, a->k) largest = largest_of(v[j], largest);
     struct power_of_two p = power_for(block_max(largest, scratch), a->top);
-    FOR_PIECES(n, j, i, a->k)
-    {
-        f16x2 lo = {(f16)(v[j][0] * p.factor), (f16)(v[j][1] * p.factor)}, hi = {(f16)(v[j][2] * p.factor), (f16)(v[j][3] * p.factor)};
-        place_four(&place, i, lo, hi);
-    }
+    FOR_PIECES(n, j, i, a->k) place_piece(&place, i, v[j], p.factor);
     if (thread() == 0) a->scale[row] = p.undo;
 }
 
@@ -230,51 +238,66 @@ KERNEL(glu, struct glu_args)
     if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i]);
 }
 
-DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, const int pieces, const int at_once)
+/* Of the pieces `kept` stay in registers, the others in LDS; at_once: pieces whose loads are under way together. */
+DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 *held, const int pieces, const int kept, const int at_once)
 {
-    int dim = (int)a->glu.n;
-    u64 at = (u64)block_x() * a->glu.n;
-    float *gate = a->glu.gate + at;
+    int dim = (int)a->glu.n, row = block_x();
+    u64 at = (u64)row * a->glu.n;
+    float *gate = a->glu.gate + at, largest = 0;
     const float *up = a->glu.up + at;
     if (!prepares_in_place(&a->prepare, pieces)) {
         for (int i = thread(); i < dim; i += THREADS) gate[i] = gated(gate[i], up[i]);
         barrier();
-        prepare_row(&a->prepare, block_x(), scratch);
+        prepare_row(&a->prepare, row, scratch);
         return;
     }
     f32x4 v[ROW_PIECES];
     UNROLL for (int j0 = 0; j0 < pieces; j0 += at_once)
     {
-        f32x4 w[ROW_PIECES];
-        UNROLL for (int j = j0, i = 4 * thread() + j0 * PIECE; j < pieces && j < j0 + at_once; j++, i += PIECE) if (i < dim)
-            v[j] = *(const f32x4 *)(gate + i),
-            w[j - j0] = *(const f32x4 *)(up + i);
-        UNROLL for (int j = j0, i = 4 * thread() + j0 * PIECE; j < pieces && j < j0 + at_once; j++, i += PIECE)
+        f32x4 g[ROW_PIECES], w[ROW_PIECES];
+        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces; j++, i += PIECE)
+            if (i < dim) g[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
+        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces; j++, i += PIECE)
         {
             if (i >= dim) continue;
-            UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j - j0][e]);
-            if (a->keep) *(f32x4 *)(gate + i) = v[j];
+            UNROLL for (int e = 0; e < 4; e++) g[j][e] = gated(g[j][e], w[j][e]);
+            if (a->keep) *(f32x4 *)(gate + i) = g[j];
+            largest = largest_of(g[j], largest);
+            if (j0 + j < kept) v[j0 + j] = g[j];
+            else held[(j0 + j - kept) * THREADS + thread()] = g[j];
         }
     }
-    prepare_pieces(&a->prepare, block_x(), v, scratch, pieces);
+    struct row_place place = place_of(&a->prepare, row);
+    struct power_of_two p = power_for(block_max(largest, scratch), a->prepare.top);
+    FOR_PIECES(pieces, j, i, dim) place_piece(&place, i, j < kept ? v[j] : held[(j - kept) * THREADS + thread()], p.factor);
+    if (thread() == 0) a->prepare.scale[row] = p.undo;
 }
+
+/* Pieces in LDS of rows of up to 11 and 14: on NVIDIA four blocks are to run side by side. */
+#if defined(__NVPTX__)
+enum { GLU_HELD_11 = 5, GLU_HELD_14 = 8, GLU_AT_ONCE = 3 };
+#else
+enum { GLU_HELD_11 = 0, GLU_HELD_14 = 0, GLU_AT_ONCE = 5 };
+#endif
 
 KERNEL(glu_prepare_4, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    glu_prepare(ARGS, scratch, FEW_PIECES, FEW_PIECES);
+    glu_prepare(ARGS, scratch, (f32x4 *)scratch, FEW_PIECES, FEW_PIECES, FEW_PIECES);
 }
 
-KERNEL_BLOCKS(glu_prepare_11, 3, struct glu_prepare_args)
+KERNEL_BLOCKS(glu_prepare_11, 4, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    glu_prepare(ARGS, scratch, SOME_PIECES, 4);
+    LDS(f32x4, held, GLU_HELD_11 * THREADS + 1);
+    glu_prepare(ARGS, scratch, held, SOME_PIECES, SOME_PIECES - GLU_HELD_11, GLU_AT_ONCE);
 }
 
-KERNEL(glu_prepare_14, struct glu_prepare_args)
+KERNEL_BLOCKS(glu_prepare_14, 4, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    glu_prepare(ARGS, scratch, ROW_PIECES, 5);
+    LDS(f32x4, held, GLU_HELD_14 * THREADS + 1);
+    glu_prepare(ARGS, scratch, held, ROW_PIECES, ROW_PIECES - GLU_HELD_14, GLU_AT_ONCE);
 }
 
 KERNEL(gather_rows, struct gather_args)
