@@ -174,7 +174,7 @@ enum { N_SCRATCH = 8 };
 static size_t batch_ints(const struct be_config *c)
 {
     return 5 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
-           2 * ((size_t)c->max_seqs + (size_t)c->max_rows / TILE_ROWS);
+           2 * TILE_GROUPS * ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS));
 }
 
 /* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
@@ -313,18 +313,32 @@ static int longest_decode(const struct batch *b)
     return longest;
 }
 
-/* Prompt rows in tiles of rows of one sequence: [][2] first row and number of rows. Those that have most positions to look at come
- * first: what starts last is short. */
-static int fill_tiles(const struct batch *b, int32_t *tile)
+/* The prompt rows of a sequence: the first, and how many groups. */
+static int prompt_groups(const struct batch *b, int seq, int *begin)
 {
-    int n = 0;
+    *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
+    return b->seq_start[seq + 1] > *begin ? (b->seq_start[seq + 1] - *begin + GROUP_ROWS - 1) / GROUP_ROWS : 0;
+}
+
+/* Prompt rows in tiles of two groups. Where all tiles run side by side, an early group is with a late one, so that they take equally
+ * long; else neighbours, which share most of their keys and values, and tiles with most positions come first: what starts last
+ * is short. */
+static int fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
+{
+    int n = 0, all = 0, begin;
+    for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
+    int at_once = all * h->config.n_heads <= hip_stream_units(h->stream);
     for (int i = 0; i < b->n_seqs; i++) {
-        int begin = b->seq_start[i] > b->n_decode ? b->seq_start[i] : b->n_decode, end = b->seq_start[i + 1];
-        for (int row = begin + (end - begin - 1) / TILE_ROWS * TILE_ROWS; row >= begin && row < end; row -= TILE_ROWS) {
-            int at = n++;
-            for (; at > 0 && b->pos[tile[2 * at - 2]] < b->pos[row]; at--) memcpy(tile + 2 * at, tile + 2 * at - 2, 2 * sizeof *tile);
-            tile[2 * at] = row;
-            tile[2 * at + 1] = end - row < TILE_ROWS ? end - row : TILE_ROWS;
+        int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
+        for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
+            int of[TILE_GROUPS] = {at_once ? groups - 1 - j : 2 * j + 1, at_once ? j : 2 * j}, at = n++;
+            int last = begin + (of[0] < groups ? of[0] : of[1]) * GROUP_ROWS; /* row */
+            for (; at > 0 && b->pos[tile[4 * at - 4]] < b->pos[last]; at--) memcpy(tile + 4 * at, tile + 4 * at - 4, 4 * sizeof *tile);
+            for (int g = 0; g < TILE_GROUPS; g++) {
+                int row = begin + of[g] * GROUP_ROWS, there = of[g] < groups && (g == 0 || of[1] != of[0]);
+                tile[4 * at + 2 * g] = there ? row : last;
+                tile[4 * at + 2 * g + 1] = !there ? 0 : end - row < GROUP_ROWS ? end - row : GROUP_ROWS;
+            }
         }
     }
     return n;
@@ -348,7 +362,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->logit_row, &h->d_logit_row, (size_t)b->n_logits},
         {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
-    size_t n = 2 * ((size_t)b->n_seqs + (size_t)b->n_rows / TILE_ROWS); /* tiles at most */
+    size_t n = 2 * TILE_GROUPS * ((size_t)b->n_seqs + (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)); /* of tiles, at most */
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= batch_ints(&h->config));
     n = 0;
@@ -356,9 +370,9 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
         *part[i].d = h->d_batch + n;
     }
-    h->n_tiles = fill_tiles(b, h->batch_copy + n);
+    h->n_tiles = fill_tiles(h, b, h->batch_copy + n);
     h->d_tiles = h->d_batch + n;
-    n += 2 * (size_t)h->n_tiles;
+    n += 2 * TILE_GROUPS * (size_t)h->n_tiles;
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
     h->n_spans = spans(longest_decode(b));
     int half = h->config.head_dim / 2;
@@ -454,7 +468,7 @@ static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
     size_t n_decode = (size_t)h->batch->n_decode;
     void *wide = by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
     if (wide || tile) {
-        const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : ATTEND_TILE_BLOCKS)), 1};
+        const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
         a.tiles = h->d_tiles;
         hip_launch(h, wide ? wide : tile, "attention of a prompt", grid, wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
                    wide ? (unsigned)ATTEND_WIDE_LDS(c->head_dim) : 0, &a, sizeof a);

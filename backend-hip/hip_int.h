@@ -160,7 +160,7 @@ static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
 static inline int hip_merges_whole_rows(const struct hip *h)
 {
     int heads = h->config.n_heads, hd = h->config.head_dim;
-    return h->n_spans <= MERGE_SPANS && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
+    return h->n_spans <= 6 && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
 }
 
 /* Launches what waits, by itself. */

@@ -24,9 +24,8 @@ enum { SPAN = 256, SPLIT_THREADS = 128 }; /* positions of a sequence looked at t
 /* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of each head. attend_merge takes
  * MERGE_WEIGHTS - 1 spans. */
 enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
-enum { TILE_ROWS = 128 }; /* prompt rows of a sequence that attend together */
-enum { ATTEND_TILE_THREADS = 128, ATTEND_TILE_BLOCKS = 2 }; /* mma_attend.hip: blocks for a tile */
-enum { ATTEND_WIDE_THREADS = 384 };                         /* of hopper_attend.hip, and LDS that its launch asks for */
+enum { GROUP_ROWS = 64, TILE_GROUPS = 2 }; /* prompt rows of a sequence that attend together, and groups of them to a tile */
+enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.hip, one group; of hopper_attend.hip, with its LDS */
 #define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims)*2 + 128)
 /* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for each thread: kernels for rows of
  * up to so many, in the order of enum hip_kernel. Registers that a row does not need cost blocks that run side by side. */
@@ -153,7 +152,7 @@ struct attend_kernel_args {
     const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin; /* [rows][head_dim / 2] */
     int n_spans;      /* of the longest sequence of the step, or more */
-    const int *tiles; /* attend_tile_*: [][2] first row and number of rows, of one sequence */
+    const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of one sequence */
 };
 
 struct merge_args {

@@ -1,10 +1,9 @@
-/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile of up
- * to TILE_ROWS rows of one sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows
- * each. Positions come in steps of 64, from an absolute multiple on. Queries and weights of values are two halves each, high and
+/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile
+ * of rows of one sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an absolute multiple on. Queries and weights of values are two halves each, high and
  * low, so that nothing is rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it
  * does not see leaves it as it is. */
 
-enum { WIDE_STEP = 64, WIDE_STAGES = 6, WIDE_GROUPS = 2, GROUP_ROWS = TILE_ROWS / WIDE_GROUPS };
+enum { WIDE_STEP = 64, WIDE_STAGES = 6 };
 
 /* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes number i of a row at
  * i ^ (position % 8); then barriers: of each stage full, empty. */
@@ -12,20 +11,27 @@ struct wide_ring {
     u32 stages, full, empty;
 };
 
-/* What a block works on. */
+/* What a block works on: its two groups of rows, of one sequence. */
 struct wide_tile {
-    int head, row0, n_rows, pos0, last, begin; /* begin: of the first step */
+    int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
+    int last, begin; /* positions: the last one that is seen, that of the first step */
 };
 
 DEVICE struct wide_tile wide_tile_of(const struct attend_kernel_args *a)
 {
     struct wide_tile w;
+    int lowest = 0;
     w.head = block_x();
-    w.row0 = a->tiles[2 * block_y()];
-    w.n_rows = a->tiles[2 * block_y() + 1];
-    w.pos0 = a->pos[w.row0];
-    w.last = w.pos0 + w.n_rows - 1;
-    w.begin = (a->window && w.pos0 >= a->window ? w.pos0 - a->window + 1 : 0) / WIDE_STEP * WIDE_STEP;
+    w.last = -1;
+    UNROLL for (int g = 0; g < TILE_GROUPS; g++)
+    {
+        w.row0[g] = a->tiles[2 * (TILE_GROUPS * block_y() + g)];
+        w.n_rows[g] = a->tiles[2 * (TILE_GROUPS * block_y() + g) + 1];
+        w.pos0[g] = a->pos[w.row0[g]];
+        if (w.pos0[g] + w.n_rows[g] - 1 > w.last) w.last = w.pos0[g] + w.n_rows[g] - 1;
+        if (g == 0 || w.pos0[g] < lowest) lowest = w.pos0[g];
+    }
+    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / WIDE_STEP * WIDE_STEP;
     return w;
 }
 
@@ -55,7 +61,7 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
 {
     const int page_bytes = 2 * PAGE * dims * 2, stage_bytes = 2 * WIDE_STEP * dims * 2;
     int stage = 0, before = 0;
-    const int *table = a->table + (u64)a->seq[w->row0] * (u64)a->table_stride;
+    const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
     const char *pages = (const char *)a->pages + (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
     u32 parity = 1; /* what has not been used is empty */
     for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
@@ -165,10 +171,8 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
 {
     const int key_bytes = WIDE_STEP * dims * 2;
     int lane = thread() % WARP, t = lane % 4, group = thread() / 128, stage = 0;
-    int row = group * GROUP_ROWS + thread() % 128 / WARP * 16 + lane / 4, pos = w->pos0 + row;
-    int lowest = w->pos0 + group * GROUP_ROWS, highest = lowest + GROUP_ROWS - 1; /* positions of the group */
-    if (highest > w->last) highest = w->last;
-    if (lowest > w->last) highest = -1;
+    int row0 = group ? w->row0[1] : w->row0[0], n_rows = group ? w->n_rows[1] : w->n_rows[0], lowest = group ? w->pos0[1] : w->pos0[0];
+    int row = thread() % 128 / WARP * 16 + lane / 4, pos = lowest + row, highest = n_rows ? lowest + n_rows - 1 : -1;
     u64 q_row = (u64)(a->n_heads * dims);
     int from[2];
     struct two_halves q[MAX_HEAD_DIM / 16][4];
@@ -176,8 +180,7 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
     u32 parity = 0;
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int at = row + 8 * i < w->n_rows ? row + 8 * i : w->n_rows - 1;
-        from[i] = w->row0 + at;
+        from[i] = row0 + (row + 8 * i < n_rows ? row + 8 * i : 0);
         largest[i] = -__builtin_inff();
     }
     wide_queries(a, from, (u64)(w->head * dims + 2 * t), q, undo, dims);
@@ -208,8 +211,8 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
     UNROLL for (int i = 0; i < 2; i++)
     {
         float inverse = rcp32(quad_sum(sum[i]));
-        float *to = a->out + (u64)(w->row0 + row + 8 * i) * q_row + (u64)(w->head * dims + 2 * t);
-        if (row + 8 * i >= w->n_rows) continue;
+        float *to = a->out + (u64)(row0 + row + 8 * i) * q_row + (u64)(w->head * dims + 2 * t);
+        if (row + 8 * i >= n_rows) continue;
         UNROLL for (int d = 0; d < dims / 8; d++) * (f32x2 *)(to + 8 * d) =
             (f32x2){total[4 * d + 2 * i] * inverse, total[4 * d + 2 * i + 1] * inverse};
     }
@@ -224,14 +227,14 @@ DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const 
     if (thread() == 0) {
         for (int i = 0; i < WIDE_STAGES; i++) {
             phase_init(r.full + 8 * (u32)i, 128);
-            phase_init(r.empty + 8 * (u32)i, WIDE_GROUPS * 4);
+            phase_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
         }
         phase_init_done();
     }
     struct wide_tile w = wide_tile_of(early);
     barrier();
     wait_for_producer();
-    if (thread() >= WIDE_GROUPS * 128) {
+    if (thread() >= TILE_GROUPS * 128) {
         REGISTERS_LESS(56);
         copy_steps(early, &w, &r, dims);
     } else {

@@ -1,10 +1,10 @@
-/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A block takes half a
- * tile of rows of one sequence and one head, a warp 16 of them; positions come in steps of 64, from an absolute multiple on.
+/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A block takes a
+ * group of rows of one sequence and one head, a warp 16 of them; positions come in steps of 64, from an absolute multiple on.
  * Keys are what they are in memory; queries and weights of values are two halves each, high and low, so that nothing is
  * rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it does not see
  * leaves it as it is. */
 
-enum { ATTEND_STEP = 64, BLOCK_ROWS = TILE_ROWS / ATTEND_TILE_BLOCKS };
+enum { ATTEND_STEP = 64 };
 
 /* total += a b for both halves of a. */
 DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1)
@@ -43,11 +43,8 @@ DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float
 DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
 {
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, head = block_x();
-    int tile = block_y() / ATTEND_TILE_BLOCKS, from_row = block_y() % ATTEND_TILE_BLOCKS * BLOCK_ROWS,
-        n_rows = a->tiles[2 * tile + 1] - from_row;
-    if (n_rows <= 0) return;
-    if (n_rows > BLOCK_ROWS) n_rows = BLOCK_ROWS;
-    int row0 = a->tiles[2 * tile] + from_row, pos0 = a->pos[row0], last = pos0 + n_rows - 1;
+    int row0 = a->tiles[2 * block_y()], n_rows = a->tiles[2 * block_y() + 1], pos0 = a->pos[row0], last = pos0 + n_rows - 1;
+    if (!n_rows) return;
     u64 q_row = (u64)(a->n_heads * dims), page_size = (u64)(2 * PAGE * dims), kv_head = (u64)(head / (a->n_heads / a->n_kv_heads));
     const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
     const f16 *pages = (const f16 *)a->pages + kv_head * page_size;

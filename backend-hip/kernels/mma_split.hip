@@ -112,23 +112,56 @@ DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *
     copies_commit();
 }
 
-/* The row's own key (value 0) or value, where this turn has its position, by four lanes: into the warp's LDS and the page. */
-DEVICE void store_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds, const int turn, const int value, const int dims)
+/* The row's own key, rotated, and value: of dimensions 2l and 2l + 1 of lane l, and the same + dims / 2. */
+struct own_pairs {
+    u32 key[2], value[2];
+};
+
+/* By the warp that has the row's position: asks for them, and stores them in the page. */
+DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s, const int dims)
 {
-    int t = thread() % WARP, at = s->pos - turn_begin(s, turn), i = at / PAGE, p = at % PAGE;
+    struct own_pairs own = {{0, 0}, {0, 0}};
+    int d = thread() % WARP * 2, at = s->pos - s->p0, turn = at / (SPLIT_WARPS * TURN), in_turn = at % (SPLIT_WARPS * TURN);
+    if (!a->k || at < 0 || turn >= TURNS || in_turn >= TURN || d >= dims / 2) return own;
+    u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims + (u64)d,
+        angle = (u64)s->row * (u64)(dims / 2) + (u64)d;
+    f32x2 lo = *(const f32x2 *)(a->k + from), hi = *(const f32x2 *)(a->k + from + dims / 2), v0 = *(const f32x2 *)(a->v + from),
+          v1 = *(const f32x2 *)(a->v + from + dims / 2), cos = *(const f32x2 *)(a->cos + angle), sin = *(const f32x2 *)(a->sin + angle);
+    float y[2][2];
+    UNROLL for (int e = 0; e < 2; e++)
+    {
+        y[0][e] = fma32(lo[e], cos[e], -hi[e] * sin[e]);
+        y[1][e] = fma32(hi[e], cos[e], lo[e] * sin[e]);
+    }
+    UNROLL for (int i = 0; i < 2; i++) own.key[i] = word_of((f16x2){(f16)y[i][0], (f16)y[i][1]});
+    own.value[0] = word_of((f16x2){(f16)v0[0], (f16)v0[1]});
+    own.value[1] = word_of((f16x2){(f16)v1[0], (f16)v1[1]});
+    if (!s->first_heads) return own;
+    u64 number = s->page[0][0];
+    UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
+        if (k == turn && i == in_turn / PAGE) number = s->page[k][i];
+    f16 *page = (f16 *)a->pages + number;
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int n = d + i * dims / 2, p = in_turn % PAGE;
+        *(u32 *)(page + (n / 8 * PAGE + p) * 8 + n % 8) = own.key[i];
+        *(u32 *)(page + PAGE * dims + p * dims + n) = own.value[i];
+    }
+    return own;
+}
+
+/* Into the warp's LDS, where this turn has the row's position. */
+DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds, const struct own_pairs *own, const int turn,
+                    const int value, const int dims)
+{
+    int d = thread() % WARP * 2, at = s->pos - turn_begin(s, turn), p = at % PAGE;
     if (!a->k || at < 0 || at >= TURN) return;
-    if (t < 4) {
-        float x[MAX_HEAD_DIM / 8][2];
-        load_pairs((value ? a->v : a->k) + ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims + (u64)(2 * t), x, dims);
-        if (!value) rotate_pairs(a, s->row, x, dims);
-        u8 *own = lds + (value * SPLIT_PAGES + i) * (PAGE * dims * 2);
-        f16 *page = (f16 *)a->pages + (i ? s->page[turn][1] : s->page[turn][0]);
-        UNROLL for (int o = 0; o < dims / 8; o++)
-        {
-            u32 pair = word_of((f16x2){(f16)x[o][0], (f16)x[o][1]});
-            *(u32 *)(own + (value ? value_place(p, o, dims) : (u32)((o * PAGE + p) * 16)) + t * 4) = pair;
-            if (s->first_heads) *(u32 *)(page + (value ? PAGE * dims + p * dims + o * 8 : (o * PAGE + p) * 8) + t * 2) = pair;
-        }
+    u8 *page = lds + (value * SPLIT_PAGES + at / PAGE) * (PAGE * dims * 2);
+    UNROLL for (int i = 0; i < 2 && d < dims / 2; i++)
+    {
+        int n = d + i * dims / 2;
+        *(u32 *)(page + (value ? value_place(p, n / 8, dims) : (u32)((n / 8 * PAGE + p) * 16)) + n % 8 * 2) =
+            value ? own->value[i] : own->key[i];
     }
     warp_barrier();
 }
@@ -279,6 +312,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     }
     if (a->k) wait_for_producer();
     if (nothing) return;
+    struct own_pairs new_pairs = own_of(a, &s, dims);
     float undo = split_queries(a, &s, q, dims), to_score[2];
     UNROLL for (int e = 0; e < 2; e++) /* of heads 2t and 2t + 1 */
     {
@@ -293,7 +327,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         COPIES_WAIT(1);
         warp_barrier();
         if (turn_seen(&s, turn)) {
-            store_own(a, &s, own, turn, 0, dims);
+            put_own(a, &s, own, &new_pairs, turn, 0, dims);
             turn_scores(at, q, score, dims);
             turn_weights(&s, turn_begin(&s, turn), to_score, score, &y, dims);
         }
@@ -306,7 +340,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         }
         warp_barrier();
         if (turn_seen(&s, turn)) {
-            store_own(a, &s, own, turn, 1, dims);
+            put_own(a, &s, own, &new_pairs, turn, 1, dims);
             turn_values(at, score, &y, dims);
         }
         warp_barrier();

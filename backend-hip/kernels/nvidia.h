@@ -92,9 +92,6 @@ DEVICE float quad_sum(float x)
     return x;
 }
 
-/* 2^x to 2^-22 of itself; subnormal ones are 0. */
-DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
-
 /* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the transposed one. */
 DEVICE u32 transposed(u32 v)
 {

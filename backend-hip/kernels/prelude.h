@@ -88,6 +88,8 @@ DEVICE u32 shuffle_xor(u32 v, int lanes)
 }
 DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
+/* 2^x to 2^-22 of itself; subnormal ones are 0. */
+DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 
 #else
 
@@ -259,10 +261,15 @@ DEVICE float rsqrt32(float x)
     return fma32(fma32(-x * r, r, 1), 0.5f * r, r);
 }
 
-/* e^x as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4: 2 ulp. 0 below -87, e^88 above 88; NaN stays. */
+/* e^x, 2 ulp. 0 below -87, e^88 above 88; NaN stays. NVIDIA has 2^x: of the rounded x log2(e), what that is off by as a correction.
+ * Else as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4. */
 DEVICE float exp32(float x)
 {
     float y = x > 88 ? 88 : x;
+#if defined(__NVPTX__)
+    float t = y * 0x1.715476p+0f, off = fma32(y, 0x1.4ae0c0p-26f, fma32(y, 0x1.715476p+0f, -t)), e = exp2_estimate(t);
+    return y < -87 ? 0 : fma32(e, off * 0x1.62e43p-1f, e);
+#else
     float n = y * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
     float r = fma32(-n, 0x1.7f7d1cp-20f, fma32(-n, 0x1.62e4p-1f, y));
     float p = fma32(0x1.6d4328p-10f, r, 0x1.120b74p-7f);
@@ -272,6 +279,7 @@ DEVICE float exp32(float x)
     float e = fma32(p, r * r, r) + 1;
     e = y < -87 ? 0 : e * f32_of((u32)((int)(y < -87 ? 0 : n) + 127) << 23);
     return x != x ? x : e;
+#endif
 }
 
 /* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is exact), then Taylor
