@@ -30,6 +30,7 @@ enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.
 /* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for each thread: kernels for rows of
  * up to so many, in the order of enum hip_kernel. Registers that a row does not need cost blocks that run side by side. */
 enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
+enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
@@ -50,6 +51,7 @@ struct linear_part {
     const void *weight; /* codes or weight */
     const void *meta;   /* 4-bit only */
     const float *bias;  /* [out] or NULL */
+    const void *maps;   /* of codes and meta for Hopper's tensor copies (hip_pack.c), or NULL */
     float *y;           /* first row, [rows][out] */
     int out;
     int first;                                 /* block (as wide as the variant says) of the grid at which it begins */

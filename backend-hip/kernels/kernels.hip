@@ -38,6 +38,7 @@
 
 #include "backend-hip/kernels/hopper_decode.hip"
 #include "backend-hip/kernels/wgmma.hip"
+#include "backend-hip/kernels/wgmma_few.hip"
 
 #include "backend-hip/kernels/hopper_attend.hip"
 #else
