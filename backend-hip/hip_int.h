@@ -14,14 +14,14 @@ enum hip_kernel {
     K_REPACK_META,
     K_REPACK_DENSE_16,
     K_REPACK_DENSE_32,
-    K_PREPARE_F16,
-    K_PREPARE_F32,
+    K_PREPARE_F16, /* three of these each, for rows of up to 4, 11 and 14 pieces: hip_by_row() */
+    K_PREPARE_F32 = K_PREPARE_F16 + 3,
     K_EMBED,
     K_NORM,
     K_ANGLES,
     K_ROPE_STORE,
     K_NORM_PREPARE,
-    K_ATTEND_F16,
+    K_ATTEND_F16 = K_NORM_PREPARE + 3,
     K_ATTEND_F32,
     K_SPLIT_F16,
     K_SPLIT_F32,
@@ -29,11 +29,15 @@ enum hip_kernel {
     K_MERGE_PREPARE,
     K_GLU,
     K_GLU_PREPARE,
-    K_GATHER,
+    K_GATHER = K_GLU_PREPARE + 3,
     K_ARGMAX,
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
     K_ATTEND_TILE_128,
+    K_ATTEND_WIDE_64,
+    K_ATTEND_WIDE_128,
+    K_PAGES_64,
+    K_PAGES_128,
     K_COUNT
 };
 
@@ -85,7 +89,7 @@ struct hip_upload {
 enum { UPLOADS = 2, UPLOAD_BYTES = 8 << 20 };
 
 /* An operation whose launch waits for the next one: when that is a linear that reads its result, one launch does this and
- * prepares the linear's input. */
+ * prepares the linear's input; attend rotates queries itself, and keys of generated rows. */
 struct hip_pending {
     enum hip_kernel kernel; /* by itself; K_COUNT: nothing waits */
     const float *out;       /* [rows][dim] */
@@ -93,6 +97,7 @@ struct hip_pending {
     struct norm_args norm;
     struct glu_args glu; /* n: of all rows */
     struct merge_args merge;
+    struct rope_kernel_args rope; /* for attend, of all rows */
 };
 
 struct hip {
@@ -149,6 +154,19 @@ void hip_launch(struct hip *h, void *function, const char *name, const unsigned 
 void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
                          unsigned cluster, const void *args, size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
+
+/* Of three kernels from k on the one for rows of dim elements. */
+static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
+{
+    return k + (dim > FEW_PIECES * PIECE) + (dim > SOME_PIECES * PIECE);
+}
+
+/* Whether a block can merge the spans of all heads of a row. */
+static inline int hip_merges_whole_rows(const struct hip *h)
+{
+    int heads = h->config.n_heads, hd = h->config.head_dim;
+    return h->n_spans <= 6 && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
+}
 
 /* Launches what waits, by itself. */
 void hip_settle(struct hip *h);

@@ -166,6 +166,13 @@ static int same_input(const struct be_linear *a, const struct be_linear *b)
     return a->dense == b->dense && a->perm == b->perm && a->k == b->k && is_plain(a) == is_plain(b);
 }
 
+static int all_alike(int n, const struct be_linear *const w[])
+{
+    for (int i = 1; i < n; i++)
+        if (!same_input(w[i - 1], w[i])) return 0;
+    return 1;
+}
+
 /* How the prepared rows of both phases lie; where those of prompts begin, in elements. */
 struct layout {
     int first_tile, rest_tile;
@@ -184,8 +191,8 @@ static struct layout layout_of(const struct hip *h, const struct be_linear *w, i
 }
 
 /* Brings the input into the order and the precision that the kernels take; together with the operation that makes it, where
- * that still waits. */
-static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int n_decode, int half)
+ * that still waits. keep: another linear will read d_x, too. */
+static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int n_decode, int half, int keep)
 {
     struct hip_pending *p = &h->pending;
     struct layout l = layout_of(h, w, rows, n_decode);
@@ -202,19 +209,22 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .rest_tile = l.rest_tile,
                              .rest_at = l.rest_at};
     enum hip_kernel k = p->kernel;
-    if (!half || k == K_COUNT || p->out != d_x || p->rows != rows || p->dim != w->in) {
+    if (k == K_MERGE && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
+    if (!half || (k != K_NORM && k != K_GLU && k != K_MERGE) || p->out != d_x || p->rows != rows || p->dim != w->in) {
         hip_settle(h);
-        hip_launch_kernel(h, half ? K_PREPARE_F16 : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
+        hip_launch_kernel(h, half ? hip_by_row(K_PREPARE_F16, a.in) : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
         return;
     }
     p->kernel = K_COUNT;
+    if (a.perm || a.k != a.in || a.stride != a.in || a.in > ROW_PIECES * PIECE) keep = 1; /* the kernel itself reads it back */
     if (k == K_NORM) {
         struct norm_prepare_args both = {p->norm, a};
-        hip_launch_kernel(h, K_NORM_PREPARE, (size_t)rows, 1, &both, sizeof both);
+        if (!keep) both.norm.out = NULL;
+        hip_launch_kernel(h, hip_by_row(K_NORM_PREPARE, a.in), (size_t)rows, 1, &both, sizeof both);
     } else if (k == K_GLU) {
-        struct glu_prepare_args both = {p->glu, a};
+        struct glu_prepare_args both = {p->glu, a, keep};
         both.glu.n = (size_t)p->dim;
-        hip_launch_kernel(h, K_GLU_PREPARE, (size_t)rows, 1, &both, sizeof both);
+        hip_launch_kernel(h, hip_by_row(K_GLU_PREPARE, a.in), (size_t)rows, 1, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, a};
         hip_launch_kernel(h, K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
@@ -299,7 +309,7 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
     CHECK(rows <= h->config.max_rows);
     for (int i = 0, some; i < n; i += some) {
         int half = !w[i]->dense && h->config.act == ACT_F16;
-        if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, n_decode, half);
+        if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, n_decode, half, !all_alike(n, w));
         some = 1;
         if (w[i]->stride) {
             run_paper(h, w[i], d_y[i], rows);

@@ -40,6 +40,8 @@ static char *of_block(unsigned address, int block)
 
 static char *at_address(unsigned address) { return of_block(address, fiber_block_of_cluster()); }
 
+void *fiber_lds_pointer(unsigned address) { return at_address(address); }
+
 void fiber_copy(unsigned to, const void *from, size_t bytes)
 {
     struct copies *c = &copies[fibers.self];
@@ -92,6 +94,20 @@ unsigned fiber_transposed(unsigned v)
     return half_at(of + 4 * column, row) | half_at(of + 4 * (column + 1), row) << 16;
 }
 
+void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
+{
+    const unsigned *of = exchange(address);
+    int row = fiber_thread % 32 / 4, column = fiber_thread % 4 * 2;
+    for (int i = 0; i < 4; i++) {
+        uint16_t v[2];
+        for (int e = 0; e < 2; e++) {
+            int r = transposed ? column + e : row, c = transposed ? row : column + e;
+            memcpy(&v[e], at_address(of[8 * i + r]) + 2 * c, 2);
+        }
+        m[i] = v[0] | (unsigned)v[1] << 16;
+    }
+}
+
 static float number_of(unsigned bits, int is_bf16)
 {
     unsigned wide = bits << 16;
@@ -105,8 +121,9 @@ static float number_of(unsigned bits, int is_bf16)
 
 typedef float vector __attribute__((vector_size(64)));
 
-static float sum_of(vector v)
+static float sum_of_products(const vector *a, const vector *b)
 {
+    vector v = *a * *b;
     float sum = 0;
     for (int i = 0; i < 16; i++) sum += v[i];
     return sum;
@@ -130,7 +147,7 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
     for (int i = 0; i < 4; i++) of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
     fiber_meet(&warp_meeting[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++) c[i] += sum_of(of[lane / 4 + i / 2 * 8] * of[16 + lane % 4 * 2 + i % 2]);
+    for (int i = 0; i < 4; i++) c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
 }
 
 /* ---- matrix instructions of AMD ---- */
@@ -267,7 +284,7 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
             }
             for (int o = 0; o < 2; o++) {
                 float *to = &c[4 * j + 2 * o + e];
-                *to = (accumulate ? *to : 0) + sum_of(of[lane / 4 + 8 * o] * column);
+                *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
             }
         }
 }

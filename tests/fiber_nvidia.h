@@ -1,21 +1,31 @@
-/* fiber_nvidia.h: what kernels/nvidia.h has as inline PTX, as host code of fibers.c. */
+/* fiber_nvidia.h: what kernels/nvidia.h has as inline PTX, as host code of fiber_matrix.c. */
 #ifndef TESTS_FIBER_NVIDIA_H
 #define TESTS_FIBER_NVIDIA_H
 
 #include "tests/fibers.h"
 
-#define KERNEL_BLOCKS(name, blocks, type) KERNEL(name, type)
 #define dynamic_lds ((u32 *)fiber_dynamic_lds())
 
 DEVICE int grid_x(void) { return fiber_grid_x; }
 DEVICE void warp_barrier(void) { fiber_warp_barrier(); }
+DEVICE void barrier_numbered(int id) { fiber_barrier_numbered(id, THREADS); }
+DEVICE void barrier_arrive(int id) { fiber_barrier_arrive(id, THREADS); }
+DEVICE float exp2_estimate(float x) { return exp2f(x); }
+
 DEVICE u32 lds_address(const void *p) { return fiber_lds_address(p); }
 DEVICE void copy_16(u32 lds, const void *from) { fiber_copy(lds, from, 16); }
+DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there) { fiber_copy(lds, there ? from : NULL, 16); }
 DEVICE void copy_4(u32 lds, const void *from) { fiber_copy(lds, from, 4); }
 DEVICE void copies_commit(void) { fiber_copies_commit(); }
 #define COPIES_WAIT(n) fiber_copies_wait(n)
+DEVICE u32x4 load_input(const void *from) { return *(const u32x4 *)from; }
+DEVICE void touch(const char *const p[4]) { (void)p; }
+
 DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
+DEVICE float shuffle_from(float x, int lane) { return f32_of(fiber_shuffle(bits_of(x), lane)); }
 DEVICE u32 transposed(u32 v) { return fiber_transposed(v); }
+DEVICE void load_matrices(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 0); }
+DEVICE void load_transposed(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 1); }
 
 DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {

@@ -21,6 +21,7 @@ void fiber_warp_barrier(void);
 /* Shared memory of the size that the launch gave; NaNs when a block begins. Its addresses as numbers. */
 void *fiber_dynamic_lds(void);
 unsigned fiber_lds_address(const void *p);
+void *fiber_lds_pointer(unsigned address);
 /* A copy of `bytes` to such an address that happens as late as it may: when fiber_copies_wait() has to have it done. Copies since
  * the last fiber_copies_commit() are a group, and all but the last n groups of this thread are done then. */
 void fiber_copy(unsigned to, const void *from, size_t bytes);
@@ -29,6 +30,8 @@ void fiber_copies_wait(int n);
 /* v of another lane; the transposed 8x8 matrix of halves; c[4] += a[4] b[2] of 16x8x16 (kernels/nvidia.h says who holds what). */
 unsigned fiber_shuffle(unsigned v, int lane);
 unsigned fiber_transposed(unsigned v);
+/* Four such matrices, of which lane 8i + j says where row j of number i lies; or the transposed ones. */
+void fiber_load_matrices(unsigned address, unsigned m[4], int transposed);
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
 
 /* ---- what kernels/hopper.h needs, which says what each is ---- */

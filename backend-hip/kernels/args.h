@@ -19,9 +19,18 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
-enum { SPAN = 256 };                                /* positions of a sequence looked at together, from an absolute multiple of it on */
-enum { TILE_ROWS = 64, ATTEND_TILE_THREADS = 128 }; /* of mma_attend.hip */
-enum { CLUSTER = 4 };                               /* blocks that compute a tile together (wgmma_few.hip) */
+enum { SPAN = 256, SPLIT_THREADS = 128 }; /* positions of a sequence looked at together, from an absolute multiple of it on; mma_split.hip */
+#define SPLIT_LDS(dims) (128 * (dims)*4)
+/* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of each head. attend_merge takes
+ * MERGE_WEIGHTS - 1 spans. */
+enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
+enum { GROUP_ROWS = 64, TILE_GROUPS = 2 }; /* prompt rows of a sequence that attend together, and groups of them to a tile */
+enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.hip, one group; of hopper_attend.hip, with its LDS */
+#define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims)*2 + 128)
+/* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for each thread: kernels for rows of
+ * up to so many, in the order of enum hip_kernel. Registers that a row does not need cost blocks that run side by side. */
+enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
+enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
@@ -106,7 +115,7 @@ struct norm_args {
     float *x;            /* [rows][dim] */
     const float *delta;  /* the same or NULL */
     const float *weight; /* [dim] */
-    float *out;
+    float *out;          /* NULL: only what norm_prepare makes of it is read */
     float eps;
     int dim;
 };
@@ -128,7 +137,7 @@ struct rope_kernel_args {
     void *pages;
     float eps;
     int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
-    int in_pairs;                               /* a block takes several heads: none is normed, head_dim is a multiple of 8 */
+    int in_octets;                              /* a block takes several heads: none is normed, head_dim is a multiple of 16 */
 };
 
 struct attend_kernel_args {
@@ -139,9 +148,13 @@ struct attend_kernel_args {
     const int *table;     /* [n_seqs][table_stride] */
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
-    float *parts;     /* attend_split: as in merge_args */
+    float *parts;     /* attend_split, attend_pages: as in merge_args */
+    /* mma_split.hip, hopper_attend.hip: not rotated yet are, where cos is not NULL, the queries, where k is not NULL, the keys of
+     * generated rows, which are not stored either, nor the values */
+    const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
+    const float *cos, *sin; /* [rows][head_dim / 2] */
     int n_spans;      /* of the longest sequence of the step, or more */
-    const int *tiles; /* attend_tile_*: [][2] first row and number of rows, of one sequence */
+    const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of one sequence */
 };
 
 struct merge_args {
@@ -152,7 +165,7 @@ struct merge_args {
 };
 
 /* The operation before a linear and what prepares its input, in one launch: rows of `out` are read back by the block that
- * wrote them. */
+ * wrote them. Where nobody else reads them they may stay in registers. */
 struct norm_prepare_args {
     struct norm_args norm;
     struct prepare_args prepare;
@@ -172,6 +185,7 @@ struct glu_args {
 struct glu_prepare_args {
     struct glu_args glu; /* n: of a row */
     struct prepare_args prepare;
+    int keep; /* gate is read by others, too */
 };
 
 struct gather_args {

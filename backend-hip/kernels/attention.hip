@@ -23,41 +23,66 @@ DEVICE void store(void *pages, u64 at, float x, int wide)
     else ((f16 *)pages)[at] = (f16)x;
 }
 
-/* Block (row, some heads), where heads are not normed: thread (head, d) is dimensions d and d + half. */
-DEVICE void rope_pairs(const struct rope_kernel_args *a)
+DEVICE void load_octet(const float *from, float v[8])
 {
-    int row = block_x(), hd = a->head_dim, half = hd / 2, head = block_y() * (THREADS / half) + thread() / half, d = thread() % half;
-    if (thread() >= THREADS / half * half || head >= a->n_heads + a->n_kv_heads) return;
-    int is_key = head >= a->n_heads;
+    f32x4 a = *(const f32x4 *)from, b = *(const f32x4 *)(from + 4);
+    UNROLL for (int i = 0; i < 4; i++) v[i] = a[i], v[4 + i] = b[i];
+}
+
+DEVICE void store_octet(void *to, u64 at, const float v[8], int wide)
+{
+    if (wide) {
+        UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + at))[i] = (f32x4){v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]};
+        return;
+    }
+    u32 w[4];
+    UNROLL for (int i = 0; i < 4; i++) w[i] = word_of((f16x2){(f16)v[2 * i], (f16)v[2 * i + 1]});
+    *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
+}
+
+/* Block (row, some heads), where heads are not normed: thread (head, octet) is dimensions d .. d + 7 and the same + half. */
+DEVICE void rope_octets(const struct rope_kernel_args *a)
+{
+    int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8, d = thread() % octets * 8;
+    int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads;
+    if (thread() >= THREADS / octets * octets || head >= a->n_heads + a->n_kv_heads) return;
     if (is_key) head -= a->n_heads;
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd + (u64)d,
         angle = (u64)row * (u64)half + (u64)d;
     const float *x = (is_key ? a->k : a->q) + from;
-    float lo = x[0], hi = x[half], c = a->cos[angle], s = a->sin[angle];
-    float y[2] = {fma32(lo, c, -hi * s), fma32(hi, c, lo * s)};
-    if (!is_key) {
-        a->q[from] = y[0];
-        a->q[from + (u64)half] = y[1];
-        return;
+    float lo[8], hi[8], c[8], s[8], v[2][8], y[2][8];
+    load_octet(x, lo);
+    load_octet(x + half, hi);
+    load_octet(a->cos + angle, c);
+    load_octet(a->sin + angle, s);
+    if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
+        y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
     }
     int slot = a->slot[row], offset = slot % PAGE;
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
     {
         int at = d + i * half;
-        store(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8 + at % 8), y[i], a->wide_kv);
-        store(a->pages, page + (u64)(PAGE * hd + offset * hd + at), a->v[from + (u64)(i * half)], a->wide_kv);
+        if (is_key) {
+            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i], a->wide_kv);
+            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i], a->wide_kv);
+        } else {
+            store_octet(a->q, from + (u64)(i * half), y[i], 1);
+        }
     }
 }
 
-/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_pairs says. */
+/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_octets says. */
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, x, MAX_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
-    if (a->in_pairs) {
-        rope_pairs(a);
+    if (a->in_octets) {
+        rope_octets(a);
         return;
     }
     int row = block_x(), is_key = block_y() >= a->n_heads, head = is_key ? block_y() - a->n_heads : block_y();
@@ -120,8 +145,8 @@ DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const i
     for (; d + 8 * batch <= d8; d += 8 * batch) {
         struct eight k[BATCH];
         UNROLL for (int j = 0; j < batch; j++) k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
-        UNROLL for (int j = 0; j < batch; j++)
-            UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
+        UNROLL for (int j = 0; j < batch; j++) UNROLL for (int i = 0; i < 8; i++) sum =
+            fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
     }
     for (; d < d8; d += 8) {
         struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), wide);
@@ -159,8 +184,8 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
         if (slice >= slices) continue;
         for (int i = slice; i < SPAN && p0 + i <= pos; i += slices) {
             if (p0 + i < first) continue;
-            u64 value = ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd) +
-                        (u64)(PAGE * d8 + i % PAGE * d8 + d);
+            u64 value =
+                ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd) + (u64)(PAGE * d8 + i % PAGE * d8 + d);
             float v0, v1;
             if (wide) {
                 v0 = ((const float *)a->pages)[value];
@@ -283,84 +308,97 @@ KERNEL(attend_split_f32, struct attend_kernel_args)
     attend_span(ARGS, q, p, scratch, sums, pages, 1);
 }
 
-enum { MERGE_WEIGHTS = 2048, MERGE_PIECES = 8 };
+enum { MERGE_PIECES = MERGE_DIMS / PIECE };
 
-/* Heads h0 .. h0 + some - 1 of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
- * inverse of the sum. */
-DEVICE void span_weights(const float *parts, float *weights, int some, int n, u64 head_floats, int size, int d8)
+/* Heads of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the inverse of the sum.
+ * sums[heads * n] */
+DEVICE void span_weights(const float *parts, float *weights, float *sums, int heads, int n, u64 head_floats, int size, int d8)
 {
-    for (int h = thread(); h < some; h += THREADS) {
-        const float *head = parts + (u64)h * head_floats + d8;
-        float *w = weights + h * (n + 1), max = -__builtin_inff(), sum = 0;
-        UNROLL_8 for (int i = 0; i < n; i++) max = max32(head[i * size], max);
-        UNROLL_8 for (int i = 0; i < n; i++)
-        {
-            w[i] = exp32(head[i * size] - max);
-            sum = fma32(w[i], head[i * size + 1], sum);
-        }
+    int t = thread();
+    for (int i = t; i < heads * n; i += THREADS) {
+        const float *of = parts + (u64)(i / n) * head_floats + (u64)(i % n * size + d8);
+        weights[i / n * (n + 1) + i % n] = of[0];
+        sums[i] = of[1];
+    }
+    barrier();
+    for (int h = t; h < heads; h += THREADS) {
+        float *w = weights + h * (n + 1), max = -__builtin_inff();
+        UNROLL_8 for (int i = 0; i < n; i++) max = max32(w[i], max);
+        w[n] = max;
+    }
+    barrier();
+    for (int i = t; i < heads * n; i += THREADS) {
+        float *w = weights + i / n * (n + 1);
+        w[i % n] = exp32(w[i % n] - w[n]);
+    }
+    barrier();
+    for (int h = t; h < heads; h += THREADS) {
+        float *w = weights + h * (n + 1), sum = 0;
+        UNROLL_8 for (int i = 0; i < n; i++) sum = fma32(w[i], sums[h * n + i], sum);
         w[n] = rcp32(sum);
     }
+    barrier();
 }
 
-/* The spans of one row, added in order. weights[MERGE_WEIGHTS] */
-DEVICE void merge_row(const struct merge_args *a, int row, float *weights)
+/* Spans that a row has seen: the first, and how many. */
+DEVICE int merged_spans(const struct merge_args *m, int row, int *first)
 {
-    int hd = a->head_dim, size = part_floats(hd), pos = a->pos[row];
-    int first = (a->window && pos >= a->window ? pos - a->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
-    int heads = MERGE_WEIGHTS / (n + 1) < a->n_heads ? MERGE_WEIGHTS / (n + 1) : a->n_heads; /* at a time */
-    u64 head_floats = (u64)a->n_spans * (u64)size;
-    for (int h0 = 0; h0 < a->n_heads; h0 += heads) {
-        int some = a->n_heads - h0 < heads ? a->n_heads - h0 : heads;
-        const float *parts = a->parts + ((u64)row * (u64)a->n_heads + (u64)h0) * head_floats + (u64)(first * size);
-        float *out = a->out + ((u64)row * (u64)a->n_heads + (u64)h0) * (u64)hd;
-        barrier();
-        span_weights(parts, weights, some, n, head_floats, size, round8(hd));
-        barrier();
-        for (int i = thread(); i < some * hd; i += THREADS) {
-            const float *of = parts + (u64)(i / hd) * head_floats + (u64)(i % hd), *w = weights + i / hd * (n + 1);
-            float y = 0;
-            UNROLL_8 for (int s = 0; s < n; s++) y = fma32(w[s], of[s * size], y);
-            out[i] = y * w[n];
-        }
-    }
+    int pos = m->pos[row];
+    *first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN;
+    return pos / SPAN + 1 - *first;
 }
 
+/* Block (row, head): MERGE_SPANS spans in order are a group, and groups are added in order: thread (slice, d) has dimension d of
+ * the groups slice, slice + slices, .. */
 KERNEL(attend_merge, struct merge_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
-    merge_row(ARGS, block_x(), weights);
+    LDS(float, sums, MERGE_WEIGHTS);
+    LDS(float, group, THREADS);
+    const struct merge_args *m = ARGS;
+    int row = block_x(), head = block_y(), hd = m->head_dim, d8 = round8(hd), size = part_floats(hd), first, n = merged_spans(m, row, &first);
+    int slices = THREADS / d8, slice = thread() / d8, d = thread() % d8;
+    const float *parts = m->parts + (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_spans + (u64)first) * (u64)size;
+    float y = 0;
+    span_weights(parts, weights, sums, 1, n, 0, size, d8);
+    for (int s0 = 0; s0 < n; s0 += slices * MERGE_SPANS) {
+        float of = 0;
+        int at = s0 + slice * MERGE_SPANS;
+        if (slice < slices)
+            UNROLL_8 for (int s = at; s < n && s < at + MERGE_SPANS; s++) of = fma32(weights[s], parts[(u64)(s * size + d)], of);
+        group[thread()] = of;
+        barrier();
+        for (int i = 0; slice == 0 && i < slices && s0 + i * MERGE_SPANS < n; i++) y = s0 + i ? y + group[i * d8 + d] : group[d];
+        barrier();
+    }
+    if (slice == 0 && d < hd) m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
-/* The same, several outputs of a thread at once, where the row fits into registers. */
+/* All heads of a row, of up to MERGE_SPANS spans, MERGE_PIECES pieces and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
 KERNEL(merge_prepare, struct merge_prepare_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
+    LDS(float, sums, MERGE_WEIGHTS);
     const struct merge_prepare_args *a = ARGS;
     const struct merge_args *m = &a->merge;
-    int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), pos = m->pos[row];
-    int first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN, n = pos / SPAN + 1 - first;
-    if (dim > MERGE_PIECES * 4 * THREADS || hd % 4 || (n + 1) * m->n_heads > MERGE_WEIGHTS || !prepares_in_place(&a->prepare)) {
-        merge_row(m, row, weights);
-        barrier();
-        prepare_row(&a->prepare, row, weights);
-        return;
-    }
+    int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first, n = merged_spans(m, row, &first);
     u64 head_floats = (u64)m->n_spans * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
     f32x4 v[MERGE_PIECES];
-    span_weights(parts, weights, m->n_heads, n, head_floats, size, round8(hd));
-    barrier();
-    FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
+    span_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
+    FOR_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
         f32x4 p[MERGE_PIECES];
-        FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
-        FOR_SOME_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
+        FOR_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
+        FOR_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
     }
-    FOR_SOME_PIECES(MERGE_PIECES, j, i, dim)
+    int in_place = prepares_in_place(&a->prepare, MERGE_PIECES);
+    FOR_PIECES(MERGE_PIECES, j, i, dim)
     {
         UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
-        *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
+        if (!in_place) *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
     }
     barrier();
-    prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
+    if (in_place) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
+    else prepare_row(&a->prepare, row, weights);
 }

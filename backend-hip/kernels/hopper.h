@@ -3,6 +3,27 @@
 #ifndef KERNELS_HOPPER_H
 #define KERNELS_HOPPER_H
 
+/* ---- where b lies in LDS, of wgmma: c[n / 2] += a b for 64 outputs, 16 inputs and n rows ----
+ * a as in mma_16x8x16, warp w of the four having outputs 16w .. 16w+15; b in LDS: rows of 128 bytes (64 inputs), in eights of
+ * rows, 16 bytes number i of a row at i ^ (row % 8); c[4j ..] as there for rows 8j .. 8j+7. */
+DEVICE u64 wgmma_rows(u32 lds) { return (u64)(lds >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62; }
+/* b of 16-byte pieces: 8 inputs of a row; those of 8 rows one after the other. The next 8 inputs are `inputs` bytes further, the next 8 rows
+ * `rows`. */
+DEVICE u64 wgmma_octets(u32 lds, u32 inputs, u32 rows)
+{
+    return (u64)(lds >> 4 & 0x3fff) | (u64)(inputs >> 4) << 16 | (u64)(rows >> 4) << 32;
+}
+
+/* The other way round: c += a b, of each input 128 bytes of b (64 rows) together, 16 bytes number i of them at i ^ (input % 8);
+ * the next 64 rows are `rows` bytes further. */
+DEVICE u64 wgmma_columns(u32 lds, u32 rows)
+{
+    return (u64)(lds >> 4 & 0x3fff) | (u64)(rows >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
+#if !defined(__NVPTX__)
+#include "tests/fiber_hopper.h"
+#else
 /* Of the two registers per thread that a kernel is started with, a warpgroup hands back or takes. n is a constant. */
 #define REGISTERS_LESS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n))
 #define REGISTERS_MORE(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n))
@@ -94,10 +115,7 @@ DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barri
                  : "memory");
 }
 
-/* ---- wgmma: c[n / 2] += a b for 64 outputs, 16 inputs and n rows ----
- * a as in mma_16x8x16, warp w of the four having outputs 16w .. 16w+15; b in LDS: rows of 128 bytes (64 inputs), in eights of
- * rows, 16 bytes number i of a row at i ^ (row % 8); c[4j ..] as there for rows 8j .. 8j+7. */
-DEVICE u64 wgmma_rows(u32 lds) { return (u64)(lds >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62; }
+/* ---- wgmma ---- */
 DEVICE void wgmma_begin(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /* Until no more than one commit is under way; what is computed from q is computed after it. */
@@ -207,5 +225,51 @@ DEVICE void wgmma_wait(float *c, const int n)
     else if (n == 64) wgmma_wait_64(c);
     else wgmma_wait_32(c);
 }
+
+DEVICE void wgmma_by_columns_64(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+                 "{%32,%33,%34,%35}, %36, 1, 1, 1, 1;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]),
+                   "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]),
+                   "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+                   "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b)
+                 : "memory");
+}
+DEVICE void wgmma_by_columns_128(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+                 "{%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]),
+                   "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]),
+                   "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+                   "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]),
+                   "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]),
+                   "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b)
+                 : "memory");
+}
+/* n is a constant. */
+DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, const int n)
+{
+    if (n == 128) wgmma_by_columns_128(c, a0, a1, a2, a3, b);
+    else wgmma_by_columns_64(c, a0, a1, a2, a3, b);
+}
+
+/* What this thread has written or copied into LDS is there for matrix products that begin later. */
+DEVICE void matrix_reads_after(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/* Both times zero, which the compiler does not know to be 0. */
+DEVICE void xor_two(u32 *a, u32 *b, int zero) { asm volatile("xor.b32 %0, %0, %2;\n\txor.b32 %1, %1, %2;" : "+r"(*a), "+r"(*b) : "r"(zero)); }
+
+#endif
 
 #endif

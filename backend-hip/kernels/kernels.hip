@@ -39,18 +39,21 @@
 #if MATRIX_F16
 #include "backend-hip/kernels/nvidia.h"
 
+#include "backend-hip/kernels/mma_split.hip"
+
 #if NVIDIA >= 900
 #include "backend-hip/kernels/hopper.h"
 
 #include "backend-hip/kernels/hopper_decode.hip"
 #include "backend-hip/kernels/wgmma.hip"
 #include "backend-hip/kernels/wgmma_few.hip"
+
+#include "backend-hip/kernels/hopper_attend.hip"
 #else
+#include "backend-hip/kernels/mma_attend.hip"
 #include "backend-hip/kernels/mma_decode.hip"
 #include "backend-hip/kernels/mma_prefill.hip"
 #endif
-
-#include "backend-hip/kernels/mma_attend.hip"
 #endif
 
 #if MATRIX_AMD || !(defined(__AMDGCN__) || defined(__NVPTX__))

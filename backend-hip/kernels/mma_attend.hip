@@ -1,32 +1,10 @@
-/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A block takes a tile of up
- * to TILE_ROWS rows of one sequence and one head, a warp 16 of them; positions come in steps of 64, from an absolute multiple on.
+/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A block takes a
+ * group of rows of one sequence and one head, a warp 16 of them; positions come in steps of 64, from an absolute multiple on.
  * Keys are what they are in memory; queries and weights of values are two halves each, high and low, so that nothing is
  * rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it does not see
  * leaves it as it is. */
 
 enum { ATTEND_STEP = 64 };
-
-DEVICE float quad_max(float x)
-{
-    UNROLL for (int i = 1; i < 4; i *= 2) x = max32(x, f32_of(shuffle_xor(bits_of(x), i)));
-    return x;
-}
-
-DEVICE float quad_sum(float x)
-{
-    UNROLL for (int i = 1; i < 4; i *= 2) x += f32_of(shuffle_xor(bits_of(x), i));
-    return x;
-}
-
-struct two_halves {
-    u32 high, low; /* two numbers, each high + low */
-};
-
-DEVICE struct two_halves split_pair(float a, float b)
-{
-    f16x2 high = {(f16)a, (f16)b}, low = {(f16)(a - (float)high[0]), (f16)(b - (float)high[1])};
-    return (struct two_halves){word_of(high), word_of(low)};
-}
 
 /* total += a b for both halves of a. */
 DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1)
@@ -64,8 +42,9 @@ DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float
 
 DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
 {
-    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, head = block_y();
-    int row0 = a->tiles[2 * block_x()], n_rows = a->tiles[2 * block_x() + 1], pos0 = a->pos[row0], last = pos0 + n_rows - 1;
+    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, head = block_x();
+    int row0 = a->tiles[2 * block_y()], n_rows = a->tiles[2 * block_y() + 1], pos0 = a->pos[row0], last = pos0 + n_rows - 1;
+    if (!n_rows) return;
     u64 q_row = (u64)(a->n_heads * dims), page_size = (u64)(2 * PAGE * dims), kv_head = (u64)(head / (a->n_heads / a->n_kv_heads));
     const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
     const f16 *pages = (const f16 *)a->pages + kv_head * page_size;

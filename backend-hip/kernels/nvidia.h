@@ -9,10 +9,6 @@ enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 }; /* chunks of a panel that are copied
 #if !defined(__NVPTX__)
 #include "tests/fiber_nvidia.h"
 #else
-/* A kernel of which `blocks` are to fit into a multiprocessor. */
-#define KERNEL_BLOCKS(name, blocks, type)                                                                                                  \
-    extern "C" __attribute__((global, launch_bounds(THREADS, blocks))) void name(const type args_by_value)
-
 /* LDS of a size that the launch gives (struct hip_variant). */
 extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
 
@@ -31,6 +27,11 @@ DEVICE u32 lds_address(const void *p)
 DEVICE void copy_16(u32 lds, const void *from)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from) : "memory");
+}
+/* there 0: zeros; from is not read. */
+DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 DEVICE void copy_4(u32 lds, const void *from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory"); }
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -58,11 +59,11 @@ DEVICE void touch(const char *const p[4])
 DEVICE void barrier_numbered(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 DEVICE void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
 
-DEVICE u32 shuffle_xor(u32 v, int lanes)
+DEVICE float shuffle_from(float x, int lane)
 {
     u32 other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(v), "r"(lanes));
-    return other;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(bits_of(x)), "r"(lane));
+    return f32_of(other);
 }
 
 /* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the transposed one. */
@@ -71,6 +72,22 @@ DEVICE u32 transposed(u32 v)
     u32 w;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(w) : "r"(v));
     return w;
+}
+
+/* Four 8x8 matrices of halves of which lane 8i + j gives row j of number i; each as transposed() says. */
+DEVICE void load_matrices(u32 address, u32 m[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"(address)
+                 : "memory");
+}
+DEVICE void load_transposed(u32 address, u32 m[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"(address)
+                 : "memory");
 }
 
 /* c[4] += a b: a 16x16 of outputs and inputs, b 16x8 of inputs and rows; lane 4r + t holds of a the pairs (output r, inputs
@@ -85,8 +102,30 @@ DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 
 
 #endif
 
+DEVICE float quad_max(float x)
+{
+    UNROLL for (int i = 1; i < 4; i *= 2) x = max32(x, f32_of(shuffle_xor(bits_of(x), i)));
+    return x;
+}
+
+DEVICE float quad_sum(float x)
+{
+    UNROLL for (int i = 1; i < 4; i *= 2) x += f32_of(shuffle_xor(bits_of(x), i));
+    return x;
+}
+
 /* Units are shared out in order: block b takes those from here to the share of b + 1. */
 DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
+
+struct two_halves {
+    u32 high, low; /* two numbers, each high + low */
+};
+
+DEVICE struct two_halves split_pair(float a, float b)
+{
+    f16x2 high = {(f16)a, (f16)b}, low = {(f16)(a - (float)high[0]), (f16)(b - (float)high[1])};
+    return (struct two_halves){word_of(high), word_of(low)};
+}
 
 /* total += scale * (32 inputs of one lane): lo[] of output r, hi[] of r + 8, x 8 inputs of row r. */
 DEVICE void mma_chunk(float total[4], const f16x2 lo[4], const f16x2 hi[4], u32x4 x, float scale_lo, float scale_hi)

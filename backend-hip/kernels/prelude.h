@@ -8,6 +8,8 @@
  *   EARLY_ARGS                          the same at once: only what no launch of a step writes may be read, and nothing
  *                                       written, before wait_for_producer(), which every thread calls
  *   KERNEL_TWICE(name, struct args) { ... }   one that is to leave room for a second block
+ *   KERNEL_BLOCKS(name, blocks, struct args) { ... }   one of which so many blocks are to fit side by side (NVIDIA)
+ *   KERNEL_SIZED(name, threads, blocks, struct args) { ... }   both
  *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
  *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
@@ -28,6 +30,7 @@ typedef unsigned long long u64;
 typedef _Float16 f16;
 typedef _Float16 f16x2 __attribute__((vector_size(4)));
 typedef u32 u32x4 __attribute__((vector_size(16)));
+typedef float f32x2 __attribute__((vector_size(8)));
 typedef float f32x4 __attribute__((vector_size(16)));
 
 #if defined(__AMDGCN__)
@@ -78,8 +81,16 @@ DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier(void) { __syncthreads(); }
+DEVICE u32 shuffle_xor(u32 v, int lanes)
+{
+    u32 other;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(v), "r"(lanes));
+    return other;
+}
 DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
+/* 2^x to 2^-22 of itself; subnormal ones are 0. */
+DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 
 #else
 
@@ -117,6 +128,14 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #else
 #define KERNEL_TWICE(name, type) KERNEL(name, type)
 #endif
+/* of which `blocks` are to have registers on a multiprocessor of NVIDIA's */
+#if defined(__NVPTX__)
+#define KERNEL_SIZED(name, threads, blocks, type)                                                                                          \
+    extern "C" __attribute__((global, launch_bounds(threads, blocks))) void name(const type args_by_value)
+#else
+#define KERNEL_SIZED(name, threads, blocks, type) KERNEL_OF(name, threads, type)
+#endif
+#define KERNEL_BLOCKS(name, blocks, type) KERNEL_SIZED(name, THREADS, blocks, type)
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -244,10 +263,15 @@ DEVICE float rsqrt32(float x)
     return fma32(fma32(-x * r, r, 1), 0.5f * r, r);
 }
 
-/* e^x as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4: 2 ulp. 0 below -87, e^88 above 88; NaN stays. */
+/* e^x, 2 ulp. 0 below -87, e^88 above 88; NaN stays. NVIDIA has 2^x: of the rounded x log2(e), what that is off by as a correction.
+ * Else as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4. */
 DEVICE float exp32(float x)
 {
     float y = x > 88 ? 88 : x;
+#if defined(__NVPTX__)
+    float t = y * 0x1.715476p+0f, off = fma32(y, 0x1.4ae0c0p-26f, fma32(y, 0x1.715476p+0f, -t)), e = exp2_estimate(t);
+    return y < -87 ? 0 : fma32(e, off * 0x1.62e43p-1f, e);
+#else
     float n = y * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
     float r = fma32(-n, 0x1.7f7d1cp-20f, fma32(-n, 0x1.62e4p-1f, y));
     float p = fma32(0x1.6d4328p-10f, r, 0x1.120b74p-7f);
@@ -257,6 +281,7 @@ DEVICE float exp32(float x)
     float e = fma32(p, r * r, r) + 1;
     e = y < -87 ? 0 : e * f32_of((u32)((int)(y < -87 ? 0 : n) + 127) << 23);
     return x != x ? x : e;
+#endif
 }
 
 /* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is exact), then Taylor
@@ -285,32 +310,35 @@ DEVICE void sincos32(float x, float *s, float *c)
 
 /* Sum and maximum over the block of one value per thread, the same in every thread; tree of fixed shape. scratch[THREADS]
  * may be used again afterwards. */
-DEVICE float block_sum(float x, float *scratch)
+DEVICE float sum_or_max(float a, float b, const int max) { return max ? max32(a, b) : a + b; }
+
+DEVICE float block_tree(float x, float *scratch, const int max)
 {
     int t = thread();
     scratch[t] = x;
     barrier();
+#if defined(__NVPTX__) /* every warp goes through the whole tree, the last levels among its lanes: two barriers instead of ten */
+    float v[THREADS / 32];
+    UNROLL for (int i = 0; i < THREADS / 32; i++) v[i] = scratch[t % 32 + 32 * i];
+    UNROLL for (int w = THREADS / 64; w; w /= 2) UNROLL for (int i = 0; i < w; i++) v[i] = sum_or_max(v[i], v[i + w], max);
+    UNROLL for (int w = 16; w; w /= 2)
+    {
+        float other = f32_of(shuffle_xor(bits_of(v[0]), w));
+        v[0] = t & w ? sum_or_max(other, v[0], max) : sum_or_max(v[0], other, max);
+    }
+    float result = v[0];
+#else
     for (int w = THREADS / 2; w; w /= 2) {
-        if (t < w) scratch[t] += scratch[t + w];
+        if (t < w) scratch[t] = sum_or_max(scratch[t], scratch[t + w], max);
         barrier();
     }
-    float sum = scratch[0];
+    float result = scratch[0];
+#endif
     barrier();
-    return sum;
+    return result;
 }
 
-DEVICE float block_max(float x, float *scratch)
-{
-    int t = thread();
-    scratch[t] = x;
-    barrier();
-    for (int w = THREADS / 2; w; w /= 2) {
-        if (t < w) scratch[t] = max32(scratch[t], scratch[t + w]);
-        barrier();
-    }
-    float max = scratch[0];
-    barrier();
-    return max;
-}
+DEVICE float block_sum(float x, float *scratch) { return block_tree(x, scratch, 0); }
+DEVICE float block_max(float x, float *scratch) { return block_tree(x, scratch, 1); }
 
 #endif

@@ -71,39 +71,87 @@ DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
     if (thread() == 0) a->scale[row] = p.undo;
 }
 
-KERNEL(prepare_f16, struct prepare_args)
+/* Rows that are kept in registers: thread t has elements 4t .. 4t+3 of each piece. Whole loads in flight at once are what a
+ * single row is fast by. */
+#define FOR_PIECES(n, j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += PIECE) if (i < (dim))
+
+/* Whether a row that is in registers can be prepared from there: it fits, nothing is permuted, nothing filled up. */
+DEVICE int prepares_in_place(const struct prepare_args *a, const int pieces)
 {
-    LDS(float, scratch, THREADS);
-    prepare_row(ARGS, block_x(), scratch);
+    return a->in <= pieces * PIECE && !a->perm && a->k == a->in && a->stride == a->in;
 }
 
-/* Rows of up to ROW elements, a multiple of 4, are kept in registers: thread t has elements 4t .. 4t+3 of each 4 * THREADS.
- * Whole loads in flight at once are what a single row is fast by. */
-enum { ROW_PIECES = 14, ROW = ROW_PIECES * 4 * THREADS };
-#define FOR_PIECES(j, i, dim) FOR_SOME_PIECES(ROW_PIECES, j, i, dim)
-#define FOR_SOME_PIECES(n, j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += 4 * THREADS) if (i < (dim))
+/* Four halves from input i on. */
+DEVICE void place_four(const struct row_place *place, int i, f16x2 lo, f16x2 hi)
+{
+#if defined(__NVPTX__) /* of 16 bytes in a tile this has 4 for each pair; with what lane ^ 2 has there it is 8 of one pair */
+    if (place->tile) {
+        u32 give = thread() & 2 ? word_of(lo) : word_of(hi), got = shuffle_xor(give, 2);
+        if (thread() & 2) *(u64 *)place_at(place, i - 8 + 2) = (u64)got | (u64)word_of(hi) << 32;
+        else *(u64 *)place_at(place, i) = (u64)word_of(lo) | (u64)got << 32;
+        return;
+    }
+#elif !defined(__AMDGCN__)
+    if (place->tile) {
+        *(f16x2 *)place_at(place, i) = lo;
+        *(f16x2 *)place_at(place, i + 2) = hi;
+        return;
+    }
+#endif
+    *(u64 *)(place->at + i) = (u64)word_of(lo) | (u64)word_of(hi) << 32;
+}
 
-/* Whether a row that is in registers can be prepared from there: nothing is permuted, nothing filled up. */
-DEVICE int prepares_in_place(const struct prepare_args *a) { return !a->perm && a->k == a->in && a->stride == a->in; }
+DEVICE float largest_of(f32x4 v, float largest)
+{
+    UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[e]), largest);
+    return largest;
+}
+
+DEVICE void place_piece(const struct row_place *place, int i, f32x4 v, float factor)
+{
+    f16x2 lo = {(f16)(v[0] * factor), (f16)(v[1] * factor)}, hi = {(f16)(v[2] * factor), (f16)(v[3] * factor)};
+    place_four(place, i, lo, hi);
+}
 
 /* v[n] */
 DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
 {
     struct row_place place = place_of(a, row);
     float largest = 0;
-    FOR_SOME_PIECES(n, j, i, a->k) UNROLL for (int e = 0; e < 4; e++) largest = max32(abs32(v[j][e]), largest);
+    FOR_PIECES(n, j, i, a->k) largest = largest_of(v[j], largest);
     struct power_of_two p = power_for(block_max(largest, scratch), a->top);
-    FOR_SOME_PIECES(n, j, i, a->k)
-    {
-        f16x2 lo = {(f16)(v[j][0] * p.factor), (f16)(v[j][1] * p.factor)}, hi = {(f16)(v[j][2] * p.factor), (f16)(v[j][3] * p.factor)};
-        if (place.tile) {
-            *(f16x2 *)place_at(&place, i) = lo;
-            *(f16x2 *)place_at(&place, i + 2) = hi;
-        } else {
-            *(u64 *)(place.at + i) = (u64)word_of(lo) | (u64)word_of(hi) << 32;
-        }
-    }
+    FOR_PIECES(n, j, i, a->k) place_piece(&place, i, v[j], p.factor);
     if (thread() == 0) a->scale[row] = p.undo;
+}
+
+DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, const int pieces)
+{
+    int row = block_x();
+    f32x4 v[ROW_PIECES];
+    if (!prepares_in_place(a, pieces)) {
+        prepare_row(a, row, scratch);
+        return;
+    }
+    FOR_PIECES(pieces, j, i, a->k) v[j] = *(const f32x4 *)(a->x + (u64)row * (u64)a->in + i);
+    prepare_pieces(a, row, v, scratch, pieces);
+}
+
+KERNEL(prepare_f16_4, struct prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    prepare_rows(ARGS, scratch, FEW_PIECES);
+}
+
+KERNEL(prepare_f16_11, struct prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    prepare_rows(ARGS, scratch, SOME_PIECES);
+}
+
+KERNEL(prepare_f16_14, struct prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    prepare_rows(ARGS, scratch, ROW_PIECES);
 }
 
 KERNEL(embed_rows, struct embed_args)
@@ -140,13 +188,11 @@ KERNEL(norm_rows, struct norm_args)
     norm_row(ARGS, block_x(), scratch);
 }
 
-KERNEL(norm_prepare, struct norm_prepare_args)
+DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, const int pieces)
 {
-    LDS(float, scratch, THREADS);
-    const struct norm_prepare_args *a = ARGS;
     const struct norm_args *n = &a->norm;
     int dim = n->dim;
-    if (dim > ROW || dim % 4 || !prepares_in_place(&a->prepare)) {
+    if (!prepares_in_place(&a->prepare, pieces)) {
         norm_row(n, block_x(), scratch);
         barrier();
         prepare_row(&a->prepare, block_x(), scratch);
@@ -155,19 +201,37 @@ KERNEL(norm_prepare, struct norm_prepare_args)
     u64 at = (u64)block_x() * (u64)dim;
     f32x4 v[ROW_PIECES], w[ROW_PIECES];
     float sum = 0;
-    FOR_PIECES(j, i, dim) v[j] = *(const f32x4 *)(n->x + at + i);
-    if (n->delta) FOR_PIECES(j, i, dim) w[j] = *(const f32x4 *)(n->delta + at + i);
-    if (n->delta) FOR_PIECES(j, i, dim) v[j] = v[j] + w[j];
-    FOR_PIECES(j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
-    FOR_PIECES(j, i, dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
-    if (n->delta) FOR_PIECES(j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
+    FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(n->x + at + i);
+    if (n->delta) FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->delta + at + i);
+    if (n->delta) FOR_PIECES(pieces, j, i, dim) v[j] = v[j] + w[j];
+    FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
+    FOR_PIECES(pieces, j, i, dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
+    if (n->delta) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
-    FOR_PIECES(j, i, dim)
+    FOR_PIECES(pieces, j, i, dim)
     {
         UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
-        *(f32x4 *)(n->out + at + i) = v[j];
+        if (n->out) *(f32x4 *)(n->out + at + i) = v[j];
     }
-    prepare_pieces(&a->prepare, block_x(), v, scratch, ROW_PIECES);
+    prepare_pieces(&a->prepare, block_x(), v, scratch, pieces);
+}
+
+KERNEL(norm_prepare_4, struct norm_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    norm_prepare(ARGS, scratch, FEW_PIECES);
+}
+
+KERNEL(norm_prepare_11, struct norm_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    norm_prepare(ARGS, scratch, SOME_PIECES);
+}
+
+KERNEL(norm_prepare_14, struct norm_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    norm_prepare(ARGS, scratch, ROW_PIECES);
 }
 
 DEVICE float gated(float gate, float up) { return gate * rcp32(1 + exp32(-gate)) * up; }
@@ -180,28 +244,66 @@ KERNEL(glu, struct glu_args)
     if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i]);
 }
 
-KERNEL(glu_prepare, struct glu_prepare_args)
+/* Of the pieces `kept` stay in registers, the others in LDS; at_once: pieces whose loads are under way together. */
+DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 *held, const int pieces, const int kept, const int at_once)
 {
-    LDS(float, scratch, THREADS);
-    const struct glu_prepare_args *a = ARGS;
-    int dim = (int)a->glu.n;
-    u64 at = (u64)block_x() * a->glu.n;
-    float *gate = a->glu.gate + at;
+    int dim = (int)a->glu.n, row = block_x();
+    u64 at = (u64)row * a->glu.n;
+    float *gate = a->glu.gate + at, largest = 0;
     const float *up = a->glu.up + at;
-    if (dim > ROW || dim % 4 || !prepares_in_place(&a->prepare)) {
+    if (!prepares_in_place(&a->prepare, pieces)) {
         for (int i = thread(); i < dim; i += THREADS) gate[i] = gated(gate[i], up[i]);
         barrier();
-        prepare_row(&a->prepare, block_x(), scratch);
+        prepare_row(&a->prepare, row, scratch);
         return;
     }
-    f32x4 v[ROW_PIECES], w[ROW_PIECES];
-    FOR_PIECES(j, i, dim) v[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
-    FOR_PIECES(j, i, dim)
+    f32x4 v[ROW_PIECES];
+    UNROLL for (int j0 = 0; j0 < pieces; j0 += at_once)
     {
-        UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
-        *(f32x4 *)(gate + i) = v[j];
+        f32x4 g[ROW_PIECES], w[ROW_PIECES];
+        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces; j++, i += PIECE)
+            if (i < dim) g[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
+        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces; j++, i += PIECE)
+        {
+            if (i >= dim) continue;
+            UNROLL for (int e = 0; e < 4; e++) g[j][e] = gated(g[j][e], w[j][e]);
+            if (a->keep) *(f32x4 *)(gate + i) = g[j];
+            largest = largest_of(g[j], largest);
+            if (j0 + j < kept) v[j0 + j] = g[j];
+            else held[(j0 + j - kept) * THREADS + thread()] = g[j];
+        }
     }
-    prepare_pieces(&a->prepare, block_x(), v, scratch, ROW_PIECES);
+    struct row_place place = place_of(&a->prepare, row);
+    struct power_of_two p = power_for(block_max(largest, scratch), a->prepare.top);
+    FOR_PIECES(pieces, j, i, dim) place_piece(&place, i, j < kept ? v[j] : held[(j - kept) * THREADS + thread()], p.factor);
+    if (thread() == 0) a->prepare.scale[row] = p.undo;
+}
+
+/* Pieces in LDS of rows of up to 11 and 14: on NVIDIA four blocks are to run side by side. */
+#if defined(__NVPTX__)
+enum { GLU_HELD_11 = 5, GLU_HELD_14 = 8, GLU_AT_ONCE = 3 };
+#else
+enum { GLU_HELD_11 = 0, GLU_HELD_14 = 0, GLU_AT_ONCE = 5 };
+#endif
+
+KERNEL(glu_prepare_4, struct glu_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    glu_prepare(ARGS, scratch, (f32x4 *)scratch, FEW_PIECES, FEW_PIECES, FEW_PIECES);
+}
+
+KERNEL_BLOCKS(glu_prepare_11, 4, struct glu_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    LDS(f32x4, held, GLU_HELD_11 * THREADS + 1);
+    glu_prepare(ARGS, scratch, held, SOME_PIECES, SOME_PIECES - GLU_HELD_11, GLU_AT_ONCE);
+}
+
+KERNEL_BLOCKS(glu_prepare_14, 4, struct glu_prepare_args)
+{
+    LDS(float, scratch, THREADS);
+    LDS(f32x4, held, GLU_HELD_14 * THREADS + 1);
+    glu_prepare(ARGS, scratch, held, ROW_PIECES, ROW_PIECES - GLU_HELD_14, GLU_AT_ONCE);
 }
 
 KERNEL(gather_rows, struct gather_args)

@@ -4,8 +4,7 @@
  * before are under way. The products of an item, which is of one group, are summed by themselves, then scaled and added. */
 enum { COPIER = 128 }; /* threads that copy, after those that compute */
 
-#define KERNEL_WGMMA(name, groups, type)                                                                                                   \
-    extern "C" __attribute__((global, launch_bounds((groups)*128 + COPIER, 1))) void name(const type args_by_value)
+#define KERNEL_WGMMA(name, groups, type) KERNEL_SIZED(name, (groups)*128 + COPIER, 1, type)
 
 /* What the constants of a kernel make of its LDS. */
 struct ring {

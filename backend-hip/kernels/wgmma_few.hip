@@ -4,8 +4,7 @@
  * the same bits. Blocks are small enough for the next launch's to begin copying beside them. */
 enum { FEW_OUTPUTS = 128, FEW_THREADS = 256 }; /* threads that compute */
 
-#define KERNEL_FEW(name, type)                                                                                                             \
-    extern "C" __attribute__((global, launch_bounds(FEW_THREADS + COPIER, 2))) void name(const type args_by_value)
+#define KERNEL_FEW(name, type) KERNEL_SIZED(name, FEW_THREADS + COPIER, 2, type)
 
 /* Where a computing warpgroup is in the ring. */
 struct place {
@@ -18,7 +17,7 @@ DEVICE void release(const struct place *at, int stage)
     if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
 }
 
-DEVICE void add_scaled(float *total, float *part, const struct scale_zero g[2], const int n)
+DEVICE void add_products(float *total, float *part, const struct scale_zero g[2], const int n)
 {
     wgmma_done(part, n);
     UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
@@ -47,7 +46,7 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
         {
             if (j + c) wgmma_wait_but_one(&q[2 * c], &q[2 * c + 1]);
             if (j && c == 1) {
-                add_scaled(total, part[1 - j % 2], g[1 - j % 2], n);
+                add_products(total, part[1 - j % 2], g[1 - j % 2], n);
                 release(at, used);
             }
             wgmma_chunk(q + 2 * c, g[j % 2], part[j % 2], rows + (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4), c, n);
@@ -56,7 +55,7 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
         if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
     }
     wgmma_wait_all();
-    add_scaled(total, part[1 - count % 2], g[1 - count % 2], n);
+    add_products(total, part[1 - count % 2], g[1 - count % 2], n);
     release(at, used);
 }
 
@@ -71,7 +70,7 @@ DEVICE void leave_sums(float *sums, const float *total, const int n)
 }
 
 /* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its share of the outputs. */
-DEVICE void add_slices(const struct linear_args *a, const struct tile *t, const float *first, const float *second, const int n)
+DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const float *first, const float *second, const int n)
 {
     const int of_block = FEW_OUTPUTS / CLUSTER, at_once = FEW_THREADS / of_block;
     int output = cluster_rank() * of_block + thread() % of_block;
@@ -114,7 +113,7 @@ DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 emp
         leave_sums(slice > s.slice ? (float *)lds : first, total, n);
     }
     struct tile t = tile_of(a, s.first, n);
-    add_slices(a, &t, first, (const float *)lds, n);
+    add_shares(a, &t, first, (const float *)lds, n);
 }
 
 DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n, const int stages)

@@ -1,0 +1,248 @@
+/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile
+ * of rows of one sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an absolute multiple on. Queries and weights of values are two halves each, high and
+ * low, so that nothing is rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it
+ * does not see leaves it as it is. */
+
+enum { WIDE_STEP = 64, WIDE_STAGES = 6 };
+
+/* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes number i of a row at
+ * i ^ (position % 8); then barriers: of each stage full, empty. */
+struct wide_ring {
+    u32 stages, full, empty;
+};
+
+/* What a block works on: its two groups of rows, of one sequence. */
+struct wide_tile {
+    int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
+    int last, begin; /* positions: the last one that is seen, that of the first step */
+};
+
+DEVICE struct wide_tile wide_tile_of(const struct attend_kernel_args *a)
+{
+    struct wide_tile w;
+    int lowest = 0;
+    w.head = block_x();
+    w.last = -1;
+    UNROLL for (int g = 0; g < TILE_GROUPS; g++)
+    {
+        w.row0[g] = a->tiles[2 * (TILE_GROUPS * block_y() + g)];
+        w.n_rows[g] = a->tiles[2 * (TILE_GROUPS * block_y() + g) + 1];
+        w.pos0[g] = a->pos[w.row0[g]];
+        if (w.pos0[g] + w.n_rows[g] - 1 > w.last) w.last = w.pos0[g] + w.n_rows[g] - 1;
+        if (g == 0 || w.pos0[g] < lowest) lowest = w.pos0[g];
+    }
+    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / WIDE_STEP * WIDE_STEP;
+    return w;
+}
+
+/* One step into a stage. What is behind the last position becomes zeros: what others left there is not multiplied by 0. */
+DEVICE void copy_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0, int last, const int dims)
+{
+    const int lanes = dims / 8, key_bytes = WIDE_STEP * dims * 2;
+    int i = thread() % 128, octet = i % lanes, of = i / lanes;
+    UNROLL for (int j = 0; j < WIDE_STEP / PAGE * lanes / 8; j++) /* 8 octets of a page */
+    {
+        int p = j * 8 / lanes * PAGE + i % PAGE, o = j * 8 % lanes + i / PAGE, seen = p0 + p <= last;
+        const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride;
+        copy_16_or_zeros(to + (u32)((o * WIDE_STEP + p) * 16), page + (o * PAGE + p % PAGE) * 16, seen);
+    }
+    UNROLL for (int j = 0; j < WIDE_STEP; j += 128 / lanes)
+    {
+        int p = j + of, seen = p0 + p <= last;
+        const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride + PAGE * dims * 2;
+        copy_16_or_zeros(to + (u32)(key_bytes + octet / 8 * (WIDE_STEP * 128) + p * 128 + (octet % 8 ^ p % 8) * 16),
+                         page + (p % PAGE * dims + octet * 8) * 2, seen);
+    }
+    copies_commit();
+}
+
+/* The copying warpgroup. */
+DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_tile *w, const struct wide_ring *r, const int dims)
+{
+    const int page_bytes = 2 * PAGE * dims * 2, stage_bytes = 2 * WIDE_STEP * dims * 2;
+    int stage = 0, before = 0;
+    const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
+    const char *pages = (const char *)a->pages + (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
+    u32 parity = 1; /* what has not been used is empty */
+    for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
+        phase_wait(r->empty + (u32)(8 * stage), parity);
+        copy_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes, r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
+        if (p0 > w->begin) { /* those before have arrived by now */
+            COPIES_WAIT(1);
+            matrix_reads_after();
+            phase_arrive(r->full + (u32)(8 * before));
+        }
+        before = stage;
+        if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
+    }
+    COPIES_WAIT(0);
+    matrix_reads_after();
+    phase_arrive(r->full + (u32)(8 * before));
+}
+
+/* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t. Times a power of two for each row
+ * that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. row[]: of the step; at: of its dimension 2t */
+DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at, struct two_halves q[][4], float undo[2], const int dims)
+{
+    float v[2][MAX_HEAD_DIM / 8][2];
+    UNROLL for (int i = 0; i < 2; i++) load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        float largest = 0;
+        if (a->cos) rotate_pairs(a, row[i], v[i], dims);
+        UNROLL for (int c = 0; c < dims / 8; c++) largest = max32(max32(abs32(v[i][c][0]), abs32(v[i][c][1])), largest);
+        struct power_of_two p = power_for(quad_max(largest), 14);
+        undo[i] = p.undo;
+        UNROLL for (int c = 0; c < dims / 8; c++) q[c / 2][c % 2 * 2 + i] = split_pair(v[i][c][0] * p.factor, v[i][c][1] * p.factor);
+    }
+}
+
+/* For heads of 64 dimensions ptxas 13.0 gives the weights of values the registers of the queries, which the next step still needs; not
+ * where these change in the loop. zero: 0, which it does not know. */
+DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
+{
+    UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
+        xor_two(&q[c][i].high, &q[c][i].low, zero);
+}
+
+/* Scores of 64 rows and a step of positions. */
+DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
+{
+    wgmma_begin();
+    UNROLL for (int c = 0; c < dims / 16; c++)
+    {
+        u64 b = wgmma_octets(keys + (u32)(c * 2 * WIDE_STEP * 16), WIDE_STEP * 16, 128);
+        wgmma(score, q[c][0].high, q[c][1].high, q[c][2].high, q[c][3].high, b, c > 0, 64);
+        wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
+    }
+    wgmma_commit();
+    wgmma_wait(score, 64);
+}
+
+/* Row i of a lane: scores become weights, times 2^14, which is taken off with their sum: small ones keep their bits. Returns what all
+ * before is to be multiplied by. to_log2: of a score; masked: positions before first and after pos weigh nothing; p0: of this lane */
+DEVICE float wide_weights(float score[32], const int i, float *largest, float *sum, float to_log2, const int masked, int p0, int first,
+                          int pos)
+{
+    float larger = *largest, more = 0;
+    UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+    {
+        float *s = &score[k / 2 * 4 + 2 * i + k % 2];
+        if (masked) {
+            int p = p0 + k / 2 * 8 + k % 2;
+            *s = p <= pos && p >= first ? *s : -__builtin_inff();
+        }
+        larger = max32(*s, larger);
+    }
+    larger = quad_max(larger);
+    float was = *largest,
+          offset = fma32(larger == -__builtin_inff() ? 0 : -larger, to_log2, 14); /* nothing is seen yet: all weights are 0 */
+    float shrink = was == -__builtin_inff() ? 0 : exp2_estimate(offset - fma32(-was, to_log2, 14));
+    *largest = larger;
+    UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+    {
+        float *s = &score[k / 2 * 4 + 2 * i + k % 2];
+        *s = exp2_estimate(fma32(*s, to_log2, offset));
+        more += *s;
+    }
+    *sum = fma32(*sum, shrink, more);
+    return shrink;
+}
+
+/* total += weights x values of a step. */
+DEVICE void wide_values(u32 values, const float *score, float *total, const int dims)
+{
+    struct two_halves p[WIDE_STEP / 16][4];
+    UNROLL for (int k = 0; k < WIDE_STEP / 16; k++) UNROLL for (int i = 0; i < 4; i++) p[k][i] =
+        split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
+    wgmma_begin();
+    UNROLL for (int k = 0; k < WIDE_STEP / 16; k++)
+    {
+        u64 b = wgmma_columns(values + (u32)(k * 16 * 128), WIDE_STEP * 128);
+        wgmma_by_columns(total, p[k][0].high, p[k][1].high, p[k][2].high, p[k][3].high, b, dims);
+        wgmma_by_columns(total, p[k][0].low, p[k][1].low, p[k][2].low, p[k][3].low, b, dims);
+    }
+    wgmma_commit();
+    wgmma_wait(total, dims);
+}
+
+/* A computing warpgroup: 64 rows of the tile. */
+DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_tile *w, const struct wide_ring *r, const int dims)
+{
+    const int key_bytes = WIDE_STEP * dims * 2;
+    int lane = thread() % WARP, t = lane % 4, group = thread() / 128, stage = 0;
+    int row0 = group ? w->row0[1] : w->row0[0], n_rows = group ? w->n_rows[1] : w->n_rows[0], lowest = group ? w->pos0[1] : w->pos0[0];
+    int row = thread() % 128 / WARP * 16 + lane / 4, pos = lowest + row, highest = n_rows ? lowest + n_rows - 1 : -1;
+    u64 q_row = (u64)(a->n_heads * dims);
+    int from[2];
+    struct two_halves q[MAX_HEAD_DIM / 16][4];
+    float undo[2], total[MAX_HEAD_DIM / 2], largest[2], sum[2] = {0, 0};
+    u32 parity = 0;
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        from[i] = row0 + (row + 8 * i < n_rows ? row + 8 * i : 0);
+        largest[i] = -__builtin_inff();
+    }
+    wide_queries(a, from, (u64)(w->head * dims + 2 * t), q, undo, dims);
+    UNROLL for (int i = 0; i < 2; i++) undo[i] *= a->scale * 0x1.715476p+0f;
+    UNROLL for (int i = 0; i < dims / 2; i++) total[i] = 0;
+    for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
+        float score[32];
+        int seen = p0 <= highest; /* by a row of the group */
+        int whole = p0 + WIDE_STEP - 1 <= lowest && !(a->window && highest - a->window >= p0);
+        u32 keys = r->stages + (u32)(stage * 2 * key_bytes);
+        phase_wait(r->full + (u32)(8 * stage), parity);
+        if (seen) {
+            if (dims == 64) keep_queries(q, a->window >> 31, dims);
+            wide_scores(keys, q, score, dims);
+            float shrink[2];
+            UNROLL for (int i = 0; i < 2; i++)
+            {
+                int at = pos + 8 * i, first = a->window && at >= a->window ? at - a->window + 1 : 0;
+                if (whole) shrink[i] = wide_weights(score, i, &largest[i], &sum[i], undo[i], 0, 0, 0, 0);
+                else shrink[i] = wide_weights(score, i, &largest[i], &sum[i], undo[i], 1, p0 + 2 * t, first, at);
+            }
+            UNROLL for (int i = 0; i < dims / 2; i++) total[i] *= shrink[i / 2 % 2];
+            wide_values(keys + key_bytes, score, total, dims);
+        }
+        if (lane == 0) phase_arrive(r->empty + (u32)(8 * stage));
+        if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        float inverse = rcp32(quad_sum(sum[i]));
+        float *to = a->out + (u64)(row0 + row + 8 * i) * q_row + (u64)(w->head * dims + 2 * t);
+        if (row + 8 * i >= n_rows) continue;
+        UNROLL for (int d = 0; d < dims / 8; d++) * (f32x2 *)(to + 8 * d) =
+            (f32x2){total[4 * d + 2 * i] * inverse, total[4 * d + 2 * i + 1] * inverse};
+    }
+}
+
+DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const int dims)
+{
+    struct wide_ring r;
+    r.stages = lds_address(lds);
+    r.full = r.stages + WIDE_STAGES * 2 * WIDE_STEP * (u32)dims * 2;
+    r.empty = r.full + 8 * WIDE_STAGES;
+    if (thread() == 0) {
+        for (int i = 0; i < WIDE_STAGES; i++) {
+            phase_init(r.full + 8 * (u32)i, 128);
+            phase_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
+        }
+        phase_init_done();
+    }
+    struct wide_tile w = wide_tile_of(early);
+    barrier();
+    wait_for_producer();
+    if (thread() >= TILE_GROUPS * 128) {
+        REGISTERS_LESS(56);
+        copy_steps(early, &w, &r, dims);
+    } else {
+        REGISTERS_MORE(224);
+        compute_steps(early, &w, &r, dims);
+    }
+}
+
+/* LDS: ATTEND_WIDE_LDS(dims). */
+KERNEL_SIZED(attend_wide_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 64); }
+KERNEL_SIZED(attend_wide_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 128); }
