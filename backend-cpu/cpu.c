@@ -7,6 +7,7 @@
 #include "backend-cpu/pool.h"
 #include "core/memory.h"
 #include "core/modelfile.h"
+#include "core/softmax.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -513,14 +514,23 @@ static void cpu_gather(struct be *be, const float *d_x, float *d_out, int dim)
         memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim, (size_t)dim * sizeof *d_x);
 }
 
+struct argmax_job {
+    const float *logits;
+    int32_t *id;
+    int vocab;
+};
+
+static void argmax_task(void *arg, int row, int thread)
+{
+    const struct argmax_job *j = arg;
+    (void)thread;
+    j->id[row] = softmax_largest(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
+}
+
 static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
-    (void)be;
-    for (int r = 0; r < rows; r++, d_logits += vocab) {
-        d_id[r] = 0;
-        for (int i = 1; i < vocab; i++)
-            if (d_logits[i] > d_logits[d_id[r]]) d_id[r] = i;
-    }
+    struct argmax_job j = {d_logits, d_id, vocab};
+    pool_run(((struct cpu *)be)->pool, rows, argmax_task, &j);
 }
 
 const struct backend backend_cpu = {

@@ -28,6 +28,7 @@ static const char *const kernel_names[K_COUNT] = {
     [K_GLU] = "glu",
     [K_GLU_PREPARE] = "glu_prepare",
     [K_GATHER] = "gather_rows",
+    [K_ARGMAX_SPANS] = "argmax_spans",
     [K_ARGMAX] = "argmax_rows",
     [K_REPACK_ROWS] = "repack_rows",
     [K_PAPER_RESULT] = "paper_result",
@@ -94,7 +95,8 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
-    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
+    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale, h->d_inv_freq,
+                       h->d_cos,   h->d_sin,   h->d_sums,   h->d_stage, h->d_largest};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
     hip_waiting_close(h);
     free(h->batch_copy);
@@ -131,7 +133,7 @@ static int open_device(struct hip *h, struct err *e)
     return 0;
 }
 
-enum { N_SCRATCH = 8 };
+enum { N_SCRATCH = 9 };
 
 /* The arrays of a step: token, pos, seq, slot, logit_row, block table, tiles. */
 static size_t batch_ints(const struct be_config *c)
@@ -161,8 +163,9 @@ static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
     size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
     size_t parts = part_floats(c, decode_rows(c), spans(c->max_pages * PAGE));
     size_t packed = rows < MAX_TILE_ROWS ? rows + MAX_TILE_ROWS : 2 * rows; /* of halves; both phases may end with a whole tile */
-    const size_t sizes[N_SCRATCH] = {packed * k * 2,  rows * 4,    half * 4,          rows * half * 4,
-                                     rows * half * 4, STAGE_BYTES, batch_ints(c) * 4, parts * 4};
+    const size_t sizes[N_SCRATCH] = {packed * k * 2,    rows * 4,        half * 4,
+                                     rows * half * 4,   rows * half * 4, STAGE_BYTES,
+                                     batch_ints(c) * 4, parts * 4,       rows * ARGMAX_SPANS * sizeof(struct largest)};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
@@ -190,8 +193,8 @@ static int hip_available(const struct be_config *c, uint64_t *bytes, struct err 
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    void **const d[N_SCRATCH] = {&h->d_packed,       (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,
-                                 (void **)&h->d_sin, &h->d_stage,          (void **)&h->d_batch,    (void **)&h->d_parts};
+    void **const d[N_SCRATCH] = {&h->d_packed, (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,    (void **)&h->d_sin,
+                                 &h->d_stage,  (void **)&h->d_batch, (void **)&h->d_parts,    (void **)&h->d_largest};
     size_t bytes[N_SCRATCH];
     if (hip_waiting_open(h, e)) return -1;
     scratch_sizes(c, bytes);
@@ -415,9 +418,12 @@ static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
 
 static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
-    struct argmax_args a = {d_logits, d_id, vocab};
-    hip_settle((struct hip *)be);
-    hip_launch_kernel((struct hip *)be, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
+    struct hip *h = (struct hip *)be;
+    struct argmax_args a = {d_logits, h->d_largest, d_id, vocab};
+    CHECK(rows <= h->config.max_rows);
+    hip_settle(h);
+    hip_launch_kernel(h, K_ARGMAX_SPANS, ARGMAX_SPANS, (size_t)rows, &a, sizeof a);
+    hip_launch_kernel(h, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 
 const char *hip_image_name(int i) { return hip_images[i].arch; }

@@ -30,6 +30,7 @@ enum hip_kernel {
     K_GLU,
     K_GLU_PREPARE,
     K_GATHER,
+    K_ARGMAX_SPANS,
     K_ARGMAX,
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
@@ -105,15 +106,16 @@ struct hip {
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table, *d_tiles;
-    int n_tiles;          /* of prompt rows */
-    int32_t *batch_copy;  /* the same on the host */
-    void *d_packed;       /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
-    float *d_scale;       /* [max_rows] of fp16 ones */
-    float *d_inv_freq;    /* [head_dim/2] */
-    float *d_cos, *d_sin; /* [max_rows][head_dim/2] */
-    float *d_parts;       /* of attention over spans */
-    int n_spans;          /* of this step */
-    void *d_sums;         /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
+    int n_tiles;               /* of prompt rows */
+    int32_t *batch_copy;       /* the same on the host */
+    void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
+    float *d_scale;            /* [max_rows] of fp16 ones */
+    float *d_inv_freq;         /* [head_dim/2] */
+    float *d_cos, *d_sin;      /* [max_rows][head_dim/2] */
+    float *d_parts;            /* of attention over spans */
+    int n_spans;               /* of this step */
+    struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
+    void *d_sums;              /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
     int max_stride;
     void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
     struct hip_upload upload[UPLOADS];

@@ -111,7 +111,8 @@ struct backend {
     void (*glu)(struct be *be, float *d_gate, const float *d_up, size_t n);
     /* d_out[i] = d_x[logit_row[i]], [n_logits][dim] */
     void (*gather)(struct be *be, const float *d_x, float *d_out, int dim);
-    /* d_id[i] = index of the largest of d_logits[i], the lowest on ties; [rows][vocab] */
+    /* d_id[i] = index of the largest of d_logits[i], the lowest on ties; -1 when one is NaN or the largest is not finite;
+     * [rows][vocab] */
     void (*argmax)(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab);
 };
 

@@ -4,10 +4,17 @@
 #include <math.h>
 #include <string.h>
 
+/* A row of the step's results. */
+struct row {
+    int best;            /* of softmax_largest */
+    const float *logits; /* [vocab], where they were asked for */
+};
+
 /* The log-probability of ID and the N_TOP likeliest tokens. */
-static void describe(const float *logits, int vocab, int32_t id, int n_top, struct token_info *t, struct token_top *top)
+static void describe(const struct row *row, int vocab, int32_t id, int n_top, struct token_info *t, struct token_top *top)
 {
-    int best = softmax_largest(logits, vocab);
+    const float *logits = row->logits;
+    int best = row->best;
     int32_t ids[REQUEST_MAX_TOP];
     *t = (struct token_info){.id = id, .logprob = NAN, .top = top};
     if (n_top < 0 || best < 0) return;
@@ -55,7 +62,7 @@ static int is_one_of(const int32_t *ids, int n, int32_t id)
     return 0;
 }
 
-static int emit_token(struct sched *s, struct seq *q, const float *logits, struct err *e)
+static int emit_token(struct sched *s, struct seq *q, const struct row *row, struct err *e)
 {
     const struct request *r = q->job->request;
     const struct sampler_params *p = &r->sampling;
@@ -68,20 +75,20 @@ static int emit_token(struct sched *s, struct seq *q, const float *logits, struc
                                       .prompt = r->prompt,
                                       .generated = q->generated,
                                       .eos = g->eos};
-    const float *from = logits;
-    if (sampler_adjusts(p)) { /* the log-probabilities are those of the model */
-        memcpy(s->adjusted, logits, (size_t)g->vocab * sizeof *logits);
+    struct row from = *row;
+    if (sampler_adjusts(p, q->n_generated)) { /* the log-probabilities are those of the model */
+        memcpy(s->adjusted, row->logits, (size_t)g->vocab * sizeof *s->adjusted);
         sampler_adjust(&s->sampler, &c, s->adjusted);
-        from = s->adjusted;
+        from = (struct row){softmax_largest(s->adjusted, g->vocab), s->adjusted};
     }
     int32_t id;
     struct err failed;
-    if (sampler_choose(&s->sampler, &c, from, &id, &failed)) return fail_request(s, q, failed.msg, e);
+    if (sampler_choose(&s->sampler, &c, from.logits, from.best, &id, &failed)) return fail_request(s, q, failed.msg, e);
     q->generated[q->n_generated++] = id;
     s->stats.n_generated_tokens++;
     struct token_info t;
     struct token_top top[REQUEST_MAX_TOP];
-    describe(logits, g->vocab, id, r->n_top, &t, top);
+    describe(row, g->vocab, id, r->n_top, &t, top);
     int end = r->sink->token(r->arg, q->choice, &t, e);
     if (end < 0) return -1;
     if (end || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id))
@@ -91,20 +98,19 @@ static int emit_token(struct sched *s, struct seq *q, const float *logits, struc
 }
 
 /* What the prompt's row hands out. */
-static int emit_prompt_row(struct sched *s, struct seq *q, int row, const float *logits, struct err *e)
+static int emit_prompt_row(struct sched *s, struct seq *q, int pos, const struct row *row, struct err *e)
 {
     struct job *j = q->job;
     const struct request *r = j->request;
     int vocab = s->forward->model->config.vocab;
-    j->next_row = row + 1;
-    if (r->sink->prompt_logits && r->sink->prompt_logits(r->arg, row, logits, e)) return -1;
-    if (r->prompt_top < 0 || row + 1 < r->score_from || row + 1 >= r->n_prompt) return 0;
+    j->next_row = pos + 1;
+    if (r->sink->prompt_logits && r->sink->prompt_logits(r->arg, pos, row->logits, e)) return -1;
+    if (r->prompt_top < 0 || pos + 1 < r->score_from || pos + 1 >= r->n_prompt) return 0;
     struct token_info t;
     struct token_top top[REQUEST_MAX_TOP];
-    if (softmax_largest(logits, vocab) < 0)
-        return fail_request(s, q, "the model's logits are not finite: the checkpoint is damaged or overflows", e);
-    describe(logits, vocab, r->prompt[row + 1], r->prompt_top, &t, top);
-    return r->sink->prompt_token(r->arg, row + 1, &t, e);
+    if (row->best < 0) return fail_request(s, q, "the model's logits are not finite: the checkpoint is damaged or overflows", e);
+    describe(row, vocab, r->prompt[pos + 1], r->prompt_top, &t, top);
+    return r->sink->prompt_token(r->arg, pos + 1, &t, e);
 }
 
 /* Without tokens to generate a request ends with its prompt. */
@@ -121,16 +127,16 @@ static int emit_seq(struct sched *s, struct seq *q, struct err *e)
 {
     struct job *j = q->job;
     const struct request *r = j->request;
-    int first = q->n_computed, end = first + q->n_rows, n_tokens = seq_n_tokens(q);
-    const float *logits = s->logits + (size_t)q->first_logit * (size_t)s->forward->model->config.vocab;
+    int first = q->n_computed, end = first + q->n_rows, n_tokens = seq_n_tokens(q), at = q->first_logit;
     q->n_computed = end;
     if (end >= r->n_prompt) j->prompt_done = 1;
     if (first < r->n_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
-    for (int row = first; row < end && q->state == SEQ_RUNNING; row++) {
-        if (!seq_wants_logits(q, row)) continue;
-        if (row < r->n_prompt && row >= j->next_row && emit_prompt_row(s, q, row, logits, e)) return -1;
-        if (q->state == SEQ_RUNNING && row == n_tokens - 1 && r->max_tokens > 0 && emit_token(s, q, logits, e)) return -1;
-        logits += s->forward->model->config.vocab;
+    for (int pos = first; pos < end && q->state == SEQ_RUNNING; pos++) {
+        if (!seq_wants(q, pos)) continue;
+        struct row row = {s->best[at], s->logits + (size_t)at * (size_t)s->forward->model->config.vocab};
+        at++;
+        if (pos < r->n_prompt && pos >= j->next_row && emit_prompt_row(s, q, pos, &row, e)) return -1;
+        if (q->state == SEQ_RUNNING && pos == n_tokens - 1 && r->max_tokens > 0 && emit_token(s, q, &row, e)) return -1;
     }
     return q->state != SEQ_RUNNING || end < r->n_prompt || r->max_tokens ? 0 : finish_prompt_only(s, j, e);
 }

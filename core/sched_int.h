@@ -42,7 +42,10 @@ struct sched {
     struct kv kv;
     struct sampler sampler;
     struct batch batch;
-    float *logits;      /* [max_logits][vocab] */
+    /* of the step, by logit row */
+    int32_t *best;      /* [max_logits] index of the largest */
+    float *logits;      /* [max_logits][vocab] where they are wanted */
+    uint8_t *wanted;    /* [max_logits] */
     float *adjusted;    /* [vocab] */
     struct seq *seq;    /* [n_slots] */
     struct job *job;    /* [n_slots] */
@@ -58,8 +61,9 @@ struct sched {
 static inline int seq_n_tokens(const struct seq *q) { return q->job->request->n_prompt + q->n_generated; }
 static inline int sched_pages(int n_positions) { return (n_positions + KV_PAGE - 1) / KV_PAGE; }
 
-/* 1 when the logits of this row are wanted, for the next token or for the prompt's results. */
-int seq_wants_logits(const struct seq *q, int row);
+/* What is wanted of a row, for the next token or for the prompt's results: only which logit is the largest, or all of them. */
+enum { WANTS_NOTHING, WANTS_BEST, WANTS_LOGITS };
+int seq_wants(const struct seq *q, int row);
 /* Takes pages of known prefixes at the sequence's end, as far as their rows hand out nothing. */
 void seq_find_pages(struct sched *s, struct seq *q);
 void seq_release_pages(struct sched *s, struct seq *q);

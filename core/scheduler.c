@@ -17,10 +17,12 @@ static int open_arrays(struct sched *s, struct err *e)
     s->seq = calloc(slots, sizeof *s->seq);
     s->job = calloc(slots, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
+    s->best = malloc(n_logits * sizeof *s->best);
     s->logits = malloc(n_logits * vocab * sizeof *s->logits);
+    s->wanted = malloc(n_logits * sizeof *s->wanted);
     s->adjusted = malloc(vocab * sizeof *s->adjusted);
     int32_t *p = b->token = calloc(rows * 4 + n_logits + 2 * slots + 1 + slots * (2 * stride + n_ctx), sizeof *p);
-    if (!s->seq || !s->job || !s->order || !s->logits || !s->adjusted || !p) return err_set(e, "out of memory");
+    if (!s->seq || !s->job || !s->order || !s->best || !s->logits || !s->wanted || !s->adjusted || !p) return err_set(e, "out of memory");
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
@@ -57,7 +59,9 @@ void sched_close(struct sched *s)
     free(s->seq);
     free(s->job);
     free(s->order);
+    free(s->best);
     free(s->logits);
+    free(s->wanted);
     free(s->adjusted);
     free(s->batch.token);
     free(s->queue);
@@ -197,8 +201,9 @@ int sched_step(struct sched *s, struct err *e)
     admit(s);
     if (!s->n_order) return 0;
     sched_plan(s);
+    const struct forward_results results = {s->best, s->logits, s->wanted};
     double start = seconds();
-    if (forward_step(s->forward, &s->batch, s->logits, e)) return -1;
+    if (forward_step(s->forward, &s->batch, &results, e)) return -1;
     s->stats.forward_seconds += seconds() - start;
     s->stats.n_steps++;
     if (sched_emit(s, e)) return -1;

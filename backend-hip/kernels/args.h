@@ -179,9 +179,17 @@ struct gather_args {
     int dim;
 };
 
+enum { ARGMAX_SPANS = 32 }; /* of a row of logits */
+
+struct largest {
+    float value;
+    int at;
+};
+
 struct argmax_args {
-    const float *logits; /* [rows][vocab] */
-    int *id;             /* [rows] */
+    const float *logits;   /* [rows][vocab] */
+    struct largest *spans; /* [rows][ARGMAX_SPANS] */
+    int *id;               /* [rows] */
     int vocab;
 };
 

@@ -22,6 +22,7 @@
 
 #include "backend-hip/kernels/vector.hip"
 
+#include "backend-hip/kernels/argmax.hip"
 #include "backend-hip/kernels/attention.hip"
 #include "backend-hip/kernels/decode.hip"
 #include "backend-hip/kernels/pack.hip"
