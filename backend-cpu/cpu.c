@@ -4,7 +4,7 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
-#include "backend-cpu/pool.h"
+#include "core/pool.h"
 #include "core/memory.h"
 #include "core/modelfile.h"
 #include "core/softmax.h"
@@ -77,8 +77,16 @@ static void cpu_copy_in(struct be *be, void *d_dst, const void *src, size_t byte
 static void cpu_copy_out(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     (void)be;
-    memcpy(dst, d_src, bytes);
+    if (dst != d_src) memcpy(dst, d_src, bytes);
 }
+
+static void *cpu_view(struct be *be, void *d, size_t bytes)
+{
+    (void)be, (void)bytes;
+    return d;
+}
+
+static void cpu_drop_view(struct be *be, void *view) { (void)be, (void)view; }
 
 static void cpu_close(struct be *be)
 {
@@ -543,6 +551,8 @@ const struct backend backend_cpu = {
     .describe = cpu_describe,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .view = cpu_view,
+    .drop_view = cpu_drop_view,
     .upload = cpu_copy_in,
     .download = cpu_copy_out,
     .pack = cpu_pack,

@@ -34,6 +34,8 @@ static const char *const kernel_names[K_COUNT] = {
     [K_PAPER_RESULT] = "paper_result",
     [K_ATTEND_TILE_64] = "attend_tile_64",
     [K_ATTEND_TILE_128] = "attend_tile_128",
+    [K_PREPARE_PARTS_F16] = "prepare_parts_f16",
+    [K_PREPARE_PARTS_BF16] = "prepare_parts_bf16",
 };
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
@@ -162,7 +164,7 @@ static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
     size_t parts = part_floats(c, decode_rows(c), spans(c->max_pages * PAGE));
-    size_t packed = rows < MAX_TILE_ROWS ? rows + MAX_TILE_ROWS : 2 * rows; /* of halves; both phases may end with a whole tile */
+    size_t packed = 3 * rows + MAX_TILE_ROWS; /* of halves: three parts, or two phases that may end with a whole tile each */
     const size_t sizes[N_SCRATCH] = {packed * k * 2,    rows * 4,        half * 4,
                                      rows * half * 4,   rows * half * 4, STAGE_BYTES,
                                      batch_ints(c) * 4, parts * 4,       rows * ARGMAX_SPANS * sizeof(struct largest)};
@@ -462,6 +464,8 @@ const struct backend backend_hip = {
     .describe = hip_describe,
     .alloc = hip_alloc,
     .free = hip_free,
+    .view = hip_view,
+    .drop_view = hip_drop_view,
     .upload = hip_upload,
     .download = hip_download,
     .pack = hip_pack,

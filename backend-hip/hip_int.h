@@ -35,15 +35,17 @@ enum hip_kernel {
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
     K_ATTEND_TILE_128,
+    K_PREPARE_PARTS_F16,
+    K_PREPARE_PARTS_BF16,
     K_COUNT
 };
 
 /* What a linear kernel multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with fp32 ones; or what
  * kernels/paper.hip does with 4-bit codes. */
 enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
-enum hip_phase { PHASE_DECODE, PHASE_PREFILL };
+enum hip_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
 
-/* One kernel for linears. All that share format and phase and are there on one device give the same bits, or the choice among
+/* One kernel for linears. One for both phases takes activations in parts (kernels/mma_dense.hip). All that share format and phase and are there on one device give the same bits, or the choice among
  * them by the number of rows would not be allowed. Those of FORMAT_PAPER run only when pinned, then for both phases, and promise
  * nothing about bits. */
 struct hip_variant {
@@ -138,6 +140,9 @@ void *hip_alloc(struct be *be, size_t bytes);
 void hip_free(struct be *be, void *d);
 int hip_waiting_open(struct hip *h, struct err *e);
 void hip_waiting_close(struct hip *h);
+/* Pinned memory. */
+void *hip_view(struct be *be, void *d, size_t bytes);
+void hip_drop_view(struct be *be, void *view);
 /* In order with the kernels; src may change when it returns. */
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
 void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);

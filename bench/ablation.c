@@ -44,8 +44,6 @@ struct ablation {
     struct forward forward;
     struct batch batch;
     int32_t *ints;
-    int32_t *best;   /* [N_PROMPTS] of the last step */
-    uint8_t *wanted; /* [N_PROMPTS] 0 */
     struct span span[N_PROMPTS];
     struct page_map map;
     double *sample; /* [n_families][repetitions] */
@@ -107,9 +105,7 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
     size_t table = (size_t)N_PROMPTS * (size_t)a->map.stride;
     a->map.n_pages = *n_pages;
     a->ints = calloc(table + batch_ints(N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride), sizeof *a->ints);
-    a->best = malloc(N_PROMPTS * sizeof *a->best);
-    a->wanted = calloc(N_PROMPTS, 1);
-    if (!a->ints || !a->best || !a->wanted) return err_set(e, "out of memory");
+    if (!a->ints) return err_set(e, "out of memory");
     a->map.table = a->ints;
     for (int i = 0, page = 0; i < N_PROMPTS; i++)
         for (int k = 0; k < rig_pages(1, prompt_tokens[i] + n_gen); k++) a->ints[i * a->map.stride + k] = page++;
@@ -140,17 +136,12 @@ static void close_model(struct ablation *a)
     if (a->forward.be) forward_close(&a->forward);
     if (a->model.layers) shape_close(&a->model);
     free(a->ints);
-    free(a->best);
-    free(a->wanted);
     a->ints = NULL;
-    a->best = NULL;
-    a->wanted = NULL;
 }
 
 /* n tokens for every sequence. */
 static int generate(struct ablation *a, int n, struct err *e)
 {
-    const struct forward_results results = {.best = a->best, .wanted = a->wanted};
     struct batch *b = &a->batch;
     for (int step = 0; step < n; step++) {
         for (int i = 0; i < N_PROMPTS; i++) {
@@ -160,7 +151,7 @@ static int generate(struct ablation *a, int n, struct err *e)
         }
         batch_set(b, &a->map, a->span, N_PROMPTS, N_PROMPTS);
         b->n_logits = b->n_decode_logits = N_PROMPTS;
-        if (forward_step(&a->forward, b, &results, e)) return -1;
+        if (forward_step(&a->forward, b, NULL, e)) return -1;
     }
     return 0;
 }

@@ -4,8 +4,8 @@
 
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
-#include "backend-cpu/pool.h"
 #include "backend-hip/hip.h"
+#include "core/pool.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,10 +56,8 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
     if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);
     r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
-    r->logits = malloc((size_t)size->max_seqs * (size_t)m->config.vocab * sizeof *r->logits);
-    r->best = malloc((size_t)size->max_seqs * sizeof *r->best);
     r->wanted = malloc((size_t)size->max_seqs);
-    if (!r->ints || !r->spans || !r->best || !r->logits || !r->wanted) return err_set(e, "out of memory");
+    if (!r->ints || !r->spans || !r->wanted) return err_set(e, "out of memory");
     for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
     return rig_fill_kv(&r->forward, e);
 }
@@ -146,8 +144,6 @@ void rigs_close(struct rigs *r)
         if (r->rig[i].forward.be) forward_close(&r->rig[i].forward);
         free(r->rig[i].ints);
         free(r->rig[i].spans);
-        free(r->rig[i].best);
-        free(r->rig[i].logits);
         free(r->rig[i].wanted);
     }
     free(r->rig);
@@ -172,8 +168,7 @@ void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output
 
 int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e)
 {
-    const struct forward_results results = {r->best, r->logits, r->wanted};
     rig_batch(r, s, output);
     memset(r->wanted, output == RIG_LOGITS, (size_t)s->n_seqs);
-    return forward_step(&r->forward, &r->batch, &results, e);
+    return forward_step(&r->forward, &r->batch, r->wanted, e);
 }

@@ -32,8 +32,6 @@ struct rig {
     struct rig_size size;
     int32_t *ints;      /* memory of the batch and of the page table */
     struct span *spans; /* [max_seqs] */
-    int32_t *best;      /* [max_seqs] */
-    float *logits;      /* [max_seqs][vocab] */
     uint8_t *wanted;    /* [max_seqs] */
 };
 

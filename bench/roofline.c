@@ -46,7 +46,7 @@ static int sample_time(const struct rig *r, double *seconds, struct err *e)
     if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
     double start = stats_wall();
     const struct sampler_context c = {.params = &p};
-    int rc = sampler_choose(&s, &c, r->logits, r->best[0], &id, e);
+    int rc = sampler_choose(&s, &c, r->forward.logits, r->forward.best[0], &id, e);
     *seconds = stats_wall() - start;
     sampler_close(&s);
     return rc;

@@ -42,14 +42,9 @@ struct forward {
     float *d_last;                  /* [max_logits][dim] */
     float *d_logits;                /* [max_logits][vocab] */
     int32_t *d_best;                /* [max_logits] */
-};
-
-/* What a step hands out of the rows of b->logit_row. Logits are many bytes: they leave the backend only where more is wanted
- * than the likeliest token. */
-struct forward_results {
-    int32_t *best;         /* [n_logits] the largest logit's index, the lowest on ties; -1: one is NaN or the largest is not finite */
-    float *logits;         /* [n_logits][vocab]; rows that are not wanted stay as they are */
-    const uint8_t *wanted; /* [n_logits] 1: the row's logits, too */
+    /* What the last step hands out of the rows of b->logit_row, on the host: */
+    int32_t *best; /* [n_logits] the largest logit's index, the lowest on ties; -1: one is NaN or the largest is not finite */
+    float *logits; /* [n_logits][vocab] of the rows for which they were wanted */
 };
 
 /* Bytes that a run takes of the backend's memory. */
@@ -67,7 +62,8 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
 size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages);
-/* Computes one step: stores keys and values of all rows, and fills *r (may be NULL when n_logits is 0). */
-int forward_step(struct forward *f, const struct batch *b, const struct forward_results *r, struct err *e);
+/* Computes one step: stores keys and values of all rows, and fills f->best and f->logits. Logits are many bytes: they leave the
+ * backend only where wanted [n_logits] is 1 (NULL: nowhere). */
+int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e);
 
 #endif

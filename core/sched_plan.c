@@ -5,11 +5,8 @@
 int seq_wants(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
-    int generates = row == seq_n_tokens(q) - 1 && r->max_tokens > 0;
-    if (row >= q->job->next_row && row < r->n_prompt &&
-        (r->sink->prompt_logits || (r->prompt_top >= 0 && row + 1 >= r->score_from && row + 1 < r->n_prompt)))
-        return WANTS_LOGITS;
-    if (!generates) return WANTS_NOTHING;
+    if (seq_scores(q, row) || (r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt)) return WANTS_LOGITS;
+    if (!seq_generates(q, row)) return WANTS_NOTHING;
     return r->n_top >= 0 || sampler_wants_logits(&r->sampling, q->n_generated) ? WANTS_LOGITS : WANTS_BEST;
 }
 
@@ -124,6 +121,8 @@ static void add_rows(struct sched *s, struct seq *q)
         int wants = seq_wants(q, pos);
         if (!wants) continue;
         s->wanted[b->n_logits] = wants == WANTS_LOGITS;
+        s->row[b->n_logits].seq = q;
+        s->row[b->n_logits].pos = pos;
         b->logit_row[b->n_logits++] = row;
     }
     CHECK(b->n_logits - q->first_logit == q->n_logits);
