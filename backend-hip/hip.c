@@ -127,8 +127,9 @@ static int open_device(struct hip *h, struct err *e)
         const struct hip_api *api = api_of(h);
         CHECK(i < MAX_VARIANTS);
         if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent)) h->variant[i] = NULL;
+        /* a device with less LDS does without the kernels for more rows */
         else if (hip_variants[i].lds && api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES, (int)hip_variants[i].lds))
-            return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name, hip_variants[i].name, hip_variants[i].lds);
+            h->variant[i] = NULL;
     }
     if (h->pinned && !h->variant[h->pinned - hip_variants])
         return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name, h->device->name, h->device->image->arch);

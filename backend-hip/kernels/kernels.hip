@@ -43,6 +43,7 @@
 #endif
 
 #include "backend-hip/kernels/mma_attend.hip"
+#include "backend-hip/kernels/mma_dense.hip"
 #endif
 
 #if MATRIX_AMD || !(defined(__AMDGCN__) || defined(__NVPTX__))
