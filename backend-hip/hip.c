@@ -49,12 +49,18 @@ void hip_flush(struct hip *h)
     if (code) hip_fail(h, code, name);
 }
 
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
-                size_t bytes)
+void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
+                         unsigned cluster, const void *args, size_t bytes)
 {
     if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
     CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    if (hip_stream_add(h->stream, function, name, grid, threads, lds, args, bytes)) err_set(&h->failed, "out of memory");
+    if (hip_stream_add(h->stream, function, name, grid, threads, lds, cluster, args, bytes)) err_set(&h->failed, "out of memory");
+}
+
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
+                size_t bytes)
+{
+    hip_launch_clusters(h, function, name, grid, threads, lds, 1, args, bytes);
 }
 
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
@@ -131,6 +137,7 @@ static int open_device(struct hip *h, struct err *e)
         else if (hip_variants[i].lds && api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES, (int)hip_variants[i].lds))
             h->variant[i] = NULL;
     }
+    h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map && !strcmp(d->image->arch, "sm_90a");
     if (h->pinned && !h->variant[h->pinned - hip_variants])
         return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name, h->device->name, h->device->image->arch);
     return 0;

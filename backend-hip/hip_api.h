@@ -33,6 +33,7 @@ struct cuda_launch_attribute {
     union {
         char bytes[64];
         int allowed;
+        unsigned cluster[3];
     } value;
 };
 
@@ -88,6 +89,9 @@ struct hip_api {
     int (*cuda_graph_launch)(void *exec, void *stream);                         /* cuGraphLaunch */
     int (*cuda_graph_exec_drop)(void *exec);                                    /* cuGraphExecDestroy */
     int (*cuda_graph_drop)(void *graph);                                        /* cuGraphDestroy */
+    int (*cuda_tensor_map)(void *map, int type, unsigned rank, void *d, const unsigned long long *sizes, const unsigned long long *strides,
+                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int l2,
+                           int fill);                                                                /* cuTensorMapEncodeTiled, optional */
     int (*cuda_launch_ex)(const struct cuda_launch_config *c, void *f, void **params, void **extra); /* cuLaunchKernelEx, optional */
 };
 
@@ -95,7 +99,9 @@ struct hip_api {
  * R0600: 1472 bytes in ROCm 6; a later one may be longer). */
 enum { HIP_ARCH_AT_LEGACY = 396, HIP_ARCH_AT_R0600 = 1160, HIP_PROPERTIES_BYTES = 16384 };
 enum { CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76 };
-enum { CUDA_FUNCTION_SHARED_BYTES = 8, CUDA_CAPTURE_THREAD_LOCAL = 1, CUDA_LAUNCH_OVERLAPS = 6 };
+enum { CUDA_FUNCTION_SHARED_BYTES = 8, CUDA_CAPTURE_THREAD_LOCAL = 1, CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_OVERLAPS = 6 };
+
+enum { CUDA_MAP_BYTES = 128, CUDA_MAP_U32 = 2, CUDA_MAP_L2_256 = 3 };
 
 #define HIP_LAUNCH_BUFFER ((void *)1)
 #define HIP_LAUNCH_BYTES ((void *)2)

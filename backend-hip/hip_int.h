@@ -60,6 +60,7 @@ struct hip_variant {
     int plain;         /* takes only linears with one scale of 16 bits for each 128 inputs or more */
     int slower;        /* percent, than others of its phase for the same outputs and rows */
     unsigned threads;  /* of a block, 0: BLOCK_THREADS */
+    int in_clusters;   /* CLUSTER blocks compute a tile together */
 };
 
 enum { MAX_VARIANTS = 64, MAX_TILE_ROWS = 64 + 128 };
@@ -72,6 +73,7 @@ struct be_linear {
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
     int32_t *d_perm;
     float *d_bias;
+    void *d_maps;        /* of codes and scales, as wgmma.hip copies them; NULL: not on this device */
     const int32_t *perm; /* the host's, to know whose inputs are the same */
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
@@ -104,6 +106,7 @@ struct hip {
     void *kernel[K_COUNT];
     void *variant[MAX_VARIANTS]; /* NULL: not among the kernels for this device */
     struct hip_stream *stream;
+    int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
     struct hip_pending pending;
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
@@ -150,6 +153,8 @@ int hip_sync(struct be *be, struct err *e);
 /* Adds a launch to the step unless something has failed; they run when a result is waited for. */
 void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
                 size_t bytes);
+void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
+                         unsigned cluster, const void *args, size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
 
 /* Launches what waits, by itself. */

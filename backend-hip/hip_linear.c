@@ -11,67 +11,74 @@
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
 #define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
 #define DENSE_MMA_LDS(rows, outputs, parts, depth) (128 * (depth) * ((outputs) + (rows) * (parts)))
+#define FEW_LDS(rows, stages) (WGMMA_LDS(rows, 128, stages) + 4 * (rows) * (128 + 4))
 #define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
 enum { WGMMA_THREADS = 384 };
 
 const struct hip_variant hip_variants[] = {
-    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 5), 0, 1, 0, 0},
-    {"q4_hopper_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, HOPPER_DECODE_LDS(2, 5), 0, 1, 0, 0},
-    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, 0, 0, 0},
-    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
-    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0},
-    {"q4_wgmma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 1, WGMMA_LDS(32, 128, 8), 32, 1, 0, WGMMA_THREADS},
-    {"q4_wgmma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 1, 0, WGMMA_THREADS},
-    {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 0, 0, WGMMA_THREADS},
-    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3), 0, 0, 0, 0},
-    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3), 0, 0, 0, 0},
-    {"q4_wgmma_prefill_192", PHASE_PREFILL, FORMAT_Q4_F16, 128, 192, 0, 1, WGMMA_LDS(128, 192, 4), 128, 1, 0, WGMMA_THREADS + 128},
-    {"q4_wgmma_prefill_128", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS},
-    {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 0, 100, WGMMA_THREADS},
-    {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_wmma12_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 2, 4), 0, 0, 0, 0},
-    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 2, 4), 0, 0, 0, 0},
-    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 2, 4), 0, 0, 0, 0},
-    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 3, 4), 0, 0, 0, 0},
-    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 3, 4), 0, 0, 0, 0},
-    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 3, 4), 0, 0, 0, 0},
-    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0},
-    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0},
-    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0},
-    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0},
-    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0},
-    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0},
-    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0},
+    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 5), 0, 1, 0, 0, 0},
+    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, 0, 300, 0, 0},
+    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0, 0},
+    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0, 0},
+    {"q4_wgmma_few_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 128, 0, 2, FEW_LDS(16, 7), 16, 1, 230, WGMMA_THREADS, 1},
+    {"q4_wgmma_few_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 2, FEW_LDS(32, 5), 32, 1, 230, WGMMA_THREADS, 1},
+    {"q4_wgmma_few_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 2, FEW_LDS(64, 3), 64, 1, 230, WGMMA_THREADS, 1},
+    {"q4_wgmma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 128, 0, 1, WGMMA_LDS(16, 128, 12), 16, 1, 20, WGMMA_THREADS, 0},
+    {"q4_wgmma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 1, WGMMA_LDS(32, 128, 10), 32, 1, 20, WGMMA_THREADS, 0},
+    {"q4_wgmma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 8), 64, 1, 20, WGMMA_THREADS, 0},
+    {"q4_wgmma_wide_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 192, 0, 1, WGMMA_LDS(16, 192, 12), 16, 1, 0, WGMMA_THREADS + 128, 0},
+    {"q4_wgmma_wide_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 192, 0, 1, WGMMA_LDS(32, 192, 9), 32, 1, 0, WGMMA_THREADS + 128, 0},
+    {"q4_wgmma_wide_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 192, 0, 1, WGMMA_LDS(64, 192, 7), 64, 1, 0, WGMMA_THREADS + 128, 0},
+    {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 0, 300, WGMMA_THREADS, 0},
+    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3), 0, 0, 0, 0, 0},
+    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3), 0, 0, 0, 0, 0},
+    {"q4_wgmma_prefill_192", PHASE_PREFILL, FORMAT_Q4_F16, 128, 192, 0, 1, WGMMA_LDS(128, 192, 4), 128, 1, 0, WGMMA_THREADS + 128, 0},
+    {"q4_wgmma_prefill_128", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS, 0},
+    {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 0, 100, WGMMA_THREADS, 0},
+    {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_wmma12_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 2, 4), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 2, 4), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 2, 4), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 3, 4), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 3, 4), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 3, 4), 0, 0, 0, 0, 0},
+    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0, 0},
+    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0, 0},
     {0},
 };
 
@@ -129,7 +136,7 @@ static int is_plain(const struct be_linear *w) { return !w->dense && w->group_ch
 static int applies(const struct hip *h, const struct hip_variant *v, enum hip_phase phase, const struct be_linear *w)
 {
     return (v->phase == phase || v->phase == PHASE_BOTH) && v->format == format_of(h, w) && h->variant[v - hip_variants] &&
-           (!v->plain || is_plain(w));
+           (!v->plain || is_plain(w)) && (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
 static int n_tiles(const struct hip_variant *v, int rows) { return (rows + v->rows - 1) / v->rows; }
@@ -137,12 +144,13 @@ static int n_tiles(const struct hip_variant *v, int rows) { return (rows + v->ro
 /* What a multiprocessor computes one after the other, outputs x rows. */
 static double time_of(const struct hip *h, const struct hip_variant *v, int outputs, int rows)
 {
-    double units = v->resident ? v->resident * hip_stream_units(h->stream) : 1;
-    return ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) / units) * v->outputs * v->rows * (100 + v->slower);
+    double units = v->resident ? v->resident * hip_stream_units(h->stream) : 1, together = v->in_clusters ? CLUSTER : 1;
+    double rounds = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) * together / units);
+    return rounds * v->outputs / together * v->rows * (100 + v->slower);
 }
 
-/* For n linears that are alike: the pinned row where it can do this. Else of those for generated tokens the first whose blocks
- * hold all rows, or the one with the largest blocks; of those for prompts the one that is done first. */
+/* For n linears that are alike: the pinned row where it can do this. Else of those for generated tokens those of the fewest rows
+ * that hold all of them, or those of the most; of these and of those for prompts the one that is done first. */
 static const struct hip_variant *choose(const struct hip *h, enum hip_phase phase, int n, const struct be_linear *const w[], int rows)
 {
     const struct hip_variant *best = NULL;
@@ -152,8 +160,8 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
     for (const struct hip_variant *v = hip_variants; v->name; v++) {
         if (!applies(h, v, phase, w[0])) continue;
         if (!best) best = v;
-        else if (phase == PHASE_PREFILL && time_of(h, v, outputs, rows) < time_of(h, best, outputs, rows)) best = v;
-        else if (phase == PHASE_DECODE && best->rows < rows && v->rows > best->rows) best = v;
+        else if (phase == PHASE_DECODE && v->rows != best->rows) best = best->rows < rows && v->rows > best->rows ? v : best;
+        else if (time_of(h, v, outputs, rows) < time_of(h, best, outputs, rows)) best = v;
     }
     CHECK(best);
     return best;
@@ -271,6 +279,7 @@ static void run(struct hip *h, int n, const struct be_linear *const w[], float *
         a.part[i] = (struct linear_part){.weight = w[i]->d_weight,
                                          .meta = w[i]->d_meta,
                                          .bias = w[i]->d_bias,
+                                         .maps = w[i]->d_maps,
                                          .y = d_y[i] + (size_t)row0 * (size_t)w[i]->out,
                                          .out = w[i]->out,
                                          .first = a.n_blocks,
@@ -285,8 +294,10 @@ static void run(struct hip *h, int n, const struct be_linear *const w[], float *
     }
     unsigned tiles = (unsigned)n_tiles(v, rows), blocks = (unsigned)a.n_blocks * (v->tile ? tiles : 1);
     unsigned resident = (unsigned)(v->resident * hip_stream_units(h->stream));
-    const unsigned grid[3] = {resident && resident < blocks ? resident : blocks, v->tile ? 1 : tiles, 1};
-    hip_launch(h, h->variant[v - hip_variants], v->name, grid, v->threads ? v->threads : BLOCK_THREADS, v->lds, &a, sizeof a);
+    unsigned cluster = v->in_clusters ? CLUSTER : 1;
+    const unsigned grid[3] = {cluster > 1 ? blocks * cluster : resident && resident < blocks ? resident : blocks, v->tile ? 1 : tiles, 1};
+    hip_launch_clusters(h, h->variant[v - hip_variants], v->name, grid, v->threads ? v->threads : BLOCK_THREADS, v->lds, cluster, &a,
+                        sizeof a);
 }
 
 /* As many of w[0..n) as one launch can take. */

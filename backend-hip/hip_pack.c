@@ -67,6 +67,25 @@ static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *
     }
 }
 
+/* What a tensor copy of Hopper's takes: a box of 4 panels of one item of codes, or of one group of scales. */
+static void make_maps(struct hip *h, struct be_linear *l)
+{
+    const struct hip_api *api = &h->device->library->api;
+    const unsigned long long panels = ((unsigned long long)l->out + PANEL - 1) / PANEL, items = (unsigned long long)l->n_chunks / 4;
+    const unsigned long long code_sizes[] = {256, items, panels}, code_strides[] = {1024, 1024 * items};
+    const unsigned long long meta_sizes[] = {PANEL, (unsigned long long)l->n_groups, panels},
+                             meta_strides[] = {PANEL * 4, PANEL * 4 * (unsigned long long)l->n_groups};
+    const unsigned code_box[] = {256, 1, 4}, meta_box[] = {PANEL, 1, 4}, steps[] = {1, 1, 1};
+    unsigned char maps[2 * CUDA_MAP_BYTES] __attribute__((aligned(64))) = {0};
+    int code =
+        api->cuda_tensor_map(maps, CUDA_MAP_U32, 3, l->d_weight, code_sizes, code_strides, code_box, steps, 0, 0, CUDA_MAP_L2_256, 0);
+    if (!code && !l->wide_meta)
+        code = api->cuda_tensor_map(maps + CUDA_MAP_BYTES, CUDA_MAP_U32, 3, l->d_meta, meta_sizes, meta_strides, meta_box, steps, 0, 0,
+                                    CUDA_MAP_L2_256, 0);
+    if (code) hip_fail(h, code, "a map of weights");
+    hip_upload(&h->be, l->d_maps, maps, sizeof maps);
+}
+
 static void describe_groups(const struct linear *w, struct be_linear *l)
 {
     l->group_chunks = w->group / CHUNK;
@@ -140,7 +159,9 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     if (meta) l->d_meta = hip_alloc(be, meta);
     if (w->perm) l->d_perm = hip_alloc(be, (size_t)w->k * sizeof *l->d_perm);
     if (w->bias) l->d_bias = hip_alloc(be, (size_t)w->out * sizeof *l->d_bias);
-    if (!l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
+    int mapped = !l->dense && !l->stride && h->tensor_maps;
+    if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
+    if ((mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
@@ -156,6 +177,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     } else {
         pack_codes(h, w, l);
         pack_meta(h, w, l);
+        if (mapped) make_maps(h, l);
     }
     if (w->perm) hip_upload(be, l->d_perm, w->perm, (size_t)w->k * sizeof *w->perm);
     if (w->bias) hip_upload(be, l->d_bias, w->bias, (size_t)w->out * sizeof *w->bias);
@@ -174,5 +196,6 @@ void hip_drop(struct be *be, struct be_linear *w)
     hip_free(be, w->d_meta);
     hip_free(be, w->d_perm);
     hip_free(be, w->d_bias);
+    hip_free(be, w->d_maps);
     free(w);
 }

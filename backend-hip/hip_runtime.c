@@ -59,6 +59,7 @@ static const struct hip_symbol {
     {AT(cuda_graph_launch), NULL, "cuGraphLaunch", 0},
     {AT(cuda_graph_exec_drop), NULL, "cuGraphExecDestroy", 0},
     {AT(cuda_graph_drop), NULL, "cuGraphDestroy", 0},
+    {AT(cuda_tensor_map), NULL, "cuTensorMapEncodeTiled", 1},
     {AT(cuda_launch_ex), NULL, "cuLaunchKernelEx", 1},
 };
 #undef AT

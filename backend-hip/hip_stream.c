@@ -9,7 +9,7 @@ enum { MAX_GRAPHS = 16, N_SEEN = 64, MIN_GRAPH = 8 };
 struct call {
     void *function;
     const char *name;
-    unsigned grid[3], threads, lds;
+    unsigned grid[3], threads, lds, cluster;
     uint32_t at, bytes; /* in args */
 };
 
@@ -80,9 +80,11 @@ void hip_stream_close(struct hip_stream *s)
 
 int hip_stream_units(const struct hip_stream *s) { return s->units; }
 
+int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }
+
 /* Arguments begin at multiples of 16; what is between them is 0, so that calls can be compared as bytes. */
 int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
-                   const void *args, size_t bytes)
+                   unsigned cluster, const void *args, size_t bytes)
 {
     struct calls *c = &s->now;
     size_t whole = (bytes + 15) / 16 * 16;
@@ -107,6 +109,7 @@ int hip_stream_add(struct hip_stream *s, void *function, const char *name, const
     memcpy(k->grid, grid, sizeof k->grid);
     k->threads = threads;
     k->lds = lds;
+    k->cluster = cluster;
     k->at = (uint32_t)c->n_args;
     k->bytes = (uint32_t)bytes;
     memset(c->args + c->n_args + whole - 16, 0, 16);
@@ -124,10 +127,11 @@ static int issue(struct hip_stream *s, const char **name)
         void *extra[] = {HIP_LAUNCH_BUFFER, s->now.args + k->at, HIP_LAUNCH_BYTES, &bytes, l->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
         int code;
         *name = k->name;
-        if (s->overlaps && i) { /* the first one also waits for copies, which are no launches */
-            struct cuda_launch_attribute overlap = {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = 1};
+        if (s->overlaps) { /* the first one also waits for copies, which are no launches */
+            struct cuda_launch_attribute attribute[] = {{.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0},
+                                                        {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
             const struct cuda_launch_config config = {
-                {k->grid[0], k->grid[1], k->grid[2]}, {k->threads, 1, 1}, k->lds, s->stream, &overlap, 1};
+                {k->grid[0], k->grid[1], k->grid[2]}, {k->threads, 1, 1}, k->lds, s->stream, attribute, k->cluster > 1 ? 2 : 1};
             code = l->api.cuda_launch_ex(&config, k->function, NULL, extra);
         } else {
             code = l->api.launch(k->function, k->grid[0], k->grid[1], k->grid[2], k->threads, 1, 1, k->lds, s->stream, NULL, extra);

@@ -12,9 +12,11 @@ int hip_stream_open(struct hip_stream **s, const struct hip_device *d, struct er
 void hip_stream_close(struct hip_stream *s);
 /* Blocks that the device runs side by side come in multiples of this: multiprocessors. 0: unknown. */
 int hip_stream_units(const struct hip_stream *s);
-/* args [bytes] is the kernel's one argument; name must outlive the stream. -1: out of memory. */
+/* Whether blocks can run in clusters that read each other's LDS. */
+int hip_stream_has_clusters(const struct hip_stream *s);
+/* args [bytes] is the kernel's one argument; name must outlive the stream; cluster: blocks in one, along x. -1: out of memory. */
 int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
-                   const void *args, size_t bytes);
+                   unsigned cluster, const void *args, size_t bytes);
 /* Issues what was added. Returns the runtime's code, with the name of what failed. */
 int hip_stream_flush(struct hip_stream *s, const char **name);
 

@@ -22,6 +22,7 @@
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
 enum { SPAN = 256 };                                /* positions of a sequence looked at together, from an absolute multiple of it on */
 enum { TILE_ROWS = 64, ATTEND_TILE_THREADS = 128 }; /* of mma_attend.hip */
+enum { CLUSTER = 4 };                               /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
@@ -42,6 +43,7 @@ struct linear_part {
     const void *weight; /* codes or weight */
     const void *meta;   /* 4-bit only */
     const float *bias;  /* [out] or NULL */
+    const void *maps;   /* of codes and meta for Hopper's tensor copies (hip_pack.c), or NULL */
     float *y;           /* first row, [rows][out] */
     int out;
     int first;                                 /* block (as wide as the variant says) of the grid at which it begins */

@@ -18,8 +18,6 @@ DEVICE void phase_arrive_expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-/* Comes when the copies that this thread has started with copy_16() so far are done. */
-DEVICE void phase_arrive_copied(u32 barrier) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory"); }
 /* Until the phase of this parity (0 for the first, then 1, ..) has ended. */
 DEVICE void phase_wait(u32 barrier, u32 parity)
 {
@@ -30,11 +28,69 @@ DEVICE void phase_wait(u32 barrier, u32 parity)
                  : "memory");
 }
 
+/* From LDS, after the barriers that stand before it. */
+DEVICE u32 lds_word(u32 lds)
+{
+    u32 v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(lds) : "memory");
+    return v;
+}
+DEVICE u32x4 lds_words(u32 lds)
+{
+    u32x4 v;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(lds) : "memory");
+    return v;
+}
+/* v, which the compiler is to keep rather than to compute again. */
+DEVICE u32 keep(u32 v)
+{
+    asm volatile("" : "+r"(v));
+    return v;
+}
+
+/* ---- clusters: some blocks that run at the same time and read each other's LDS ---- */
+DEVICE int cluster_blocks(void)
+{
+    u32 n;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+    return (int)n;
+}
+DEVICE int cluster_rank(void)
+{
+    u32 i;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(i));
+    return (int)i;
+}
+/* All threads of the cluster that have not ended reach it; what was written to LDS before is seen after. */
+DEVICE void cluster_barrier(void)
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/* What block number `rank` of the cluster has where this one has `lds`. */
+DEVICE float load_of_block(u32 lds, int rank)
+{
+    float v;
+    asm volatile("{ .reg .u32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a]; }"
+                 : "=f"(v)
+                 : "r"(lds), "r"(rank)
+                 : "memory");
+    return v;
+}
+
 /* bytes, a multiple of 16, from memory to LDS, both at multiples of 16; they count for the barrier. */
 DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier)
 {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(lds), "l"(from),
                  "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+
+/* A box of a tensor (hip_pack.c), from these coordinates on; what is outside is 0. The map is in memory. */
+DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(lds),
+                 "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(barrier)
                  : "memory");
 }
 
@@ -47,6 +103,15 @@ DEVICE void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;"
 /* Until no more than one commit is under way; what is computed from q is computed after it. */
 DEVICE void wgmma_wait_but_one(u32 *q0, u32 *q1) { asm volatile("wgmma.wait_group.sync.aligned 1;" : "+r"(*q0), "+r"(*q1)::"memory"); }
 
+/* For 16 rows; c[8]. */
+DEVICE void wgmma_16(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, p, 1, 1, 0; }"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate)
+                 : "memory");
+}
 DEVICE void wgmma_32(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
@@ -127,8 +192,13 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
 {
     if (n == 128) wgmma_128(c, a0, a1, a2, a3, b, accumulate);
     else if (n == 64) wgmma_64(c, a0, a1, a2, a3, b, accumulate);
-    else wgmma_32(c, a0, a1, a2, a3, b, accumulate);
+    else if (n == 32) wgmma_32(c, a0, a1, a2, a3, b, accumulate);
+    else wgmma_16(c, a0, a1, a2, a3, b, accumulate);
 }
+
+/* Results of what was waited for: they are not read before. */
+DEVICE void wgmma_done(float *c, const int n) { UNROLL for (int i = 0; i < n / 2; i++) asm volatile("" : "+f"(c[i])); }
+DEVICE void wgmma_wait_all(void) { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 
 /* Until all is done, and c can be read. */
 DEVICE void wgmma_wait(float *c, const int n)

@@ -1,8 +1,8 @@
-/* hopper_decode.hip: 4-bit linears for up to 16 generated tokens on sm_90a. A block takes panels of 16 outputs, one after the
- * other. Each of its 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and across
- * panels, from before the launch before this one has ended. No warp waits for the others but the one whose turn it is to add
- * the sums of a panel, in order. The products of an item, or of a chunk where an item is of several groups, are summed by
- * themselves: the order of wgmma.hip, which has the same bits. */
+/* hopper_decode.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16 where weights are not plain. A block takes
+ * panels of 16 outputs, one after the other. Each of its 8 warps has an eighth of the inputs and a ring in LDS of its own, which
+ * it fills items ahead and across panels, from before the launch before this one has ended. No warp waits for the others but the
+ * one whose turn it is to add the sums of a panel, in order. The products of an item, or of a chunk where an item is of several
+ * groups, are summed by themselves: the order of wgmma.hip, which has the same bits. */
 
 enum { DECODE_SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 }; /* SLOT: bytes of an item's codes and scales */
 
@@ -202,5 +202,4 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
 
 /* The LDS that hip_linear.c asks for: 8 * (4096 * tiles + 1088 * depth) bytes. More would leave the L1 too small for inputs. */
 KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 1, 5, 1, 1); }
-KERNEL_BLOCKS(q4_hopper_decode_16, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 1, 0); }
 KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 0, 0); }

@@ -37,6 +37,7 @@
 
 #include "backend-hip/kernels/hopper_decode.hip"
 #include "backend-hip/kernels/wgmma.hip"
+#include "backend-hip/kernels/wgmma_few.hip"
 #else
 #include "backend-hip/kernels/mma_decode.hip"
 #include "backend-hip/kernels/mma_prefill.hip"

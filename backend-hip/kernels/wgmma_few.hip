@@ -1,0 +1,144 @@
+/* wgmma_few.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix instruction; plain weights. A cluster of
+ * blocks has 128 outputs x all rows, each block a quarter of the inputs, two slices: one thread copies its items of 128 inputs
+ * into a ring in LDS, two warpgroups compute 64 outputs each. The slices are added in the order of hopper_decode.hip, which has
+ * the same bits. Blocks are small enough for the next launch's to begin copying beside them. */
+enum { FEW_OUTPUTS = 128, FEW_THREADS = 256 }; /* threads that compute */
+
+#define KERNEL_FEW(name, type)                                                                                                             \
+    extern "C" __attribute__((global, launch_bounds(FEW_THREADS + COPIER, 2))) void name(const type args_by_value)
+
+/* Where a computing warpgroup is in the ring. */
+struct place {
+    u32 full, empty, x, codes, meta, parity; /* addresses in LDS; codes, meta: of this lane, from x on */
+    int stage;
+};
+
+DEVICE void release(const struct place *at, int stage)
+{
+    if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
+}
+
+DEVICE void add_scaled(float *total, float *part, const struct scale_zero g[2], const int n)
+{
+    wgmma_done(part, n);
+    UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
+}
+
+/* `count` items: total += scale * products. While the first chunk of an item is under way, the products of the item before are
+ * scaled and added. */
+DEVICE void few_items(struct place *at, float *total, const int count, const int n, const int stages)
+{
+    float part[2][32];
+    struct scale_zero g[2][2];
+    int used = 0;
+    UNROLL for (int j = 0; j < count; j++)
+    {
+        u32 x = at->x + (u32)(at->stage * ring_of(2, n).stage_bytes);
+        u64 rows = wgmma_rows(x);
+        phase_wait(at->full + 8 * (u32)at->stage, at->parity);
+        u32x4 v[2] = {lds_words(x + at->codes), lds_words(x + at->codes + ITEM_CODES * 2)};
+        u32 q[8] = {v[0][0], v[0][1], v[0][2], v[0][3], v[1][0], v[1][1], v[1][2], v[1][3]};
+        UNROLL for (int o = 0; o < 2; o++)
+        {
+            u32 m = lds_word(x + at->meta + (u32)(o * 32));
+            g[j % 2][o] = scale_zero_of((float)half_of(m), half_of(m >> 16));
+        }
+        UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
+        {
+            if (j + c) wgmma_wait_but_one(&q[2 * c], &q[2 * c + 1]);
+            if (j && c == 1) {
+                add_scaled(total, part[1 - j % 2], g[1 - j % 2], n);
+                release(at, used);
+            }
+            wgmma_chunk(q + 2 * c, g[j % 2], part[j % 2], rows + (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4), c, n);
+        }
+        used = at->stage;
+        if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
+    }
+    wgmma_wait_all();
+    add_scaled(total, part[1 - count % 2], g[1 - count % 2], n);
+    release(at, used);
+}
+
+enum { SUM_STRIDE = FEW_OUTPUTS + 4 }; /* of rows, so that lanes write to different banks */
+
+/* What this thread has, to rows of outputs. */
+DEVICE void leave_sums(float *sums, const float *total, const int n)
+{
+    int lane = thread() % WARP;
+    float *to = sums + lane % 4 * 2 * SUM_STRIDE + thread() / WARP * PANEL + lane / 4;
+    UNROLL for (int i = 0; i < n / 2; i++) to[(i / 4 * 8 + i % 2) * SUM_STRIDE + i / 2 % 2 * 8] = total[i];
+}
+
+/* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its share of the outputs. */
+DEVICE void add_slices(const struct linear_args *a, const struct tile *t, const float *first, const float *second, const int n)
+{
+    const int of_block = FEW_OUTPUTS / CLUSTER, at_once = FEW_THREADS / of_block;
+    int output = cluster_rank() * of_block + thread() % of_block;
+    u32 from[2] = {lds_address(first) + 4 * (u32)output, lds_address(second) + 4 * (u32)output};
+    cluster_barrier();
+    UNROLL for (int j = 0; j < n / at_once; j++)
+    {
+        int row = thread() / of_block + j * at_once;
+        float sum = 0;
+        UNROLL for (int s = 0; s < DECODE_SLICES; s++) sum += load_of_block(from[s % 2] + 4 * (u32)(row * SUM_STRIDE), s / 2);
+        write_output(a, &t->p, t->row_tile * n + row, t->unit * FEW_OUTPUTS + output, sum);
+    }
+    cluster_barrier(); /* no block ends while others read its sums */
+}
+
+/* lds: the ring, its barriers, then the sums of the first slice; those of the second take the place of the ring. */
+DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 empty, const int n, const int stages)
+{
+    const struct ring r = ring_of(2, n);
+    float *first = (float *)(lds + (stages * r.stage_bytes + 1024) / 4);
+    int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
+    struct share s = share_of(a, n);
+    struct place at = {.full = full,
+                       .empty = empty,
+                       .x = lds_address(lds),
+                       .codes = keep((u32)(r.x_bytes + warp * ITEM_CODES * 4 + lane * 16)),
+                       .meta = keep((u32)(r.x_bytes + r.code_bytes + warp * PANEL * 4 + lane / 4 * 4)),
+                       .parity = 0,
+                       .stage = 0};
+    float total[32];
+    int item = s.begin;
+    wait_for_producer();
+    NO_UNROLL for (int slice = s.slice; slice < s.slice_end; slice++)
+    {
+        int end = slice_begin(n_items, slice + 1);
+        UNROLL for (int i = 0; i < n / 2; i++) total[i] = 0;
+        if (n <= 32) NO_UNROLL for (; item + 4 <= end; item += 4) few_items(&at, total, 4, n, stages);
+        NO_UNROLL for (; item < end; item++) few_items(&at, total, 1, n, stages);
+        if (slice > s.slice) barrier_numbered(1); /* nobody reads the ring any more */
+        leave_sums(slice > s.slice ? (float *)lds : first, total, n);
+    }
+    struct tile t = tile_of(a, s.first, n);
+    add_slices(a, &t, first, (const float *)lds, n);
+}
+
+DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n, const int stages)
+{
+    u32 full = lds_address(lds) + (u32)(stages * ring_of(2, n).stage_bytes), empty = full + 8 * (u32)stages;
+    if (thread() == 0) {
+        for (int i = 0; i < stages; i++) {
+            phase_init(full + 8 * (u32)i, 1);
+            phase_init(empty + 8 * (u32)i, FEW_THREADS / WARP);
+        }
+        phase_init_done();
+    }
+    barrier();
+    if (thread() >= FEW_THREADS) {
+        REGISTERS_LESS(32);
+        if (thread() == FEW_THREADS) copy_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
+        else wait_for_producer();
+    } else {
+        REGISTERS_MORE(104);
+        compute_few(early, lds, full, empty, n, stages);
+    }
+}
+
+/* The LDS that hip_linear.c asks for: stages * (256 * n + 9216) + 1024 + 528 * n bytes, for n rows. */
+KERNEL_FEW(q4_wgmma_few_16, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 16, 7); }
+KERNEL_FEW(q4_wgmma_few_32, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 32, 5); }
+KERNEL_FEW(q4_wgmma_few_64, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 64, 3); }
