@@ -4,9 +4,9 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
-#include "core/pool.h"
 #include "core/memory.h"
 #include "core/modelfile.h"
+#include "core/pool.h"
 #include "core/softmax.h"
 
 #include <math.h>

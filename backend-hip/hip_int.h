@@ -45,9 +45,9 @@ enum hip_kernel {
 enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
 enum hip_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
 
-/* One kernel for linears. One for both phases takes activations in parts (kernels/mma_dense.hip). All that share format and phase and are there on one device give the same bits, or the choice among
- * them by the number of rows would not be allowed. Those of FORMAT_PAPER run only when pinned, then for both phases, and promise
- * nothing about bits. */
+/* One kernel for linears. All that share format and phase and are there on one device give the same bits, or the choice among
+ * them by the number of rows would not be allowed. Those for both phases take activations in parts (kernels/mma_dense.hip). Those
+ * of FORMAT_PAPER run only when pinned, then for both phases, and promise nothing about bits. */
 struct hip_variant {
     const char *name; /* the kernel's, too */
     enum hip_phase phase;
@@ -113,7 +113,7 @@ struct hip {
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table, *d_tiles;
     int n_tiles;               /* of prompt rows */
     int32_t *batch_copy;       /* the same on the host */
-    void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
+    void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a linear */
     float *d_scale;            /* [max_rows] of fp16 ones */
     float *d_inv_freq;         /* [head_dim/2] */
     float *d_cos, *d_sin;      /* [max_rows][head_dim/2] */

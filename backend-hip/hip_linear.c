@@ -10,7 +10,7 @@
 /* Of kernels/mma_decode.hip, mma_dense.hip, hopper_decode.hip and wgmma.hip. */
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
 #define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
-#define DENSE_MMA_LDS(rows, outputs, parts, depth) (128 * (depth) * ((outputs) + (rows) * (parts)))
+#define DENSE_MMA_LDS(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
 #define FEW_LDS(rows, stages) (WGMMA_LDS(rows, 128, stages) + 4 * (rows) * (128 + 4))
 #define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
 enum { WGMMA_THREADS = 384 };
@@ -45,12 +45,12 @@ const struct hip_variant hip_variants[] = {
     {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 2, 4), 0, 0, 0, 0, 0},
-    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 2, 4), 0, 0, 0, 0, 0},
-    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 2, 4), 0, 0, 0, 0, 0},
-    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 3, 4), 0, 0, 0, 0, 0},
-    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 3, 4), 0, 0, 0, 0, 0},
-    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 3, 4), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 2), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 2), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 2), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 3), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 3), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 3), 0, 0, 0, 0, 0},
     {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},

@@ -8,8 +8,9 @@
  * Rows are the instruction's first operand, which kernels for prompts and 4-bit weights have the other way round: then 16 bytes
  * of weights are two pairs of neighbouring registers as the second one wants them, and no register has to be moved. */
 
-/* Rows of an instruction; chunks whose products are summed by themselves; bytes that a warp reads at once. */
-enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, PIECE = 16 * WARP };
+/* Rows of an instruction; chunks that are copied together and whose products are summed by themselves; so many of such items are
+ * in the ring; bytes that a warp reads at once. */
+enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, PIECE = 16 * WARP };
 
 /* What is copied beyond the first `bytes` of 16 is 0. */
 DEVICE void copy_16_or_0(u32 lds, const void *from, u32 bytes)
@@ -111,31 +112,31 @@ DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4],
         UNROLL for (int i = 0; i < 4; i++) total[k][j][m][i] += part[k][j][m][i];
 }
 
-/* What a warp copies of the weights of an item of `chunks`. */
-DEVICE void fetch_weights(const struct linear_args *a, const char *const weights[2], u32 to, int item, const int panels, const int chunks)
+/* What a warp copies of the weights of an item. */
+DEVICE void fetch_weights(const struct linear_args *a, const char *const weights[2], u32 to, int item, const int panels)
 {
-    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int c = 0; c < chunks; c++)
+    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
-        int lane = thread() % WARP, chunk = item * chunks + c, there = chunk < a->n_chunks;
+        int lane = thread() % WARP, chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
         const char *from = weights[k] + (u64)(there ? chunk : 0) * (2 * PIECE);
         UNROLL for (int j = 0; j < 2; j++)
-            copy_16_or_0(to + (u32)((k * chunks + c) * (2 * PIECE) + dense_place(lane / PANEL + 2 * j, lane % PANEL)), from + j * PIECE,
+            copy_16_or_0(to + (u32)((k * SUM_CHUNKS + c) * (2 * PIECE) + dense_place(lane / PANEL + 2 * j, lane % PANEL)), from + j * PIECE,
                          there ? 16 : 0);
     }
 }
 
-/* A block of `warps`; a warp has `panels` panels and `tiles` sixteens of rows; `ways` of them have the same panels and other rows.
- * Items of `chunks` are copied together, `depth` of them are in the ring. lds [depth] of weights, then activations. */
-DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int warps, const int tiles, const int ways, const int panels,
-                      const int chunks, const int depth, const int kind)
+/* A warp has `panels` panels and `tiles` sixteens of rows; `ways` warps have the same panels and other rows. lds [DENSE_DEPTH] of
+ * weights, then activations. */
+DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, const int ways, const int panels, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2, panel_bytes = chunks * 2 * PIECE, w_bytes = warps / ways * panels * panel_bytes,
-              tile_bytes = chunks * parts * 2 * PIECE, slot_bytes = w_bytes + tiles * ways * tile_bytes, copied = panels / ways,
-              pieces = tiles * ways * chunks * parts * 2; /* of activations */
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2, columns = WARPS / ways, copied = panels / ways;
+    const int panel_bytes = SUM_CHUNKS * 2 * PIECE, w_bytes = columns * panels * panel_bytes;
+    const int of_tile = SUM_CHUNKS * parts * 2, pieces = tiles * ways * of_tile; /* of activations */
+    const int slot_bytes = w_bytes + pieces * PIECE, last_slot = (DENSE_DEPTH - 1) * slot_bytes;
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, tile0 = block_y() * tiles * ways;
-    int column = warp % (warps / ways) * panels, tile = warp / (warps / ways) * tiles;
+    int column = warp % columns * panels, tile = warp / columns * tiles;
     struct linear_part p = part_of(a, block_x());
-    int n_items = (a->n_chunks + chunks - 1) / chunks, first = (block_x() - p.first) * (warps / ways * panels);
+    int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, first = (block_x() - p.first) * (columns * panels);
     int last_tile = (a->rows - 1) / DENSE_ROWS - tile0; /* beyond it: it again, not written; the same with panels */
     const char *weights[2], *x = (const char *)a->x + (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * PIECE) + (u64)(lane * 16);
     u32 ring = lds_address(lds), to = 0, w_to = (u32)(warp * copied * panel_bytes);
@@ -147,44 +148,43 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int warps, co
     }
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int m = 0; m < tiles; m++)
         UNROLL for (int i = 0; i < 4; i++) total[k][j][m][i] = 0;
-    UNROLL for (int item = 0; item < depth - 1; item++)
-        fetch_weights(a, weights, ring + w_to + (u32)(item * slot_bytes), item, copied, chunks);
+    UNROLL for (int item = 0; item < DENSE_DEPTH - 1; item++)
+        fetch_weights(a, weights, ring + w_to + (u32)(item * slot_bytes), item, copied);
     wait_for_producer();
-    NO_UNROLL for (int item = 1 - depth; item < n_items; item++)
+    NO_UNROLL for (int item = 1 - DENSE_DEPTH; item < n_items; item++) /* before item 0: activations for the weights above */
     {
-        int next = item + depth - 1; /* is asked for, into the slot of the item before this one */
+        int next = item + DENSE_DEPTH - 1; /* is asked for, into the slot of the item before this one */
         if (item >= 0) {
-            COPIES_WAIT(depth - 2);
+            COPIES_WAIT(DENSE_DEPTH - 2);
             barrier();
         }
         if (next < n_items) {
-            if (item >= 0) fetch_weights(a, weights, ring + w_to + to, next, copied, chunks);
-            UNROLL for (int j = 0; j < (pieces + warps - 1) / warps; j++)
+            if (item >= 0) fetch_weights(a, weights, ring + w_to + to, next, copied);
+            UNROLL for (int j = 0; j < (pieces + WARPS - 1) / WARPS; j++)
             {
-                int piece = warp + j * warps, m = piece / (chunks * parts * 2), of_tile = piece % (chunks * parts * 2);
-                int there = next * chunks + of_tile / (parts * 2) < a->n_chunks;
-                const char *from = x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + of_tile) * PIECE;
+                int piece = warp + j * WARPS, m = piece / of_tile, at = piece % of_tile;
+                int there = next * SUM_CHUNKS + at / (parts * 2) < a->n_chunks;
+                const char *from = x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + at) * PIECE;
                 if (piece < pieces) copy_16_or_0(ring + to + (u32)(w_bytes + piece * PIECE + lane * 16), from, there ? 16 : 0);
             }
-            x += tile_bytes;
+            x += of_tile * PIECE;
         }
         copies_commit();
-        to = to == (u32)((depth - 1) * slot_bytes) ? 0 : to + (u32)slot_bytes;
+        to = to == (u32)last_slot ? 0 : to + (u32)slot_bytes;
         if (item < 0) continue;
-        const char *w = (const char *)lds + (u32)(item % depth) * (u32)slot_bytes, *v = w + w_bytes + tile * tile_bytes + lane * 16;
-        UNROLL for (int c = 0; c < chunks; c += SUM_CHUNKS)
-            multiply_dense(w + column * panel_bytes + c * (2 * PIECE) + dense_place(t, r), v + c * (parts * 2 * PIECE), total, tiles, panels,
-                           panel_bytes, tile_bytes, kind);
+        const char *slot = (const char *)lds + (u32)(item % DENSE_DEPTH) * (u32)slot_bytes;
+        multiply_dense(slot + column * panel_bytes + dense_place(t, r), slot + w_bytes + tile * (of_tile * PIECE) + lane * 16, total, tiles,
+                       panels, panel_bytes, of_tile * PIECE, kind);
     }
     UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
         UNROLL for (int i = 0; i < 4; i++) write_output(a, &p, (tile0 + tile + m) * DENSE_ROWS + r + i / 2 * 8,
                                                         (first + column + k) * PANEL + 8 * j + 2 * t + i % 2, total[k][j][m][i]);
 }
 
-/* The LDS that hip_linear.c asks for: 64 * chunks * depth * (outputs + rows * parts) bytes. */
-KERNEL_BLOCKS(dense_mma_f16_16, 2, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 8, 1, 1, 1, 2, 4, WEIGHT_F16); }
-KERNEL_BLOCKS(dense_mma_f16_32, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 8, 2, 1, 2, 2, 4, WEIGHT_F16); }
-KERNEL_BLOCKS(dense_mma_f16_64, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 8, 2, 2, 4, 2, 4, WEIGHT_F16); }
-KERNEL_BLOCKS(dense_mma_bf16_16, 2, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 8, 1, 1, 1, 2, 4, WEIGHT_BF16); }
-KERNEL_BLOCKS(dense_mma_bf16_32, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 8, 2, 1, 2, 2, 4, WEIGHT_BF16); }
-KERNEL_BLOCKS(dense_mma_bf16_64, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 8, 2, 2, 4, 2, 4, WEIGHT_BF16); }
+/* The LDS that hip_linear.c asks for: 512 * (outputs + rows * parts) bytes. */
+KERNEL_BLOCKS(dense_mma_f16_16, 2, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_F16); }
+KERNEL_BLOCKS(dense_mma_f16_32, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_F16); }
+KERNEL_BLOCKS(dense_mma_f16_64, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_F16); }
+KERNEL_BLOCKS(dense_mma_bf16_16, 2, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_BF16); }
+KERNEL_BLOCKS(dense_mma_bf16_32, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_BF16); }
+KERNEL_BLOCKS(dense_mma_bf16_64, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_BF16); }
