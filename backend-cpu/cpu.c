@@ -4,9 +4,10 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
-#include "backend-cpu/pool.h"
 #include "core/memory.h"
 #include "core/modelfile.h"
+#include "core/pool.h"
+#include "core/softmax.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -76,8 +77,16 @@ static void cpu_copy_in(struct be *be, void *d_dst, const void *src, size_t byte
 static void cpu_copy_out(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     (void)be;
-    memcpy(dst, d_src, bytes);
+    if (dst != d_src) memcpy(dst, d_src, bytes);
 }
+
+static void *cpu_view(struct be *be, void *d, size_t bytes)
+{
+    (void)be, (void)bytes;
+    return d;
+}
+
+static void cpu_drop_view(struct be *be, void *view) { (void)be, (void)view; }
 
 static void cpu_close(struct be *be)
 {
@@ -513,14 +522,23 @@ static void cpu_gather(struct be *be, const float *d_x, float *d_out, int dim)
         memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim, (size_t)dim * sizeof *d_x);
 }
 
+struct argmax_job {
+    const float *logits;
+    int32_t *id;
+    int vocab;
+};
+
+static void argmax_task(void *arg, int row, int thread)
+{
+    const struct argmax_job *j = arg;
+    (void)thread;
+    j->id[row] = softmax_largest(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
+}
+
 static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
-    (void)be;
-    for (int r = 0; r < rows; r++, d_logits += vocab) {
-        d_id[r] = 0;
-        for (int i = 1; i < vocab; i++)
-            if (d_logits[i] > d_logits[d_id[r]]) d_id[r] = i;
-    }
+    struct argmax_job j = {d_logits, d_id, vocab};
+    pool_run(((struct cpu *)be)->pool, rows, argmax_task, &j);
 }
 
 const struct backend backend_cpu = {
@@ -533,6 +551,8 @@ const struct backend backend_cpu = {
     .describe = cpu_describe,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .view = cpu_view,
+    .drop_view = cpu_drop_view,
     .upload = cpu_copy_in,
     .download = cpu_copy_out,
     .pack = cpu_pack,

@@ -34,6 +34,7 @@ static const char *const kernel_names[K_COUNT] = {
     [K_GLU_PREPARE + 1] = "glu_prepare_11",
     [K_GLU_PREPARE + 2] = "glu_prepare_14",
     [K_GATHER] = "gather_rows",
+    [K_ARGMAX_SPANS] = "argmax_spans",
     [K_ARGMAX] = "argmax_rows",
     [K_REPACK_ROWS] = "repack_rows",
     [K_PAPER_RESULT] = "paper_result",
@@ -43,6 +44,8 @@ static const char *const kernel_names[K_COUNT] = {
     [K_ATTEND_WIDE_128] = "attend_wide_128",
     [K_PAGES_64] = "attend_pages_64",
     [K_PAGES_128] = "attend_pages_128",
+    [K_PREPARE_PARTS_F16] = "prepare_parts_f16",
+    [K_PREPARE_PARTS_BF16] = "prepare_parts_bf16",
 };
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
@@ -125,7 +128,8 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
-    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale, h->d_inv_freq, h->d_cos, h->d_sin, h->d_sums, h->d_stage};
+    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale, h->d_inv_freq,
+                       h->d_cos,   h->d_sin,   h->d_sums,   h->d_stage, h->d_largest};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
     hip_waiting_close(h);
     free(h->batch_copy);
@@ -166,8 +170,9 @@ static int open_device(struct hip *h, struct err *e)
         const struct hip_api *api = api_of(h);
         CHECK(i < MAX_VARIANTS);
         if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent)) h->variant[i] = NULL;
+        /* a device with less LDS does without the kernels for more rows */
         else if (hip_variants[i].lds && api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES, (int)hip_variants[i].lds))
-            return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name, hip_variants[i].name, hip_variants[i].lds);
+            h->variant[i] = NULL;
     }
     h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map && !strcmp(d->image->arch, "sm_90a");
     if (h->pinned && !h->variant[h->pinned - hip_variants])
@@ -175,7 +180,7 @@ static int open_device(struct hip *h, struct err *e)
     return 0;
 }
 
-enum { N_SCRATCH = 8 };
+enum { N_SCRATCH = 9 };
 
 /* The arrays of a step: token, pos, seq, slot, logit_row, block table, tiles. */
 static size_t batch_ints(const struct be_config *c)
@@ -210,9 +215,10 @@ static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
     size_t parts = part_floats(c, decode_rows(c), most_spans(c));
-    size_t packed = rows < MAX_TILE_ROWS ? rows + MAX_TILE_ROWS : 2 * rows; /* of halves; both phases may end with a whole tile */
-    const size_t sizes[N_SCRATCH] = {packed * k * 2,  rows * 4,    half * 4,          rows * half * 4,
-                                     rows * half * 4, STAGE_BYTES, batch_ints(c) * 4, parts * 4};
+    size_t packed = 3 * rows + MAX_TILE_ROWS; /* of halves: three parts, or two phases that may end with a whole tile each */
+    const size_t sizes[N_SCRATCH] = {packed * k * 2,    rows * 4,        half * 4,
+                                     rows * half * 4,   rows * half * 4, STAGE_BYTES,
+                                     batch_ints(c) * 4, parts * 4,       rows * ARGMAX_SPANS * sizeof(struct largest)};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
@@ -240,8 +246,8 @@ static int hip_available(const struct be_config *c, uint64_t *bytes, struct err 
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    void **const d[N_SCRATCH] = {&h->d_packed,       (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,
-                                 (void **)&h->d_sin, &h->d_stage,          (void **)&h->d_batch,    (void **)&h->d_parts};
+    void **const d[N_SCRATCH] = {&h->d_packed, (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,    (void **)&h->d_sin,
+                                 &h->d_stage,  (void **)&h->d_batch, (void **)&h->d_parts,    (void **)&h->d_largest};
     size_t bytes[N_SCRATCH];
     if (hip_waiting_open(h, e)) return -1;
     scratch_sizes(c, bytes);
@@ -552,9 +558,12 @@ static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
 
 static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
-    struct argmax_args a = {d_logits, d_id, vocab};
-    hip_settle((struct hip *)be);
-    hip_launch_kernel((struct hip *)be, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
+    struct hip *h = (struct hip *)be;
+    struct argmax_args a = {d_logits, h->d_largest, d_id, vocab};
+    CHECK(rows <= h->config.max_rows);
+    hip_settle(h);
+    hip_launch_kernel(h, K_ARGMAX_SPANS, ARGMAX_SPANS, (size_t)rows, &a, sizeof a);
+    hip_launch_kernel(h, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 
 const char *hip_image_name(int i) { return hip_images[i].arch; }
@@ -593,6 +602,8 @@ const struct backend backend_hip = {
     .describe = hip_describe,
     .alloc = hip_alloc,
     .free = hip_free,
+    .view = hip_view,
+    .drop_view = hip_drop_view,
     .upload = hip_upload,
     .download = hip_download,
     .pack = hip_pack,

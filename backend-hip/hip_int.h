@@ -30,6 +30,7 @@ enum hip_kernel {
     K_GLU,
     K_GLU_PREPARE,
     K_GATHER = K_GLU_PREPARE + 3,
+    K_ARGMAX_SPANS,
     K_ARGMAX,
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
@@ -38,17 +39,19 @@ enum hip_kernel {
     K_ATTEND_WIDE_128,
     K_PAGES_64,
     K_PAGES_128,
+    K_PREPARE_PARTS_F16,
+    K_PREPARE_PARTS_BF16,
     K_COUNT
 };
 
 /* What a linear kernel multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with fp32 ones; or what
  * kernels/paper.hip does with 4-bit codes. */
 enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
-enum hip_phase { PHASE_DECODE, PHASE_PREFILL };
+enum hip_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
 
 /* One kernel for linears. All that share format and phase and are there on one device give the same bits, or the choice among
- * them by the number of rows would not be allowed. Those of FORMAT_PAPER run only when pinned, then for both phases, and promise
- * nothing about bits. */
+ * them by the number of rows would not be allowed. Those for both phases take activations in parts (kernels/mma_dense.hip). Those
+ * of FORMAT_PAPER run only when pinned, then for both phases, and promise nothing about bits. */
 struct hip_variant {
     const char *name; /* the kernel's, too */
     enum hip_phase phase;
@@ -113,15 +116,16 @@ struct hip {
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table, *d_tiles;
-    int n_tiles;          /* of prompt rows */
-    int32_t *batch_copy;  /* the same on the host */
-    void *d_packed;       /* [max_rows][max_k rounded up to a chunk] fp32 or fp16: inputs of a linear */
-    float *d_scale;       /* [max_rows] of fp16 ones */
-    float *d_inv_freq;    /* [head_dim/2] */
-    float *d_cos, *d_sin; /* [max_rows][head_dim/2] */
-    float *d_parts;       /* of attention over spans */
-    int n_spans;          /* of this step */
-    void *d_sums;         /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
+    int n_tiles;               /* of prompt rows */
+    int32_t *batch_copy;       /* the same on the host */
+    void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a linear */
+    float *d_scale;            /* [max_rows] of fp16 ones */
+    float *d_inv_freq;         /* [head_dim/2] */
+    float *d_cos, *d_sin;      /* [max_rows][head_dim/2] */
+    float *d_parts;            /* of attention over spans */
+    int n_spans;               /* of this step */
+    struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
+    void *d_sums;              /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
     int max_stride;
     void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
     struct hip_upload upload[UPLOADS];
@@ -144,6 +148,9 @@ void *hip_alloc(struct be *be, size_t bytes);
 void hip_free(struct be *be, void *d);
 int hip_waiting_open(struct hip *h, struct err *e);
 void hip_waiting_close(struct hip *h);
+/* Pinned memory. */
+void *hip_view(struct be *be, void *d, size_t bytes);
+void hip_drop_view(struct be *be, void *view);
 /* In order with the kernels; src may change when it returns. */
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
 void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of kernels/mma_decode.hip, kernels/hopper_decode.hip and kernels/wgmma.hip. */
+/* Of kernels/mma_decode.hip, mma_dense.hip, hopper_decode.hip and wgmma.hip. */
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
 #define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
+#define DENSE_MMA_LDS(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
 #define FEW_LDS(rows, stages) (WGMMA_LDS(rows, 128, stages) + 4 * (rows) * (128 + 4))
 #define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
 enum { WGMMA_THREADS = 384 };
@@ -44,6 +45,12 @@ const struct hip_variant hip_variants[] = {
     {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
+    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 2), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 2), 0, 0, 0, 0, 0},
+    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 2), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 3), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 3), 0, 0, 0, 0, 0},
+    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 3), 0, 0, 0, 0, 0},
     {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
     {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
@@ -110,9 +117,9 @@ void hip_print_variants(const struct be *be, FILE *f)
     for (const struct hip_variant *v = hip_variants; v->name; v++)
         if ((v->format == FORMAT_PAPER) == hip_runs_paper(h) && (!hip_runs_paper(h) || v == h->pinned) && h->variant[v - hip_variants])
             fprintf(f, "kernel: %-20s %-10s %-9s blocks of %d row%s x %d outputs%s\n", v->name, format[v->format],
-                    v->format == FORMAT_PAPER  ? "all rows"
-                    : v->phase == PHASE_DECODE ? "generated"
-                                               : "prompt",
+                    v->format == FORMAT_PAPER || v->phase == PHASE_BOTH ? "all rows"
+                    : v->phase == PHASE_DECODE                          ? "generated"
+                                                                        : "prompt",
                     v->rows, v->rows == 1 ? "" : "s", v->outputs, v == h->pinned ? ", pinned" : "");
 }
 
@@ -128,8 +135,8 @@ static int is_plain(const struct be_linear *w) { return !w->dense && w->group_ch
 
 static int applies(const struct hip *h, const struct hip_variant *v, enum hip_phase phase, const struct be_linear *w)
 {
-    return v->phase == phase && v->format == format_of(h, w) && h->variant[v - hip_variants] && (!v->plain || is_plain(w)) &&
-           (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
+    return (v->phase == phase || v->phase == PHASE_BOTH) && v->format == format_of(h, w) && h->variant[v - hip_variants] &&
+           (!v->plain || is_plain(w)) && (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
 static int n_tiles(const struct hip_variant *v, int rows) { return (rows + v->rows - 1) / v->rows; }
@@ -163,7 +170,7 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
 /* 1 when the two read the same prepared inputs. */
 static int same_input(const struct be_linear *a, const struct be_linear *b)
 {
-    return a->dense == b->dense && a->perm == b->perm && a->k == b->k && is_plain(a) == is_plain(b);
+    return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm && a->k == b->k && is_plain(a) == is_plain(b);
 }
 
 static int all_alike(int n, const struct be_linear *const w[])
@@ -190,6 +197,12 @@ static struct layout layout_of(const struct hip *h, const struct be_linear *w, i
     return l;
 }
 
+/* 1 when the linear's kernels take activations in parts. */
+static int takes_parts(const struct hip *h, const struct be_linear *w)
+{
+    return w->dense && choose(h, PHASE_DECODE, 1, &w, 1)->phase == PHASE_BOTH;
+}
+
 /* Brings the input into the order and the precision that the kernels take; together with the operation that makes it, where
  * that still waits. keep: another linear will read d_x, too. */
 static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int n_decode, int half, int keep)
@@ -212,7 +225,9 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
     if (k == K_MERGE && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
     if (!half || (k != K_NORM && k != K_GLU && k != K_MERGE) || p->out != d_x || p->rows != rows || p->dim != w->in) {
         hip_settle(h);
-        hip_launch_kernel(h, half ? hip_by_row(K_PREPARE_F16, a.in) : K_PREPARE_F32, (size_t)rows, 1, &a, sizeof a);
+        if (takes_parts(h, w)) k = w->kind == WEIGHT_F16 ? K_PREPARE_PARTS_F16 : K_PREPARE_PARTS_BF16;
+        else k = half ? hip_by_row(K_PREPARE_F16, a.in) : K_PREPARE_F32;
+        hip_launch_kernel(h, k, (size_t)rows, 1, &a, sizeof a);
         return;
     }
     p->kernel = K_COUNT;
@@ -316,6 +331,10 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
             continue;
         }
         some = n_together(h, n - i, w + i);
+        if (takes_parts(h, w[i])) {
+            run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, rows, 1);
+            continue;
+        }
         run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, n_decode, half);
         run(h, some, w + i, d_y + i, PHASE_PREFILL, layout_of(h, w[i], rows, n_decode).rest_at, n_decode, rows - n_decode, half);
     }

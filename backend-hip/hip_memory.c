@@ -87,6 +87,25 @@ void hip_free(struct be *be, void *d)
     hip_fail(h, api_of(h)->free(d), "freeing memory");
 }
 
+void *hip_view(struct be *be, void *d, size_t bytes)
+{
+    struct hip *h = (struct hip *)be;
+    void *p = NULL;
+    (void)d;
+    if (h->failed.msg[0]) return NULL;
+    int code = api_of(h)->host_alloc(&p, bytes, 0);
+    if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating pinned memory");
+    return code ? NULL : p;
+}
+
+void hip_drop_view(struct be *be, void *view)
+{
+    struct hip *h = (struct hip *)be;
+    if (!view || h->device->hung) return;
+    hip_flush(h);
+    hip_fail(h, api_of(h)->host_free(view), "freeing pinned memory");
+}
+
 int hip_waiting_open(struct hip *h, struct err *e)
 {
     char text[160];

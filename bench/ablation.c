@@ -44,7 +44,6 @@ struct ablation {
     struct forward forward;
     struct batch batch;
     int32_t *ints;
-    float *logits;
     struct span span[N_PROMPTS];
     struct page_map map;
     double *sample; /* [n_families][repetitions] */
@@ -106,8 +105,7 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
     size_t table = (size_t)N_PROMPTS * (size_t)a->map.stride;
     a->map.n_pages = *n_pages;
     a->ints = calloc(table + batch_ints(N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride), sizeof *a->ints);
-    a->logits = malloc((size_t)N_PROMPTS * (size_t)a->shape->vocab * sizeof *a->logits);
-    if (!a->ints || !a->logits) return err_set(e, "out of memory");
+    if (!a->ints) return err_set(e, "out of memory");
     a->map.table = a->ints;
     for (int i = 0, page = 0; i < N_PROMPTS; i++)
         for (int k = 0; k < rig_pages(1, prompt_tokens[i] + n_gen); k++) a->ints[i * a->map.stride + k] = page++;
@@ -138,9 +136,7 @@ static void close_model(struct ablation *a)
     if (a->forward.be) forward_close(&a->forward);
     if (a->model.layers) shape_close(&a->model);
     free(a->ints);
-    free(a->logits);
     a->ints = NULL;
-    a->logits = NULL;
 }
 
 /* n tokens for every sequence. */
@@ -155,7 +151,7 @@ static int generate(struct ablation *a, int n, struct err *e)
         }
         batch_set(b, &a->map, a->span, N_PROMPTS, N_PROMPTS);
         b->n_logits = b->n_decode_logits = N_PROMPTS;
-        if (forward_step(&a->forward, b, a->logits, e)) return -1;
+        if (forward_step(&a->forward, b, NULL, e)) return -1;
     }
     return 0;
 }

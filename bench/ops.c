@@ -14,7 +14,7 @@ enum { MAX_CALLS = 64 };
 static const double SAMPLE_SECONDS = 0.002, MOST_SECONDS = 1; /* of one sample; of all samples of one rung and case */
 
 /* An operation at one size. DENSE stands for a plain linear of the type `type`. */
-enum { DENSE = OP_COUNT, ARGMAX };
+enum { DENSE = OP_COUNT };
 
 struct op_case {
     int op;
@@ -55,7 +55,6 @@ static struct work case_work(const struct ops *x, const struct op_case *k, enum 
 {
     int rows = k->s.n_seqs * k->s.rows;
     struct linear w;
-    if (k->op == ARGMAX) return (struct work){.acts = 4.0 * rows * x->m->config.vocab};
     if (k->op != DENSE) return work_call(x->m, (enum op)k->op, 0, &k->s, act, kv);
     dense_linears(x, k->type, &w, 0);
     return work_linear(&w, rows, act);
@@ -100,7 +99,7 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
         ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
                     b->n_decode_logits);
         break;
-    case ARGMAX: ops->argmax(f->be, f->d_logits, (int32_t *)f->d_last, b->n_logits, g->vocab); break;
+    case OP_ARGMAX: ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab); break;
     default: CHECK(!"an operation");
     }
 #undef LINEAR
@@ -140,7 +139,7 @@ static int sample(const struct ops *x, const struct op_case *k, struct contender
 static int warm_up(const struct ops *x, const struct op_case *k, struct contender *c, struct err *e)
 {
     double wall, cpu;
-    rig_batch(c->rig, &k->s, 1);
+    rig_batch(c->rig, &k->s, RIG_LOGITS);
     c->rig->forward.be->ops->begin_step(c->rig->forward.be, &c->rig->batch);
     c->n = c->layer = 0;
     c->spent = 0;
@@ -170,12 +169,12 @@ static void shape_text(const struct ops *x, const struct op_case *k, char *out, 
     case OP_ATTEND: snprintf(out, n, "%d/%dx%d @%d", g->n_heads, g->n_kv_heads, g->head_dim, k->s.depth); break;
     case OP_ROPE: snprintf(out, n, "%d/%dx%d", g->n_heads, g->n_kv_heads, g->head_dim); break;
     case OP_GLU: snprintf(out, n, "%d", g->ffn); break;
-    case ARGMAX: snprintf(out, n, "%d", g->vocab); break;
+    case OP_ARGMAX: snprintf(out, n, "%d", g->vocab); break;
     default: snprintf(out, n, "%d", g->dim);
     }
 }
 
-static const char *case_name(const struct op_case *k) { return k->op == DENSE ? "dense" : k->op == ARGMAX ? "argmax" : op_name[k->op]; }
+static const char *case_name(const struct op_case *k) { return k->op == DENSE ? "dense" : op_name[k->op]; }
 
 enum {
     COL_OP,
@@ -273,7 +272,7 @@ static int run_rows(struct ops *x, int op, enum dtype type, struct out *out, str
 {
     const struct bench_options *o = x->o;
     int quantized = op >= OP_QKV && op != OP_ROPE && op != OP_ATTEND && op <= OP_DOWN && op != OP_GLU;
-    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == ARGMAX; /* one row of each sequence: a prompt has one */
+    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == OP_ARGMAX; /* one row of each sequence: a prompt has one */
     for (int i = 0; i < o->parallel.n + (per_sequence ? 0 : o->prompt.n); i++)
         for (int d = 0; d < (op == OP_ATTEND ? o->depth.n : 1); d++) {
             int decode = i < o->parallel.n;
@@ -292,7 +291,7 @@ static int run_all(struct ops *x, struct out *out, struct err *e)
     static const char *const heading[N_COLUMNS] = {"operation:", "shape:", "rows",   "cpu:", "act:",  "kv:",   "t",
                                                    "us",         "spread", "cpu us", "GB/s", "GOP/s", "share", "of:"};
     static const int order[] = {OP_QKV,   OP_O,    OP_GATE_UP, OP_DOWN, OP_HEAD,   OP_ATTEND,
-                                OP_EMBED, OP_NORM, OP_ROPE,    OP_GLU,  OP_GATHER, ARGMAX};
+                                OP_EMBED, OP_NORM, OP_ROPE,    OP_GLU,  OP_GATHER, OP_ARGMAX};
     static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {

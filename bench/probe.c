@@ -3,7 +3,7 @@
 #include "bench/probe_kernels.h"
 #include "bench/stats.h"
 
-#include "backend-cpu/pool.h"
+#include "core/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

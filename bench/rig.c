@@ -4,8 +4,8 @@
 
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
-#include "backend-cpu/pool.h"
 #include "backend-hip/hip.h"
+#include "core/pool.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,8 +56,8 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
     if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);
     r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
-    r->logits = malloc((size_t)size->max_seqs * (size_t)m->config.vocab * sizeof *r->logits);
-    if (!r->ints || !r->spans || !r->logits) return err_set(e, "out of memory");
+    r->wanted = malloc((size_t)size->max_seqs);
+    if (!r->ints || !r->spans || !r->wanted) return err_set(e, "out of memory");
     for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
     return rig_fill_kv(&r->forward, e);
 }
@@ -144,13 +144,13 @@ void rigs_close(struct rigs *r)
         if (r->rig[i].forward.be) forward_close(&r->rig[i].forward);
         free(r->rig[i].ints);
         free(r->rig[i].spans);
-        free(r->rig[i].logits);
+        free(r->rig[i].wanted);
     }
     free(r->rig);
     *r = (struct rigs){0};
 }
 
-void rig_batch(struct rig *r, const struct step_shape *s, int with_logits)
+void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output)
 {
     int rows = s->n_seqs * s->rows, stride = rig_pages(1, s->depth + s->rows), vocab = r->forward.model->config.vocab;
     CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs && s->n_seqs * stride <= r->size.n_pages);
@@ -160,14 +160,15 @@ void rig_batch(struct rig *r, const struct step_shape *s, int with_logits)
     for (int i = 0; i < s->n_seqs; i++) r->spans[i] = (struct span){i, s->depth, s->rows};
     batch_set(b, &map, r->spans, s->n_seqs, s->decode ? rows : 0);
     for (int i = 0; i < rows; i++) b->token[i] = (5 + 7 * (s->depth + i)) % vocab;
-    if (!with_logits) return;
+    if (output == RIG_NOTHING) return;
     for (int i = 0; i < s->n_seqs; i++) b->logit_row[i] = (i + 1) * s->rows - 1;
     b->n_logits = s->n_seqs;
     b->n_decode_logits = s->decode ? s->n_seqs : 0;
 }
 
-int rig_step(struct rig *r, const struct step_shape *s, int with_logits, struct err *e)
+int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e)
 {
-    rig_batch(r, s, with_logits);
-    return forward_step(&r->forward, &r->batch, with_logits ? r->logits : NULL, e);
+    rig_batch(r, s, output);
+    memset(r->wanted, output == RIG_LOGITS, (size_t)s->n_seqs);
+    return forward_step(&r->forward, &r->batch, r->wanted, e);
 }

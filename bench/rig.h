@@ -32,8 +32,11 @@ struct rig {
     struct rig_size size;
     int32_t *ints;      /* memory of the batch and of the page table */
     struct span *spans; /* [max_seqs] */
-    float *logits;      /* [max_seqs][vocab] */
+    uint8_t *wanted;    /* [max_seqs] */
 };
+
+/* What a step hands out of the last row of each sequence. */
+enum rig_output { RIG_NOTHING, RIG_BEST, RIG_LOGITS };
 
 struct rigs {
     int n;
@@ -56,8 +59,8 @@ int rig_pages(int n_seqs, int positions);
  * all be read from the same zero page. */
 int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e);
 void rigs_close(struct rigs *r);
-/* The batch of a step; it begins with n_seqs * rows fixed tokens; with logits, the last row of each sequence has some. */
-void rig_batch(struct rig *r, const struct step_shape *s, int with_logits);
-int rig_step(struct rig *r, const struct step_shape *s, int with_logits, struct err *e);
+/* The batch of a step; it begins with n_seqs * rows fixed tokens. */
+void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output);
+int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e);
 
 #endif

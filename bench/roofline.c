@@ -46,7 +46,7 @@ static int sample_time(const struct rig *r, double *seconds, struct err *e)
     if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
     double start = stats_wall();
     const struct sampler_context c = {.params = &p};
-    int rc = sampler_choose(&s, &c, r->logits, &id, e);
+    int rc = sampler_choose(&s, &c, r->forward.logits, r->forward.best[0], &id, e);
     *seconds = stats_wall() - start;
     sampler_close(&s);
     return rc;
@@ -58,11 +58,11 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
     double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions * sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
     if (!v) return err_set(e, "out of memory");
     timed_attach(&t, &r->forward);
-    int rc = rig_step(r, s, 1, e);
+    int rc = rig_step(r, s, RIG_LOGITS, e);
     for (int i = 0; i < repetitions && !rc; i++) {
         timed_reset(&t);
         double start = stats_wall();
-        rc = rig_step(r, s, 1, e);
+        rc = rig_step(r, s, RIG_LOGITS, e);
         double between = stats_wall() - start;
         for (int op = 0; op < OP_COUNT; op++) between -= v[op * repetitions + i] = t.seconds[op];
         v[OP_COUNT * repetitions + i] = between;

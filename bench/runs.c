@@ -1,4 +1,4 @@
-/* runs.c: prompts and generations as opt4gptq-run computes them, without text and sampling. The repetitions of all
+/* runs.c: prompts and generations as opt4gptq-run --temp 0 computes them, without text. The repetitions of all
  * tests take turns: a machine that slows down for a while slows all of them. */
 #include "bench/bench.h"
 #include "bench/rig.h"
@@ -29,7 +29,7 @@ static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
     for (int i = 0; i < n; i += n_batch) {
         int rows = n - i < n_batch ? n - i : n_batch;
         struct step_shape s = {1, rows, t->depth + i, 0};
-        if (rig_step(t->rig, &s, i + rows == n, e)) return -1;
+        if (rig_step(t->rig, &s, i + rows == n ? RIG_BEST : RIG_NOTHING, e)) return -1;
     }
     return 0;
 }
@@ -38,7 +38,7 @@ static int run_gen(const struct test *t, int n, struct err *e)
 {
     for (int i = 0; i < n; i++) {
         struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
-        if (rig_step(t->rig, &s, 1, e)) return -1;
+        if (rig_step(t->rig, &s, RIG_BEST, e)) return -1;
     }
     return 0;
 }

@@ -96,6 +96,13 @@ static void timed_gather(struct be *be, const float *d_x, float *d_out, int dim)
     stop(be, OP_GATHER, start);
 }
 
+static void timed_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
+{
+    double start = stats_wall();
+    timed_of(be)->inner->argmax(be, d_logits, d_id, rows, vocab);
+    stop(be, OP_ARGMAX, start);
+}
+
 static void timed_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     double start = stats_wall();
@@ -115,6 +122,7 @@ void timed_attach(struct timed *t, struct forward *f)
     t->ops.attend = timed_attend;
     t->ops.glu = timed_glu;
     t->ops.gather = timed_gather;
+    t->ops.argmax = timed_argmax;
     t->ops.download = timed_download;
     f->be->ops = &t->ops;
 }

@@ -19,6 +19,7 @@ enum op {
     OP_DOWN,
     OP_GATHER,
     OP_HEAD,
+    OP_ARGMAX,
     OP_DOWNLOAD,
     OP_SYNC,
     OP_COUNT

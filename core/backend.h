@@ -88,6 +88,10 @@ struct backend {
 
     void *(*alloc)(struct be *be, size_t bytes); /* zeroed, 64-byte aligned; NULL when there is none */
     void (*free)(struct be *be, void *d);
+    /* Host memory of a block's size that downloading it into is fast; the block itself where the host can read it: then there is
+     * nothing to copy. NULL: there is none. */
+    void *(*view)(struct be *be, void *d, size_t bytes);
+    void (*drop_view)(struct be *be, void *view);
     void (*upload)(struct be *be, void *d_dst, const void *src, size_t bytes);
     void (*download)(struct be *be, void *dst, const void *d_src, size_t bytes); /* valid after sync */
     /* Canonical -> private layout. The views in *w must outlive the result. */
@@ -112,7 +116,8 @@ struct backend {
     void (*glu)(struct be *be, float *d_gate, const float *d_up, size_t n);
     /* d_out[i] = d_x[logit_row[i]], [n_logits][dim] */
     void (*gather)(struct be *be, const float *d_x, float *d_out, int dim);
-    /* d_id[i] = index of the largest of d_logits[i], the lowest on ties; [rows][vocab] */
+    /* d_id[i] = index of the largest of d_logits[i], the lowest on ties; -1 when one is NaN or the largest is not finite;
+     * [rows][vocab] */
     void (*argmax)(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab);
 };
 

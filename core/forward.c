@@ -79,7 +79,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
     if (m->head.codes || m->head.weight != m->embed.weight) n->weights += ops->packed_bytes(&m->head);
     for (int i = 0; i < g->n_layers; i++)
         for (int j = 0; j < LIN_COUNT; j++) n->weights += ops->packed_bytes(&m->layers[i].linear[j]);
-    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row + (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab)) +
+    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row + (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab + 1)) +
                ops->scratch_bytes(&c);
 }
 
@@ -140,9 +140,16 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         {&f->d_up, rows * (size_t)g->ffn},
         {&f->d_last, (size_t)o->max_logits * dim},
         {&f->d_logits, (size_t)o->max_logits * (size_t)g->vocab},
+        {(float **)&f->d_best, (size_t)o->max_logits},
     };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (!(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
+    f->best = ops->view(f->be, f->d_best, (size_t)o->max_logits * sizeof *f->best);
+    f->logits = ops->view(f->be, f->d_logits, (size_t)o->max_logits * (size_t)g->vocab * sizeof *f->logits);
+    if (!f->best || !f->logits) {
+        if (!ops->sync(f->be, e)) err_set(e, "out of memory for logits on the host");
+        goto fail;
+    }
     return 0;
 fail:
     forward_close(f);
@@ -162,8 +169,10 @@ void forward_close(struct forward *f)
         }
         if (f->head && f->head != f->embed) ops->drop(f->be, f->head);
         if (f->embed) ops->drop(f->be, f->embed);
-        void *const d[] = {f->d_norm, f->d_x, f->d_h,    f->d_delta, f->d_q,    f->d_a,
-                           f->d_k,    f->d_v, f->d_gate, f->d_up,    f->d_last, f->d_logits};
+        if (f->best) ops->drop_view(f->be, f->best);
+        if (f->logits) ops->drop_view(f->be, f->logits);
+        void *const d[] = {f->d_norm, f->d_x,    f->d_h,  f->d_delta, f->d_q,      f->d_a,   f->d_k,
+                           f->d_v,    f->d_gate, f->d_up, f->d_last,  f->d_logits, f->d_best};
         for (size_t i = 0; i < sizeof d / sizeof *d; i++) ops->free(f->be, d[i]);
         ops->close(f->be);
     }
@@ -203,7 +212,19 @@ static void mlp_block(struct forward *f, const struct batch *b, int i)
                 b->n_decode);
 }
 
-int forward_step(struct forward *f, const struct batch *b, float *logits, struct err *e)
+/* The rows that are wanted, neighbours in one copy. */
+static void download_logits(struct forward *f, const uint8_t *wanted, int n)
+{
+    size_t vocab = (size_t)f->model->config.vocab;
+    for (int i = 0, end; i < n; i = end + 1) {
+        for (end = i; end < n && wanted[end]; end++) {
+        }
+        size_t at = (size_t)i * vocab;
+        if (end > i) f->be->ops->download(f->be, f->logits + at, f->d_logits + at, (size_t)(end - i) * vocab * sizeof *f->logits);
+    }
+}
+
+int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e)
 {
     const struct backend *ops = f->be->ops;
     const struct model_config *g = &f->model->config;
@@ -223,7 +244,9 @@ int forward_step(struct forward *f, const struct batch *b, float *logits, struct
         ops->gather(f->be, f->d_h, f->d_last, g->dim);
         ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
                     b->n_decode_logits);
-        ops->download(f->be, logits, f->d_logits, (size_t)b->n_logits * (size_t)g->vocab * sizeof *logits);
+        ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab);
+        ops->download(f->be, f->best, f->d_best, (size_t)b->n_logits * sizeof *f->best);
+        if (wanted) download_logits(f, wanted, b->n_logits);
     }
     return ops->sync(f->be, e);
 }

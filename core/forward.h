@@ -41,6 +41,10 @@ struct forward {
     float *d_gate, *d_up;           /* [max_rows][ffn] */
     float *d_last;                  /* [max_logits][dim] */
     float *d_logits;                /* [max_logits][vocab] */
+    int32_t *d_best;                /* [max_logits] */
+    /* What the last step hands out of the rows of b->logit_row, on the host: */
+    int32_t *best; /* [n_logits] the largest logit's index, the lowest on ties; -1: one is NaN or the largest is not finite */
+    float *logits; /* [n_logits][vocab] of the rows for which they were wanted */
 };
 
 /* Bytes that a run takes of the backend's memory. */
@@ -58,8 +62,8 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
 size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages);
-/* Computes one step: stores keys and values of all rows, and the logits of b->logit_row into logits
- * [n_logits][vocab] (may be NULL when n_logits is 0). */
-int forward_step(struct forward *f, const struct batch *b, float *logits, struct err *e);
+/* Computes one step: stores keys and values of all rows, and fills f->best and f->logits. Logits are many bytes: they leave the
+ * backend only where wanted [n_logits] is 1 (NULL: nowhere). */
+int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e);
 
 #endif

@@ -58,7 +58,12 @@ static int penalizes(const struct sampler_params *p)
     return p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
 }
 
-int sampler_adjusts(const struct sampler_params *p) { return p->min_tokens > 0 || p->n_bias || penalizes(p); }
+int sampler_adjusts(const struct sampler_params *p, int n_generated) { return n_generated < p->min_tokens || p->n_bias || penalizes(p); }
+
+int sampler_wants_logits(const struct sampler_params *p, int n_generated)
+{
+    return p->temperature >= GREEDY || sampler_adjusts(p, n_generated);
+}
 
 static void penalize(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n, float *logits)
 {
@@ -245,9 +250,8 @@ static int32_t sample(struct sampler *s, const struct sampler_context *context, 
     return c[n - 1].id;
 }
 
-int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int32_t *token, struct err *e)
+int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e)
 {
-    int best = softmax_largest(logits, s->vocab);
     if (best < 0) return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows (or no token is allowed)");
     *token = c->params->temperature < GREEDY ? best : sample(s, c, logits, logits[best]);
     return 0;

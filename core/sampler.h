@@ -63,12 +63,14 @@ int sampler_open(struct sampler *s, int vocab, struct err *e);
 void sampler_close(struct sampler *s);
 /* The random stream of a choice: stream tells apart the requests of one seed. */
 uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice);
-/* 1 when sampler_adjust may change logits. */
-int sampler_adjusts(const struct sampler_params *p);
+/* 1 when sampler_adjust may change logits after so many generated tokens. */
+int sampler_adjusts(const struct sampler_params *p, int n_generated);
+/* 1 when a choice takes more than the index of the largest of the model's own logits. */
+int sampler_wants_logits(const struct sampler_params *p, int n_generated);
 /* The steps before the temperature, on logits [vocab]. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
-/* Chooses from adjusted logits [vocab]. NaN logits are an error: a model that overflows must not look like one that
- * answers. */
-int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int32_t *token, struct err *e);
+/* Chooses from adjusted logits [vocab], of which softmax_largest said `best`; where nothing is drawn they are not read. NaN
+ * logits are an error: a model that overflows must not look like one that answers. */
+int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e);
 
 #endif

@@ -1,22 +1,4 @@
 #include "core/sched_int.h"
-#include "core/softmax.h"
-
-#include <math.h>
-#include <string.h>
-
-/* The log-probability of ID and the N_TOP likeliest tokens. */
-static void describe(const float *logits, int vocab, int32_t id, int n_top, struct token_info *t, struct token_top *top)
-{
-    int best = softmax_largest(logits, vocab);
-    int32_t ids[REQUEST_MAX_TOP];
-    *t = (struct token_info){.id = id, .logprob = NAN, .top = top};
-    if (n_top < 0 || best < 0) return;
-    double max = logits[best], log_sum = softmax_log(softmax_sum(logits, vocab, max, 1));
-    t->logprob = logits[id] - max - log_sum;
-    t->n_top = n_top < vocab ? n_top : vocab;
-    softmax_top(logits, vocab, t->n_top, ids);
-    for (int i = 0; i < t->n_top; i++) top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
-}
 
 /* Takes a job whose request said its last word out of the scheduler. */
 static void drop_job(struct sched *s, struct job *j)
@@ -55,34 +37,16 @@ static int is_one_of(const int32_t *ids, int n, int32_t id)
     return 0;
 }
 
-static int emit_token(struct sched *s, struct seq *q, const float *logits, struct err *e)
+static int emit_token(struct sched *s, struct seq *q, const struct sched_row *row, struct err *e)
 {
     const struct request *r = q->job->request;
     const struct sampler_params *p = &r->sampling;
     const struct model_config *g = &s->forward->model->config;
-    const struct sampler_context c = {.params = p,
-                                      .key = q->key,
-                                      .n_prompt = r->n_prompt,
-                                      .n_generated = q->n_generated,
-                                      .n_eos = g->n_eos,
-                                      .prompt = r->prompt,
-                                      .generated = q->generated,
-                                      .eos = g->eos};
-    const float *from = logits;
-    if (sampler_adjusts(p)) { /* the log-probabilities are those of the model */
-        memcpy(s->adjusted, logits, (size_t)g->vocab * sizeof *logits);
-        sampler_adjust(&s->sampler, &c, s->adjusted);
-        from = s->adjusted;
-    }
-    int32_t id;
-    struct err failed;
-    if (sampler_choose(&s->sampler, &c, from, &id, &failed)) return fail_request(s, q, failed.msg, e);
+    int32_t id = row->token.id;
+    if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
     q->generated[q->n_generated++] = id;
     s->stats.n_generated_tokens++;
-    struct token_info t;
-    struct token_top top[REQUEST_MAX_TOP];
-    describe(logits, g->vocab, id, r->n_top, &t, top);
-    int end = r->sink->token(r->arg, q->choice, &t, e);
+    int end = r->sink->token(r->arg, q->choice, &row->token, e);
     if (end < 0) return -1;
     if (end || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id))
         return finish(s, q, FINISH_STOP, e);
@@ -91,20 +55,15 @@ static int emit_token(struct sched *s, struct seq *q, const float *logits, struc
 }
 
 /* What the prompt's row hands out. */
-static int emit_prompt_row(struct sched *s, struct seq *q, int row, const float *logits, struct err *e)
+static int emit_prompt_row(struct sched *s, struct seq *q, const struct sched_row *row, const float *logits, struct err *e)
 {
-    struct job *j = q->job;
-    const struct request *r = j->request;
-    int vocab = s->forward->model->config.vocab;
-    j->next_row = row + 1;
-    if (r->sink->prompt_logits && r->sink->prompt_logits(r->arg, row, logits, e)) return -1;
-    if (r->prompt_top < 0 || row + 1 < r->score_from || row + 1 >= r->n_prompt) return 0;
-    struct token_info t;
-    struct token_top top[REQUEST_MAX_TOP];
-    if (softmax_largest(logits, vocab) < 0)
-        return fail_request(s, q, "the model's logits are not finite: the checkpoint is damaged or overflows", e);
-    describe(logits, vocab, r->prompt[row + 1], r->prompt_top, &t, top);
-    return r->sink->prompt_token(r->arg, row + 1, &t, e);
+    const struct request *r = q->job->request;
+    int scores = seq_scores(q, row->pos);
+    q->job->next_row = row->pos + 1;
+    if (r->sink->prompt_logits && r->sink->prompt_logits(r->arg, row->pos, logits, e)) return -1;
+    if (!scores) return 0;
+    if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
+    return r->sink->prompt_token(r->arg, row->pos + 1, &row->token, e);
 }
 
 /* Without tokens to generate a request ends with its prompt. */
@@ -121,16 +80,17 @@ static int emit_seq(struct sched *s, struct seq *q, struct err *e)
 {
     struct job *j = q->job;
     const struct request *r = j->request;
-    int first = q->n_computed, end = first + q->n_rows, n_tokens = seq_n_tokens(q);
-    const float *logits = s->logits + (size_t)q->first_logit * (size_t)s->forward->model->config.vocab;
+    int first = q->n_computed, end = first + q->n_rows, n_tokens = seq_n_tokens(q), at = q->first_logit;
     q->n_computed = end;
     if (end >= r->n_prompt) j->prompt_done = 1;
     if (first < r->n_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
-    for (int row = first; row < end && q->state == SEQ_RUNNING; row++) {
-        if (!seq_wants_logits(q, row)) continue;
-        if (row < r->n_prompt && row >= j->next_row && emit_prompt_row(s, q, row, logits, e)) return -1;
-        if (q->state == SEQ_RUNNING && row == n_tokens - 1 && r->max_tokens > 0 && emit_token(s, q, logits, e)) return -1;
-        logits += s->forward->model->config.vocab;
+    for (int pos = first; pos < end && q->state == SEQ_RUNNING; pos++) {
+        if (!seq_wants(q, pos)) continue;
+        const struct sched_row *row = &s->row[at];
+        const float *logits = s->forward->logits + (size_t)at++ * (size_t)s->forward->model->config.vocab;
+        CHECK(row->seq == q && row->pos == pos);
+        if (pos < r->n_prompt && pos >= j->next_row && emit_prompt_row(s, q, row, logits, e)) return -1;
+        if (q->state == SEQ_RUNNING && pos == n_tokens - 1 && r->max_tokens > 0 && emit_token(s, q, row, e)) return -1;
     }
     return q->state != SEQ_RUNNING || end < r->n_prompt || r->max_tokens ? 0 : finish_prompt_only(s, j, e);
 }

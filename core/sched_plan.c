@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-int seq_wants_logits(const struct seq *q, int row)
+int seq_wants(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
-    if (row == seq_n_tokens(q) - 1 && r->max_tokens > 0) return 1;
-    if (row < q->job->next_row || row >= r->n_prompt) return 0;
-    return r->sink->prompt_logits || (r->prompt_top >= 0 && row + 1 >= r->score_from && row + 1 < r->n_prompt);
+    if (seq_scores(q, row) || (r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt)) return WANTS_LOGITS;
+    if (!seq_generates(q, row)) return WANTS_NOTHING;
+    return r->n_top >= 0 || sampler_wants_logits(&r->sampling, q->n_generated) ? WANTS_LOGITS : WANTS_BEST;
 }
 
 /* First row from FROM on that must be computed because it hands out something; at the latest the last token's. */
@@ -16,7 +16,7 @@ static int first_wanted_row(const struct seq *q, int from)
     int last = seq_n_tokens(q) - 1, row = from;
     const struct request *r = q->job->request;
     if (!r->sink->prompt_logits && r->prompt_top < 0) return last;
-    while (row < last && !seq_wants_logits(q, row)) row++;
+    while (row < last && !seq_wants(q, row)) row++;
     return row;
 }
 
@@ -94,9 +94,9 @@ static void plan_seq(struct sched *s, int at)
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
     for (int i = 0; i < rows; i++)
-        if (seq_wants_logits(q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
+        if (seq_wants(q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
     int got = take_pages(s, at, rows);
-    for (; rows > got; rows--) n_logits -= seq_wants_logits(q, q->n_computed + rows - 1);
+    for (; rows > got; rows--) n_logits -= seq_wants(q, q->n_computed + rows - 1) != WANTS_NOTHING;
     s->rows_left -= rows - q->reserved;
     if (n_logits > 1) s->logits_left -= n_logits - 1;
     q->n_rows = rows;
@@ -118,7 +118,12 @@ static void add_rows(struct sched *s, struct seq *q)
         b->pos[row] = pos;
         b->seq[row] = b->n_seqs;
         b->slot[row] = q->page[pos / KV_PAGE] * KV_PAGE + pos % KV_PAGE;
-        if (seq_wants_logits(q, pos)) b->logit_row[b->n_logits++] = row;
+        int wants = seq_wants(q, pos);
+        if (!wants) continue;
+        s->wanted[b->n_logits] = wants == WANTS_LOGITS;
+        s->row[b->n_logits].seq = q;
+        s->row[b->n_logits].pos = pos;
+        b->logit_row[b->n_logits++] = row;
     }
     CHECK(b->n_logits - q->first_logit == q->n_logits);
     b->seq_start[++b->n_seqs] = b->n_rows;

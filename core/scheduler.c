@@ -17,10 +17,11 @@ static int open_arrays(struct sched *s, struct err *e)
     s->seq = calloc(slots, sizeof *s->seq);
     s->job = calloc(slots, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
-    s->logits = malloc(n_logits * vocab * sizeof *s->logits);
-    s->adjusted = malloc(vocab * sizeof *s->adjusted);
+    s->wanted = malloc(n_logits * sizeof *s->wanted);
+    s->row = malloc(n_logits * sizeof *s->row);
+    s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
     int32_t *p = b->token = calloc(rows * 4 + n_logits + 2 * slots + 1 + slots * (2 * stride + n_ctx), sizeof *p);
-    if (!s->seq || !s->job || !s->order || !s->logits || !s->adjusted || !p) return err_set(e, "out of memory");
+    if (!s->seq || !s->job || !s->order || !s->wanted || !s->row || !s->adjusted || !p) return err_set(e, "out of memory");
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
@@ -33,6 +34,19 @@ static int open_arrays(struct sched *s, struct err *e)
     return 0;
 }
 
+/* Threads for the rows of a step, each with memory of its own. */
+static int open_threads(struct sched *s, struct err *e)
+{
+    int n = s->forward->options.n_threads > 0 ? s->forward->options.n_threads : pool_n_processors();
+    n = least(n, s->forward->options.max_logits);
+    s->sampler = calloc((size_t)n, sizeof *s->sampler);
+    if (!s->sampler) return err_set(e, "out of memory");
+    if (pool_open(&s->pool, n, e)) return -1;
+    for (int i = 0; i < n; i++)
+        if (sampler_open(&s->sampler[i], s->forward->model->config.vocab, e)) return -1;
+    return 0;
+}
+
 int sched_open(struct sched **out, struct forward *f, const struct sched_options *o, struct err *e)
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows && f->options.max_logits > 0);
@@ -41,7 +55,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
     s->forward = f;
     s->options = *o;
     s->n_slots = least(o->n_seqs, least(o->n_batch, f->options.max_logits));
-    if (kv_open(&s->kv, f->options.n_pages, e) || sampler_open(&s->sampler, f->model->config.vocab, e) || open_arrays(s, e)) {
+    if (kv_open(&s->kv, f->options.n_pages, e) || open_threads(s, e) || open_arrays(s, e)) {
         sched_close(s);
         return -1;
     }
@@ -53,11 +67,14 @@ void sched_close(struct sched *s)
 {
     if (!s) return;
     kv_close(&s->kv);
-    sampler_close(&s->sampler);
+    for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
+    pool_close(s->pool);
+    free(s->sampler);
     free(s->seq);
     free(s->job);
     free(s->order);
-    free(s->logits);
+    free(s->wanted);
+    free(s->row);
     free(s->adjusted);
     free(s->batch.token);
     free(s->queue);
@@ -198,9 +215,10 @@ int sched_step(struct sched *s, struct err *e)
     if (!s->n_order) return 0;
     sched_plan(s);
     double start = seconds();
-    if (forward_step(s->forward, &s->batch, s->logits, e)) return -1;
+    if (forward_step(s->forward, &s->batch, s->wanted, e)) return -1;
     s->stats.forward_seconds += seconds() - start;
     s->stats.n_steps++;
+    sched_rows(s);
     if (sched_emit(s, e)) return -1;
     forget_finished(s);
     int busy = s->n_order || s->n_queue;

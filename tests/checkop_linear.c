@@ -385,18 +385,23 @@ static void check_fused(struct check *c, int rows)
     static const struct shape mixed[] = {{192, 40, 64, 192, PERM_NONE, SCALE_F16, 1, 0, 0},
                                          {192, 9, 0, 192, PERM_NONE, 0, 1, DT_F16, 0},
                                          {192, 33, 64, 256, PERM_PADDED, SCALE_F16, 0, 0, 0}};
-    for (int kind = 0; kind < 4; kind++) {
+    static const struct shape dense[] = {{192, 40, 0, 192, PERM_NONE, 0, 1, DT_F16, 0},
+                                         {192, 9, 0, 192, PERM_NONE, 0, 0, DT_BF16, 0},
+                                         {192, 33, 0, 192, PERM_NONE, 0, 0, DT_F32, 0}};
+    for (int kind = 0; kind < 5; kind++) {
         char name[NAME_BYTES];
         struct arena a = {0};
         struct weights q[3];
         int n = kind == 3 ? 2 : 3;
         snprintf(name, NAME_BYTES, "%d linears, %s, %d rows", n,
-                 (const char *const[]){"one perm", "equal perms", "different perms", "with and without perm, dense"}[kind], rows);
+                 (const char *const[]){"one perm", "equal perms", "different perms", "with and without perm, dense",
+                                       "dense of three types"}[kind],
+                 rows);
         if (kind == 3) n = 3;
         struct rng r = rng_for(c->seed, name);
         const int32_t *first = make_perm(&a, &r, &same[0]);
         for (int i = 0; i < n; i++) {
-            const struct shape *s = kind == 3 ? &mixed[i] : &same[i];
+            const struct shape *s = kind == 4 ? &dense[i] : kind == 3 ? &mixed[i] : &same[i];
             const int32_t *perm = first;
             if (kind >= 2) perm = make_perm(&a, &r, s);
             if (kind == 1) perm = memcpy(arena_get(&a, 192 * sizeof *perm), first, 192 * sizeof *perm);

@@ -47,6 +47,7 @@ enum kind {
     ELEMENT,
     LOGIT_ROW,
     LAST_TIE,
+    NAN_UNSEEN,
 };
 
 static const struct mutant {
@@ -108,6 +109,7 @@ static const struct mutant {
     {ELEMENT, "glu", "last bit depends on the place of an element"},
     {LOGIT_ROW, "gather", "last row wrong"},
     {LAST_TIE, "argmax", "highest index on ties"},
+    {NAN_UNSEEN, "argmax", "NaN passes for a number"},
 };
 
 enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
@@ -344,17 +346,20 @@ static void m_gather(struct be *be, const float *d_x, float *d_out, int dim) { f
 static void m_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
     fns()->argmax(in(be), d_logits, d_id, rows, vocab);
-    if (now != LAST_TIE) return;
+    if (now != LAST_TIE && now != NAN_UNSEEN) return;
     struct arena a = {0};
     struct err e;
     size_t n = (size_t)rows * (size_t)vocab;
     float *x = arena_get(&a, n * sizeof *x);
     int32_t *id = arena_get(&a, (size_t)rows * sizeof *id);
     fns()->download(in(be), x, d_logits, n * sizeof *x);
+    fns()->download(in(be), id, d_id, (size_t)rows * sizeof *id);
     fns()->sync(in(be), &e);
-    for (int r = 0; r < rows; r++, x += vocab)
-        for (int i = 0; i < vocab; i++)
+    for (int r = 0; r < rows; r++, x += vocab) {
+        if (now == NAN_UNSEEN && id[r] < 0) id[r] = 0;
+        for (int i = 0; now == LAST_TIE && id[r] >= 0 && i < vocab; i++)
             if (x[i] >= x[id[r]]) id[r] = i;
+    }
     fns()->upload(in(be), d_id, id, (size_t)rows * sizeof *id);
     arena_free(&a);
 }

@@ -1,7 +1,7 @@
 /* unit_core.c: number formats, elementary functions, safetensors headers, stop strings, thread pool, options. */
 #include "backend-cpu/cpu_math.h"
-#include "backend-cpu/pool.h"
 #include "cli/options.h"
+#include "core/pool.h"
 #include "core/safetensors.h"
 #include "core/stop.h"
 

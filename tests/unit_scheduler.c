@@ -3,6 +3,7 @@
  * which must be noticed. Also fairness, failure of one request, and that a step allocates nothing. */
 #include "backend-cpu/cpu.h"
 #include "core/scheduler.h"
+#include "core/softmax.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -165,6 +166,9 @@ static void random_sampling(struct record *r)
     p->stop_ids = r->stop_ids;
     p->n_stop_ids = below(2);
     r->stop_after = below(3) ? 0 : 1 + below(12);
+    if (r->request.stream % 4) return; /* else only the largest logit counts, the others stay with the backend */
+    *p = (struct sampler_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = p->ignore_eos};
+    r->request.n_top = -1;
 }
 
 /* Half of the prompts begin alike; some have one page of it and then go their own way, a few are the same altogether. */
@@ -269,11 +273,11 @@ static void begin_and_remember(struct be *be, const struct batch *b)
 enum { POISON = 317 };
 
 /* NaN logits after one token. */
-static void download_poisoned(struct be *be, void *dst, const void *d_src, size_t bytes)
+static void argmax_of_poisoned(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
-    backend_cpu.download(be, dst, d_src, bytes);
-    for (int i = 0; i < odd_batch->n_logits; i++)
-        if (odd_batch->token[odd_batch->logit_row[i]] == POISON) ((float *)dst)[i * VOCAB + 7] = NAN;
+    for (int i = 0; i < odd_batch->n_logits; i++) /* the CPU's memory is the host's */
+        if (odd_batch->token[odd_batch->logit_row[i]] == POISON) ((float *)d_logits)[i * VOCAB + 7] = NAN;
+    backend_cpu.argmax(be, d_logits, d_id, rows, vocab);
 }
 
 /* --- runs */
@@ -445,7 +449,7 @@ static void wrong_pages_are_noticed(void **state)
 /* --- against a plain loop: one request alone, everything written out */
 static float *naive_logits(struct forward *f, const int32_t *token, int n)
 {
-    static float logits[N_CTX * VOCAB];
+    static uint8_t wanted[N_CTX];
     int32_t token_[N_CTX], pos[N_CTX], seq[N_CTX], slot[N_CTX], start[2] = {0, 0}, len, table[16], row[N_CTX];
     struct err e;
     struct batch b = {.n_seqs = 1,
@@ -461,8 +465,9 @@ static float *naive_logits(struct forward *f, const int32_t *token, int n)
     for (int i = 0; i < 16; i++) table[i] = i;
     for (int i = 0; i < n; i++) token_[i] = token[i], pos[i] = slot[i] = row[i] = i, seq[i] = 0;
     b.n_rows = b.n_logits = start[1] = len = n;
-    assert_int_equal(forward_step(f, &b, logits, &e), 0);
-    return logits;
+    memset(wanted, 1, sizeof wanted);
+    assert_int_equal(forward_step(f, &b, wanted, &e), 0);
+    return f->logits;
 }
 
 static double naive_logprob(const float *logits, int32_t id)
@@ -522,7 +527,7 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           model.config.eos};
         memcpy(adjusted, logits, sizeof adjusted);
         sampler_adjust(s, &c, adjusted);
-        assert_int_equal(sampler_choose(s, &c, adjusted, &id, &e), 0);
+        assert_int_equal(sampler_choose(s, &c, adjusted, softmax_largest(adjusted, VOCAB), &id, &e), 0);
         token[n] = id;
         assert_int_equal(check_info(&at, logits, q->n_top), id);
         int n_generated = n + 1 - q->n_prompt, stop = n_generated == r->stop_after;
@@ -704,7 +709,7 @@ static void a_request_that_fails_fails_alone(void **state)
     all[4].request.n_choices = 2;
     odd = backend_cpu;
     odd.begin_step = begin_and_remember;
-    odd.download = download_poisoned;
+    odd.argmax = argmax_of_poisoned;
     const struct setup u = {.n_seqs = 5, .n_batch = 64, .threads = 1, .cache = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
     run(&u, all, N);
     for (int i = 0; i < N; i++) {
@@ -713,6 +718,54 @@ static void a_request_that_fails_fails_alone(void **state)
     }
     free(want);
     free_records(all, N);
+}
+
+static size_t n_downloaded;
+
+static void counting_download(struct be *be, void *dst, const void *d_src, size_t bytes)
+{
+    n_downloaded += bytes;
+    backend_cpu.download(be, dst, d_src, bytes);
+}
+
+/* Bytes that leave the backend while one request of 7 + 5 tokens runs beside three that only want their best tokens. */
+static size_t download_of(const struct request *how)
+{
+    struct record *all = simple_records(4, 7, 5);
+    const struct setup u = {.n_seqs = 4, .n_batch = 64, .threads = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
+    for (int i = 0; i < 4; i++) all[i].request.n_top = -1;
+    all[2].request.n_top = how->n_top;
+    all[2].request.prompt_top = how->prompt_top;
+    all[2].request.score_from = 0;
+    all[2].request.sampling = how->sampling;
+    odd = backend_cpu;
+    odd.download = counting_download;
+    n_downloaded = 0;
+    run(&u, all, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(all[i].n_tokens[0], 5);
+    free_records(all, 4);
+    return n_downloaded;
+}
+
+static void only_wanted_logits_leave_the_backend(void **state)
+{
+    (void)state;
+    const struct sampler_params greedy = {.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+    const struct request best = {.n_top = -1, .prompt_top = -1, .sampling = greedy};
+    const size_t tokens = 4 * 5 * sizeof(int32_t), row = VOCAB * sizeof(float);
+    struct request how = best;
+    assert_int_equal(download_of(&how), tokens);
+    how.n_top = 0;
+    assert_int_equal(download_of(&how), tokens + 5 * row);
+    how = best;
+    how.sampling.temperature = 0.7;
+    assert_int_equal(download_of(&how), tokens + 5 * row);
+    how.sampling = greedy;
+    how.sampling.min_tokens = 3; /* then nothing is held back any more */
+    assert_int_equal(download_of(&how), tokens + 3 * row);
+    how = best;
+    how.prompt_top = 0; /* six of the seven, and the best of the last */
+    assert_int_equal(download_of(&how), tokens + 6 * (row + sizeof(int32_t)));
 }
 
 static void what_can_never_run_is_refused(void **state)
@@ -785,6 +838,7 @@ int main(void)
         cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
         cmocka_unit_test(an_abort_ends_every_choice_once),
         cmocka_unit_test(a_request_that_fails_fails_alone),
+        cmocka_unit_test(only_wanted_logits_leave_the_backend),
         cmocka_unit_test(what_can_never_run_is_refused),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);

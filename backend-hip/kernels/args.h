@@ -11,7 +11,8 @@
  *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
  *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes. For wgmma.hip fp16
  *           in tiles of some rows, [tile][64 inputs][rows][128 bytes]: 16 bytes number i of a row, at i ^ (row % 8), are of
- *           chunk i / 4 the inputs 2p and 2p + 1 of each eight, p = i % 4
+ *           chunk i / 4 the inputs 2p and 2p + 1 of each eight, p = i % 4. For mma_dense.hip two parts of
+ *           fp16, with a power of two for each row, or three of bf16, as it says
  * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word each.
  * PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8 (zeros beyond head_dim):
  *   keys [d8/8][KV_PAGE][8], then values [KV_PAGE][d8], of fp16 or fp32 */
@@ -195,9 +196,17 @@ struct gather_args {
     int dim;
 };
 
+enum { ARGMAX_SPANS = 32 }; /* of a row of logits */
+
+struct largest {
+    float value;
+    int at;
+};
+
 struct argmax_args {
-    const float *logits; /* [rows][vocab] */
-    int *id;             /* [rows] */
+    const float *logits;   /* [rows][vocab] */
+    struct largest *spans; /* [rows][ARGMAX_SPANS] */
+    int *id;               /* [rows] */
     int vocab;
 };
 

@@ -298,6 +298,7 @@ KERNEL(q4_decode_f32_4, struct linear_args)
     q4_decode(ARGS, lds, 4, 0);
 }
 
+#if !MATRIX_F16 /* mma_dense.hip has the others */
 KERNEL(dense_decode_f16_1, struct linear_args)
 {
     LDS(u32x4, lds, DENSE_WORDS(1) / 4);
@@ -333,6 +334,7 @@ KERNEL(dense_decode_bf16_8, struct linear_args)
     LDS(u32x4, lds, DENSE_WORDS(8) / 4);
     dense_decode(ARGS, lds, 8, WEIGHT_BF16);
 }
+#endif
 
 KERNEL(dense_decode_f32_1, struct linear_args)
 {

@@ -30,6 +30,7 @@
 
 #include "backend-hip/kernels/vector.hip"
 
+#include "backend-hip/kernels/argmax.hip"
 #include "backend-hip/kernels/attention.hip"
 #include "backend-hip/kernels/decode.hip"
 #include "backend-hip/kernels/pack.hip"
@@ -54,6 +55,8 @@
 #include "backend-hip/kernels/mma_decode.hip"
 #include "backend-hip/kernels/mma_prefill.hip"
 #endif
+
+#include "backend-hip/kernels/mma_dense.hip"
 #endif
 
 #if MATRIX_AMD || !(defined(__AMDGCN__) || defined(__NVPTX__))

@@ -168,6 +168,7 @@ KERNEL(q4_prefill_f32, struct linear_args)
     q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, 0, 4);
 }
 
+#if !MATRIX_F16 /* mma_dense.hip has the others */
 KERNEL(dense_prefill_f16, struct linear_args)
 {
     LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
@@ -181,6 +182,7 @@ KERNEL(dense_prefill_bf16, struct linear_args)
     LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
     dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_BF16);
 }
+#endif
 
 KERNEL(dense_prefill_f32, struct linear_args)
 {

@@ -313,25 +313,3 @@ KERNEL(gather_rows, struct gather_args)
     float *out = a->out + (u64)block_x() * (u64)a->dim;
     for (int i = thread(); i < a->dim; i += THREADS) out[i] = x[i];
 }
-
-KERNEL(argmax_rows, struct argmax_args)
-{
-    LDS(float, value, THREADS);
-    LDS(int, index, THREADS);
-    const struct argmax_args *a = ARGS;
-    const float *x = a->logits + (u64)block_x() * (u64)a->vocab;
-    int t = thread(), best = t < a->vocab ? t : 0;
-    for (int i = t; i < a->vocab; i += THREADS)
-        if (x[i] > x[best]) best = i;
-    value[t] = x[best];
-    index[t] = best;
-    barrier();
-    for (int w = THREADS / 2; w; w /= 2) {
-        if (t < w && (value[t + w] > value[t] || (value[t + w] == value[t] && index[t + w] < index[t]))) {
-            value[t] = value[t + w];
-            index[t] = index[t + w];
-        }
-        barrier();
-    }
-    if (t == 0) a->id[block_x()] = index[0];
-}

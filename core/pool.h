@@ -1,9 +1,9 @@
-/* pool.h: threads that share out the tasks of one operation.
+/* pool.h: threads that share out the tasks of one operation, or the rows of a step.
  * Owns: worker threads, how they sleep. Must not know: what a task does.
  * Tasks are claimed one at a time, and the caller waits for claimed tasks only, never for a worker that has not
  * woken: a neighbour that takes a core away costs its share and no more. */
-#ifndef BACKEND_CPU_POOL_H
-#define BACKEND_CPU_POOL_H
+#ifndef CORE_POOL_H
+#define CORE_POOL_H
 
 #include "core/err.h"
 

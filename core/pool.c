@@ -1,4 +1,4 @@
-#include "backend-cpu/pool.h"
+#include "core/pool.h"
 
 #include "core/cgroup.h"
 

@@ -1,0 +1,49 @@
+/* argmax.hip: which logit of a row is the largest: first in each of ARGMAX_SPANS spans of the row, a block to a span, so that one
+ * row occupies as many multiprocessors; then among the spans. */
+
+/* What is not a number, or infinite, beats everything and stands nowhere. */
+DEVICE struct largest largest_of(float x, int at)
+{
+    return x < __builtin_inff() ? (struct largest){x, at} : (struct largest){__builtin_inff(), -1};
+}
+
+DEVICE struct largest larger_of(struct largest a, struct largest b)
+{
+    return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
+}
+
+/* Thread 0 has the largest of all threads'. scratch[THREADS] */
+DEVICE struct largest block_largest(struct largest best, struct largest *scratch)
+{
+    int t = thread();
+    scratch[t] = best;
+    for (int w = THREADS / 2; w; w /= 2) {
+        barrier();
+        if (t < w) scratch[t] = best = larger_of(best, scratch[t + w]);
+    }
+    return best;
+}
+
+KERNEL(argmax_spans, struct argmax_args)
+{
+    LDS(struct largest, scratch, THREADS);
+    const struct argmax_args *a = ARGS;
+    const float *x = a->logits + (u64)block_y() * (u64)a->vocab;
+    int span = (a->vocab + ARGMAX_SPANS - 1) / ARGMAX_SPANS, first = block_x() * span;
+    int end = first + span < a->vocab ? first + span : a->vocab;
+    struct largest best = {-__builtin_inff(), 0x7fffffff};
+    UNROLL_8 for (int i = first + thread(); i < end; i += THREADS) best = larger_of(best, largest_of(x[i], i));
+    best = block_largest(best, scratch);
+    if (thread() == 0) a->spans[block_y() * ARGMAX_SPANS + block_x()] = best;
+}
+
+KERNEL(argmax_rows, struct argmax_args)
+{
+    LDS(struct largest, scratch, THREADS);
+    const struct argmax_args *a = ARGS;
+    int t = thread();
+    struct largest best = {-__builtin_inff(), -1};
+    if (t < ARGMAX_SPANS) best = a->spans[block_x() * ARGMAX_SPANS + t];
+    best = block_largest(best, scratch);
+    if (t == 0) a->id[block_x()] = best.value == -__builtin_inff() ? -1 : best.at;
+}

@@ -1,0 +1,67 @@
+#include "core/sched_int.h"
+#include "core/softmax.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The log-probability of ID and the N_TOP likeliest tokens. */
+static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id, int n_top)
+{
+    int32_t ids[REQUEST_MAX_TOP];
+    row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
+    if (n_top < 0 || best < 0) return;
+    double max = logits[best], log_sum = softmax_log(softmax_sum(logits, vocab, max, 1));
+    row->token.logprob = logits[id] - max - log_sum;
+    row->token.n_top = n_top < vocab ? n_top : vocab;
+    softmax_top(logits, vocab, row->token.n_top, ids);
+    for (int i = 0; i < row->token.n_top; i++) row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
+}
+
+static int choose(struct sched *s, const struct seq *q, const float *logits, int best, int thread, int32_t *id, struct err *e)
+{
+    const struct request *r = q->job->request;
+    const struct model_config *g = &s->forward->model->config;
+    struct sampler *sampler = &s->sampler[thread];
+    const struct sampler_context c = {.params = &r->sampling,
+                                      .key = q->key,
+                                      .n_prompt = r->n_prompt,
+                                      .n_generated = q->n_generated,
+                                      .n_eos = g->n_eos,
+                                      .prompt = r->prompt,
+                                      .generated = q->generated,
+                                      .eos = g->eos};
+    if (sampler_adjusts(&r->sampling, q->n_generated)) { /* the log-probabilities are those of the model */
+        float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
+        memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
+        sampler_adjust(sampler, &c, adjusted);
+        logits = adjusted;
+        best = softmax_largest(logits, g->vocab);
+    }
+    return sampler_choose(sampler, &c, logits, best, id, e);
+}
+
+static void row_task(void *arg, int at, int thread)
+{
+    struct sched *s = arg;
+    struct sched_row *row = &s->row[at];
+    const struct request *r = row->seq->job->request;
+    int vocab = s->forward->model->config.vocab, best = s->forward->best[at];
+    const float *logits = s->forward->logits + (size_t)at * (size_t)vocab;
+    int32_t id;
+    row->failed.msg[0] = 0;
+    if (seq_generates(row->seq, row->pos)) {
+        if (!choose(s, row->seq, logits, best, thread, &id, &row->failed)) describe(row, logits, best, vocab, id, r->n_top);
+    } else if (seq_scores(row->seq, row->pos)) {
+        if (best < 0) err_set(&row->failed, "the model's logits are not finite: the checkpoint is damaged or overflows");
+        else describe(row, logits, best, vocab, r->prompt[row->pos + 1], r->prompt_top);
+    }
+}
+
+void sched_rows(struct sched *s)
+{
+    int n = s->batch.n_logits, n_wanted = 0;
+    for (int i = 0; i < n; i++) n_wanted += s->wanted[i];
+    if (n_wanted > 1) pool_run(s->pool, n, row_task, s);
+    else
+        for (int i = 0; i < n; i++) row_task(s, i, 0);
+}
