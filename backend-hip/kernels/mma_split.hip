@@ -6,22 +6,6 @@
 
 enum { SPLIT_WARPS = SPLIT_THREADS / WARP, TURN = 32, TURNS = SPAN / (SPLIT_WARPS * TURN), SPLIT_PAGES = TURN / PAGE };
 
-/* Four 8x8 matrices of halves of which lane 8i + j gives row j of number i; each as transposed() says. */
-DEVICE void load_matrices(u32 address, u32 m[4])
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
-                 : "r"(address)
-                 : "memory");
-}
-DEVICE void load_transposed(u32 address, u32 m[4])
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
-                 : "r"(address)
-                 : "memory");
-}
-
 /* x[dims / 8][2]: of each 8 dimensions the pair 2t; those dims / 2 apart are rotated together. */
 DEVICE void rotate_pairs(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
 {

@@ -100,6 +100,22 @@ DEVICE u32 transposed(u32 v)
     return w;
 }
 
+/* Four 8x8 matrices of halves of which lane 8i + j gives row j of number i; each as transposed() says. */
+DEVICE void load_matrices(u32 address, u32 m[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"(address)
+                 : "memory");
+}
+DEVICE void load_transposed(u32 address, u32 m[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"(address)
+                 : "memory");
+}
+
 /* c[4] += a b: a 16x16 of outputs and inputs, b 16x8 of inputs and rows; lane 4r + t holds of a the pairs (output r, inputs
  * 2t), (r + 8, 2t), (r, 2t + 8), (r + 8, 2t + 8); of b (inputs 2t, row r), (2t + 8, r); of c (output r, rows 2t and
  * 2t + 1), (r + 8, the same). Which inputs are called 2t and 2t + 8 is all the same, if only a and b agree. */
