@@ -312,10 +312,7 @@ static void *by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kerne
     return h->kernel[c->head_dim == 64 ? for_64 : for_128];
 }
 
-static void *pages_kernel(const struct hip *h)
-{
-    return by_head(h, K_PAGES_64, K_PAGES_128);
-}
+static void *pages_kernel(const struct hip *h) { return by_head(h, K_PAGES_64, K_PAGES_128); }
 
 /* Positions that the longest generated row attends to. */
 static int longest_decode(const struct batch *b)
@@ -469,8 +466,8 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
         if (pages)
             hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS, (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);
         else hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, &s, sizeof s);
-        wait_for_next(h, K_MERGE, a->out + row * q_row, (int)n, (int)q_row)->merge = (struct merge_args){
-            h->d_parts, a->out + row * q_row, s.pos, h->n_spans, a->window, c->n_heads, c->head_dim};
+        wait_for_next(h, K_MERGE, a->out + row * q_row, (int)n, (int)q_row)->merge =
+            (struct merge_args){h->d_parts, a->out + row * q_row, s.pos, h->n_spans, a->window, c->n_heads, c->head_dim};
     }
 }
 

@@ -67,7 +67,7 @@ struct hip_variant {
     int in_clusters;   /* CLUSTER blocks compute a tile together */
 };
 
-enum { MAX_VARIANTS = 64, MAX_TILE_ROWS = 64 + 128 };
+enum { MAX_VARIANTS = 80, MAX_TILE_ROWS = 64 + 128 };
 extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
 
 struct be_linear {

@@ -16,7 +16,7 @@ DEVICE void phase_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, pari
 DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
 DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
 DEVICE u32 keep(u32 v) { return v; }
-DEVICE void xor_two(u32 *a, u32 *b, int zero) { *a ^= (u32)zero, *b ^= (u32)zero; }
+DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
 
 DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
 DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }

@@ -20,7 +20,10 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
-enum { SPAN = 256, SPLIT_THREADS = 128 }; /* positions of a sequence looked at together, from an absolute multiple of it on; mma_split.hip */
+enum {
+    SPAN = 256,
+    SPLIT_THREADS = 128
+}; /* positions of a sequence looked at together, from an absolute multiple of it on; mma_split.hip */
 #define SPLIT_LDS(dims) (128 * (dims)*4)
 /* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of each head. attend_merge takes
  * MERGE_WEIGHTS - 1 spans. */
@@ -149,13 +152,13 @@ struct attend_kernel_args {
     const int *table;     /* [n_seqs][table_stride] */
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
-    float *parts;     /* attend_split, attend_pages: as in merge_args */
+    float *parts; /* attend_split, attend_pages: as in merge_args */
     /* mma_split.hip, hopper_attend.hip: not rotated yet are, where cos is not NULL, the queries, where k is not NULL, the keys of
      * generated rows, which are not stored either, nor the values */
     const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin; /* [rows][head_dim / 2] */
-    int n_spans;      /* of the longest sequence of the step, or more */
-    const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of one sequence */
+    int n_spans;            /* of the longest sequence of the step, or more */
+    const int *tiles;       /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of one sequence */
 };
 
 struct merge_args {

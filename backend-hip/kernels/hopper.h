@@ -264,11 +264,11 @@ DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, co
     else wgmma_by_columns_64(c, a0, a1, a2, a3, b);
 }
 
+/* ^= where it stands. */
+DEVICE void change_by(u32 *word, int bits) { asm volatile("xor.b32 %0, %0, %1;" : "+r"(*word) : "r"(bits)); }
+
 /* What this thread has written or copied into LDS is there for matrix products that begin later. */
 DEVICE void matrix_reads_after(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-/* Both times zero, which the compiler does not know to be 0. */
-DEVICE void xor_two(u32 *a, u32 *b, int zero) { asm volatile("xor.b32 %0, %0, %2;\n\txor.b32 %1, %1, %2;" : "+r"(*a), "+r"(*b) : "r"(zero)); }
 
 #endif
 

@@ -102,7 +102,7 @@ DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u
 DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
 {
     UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
-        xor_two(&q[c][i].high, &q[c][i].low, zero);
+        change_by(&q[c][i].high, zero), change_by(&q[c][i].low, zero);
 }
 
 /* Scores of 64 rows and a step of positions. */

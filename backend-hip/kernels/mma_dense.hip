@@ -10,7 +10,7 @@
 
 /* Rows of an instruction; chunks that are copied together and whose products are summed by themselves; so many of such items are
  * in the ring; bytes that a warp reads at once. */
-enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, PIECE = 16 * WARP };
+enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, DENSE_PIECE = 16 * WARP };
 
 /* Two numbers in parts whose sum they are, the largest first: of 11 bits by rounding or of 8 by cutting off. */
 DEVICE void split_two(float a, float b, u32 part[3], const int kind)
@@ -44,9 +44,9 @@ DEVICE void prepare_parts(const struct prepare_args *a, float *scratch, const in
         p = power_for(block_max(largest, scratch), a->top);
     }
     for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
-        u32 part[3], *to = packed + j / CHUNK * (parts * 2 * PIECE / 4) + j / 4 % 2 * (PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
+        u32 part[3], *to = packed + j / CHUNK * (parts * 2 * DENSE_PIECE / 4) + j / 4 % 2 * (DENSE_PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
         split_two(permuted(a, x, j) * p.factor, permuted(a, x, j + 1) * p.factor, part, kind);
-        UNROLL for (int q = 0; q < parts; q++) to[q * (2 * PIECE / 4)] = part[q];
+        UNROLL for (int q = 0; q < parts; q++) to[q * (2 * DENSE_PIECE / 4)] = part[q];
     }
     if (thread() == 0) a->scale[block_x()] = p.undo;
 }
@@ -80,11 +80,11 @@ DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4],
     {
         u32x4 q[4][2];
         UNROLL for (int k = 0; k < panels; k++)
-            UNROLL for (int j = 0; j < 2; j++) q[k][j] = *(const u32x4 *)(w + k * w_stride + c * (2 * PIECE) + j * 128);
+            UNROLL for (int j = 0; j < 2; j++) q[k][j] = *(const u32x4 *)(w + k * w_stride + c * (2 * DENSE_PIECE) + j * 128);
         UNROLL for (int s = 0; s < parts; s++) UNROLL for (int h = 0; h < 2; h++)
         {
             u32x4 v[4];
-            UNROLL for (int m = 0; m < tiles; m++) v[m] = *(const u32x4 *)(x + m * x_stride + ((c * parts + s) * 2 + h) * PIECE);
+            UNROLL for (int m = 0; m < tiles; m++) v[m] = *(const u32x4 *)(x + m * x_stride + ((c * parts + s) * 2 + h) * DENSE_PIECE);
             UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
             {
                 float *sum = part[k][j][m];
@@ -104,10 +104,10 @@ DEVICE void fetch_weights(const struct linear_args *a, const char *const weights
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
         int lane = thread() % WARP, chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
-        const char *from = weights[k] + (u64)(there ? chunk : 0) * (2 * PIECE);
+        const char *from = weights[k] + (u64)(there ? chunk : 0) * (2 * DENSE_PIECE);
         UNROLL for (int j = 0; j < 2; j++)
-            copy_16_or_zeros(to + (u32)((k * SUM_CHUNKS + c) * (2 * PIECE) + dense_place(lane / PANEL + 2 * j, lane % PANEL)), from + j * PIECE,
-                             there);
+            copy_16_or_zeros(to + (u32)((k * SUM_CHUNKS + c) * (2 * DENSE_PIECE) + dense_place(lane / PANEL + 2 * j, lane % PANEL)),
+                             from + j * DENSE_PIECE, there);
     }
 }
 
@@ -116,21 +116,21 @@ DEVICE void fetch_weights(const struct linear_args *a, const char *const weights
 DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, const int ways, const int panels, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2, columns = WARPS / ways, copied = panels / ways;
-    const int panel_bytes = SUM_CHUNKS * 2 * PIECE, w_bytes = columns * panels * panel_bytes;
+    const int panel_bytes = SUM_CHUNKS * 2 * DENSE_PIECE, w_bytes = columns * panels * panel_bytes;
     const int of_tile = SUM_CHUNKS * parts * 2, pieces = tiles * ways * of_tile; /* of activations */
-    const int slot_bytes = w_bytes + pieces * PIECE, last_slot = (DENSE_DEPTH - 1) * slot_bytes;
+    const int slot_bytes = w_bytes + pieces * DENSE_PIECE, last_slot = (DENSE_DEPTH - 1) * slot_bytes;
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, tile0 = block_y() * tiles * ways;
     int column = warp % columns * panels, tile = warp / columns * tiles;
     struct linear_part p = part_of(a, block_x());
     int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, first = (block_x() - p.first) * (columns * panels);
     int last_tile = (a->rows - 1) / DENSE_ROWS - tile0; /* beyond it: it again, not written; the same with panels */
-    const char *weights[2], *x = (const char *)a->x + (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * PIECE) + (u64)(lane * 16);
+    const char *weights[2], *x = (const char *)a->x + (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * DENSE_PIECE) + (u64)(lane * 16);
     u32 ring = lds_address(lds), to = 0, w_to = (u32)(warp * copied * panel_bytes);
     float total[4][2][4][4];
     UNROLL for (int k = 0; k < copied; k++)
     {
         int last = (p.out - 1) / PANEL, panel = first + warp * copied + k;
-        weights[k] = (const char *)p.weight + (u64)(panel < last ? panel : last) * (u64)a->n_chunks * (2 * PIECE) + (u64)(lane * 16);
+        weights[k] = (const char *)p.weight + (u64)(panel < last ? panel : last) * (u64)a->n_chunks * (2 * DENSE_PIECE) + (u64)(lane * 16);
     }
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int m = 0; m < tiles; m++)
         UNROLL for (int i = 0; i < 4; i++) total[k][j][m][i] = 0;
@@ -150,17 +150,17 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
             {
                 int piece = warp + j * WARPS, m = piece / of_tile, at = piece % of_tile;
                 int there = next * SUM_CHUNKS + at / (parts * 2) < a->n_chunks;
-                const char *from = x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + at) * PIECE;
-                if (piece < pieces) copy_16_or_zeros(ring + to + (u32)(w_bytes + piece * PIECE + lane * 16), from, there);
+                const char *from = x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + at) * DENSE_PIECE;
+                if (piece < pieces) copy_16_or_zeros(ring + to + (u32)(w_bytes + piece * DENSE_PIECE + lane * 16), from, there);
             }
-            x += of_tile * PIECE;
+            x += of_tile * DENSE_PIECE;
         }
         copies_commit();
         to = to == (u32)last_slot ? 0 : to + (u32)slot_bytes;
         if (item < 0) continue;
         const char *slot = (const char *)lds + (u32)(item % DENSE_DEPTH) * (u32)slot_bytes;
-        multiply_dense(slot + column * panel_bytes + dense_place(t, r), slot + w_bytes + tile * (of_tile * PIECE) + lane * 16, total, tiles,
-                       panels, panel_bytes, of_tile * PIECE, kind);
+        multiply_dense(slot + column * panel_bytes + dense_place(t, r), slot + w_bytes + tile * (of_tile * DENSE_PIECE) + lane * 16, total, tiles,
+                       panels, panel_bytes, of_tile * DENSE_PIECE, kind);
     }
     UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
         UNROLL for (int i = 0; i < 4; i++) write_output(a, &p, (tile0 + tile + m) * DENSE_ROWS + r + i / 2 * 8,
