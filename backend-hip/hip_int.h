@@ -52,6 +52,10 @@ enum hip_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
 /* One kernel for linears. All that share format and phase and are there on one device give the same bits, or the choice among
  * them by the number of rows would not be allowed. Those for both phases take activations in parts (kernels/mma_dense.hip). Those
  * of FORMAT_PAPER run only when pinned, then for both phases, and promise nothing about bits. */
+/* Linears that a variant takes: plain ones have one scale of 16 bits for each 128 inputs or more. All that take the same linear and
+ * hold as many rows want the same tile: activations are prepared before it is known which of them it is. */
+enum hip_plain { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
+
 struct hip_variant {
     const char *name; /* the kernel's, too */
     enum hip_phase phase;
@@ -61,10 +65,10 @@ struct hip_variant {
     int resident;      /* not 0: as many blocks for a multiprocessor take all outputs in turn */
     unsigned lds;      /* bytes of LDS that the launch has to ask for */
     int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn (kernels/wgmma.hip) */
-    int plain;         /* takes only linears with one scale of 16 bits for each 128 inputs or more */
-    int slower;        /* percent, than others of its phase for the same outputs and rows */
-    unsigned threads;  /* of a block, 0: BLOCK_THREADS */
-    int in_clusters;   /* CLUSTER blocks compute a tile together */
+    enum hip_plain plain;
+    int slower;       /* percent, than others of its phase for the same outputs and rows */
+    unsigned threads; /* of a block, 0: BLOCK_THREADS */
+    int in_clusters;  /* CLUSTER blocks compute a tile together */
 };
 
 enum { MAX_VARIANTS = 80, MAX_TILE_ROWS = 64 + 128 };

@@ -17,7 +17,7 @@ enum { WGMMA_THREADS = 384 };
 
 const struct hip_variant hip_variants[] = {
     {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 5), 0, 1, 0, 0, 0},
-    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, 0, 300, 0, 0},
+    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, OTHER_LINEAR, 0, 0, 0},
     {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0, 0},
     {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0, 0},
     {"q4_wgmma_few_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 128, 0, 2, FEW_LDS(16, 7), 16, 1, 230, WGMMA_THREADS, 1},
@@ -29,12 +29,12 @@ const struct hip_variant hip_variants[] = {
     {"q4_wgmma_wide_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 192, 0, 1, WGMMA_LDS(16, 192, 12), 16, 1, 0, WGMMA_THREADS + 128, 0},
     {"q4_wgmma_wide_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 192, 0, 1, WGMMA_LDS(32, 192, 9), 32, 1, 0, WGMMA_THREADS + 128, 0},
     {"q4_wgmma_wide_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 192, 0, 1, WGMMA_LDS(64, 192, 7), 64, 1, 0, WGMMA_THREADS + 128, 0},
-    {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, 0, 300, WGMMA_THREADS, 0},
+    {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, OTHER_LINEAR, 0, WGMMA_THREADS, 0},
     {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3), 0, 0, 0, 0, 0},
     {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3), 0, 0, 0, 0, 0},
     {"q4_wgmma_prefill_192", PHASE_PREFILL, FORMAT_Q4_F16, 128, 192, 0, 1, WGMMA_LDS(128, 192, 4), 128, 1, 0, WGMMA_THREADS + 128, 0},
     {"q4_wgmma_prefill_128", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS, 0},
-    {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 0, 100, WGMMA_THREADS, 0},
+    {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, OTHER_LINEAR, 0, WGMMA_THREADS, 0},
     {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0},
     {"q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
     {"q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
@@ -136,7 +136,8 @@ static int is_plain(const struct be_linear *w) { return !w->dense && w->group_ch
 static int applies(const struct hip *h, const struct hip_variant *v, enum hip_phase phase, const struct be_linear *w)
 {
     return (v->phase == phase || v->phase == PHASE_BOTH) && v->format == format_of(h, w) && h->variant[v - hip_variants] &&
-           (!v->plain || is_plain(w)) && (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
+           (!v->plain || (v->plain == PLAIN_LINEAR) == is_plain(w)) && (!v->tile || w->d_maps) &&
+           (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
 static int n_tiles(const struct hip_variant *v, int rows) { return (rows + v->rows - 1) / v->rows; }
@@ -272,12 +273,14 @@ static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int 
     hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
 }
 
-/* `rows` rows of one phase from row0 on, through n linears that read the same prepared inputs, which begin at element x0. */
-static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[], enum hip_phase phase, size_t x0, int row0,
-                int rows, int half)
+/* `rows` rows of one phase from row0 on, through n linears that read the same inputs, prepared in tiles of `tile` from element x0
+ * on. */
+static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[], enum hip_phase phase, size_t x0, int tile,
+                int row0, int rows, int half)
 {
     if (!rows) return;
     const struct hip_variant *v = choose(h, phase, n, w, rows);
+    CHECK(v->tile == tile);
     struct linear_args a = {
         .x = (char *)h->d_packed + x0 * (half ? 2 : 4),
         .scale = half ? h->d_scale + row0 : NULL,
@@ -332,10 +335,11 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
         }
         some = n_together(h, n - i, w + i);
         if (takes_parts(h, w[i])) {
-            run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, rows, 1);
+            run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, 0, rows, 1);
             continue;
         }
-        run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, n_decode, half);
-        run(h, some, w + i, d_y + i, PHASE_PREFILL, layout_of(h, w[i], rows, n_decode).rest_at, n_decode, rows - n_decode, half);
+        struct layout l = layout_of(h, w[i], rows, n_decode);
+        run(h, some, w + i, d_y + i, PHASE_DECODE, 0, l.first_tile, 0, n_decode, half);
+        run(h, some, w + i, d_y + i, PHASE_PREFILL, l.rest_at, l.rest_tile, n_decode, rows - n_decode, half);
     }
 }

@@ -1,8 +1,8 @@
 /* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for build/tests/libcuda-fibers-*.so: a device of two
- * multiprocessors that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the arguments that
+ * multiprocessors (FIBERS_UNITS=N: of so many) that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the arguments that
  * they had. */
 #include "backend-hip/hip_api.h"
-#include "tests/fibers.h"
+#include "tests/fibers_int.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ API(cuDeviceGetAttribute(int *value, int attribute, int device))
 {
     enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
     (void)device;
-    *value = attribute == MULTIPROCESSORS ? 2 : attribute == MAJOR ? FIBERS_CUDA / 10 : 0;
+    *value = attribute == MULTIPROCESSORS ? (int)env_number("FIBERS_UNITS", 2) : attribute == MAJOR ? FIBERS_CUDA / 10 : 0;
     return attribute == MULTIPROCESSORS || attribute == MAJOR || attribute == MINOR ? OK : INVALID_VALUE;
 }
 
@@ -206,9 +206,8 @@ API(cuLaunchKernelEx(const struct cuda_launch_config *c, void *f, void **params,
     return launch(&l, c->stream, params, extra);
 }
 
-API(cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *d, const unsigned long long *sizes,
-                           const unsigned long long *strides, const unsigned *box, const unsigned *steps, int interleave, int swizzle,
-                           int l2, int fill))
+API(cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *d, const unsigned long long *sizes, const unsigned long long *strides,
+                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int l2, int fill))
 {
     struct fiber_map m = {.d = d};
     (void)l2;

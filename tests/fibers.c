@@ -206,7 +206,7 @@ static void copy_pending(void)
     n_pending = 0;
 }
 
-#ifdef FIBERS_CUDA /* 80 or 90: the architecture */
+#ifdef FIBERS_CUDA                                /* 80 or 90: the architecture */
 #define API __attribute__((visibility("hidden"))) /* fiber_cuda.c */
 #define FIBERS_TARGET (FIBERS_CUDA >= 90 ? "sm_90a" : "sm_80")
 enum { IS_CUDA = 1 };
@@ -464,7 +464,9 @@ int hipModuleGetFunction(void **f, void *module, const char *name)
 int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                           void *stream, void **params, void **extra)
 {
-    if (!bx || bx * (unsigned)fiber_cluster_blocks > MAX_THREADS || gx % (unsigned)fiber_cluster_blocks || by != 1 || bz != 1 || params || extra[0] != (void *)1 || extra[2] != (void *)2) return INVALID_VALUE;
+    if (!bx || bx * (unsigned)fiber_cluster_blocks > MAX_THREADS || gx % (unsigned)fiber_cluster_blocks || by != 1 || bz != 1 || params ||
+        extra[0] != (void *)1 || extra[2] != (void *)2)
+        return INVALID_VALUE;
     if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4] : shared || stream || extra[4] != (void *)3) return INVALID_VALUE;
     static char args[1024] __attribute__((aligned(16)));
     size_t bytes = *(size_t *)extra[3];

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], cuda[512], gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX",
-                                                                                                 model[300], in[300], out[300];
+static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], cuda[512], hopper[512], gfx906[512],
+    dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300], in[300], out[300];
 static int n_passed, n_failed, n_skipped, only_fibers;
 
 static void check(int ok, const char *what, const struct process *p)
@@ -241,6 +241,40 @@ static void bench(void)
     process_free(&p);
 }
 
+/* NVIDIA's kernels are chosen by the number of generated rows, of outputs and of multiprocessors: always the same answers. */
+static void any_batch(const char *library)
+{
+    static const char *const at_once[] = {"1", "7", "13", "24", "13", "13"};
+    static const int units[] = {2, 2, 4, 7, 20, 30};
+    char many[320], path[512], *first = NULL;
+    struct process p;
+    snprintf(many, sizeof many, "%s/many.jsonl", dir);
+    snprintf(path, sizeof path, "%s", library);
+    FILE *f = fopen(many, "w");
+    for (int i = 0; f && i < 24; i++)
+        fprintf(f,
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,7],"
+                "\"max_tokens\":5,\"temperature\":0,\"ignore_eos\":true}}\n",
+                i, i + 2);
+    if (!f || fclose(f)) return;
+    for (int i = 0; i < 6; i++) {
+        start_over();
+        with("FIBERS_UNITS", units[i]);
+        process_run(&p,
+                    (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", path, "-i", many, "-o", out, "--format", "ids",
+                               "-c", "64", "-np", (char *)at_once[i], NULL},
+                    NULL);
+        char *text = read_file(out);
+        check(p.code == 0 && lines(text) == 24 && (!first || !strcmp(text, first)), "the same answers with any -np", &p);
+        process_free(&p);
+        if (first) free(text);
+        else first = text;
+    }
+    free(first);
+    start_over();
+    unsetenv("FIBERS_UNITS");
+}
+
 /* The test of the test of matrix instructions: one lane that gets what is another's. */
 static void wrong_lane(void)
 {
@@ -273,6 +307,7 @@ int main(int argc, char **argv)
     snprintf(checkop_bin, sizeof checkop_bin, "%s/tests/checkop", argv[1]);
     snprintf(fibers, sizeof fibers, "%s/tests/libhip-fibers.so", argv[1]);
     snprintf(cuda, sizeof cuda, "%s/tests/libcuda-fibers-80.so", argv[1]);
+    snprintf(hopper, sizeof hopper, "%s/tests/libcuda-fibers-90.so", argv[1]);
     snprintf(gfx906, sizeof gfx906, "%s/libamdhip64-gfx906.so", argv[1]);
     snprintf(model, sizeof model, "%s/model.safetensors", dir);
     snprintf(in, sizeof in, "%s/in.jsonl", dir);
@@ -295,6 +330,8 @@ int main(int argc, char **argv)
         compiled();
         bench();
         wrong_lane();
+        any_batch(cuda);
+        any_batch(hopper);
     }
     process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
     process_free(&p);
