@@ -71,7 +71,7 @@ CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
 PTX_ARCHS   := sm_70 sm_80 sm_90a
 PTX_sm_70   := ptx63
-PTX_sm_80   := ptx74
+PTX_sm_80   := ptx78
 PTX_sm_90a  := ptx80
 GPU_SOURCES := $(wildcard backend-hip/kernels/*)
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
