@@ -7,78 +7,97 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of kernels/mma_decode.hip, mma_dense.hip, hopper_decode.hip and wgmma.hip. */
+/* Of kernels/mma_decode.hip, mma_dense.hip, hopper_decode.hip, wgmma.hip and wgmma_few.hip. */
 #define MMA_DECODE_LDS(panels, depth) (4 * (8 * (depth) * (panels)*384 + 2560))
 #define WGMMA_LDS(rows, outputs, stages) ((stages) * (256 * (rows) + 64 * (outputs) + 1024) + 1024)
 #define DENSE_MMA_LDS(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
 #define FEW_LDS(rows, stages) (WGMMA_LDS(rows, 128, stages) + 4 * (rows) * (128 + 4))
 #define HOPPER_DECODE_LDS(tiles, depth) (8 * (4096 * (tiles) + 1088 * (depth)))
-enum { WGMMA_THREADS = 384 };
+
+#define BLOCKS(name, phase, format, rows, outputs)                                                                                         \
+    {                                                                                                                                      \
+        name, phase, format, rows, outputs, .inputs = 0                                                                                    \
+    }
+#define PAPER(name, rows, outputs, of_block)                                                                                               \
+    {                                                                                                                                      \
+        name, PHASE_DECODE, FORMAT_PAPER, rows, outputs, .inputs = of_block                                                                \
+    }
+/* groups: of 64 outputs, which a warpgroup computes, and one copies */
+#define WGMMA(name, phase, rows, groups, stages, linears, percent)                                                                         \
+    {                                                                                                                                      \
+        name, phase, FORMAT_Q4_F16, rows, 64 * (groups), .resident = 1, .lds = WGMMA_LDS(rows, 64 * (groups), stages), .tile = rows,       \
+                                                         .plain = linears, .slower = percent, .threads = 128 * (groups) + 128              \
+    }
+#define FEW(name, rows, stages)                                                                                                            \
+    {                                                                                                                                      \
+        name, PHASE_DECODE, FORMAT_Q4_F16, rows, 128, .resident = 2, .lds = FEW_LDS(rows, stages), .tile = rows, .plain = PLAIN_LINEAR,    \
+                                                      .slower = 230, .threads = 384, .in_clusters = 1                                      \
+    }
 
 const struct hip_variant hip_variants[] = {
-    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 2, HOPPER_DECODE_LDS(1, 5), 0, 1, 0, 0, 0},
-    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 1, HOPPER_DECODE_LDS(2, 5), 0, OTHER_LINEAR, 0, 0, 0},
-    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 3, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0, 0},
-    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, 0, 2, MMA_DECODE_LDS(1, 4), 0, 0, 0, 0, 0},
-    {"q4_wgmma_few_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 128, 0, 2, FEW_LDS(16, 7), 16, 1, 230, WGMMA_THREADS, 1},
-    {"q4_wgmma_few_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 2, FEW_LDS(32, 5), 32, 1, 230, WGMMA_THREADS, 1},
-    {"q4_wgmma_few_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 2, FEW_LDS(64, 3), 64, 1, 230, WGMMA_THREADS, 1},
-    {"q4_wgmma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 128, 0, 1, WGMMA_LDS(16, 128, 12), 16, 1, 20, WGMMA_THREADS, 0},
-    {"q4_wgmma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 128, 0, 1, WGMMA_LDS(32, 128, 10), 32, 1, 20, WGMMA_THREADS, 0},
-    {"q4_wgmma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 8), 64, 1, 20, WGMMA_THREADS, 0},
-    {"q4_wgmma_wide_16", PHASE_DECODE, FORMAT_Q4_F16, 16, 192, 0, 1, WGMMA_LDS(16, 192, 12), 16, 1, 0, WGMMA_THREADS + 128, 0},
-    {"q4_wgmma_wide_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 192, 0, 1, WGMMA_LDS(32, 192, 9), 32, 1, 0, WGMMA_THREADS + 128, 0},
-    {"q4_wgmma_wide_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 192, 0, 1, WGMMA_LDS(64, 192, 7), 64, 1, 0, WGMMA_THREADS + 128, 0},
-    {"q4_wgmma_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 64, 128, 0, 1, WGMMA_LDS(64, 128, 7), 64, OTHER_LINEAR, 0, WGMMA_THREADS, 0},
-    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, 0, 2, MMA_DECODE_LDS(2, 3), 0, 0, 0, 0, 0},
-    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, 0, 1, MMA_DECODE_LDS(4, 3), 0, 0, 0, 0, 0},
-    {"q4_wgmma_prefill_192", PHASE_PREFILL, FORMAT_Q4_F16, 128, 192, 0, 1, WGMMA_LDS(128, 192, 4), 128, 1, 0, WGMMA_THREADS + 128, 0},
-    {"q4_wgmma_prefill_128", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, 1, 15, WGMMA_THREADS, 0},
-    {"q4_wgmma_prefill_any", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 1, WGMMA_LDS(128, 128, 5), 128, OTHER_LINEAR, 0, WGMMA_THREADS, 0},
-    {"q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_wmma12_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 2), 0, 0, 0, 0, 0},
-    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 2), 0, 0, 0, 0, 0},
-    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 2), 0, 0, 0, 0, 0},
-    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, 0, 0, DENSE_MMA_LDS(16, 128, 3), 0, 0, 0, 0, 0},
-    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, 0, 0, DENSE_MMA_LDS(32, 256, 3), 0, 0, 0, 0, 0},
-    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, 0, 0, DENSE_MMA_LDS(64, 256, 3), 0, 0, 0, 0, 0},
-    {"dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_base_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_base_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_smb_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_smb_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_vml_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_vml_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_ila_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 512, 128, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_all_literal_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_all_literal_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_all_packed_1", PHASE_DECODE, FORMAT_PAPER, 1, 128, 512, 0, 0, 0, 0, 0, 0, 0},
-    {"paper_all_packed_8", PHASE_DECODE, FORMAT_PAPER, 8, 128, 512, 0, 0, 0, 0, 0, 0, 0},
+    {"q4_hopper_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, .resident = 2, .lds = HOPPER_DECODE_LDS(1, 5), .plain = PLAIN_LINEAR},
+    {"q4_hopper_decode_any", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, .resident = 1, .lds = HOPPER_DECODE_LDS(2, 5), .plain = OTHER_LINEAR},
+    {"q4_mma_decode_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL, .resident = 3, .lds = MMA_DECODE_LDS(1, 4)},
+    {"q4_mma_decode_16", PHASE_DECODE, FORMAT_Q4_F16, 16, PANEL, .resident = 2, .lds = MMA_DECODE_LDS(1, 4)},
+    FEW("q4_wgmma_few_16", 16, 7),
+    FEW("q4_wgmma_few_32", 32, 5),
+    FEW("q4_wgmma_few_64", 64, 3),
+    WGMMA("q4_wgmma_decode_16", PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR, 20),
+    WGMMA("q4_wgmma_decode_32", PHASE_DECODE, 32, 2, 10, PLAIN_LINEAR, 20),
+    WGMMA("q4_wgmma_decode_64", PHASE_DECODE, 64, 2, 8, PLAIN_LINEAR, 20),
+    WGMMA("q4_wgmma_wide_16", PHASE_DECODE, 16, 3, 12, PLAIN_LINEAR, 0),
+    WGMMA("q4_wgmma_wide_32", PHASE_DECODE, 32, 3, 9, PLAIN_LINEAR, 0),
+    WGMMA("q4_wgmma_wide_64", PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0),
+    WGMMA("q4_wgmma_decode_any", PHASE_DECODE, 64, 2, 7, OTHER_LINEAR, 0),
+    {"q4_mma_decode_32", PHASE_DECODE, FORMAT_Q4_F16, 32, 2 * PANEL, .resident = 2, .lds = MMA_DECODE_LDS(2, 3)},
+    {"q4_mma_decode_64", PHASE_DECODE, FORMAT_Q4_F16, 64, 4 * PANEL, .resident = 1, .lds = MMA_DECODE_LDS(4, 3)},
+    WGMMA("q4_wgmma_prefill_192", PHASE_PREFILL, 128, 3, 4, PLAIN_LINEAR, 0),
+    WGMMA("q4_wgmma_prefill_128", PHASE_PREFILL, 128, 2, 5, PLAIN_LINEAR, 15),
+    WGMMA("q4_wgmma_prefill_any", PHASE_PREFILL, 128, 2, 5, OTHER_LINEAR, 0),
+    BLOCKS("q4_mma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 128, 128),
+    BLOCKS("q4_mfma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128),
+    BLOCKS("q4_wmma_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128),
+    BLOCKS("q4_wmma12_prefill", PHASE_PREFILL, FORMAT_Q4_F16, 64, 128),
+    BLOCKS("q4_decode_f16_1", PHASE_DECODE, FORMAT_Q4_F16, 1, PANEL),
+    BLOCKS("q4_decode_f16_2", PHASE_DECODE, FORMAT_Q4_F16, 2, PANEL),
+    BLOCKS("q4_decode_f16_4", PHASE_DECODE, FORMAT_Q4_F16, 4, PANEL),
+    BLOCKS("q4_decode_f16_8", PHASE_DECODE, FORMAT_Q4_F16, 8, PANEL),
+    BLOCKS("q4_decode_f32_1", PHASE_DECODE, FORMAT_Q4_F32, 1, PANEL),
+    BLOCKS("q4_decode_f32_4", PHASE_DECODE, FORMAT_Q4_F32, 4, PANEL),
+    {"dense_mma_f16_16", PHASE_BOTH, FORMAT_F16, 16, 128, .lds = DENSE_MMA_LDS(16, 128, 2)},
+    {"dense_mma_f16_32", PHASE_BOTH, FORMAT_F16, 32, 256, .lds = DENSE_MMA_LDS(32, 256, 2)},
+    {"dense_mma_f16_64", PHASE_BOTH, FORMAT_F16, 64, 256, .lds = DENSE_MMA_LDS(64, 256, 2)},
+    {"dense_mma_bf16_16", PHASE_BOTH, FORMAT_BF16, 16, 128, .lds = DENSE_MMA_LDS(16, 128, 3)},
+    {"dense_mma_bf16_32", PHASE_BOTH, FORMAT_BF16, 32, 256, .lds = DENSE_MMA_LDS(32, 256, 3)},
+    {"dense_mma_bf16_64", PHASE_BOTH, FORMAT_BF16, 64, 256, .lds = DENSE_MMA_LDS(64, 256, 3)},
+    BLOCKS("dense_decode_f16_1", PHASE_DECODE, FORMAT_F16, 1, PANEL),
+    BLOCKS("dense_decode_f16_4", PHASE_DECODE, FORMAT_F16, 4, PANEL),
+    BLOCKS("dense_decode_f16_8", PHASE_DECODE, FORMAT_F16, 8, PANEL),
+    BLOCKS("dense_decode_bf16_1", PHASE_DECODE, FORMAT_BF16, 1, PANEL),
+    BLOCKS("dense_decode_bf16_4", PHASE_DECODE, FORMAT_BF16, 4, PANEL),
+    BLOCKS("dense_decode_bf16_8", PHASE_DECODE, FORMAT_BF16, 8, PANEL),
+    BLOCKS("dense_decode_f32_1", PHASE_DECODE, FORMAT_F32, 1, PANEL),
+    BLOCKS("dense_decode_f32_4", PHASE_DECODE, FORMAT_F32, 4, PANEL),
+    BLOCKS("dense_decode_f32_8", PHASE_DECODE, FORMAT_F32, 8, PANEL),
+    BLOCKS("q4_prefill_f16", PHASE_PREFILL, FORMAT_Q4_F16, 128, 64),
+    BLOCKS("q4_prefill_f32", PHASE_PREFILL, FORMAT_Q4_F32, 64, 64),
+    BLOCKS("dense_prefill_f16", PHASE_PREFILL, FORMAT_F16, 64, 64),
+    BLOCKS("dense_prefill_bf16", PHASE_PREFILL, FORMAT_BF16, 64, 64),
+    BLOCKS("dense_prefill_f32", PHASE_PREFILL, FORMAT_F32, 64, 64),
+    PAPER("paper_base_1", 1, 512, 128),
+    PAPER("paper_base_8", 8, 512, 128),
+    PAPER("paper_smb_1", 1, 128, 512),
+    PAPER("paper_smb_8", 8, 128, 512),
+    PAPER("paper_vml_1", 1, 512, 128),
+    PAPER("paper_vml_8", 8, 512, 128),
+    PAPER("paper_ila_literal_1", 1, 512, 128),
+    PAPER("paper_ila_literal_8", 8, 512, 128),
+    PAPER("paper_ila_packed_1", 1, 512, 128),
+    PAPER("paper_ila_packed_8", 8, 512, 128),
+    PAPER("paper_all_literal_1", 1, 128, 512),
+    PAPER("paper_all_literal_8", 8, 128, 512),
+    PAPER("paper_all_packed_1", 1, 128, 512),
+    PAPER("paper_all_packed_8", 8, 128, 512),
     {0},
 };
 
