@@ -1,4 +1,5 @@
-/* hip.c: the backend table for GPUs: opening, steps, and all operations but the linears (hip_linear.c).
+/* hip.c: the backend table for GPUs: opening, steps, and all operations but the linears (hip_linear.c)
+ * and attention (hip_attend.c).
  * Must not know: how a runtime is found (hip_runtime.c), what a kernel does inside.
  * One stream: everything happens in the order issued. */
 #include "backend-hip/hip_int.h"
@@ -80,20 +81,6 @@ void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t g
     hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
 }
 
-static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
-{
-    struct rope_kernel_args a = *all;
-    size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim), half = at * (size_t)(a.head_dim / 2);
-    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? BLOCK_THREADS / (a.head_dim / 16) : 1;
-    a.q += at * (size_t)(a.n_heads * a.head_dim);
-    a.k += kv;
-    a.v += kv;
-    a.cos += half;
-    a.sin += half;
-    a.slot += at;
-    hip_launch_kernel(h, K_ROPE_STORE, (size_t)rows, (size_t)((heads + of_block - 1) / of_block), &a, sizeof a);
-}
-
 void hip_settle(struct hip *h)
 {
     struct hip_pending *p = &h->pending;
@@ -102,11 +89,10 @@ void hip_settle(struct hip *h)
     if (k == K_NORM) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->norm, sizeof p->norm);
     if (k == K_GLU) hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu, sizeof p->glu);
     if (k == K_MERGE) hip_launch_kernel(h, k, (size_t)p->rows, (size_t)p->merge.n_heads, &p->merge, sizeof p->merge);
-    if (k == K_ROPE_STORE) launch_rope(h, &p->rope, 0, p->rows);
+    if (k == K_ROPE_STORE) hip_launch_rope(h, &p->rope, 0, p->rows);
 }
 
-/* Lets an operation wait whose result is out [rows][dim]. */
-static struct hip_pending *wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim)
+struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim)
 {
     hip_settle(h);
     h->pending.kernel = k;
@@ -189,32 +175,10 @@ static size_t batch_ints(const struct be_config *c)
            2 * TILE_GROUPS * ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS));
 }
 
-/* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
-static int spans(int positions)
-{
-    int n = 1, all = (positions + SPAN - 1) / SPAN;
-    while (n < all) n *= 2;
-    return n >= 4 && n / 4 * 3 >= all ? n / 4 * 3 : n;
-}
-
-static size_t part_floats(const struct be_config *c, int n_rows, int n_spans)
-{
-    return (size_t)n_rows * (size_t)c->n_heads * (size_t)n_spans * (size_t)((c->head_dim + 7) / 8 * 8 + 8);
-}
-
-static int most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
-
-/* Generated tokens attend in spans, whose results need room: of so many tokens at once, in 128 MiB if one does not take more. */
-static int decode_rows(const struct be_config *c)
-{
-    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128, some = ((size_t)32 << 20) / part_floats(c, 1, most_spans(c));
-    return (int)(some < 1 ? 1 : some < n ? some : n);
-}
-
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
-    size_t parts = part_floats(c, decode_rows(c), most_spans(c));
+    size_t parts = hip_part_floats(c);
     size_t packed = 3 * rows + MAX_TILE_ROWS; /* of halves: three parts, or two phases that may end with a whole tile each */
     const size_t sizes[N_SCRATCH] = {packed * k * 2,    rows * 4,        half * 4,
                                      rows * half * 4,   rows * half * 4, STAGE_BYTES,
@@ -265,7 +229,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     if (config->act != ACT_F32 && config->act != ACT_F16) return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
     if (config->head_dim > MAX_HEAD_DIM || config->head_dim % 2)
         return err_set(e, "--backend hip: heads of %d dimensions; even sizes up to %d are supported", config->head_dim, MAX_HEAD_DIM);
-    if (spans(config->max_pages * PAGE) >= MERGE_WEIGHTS)
+    if (hip_most_spans(config) >= MERGE_WEIGHTS)
         return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported", config->max_pages * PAGE,
                        MERGE_WEIGHTS * SPAN / 4 * 3);
     struct hip *h = calloc(1, sizeof *h);
@@ -304,56 +268,6 @@ static const char *hip_describe(const struct be *be)
     return h->description;
 }
 
-/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or NULL. */
-static void *by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kernel for_128)
-{
-    const struct be_config *c = &h->config;
-    if (c->kv != KV_F16 || (c->head_dim != 64 && c->head_dim != 128)) return NULL;
-    return h->kernel[c->head_dim == 64 ? for_64 : for_128];
-}
-
-static void *pages_kernel(const struct hip *h) { return by_head(h, K_PAGES_64, K_PAGES_128); }
-
-/* Positions that the longest generated row attends to. */
-static int longest_decode(const struct batch *b)
-{
-    int longest = 0;
-    for (int i = 0; i < b->n_decode; i++)
-        if (b->pos[i] >= longest) longest = b->pos[i] + 1;
-    return longest;
-}
-
-/* The prompt rows of a sequence: the first, and how many groups. */
-static int prompt_groups(const struct batch *b, int seq, int *begin)
-{
-    *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
-    return b->seq_start[seq + 1] > *begin ? (b->seq_start[seq + 1] - *begin + GROUP_ROWS - 1) / GROUP_ROWS : 0;
-}
-
-/* Prompt rows in tiles of two groups. Where all tiles run side by side, an early group is with a late one, so that they take equally
- * long; else neighbours, which share most of their keys and values, and tiles with most positions come first: what starts last
- * is short. */
-static int fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
-{
-    int n = 0, all = 0, begin;
-    for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
-    int at_once = all * h->config.n_heads <= hip_stream_units(h->stream);
-    for (int i = 0; i < b->n_seqs; i++) {
-        int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
-        for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
-            int of[TILE_GROUPS] = {at_once ? groups - 1 - j : 2 * j + 1, at_once ? j : 2 * j}, at = n++;
-            int last = begin + (of[0] < groups ? of[0] : of[1]) * GROUP_ROWS; /* row */
-            for (; at > 0 && b->pos[tile[4 * at - 4]] < b->pos[last]; at--) memcpy(tile + 4 * at, tile + 4 * at - 4, 4 * sizeof *tile);
-            for (int g = 0; g < TILE_GROUPS; g++) {
-                int row = begin + of[g] * GROUP_ROWS, there = of[g] < groups && (g == 0 || of[1] != of[0]);
-                tile[4 * at + 2 * g] = there ? row : last;
-                tile[4 * at + 2 * g + 1] = !there ? 0 : end - row < GROUP_ROWS ? end - row : GROUP_ROWS;
-            }
-        }
-    }
-    return n;
-}
-
 /* All arrays of the batch in one copy. */
 static void hip_begin_step(struct be *be, const struct batch *b)
 {
@@ -380,11 +294,11 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
         *part[i].d = h->d_batch + n;
     }
-    h->n_tiles = fill_tiles(h, b, h->batch_copy + n);
+    h->n_tiles = hip_fill_tiles(h, b, h->batch_copy + n);
     h->d_tiles = h->d_batch + n;
     n += 2 * TILE_GROUPS * (size_t)h->n_tiles;
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
-    h->n_spans = spans(longest_decode(b));
+    h->n_spans = hip_spans(b);
     int half = h->config.head_dim / 2;
     struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
@@ -400,149 +314,14 @@ static void hip_embed(struct be *be, const struct be_linear *table, float *d_out
 
 static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
 {
-    wait_for_next((struct hip *)be, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
-}
-
-static void hip_rope_store(struct be *be, const struct rope_args *r)
-{
-    struct hip *h = (struct hip *)be;
-    const struct be_config *c = &h->config;
-    struct rope_kernel_args a = {
-        .q = r->d_q,
-        .k = r->d_k,
-        .v = r->d_v,
-        .q_norm = r->d_q_norm,
-        .k_norm = r->d_k_norm,
-        .cos = h->d_cos,
-        .sin = h->d_sin,
-        .slot = h->d_slot,
-        .pages = r->d_kv,
-        .eps = r->eps,
-        .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads,
-        .head_dim = c->head_dim,
-        .wide_kv = c->kv == KV_F32,
-        .in_octets = !r->d_q_norm && !r->d_k_norm && c->head_dim % 16 == 0,
-    };
-    int n = h->batch->n_rows;
-    if (a.in_octets && pages_kernel(h)) {
-        wait_for_next(h, K_ROPE_STORE, r->d_q, n, c->n_heads * c->head_dim)->rope = a;
-        return;
-    }
-    hip_settle(h);
-    launch_rope(h, &a, 0, n);
-}
-
-/* Whether no generated row has another one of its sequence beside it, whose key it would look at. */
-static int single_rows(const struct batch *b)
-{
-    for (int i = 0; i < b->n_decode; i++)
-        if (b->seq_start[b->seq[i] + 1] - b->seq_start[b->seq[i]] != 1) return 0;
-    return 1;
-}
-
-/* Generated rows: spans of positions, which the next operation merges. */
-static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
-{
-    const struct be_config *c = &h->config;
-    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim, kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim,
-           half = (size_t)c->head_dim / 2, n_decode = (size_t)h->batch->n_decode, at_once = (size_t)decode_rows(c);
-    for (size_t row = 0; row < n_decode; row += at_once) {
-        enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
-        void *pages = pages_kernel(h);
-        size_t n = n_decode - row < at_once ? n_decode - row : at_once;
-        int of_kv = c->n_heads / c->n_kv_heads;
-        const unsigned grid[3] = {(unsigned)n, (unsigned)c->n_heads, (unsigned)h->n_spans},
-                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), (unsigned)n, (unsigned)h->n_spans};
-        struct attend_kernel_args s = *a;
-        s.q += row * q_row;
-        s.pos += row;
-        s.seq += row;
-        if (s.cos) s.cos += row * half, s.sin += row * half;
-        if (s.k) s.k += row * kv_row, s.v += row * kv_row;
-        s.parts = h->d_parts;
-        s.n_spans = h->n_spans;
-        hip_settle(h);
-        if (pages)
-            hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS, (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);
-        else hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, &s, sizeof s);
-        wait_for_next(h, K_MERGE, a->out + row * q_row, (int)n, (int)q_row)->merge =
-            (struct merge_args){h->d_parts, a->out + row * q_row, s.pos, h->n_spans, a->window, c->n_heads, c->head_dim};
-    }
-}
-
-static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
-{
-    const struct be_config *c = &h->config;
-    struct attend_kernel_args a = *all;
-    size_t n_decode = (size_t)h->batch->n_decode;
-    void *wide = by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
-    if (wide || tile) {
-        const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
-        a.tiles = h->d_tiles;
-        hip_launch(h, wide ? wide : tile, "attention of a prompt", grid, wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
-                   wide ? (unsigned)ATTEND_WIDE_LDS(c->head_dim) : 0, &a, sizeof a);
-        return;
-    }
-    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim;
-    a.q += n_decode * q_row;
-    a.out += n_decode * q_row;
-    a.pos += n_decode;
-    a.seq += n_decode;
-    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a,
-                      sizeof a);
-}
-
-static void hip_attend(struct be *be, const struct attend_args *t)
-{
-    struct hip *h = (struct hip *)be;
-    const struct be_config *c = &h->config;
-    struct attend_kernel_args a = {
-        .q = t->d_q,
-        .pages = t->d_kv,
-        .out = t->d_out,
-        .pos = h->d_pos,
-        .seq = h->d_seq,
-        .table = h->d_table,
-        .scale = t->scale,
-        .table_stride = h->batch->table_stride,
-        .window = t->window,
-        .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads,
-        .head_dim = c->head_dim,
-    };
-    struct attend_kernel_args of_prompts = a, of_generated = a;
-    int n = h->batch->n_rows, n_decode = h->batch->n_decode;
-    if (h->pending.kernel == K_ROPE_STORE && h->pending.rope.q == t->d_q) {
-        struct rope_kernel_args rope = h->pending.rope, keys = rope;
-        h->pending.kernel = K_COUNT;
-        if (n_decode && single_rows(h->batch)) {
-            of_generated.cos = rope.cos;
-            of_generated.sin = rope.sin;
-            of_generated.k = rope.k;
-            of_generated.v = rope.v;
-        } else if (n_decode) {
-            launch_rope(h, &rope, 0, n_decode);
-        }
-        if (by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128)) {
-            of_prompts.cos = rope.cos;
-            of_prompts.sin = rope.sin;
-            keys.n_heads = 0; /* no queries */
-        }
-        if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
-    }
-    hip_settle(h);
-    attend_spans(h, &of_generated);
-    if (n == n_decode) return;
-    hip_settle(h);
-    attend_prompts(h, &of_prompts);
+    hip_wait_for_next((struct hip *)be, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
 }
 
 static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
 {
     struct hip *h = (struct hip *)be;
     int rows = h->batch->n_rows; /* a whole number of elements each, or there is no linear that reads them */
-    wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu = (struct glu_args){d_gate, d_up, n};
+    hip_wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu = (struct glu_args){d_gate, d_up, n};
 }
 
 static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)

@@ -185,6 +185,20 @@ void hip_settle(struct hip *h);
 /* Issues the launches so far. */
 void hip_flush(struct hip *h);
 
+/* Lets an operation wait whose result is out [rows][dim]. */
+struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim);
+
+void hip_rope_store(struct be *be, const struct rope_args *r);
+void hip_attend(struct be *be, const struct attend_args *t);
+/* Rows row .. row + rows - 1 of all. */
+void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows);
+/* Room for the results of spans; how many spans a generated row may have at most, and in this batch. */
+size_t hip_part_floats(const struct be_config *c);
+int hip_most_spans(const struct be_config *c);
+int hip_spans(const struct batch *b);
+/* Prompt rows in tiles of two groups (args.h); the number of tiles. */
+int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
+
 uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);

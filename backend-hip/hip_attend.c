@@ -1,0 +1,226 @@
+/* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows attend in spans of positions that
+ * the next operation merges, prompts in tiles of rows. Must not know: linears. */
+#include "backend-hip/hip_int.h"
+
+#include <string.h>
+
+/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or NULL. */
+static void *by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kernel for_128)
+{
+    const struct be_config *c = &h->config;
+    if (c->kv != KV_F16 || (c->head_dim != 64 && c->head_dim != 128)) return NULL;
+    return h->kernel[c->head_dim == 64 ? for_64 : for_128];
+}
+
+static void *pages_kernel(const struct hip *h) { return by_head(h, K_PAGES_64, K_PAGES_128); }
+
+/* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
+static int spans(int positions)
+{
+    int n = 1, all = (positions + SPAN - 1) / SPAN;
+    while (n < all) n *= 2;
+    return n >= 4 && n / 4 * 3 >= all ? n / 4 * 3 : n;
+}
+
+static size_t part_floats(const struct be_config *c, int n_rows, int n_spans)
+{
+    return (size_t)n_rows * (size_t)c->n_heads * (size_t)n_spans * (size_t)((c->head_dim + 7) / 8 * 8 + 8);
+}
+
+int hip_most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
+
+/* Generated tokens attend in spans, whose results need room: of so many tokens at once, in 128 MiB if one does not take more. */
+static int decode_rows(const struct be_config *c)
+{
+    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128, some = ((size_t)32 << 20) / part_floats(c, 1, hip_most_spans(c));
+    return (int)(some < 1 ? 1 : some < n ? some : n);
+}
+
+size_t hip_part_floats(const struct be_config *c) { return part_floats(c, decode_rows(c), hip_most_spans(c)); }
+
+int hip_spans(const struct batch *b)
+{
+    int longest = 0;
+    for (int i = 0; i < b->n_decode; i++)
+        if (b->pos[i] >= longest) longest = b->pos[i] + 1;
+    return spans(longest);
+}
+
+/* The prompt rows of a sequence: the first, and how many groups. */
+static int prompt_groups(const struct batch *b, int seq, int *begin)
+{
+    *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
+    return b->seq_start[seq + 1] > *begin ? (b->seq_start[seq + 1] - *begin + GROUP_ROWS - 1) / GROUP_ROWS : 0;
+}
+
+/* Where all tiles run side by side, an early group is with a late one, so that they take equally long; else neighbours, which share
+ * most of their keys and values, and tiles with most positions come first: what starts last is short. */
+int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
+{
+    int n = 0, all = 0, begin;
+    for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
+    int at_once = all * h->config.n_heads <= hip_stream_units(h->stream);
+    for (int i = 0; i < b->n_seqs; i++) {
+        int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
+        for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
+            int of[TILE_GROUPS] = {at_once ? groups - 1 - j : 2 * j + 1, at_once ? j : 2 * j}, at = n++;
+            int last = begin + (of[0] < groups ? of[0] : of[1]) * GROUP_ROWS; /* row */
+            for (; at > 0 && b->pos[tile[4 * at - 4]] < b->pos[last]; at--) memcpy(tile + 4 * at, tile + 4 * at - 4, 4 * sizeof *tile);
+            for (int g = 0; g < TILE_GROUPS; g++) {
+                int row = begin + of[g] * GROUP_ROWS, there = of[g] < groups && (g == 0 || of[1] != of[0]);
+                tile[4 * at + 2 * g] = there ? row : last;
+                tile[4 * at + 2 * g + 1] = !there ? 0 : end - row < GROUP_ROWS ? end - row : GROUP_ROWS;
+            }
+        }
+    }
+    return n;
+}
+
+void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
+{
+    struct rope_kernel_args a = *all;
+    size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim), half = at * (size_t)(a.head_dim / 2);
+    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? BLOCK_THREADS / (a.head_dim / 16) : 1;
+    a.q += at * (size_t)(a.n_heads * a.head_dim);
+    a.k += kv;
+    a.v += kv;
+    a.cos += half;
+    a.sin += half;
+    a.slot += at;
+    hip_launch_kernel(h, K_ROPE_STORE, (size_t)rows, (size_t)((heads + of_block - 1) / of_block), &a, sizeof a);
+}
+
+void hip_rope_store(struct be *be, const struct rope_args *r)
+{
+    struct hip *h = (struct hip *)be;
+    const struct be_config *c = &h->config;
+    struct rope_kernel_args a = {
+        .q = r->d_q,
+        .k = r->d_k,
+        .v = r->d_v,
+        .q_norm = r->d_q_norm,
+        .k_norm = r->d_k_norm,
+        .cos = h->d_cos,
+        .sin = h->d_sin,
+        .slot = h->d_slot,
+        .pages = r->d_kv,
+        .eps = r->eps,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .wide_kv = c->kv == KV_F32,
+        .in_octets = !r->d_q_norm && !r->d_k_norm && c->head_dim % 16 == 0,
+    };
+    int n = h->batch->n_rows;
+    if (a.in_octets && pages_kernel(h)) {
+        hip_wait_for_next(h, K_ROPE_STORE, r->d_q, n, c->n_heads * c->head_dim)->rope = a;
+        return;
+    }
+    hip_settle(h);
+    hip_launch_rope(h, &a, 0, n);
+}
+
+/* Whether no generated row has another one of its sequence beside it, whose key it would look at. */
+static int single_rows(const struct batch *b)
+{
+    for (int i = 0; i < b->n_decode; i++)
+        if (b->seq_start[b->seq[i] + 1] - b->seq_start[b->seq[i]] != 1) return 0;
+    return 1;
+}
+
+/* Generated rows: spans of positions, which the next operation merges. */
+static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
+{
+    const struct be_config *c = &h->config;
+    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim, kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim,
+           half = (size_t)c->head_dim / 2, n_decode = (size_t)h->batch->n_decode, at_once = (size_t)decode_rows(c);
+    for (size_t row = 0; row < n_decode; row += at_once) {
+        enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
+        void *pages = pages_kernel(h);
+        size_t n = n_decode - row < at_once ? n_decode - row : at_once;
+        int of_kv = c->n_heads / c->n_kv_heads;
+        const unsigned grid[3] = {(unsigned)n, (unsigned)c->n_heads, (unsigned)h->n_spans},
+                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), (unsigned)n, (unsigned)h->n_spans};
+        struct attend_kernel_args s = *a;
+        s.q += row * q_row;
+        s.pos += row;
+        s.seq += row;
+        if (s.cos) s.cos += row * half, s.sin += row * half;
+        if (s.k) s.k += row * kv_row, s.v += row * kv_row;
+        s.parts = h->d_parts;
+        s.n_spans = h->n_spans;
+        hip_settle(h);
+        if (pages)
+            hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS, (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);
+        else hip_launch(h, h->kernel[k], "attention of generated rows", grid, BLOCK_THREADS, 0, &s, sizeof s);
+        hip_wait_for_next(h, K_MERGE, a->out + row * q_row, (int)n, (int)q_row)->merge =
+            (struct merge_args){h->d_parts, a->out + row * q_row, s.pos, h->n_spans, a->window, c->n_heads, c->head_dim};
+    }
+}
+
+static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
+{
+    const struct be_config *c = &h->config;
+    struct attend_kernel_args a = *all;
+    size_t n_decode = (size_t)h->batch->n_decode;
+    void *wide = by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
+    if (wide || tile) {
+        const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
+        a.tiles = h->d_tiles;
+        hip_launch(h, wide ? wide : tile, "attention of a prompt", grid, wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
+                   wide ? (unsigned)ATTEND_WIDE_LDS(c->head_dim) : 0, &a, sizeof a);
+        return;
+    }
+    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim;
+    a.q += n_decode * q_row;
+    a.out += n_decode * q_row;
+    a.pos += n_decode;
+    a.seq += n_decode;
+    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a,
+                      sizeof a);
+}
+
+void hip_attend(struct be *be, const struct attend_args *t)
+{
+    struct hip *h = (struct hip *)be;
+    const struct be_config *c = &h->config;
+    struct attend_kernel_args a = {
+        .q = t->d_q,
+        .pages = t->d_kv,
+        .out = t->d_out,
+        .pos = h->d_pos,
+        .seq = h->d_seq,
+        .table = h->d_table,
+        .scale = t->scale,
+        .table_stride = h->batch->table_stride,
+        .window = t->window,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+    };
+    struct attend_kernel_args of_prompts = a, of_generated = a;
+    int n = h->batch->n_rows, n_decode = h->batch->n_decode;
+    if (h->pending.kernel == K_ROPE_STORE && h->pending.rope.q == t->d_q) {
+        struct rope_kernel_args rope = h->pending.rope, keys = rope;
+        h->pending.kernel = K_COUNT;
+        if (n_decode && single_rows(h->batch)) {
+            of_generated.cos = rope.cos;
+            of_generated.sin = rope.sin;
+            of_generated.k = rope.k;
+            of_generated.v = rope.v;
+        } else if (n_decode) {
+            hip_launch_rope(h, &rope, 0, n_decode);
+        }
+        if (by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128)) {
+            of_prompts.cos = rope.cos;
+            of_prompts.sin = rope.sin;
+            keys.n_heads = 0; /* no queries */
+        }
+        if (n > n_decode) hip_launch_rope(h, &keys, n_decode, n - n_decode);
+    }
+    hip_settle(h);
+    attend_spans(h, &of_generated);
+    if (n == n_decode) return;
+    hip_settle(h);
+    attend_prompts(h, &of_prompts);
+}
