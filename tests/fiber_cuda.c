@@ -1,6 +1,6 @@
-/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for build/tests/libcuda-fibers-*.so: a device of two
- * multiprocessors (FIBERS_UNITS=N: of so many) that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the arguments that
- * they had. */
+/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for build/tests/libcuda-fibers-*.so: a device of two multiprocessors
+ * (FIBERS_UNITS=N: of so many) that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the
+ * arguments that they had. */
 #include "backend-hip/hip_api.h"
 #include "tests/fibers_int.h"
 

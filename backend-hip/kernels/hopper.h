@@ -7,8 +7,8 @@
  * a as in mma_16x8x16, warp w of the four having outputs 16w .. 16w+15; b in LDS: rows of 128 bytes (64 inputs), in eights of
  * rows, 16 bytes number i of a row at i ^ (row % 8); c[4j ..] as there for rows 8j .. 8j+7. */
 DEVICE u64 wgmma_rows(u32 lds) { return (u64)(lds >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62; }
-/* b of 16-byte pieces: 8 inputs of a row; those of 8 rows one after the other. The next 8 inputs are `inputs` bytes further, the next 8 rows
- * `rows`. */
+/* b of 16-byte pieces: 8 inputs of a row; those of 8 rows one after the other. The next 8 inputs are `inputs` bytes further, the
+ * next 8 rows `rows`. */
 DEVICE u64 wgmma_octets(u32 lds, u32 inputs, u32 rows)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)(inputs >> 4) << 16 | (u64)(rows >> 4) << 32;

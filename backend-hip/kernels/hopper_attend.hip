@@ -1,7 +1,8 @@
-/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile
- * of rows of one sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an absolute multiple on. Queries and weights of values are two halves each, high and
- * low, so that nothing is rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it
- * does not see leaves it as it is. */
+/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile of rows of one
+ * sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows each. Positions come in
+ * steps of 64, from an absolute multiple on. Queries and weights of values are two halves each, high and low, so that nothing is
+ * rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it does not see leaves it as
+ * it is. */
 
 enum { WIDE_STEP = 64, WIDE_STAGES = 6 };
 
@@ -82,7 +83,8 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
 
 /* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t. Times a power of two for each row
  * that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. row[]: of the step; at: of its dimension 2t */
-DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at, struct two_halves q[][4], float undo[2], const int dims)
+DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at, struct two_halves q[][4], float undo[2],
+                         const int dims)
 {
     float v[2][MAX_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++) load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
