@@ -106,6 +106,7 @@ void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
         }
         m[i] = v[0] | (unsigned)v[1] << 16;
     }
+    fiber_meet(&warp_meeting[fibers.self / 32], 32); /* as there */
 }
 
 static float number_of(unsigned bits, int is_bf16)
@@ -287,6 +288,7 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
                 *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
             }
         }
+    fiber_meet(&warp_meeting[t / 32], 32); /* no lane goes on, and says that b was read, before all have read it */
 }
 
 /* Threads of the cluster that have ended are not waited for. */

@@ -241,31 +241,32 @@ static void bench(void)
     process_free(&p);
 }
 
-/* NVIDIA's kernels are chosen by the number of generated rows, of outputs and of multiprocessors: always the same answers. */
-static void any_batch(const char *library, int n_runs)
+/* NVIDIA's kernels are chosen by the number of generated rows, of outputs and of multiprocessors, and by the size of groups: always the
+ * same answers. */
+static void any_batch(const char *library, const char *of, int n_runs)
 {
-    static const char *const at_once[] = {"1", "7", "13", "24", "13", "13"};
-    static const int units[] = {2, 2, 4, 7, 20, 30};
+    static const char *const at_once[] = {"7", "13", "24", "40", "13", "24", "40", "13"};
+    static const int units[] = {2, 2, 2, 2, 20, 20, 20, 30};
     char many[320], path[512], *first = NULL;
     struct process p;
     snprintf(many, sizeof many, "%s/many.jsonl", dir);
     snprintf(path, sizeof path, "%s", library);
     FILE *f = fopen(many, "w");
-    for (int i = 0; f && i < 24; i++)
+    for (int i = 0; f && i < 40; i++)
         fprintf(f,
-                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,7],"
-                "\"max_tokens\":5,\"temperature\":0,\"ignore_eos\":true}}\n",
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d],"
+                "\"max_tokens\":2,\"temperature\":0,\"ignore_eos\":true}}\n",
                 i, i + 2);
     if (!f || fclose(f)) return;
     for (int i = 0; i < n_runs; i++) {
         start_over();
         with("FIBERS_UNITS", units[i]);
         process_run(&p,
-                    (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", path, "-i", many, "-o", out, "--format", "ids",
-                               "-c", "64", "-np", (char *)at_once[i], NULL},
+                    (char *[]){run_bin, "-m", (char *)of, "--backend", "hip", "--hip-library", path, "-i", many, "-o", out, "--format",
+                               "ids", "-c", "64", "-np", (char *)at_once[i], NULL},
                     NULL);
         char *text = read_file(out);
-        check(p.code == 0 && lines(text) == 24 && (!first || !strcmp(text, first)), "the same answers with any -np", &p);
+        check(p.code == 0 && lines(text) == 40 && (!first || !strcmp(text, first)), "the same answers with any -np", &p);
         process_free(&p);
         if (first) free(text);
         else first = text;
@@ -330,8 +331,14 @@ int main(int argc, char **argv)
         compiled();
         bench();
         wrong_lane();
-        any_batch(cuda, 3);
-        any_batch(hopper, 6);
+        any_batch(cuda, model, 4);
+        any_batch(hopper, model, 8);
+        char other[320];
+        snprintf(other, sizeof other, "%s/other.safetensors", dir);
+        process_run(&p, (char *[]){convert, "tests/data/gptq/bits8", other, NULL}, NULL); /* groups of 64 */
+        check(p.code == 0, "conversion", &p);
+        process_free(&p);
+        any_batch(hopper, other, 3);
     }
     process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
     process_free(&p);
