@@ -106,7 +106,7 @@ void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
         }
         m[i] = v[0] | (unsigned)v[1] << 16;
     }
-    fiber_meet(&warp_meeting[fibers.self / 32], 32); /* as there */
+    fiber_meet(&warp_meeting[fibers.self / 32], 32); /* no lane goes on before all have read */
 }
 
 static float number_of(unsigned bits, int is_bf16)
@@ -268,10 +268,9 @@ static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsig
 
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns, int accumulate)
 {
-    static vector operand[2][MAX_THREADS / 32][16];
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
-    vector *of = operand[turn][t / 32];
+    static vector operand[MAX_THREADS / 32][16];
+    int t = fibers.self, lane = t % 32;
+    vector *of = operand[t / 32];
     for (int i = 0; i < 8; i++) of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i), 0);
     fiber_meet(&warp_meeting[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
@@ -288,7 +287,7 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
                 *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
             }
         }
-    fiber_meet(&warp_meeting[t / 32], 32); /* no lane goes on, and says that b was read, before all have read it */
+    fiber_meet(&warp_meeting[t / 32], 32); /* no lane goes on, and says that b was read, before all have read */
 }
 
 /* Threads of the cluster that have ended are not waited for. */
