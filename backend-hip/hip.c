@@ -47,6 +47,10 @@ static const char *const kernel_names[K_COUNT] = {
     [K_PAGES_128] = "attend_pages_128",
     [K_PREPARE_PARTS_F16] = "prepare_parts_f16",
     [K_PREPARE_PARTS_BF16] = "prepare_parts_bf16",
+    [K_ONE_NORM] = "q4_one_norm",
+    [K_ONE_NORM_GATED] = "q4_one_norm_gated",
+    [K_ONE_MERGE] = "q4_one_merge",
+    [K_ONE_ROW] = "q4_one_row",
 };
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
@@ -86,6 +90,7 @@ void hip_settle(struct hip *h)
     struct hip_pending *p = &h->pending;
     enum hip_kernel k = p->kernel;
     p->kernel = K_COUNT;
+    if (hip_one_launch(h, k)) return;
     if (k == K_NORM) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->norm, sizeof p->norm);
     if (k == K_GLU) hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu, sizeof p->glu);
     if (k == K_MERGE) hip_launch_kernel(h, k, (size_t)p->rows, (size_t)p->merge.n_heads, &p->merge, sizeof p->merge);
@@ -145,7 +150,11 @@ static int open_device(struct hip *h, struct err *e)
     } lds[] = {{K_ATTEND_WIDE_64, ATTEND_WIDE_LDS(64)},
                {K_ATTEND_WIDE_128, ATTEND_WIDE_LDS(128)},
                {K_PAGES_64, SPLIT_LDS(64)},
-               {K_PAGES_128, SPLIT_LDS(128)}};
+               {K_PAGES_128, SPLIT_LDS(128)},
+               {K_ONE_NORM, ONE_LDS},
+               {K_ONE_NORM_GATED, ONE_LDS},
+               {K_ONE_MERGE, ONE_LDS},
+               {K_ONE_ROW, ONE_LDS}};
     for (size_t i = 0; i < sizeof lds / sizeof *lds; i++) {
         void *f = h->kernel[lds[i].k];
         if (f && api_of(h)->cuda_function_set(f, CUDA_FUNCTION_SHARED_BYTES, lds[i].bytes))
@@ -314,12 +323,15 @@ static void hip_embed(struct be *be, const struct be_linear *table, float *d_out
 
 static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
 {
-    hip_wait_for_next((struct hip *)be, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
+    struct hip *h = (struct hip *)be;
+    if (d_delta && hip_one_adds(h, d_x, d_delta, rows, dim)) d_delta = NULL;
+    hip_wait_for_next(h, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
 }
 
 static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
 {
     struct hip *h = (struct hip *)be;
+    if (hip_one_gates(h, d_gate, d_up, n)) return;
     int rows = h->batch->n_rows; /* a whole number of elements each, or there is no linear that reads them */
     hip_wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu = (struct glu_args){d_gate, d_up, n};
 }

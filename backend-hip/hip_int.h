@@ -41,6 +41,10 @@ enum hip_kernel {
     K_PAGES_128,
     K_PREPARE_PARTS_F16,
     K_PREPARE_PARTS_BF16,
+    K_ONE_NORM, /* hip_one.c */
+    K_ONE_NORM_GATED,
+    K_ONE_MERGE,
+    K_ONE_ROW,
     K_COUNT
 };
 
@@ -105,6 +109,7 @@ struct hip_pending {
     struct glu_args glu; /* n: of all rows */
     struct merge_args merge;
     struct rope_kernel_args rope; /* for attend, of all rows */
+    struct one_row_args one;
 };
 
 struct hip {
@@ -179,6 +184,9 @@ static inline int hip_merges_whole_rows(const struct hip *h)
     return h->n_spans <= 6 && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
 }
 
+/* One scale of 16 bits for each item of 128 inputs. */
+static inline int hip_is_plain(const struct be_linear *w) { return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta; }
+
 /* Launches what waits, by itself. */
 void hip_settle(struct hip *h);
 
@@ -199,9 +207,20 @@ int hip_spans(const struct batch *b);
 /* Prompt rows in tiles of two groups (args.h); the number of tiles. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
 
+/* n linears of one generated row, which wait for the next operation. 0: not on this device, or not these. */
+int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[]);
+/* Lets the linear that waits, whose result is d_delta, add it to d_x instead; or lets the two that wait leave silu(d_gate) * d_up in
+ * d_gate. 0: it is not what waits. */
+int hip_one_adds(struct hip *h, float *d_x, const float *d_delta, int rows, int dim);
+int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t n);
+/* Launches it where k, what waited, is such a linear. */
+int hip_one_launch(struct hip *h, enum hip_kernel k);
+
 uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);
+/* first: block of the grid at which it begins */
+struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first);
 void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
 /* The pinned kernel of the paper alone, adding to d_sums. */
 void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);

@@ -149,13 +149,10 @@ static enum hip_format format_of(const struct hip *h, const struct be_linear *w)
     return h->config.act == ACT_F16 ? FORMAT_Q4_F16 : FORMAT_Q4_F32;
 }
 
-/* One scale of 16 bits for each item of 128 inputs. */
-static int is_plain(const struct be_linear *w) { return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta; }
-
 static int applies(const struct hip *h, const struct hip_variant *v, enum hip_phase phase, const struct be_linear *w)
 {
     return (v->phase == phase || v->phase == PHASE_BOTH) && v->format == format_of(h, w) && h->variant[v - hip_variants] &&
-           (!v->plain || (v->plain == PLAIN_LINEAR) == is_plain(w)) && (!v->tile || w->d_maps) &&
+           (!v->plain || (v->plain == PLAIN_LINEAR) == hip_is_plain(w)) && (!v->tile || w->d_maps) &&
            (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
@@ -190,7 +187,7 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
 /* 1 when the two read the same prepared inputs. */
 static int same_input(const struct be_linear *a, const struct be_linear *b)
 {
-    return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm && a->k == b->k && is_plain(a) == is_plain(b);
+    return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm && a->k == b->k && hip_is_plain(a) == hip_is_plain(b);
 }
 
 static int all_alike(int n, const struct be_linear *const w[])
@@ -292,6 +289,24 @@ static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int 
     hip_launch_kernel(h, K_PAPER_RESULT, ((size_t)rows * (size_t)w->out + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &r, sizeof r);
 }
 
+struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first)
+{
+    struct linear_part p = {.weight = w->d_weight,
+                            .meta = w->d_meta,
+                            .bias = w->d_bias,
+                            .maps = w->d_maps,
+                            .y = d_y,
+                            .out = w->out,
+                            .first = first,
+                            .group_chunks = w->group_chunks,
+                            .group_shift = w->group_shift,
+                            .last_group = w->n_groups - 1,
+                            .wide_meta = w->wide_meta,
+                            .whole_items = w->group_chunks % 4 == 0};
+    if (!w->dense) p.group_magic = (unsigned)(((1u << 31) + (unsigned)w->group_chunks - 1) / (unsigned)w->group_chunks);
+    return p;
+}
+
 /* `rows` rows of one phase from row0 on, through n linears that read the same inputs, prepared in tiles of `tile` from element x0
  * on. */
 static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[], enum hip_phase phase, size_t x0, int tile,
@@ -308,20 +323,7 @@ static void run(struct hip *h, int n, const struct be_linear *const w[], float *
         .n_chunks = w[0]->n_chunks,
     };
     for (int i = 0; i < n; i++) {
-        a.part[i] = (struct linear_part){.weight = w[i]->d_weight,
-                                         .meta = w[i]->d_meta,
-                                         .bias = w[i]->d_bias,
-                                         .maps = w[i]->d_maps,
-                                         .y = d_y[i] + (size_t)row0 * (size_t)w[i]->out,
-                                         .out = w[i]->out,
-                                         .first = a.n_blocks,
-                                         .group_chunks = w[i]->group_chunks,
-                                         .group_shift = w[i]->group_shift,
-                                         .last_group = w[i]->n_groups - 1,
-                                         .wide_meta = w[i]->wide_meta,
-                                         .whole_items = w[i]->group_chunks % 4 == 0};
-        if (!w[i]->dense)
-            a.part[i].group_magic = (unsigned)(((1u << 31) + (unsigned)w[i]->group_chunks - 1) / (unsigned)w[i]->group_chunks);
+        a.part[i] = hip_part_of(w[i], d_y[i] + (size_t)row0 * (size_t)w[i]->out, a.n_blocks);
         a.n_blocks += (w[i]->out + v->outputs - 1) / v->outputs;
     }
     unsigned tiles = (unsigned)n_tiles(v, rows), blocks = (unsigned)a.n_blocks * (v->tile ? tiles : 1);
@@ -344,6 +346,7 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
 {
     struct hip *h = (struct hip *)be;
     CHECK(rows <= h->config.max_rows);
+    if (rows == 1 && n_decode == 1 && hip_one_linear(h, n, w, d_x, d_y)) return;
     for (int i = 0, some; i < n; i += some) {
         int half = !w[i]->dense && h->config.act == ACT_F16;
         if (i == 0 || !same_input(w[i - 1], w[i])) prepare(h, w[i], d_x, rows, n_decode, half, !all_alike(n, w));

@@ -105,7 +105,8 @@ struct backend {
 
     /* d_out[r] = row token[r] of the table [vocab][dim] (an unquantized linear: the head may be the same one) */
     void (*embed)(struct be *be, const struct be_linear *table, float *d_out);
-    /* d_x += d_delta (unless NULL), then d_out = d_x / sqrt(mean(d_x^2) + eps) * d_weight; [rows][dim] */
+    /* What linear made d_delta of, or d_gate and d_up, right before may not be in memory after norm and glu.
+     * d_x += d_delta (unless NULL), then d_out = d_x / sqrt(mean(d_x^2) + eps) * d_weight; [rows][dim] */
     void (*norm)(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim);
     /* d_y[i] = W_i d_x + bias_i for n linears of one input; d_x [rows][in], d_y[i] [rows][out_i]; the first n_decode rows are decode rows.
      * What norm or glu made d_x right before may not be in memory afterwards: it is for this operation, or for another. */

@@ -23,6 +23,7 @@ DEVICE void touch(const char *const p[4]) { (void)p; }
 
 DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
 DEVICE float shuffle_from(float x, int lane) { return f32_of(fiber_shuffle(bits_of(x), lane)); }
+DEVICE int warp_number(void) { return fiber_thread / WARP; }
 DEVICE u32 transposed(u32 v) { return fiber_transposed(v); }
 DEVICE void load_matrices(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 0); }
 DEVICE void load_transposed(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 1); }

@@ -192,6 +192,19 @@ struct glu_prepare_args {
     int keep; /* gate is read by others, too */
 };
 
+/* hopper_one.hip: a linear of one row and what it makes its inputs from: linear.x [in] fp32, or norm, without a delta, or merge. */
+struct one_row_args {
+    struct linear_args linear; /* n_blocks: panels; of the first part where the results are gated: part[0].y = silu(part 0) * part 1 */
+    struct norm_args norm;
+    struct merge_args merge;
+    int add; /* part[0].y += the only part's results */
+};
+
+/* Inputs of a row that these take; of a normed one; spans of a merged one, and weights of them, spans + 1 of each head; bytes of
+ * LDS: of a warp's ring, 8 items or 4 pairs of them, and of a block. */
+enum { ONE_NORM_PIECES = 8, ONE_SPANS = 3, ONE_MERGE_WEIGHTS = 512, ONE_RING = 8 * 1088 };
+#define ONE_LDS (8 * ONE_RING + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * ROW_PIECES * PIECE)
+
 struct gather_args {
     const float *x;
     const int *row; /* [n] */

@@ -374,17 +374,12 @@ KERNEL(attend_merge, struct merge_args)
     if (slice == 0 && d < hd) m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
-/* All heads of a row, of up to MERGE_SPANS spans, MERGE_PIECES pieces and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
-KERNEL(merge_prepare, struct merge_prepare_args)
+/* All heads of a row, of up to MERGE_PIECES pieces; weights, sums: room for spans + 1 of each head */
+DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float *sums, f32x4 v[MERGE_PIECES])
 {
-    LDS(float, weights, MERGE_WEIGHTS);
-    LDS(float, sums, MERGE_WEIGHTS);
-    const struct merge_prepare_args *a = ARGS;
-    const struct merge_args *m = &a->merge;
-    int row = block_x(), hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first, n = merged_spans(m, row, &first);
+    int hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first, n = merged_spans(m, row, &first);
     u64 head_floats = (u64)m->n_spans * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
-    f32x4 v[MERGE_PIECES];
     span_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
     FOR_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
@@ -392,12 +387,19 @@ KERNEL(merge_prepare, struct merge_prepare_args)
         FOR_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
         FOR_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
     }
-    int in_place = prepares_in_place(&a->prepare, MERGE_PIECES);
-    FOR_PIECES(MERGE_PIECES, j, i, dim)
-    {
-        UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
-        if (!in_place) *(f32x4 *)(m->out + (u64)row * (u64)dim + (u64)i) = v[j];
-    }
+    FOR_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
+}
+
+/* Up to MERGE_SPANS spans, and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
+KERNEL(merge_prepare, struct merge_prepare_args)
+{
+    LDS(float, weights, MERGE_WEIGHTS);
+    LDS(float, sums, MERGE_WEIGHTS);
+    const struct merge_prepare_args *a = ARGS;
+    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, in_place = prepares_in_place(&a->prepare, MERGE_PIECES);
+    f32x4 v[MERGE_PIECES];
+    merge_row(&a->merge, row, weights, sums, v);
+    if (!in_place) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
     if (in_place) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
     else prepare_row(&a->prepare, row, weights);

@@ -66,6 +66,14 @@ DEVICE float shuffle_from(float x, int lane)
     return f32_of(other);
 }
 
+/* This thread's, known to be the same for all threads of the warp: what follows from it is computed once. */
+DEVICE int warp_number(void)
+{
+    int warp;
+    asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(warp) : "r"(thread() / WARP));
+    return warp;
+}
+
 /* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the transposed one. */
 DEVICE u32 transposed(u32 v)
 {

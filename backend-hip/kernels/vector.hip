@@ -113,15 +113,21 @@ DEVICE void place_piece(const struct row_place *place, int i, f32x4 v, float fac
     place_four(place, i, lo, hi);
 }
 
-/* v[n] */
+/* v[n]; returns what undoes the factor. */
+DEVICE float place_pieces(const struct row_place *place, const f32x4 *v, int dim, int top, float *scratch, const int n)
+{
+    float largest = 0;
+    FOR_PIECES(n, j, i, dim) largest = largest_of(v[j], largest);
+    struct power_of_two p = power_for(block_max(largest, scratch), top);
+    FOR_PIECES(n, j, i, dim) place_piece(place, i, v[j], p.factor);
+    return p.undo;
+}
+
 DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
 {
     struct row_place place = place_of(a, row);
-    float largest = 0;
-    FOR_PIECES(n, j, i, a->k) largest = largest_of(v[j], largest);
-    struct power_of_two p = power_for(block_max(largest, scratch), a->top);
-    FOR_PIECES(n, j, i, a->k) place_piece(&place, i, v[j], p.factor);
-    if (thread() == 0) a->scale[row] = p.undo;
+    float undo = place_pieces(&place, v, a->k, a->top, scratch, n);
+    if (thread() == 0) a->scale[row] = undo;
 }
 
 DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, const int pieces)
@@ -188,6 +194,15 @@ KERNEL(norm_rows, struct norm_args)
     norm_row(ARGS, block_x(), scratch);
 }
 
+/* A row v[pieces] normed; w: the weights */
+DEVICE void norm_pieces(const struct norm_args *n, f32x4 *v, const f32x4 *w, float *scratch, const int pieces)
+{
+    float sum = 0;
+    FOR_PIECES(pieces, j, i, n->dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
+    float f = rsqrt32(block_sum(sum, scratch) / (float)n->dim + n->eps);
+    FOR_PIECES(pieces, j, i, n->dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
+}
+
 DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, const int pieces)
 {
     const struct norm_args *n = &a->norm;
@@ -200,19 +215,13 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, cons
     }
     u64 at = (u64)block_x() * (u64)dim;
     f32x4 v[ROW_PIECES], w[ROW_PIECES];
-    float sum = 0;
     FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(n->x + at + i);
     if (n->delta) FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->delta + at + i);
     if (n->delta) FOR_PIECES(pieces, j, i, dim) v[j] = v[j] + w[j];
     FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
-    FOR_PIECES(pieces, j, i, dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
     if (n->delta) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
-    float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
-    FOR_PIECES(pieces, j, i, dim)
-    {
-        UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
-        if (n->out) *(f32x4 *)(n->out + at + i) = v[j];
-    }
+    norm_pieces(n, v, w, scratch, pieces);
+    if (n->out) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->out + at + i) = v[j];
     prepare_pieces(&a->prepare, block_x(), v, scratch, pieces);
 }
 
