@@ -151,10 +151,10 @@ static int open_device(struct hip *h, struct err *e)
                {K_ATTEND_WIDE_128, ATTEND_WIDE_LDS(128)},
                {K_PAGES_64, SPLIT_LDS(64)},
                {K_PAGES_128, SPLIT_LDS(128)},
-               {K_ONE_NORM, ONE_LDS},
-               {K_ONE_NORM_GATED, ONE_LDS},
-               {K_ONE_MERGE, ONE_LDS},
-               {K_ONE_ROW, ONE_LDS}};
+               {K_ONE_NORM, hip_one_lds(K_ONE_NORM)},
+               {K_ONE_NORM_GATED, hip_one_lds(K_ONE_NORM_GATED)},
+               {K_ONE_MERGE, hip_one_lds(K_ONE_MERGE)},
+               {K_ONE_ROW, hip_one_lds(K_ONE_ROW)}};
     for (size_t i = 0; i < sizeof lds / sizeof *lds; i++) {
         void *f = h->kernel[lds[i].k];
         if (f && api_of(h)->cuda_function_set(f, CUDA_FUNCTION_SHARED_BYTES, lds[i].bytes))

@@ -213,6 +213,8 @@ int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], cons
  * d_gate. 0: it is not what waits. */
 int hip_one_adds(struct hip *h, float *d_x, const float *d_delta, int rows, int dim);
 int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t n);
+/* Bytes of LDS of a block. */
+int hip_one_lds(enum hip_kernel k);
 /* Launches it where k, what waited, is such a linear. */
 int hip_one_launch(struct hip *h, enum hip_kernel k);
 

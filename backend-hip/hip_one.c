@@ -7,12 +7,14 @@
 
 static int is_one(enum hip_kernel k) { return k >= K_ONE_NORM && k <= K_ONE_ROW; }
 
+static int is_normed(enum hip_kernel k) { return k == K_ONE_NORM || k == K_ONE_NORM_GATED; }
+
 static int takes(const struct hip *h, int n, const struct be_linear *const w[])
 {
     if (!h->kernel[K_ONE_NORM] || h->pinned || h->config.act != ACT_F16 || n > MAX_PARTS) return 0;
     for (int i = 0; i < n; i++) {
         if (!hip_is_plain(w[i]) || w[i]->stride || w[i]->perm || w[i]->k != w[i]->in || w[i]->in != w[i]->n_chunks * CHUNK) return 0;
-        if (w[i]->in != w[0]->in || w[i]->in > ROW_PIECES * PIECE) return 0;
+        if (w[i]->in != w[0]->in || w[i]->in > ROW_PIECES * PIECE || w[i]->group_chunks != w[0]->group_chunks) return 0;
     }
     return 1;
 }
@@ -55,18 +57,23 @@ int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t 
     struct hip_pending *p = &h->pending;
     const struct linear_part *part = p->one.linear.part;
     if (p->kernel != K_ONE_NORM || p->one.linear.n_parts != 2 || p->out != d_gate || part[1].y != d_up || n != (size_t)p->dim) return 0;
-    if (part[1].out != p->dim || part[1].group_magic != part[0].group_magic || part[1].last_group != part[0].last_group) return 0;
+    if (part[1].out != p->dim) return 0;
     p->kernel = K_ONE_NORM_GATED;
     p->one.linear.n_blocks = part[1].first;
     return 1;
 }
 
+int hip_one_lds(enum hip_kernel k)
+{
+    return is_normed(k) ? ONE_LDS(ONE_NORM_ITEMS, ONE_NORM_PIECES) : ONE_LDS(ONE_ITEMS, ROW_PIECES);
+}
+
 int hip_one_launch(struct hip *h, enum hip_kernel k)
 {
     const struct one_row_args *a = &h->pending.one;
-    int resident = 2 * hip_stream_units(h->stream);
+    int resident = (is_normed(k) ? ONE_NORM_BLOCKS : ONE_BLOCKS) * hip_stream_units(h->stream);
     const unsigned grid[3] = {(unsigned)(a->linear.n_blocks < resident ? a->linear.n_blocks : resident), 1, 1};
     if (!is_one(k)) return 0;
-    hip_launch(h, h->kernel[k], "linear of one row", grid, BLOCK_THREADS, ONE_LDS, a, sizeof *a);
+    hip_launch(h, h->kernel[k], "linear of one row", grid, BLOCK_THREADS, (unsigned)hip_one_lds(k), a, sizeof *a);
     return 1;
 }

@@ -200,10 +200,11 @@ struct one_row_args {
     int add; /* part[0].y += the only part's results */
 };
 
-/* Inputs of a row that these take; of a normed one; spans of a merged one, and weights of them, spans + 1 of each head; bytes of
- * LDS: of a warp's ring, 8 items or 4 pairs of them, and of a block. */
-enum { ONE_NORM_PIECES = 8, ONE_SPANS = 3, ONE_MERGE_WEIGHTS = 512, ONE_RING = 8 * 1088 };
-#define ONE_LDS (8 * ONE_RING + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * ROW_PIECES * PIECE)
+/* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head; where the input is normed, and elsewhere:
+ * blocks to a multiprocessor, and items in a warp's ring. */
+enum { ONE_NORM_PIECES = 5, ONE_SPANS = 3, ONE_MERGE_WEIGHTS = 512 };
+enum { ONE_NORM_BLOCKS = 3, ONE_NORM_ITEMS = 6, ONE_BLOCKS = 2, ONE_ITEMS = 8 };
+#define ONE_LDS(items, pieces) (8 * (items)*1088 + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * (pieces)*PIECE)
 
 struct gather_args {
     const float *x;

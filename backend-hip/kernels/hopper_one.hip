@@ -2,15 +2,15 @@
  * block makes the inputs itself, into LDS, by a norm, by merging spans of attention or from a row as it is, and what comes out is
  * added to the residual stream, or gated. Blocks take panels of 16 outputs in turn, or where the results are gated the same panel
  * of both parts. Each of the 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and
- * across panels, from before the launch before this one has ended. Two blocks fill a multiprocessor: with room for more, some
- * multiprocessors would get more blocks of a launch than others. The order of sums is that of hopper_decode.hip, which has the
+ * across panels, from before the launch before this one has ended. As many blocks as are to fill a multiprocessor leave no room for
+ * more: or some multiprocessors would get more blocks of a launch than others. The order of sums is that of hopper_decode.hip, which has the
  * same bits; norms and what is prepared are those of vector.hip. */
 
 /* ONE_TURNS: panels whose sums may wait in LDS; ONE_SCRATCH: floats */
 enum { ONE_TURNS = 2, ONE_SCRATCH = 2 * ONE_MERGE_WEIGHTS, ONE_ITEM = ITEM_CODES * 4 + 64 };
 enum one_source { ONE_NORM, ONE_MERGE, ONE_ROW };
 
-/* Of a block's LDS, from its start on: rings [DECODE_SLICES][ONE_RING bytes]; then sums [ONE_TURNS][DECODE_SLICES][panels][PANEL],
+/* Of a block's LDS, from its start on: rings [DECODE_SLICES][items][ONE_ITEM bytes]; then sums [ONE_TURNS][DECODE_SLICES][panels][PANEL],
  * barriers [2][ONE_TURNS], scratch, inputs. */
 struct one_lds {
     float *sums, *scratch;
@@ -18,10 +18,10 @@ struct one_lds {
     u32 *inputs;
 };
 
-DEVICE struct one_lds one_lds_of(u32 *lds, const int panels)
+DEVICE struct one_lds one_lds_of(u32 *lds, const int panels, const int items)
 {
     struct one_lds l;
-    l.sums = (float *)(lds + DECODE_SLICES * ONE_RING / 4);
+    l.sums = (float *)(lds + DECODE_SLICES * items * (ONE_ITEM / 4));
     u32 *end = (u32 *)(l.sums + ONE_TURNS * DECODE_SLICES * panels * PANEL);
     l.full = lds_address(end);
     l.empty = l.full + 8 * ONE_TURNS;
@@ -33,44 +33,46 @@ DEVICE struct one_lds one_lds_of(u32 *lds, const int panels)
 /* The next item that a warp asks for; its codes from the item on. */
 struct one_fetch {
     const char *codes[2], *meta[2];
-    int unit, item, last_group;
-    u32 magic, to;
+    int unit, item, in_group;          /* in_group: items to come of this group */
+    int begin, end, group, first_left; /* the slice; the group of its first item, and items to come of it */
+    u32 to;
 };
 
-DEVICE void one_enter(const struct one_row_args *a, struct one_fetch *f, int unit, int begin, const int panels)
+DEVICE void one_enter(const struct one_row_args *a, struct one_fetch *f, int unit, const int panels)
 {
     UNROLL for (int i = 0; i < panels; i++)
     {
         struct linear_part p = panels > 1 ? a->linear.part[i] : part_of(&a->linear, unit);
         u64 panel = (u64)(panels > 1 ? unit : unit - p.first);
-        f->codes[i] = (const char *)p.weight + (panel * (u64)(a->linear.n_chunks / ITEM_CHUNKS) + (u64)begin) * (ITEM_CODES * 4);
-        f->meta[i] = (const char *)p.meta + panel * (u64)((p.last_group + 1) * PANEL * 4);
-        f->magic = p.group_magic; /* of gated parts the same */
-        f->last_group = p.last_group;
+        f->codes[i] = (const char *)p.weight + (panel * (u64)(a->linear.n_chunks / ITEM_CHUNKS) + (u64)f->begin) * (ITEM_CODES * 4);
+        f->meta[i] = (const char *)p.meta + (panel * (u64)(p.last_group + 1) + (u64)f->group) * (PANEL * 4);
     }
     f->unit = unit;
-    f->item = begin;
+    f->item = f->begin;
+    f->in_group = f->first_left;
 }
 
 /* Asks for an item of each panel and goes on to the next one of the slice, or to the slice of the block's next unit. */
-DEVICE void one_next(const struct one_row_args *a, struct one_fetch *f, int begin, int end, u32 ring, const int panels)
+DEVICE void one_next(const struct one_row_args *a, struct one_fetch *f, u32 ring, const int panels, const int items)
 {
     u32 lane = (u32)thread() % WARP;
     if (f->unit < a->linear.n_blocks) {
-        int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
-        u32 meta = (u32)(group < f->last_group ? group : f->last_group) * (PANEL * 4), to = ring + f->to + lane * 16;
+        int last = --f->in_group == 0;
+        u32 to = ring + f->to + lane * 16;
         UNROLL for (int i = 0; i < panels; i++)
         {
             copy_16(to + (u32)(i * ONE_ITEM), f->codes[i] + lane * 16);
             copy_16(to + (u32)(i * ONE_ITEM + 512), f->codes[i] + lane * 16 + 512);
-            if (lane < 4) copy_16(to + (u32)(i * ONE_ITEM + ITEM_CODES * 4), f->meta[i] + meta + lane * 16);
+            if (lane < 4) copy_16(to + (u32)(i * ONE_ITEM + ITEM_CODES * 4), f->meta[i] + lane * 16);
             f->codes[i] += ITEM_CODES * 4;
+            if (last) f->meta[i] += PANEL * 4;
         }
+        if (last) f->in_group = a->linear.part[0].group_chunks / ITEM_CHUNKS;
         f->to += (u32)(panels * ONE_ITEM);
-        if (f->to == ONE_RING) f->to = 0;
-        if (++f->item == end) {
+        if (f->to == (u32)(items * ONE_ITEM)) f->to = 0;
+        if (++f->item == f->end) {
             f->unit += grid_x();
-            if (f->unit < a->linear.n_blocks) one_enter(a, f, f->unit, begin, panels);
+            if (f->unit < a->linear.n_blocks) one_enter(a, f, f->unit, panels);
         }
     }
     copies_commit();
@@ -100,14 +102,14 @@ DEVICE void one_products(u32x4 q[][2], u32 meta[][2], const u32x4 v[ITEM_CHUNKS]
 
 /* Leaves a warp's sums of a unit in LDS, and makes them 0. The warp whose turn it is waits for the others, adds the slices and
  * writes the results; the others go on, as soon as what was left ONE_TURNS turns before was read. */
-DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, int warp, int unit, int turn, float total[][4], float scale,
+DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, int warp, int unit, u32 turn, float total[][4], float scale,
                        const int panels)
 {
     const int of_slice = panels * PANEL;
-    int lane = thread() % WARP, buffer = turn % ONE_TURNS;
-    u32 parity = (u32)(turn / ONE_TURNS % 2);
-    float *of = l->sums + buffer * DECODE_SLICES * of_slice;
-    if (turn >= ONE_TURNS) phase_wait(l->empty + 8 * (u32)buffer, parity ^ 1);
+    int lane = thread() % WARP;
+    u32 buffer = turn % ONE_TURNS, parity = turn / ONE_TURNS % 2;
+    float *of = l->sums + buffer * (u32)(DECODE_SLICES * of_slice);
+    if (turn >= ONE_TURNS) phase_wait(l->empty + 8 * buffer, parity ^ 1);
     UNROLL for (int i = 0; i < panels; i++)
     {
         if (lane % 4 == 0)
@@ -115,13 +117,13 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
         UNROLL for (int e = 0; e < 4; e++) total[i][e] = 0;
     }
     warp_barrier();
-    if (lane == 0) phase_arrive(l->full + 8 * (u32)buffer);
-    if (warp != turn % DECODE_SLICES) return;
+    if (lane == 0) phase_arrive(l->full + 8 * buffer);
+    if ((u32)warp != turn % DECODE_SLICES) return;
     struct linear_part p = part_of(&a->linear, unit);
     int output = (unit - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
     const float *bias = panels > 1 && lane >= PANEL ? a->linear.part[1].bias : p.bias;
     float before = a->add && there ? p.y[output] : 0, sum = 0;
-    phase_wait(l->full + 8 * (u32)buffer, parity);
+    phase_wait(l->full + 8 * buffer, parity);
     UNROLL for (int w = 0; w < DECODE_SLICES; w++) sum = sum + of[w * of_slice + lane % of_slice];
     sum *= scale;
     if (bias && output < p.out) sum += bias[output];
@@ -132,7 +134,7 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
         p.y[output] = a->add ? before + sum : sum;
     }
     warp_barrier();
-    if (lane == 0) phase_arrive(l->empty + 8 * (u32)buffer);
+    if (lane == 0) phase_arrive(l->empty + 8 * buffer);
 }
 
 /* Inputs as prepare_pieces() has them, to LDS; returns what undoes their factor. v[pieces] */
@@ -171,14 +173,14 @@ DEVICE float one_row(const struct one_row_args *a, const struct one_lds *l)
     return one_place(l, v, dim, ROW_PIECES);
 }
 
-/* panels: of a unit, 2 where the results are gated */
-DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one_source source, const int panels)
+/* panels: of a unit, 2 where the results are gated; items: in a ring */
+DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one_source source, const int panels, const int items)
 {
-    const int stages = ONE_RING / (panels * ONE_ITEM);
-    const struct one_lds l = one_lds_of(lds, panels);
+    const int stages = items / panels;
+    const struct one_lds l = one_lds_of(lds, panels, items);
     int lane = thread() % WARP, warp = warp_number(), n_items = a->linear.n_chunks / ITEM_CHUNKS;
-    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin;
-    u32 ring = lds_address(lds) + (u32)(warp * ONE_RING), from = 0;
+    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), item = begin;
+    u32 turn = 0, ring = lds_address(lds) + (u32)(warp * items * ONE_ITEM), from = 0;
     struct one_fetch f;
     float total[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     if (thread() == 0) {
@@ -188,10 +190,15 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
         }
         phase_init_done();
     }
-    one_enter(a, &f, unit, begin, panels);
+    int of_group = a->linear.part[0].group_chunks / ITEM_CHUNKS;
+    f.begin = begin;
+    f.end = end;
+    f.group = begin / of_group;
+    f.first_left = (f.group + 1) * of_group - begin;
     f.to = 0;
+    one_enter(a, &f, unit, panels);
     if (begin == end) f.unit = a->linear.n_blocks; /* there are fewer items than slices */
-    NO_UNROLL for (int i = 0; i < stages; i++) one_next(a, &f, begin, end, ring, panels);
+    NO_UNROLL for (int i = 0; i < stages; i++) one_next(a, &f, ring, panels, items);
     float scale = source == ONE_NORM ? one_norm(a, &l) : source == ONE_MERGE ? one_merge(a, &l) : one_row(a, &l);
     barrier();
     for (; begin == end && unit < a->linear.n_blocks; unit += grid_x()) one_finish(a, &l, warp, unit, turn++, total, scale, panels);
@@ -208,10 +215,10 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
         }
         UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) v[c] = lds_words(inputs + (u32)((item * ITEM_CHUNKS + c) * (CHUNK * 2)));
         warp_barrier();
-        one_next(a, &f, begin, end, ring, panels);
+        one_next(a, &f, ring, panels, items);
         one_products(q, meta, v, total, panels);
         from += (u32)(panels * ONE_ITEM);
-        if (from == ONE_RING) from = 0;
+        if (from == (u32)(items * ONE_ITEM)) from = 0;
         if (++item < end) continue;
         one_finish(a, &l, warp, unit, turn++, total, scale, panels);
         item = begin;
@@ -219,7 +226,10 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
     }
 }
 
-KERNEL_BLOCKS(q4_one_norm, 2, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_NORM, 1); }
-KERNEL_BLOCKS(q4_one_norm_gated, 2, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_NORM, 2); }
-KERNEL_BLOCKS(q4_one_merge, 2, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_MERGE, 1); }
-KERNEL_BLOCKS(q4_one_row, 2, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_ROW, 1); }
+KERNEL_BLOCKS(q4_one_norm, ONE_NORM_BLOCKS, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_NORM, 1, ONE_NORM_ITEMS); }
+KERNEL_BLOCKS(q4_one_norm_gated, ONE_NORM_BLOCKS, struct one_row_args)
+{
+    q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_NORM, 2, ONE_NORM_ITEMS);
+}
+KERNEL_BLOCKS(q4_one_merge, ONE_BLOCKS, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_MERGE, 1, ONE_ITEMS); }
+KERNEL_BLOCKS(q4_one_row, ONE_BLOCKS, struct one_row_args) { q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_ROW, 1, ONE_ITEMS); }
