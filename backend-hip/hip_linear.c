@@ -133,6 +133,8 @@ void hip_print_variants(const struct be *be, FILE *f)
 {
     static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16", "bf16", "f32", "4-bit, f16"};
     const struct hip *h = (const struct hip *)be;
+    if (h->kernel[K_ONE_NORM] && !h->pinned)
+        fprintf(f, "kernel: %-20s %-10s %-9s a single row, with the operations around it\n", "q4_one", format[FORMAT_Q4_F16], "generated");
     for (const struct hip_variant *v = hip_variants; v->name; v++)
         if ((v->format == FORMAT_PAPER) == hip_runs_paper(h) && (!hip_runs_paper(h) || v == h->pinned) && h->variant[v - hip_variants])
             fprintf(f, "kernel: %-20s %-10s %-9s blocks of %d row%s x %d outputs%s\n", v->name, format[v->format],
@@ -187,7 +189,8 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
 /* 1 when the two read the same prepared inputs. */
 static int same_input(const struct be_linear *a, const struct be_linear *b)
 {
-    return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm && a->k == b->k && hip_is_plain(a) == hip_is_plain(b);
+    return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm && a->k == b->k &&
+           hip_is_plain(a) == hip_is_plain(b);
 }
 
 static int all_alike(int n, const struct be_linear *const w[])

@@ -63,10 +63,7 @@ int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t 
     return 1;
 }
 
-int hip_one_lds(enum hip_kernel k)
-{
-    return is_normed(k) ? ONE_LDS(ONE_NORM_ITEMS, ONE_NORM_PIECES) : ONE_LDS(ONE_ITEMS, ROW_PIECES);
-}
+int hip_one_lds(enum hip_kernel k) { return is_normed(k) ? ONE_LDS(ONE_NORM_ITEMS, ONE_NORM_PIECES) : ONE_LDS(ONE_ITEMS, ROW_PIECES); }
 
 int hip_one_launch(struct hip *h, enum hip_kernel k)
 {

@@ -105,15 +105,15 @@ struct backend {
 
     /* d_out[r] = row token[r] of the table [vocab][dim] (an unquantized linear: the head may be the same one) */
     void (*embed)(struct be *be, const struct be_linear *table, float *d_out);
-    /* What linear made d_delta of, or d_gate and d_up, right before may not be in memory after norm and glu.
-     * d_x += d_delta (unless NULL), then d_out = d_x / sqrt(mean(d_x^2) + eps) * d_weight; [rows][dim] */
+    /* d_x += d_delta (unless NULL), then d_out = d_x / sqrt(mean(d_x^2) + eps) * d_weight; [rows][dim]. What linear made d_delta right
+     * before may not be in memory afterwards. */
     void (*norm)(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim);
     /* d_y[i] = W_i d_x + bias_i for n linears of one input; d_x [rows][in], d_y[i] [rows][out_i]; the first n_decode rows are decode rows.
      * What norm or glu made d_x right before may not be in memory afterwards: it is for this operation, or for another. */
     void (*linear)(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
     void (*rope_store)(struct be *be, const struct rope_args *a);
     void (*attend)(struct be *be, const struct attend_args *a);
-    /* d_gate = silu(d_gate) * d_up, n elements */
+    /* d_gate = silu(d_gate) * d_up, n elements; nor what it made d_up */
     void (*glu)(struct be *be, float *d_gate, const float *d_up, size_t n);
     /* d_out[i] = d_x[logit_row[i]], [n_logits][dim] */
     void (*gather)(struct be *be, const float *d_x, float *d_out, int dim);

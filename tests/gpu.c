@@ -276,6 +276,26 @@ static void any_batch(const char *library, const char *of, int n_runs)
     unsetenv("FIBERS_UNITS");
 }
 
+/* The linears of a single generated row are launched with the operations around them: the same answers as beside others. */
+static void one_row(void)
+{
+    static const char *const at_once[] = {"6", "1"};
+    char *text[2];
+    struct process p;
+    with("FIBERS_UNITS", 2);
+    for (int i = 0; i < 2; i++) {
+        start_over();
+        BATCH(&p, hopper, "-np", (char *)at_once[i]);
+        text[i] = read_file(out);
+        check(p.code == 0 && lines(text[i]) == 6 && !strcmp(text[i], text[0]), "the same answers to one request at a time", &p);
+        process_free(&p);
+    }
+    unsetenv("FIBERS_UNITS");
+    free(text[0]);
+    free(text[1]);
+    start_over();
+}
+
 /* The test of the test of matrix instructions: one lane that gets what is another's. */
 static void wrong_lane(void)
 {
@@ -333,6 +353,7 @@ int main(int argc, char **argv)
         wrong_lane();
         any_batch(cuda, model, 4);
         any_batch(hopper, model, 8);
+        one_row();
         char other[320];
         snprintf(other, sizeof other, "%s/other.safetensors", dir);
         process_run(&p, (char *[]){convert, "tests/data/gptq/bits8", other, NULL}, NULL); /* groups of 64 */
