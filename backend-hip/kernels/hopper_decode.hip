@@ -93,7 +93,7 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int
                          const int tiles)
 {
     const int sum_floats = DECODE_SLICES * WARP * 4;
-    int lane = thread() % WARP, warp = thread() / WARP;
+    int lane = thread() % WARP, warp = warp_number();
     float *of = sums + turn % DECODE_SLICES * tiles * sum_floats + lane * 4;
     UNROLL for (int m = 0; m < tiles; m++)
     {
@@ -143,7 +143,7 @@ DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, 
 DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles, const int depth, const int plain, const int ahead)
 {
     const int ring_bytes = depth * SLOT;
-    int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS, row0 = block_y() * 8 * tiles;
+    int lane = thread() % WARP, warp = warp_number(), n_items = a->n_chunks / ITEM_CHUNKS, row0 = block_y() * 8 * tiles;
     int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin, at = 0;
     const u32 *ring = lds + DECODE_SLICES * tiles * DECODE_SLICES * WARP * 4 + warp * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;

@@ -3,8 +3,8 @@
  * added to the residual stream, or gated. Blocks take panels of 16 outputs in turn, or where the results are gated the same panel
  * of both parts. Each of the 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and
  * across panels, from before the launch before this one has ended. As many blocks as are to fill a multiprocessor leave no room for
- * more: or some multiprocessors would get more blocks of a launch than others. The order of sums is that of hopper_decode.hip, which has the
- * same bits; norms and what is prepared are those of vector.hip. */
+ * more: or some multiprocessors would get more blocks of a launch than others. The order of sums is that of hopper_decode.hip, which
+ * has the same bits; norms and what is prepared are those of vector.hip. */
 
 /* ONE_TURNS: panels whose sums may wait in LDS; ONE_SCRATCH: floats */
 enum { ONE_TURNS = 2, ONE_SCRATCH = 2 * ONE_MERGE_WEIGHTS, ONE_ITEM = ITEM_CODES * 4 + 64 };
@@ -30,9 +30,9 @@ DEVICE struct one_lds one_lds_of(u32 *lds, const int panels, const int items)
     return l;
 }
 
-/* The next item that a warp asks for; its codes from the item on. */
+/* The next item that a warp asks for. */
 struct one_fetch {
-    const char *codes[2], *meta[2];
+    const char *codes[2], *meta[2]; /* of the item and its group, by panel */
     int unit, item, in_group;          /* in_group: items to come of this group */
     int begin, end, group, first_left; /* the slice; the group of its first item, and items to come of it */
     u32 to;
