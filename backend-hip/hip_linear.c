@@ -242,24 +242,25 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .rest_tile = l.rest_tile,
                              .rest_at = l.rest_at};
     enum hip_kernel k = p->kernel;
+    int longest = a.stride > a.in ? a.stride : a.in;
     if (k == K_MERGE && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
     if (!half || (k != K_NORM && k != K_GLU && k != K_MERGE) || p->out != d_x || p->rows != rows || p->dim != w->in) {
         hip_settle(h);
         if (takes_parts(h, w)) k = w->kind == WEIGHT_F16 ? K_PREPARE_PARTS_F16 : K_PREPARE_PARTS_BF16;
-        else k = half ? hip_by_row(K_PREPARE_F16, a.in) : K_PREPARE_F32;
+        else k = half ? hip_by_row(K_PREPARE_F16, longest) : K_PREPARE_F32;
         hip_launch_kernel(h, k, (size_t)rows, 1, &a, sizeof a);
         return;
     }
     p->kernel = K_COUNT;
-    if (a.perm || a.k != a.in || a.stride != a.in || a.in > ROW_PIECES * PIECE) keep = 1; /* the kernel itself reads it back */
+    if (a.perm || a.k != a.in || a.stride != a.in || longest > ROW_PIECES * PIECE) keep = 1; /* the kernel itself reads it back */
     if (k == K_NORM) {
         struct norm_prepare_args both = {p->norm, a};
         if (!keep) both.norm.out = NULL;
-        hip_launch_kernel(h, hip_by_row(K_NORM_PREPARE, a.in), (size_t)rows, 1, &both, sizeof both);
+        hip_launch_kernel(h, hip_by_row(K_NORM_PREPARE, longest), (size_t)rows, 1, &both, sizeof both);
     } else if (k == K_GLU) {
         struct glu_prepare_args both = {p->glu, a, keep};
         both.glu.n = (size_t)p->dim;
-        hip_launch_kernel(h, hip_by_row(K_GLU_PREPARE, a.in), (size_t)rows, 1, &both, sizeof both);
+        hip_launch_kernel(h, hip_by_row(K_GLU_PREPARE, longest), (size_t)rows, 1, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, a};
         hip_launch_kernel(h, K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);

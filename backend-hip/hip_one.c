@@ -13,7 +13,9 @@ static int takes(const struct hip *h, int n, const struct be_linear *const w[])
 {
     if (!h->kernel[K_ONE_NORM] || h->pinned || h->config.act != ACT_F16 || n > MAX_PARTS) return 0;
     for (int i = 0; i < n; i++) {
-        if (!hip_is_plain(w[i]) || w[i]->stride || w[i]->perm || w[i]->k != w[i]->in || w[i]->in != w[i]->n_chunks * CHUNK) return 0;
+        if (!hip_is_plain(w[i]) || w[i]->stride || w[i]->perm != w[0]->perm || (w[i]->perm && !w[i]->d_place) || w[i]->k != w[i]->in ||
+            w[i]->in != w[i]->n_chunks * CHUNK)
+            return 0;
         if (w[i]->in != w[0]->in || w[i]->in > ROW_PIECES * PIECE || w[i]->group_chunks != w[0]->group_chunks) return 0;
     }
     return 1;
@@ -22,7 +24,7 @@ static int takes(const struct hip *h, int n, const struct be_linear *const w[])
 int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[])
 {
     struct hip_pending *p = &h->pending;
-    struct one_row_args a = {.linear = {.x = d_x, .n_parts = n, .rows = 1, .n_chunks = w[0]->n_chunks}};
+    struct one_row_args a = {.linear = {.x = d_x, .n_parts = n, .rows = 1, .n_chunks = w[0]->n_chunks}, .place = w[0]->d_place};
     enum hip_kernel k = p->out == d_x && p->rows == 1 && p->dim == w[0]->in ? p->kernel : K_COUNT, one = K_ONE_ROW;
     if (!takes(h, n, w)) return 0;
     if (k == K_NORM) {

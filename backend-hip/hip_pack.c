@@ -128,7 +128,33 @@ uint64_t hip_packed_bytes(const struct linear *w)
 {
     size_t weight, meta;
     sizes_of(w, &weight, &meta);
-    return weight + meta + (w->perm ? 4 * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0);
+    return weight + meta + (w->perm ? (4 + 2) * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0);
+}
+
+/* Uploads where each input lies among the packed ones, if each has one place there and one launch can make use of it. 0 or -1. */
+static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
+{
+    const struct hip *h = (const struct hip *)be;
+    if (!w->perm || !h->kernel[K_ONE_NORM] || w->k != w->in || w->in > 1 << 16) return 0;
+    uint16_t *place = calloc((size_t)w->in, sizeof *place);
+    char *named = calloc((size_t)w->in, 1);
+    int n = 0;
+    for (int j = 0; place && named && j < w->k; j++) {
+        int from = w->perm[j];
+        if (from < 0 || named[from]) continue;
+        named[from] = 1;
+        place[from] = (uint16_t)j;
+        n++;
+    }
+    int bad = !place || !named;
+    if (n == w->in) {
+        l->d_place = hip_alloc(be, (size_t)w->in * sizeof *place);
+        bad = !l->d_place;
+        if (!bad) hip_upload(be, l->d_place, place, (size_t)w->in * sizeof *place);
+    }
+    free(place);
+    free(named);
+    return bad ? -1 : 0;
 }
 
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
@@ -161,7 +187,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     if (w->bias) l->d_bias = hip_alloc(be, (size_t)w->out * sizeof *l->d_bias);
     int mapped = !l->dense && !l->stride && h->tensor_maps;
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
-    if ((mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
+    int no_places = pack_places(be, w, l);
+    if (no_places || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
@@ -195,6 +222,7 @@ void hip_drop(struct be *be, struct be_linear *w)
     hip_free(be, w->d_weight);
     hip_free(be, w->d_meta);
     hip_free(be, w->d_perm);
+    hip_free(be, w->d_place);
     hip_free(be, w->d_bias);
     hip_free(be, w->d_maps);
     free(w);

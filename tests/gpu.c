@@ -2,8 +2,10 @@
  * point; a kernel that never ends; a device that is lost in the middle of a batch; a device that no embedded kernel fits; a matrix
  * instruction that is wrong; and what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only
  * what needs no interpreter, which takes minutes when it is sanitized */
+#include "core/safetensors.h"
 #include "tests/process.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,8 +278,35 @@ static void any_batch(const char *library, const char *of, int n_runs)
     unsetenv("FIBERS_UNITS");
 }
 
+/* A checkpoint's copy whose inputs belong to groups in no order, as act-order leaves them; those of one layer alike. 0 or -1. */
+static int make_act_order(const char *from, const char *to)
+{
+    char path[400];
+    struct process p;
+    struct st_file s;
+    struct err e;
+    process_run(&p, (char *[]){"/bin/cp", "-r", (char *)from, (char *)to, NULL}, NULL);
+    process_free(&p);
+    snprintf(path, sizeof path, "%s/model.safetensors", to);
+    int n = 0, f = chmod(path, 0600) ? -1 : open(path, O_WRONLY);
+    if (f < 0 || st_open(&s, path, &e)) return -1;
+    for (size_t i = 0; i < s.n_tensors; i++) {
+        const struct st_tensor *t = &s.tensors[i];
+        size_t name = strlen(t->name);
+        if (name < 6 || strcmp(t->name + name - 6, ".g_idx")) continue;
+        int inputs = (int)(t->bytes / 4), *group = malloc(t->bytes), *other = malloc(t->bytes);
+        if (st_read(&s, group, t->offset, t->bytes, &e)) return -1;
+        for (int j = 0; j < inputs; j++) other[j] = group[(j * 37 + 11) % inputs];
+        n += pwrite(f, other, t->bytes, (off_t)t->offset) == (ssize_t)t->bytes;
+        free(group);
+        free(other);
+    }
+    st_close(&s);
+    return close(f) || !n ? -1 : 0;
+}
+
 /* The linears of a single generated row are launched with the operations around them: the same answers as beside others. */
-static void one_row(void)
+static void one_row(const char *of, const char *what)
 {
     static const char *const at_once[] = {"6", "1"};
     char *text[2];
@@ -285,9 +314,12 @@ static void one_row(void)
     with("FIBERS_UNITS", 2);
     for (int i = 0; i < 2; i++) {
         start_over();
-        BATCH(&p, hopper, "-np", (char *)at_once[i]);
+        process_run(&p,
+                    (char *[]){run_bin, "-m", (char *)of, "--backend", "hip", "--hip-library", hopper, "-i", in, "-o", out, "--format",
+                               "ids", "-c", "64", "-np", (char *)at_once[i], NULL},
+                    NULL);
         text[i] = read_file(out);
-        check(p.code == 0 && lines(text[i]) == 6 && !strcmp(text[i], text[0]), "the same answers to one request at a time", &p);
+        check(p.code == 0 && lines(text[i]) == 6 && !strcmp(text[i], text[0]), what, &p);
         process_free(&p);
     }
     unsetenv("FIBERS_UNITS");
@@ -353,9 +385,15 @@ int main(int argc, char **argv)
         wrong_lane();
         any_batch(cuda, model, 4);
         any_batch(hopper, model, 8);
-        one_row();
-        char other[320];
+        one_row(model, "the same answers to one request at a time");
+        char other[320], folder[300];
         snprintf(other, sizeof other, "%s/other.safetensors", dir);
+        snprintf(folder, sizeof folder, "%s/act-order", dir);
+        check(!make_act_order("tests/data/gptq/qwen3", folder), "a checkpoint in no order", NULL);
+        process_run(&p, (char *[]){convert, folder, other, NULL}, NULL);
+        check(p.code == 0, "conversion", &p);
+        process_free(&p);
+        one_row(other, "the same answers to one request at a time, act-order");
         process_run(&p, (char *[]){convert, "tests/data/gptq/bits8", other, NULL}, NULL); /* groups of 64 */
         check(p.code == 0, "conversion", &p);
         process_free(&p);

@@ -197,7 +197,8 @@ struct one_row_args {
     struct linear_args linear; /* n_blocks: panels; of the first part where the results are gated: part[0].y = silu(part 0) * part 1 */
     struct norm_args norm;
     struct merge_args merge;
-    int add; /* part[0].y += the only part's results */
+    const unsigned short *place; /* [in], where an input lies among the weights; NULL: where it is */
+    int add;                     /* part[0].y += the only part's results */
 };
 
 /* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head; where the input is normed, and elsewhere:

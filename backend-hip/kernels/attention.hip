@@ -396,11 +396,11 @@ KERNEL(merge_prepare, struct merge_prepare_args)
     LDS(float, weights, MERGE_WEIGHTS);
     LDS(float, sums, MERGE_WEIGHTS);
     const struct merge_prepare_args *a = ARGS;
-    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, in_place = prepares_in_place(&a->prepare, MERGE_PIECES);
+    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
     f32x4 v[MERGE_PIECES];
     merge_row(&a->merge, row, weights, sums, v);
-    if (!in_place) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
+    if (!fits || !stays(&a->prepare)) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
-    if (in_place) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
+    if (fits) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
     else prepare_row(&a->prepare, row, weights);
 }

@@ -137,40 +137,69 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
     if (lane == 0) phase_arrive(l->empty + 8 * buffer);
 }
 
+/* Where the inputs of a thread go that lie in another order among the weights. */
+struct one_order {
+    u32 to[ROW_PIECES][2]; /* two places each */
+};
+
+DEVICE void one_order_of(const struct one_row_args *a, struct one_order *o, int dim, const int pieces)
+{
+    if (a->place) FOR_PIECES(pieces, j, i, dim)
+    {
+        u64 four = *(const u64 *)(a->place + i);
+        o->to[j][0] = (u32)four;
+        o->to[j][1] = (u32)(four >> 32);
+    }
+}
+
 /* Inputs as prepare_pieces() has them, to LDS; returns what undoes their factor. v[pieces] */
-DEVICE float one_place(const struct one_lds *l, const f32x4 *v, int dim, const int pieces)
+DEVICE float one_place(const struct one_row_args *a, const struct one_lds *l, const struct one_order *o, const f32x4 *v, int dim,
+                       const int pieces)
 {
     const struct row_place place = {(f16 *)l->inputs, 0, 0};
-    return place_pieces(&place, v, dim, 14, l->scratch, pieces);
+    struct power_of_two p = power_of_pieces(v, dim, 14, l->scratch, pieces);
+    FOR_PIECES(pieces, j, i, dim)
+    {
+        if (!a->place) place_piece(&place, i, v[j], p.factor);
+        else UNROLL for (int e = 0; e < 4; e++) place.at[o->to[j][e / 2] >> (16 * (e % 2)) & 0xffffu] = (f16)(v[j][e] * p.factor);
+    }
+    return p.undo;
 }
 
 DEVICE float one_norm(const struct one_row_args *a, const struct one_lds *l)
 {
     f32x4 v[ONE_NORM_PIECES], w[ONE_NORM_PIECES];
+    struct one_order o;
     int dim = a->norm.dim;
+    one_order_of(a, &o, dim, ONE_NORM_PIECES);
     FOR_PIECES(ONE_NORM_PIECES, j, i, dim) w[j] = *(const f32x4 *)(a->norm.weight + i);
     wait_for_producer();
     FOR_PIECES(ONE_NORM_PIECES, j, i, dim) v[j] = *(const f32x4 *)(a->norm.x + i);
     norm_pieces(&a->norm, v, w, l->scratch, ONE_NORM_PIECES);
-    return one_place(l, v, dim, ONE_NORM_PIECES);
+    return one_place(a, l, &o, v, dim, ONE_NORM_PIECES);
 }
 
 DEVICE float one_merge(const struct one_row_args *a, const struct one_lds *l)
 {
     f32x4 v[MERGE_PIECES];
+    struct one_order o;
+    int dim = a->merge.n_heads * a->merge.head_dim;
+    one_order_of(a, &o, dim, MERGE_PIECES);
     wait_for_producer();
     merge_row(&a->merge, 0, l->scratch, l->scratch + ONE_MERGE_WEIGHTS, v);
     barrier();
-    return one_place(l, v, a->merge.n_heads * a->merge.head_dim, MERGE_PIECES);
+    return one_place(a, l, &o, v, dim, MERGE_PIECES);
 }
 
 DEVICE float one_row(const struct one_row_args *a, const struct one_lds *l)
 {
     f32x4 v[ROW_PIECES];
+    struct one_order o;
     int dim = a->linear.n_chunks * CHUNK;
+    one_order_of(a, &o, dim, ROW_PIECES);
     wait_for_producer();
     FOR_PIECES(ROW_PIECES, j, i, dim) v[j] = *(const f32x4 *)((const float *)a->linear.x + i);
-    return one_place(l, v, dim, ROW_PIECES);
+    return one_place(a, l, &o, v, dim, ROW_PIECES);
 }
 
 /* panels: of a unit, 2 where the results are gated; items: in a ring */

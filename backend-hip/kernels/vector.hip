@@ -75,10 +75,13 @@ DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
  * single row is fast by. */
 #define FOR_PIECES(n, j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += PIECE) if (i < (dim))
 
-/* Whether a row that is in registers can be prepared from there: it fits, nothing is permuted, nothing filled up. */
-DEVICE int prepares_in_place(const struct prepare_args *a, const int pieces)
+/* Whether the inputs lie among the packed ones where they are in the row, and nothing is filled up. */
+DEVICE int stays(const struct prepare_args *a) { return !a->perm && a->stride == a->in; }
+
+/* Whether a row can be in registers before it is prepared and after it. */
+DEVICE int fits_pieces(const struct prepare_args *a, const int pieces)
 {
-    return a->in <= pieces * PIECE && !a->perm && a->k == a->in && a->stride == a->in;
+    return a->in <= pieces * PIECE && a->stride <= pieces * PIECE && a->in % 4 == 0 && a->k % 4 == 0;
 }
 
 /* Four halves from input i on. */
@@ -113,32 +116,52 @@ DEVICE void place_piece(const struct row_place *place, int i, f32x4 v, float fac
     place_four(place, i, lo, hi);
 }
 
-/* v[n]; returns what undoes the factor. */
-DEVICE float place_pieces(const struct row_place *place, const f32x4 *v, int dim, int top, float *scratch, const int n)
+/* Of v[n] */
+DEVICE struct power_of_two power_of_pieces(const f32x4 *v, int dim, int top, float *scratch, const int n)
 {
     float largest = 0;
     FOR_PIECES(n, j, i, dim) largest = largest_of(v[j], largest);
-    struct power_of_two p = power_for(block_max(largest, scratch), top);
-    FOR_PIECES(n, j, i, dim) place_piece(place, i, v[j], p.factor);
-    return p.undo;
+    return power_for(block_max(largest, scratch), top);
 }
 
+/* The row x in another order, or filled up with zeros; what this block has written of x is behind a barrier. Loads that wait for
+ * loads are asked for together. */
+DEVICE void place_permuted(const struct prepare_args *a, const struct row_place *place, const float *x, float factor, const int n)
+{
+    enum { AT_ONCE = 4 };
+    for (int j0 = 0; j0 < n; j0 += AT_ONCE) {
+        u32x4 from[AT_ONCE];
+        f32x4 v[AT_ONCE];
+        int i0 = 4 * thread() + j0 * PIECE;
+        UNROLL for (int j = 0, i = i0; j < AT_ONCE; j++, i += PIECE)
+        {
+            if (i < a->k) from[j] = a->perm ? *(const u32x4 *)(a->perm + i) : (u32x4){(u32)i, (u32)i + 1, (u32)i + 2, (u32)i + 3};
+            else from[j] = (u32x4){~0u, ~0u, ~0u, ~0u};
+        }
+        UNROLL for (int j = 0; j < AT_ONCE; j++) UNROLL for (int e = 0; e < 4; e++) v[j][e] = (int)from[j][e] < 0 ? 0 : x[from[j][e]];
+        UNROLL for (int j = 0, i = i0; j < AT_ONCE; j++, i += PIECE) if (i < a->stride) place_piece(place, i, v[j], factor);
+    }
+}
+
+/* v[n]: the row. One that does not stay as it is was written to a->x, too. */
 DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
 {
     struct row_place place = place_of(a, row);
-    float undo = place_pieces(&place, v, a->k, a->top, scratch, n);
-    if (thread() == 0) a->scale[row] = undo;
+    struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
+    if (!stays(a)) place_permuted(a, &place, a->x + (u64)row * (u64)a->in, p.factor, n);
+    else FOR_PIECES(n, j, i, a->in) place_piece(&place, i, v[j], p.factor);
+    if (thread() == 0) a->scale[row] = p.undo;
 }
 
 DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, const int pieces)
 {
     int row = block_x();
     f32x4 v[ROW_PIECES];
-    if (!prepares_in_place(a, pieces)) {
+    if (!fits_pieces(a, pieces)) {
         prepare_row(a, row, scratch);
         return;
     }
-    FOR_PIECES(pieces, j, i, a->k) v[j] = *(const f32x4 *)(a->x + (u64)row * (u64)a->in + i);
+    FOR_PIECES(pieces, j, i, a->in) v[j] = *(const f32x4 *)(a->x + (u64)row * (u64)a->in + i);
     prepare_pieces(a, row, v, scratch, pieces);
 }
 
@@ -207,7 +230,7 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, cons
 {
     const struct norm_args *n = &a->norm;
     int dim = n->dim;
-    if (!prepares_in_place(&a->prepare, pieces)) {
+    if (!fits_pieces(&a->prepare, pieces)) {
         norm_row(n, block_x(), scratch);
         barrier();
         prepare_row(&a->prepare, block_x(), scratch);
@@ -260,7 +283,7 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
     u64 at = (u64)row * a->glu.n;
     float *gate = a->glu.gate + at, largest = 0;
     const float *up = a->glu.up + at;
-    if (!prepares_in_place(&a->prepare, pieces)) {
+    if (!fits_pieces(&a->prepare, pieces)) {
         for (int i = thread(); i < dim; i += THREADS) gate[i] = gated(gate[i], up[i]);
         barrier();
         prepare_row(&a->prepare, row, scratch);
@@ -282,9 +305,10 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
             else held[(j0 + j - kept) * THREADS + thread()] = g[j];
         }
     }
-    struct row_place place = place_of(&a->prepare, row);
     struct power_of_two p = power_for(block_max(largest, scratch), a->prepare.top);
-    FOR_PIECES(pieces, j, i, dim) place_piece(&place, i, j < kept ? v[j] : held[(j - kept) * THREADS + thread()], p.factor);
+    struct row_place place = place_of(&a->prepare, row);
+    if (!stays(&a->prepare)) place_permuted(&a->prepare, &place, gate, p.factor, pieces);
+    else FOR_PIECES(pieces, j, i, dim) place_piece(&place, i, j < kept ? v[j] : held[(j - kept) * THREADS + thread()], p.factor);
     if (thread() == 0) a->prepare.scale[row] = p.undo;
 }
 
