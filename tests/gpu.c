@@ -218,6 +218,11 @@ static void compiled(void)
         unsetenv("GFX906_ONLY_COMPILED");
         check(p.code == 0 && !strcmp(p.out, plain.out), "kernels compiled by AMD's hiprtc give the embedded ones' answer", &p);
         process_free(&p);
+        if (access("/dev/kfd", F_OK)) {
+            COMPLETE(&p, "libamdhip64.so.5", "-v");
+            check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "/dev/kfd (AMD's driver): No such file"), "AMD's library alone", &p);
+            process_free(&p);
+        }
     } else {
         n_skipped++;
         printf("SKIP kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)\n");
