@@ -14,13 +14,9 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear},  {"f16", check_linear_f16},
-    {"i16", check_linear_i16}, {"int8", check_linear_int8},
-    {"paper", check_paper},    {"outlier", check_outlier},
-    {"embed", check_embed},    {"norm", check_norm},
-    {"rope", check_rope},      {"attend", check_attend},
-    {"glu", check_glu},        {"gather", check_gather},
-    {"argmax", check_argmax},  {NULL, NULL},
+    {"linear", check_linear},   {"f16", check_linear_f16}, {"i16", check_linear_i16}, {"int8", check_linear_int8}, {"paper", check_paper},
+    {"outlier", check_outlier}, {"embed", check_embed},    {"norm", check_norm},      {"rope", check_rope},        {"attend", check_attend},
+    {"glu", check_glu},         {"gather", check_gather},  {"argmax", check_argmax},  {"block", check_block},      {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }

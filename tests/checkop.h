@@ -133,6 +133,7 @@ void check_attend(struct check *c);
 void check_glu(struct check *c);
 void check_gather(struct check *c);
 void check_argmax(struct check *c);
+void check_block(struct check *c);
 
 struct op {
     const char *name;
