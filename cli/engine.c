@@ -57,7 +57,7 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     const int own = need.weights != 0; /* else they stay in the file's mapping */
     if (!own) need.weights = m->file.st.file_bytes;
     if (choose_pages(o, m, &f, &need, &f.n_pages, e) || forward_open(&g->forward, m, machine_backend(o), &f, e)) return -1;
-    struct sched_options so = {o->n_seqs, rows, engine_context(o, m), !o->no_prefix_cache};
+    struct sched_options so = {o->n_seqs, rows, engine_context(o, m), !o->no_prefix_cache, machine_backend(o)->asynchronous};
     if (sched_open(&g->sched, &g->forward, &so, e)) return -1;
     const char *machine = g->forward.be->ops->describe(g->forward.be);
     snprintf(g->backend, sizeof g->backend, "%s", g->forward.be->ops->name);
