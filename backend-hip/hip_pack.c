@@ -128,7 +128,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
 {
     size_t weight, meta;
     sizes_of(w, &weight, &meta);
-    return weight + meta + (w->perm ? 4 * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0);
+    return weight + meta + (w->perm ? 4 * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0) + (w->codes ? 2 * CUDA_MAP_BYTES : 0);
 }
 
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
