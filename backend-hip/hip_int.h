@@ -86,6 +86,16 @@ struct be_linear {
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
 
+/* The kernel for linears of one kind, remembered: to look for it takes longer than all else that a launch takes. */
+struct hip_choice {
+    enum hip_phase phase;
+    enum hip_format format;
+    int plain, mapped, outputs, rows;
+    const struct hip_variant *variant; /* NULL: free */
+};
+
+enum { CHOICES = 256 };
+
 /* One of the buffers that uploads go through in turn. */
 struct hip_upload {
     void *pinned; /* [UPLOAD_BYTES] on the host */
@@ -122,6 +132,7 @@ struct hip {
     const struct hip_variant *pinned; /* --variant, NULL: all */
     void *kernel[K_COUNT];
     void *variant[MAX_VARIANTS]; /* NULL: not among the kernels for this device */
+    struct hip_choice choice[CHOICES];
     struct hip_stream *stream;
     int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
     struct hip_pending pending;
