@@ -228,6 +228,8 @@ static void cpu_begin_step(struct be *be, const struct batch *b)
     pool_run(c->pool, b->n_rows, angles_task, c);
 }
 
+static void cpu_end_step(struct be *be) { (void)be; }
+
 static int cpu_sync(struct be *be, struct err *e)
 {
     (void)be, (void)e;
@@ -237,6 +239,7 @@ static int cpu_sync(struct be *be, struct err *e)
 struct embed_job {
     const struct cpu *c;
     const struct linear *w;
+    const int32_t *chosen;
     float *out;
 };
 
@@ -244,15 +247,16 @@ static void embed_task(void *arg, int row, int thread)
 {
     const struct embed_job *j = arg;
     (void)thread;
-    int dim = j->w->in;
-    size_t at = (size_t)j->c->batch->token[row] * (size_t)dim;
+    int dim = j->w->in, id = j->c->batch->token[row];
+    if (id < 0) id = j->chosen[-1 - id];
+    size_t at = (size_t)(id < 0 ? 0 : id) * (size_t)dim;
     for (int i = 0; i < dim; i++) j->out[(size_t)row * (size_t)dim + (size_t)i] = f32_at(j->w->weight, j->w->weight_type, at + (size_t)i);
 }
 
-static void cpu_embed(struct be *be, const struct be_linear *table, float *d_out)
+static void cpu_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
 {
     struct cpu *c = (struct cpu *)be;
-    struct embed_job j = {c, &table->w, d_out};
+    struct embed_job j = {c, &table->w, d_chosen, d_out};
     pool_run(c->pool, c->batch->n_rows, embed_task, &j);
 }
 
@@ -559,6 +563,8 @@ const struct backend backend_cpu = {
     .drop = cpu_drop,
     .kv_page_bytes = cpu_kv_page_bytes,
     .begin_step = cpu_begin_step,
+    .end_step = cpu_end_step,
+    .wait_step = cpu_sync,
     .sync = cpu_sync,
     .embed = cpu_embed,
     .norm = cpu_norm,

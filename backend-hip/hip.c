@@ -313,10 +313,10 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
 }
 
-static void hip_embed(struct be *be, const struct be_linear *table, float *d_out)
+static void hip_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
 {
     struct hip *h = (struct hip *)be;
-    struct embed_args a = {table->d_weight, h->d_token, d_out, table->in, table->n_chunks, (int)table->kind};
+    struct embed_args a = {table->d_weight, h->d_token, d_chosen, d_out, table->in, table->n_chunks, (int)table->kind};
     hip_settle(h);
     hip_launch_kernel(h, K_EMBED, (size_t)h->batch->n_rows, 1, &a, sizeof a);
 }
@@ -382,6 +382,7 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
+    .asynchronous = 1,
     .available = hip_available,
     .packed_bytes = hip_packed_bytes,
     .scratch_bytes = hip_scratch_bytes,
@@ -398,6 +399,8 @@ const struct backend backend_hip = {
     .drop = hip_drop,
     .kv_page_bytes = hip_kv_page_bytes,
     .begin_step = hip_begin_step,
+    .end_step = hip_end_step,
+    .wait_step = hip_wait_step,
     .sync = hip_sync,
     .embed = hip_embed,
     .norm = hip_norm,

@@ -4,7 +4,7 @@
  *
  * A stand-in for the library (the interpreter and the fibers of the tests) needs just the HIP names in this file:
  *   hipInit, hipGetDeviceCount, hipDeviceGet, hipDeviceGetName, hipDeviceTotalMem, hipSetDevice, hipMemGetInfo,
- *   hipMalloc, hipFree, hipHostMalloc, hipHostFree, hipMemcpyHtoDAsync, hipMemcpyDtoH, hipMemcpyDtoD,
+ *   hipMalloc, hipFree, hipHostMalloc, hipHostFree, hipMemcpyHtoDAsync, hipMemcpyDtoHAsync, hipMemcpyDtoH, hipMemcpyDtoD,
  *   hipMemsetD8, hipModuleLoadData, hipModuleUnload, hipModuleGetFunction, hipModuleLaunchKernel, 
  *   hipEventCreateWithFlags, hipEventDestroy, hipEventRecord, hipEventQuery, hipEventElapsedTime, hipGetErrorString,
  *   and, only to print the architecture's name, hipGetDevicePropertiesR0600 or hipGetDeviceProperties (may be absent).
@@ -17,7 +17,7 @@
  *    statically in the kernel (sharedMemBytes is 0) but for kernels of NVIDIA's that take more than 48 KiB.
  *  - HIP: the stream is always NULL. CUDA: launches go to a stream of their own that waits for the NULL stream and is waited
  *    for by it (flags 0), and steps that come again are replayed as a graph captured from it.
- *  - Copies are synchronous but those from hipHostMalloc's memory, which are in order with the kernels; memory of hipMalloc
+ *  - Copies are synchronous but those from and to hipHostMalloc's memory, which are in order with the kernels; memory of hipMalloc
  *    is at least 256-byte aligned.
  *  - The code object is the image for one architecture, not a bundle; hipModuleLoadData refuses what does not fit the
  *    device (hipErrorNoBinaryForGpu = 209, CUDA_ERROR_NO_BINARY_FOR_GPU = 209, any other code as well). */
@@ -61,6 +61,7 @@ struct hip_api {
     int (*host_alloc)(void **p, size_t bytes, unsigned);                        /* hipHostMalloc            cuMemHostAlloc */
     int (*host_free)(void *p);                                                  /* hipHostFree              cuMemFreeHost */
     int (*copy_in_later)(void *d, const void *src, size_t bytes, void *stream); /* hipMemcpyHtoDAsync  cuMemcpyHtoDAsync_v2 */
+    int (*copy_out_later)(void *dst, void *d, size_t bytes, void *stream);      /* hipMemcpyDtoHAsync       cuMemcpyDtoHAsync_v2 */
     int (*fill)(void *d, unsigned char value, size_t n);                        /* hipMemsetD8              cuMemsetD8_v2 */
     int (*module_load)(void **module, const void *image);                       /* hipModuleLoadData        cuModuleLoadData */
     int (*module_unload)(void *module);                                         /* hipModuleUnload          cuModuleUnload */

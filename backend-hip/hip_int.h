@@ -91,6 +91,16 @@ struct be_linear {
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
 
+/* The kernel for linears of one kind, remembered: to look for it takes longer than all else that a launch takes. */
+struct hip_choice {
+    enum hip_phase phase;
+    enum hip_format format;
+    int plain, mapped, outputs, rows;
+    const struct hip_variant *variant; /* NULL: free */
+};
+
+enum { CHOICES = 256 };
+
 /* One of the buffers that uploads go through in turn. */
 struct hip_upload {
     void *pinned; /* [UPLOAD_BYTES] on the host */
@@ -99,6 +109,14 @@ struct hip_upload {
 };
 
 enum { UPLOADS = 2, UPLOAD_BYTES = 8 << 20 };
+
+/* Pinned memory that was handed out: copies into it need not be waited for. */
+struct hip_view {
+    char *pinned; /* NULL: none */
+    size_t bytes;
+};
+
+enum { VIEWS = 4, STEPS = 2 };
 
 /* An operation whose launch waits for the next one: when that is a linear that reads its result, one launch does this and
  * prepares the linear's input; attend rotates queries itself, and keys of generated rows. */
@@ -120,6 +138,7 @@ struct hip {
     const struct hip_variant *pinned; /* --variant, NULL: all */
     void *kernel[K_COUNT];
     void *variant[MAX_VARIANTS]; /* NULL: not among the kernels for this device */
+    struct hip_choice choice[CHOICES];
     struct hip_stream *stream;
     int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
     struct hip_pending pending;
@@ -140,6 +159,9 @@ struct hip {
     void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
     struct hip_upload upload[UPLOADS];
     unsigned n_uploads;
+    struct hip_view view[VIEWS];
+    void *step_done[STEPS]; /* events: of the steps that were ended and not waited for */
+    unsigned n_ended, n_waited;
     void *all_done;    /* event: what was launched before a wait */
     size_t bytes;      /* allocated on the device */
     struct err failed; /* the first failure; nothing is launched after it */
@@ -165,6 +187,8 @@ void hip_drop_view(struct be *be, void *view);
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
 void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
 int hip_sync(struct be *be, struct err *e);
+void hip_end_step(struct be *be);
+int hip_wait_step(struct be *be, struct err *e);
 /* Adds a launch to the step unless something has failed; they run when a result is waited for. */
 void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
                 size_t bytes);

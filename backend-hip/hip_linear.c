@@ -170,12 +170,17 @@ static double time_of(const struct hip *h, const struct hip_variant *v, int outp
 
 /* For n linears that are alike: the pinned row where it can do this. Else of those for generated tokens those of the fewest rows
  * that hold all of them, or those of the most; of these and of those for prompts the one that is done first. */
-static const struct hip_variant *choose(const struct hip *h, enum hip_phase phase, int n, const struct be_linear *const w[], int rows)
+static const struct hip_variant *choose(struct hip *h, enum hip_phase phase, int n, const struct be_linear *const w[], int rows)
 {
     const struct hip_variant *best = NULL;
     int outputs = 0;
     if (h->pinned && applies(h, h->pinned, phase, w[0])) return h->pinned;
     for (int i = 0; i < n; i++) outputs += w[i]->out;
+    const struct hip_choice key = {phase, format_of(h, w[0]), is_plain(w[0]), w[0]->d_maps != NULL, outputs, rows, NULL};
+    struct hip_choice *known = &h->choice[(unsigned)(key.outputs / 64 + key.rows * 37 + (int)phase * 19 + (int)key.format * 5) % CHOICES];
+    if (known->variant && known->phase == phase && known->format == key.format && known->plain == key.plain &&
+        known->mapped == key.mapped && known->outputs == outputs && known->rows == rows)
+        return known->variant;
     for (const struct hip_variant *v = hip_variants; v->name; v++) {
         if (!applies(h, v, phase, w[0])) continue;
         if (!best) best = v;
@@ -183,6 +188,8 @@ static const struct hip_variant *choose(const struct hip *h, enum hip_phase phas
         else if (time_of(h, v, outputs, rows) < time_of(h, best, outputs, rows)) best = v;
     }
     CHECK(best);
+    *known = key;
+    known->variant = best;
     return best;
 }
 
@@ -206,7 +213,7 @@ struct layout {
     size_t rest_at;
 };
 
-static struct layout layout_of(const struct hip *h, const struct be_linear *w, int rows, int n_decode)
+static struct layout layout_of(struct hip *h, const struct be_linear *w, int rows, int n_decode)
 {
     struct layout l = {0};
     int n_first = n_decode;
@@ -218,7 +225,7 @@ static struct layout layout_of(const struct hip *h, const struct be_linear *w, i
 }
 
 /* 1 when the linear's kernels take activations in parts. */
-static int takes_parts(const struct hip *h, const struct be_linear *w)
+static int takes_parts(struct hip *h, const struct be_linear *w)
 {
     return w->dense && choose(h, PHASE_DECODE, 1, &w, 1)->phase == PHASE_BOTH;
 }

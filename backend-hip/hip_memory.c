@@ -1,6 +1,6 @@
 /* hip_memory.c: device memory, copies, and waiting for the device.
  * Uploads are copied into pinned memory and from there in order with the kernels, so that the next piece of a model file is
- * read while the last one is on its way. Nothing here waits without a limit: a device that does not come to an end within
+ * read while the last one is on its way; results of a step are copied into pinned memory in the same way. Nothing here waits without a limit: a device that does not come to an end within
  * be_config.wait_seconds is given up, and then not asked for anything again, because every call could block.
  * Must not know: what is stored. */
 #include "backend-hip/hip_int.h"
@@ -15,6 +15,7 @@ enum { BLOCK_HEADER = 256 };
 static const double SPIN_SECONDS = 0.02; /* then it sleeps between queries */
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
+static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream); }
 
 void hip_fail(struct hip *h, int code, const char *what)
 {
@@ -57,7 +58,7 @@ static void wait_for(struct hip *h, void *event)
 static void wait_for_all(struct hip *h)
 {
     hip_flush(h);
-    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->all_done, NULL), "a kernel failed");
+    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->all_done, stream_of(h)), "a kernel failed");
     wait_for(h, h->all_done);
 }
 
@@ -95,6 +96,11 @@ void *hip_view(struct be *be, void *d, size_t bytes)
     if (h->failed.msg[0]) return NULL;
     int code = api_of(h)->host_alloc(&p, bytes, 0);
     if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating pinned memory");
+    for (int i = 0; i < VIEWS && !code; i++)
+        if (!h->view[i].pinned) {
+            h->view[i] = (struct hip_view){p, bytes};
+            break;
+        }
     return code ? NULL : p;
 }
 
@@ -103,6 +109,8 @@ void hip_drop_view(struct be *be, void *view)
     struct hip *h = (struct hip *)be;
     if (!view || h->device->hung) return;
     hip_flush(h);
+    for (int i = 0; i < VIEWS; i++)
+        if (h->view[i].pinned == view) h->view[i].pinned = NULL;
     hip_fail(h, api_of(h)->host_free(view), "freeing pinned memory");
 }
 
@@ -110,6 +118,7 @@ int hip_waiting_open(struct hip *h, struct err *e)
 {
     char text[160];
     int code = api_of(h)->event_create(&h->all_done, 0);
+    for (int i = 0; i < STEPS && !code; i++) code = api_of(h)->event_create(&h->step_done[i], 0);
     if (code) return err_set(e, "%s: no event: %s", h->device->name, hip_error_text(h->device->library, code, text, sizeof text));
     for (int i = 0; i < UPLOADS; i++) {
         struct hip_upload *u = &h->upload[i];
@@ -126,6 +135,8 @@ void hip_waiting_close(struct hip *h)
 {
     if (h->device->hung) return;
     if (h->all_done) hip_fail(h, api_of(h)->event_destroy(h->all_done), "events");
+    for (int i = 0; i < STEPS; i++)
+        if (h->step_done[i]) hip_fail(h, api_of(h)->event_destroy(h->step_done[i]), "events");
     for (int i = 0; i < UPLOADS; i++) {
         struct hip_upload *u = &h->upload[i];
         if (u->sent) api_of(h)->event_destroy(u->sent);
@@ -143,8 +154,8 @@ void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
         if (u->used) wait_for(h, u->sent);
         if (h->failed.msg[0]) return;
         memcpy(u->pinned, (const char *)src + at, n);
-        hip_fail(h, api_of(h)->copy_in_later((char *)d + at, u->pinned, n, NULL), "copy to the device");
-        hip_fail(h, api_of(h)->event_record(u->sent, NULL), "copy to the device");
+        hip_fail(h, api_of(h)->copy_in_later((char *)d + at, u->pinned, n, stream_of(h)), "copy to the device");
+        hip_fail(h, api_of(h)->event_record(u->sent, stream_of(h)), "copy to the device");
         u->used = 1;
     }
 }
@@ -153,6 +164,13 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
     if (!bytes) return;
+    for (int i = 0; i < VIEWS; i++) {
+        const struct hip_view *v = &h->view[i];
+        if (!v->pinned || (char *)dst < v->pinned || (char *)dst >= v->pinned + v->bytes) continue;
+        hip_flush(h);
+        if (!h->failed.msg[0]) hip_fail(h, api_of(h)->copy_out_later(dst, (void *)d_src, bytes, stream_of(h)), "copy from the device");
+        return;
+    }
     wait_for_all(h);
     if (!h->failed.msg[0]) hip_fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
 }
@@ -161,6 +179,25 @@ void hip_clear(struct hip *h, void *d, size_t n)
 {
     hip_flush(h);
     if (!h->failed.msg[0]) hip_fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
+}
+
+void hip_end_step(struct be *be)
+{
+    struct hip *h = (struct hip *)be;
+    CHECK(h->n_ended - h->n_waited < STEPS);
+    hip_flush(h);
+    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->step_done[h->n_ended % STEPS], stream_of(h)), "a kernel failed");
+    h->n_ended++;
+}
+
+int hip_wait_step(struct be *be, struct err *e)
+{
+    struct hip *h = (struct hip *)be;
+    CHECK(h->n_waited < h->n_ended);
+    wait_for(h, h->step_done[h->n_waited++ % STEPS]);
+    if (!h->failed.msg[0]) return 0;
+    *e = h->failed;
+    return -1;
 }
 
 int hip_sync(struct be *be, struct err *e)

@@ -128,7 +128,8 @@ uint64_t hip_packed_bytes(const struct linear *w)
 {
     size_t weight, meta;
     sizes_of(w, &weight, &meta);
-    return weight + meta + (w->perm ? (4 + 2) * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0);
+    return weight + meta + (w->perm ? (4 + 2) * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0) +
+           (w->codes ? 2 * CUDA_MAP_BYTES : 0);
 }
 
 /* Uploads where each input lies among the packed ones, if each has one place there and one launch can make use of it. 0 or -1. */

@@ -34,6 +34,7 @@ static const struct hip_symbol {
     {AT(host_alloc), "hipHostMalloc", "cuMemHostAlloc", 0},
     {AT(host_free), "hipHostFree", "cuMemFreeHost", 0},
     {AT(copy_in_later), "hipMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2", 0},
+    {AT(copy_out_later), "hipMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 0},
     {AT(fill), "hipMemsetD8", "cuMemsetD8_v2", 0},
     {AT(module_load), "hipModuleLoadData", "cuModuleLoadData", 0},
     {AT(module_unload), "hipModuleUnload", "cuModuleUnload", 0},

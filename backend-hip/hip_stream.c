@@ -78,6 +78,8 @@ void hip_stream_close(struct hip_stream *s)
     free(s); /* the stream itself stays, as the library and the device do */
 }
 
+void *hip_stream_handle(const struct hip_stream *s) { return s->stream; }
+
 int hip_stream_units(const struct hip_stream *s) { return s->units; }
 
 int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }

@@ -10,6 +10,8 @@ struct hip_stream;
 
 int hip_stream_open(struct hip_stream **s, const struct hip_device *d, struct err *e);
 void hip_stream_close(struct hip_stream *s);
+/* The runtime's stream, which copies go through, too. */
+void *hip_stream_handle(const struct hip_stream *s);
 /* Blocks that the device runs side by side come in multiples of this: multiprocessors. 0: unknown. */
 int hip_stream_units(const struct hip_stream *s);
 /* Whether blocks can run in clusters that read each other's LDS. */

@@ -72,7 +72,7 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
 #define LINEAR(n, from, to, ...)                                                                                                           \
     ops->linear(f->be, n, (const struct be_linear *const *)&l->linear[from], to, (float *const[]){__VA_ARGS__}, rows, n_decode)
     switch (k->op) {
-    case OP_EMBED: ops->embed(f->be, f->embed, f->d_x); break;
+    case OP_EMBED: ops->embed(f->be, f->embed, NULL, f->d_x); break;
     case OP_NORM: ops->norm(f->be, f->d_x, f->d_delta, l->d_input_norm, g->norm_eps, f->d_h, rows, g->dim); break;
     case OP_QKV: LINEAR(3, LIN_Q, f->d_h, f->d_q, f->d_k, f->d_v); break;
     case OP_O: LINEAR(1, LIN_O, f->d_a, f->d_delta); break;

@@ -166,9 +166,15 @@ void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output
     b->n_decode_logits = s->decode ? s->n_seqs : 0;
 }
 
-int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e)
+void rig_begin(struct rig *r, const struct step_shape *s, enum rig_output output)
 {
     rig_batch(r, s, output);
     memset(r->wanted, output == RIG_LOGITS, (size_t)s->n_seqs);
-    return forward_step(&r->forward, &r->batch, r->wanted, e);
+    forward_begin(&r->forward, &r->batch, r->wanted);
+}
+
+int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e)
+{
+    rig_begin(r, s, output);
+    return forward_end(&r->forward, e);
 }

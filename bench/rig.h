@@ -61,6 +61,8 @@ int rigs_open(struct rigs *r, const struct model *m, const struct bench_options 
 void rigs_close(struct rigs *r);
 /* The batch of a step; it begins with n_seqs * rows fixed tokens. */
 void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output);
+/* The step of such a batch, begun (core/forward.h) or computed. */
+void rig_begin(struct rig *r, const struct step_shape *s, enum rig_output output);
 int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e);
 
 #endif

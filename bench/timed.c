@@ -6,7 +6,7 @@
 
 static struct timed *timed_of(struct be *be) { return (struct timed *)be->ops; }
 
-/* A failure stays latched in the backend until the step's own sync. */
+/* A failure stays latched in the backend until the step's own wait. */
 static void stop(struct be *be, enum op op, double start)
 {
     struct timed *t = timed_of(be);
@@ -37,18 +37,18 @@ static void timed_begin_step(struct be *be, const struct batch *b)
     stop(be, OP_BEGIN, start);
 }
 
-static int timed_sync(struct be *be, struct err *e)
+static int timed_wait_step(struct be *be, struct err *e)
 {
     double start = stats_wall();
-    int rc = timed_of(be)->inner->sync(be, e);
+    int rc = timed_of(be)->inner->wait_step(be, e);
     stop(be, OP_SYNC, start);
     return rc;
 }
 
-static void timed_embed(struct be *be, const struct be_linear *table, float *d_out)
+static void timed_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
 {
     double start = stats_wall();
-    timed_of(be)->inner->embed(be, table, d_out);
+    timed_of(be)->inner->embed(be, table, d_chosen, d_out);
     stop(be, OP_EMBED, start);
 }
 
@@ -114,7 +114,7 @@ void timed_attach(struct timed *t, struct forward *f)
 {
     *t = (struct timed){.ops = *f->be->ops, .inner = f->be->ops, .forward = f};
     t->ops.begin_step = timed_begin_step;
-    t->ops.sync = timed_sync;
+    t->ops.wait_step = timed_wait_step;
     t->ops.embed = timed_embed;
     t->ops.norm = timed_norm;
     t->ops.linear = timed_linear;

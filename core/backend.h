@@ -76,6 +76,7 @@ struct attend_args {
 
 struct backend {
     const char *name;
+    int asynchronous; /* operations run beside the host, which has time for something else before it waits */
     /* To size a run before anything is opened: bytes that could be allocated now (0: cannot tell); what a packed linear
      * takes, 0 where it is read from the mapped file; what an open backend takes for itself. */
     int (*available)(const struct be_config *c, uint64_t *bytes, struct err *e);
@@ -93,7 +94,7 @@ struct backend {
     void *(*view)(struct be *be, void *d, size_t bytes);
     void (*drop_view)(struct be *be, void *view);
     void (*upload)(struct be *be, void *d_dst, const void *src, size_t bytes);
-    void (*download)(struct be *be, void *dst, const void *d_src, size_t bytes); /* valid after sync */
+    void (*download)(struct be *be, void *dst, const void *d_src, size_t bytes); /* valid after sync or wait_step */
     /* Canonical -> private layout. The views in *w must outlive the result. */
     int (*pack)(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
     void (*drop)(struct be *be, struct be_linear *w);
@@ -101,10 +102,15 @@ struct backend {
     size_t (*kv_page_bytes)(const struct be *be);
 
     void (*begin_step)(struct be *be, const struct batch *b);
+    /* After the last operation of a step: it may run from now on, and *b may change. wait_step waits for the oldest step that was
+     * ended and not waited for (at most two are), whose downloads are valid then; sync for everything. */
+    void (*end_step)(struct be *be);
+    int (*wait_step)(struct be *be, struct err *e);
     int (*sync)(struct be *be, struct err *e);
 
-    /* d_out[r] = row token[r] of the table [vocab][dim] (an unquantized linear: the head may be the same one) */
-    void (*embed)(struct be *be, const struct be_linear *table, float *d_out);
+    /* d_out[r] = row token[r] of the table [vocab][dim] (an unquantized linear: the head may be the same one); where that is negative
+     * row d_chosen[-1 - token[r]], or any one if that is negative, too: nobody will want what comes of it */
+    void (*embed)(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out);
     /* d_x += d_delta (unless NULL), then d_out = d_x / sqrt(mean(d_x^2) + eps) * d_weight; [rows][dim]. What linear made d_delta right
      * before may not be in memory afterwards. */
     void (*norm)(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim);

@@ -16,7 +16,7 @@ struct batch {
     int n_logits;         /* rows whose logits are wanted */
     int n_decode_logits;  /* the first n_decode_logits of them are decode rows */
     int table_stride;     /* entries per row of block_table */
-    int32_t *token;       /* [n_rows] */
+    int32_t *token;       /* [n_rows]; -1-i: what the step before chose from its i-th row of logits, which the host may not know yet */
     int32_t *pos;         /* [n_rows] position in its sequence */
     int32_t *seq;         /* [n_rows] sequence of the row, 0 .. n_seqs-1 */
     int32_t *slot;        /* [n_rows] where its key and value go: page * KV_PAGE + pos % KV_PAGE */

@@ -79,7 +79,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
     if (m->head.codes || m->head.weight != m->embed.weight) n->weights += ops->packed_bytes(&m->head);
     for (int i = 0; i < g->n_layers; i++)
         for (int j = 0; j < LIN_COUNT; j++) n->weights += ops->packed_bytes(&m->layers[i].linear[j]);
-    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row + (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab + 1)) +
+    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row + (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab + 3)) +
                ops->scratch_bytes(&c);
 }
 
@@ -140,13 +140,13 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         {&f->d_up, rows * (size_t)g->ffn},
         {&f->d_last, (size_t)o->max_logits * dim},
         {&f->d_logits, (size_t)o->max_logits * (size_t)g->vocab},
-        {(float **)&f->d_best, (size_t)o->max_logits},
+        {(float **)&f->d_best, 3 * (size_t)o->max_logits},
     };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (!(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
-    f->best = ops->view(f->be, f->d_best, (size_t)o->max_logits * sizeof *f->best);
+    f->best_view = ops->view(f->be, f->d_best, 3 * (size_t)o->max_logits * sizeof *f->best);
     f->logits = ops->view(f->be, f->d_logits, (size_t)o->max_logits * (size_t)g->vocab * sizeof *f->logits);
-    if (!f->best || !f->logits) {
+    if (!f->best_view || !f->logits) {
         if (!ops->sync(f->be, e)) err_set(e, "out of memory for logits on the host");
         goto fail;
     }
@@ -169,7 +169,7 @@ void forward_close(struct forward *f)
         }
         if (f->head && f->head != f->embed) ops->drop(f->be, f->head);
         if (f->embed) ops->drop(f->be, f->embed);
-        if (f->best) ops->drop_view(f->be, f->best);
+        if (f->best_view) ops->drop_view(f->be, f->best_view);
         if (f->logits) ops->drop_view(f->be, f->logits);
         void *const d[] = {f->d_norm, f->d_x,    f->d_h,  f->d_delta, f->d_q,      f->d_a,   f->d_k,
                            f->d_v,    f->d_gate, f->d_up, f->d_last,  f->d_logits, f->d_best};
@@ -212,25 +212,31 @@ static void mlp_block(struct forward *f, const struct batch *b, int i)
                 b->n_decode);
 }
 
-/* The rows that are wanted, neighbours in one copy. */
-static void download_logits(struct forward *f, const uint8_t *wanted, int n)
+static int32_t *best_of(struct forward *f, unsigned step) { return f->best_view + (1 + step % 2) * (size_t)f->options.max_logits; }
+
+/* The rows that are wanted, neighbours in one copy. 0: there are none. */
+static int download_logits(struct forward *f, const uint8_t *wanted, int n)
 {
     size_t vocab = (size_t)f->model->config.vocab;
+    int any = 0;
     for (int i = 0, end; i < n; i = end + 1) {
         for (end = i; end < n && wanted[end]; end++) {
         }
         size_t at = (size_t)i * vocab;
         if (end > i) f->be->ops->download(f->be, f->logits + at, f->d_logits + at, (size_t)(end - i) * vocab * sizeof *f->logits);
+        any |= end > i;
     }
+    return any;
 }
 
-int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e)
+void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted)
 {
     const struct backend *ops = f->be->ops;
     const struct model_config *g = &f->model->config;
     CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
+    CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
     ops->begin_step(f->be, b);
-    ops->embed(f->be, f->embed, f->d_x);
+    ops->embed(f->be, f->embed, f->d_best, f->d_x);
     const float *d_delta = NULL; /* added to the residual stream by the next norm */
     for (int i = 0; i < g->n_layers; i++) {
         ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_input_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
@@ -245,8 +251,23 @@ int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted
         ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
                     b->n_decode_logits);
         ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab);
-        ops->download(f->be, f->best, f->d_best, (size_t)b->n_logits * sizeof *f->best);
-        if (wanted) download_logits(f, wanted, b->n_logits);
+        ops->download(f->be, best_of(f, f->n_begun), f->d_best, (size_t)b->n_logits * sizeof *f->best);
+        if (wanted) f->logits_wanted = download_logits(f, wanted, b->n_logits);
     }
-    return ops->sync(f->be, e);
+    ops->end_step(f->be);
+    f->n_begun++;
+}
+
+int forward_end(struct forward *f, struct err *e)
+{
+    CHECK(f->n_ended < f->n_begun);
+    f->best = best_of(f, f->n_ended++);
+    if (f->n_ended == f->n_begun) f->logits_wanted = 0; /* only the last one begun can want any */
+    return f->be->ops->wait_step(f->be, e);
+}
+
+int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e)
+{
+    forward_begin(f, b, wanted);
+    return forward_end(f, e);
 }

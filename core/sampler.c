@@ -128,12 +128,11 @@ static int gather_best(struct sampler *s, const float *logits, double floor, int
         if (logits[i] >= floor) c[n++] = (struct sampler_candidate){.key = -logits[i], .id = i};
     if (n < k) return n;
     for (int j = k / 2 - 1; j >= 0; j--) sift_down(c, k, j);
-    for (float worst = (float)-c[0].key; i < s->vocab; i++)
-        if (logits[i] > worst) { /* on ties the lower id, which is there, stays */
-            c[0] = (struct sampler_candidate){.key = -logits[i], .id = i};
-            sift_down(c, k, 0);
-            worst = (float)-c[0].key;
-        }
+    while ((i = softmax_next(logits, i, s->vocab, (float)-c[0].key)) < s->vocab) { /* on ties the lower id, which is there, stays */
+        c[0] = (struct sampler_candidate){.key = -logits[i], .id = i};
+        sift_down(c, k, 0);
+        i++;
+    }
     return k;
 }
 

@@ -3,11 +3,8 @@
 /* Takes a job whose request said its last word out of the scheduler. */
 static void drop_job(struct sched *s, struct job *j)
 {
-    for (int i = 0; i < s->n_order; i++)
-        if (s->order[i]->job == j && s->order[i]->state != SEQ_DONE) {
-            seq_release_pages(s, s->order[i]);
-            s->order[i]->state = SEQ_DONE;
-        }
+    for (int i = 0; i < s->n_held; i++)
+        if (s->seq[i].state != SEQ_FREE && s->seq[i].state != SEQ_DONE && s->seq[i].job == j) seq_leave(s, &s->seq[i], SEQ_DONE);
     j->request = NULL;
 }
 
@@ -15,8 +12,7 @@ static int finish(struct sched *s, struct seq *q, enum finish why, struct err *e
 {
     struct job *j = q->job;
     const struct request *r = j->request;
-    seq_release_pages(s, q);
-    q->state = SEQ_DONE;
+    seq_leave(s, q, SEQ_DONE);
     if (r->sink->finished(r->arg, q->choice, why, e)) return -1;
     if (++j->n_finished < r->n_choices) return 0;
     j->request = NULL;
@@ -30,39 +26,27 @@ static int fail_request(struct sched *s, struct seq *q, const char *msg, struct 
     return r->sink->done(r->arg, msg, e);
 }
 
-static int is_one_of(const int32_t *ids, int n, int32_t id)
+static int emit_token(struct sched *s, const struct sched_row *row, struct err *e)
 {
-    for (int i = 0; i < n; i++)
-        if (ids[i] == id) return 1;
-    return 0;
-}
-
-static int emit_token(struct sched *s, struct seq *q, const struct sched_row *row, struct err *e)
-{
+    struct seq *q = row->seq;
     const struct request *r = q->job->request;
-    const struct sampler_params *p = &r->sampling;
-    const struct model_config *g = &s->forward->model->config;
-    int32_t id = row->token.id;
     if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
-    q->generated[q->n_generated++] = id;
     s->stats.n_generated_tokens++;
     int end = r->sink->token(r->arg, q->choice, &row->token, e);
     if (end < 0) return -1;
-    if (end || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id))
-        return finish(s, q, FINISH_STOP, e);
-    if (q->n_generated == r->max_tokens || seq_n_tokens(q) == s->options.n_ctx) return finish(s, q, FINISH_LENGTH, e);
+    if (end || row->ends) return finish(s, q, FINISH_STOP, e);
+    int n_generated = row_n_generated(row) + 1;
+    if (n_generated == r->max_tokens || r->n_prompt + n_generated == s->options.n_ctx) return finish(s, q, FINISH_LENGTH, e);
     return 0;
 }
 
 /* What the prompt's row hands out. */
-static int emit_prompt_row(struct sched *s, struct seq *q, const struct sched_row *row, const float *logits, struct err *e)
+static int emit_prompt_row(struct sched *s, const struct sched_row *row, const float *logits, struct err *e)
 {
-    const struct request *r = q->job->request;
-    int scores = seq_scores(q, row->pos);
-    q->job->next_row = row->pos + 1;
-    if (r->sink->prompt_logits && r->sink->prompt_logits(r->arg, row->pos, logits, e)) return -1;
-    if (!scores) return 0;
-    if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
+    const struct request *r = row->seq->job->request;
+    if (row->shows && r->sink->prompt_logits(r->arg, row->pos, logits, e)) return -1;
+    if (!row->scores) return 0;
+    if (row->failed.msg[0]) return fail_request(s, row->seq, row->failed.msg, e);
     return r->sink->prompt_token(r->arg, row->pos + 1, &row->token, e);
 }
 
@@ -76,28 +60,24 @@ static int finish_prompt_only(struct sched *s, struct job *j, struct err *e)
     return r->sink->done(r->arg, NULL, e);
 }
 
-static int emit_seq(struct sched *s, struct seq *q, struct err *e)
+static int emit_part(struct sched *s, const struct flight *f, const struct sched_part *p, struct err *e)
 {
-    struct job *j = q->job;
-    const struct request *r = j->request;
-    int first = q->n_computed, end = first + q->n_rows, n_tokens = seq_n_tokens(q), at = q->first_logit;
-    q->n_computed = end;
-    if (end >= r->n_prompt) j->prompt_done = 1;
-    if (first < r->n_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
-    for (int pos = first; pos < end && q->state == SEQ_RUNNING; pos++) {
-        if (!seq_wants(q, pos)) continue;
-        const struct sched_row *row = &s->row[at];
-        const float *logits = s->forward->logits + (size_t)at++ * (size_t)s->forward->model->config.vocab;
-        CHECK(row->seq == q && row->pos == pos);
-        if (pos < r->n_prompt && pos >= j->next_row && emit_prompt_row(s, q, row, logits, e)) return -1;
-        if (q->state == SEQ_RUNNING && pos == n_tokens - 1 && r->max_tokens > 0 && emit_token(s, q, row, e)) return -1;
+    struct seq *q = p->seq;
+    q->n_flights--;
+    for (int at = p->first_logit; at < p->first_logit + p->n_logits && q->state != SEQ_DONE && q->state != SEQ_FREE; at++) {
+        const struct sched_row *row = &f->row[at];
+        const float *logits = s->forward->logits + (size_t)at * (size_t)s->forward->model->config.vocab;
+        CHECK(row->seq == q);
+        if ((row->scores || row->shows) && emit_prompt_row(s, row, logits, e)) return -1;
+        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE && emit_token(s, row, e)) return -1;
     }
-    return q->state != SEQ_RUNNING || end < r->n_prompt || r->max_tokens ? 0 : finish_prompt_only(s, j, e);
+    if (q->state == SEQ_DONE && !q->n_flights) q->state = SEQ_FREE;
+    return q->state == SEQ_ENDING && !q->n_flights && !q->job->request->max_tokens ? finish_prompt_only(s, q->job, e) : 0;
 }
 
-int sched_emit(struct sched *s, struct err *e)
+int sched_emit(struct sched *s, struct flight *f, struct err *e)
 {
-    for (int i = 0; i < s->n_order; i++)
-        if (s->order[i]->state == SEQ_RUNNING && s->order[i]->n_rows && emit_seq(s, s->order[i], e)) return -1;
+    for (int i = 0; i < f->n_parts; i++)
+        if (emit_part(s, f, &f->part[i], e)) return -1;
     return 0;
 }

@@ -1,5 +1,12 @@
-/* sched_int.h: what the scheduler's files share: scheduler.c (requests in and out, admission), sched_plan.c (which rows a
- * step computes, on which pages), sched_rows.c (from its logits to tokens), sched_emit.c (from these to the sinks). */
+/* sched_int.h: what the scheduler's files share: scheduler.c (requests in and out, admission, the order of steps), sched_plan.c
+ * (which rows a step computes, on which pages), sched_rows.c (from its logits to tokens), sched_emit.c (from these to the sinks).
+ *
+ * STEPS IN FLIGHT. Where the backend runs beside the host (sched_options.overlap) a step is begun before the last one's results
+ * are handed out, and, where nothing but the largest logit of each row was wanted of that one, before they are known: the backend
+ * takes its tokens from there. So everything that a plan needs to know of a sequence is brought up to date when a step begins;
+ * its tokens follow (sched_settle), then the sinks (sched_emit). A sequence that turns out to have ended, by its token or by what
+ * the sink made of it, may have rows in the next step already: they are dropped. Its pages are free at once, because a backend
+ * computes steps in order. */
 #ifndef CORE_SCHED_INT_H
 #define CORE_SCHED_INT_H
 
@@ -13,11 +20,12 @@ struct job {
     uint64_t age;            /* grows from job to job */
     uint64_t root;           /* prefix under which its pages are published */
     int n_started, n_finished;
-    int prompt_done; /* a choice computed the whole prompt: its results are out, the others may start */
-    int next_row;    /* prompt rows before this one have handed out their results */
+    int prompt_done; /* a choice's steps came to the prompt's end: the others may start */
+    int next_row;    /* prompt rows before this one are in a step that hands out their results */
 };
 
-enum seq_state { SEQ_FREE, SEQ_RUNNING, SEQ_PREEMPTED, SEQ_DONE };
+/* ENDING: nothing more is computed, its last results are still to be handed out. DONE: rows of it in flight are dropped. */
+enum seq_state { SEQ_FREE, SEQ_RUNNING, SEQ_PREEMPTED, SEQ_ENDING, SEQ_DONE };
 
 /* One choice of a job. Its tokens are the prompt, then the generated ones, of which the last is not computed yet. */
 struct seq {
@@ -29,8 +37,9 @@ struct seq {
     int n_pages;
     int n_shared; /* pages found or published: they and CHAIN name the prefix so far */
     uint64_t chain;
-    int32_t *generated; /* [n_ctx] */
+    int32_t *generated; /* [n_ctx]; -1-i: what the step in flight chooses from its i-th row of logits */
     int32_t *page;      /* [table_stride] */
+    int n_flights;      /* steps in flight that have rows of it */
     /* the step being planned */
     int reserved, n_rows, n_logits;
     int first_logit;
@@ -38,28 +47,45 @@ struct seq {
 
 /* A row of whose logits something is wanted, and what was made of it. */
 struct sched_row {
-    const struct seq *seq;
+    struct seq *seq;
     int pos;
-    struct err failed;       /* msg empty: it did not */
-    struct token_info token; /* the next one, or the prompt's behind this row, where either is handed out */
+    int generates, scores, shows; /* chooses the next token; says how likely the prompt's next one is; hands out its logits */
+    int ends;                     /* a row that generates: with the token, whatever its sink says */
+    struct err failed;            /* msg empty: it did not */
+    struct token_info token;      /* the next one, or the prompt's behind this row, where either is handed out */
     struct token_top top[REQUEST_MAX_TOP];
+};
+
+/* Rows that one sequence has in a step. */
+struct sched_part {
+    struct seq *seq;
+    int first_logit, n_logits;
+};
+
+/* A step that was begun and whose results were not handed out. */
+struct flight {
+    int n_parts, n_logits;
+    int n_wanted, shows;     /* rows of whose logits the host wants more than the largest one's index; some are handed out */
+    struct sched_part *part; /* [n_slots] */
+    struct sched_row *row;   /* by logit row of the step, [max_logits] */
+    uint8_t *wanted;         /* its logits, [max_logits] */
 };
 
 struct sched {
     struct forward *forward;
     struct sched_options options;
     int n_slots; /* sequences at once */
+    int n_held;  /* sequences and jobs: as many more may be ending */
     struct kv kv;
     struct pool *pool;
     struct sampler *sampler; /* [threads of the pool] */
     float *adjusted;         /* [threads][vocab] */
     struct batch batch;
-    /* by logit row of the step, [max_logits]: */
-    struct sched_row *row;
-    uint8_t *wanted;    /* its logits */
-    struct seq *seq;    /* [n_slots] */
-    struct job *job;    /* [n_slots] */
-    struct seq **order; /* [n_order] sequences in use, the oldest first */
+    struct flight flight[2]; /* steps take turns */
+    unsigned n_begun, n_emitted;
+    struct seq *seq;    /* [n_held] */
+    struct job *job;    /* [n_held] */
+    struct seq **order; /* [n_order] running and preempted sequences, the oldest first */
     int n_order;
     struct request **queue; /* ring [queue_size] of requests of which nothing was started */
     int queue_size, queue_first, n_queue;
@@ -70,26 +96,21 @@ struct sched {
 
 static inline int seq_n_tokens(const struct seq *q) { return q->job->request->n_prompt + q->n_generated; }
 static inline int sched_pages(int n_positions) { return (n_positions + KV_PAGE - 1) / KV_PAGE; }
+/* Tokens generated before the one that the row chooses. */
+static inline int row_n_generated(const struct sched_row *r) { return r->pos + 1 - r->seq->job->request->n_prompt; }
 
-/* 1 when the next token comes from this row. */
-static inline int seq_generates(const struct seq *q, int row) { return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0; }
-/* 1 when this row says how likely the prompt's next token is, to somebody who was not told yet. */
-static inline int seq_scores(const struct seq *q, int row)
-{
-    const struct request *r = q->job->request;
-    return row >= q->job->next_row && r->prompt_top >= 0 && row + 1 >= r->score_from && row + 1 < r->n_prompt;
-}
-/* What is wanted of a row: only which logit is the largest, or all of them. */
-enum { WANTS_NOTHING, WANTS_BEST, WANTS_LOGITS };
-int seq_wants(const struct seq *q, int row);
 /* Takes pages of known prefixes at the sequence's end, as far as their rows hand out nothing. */
 void seq_find_pages(struct sched *s, struct seq *q);
 void seq_release_pages(struct sched *s, struct seq *q);
-/* Chooses rows and pages of a step and fills the batch. */
-void sched_plan(struct sched *s);
-/* Chooses tokens and finds log-probabilities of all rows. */
-void sched_rows(struct sched *s);
+/* Nothing more is computed of a sequence: it becomes ENDING or DONE. */
+void seq_leave(struct sched *s, struct seq *q, enum seq_state state);
+/* Chooses rows and pages of a step, and fills the batch and *f. */
+void sched_plan(struct sched *s, struct flight *f);
+/* Brings the sequences up to date with a step that has begun. */
+void sched_advance(struct sched *s, struct flight *f);
+/* Chooses tokens and finds log-probabilities of all rows, and ends the sequences that end with their token. */
+void sched_settle(struct sched *s, struct flight *f);
 /* Hands out what the rows say. -1: a sink failed. */
-int sched_emit(struct sched *s, struct err *e);
+int sched_emit(struct sched *s, struct flight *f, struct err *e);
 
 #endif

@@ -2,11 +2,31 @@
 
 #include <string.h>
 
-int seq_wants(const struct seq *q, int row)
+/* 1 when the next token comes from this row. */
+static int generates(const struct seq *q, int row) { return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0; }
+
+/* 1 when this row says how likely the prompt's next token is, to somebody who was not told yet. */
+static int scores(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
-    if (seq_scores(q, row) || (r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt)) return WANTS_LOGITS;
-    if (!seq_generates(q, row)) return WANTS_NOTHING;
+    return row >= q->job->next_row && r->prompt_top >= 0 && row + 1 >= r->score_from && row + 1 < r->n_prompt;
+}
+
+/* 1 when this row's logits are handed out as they are. */
+static int shows(const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    return r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt;
+}
+
+/* What is wanted of a row: only which logit is the largest, or all of them. */
+enum { WANTS_NOTHING, WANTS_BEST, WANTS_LOGITS };
+
+static int wants(const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
+    if (!generates(q, row)) return WANTS_NOTHING;
     return r->n_top >= 0 || sampler_wants_logits(&r->sampling, q->n_generated) ? WANTS_LOGITS : WANTS_BEST;
 }
 
@@ -16,7 +36,7 @@ static int first_wanted_row(const struct seq *q, int from)
     int last = seq_n_tokens(q) - 1, row = from;
     const struct request *r = q->job->request;
     if (!r->sink->prompt_logits && r->prompt_top < 0) return last;
-    while (row < last && !seq_wants(q, row)) row++;
+    while (row < last && !wants(q, row)) row++;
     return row;
 }
 
@@ -54,6 +74,17 @@ void seq_release_pages(struct sched *s, struct seq *q)
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
     q->n_computed = q->n_shared = 0;
     q->chain = q->job->root;
+}
+
+void seq_leave(struct sched *s, struct seq *q, enum seq_state state)
+{
+    if (q->state == SEQ_RUNNING || q->state == SEQ_PREEMPTED) {
+        int at = 0;
+        while (s->order[at] != q) at++;
+        memmove(&s->order[at], &s->order[at + 1], (size_t)(--s->n_order - at) * sizeof *s->order);
+        seq_release_pages(s, q);
+    }
+    q->state = state == SEQ_DONE && !q->n_flights ? SEQ_FREE : state;
 }
 
 /* Takes all pages from the youngest running sequence behind the AT-th. 0 when there is none. */
@@ -94,9 +125,9 @@ static void plan_seq(struct sched *s, int at)
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
     for (int i = 0; i < rows; i++)
-        if (seq_wants(q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
+        if (wants(q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
     int got = take_pages(s, at, rows);
-    for (; rows > got; rows--) n_logits -= seq_wants(q, q->n_computed + rows - 1) != WANTS_NOTHING;
+    for (; rows > got; rows--) n_logits -= wants(q, q->n_computed + rows - 1) != WANTS_NOTHING;
     s->rows_left -= rows - q->reserved;
     if (n_logits > 1) s->logits_left -= n_logits - 1;
     q->n_rows = rows;
@@ -104,7 +135,7 @@ static void plan_seq(struct sched *s, int at)
     publish(s, q);
 }
 
-static void add_rows(struct sched *s, struct seq *q)
+static void add_rows(struct sched *s, struct flight *f, struct seq *q)
 {
     struct batch *b = &s->batch;
     const struct request *r = q->job->request;
@@ -118,18 +149,24 @@ static void add_rows(struct sched *s, struct seq *q)
         b->pos[row] = pos;
         b->seq[row] = b->n_seqs;
         b->slot[row] = q->page[pos / KV_PAGE] * KV_PAGE + pos % KV_PAGE;
-        int wants = seq_wants(q, pos);
-        if (!wants) continue;
-        s->wanted[b->n_logits] = wants == WANTS_LOGITS;
-        s->row[b->n_logits].seq = q;
-        s->row[b->n_logits].pos = pos;
+        int what = wants(q, pos);
+        if (!what) continue;
+        struct sched_row *to = &f->row[b->n_logits];
+        f->wanted[b->n_logits] = what == WANTS_LOGITS;
+        f->n_wanted += what == WANTS_LOGITS;
+        to->seq = q;
+        to->pos = pos;
+        to->generates = generates(q, pos);
+        to->scores = scores(q, pos);
+        to->shows = shows(q, pos);
+        f->shows |= to->shows;
         b->logit_row[b->n_logits++] = row;
     }
     CHECK(b->n_logits - q->first_logit == q->n_logits);
     b->seq_start[++b->n_seqs] = b->n_rows;
 }
 
-void sched_plan(struct sched *s)
+void sched_plan(struct sched *s, struct flight *f)
 {
     /* Every sequence has a logits row for itself, every decoding one also a row: n_slots is at most either. */
     s->rows_left = s->options.n_batch;
@@ -146,12 +183,38 @@ void sched_plan(struct sched *s)
 
     struct batch *b = &s->batch;
     b->n_rows = b->n_seqs = b->n_logits = 0;
+    f->n_parts = f->n_wanted = f->shows = 0;
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {
             struct seq *q = s->order[i];
-            if (q->n_rows && (q->n_computed >= q->job->request->n_prompt) == decode) add_rows(s, q);
+            if (q->n_rows && (q->n_computed >= q->job->request->n_prompt) == decode) add_rows(s, f, q);
         }
         if (decode) b->n_decode = b->n_rows, b->n_decode_logits = b->n_logits;
     }
     CHECK(b->n_rows > 0);
+    f->n_logits = b->n_logits;
+    for (int i = 0; i < s->n_order; i++)
+        if (s->order[i]->n_rows) f->part[f->n_parts++] = (struct sched_part){s->order[i], s->order[i]->first_logit, s->order[i]->n_logits};
+}
+
+/* The tokens of the last rows are not known yet, but that there is one more of each is. */
+void sched_advance(struct sched *s, struct flight *f)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        const struct sched_part *p = &f->part[i];
+        struct seq *q = p->seq;
+        const struct request *r = q->job->request;
+        int last = p->first_logit + p->n_logits - 1, is_prompt = q->n_computed < r->n_prompt;
+        q->n_flights++;
+        q->n_computed += q->n_rows;
+        if (is_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
+        if (is_prompt && q->job->next_row < q->n_computed) q->job->next_row = q->n_computed;
+        if (q->n_computed >= r->n_prompt) q->job->prompt_done = 1;
+        if (p->n_logits && f->row[last].generates) {
+            q->generated[q->n_generated++] = -1 - last;
+            if (q->n_generated == r->max_tokens || seq_n_tokens(q) == s->options.n_ctx) seq_leave(s, q, SEQ_ENDING);
+        } else if (!r->max_tokens && q->n_computed == r->n_prompt) {
+            seq_leave(s, q, SEQ_ENDING);
+        }
+    }
 }

@@ -17,20 +17,22 @@ static void describe(struct sched_row *row, const float *logits, int best, int v
     for (int i = 0; i < row->token.n_top; i++) row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
 }
 
-static int choose(struct sched *s, const struct seq *q, const float *logits, int best, int thread, int32_t *id, struct err *e)
+static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best, int thread, int32_t *id, struct err *e)
 {
+    const struct seq *q = row->seq;
     const struct request *r = q->job->request;
+    int n_generated = row_n_generated(row);
     const struct model_config *g = &s->forward->model->config;
     struct sampler *sampler = &s->sampler[thread];
     const struct sampler_context c = {.params = &r->sampling,
                                       .key = q->key,
                                       .n_prompt = r->n_prompt,
-                                      .n_generated = q->n_generated,
+                                      .n_generated = n_generated,
                                       .n_eos = g->n_eos,
                                       .prompt = r->prompt,
                                       .generated = q->generated,
                                       .eos = g->eos};
-    if (sampler_adjusts(&r->sampling, q->n_generated)) { /* the log-probabilities are those of the model */
+    if (sampler_adjusts(&r->sampling, n_generated)) { /* the log-probabilities are those of the model */
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);
@@ -40,28 +42,56 @@ static int choose(struct sched *s, const struct seq *q, const float *logits, int
     return sampler_choose(sampler, &c, logits, best, id, e);
 }
 
+struct row_job {
+    struct sched *s;
+    struct flight *f;
+};
+
 static void row_task(void *arg, int at, int thread)
 {
-    struct sched *s = arg;
-    struct sched_row *row = &s->row[at];
+    const struct row_job *j = arg;
+    struct sched *s = j->s;
+    struct sched_row *row = &j->f->row[at];
+    if (row->seq->state == SEQ_DONE) return;
     const struct request *r = row->seq->job->request;
     int vocab = s->forward->model->config.vocab, best = s->forward->best[at];
     const float *logits = s->forward->logits + (size_t)at * (size_t)vocab;
     int32_t id;
     row->failed.msg[0] = 0;
-    if (seq_generates(row->seq, row->pos)) {
-        if (!choose(s, row->seq, logits, best, thread, &id, &row->failed)) describe(row, logits, best, vocab, id, r->n_top);
-    } else if (seq_scores(row->seq, row->pos)) {
+    if (row->generates) {
+        if (!choose(s, row, logits, best, thread, &id, &row->failed)) describe(row, logits, best, vocab, id, r->n_top);
+    } else if (row->scores) {
         if (best < 0) err_set(&row->failed, "the model's logits are not finite: the checkpoint is damaged or overflows");
         else describe(row, logits, best, vocab, r->prompt[row->pos + 1], r->prompt_top);
     }
 }
 
-void sched_rows(struct sched *s)
+static int is_one_of(const int32_t *ids, int n, int32_t id)
 {
-    int n = s->batch.n_logits, n_wanted = 0;
-    for (int i = 0; i < n; i++) n_wanted += s->wanted[i];
-    if (n_wanted > 1) pool_run(s->pool, n, row_task, s);
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id) return 1;
+    return 0;
+}
+
+static int ends(const struct sched *s, const struct sched_row *row)
+{
+    const struct sampler_params *p = &row->seq->job->request->sampling;
+    const struct model_config *g = &s->forward->model->config;
+    int32_t id = row->token.id;
+    return row->failed.msg[0] || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id);
+}
+
+void sched_settle(struct sched *s, struct flight *f)
+{
+    struct row_job j = {s, f};
+    if (f->n_wanted > 1) pool_run(s->pool, f->n_logits, row_task, &j);
     else
-        for (int i = 0; i < n; i++) row_task(s, i, 0);
+        for (int i = 0; i < f->n_logits; i++) row_task(&j, i, 0);
+    for (int i = 0; i < f->n_logits; i++) {
+        struct sched_row *row = &f->row[i];
+        if (row->seq->state == SEQ_DONE || !row->generates) continue;
+        row->seq->generated[row_n_generated(row)] = row->failed.msg[0] ? 0 : row->token.id;
+        row->ends = ends(s, row);
+        if (row->ends) seq_leave(s, row->seq, SEQ_ENDING);
+    }
 }

@@ -14,14 +14,21 @@ static int open_arrays(struct sched *s, struct err *e)
     b->table_stride = sched_pages(s->options.n_ctx);
     size_t stride = (size_t)b->table_stride, n_ctx = (size_t)s->options.n_ctx;
     /* untouched parts of the larger ones cost nothing */
-    s->seq = calloc(slots, sizeof *s->seq);
-    s->job = calloc(slots, sizeof *s->job);
+    size_t held = (size_t)s->n_held;
+    s->seq = calloc(held, sizeof *s->seq);
+    s->job = calloc(held, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
-    s->wanted = malloc(n_logits * sizeof *s->wanted);
-    s->row = malloc(n_logits * sizeof *s->row);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
-    int32_t *p = b->token = calloc(rows * 4 + n_logits + 2 * slots + 1 + slots * (2 * stride + n_ctx), sizeof *p);
-    if (!s->seq || !s->job || !s->order || !s->wanted || !s->row || !s->adjusted || !p) return err_set(e, "out of memory");
+    int32_t *p = b->token = calloc(rows * 4 + n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx), sizeof *p);
+    int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
+    for (int i = 0; i < 2; i++) {
+        struct flight *f = &s->flight[i];
+        f->part = malloc(slots * sizeof *f->part);
+        f->row = malloc(n_logits * sizeof *f->row);
+        f->wanted = malloc(n_logits * sizeof *f->wanted);
+        failed |= !f->part || !f->row || !f->wanted;
+    }
+    if (failed) return err_set(e, "out of memory");
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
@@ -30,7 +37,7 @@ static int open_arrays(struct sched *s, struct err *e)
     b->kv_len = p += slots + 1;
     b->block_table = p += slots;
     p += slots * stride;
-    for (size_t i = 0; i < slots; i++, p += stride + n_ctx) s->seq[i].page = p, s->seq[i].generated = p + stride;
+    for (size_t i = 0; i < held; i++, p += stride + n_ctx) s->seq[i].page = p, s->seq[i].generated = p + stride;
     return 0;
 }
 
@@ -55,6 +62,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
     s->forward = f;
     s->options = *o;
     s->n_slots = least(o->n_seqs, least(o->n_batch, f->options.max_logits));
+    s->n_held = 2 * s->n_slots;
     if (kv_open(&s->kv, f->options.n_pages, e) || open_threads(s, e) || open_arrays(s, e)) {
         sched_close(s);
         return -1;
@@ -66,6 +74,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 void sched_close(struct sched *s)
 {
     if (!s) return;
+    for (struct err e; s->forward->n_ended != s->forward->n_begun;) (void)forward_end(s->forward, &e); /* it writes to what will be freed */
     kv_close(&s->kv);
     for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
     pool_close(s->pool);
@@ -73,8 +82,11 @@ void sched_close(struct sched *s)
     free(s->seq);
     free(s->job);
     free(s->order);
-    free(s->wanted);
-    free(s->row);
+    for (int i = 0; i < 2; i++) {
+        free(s->flight[i].part);
+        free(s->flight[i].row);
+        free(s->flight[i].wanted);
+    }
     free(s->adjusted);
     free(s->batch.token);
     free(s->queue);
@@ -91,8 +103,8 @@ static int max_positions(const struct sched *s, const struct request *r)
 int sched_wants(const struct sched *s)
 {
     int n = 2 * s->n_slots - s->n_order; /* as many in waiting as run */
-    for (int i = 0; i < s->n_slots; i++)
-        if (s->job[i].request) n -= s->job[i].request->n_choices - s->job[i].n_started;
+    for (int i = 0; i < s->n_held; i++)
+        if (s->job[i].request && s->job[i].request->max_tokens) n -= s->job[i].request->n_choices - s->job[i].n_started;
     for (int i = 0; i < s->n_queue && n > 0; i++) n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
     return n > 0 ? n : 0;
 }
@@ -157,14 +169,26 @@ static int start_choice(struct sched *s, struct job *j)
     return 1;
 }
 
+/* The oldest one that has choices to start; those of a request that only evaluates its prompt end with the first. */
 static struct job *next_job(struct sched *s)
 {
     struct job *oldest = NULL;
-    for (int i = 0; i < s->n_slots; i++) {
+    for (int i = 0; i < s->n_held; i++) {
         struct job *j = &s->job[i];
-        if (j->request && j->prompt_done && j->n_started < j->request->n_choices && (!oldest || j->age < oldest->age)) oldest = j;
+        if (j->request && j->prompt_done && j->request->max_tokens && j->n_started < j->request->n_choices &&
+            (!oldest || j->age < oldest->age))
+            oldest = j;
     }
     return oldest;
+}
+
+/* 1 when sequences should start: as many as are to start together can, or as there are. */
+static int enough_to_start(const struct sched *s)
+{
+    int n_free = s->n_slots - s->n_order, n_waiting = s->n_queue;
+    for (int i = 0; i < s->n_held; i++)
+        if (s->job[i].request && s->job[i].prompt_done) n_waiting += s->job[i].request->n_choices - s->job[i].n_started;
+    return !s->n_order || n_free >= least(s->options.gather, n_waiting);
 }
 
 /* First those who were preempted, then further choices, then new requests; none overtakes another of its kind. */
@@ -172,6 +196,7 @@ static void admit(struct sched *s)
 {
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->state == SEQ_PREEMPTED && !enter(s, s->order[i])) return;
+    if (!enough_to_start(s)) return;
     while (s->n_order < s->n_slots) {
         struct job *j = next_job(s);
         if (j) {
@@ -192,16 +217,6 @@ static void admit(struct sched *s)
     }
 }
 
-static void forget_finished(struct sched *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->n_order; i++) {
-        if (s->order[i]->state == SEQ_DONE) s->order[i]->state = SEQ_FREE;
-        else s->order[n++] = s->order[i];
-    }
-    s->n_order = n;
-}
-
 static double seconds(void)
 {
     struct timespec t;
@@ -209,20 +224,54 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int sched_step(struct sched *s, struct err *e)
+static struct flight *oldest(struct sched *s) { return s->n_emitted == s->n_begun ? NULL : &s->flight[s->n_emitted % 2]; }
+
+/* Begins a step if there is one to compute. */
+static void begin(struct sched *s)
 {
+    struct flight *f = &s->flight[s->n_begun % 2];
     admit(s);
-    if (!s->n_order) return 0;
-    sched_plan(s);
+    if (!s->n_order) return;
+    sched_plan(s, f);
     double start = seconds();
-    if (forward_step(s->forward, &s->batch, s->wanted, e)) return -1;
+    forward_begin(s->forward, &s->batch, f->wanted);
     s->stats.forward_seconds += seconds() - start;
     s->stats.n_steps++;
-    sched_rows(s);
-    if (sched_emit(s, e)) return -1;
-    forget_finished(s);
-    int busy = s->n_order || s->n_queue;
-    for (int i = 0; i < s->n_slots; i++) busy |= s->job[i].request != NULL;
+    s->n_begun++;
+    sched_advance(s, f);
+}
+
+static int settle(struct sched *s, struct flight *f, struct err *e)
+{
+    double start = seconds();
+    int rc = forward_end(s->forward, e);
+    s->stats.forward_seconds += seconds() - start;
+    if (!rc) sched_settle(s, f);
+    return rc;
+}
+
+static int emit(struct sched *s, struct flight *f, struct err *e)
+{
+    s->n_emitted++;
+    return sched_emit(s, f, e);
+}
+
+/* The step that is in flight is handed out while the next one is computed. That one can only begin early if the backend knows all
+ * its tokens, and after the sinks have seen logits that are in its way. */
+int sched_step(struct sched *s, struct err *e)
+{
+    struct flight *f = oldest(s);
+    int settled = f && f->n_wanted;
+    if (settled && settle(s, f, e)) return -1;
+    if (f && f->shows) {
+        if (emit(s, f, e)) return -1;
+        f = NULL;
+    }
+    begin(s);
+    if (!s->options.overlap) f = oldest(s);
+    if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;
+    int busy = s->n_order || s->n_queue || oldest(s);
+    for (int i = 0; i < s->n_held; i++) busy |= s->job[i].request != NULL;
     return busy;
 }
 
@@ -239,8 +288,9 @@ static int abort_request(struct sched *s, struct request *r, struct job *j, stru
 
 int sched_abort(struct sched *s, struct err *e)
 {
-    int rc = 0;
-    for (int i = 0; i < s->n_slots && !rc; i++)
+    struct flight *f = oldest(s);
+    int rc = f && (settle(s, f, e) || emit(s, f, e)) ? -1 : 0;
+    for (int i = 0; i < s->n_held && !rc; i++)
         if (s->job[i].request) rc = abort_request(s, s->job[i].request, &s->job[i], e);
     for (; s->n_queue && !rc; s->n_queue--, s->queue_first = (s->queue_first + 1) % s->queue_size)
         rc = abort_request(s, s->queue[s->queue_first], NULL, e);
@@ -248,7 +298,7 @@ int sched_abort(struct sched *s, struct err *e)
         seq_release_pages(s, s->order[i]);
         s->order[i]->state = SEQ_FREE;
     }
-    memset(s->job, 0, (size_t)s->n_slots * sizeof *s->job);
+    memset(s->job, 0, (size_t)s->n_held * sizeof *s->job);
     s->n_order = s->n_queue = 0;
     return rc;
 }

@@ -16,6 +16,9 @@ struct sched_options {
     int n_batch;      /* every one can have a row in each step. Rows of one step, at most; <= forward's max_rows */
     int n_ctx;        /* positions of one sequence, at most */
     int prefix_cache; /* share pages of equal prefixes across requests */
+    int gather;       /* new sequences wait until so many can start at once: for backends on which some prompt rows take nearly as long as
+                         many do. 0: none waits */
+    int overlap;      /* a step is computed while the results of the one before are handed out: for backends beside the host */
 };
 
 struct sched_stats {
@@ -24,7 +27,7 @@ struct sched_stats {
     uint64_t n_steps;
     uint64_t n_prompt_tokens, n_cached_tokens; /* computed (again after a preemption, too), and found in pages instead */
     uint64_t n_generated_tokens, n_preemptions;
-    double forward_seconds; /* spent in forward_step; the rest of a run's time is the engine's own */
+    double forward_seconds; /* spent in forward_begin and forward_end; the rest of a run's time is the engine's own */
 };
 
 struct sched;
@@ -36,9 +39,10 @@ void sched_close(struct sched *s);
 int sched_wants(const struct sched *s);
 /* Queues *r (the caller's until its done()). -1 when it can never run: prompt over n_ctx, or more pages than there are. */
 int sched_submit(struct sched *s, struct request *r, struct err *e);
-/* Computes one step and calls sinks. 1: there is more to do; 0: idle; -1: fatal (backend or sink failed). */
+/* Computes a step and calls sinks, with options.overlap those of the step before. 1: there is more to do; 0: idle; -1: fatal (backend
+ * or sink failed). */
 int sched_step(struct sched *s, struct err *e);
-/* Ends what runs or waits: finished(FINISH_ABORTED) and done() for each. */
+/* Ends what runs or waits: finished(FINISH_ABORTED) and done() for each. What is being computed is handed out before. */
 int sched_abort(struct sched *s, struct err *e);
 void sched_stats(const struct sched *s, struct sched_stats *out);
 

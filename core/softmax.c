@@ -135,12 +135,27 @@ int softmax_largest(const float *logits, int n)
     return i;
 }
 
+int softmax_next(const float *logits, int i, int n, float low)
+{
+    for (; i + 16 <= n; i += 16) {
+        mask more = {0};
+        for (int j = 0; j < 4; j++) {
+            quad x;
+            memcpy(&x, logits + i + 4 * j, sizeof x);
+            more |= x > low;
+        }
+        if (more[0] | more[1] | more[2] | more[3]) break;
+    }
+    while (i < n && !(logits[i] > low)) i++;
+    return i;
+}
+
 void softmax_top(const float *logits, int n, int k, int32_t *id)
 {
     int kept = 0;
     float worst = k ? -INFINITY : INFINITY; /* of k kept ones */
     for (int i = 0; i < n; i++) {
-        if (kept == k && !(logits[i] > worst)) continue;
+        if (kept == k && (i = softmax_next(logits, i, n, worst)) == n) return;
         int j = kept < k ? kept++ : k - 1;
         for (; j && logits[i] > logits[id[j - 1]]; j--) id[j] = id[j - 1];
         id[j] = i;

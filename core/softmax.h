@@ -17,4 +17,7 @@ double softmax_sum(const float *logits, int n, double max, double scale);
 /* Ids of the k largest of logits [n] (0 <= k <= n) in falling order, the lower id first on ties. */
 void softmax_top(const float *logits, int n, int k, int32_t *id);
 
+/* The first of logits i .. n-1 that is larger than LOW; n: there is none. */
+int softmax_next(const float *logits, int i, int n, float low);
+
 #endif

@@ -538,8 +538,9 @@ void check_paper(struct check *c)
     c->act = ACT_F32;
 }
 
+/* chosen [rows]: what tokens below 0 stand for. */
 static void run_embed(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct linear *table,
-                      const struct batch *b, float *out)
+                      const struct batch *b, const int32_t *chosen, float *out)
 {
     struct side s;
     struct err e;
@@ -551,16 +552,19 @@ static void run_embed(struct check *c, int v, const char *name, const struct var
         return;
     }
     struct dbuf y = dbuf_new(&s, (size_t)b->n_rows * (size_t)table->in * sizeof(float));
+    struct dbuf ids = dbuf_new(&s, (size_t)b->n_rows * sizeof *chosen);
+    s.ops->upload(s.be, ids.d, chosen, ids.bytes);
     s.ops->begin_step(s.be, b);
-    s.ops->embed(s.be, packed, (float *)y.d);
+    s.ops->embed(s.be, packed, (int32_t *)(void *)ids.d, (float *)y.d);
     dbuf_get(&s, &y, out);
     compare_fences(c, v, name, "output", &s, &y);
     s.ops->drop(s.be, packed);
+    dbuf_free(&s, &ids);
     dbuf_free(&s, &y);
     side_close(&s);
 }
 
-/* embed copies: exact. */
+/* embed copies: exact. Every third token is one that the step before chose. */
 void check_embed(struct check *c)
 {
     static const struct {
@@ -580,17 +584,21 @@ void check_embed(struct check *c)
         struct batch b = make_plain_batch(&a, rows, rows / 3);
         size_t n = (size_t)rows * (size_t)s.in;
         float *want = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
+        int32_t *chosen = memset(arena_get(&a, (size_t)rows * sizeof *chosen), 0, (size_t)rows * sizeof *chosen);
         for (int t = 0; t < rows; t++) {
             b.token[t] = t == 0 ? s.out - 1 : t == 1 ? 0 : rng_below(&r, s.out);
             for (int j = 0; j < s.in; j++) want[t * s.in + j] = q.value[j * s.out + b.token[t]];
+            if (t % 3 != 1) continue;
+            chosen[rows - 1 - t] = b.token[t];
+            b.token[t] = -1 - (rows - 1 - t);
         }
-        run_embed(c, REF, name, &c->ref, 1, &q.w, &b, got);
+        run_embed(c, REF, name, &c->ref, 1, &q.w, &b, chosen, got);
         count_case(c, REF);
         compare(c, REF, name, "output", got, want, zero, (size_t)rows, (size_t)s.in);
         for (int v = 0; v < c->n; v++)
             for (int threads = 1; threads <= 3; threads += 2) {
                 if (threads == 1) count_case(c, v);
-                run_embed(c, v, name, &c->v[v], threads, &q.w, &b, got);
+                run_embed(c, v, name, &c->v[v], threads, &q.w, &b, chosen, got);
                 compare(c, v, name, "output", got, want, zero, (size_t)rows, (size_t)s.in);
             }
         arena_free(&a);

@@ -276,7 +276,10 @@ static void m_begin_step(struct be *be, const struct batch *good)
     fns()->begin_step(in(be), b);
 }
 
-static void m_embed(struct be *be, const struct be_linear *table, float *d_out) { fns()->embed(in(be), table, d_out); }
+static void m_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+{
+    fns()->embed(in(be), table, d_chosen, d_out);
+}
 
 static void m_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
 {

@@ -23,6 +23,7 @@ INNER int hipMemcpyDtoD(void *d, void *src, size_t bytes);
 INNER int hipHostMalloc(void **p, size_t bytes, unsigned flags);
 INNER int hipHostFree(void *p);
 INNER int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream);
+INNER int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream);
 INNER int hipEventCreateWithFlags(void **event, unsigned flags);
 INNER int hipEventDestroy(void *event);
 INNER int hipEventRecord(void *event, void *stream);
@@ -52,6 +53,7 @@ SAME(cuMemcpyDtoD_v2, hipMemcpyDtoD, (void *d, void *src, size_t bytes), d, src,
 SAME(cuMemHostAlloc, hipHostMalloc, (void **p, size_t bytes, unsigned flags), p, bytes, flags)
 SAME(cuMemFreeHost, hipHostFree, (void *p), p)
 SAME(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, (void *d, const void *src, size_t bytes, void *stream), d, src, bytes, stream)
+SAME(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, (void *dst, void *d, size_t bytes, void *stream), dst, d, bytes, stream)
 SAME(cuMemsetD8_v2, hipMemsetD8, (void *d, unsigned char value, size_t n), d, value, n)
 SAME(cuModuleLoadData, hipModuleLoadData, (void **module, const void *image), module, image)
 SAME(cuModuleUnload, hipModuleUnload, (void *module), module)

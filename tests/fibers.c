@@ -206,6 +206,21 @@ static void copy_pending(void)
     n_pending = 0;
 }
 
+/* Copies to the host arrive when an event after them is found to be done; until then there is something else. */
+static struct {
+    void *dst, *copy;
+    size_t bytes;
+} arriving[MAX_PENDING];
+static unsigned n_sent, n_arrived;
+
+static void arrive(unsigned n)
+{
+    for (; n_arrived < n; n_arrived++) {
+        memcpy(arriving[n_arrived % MAX_PENDING].dst, arriving[n_arrived % MAX_PENDING].copy, arriving[n_arrived % MAX_PENDING].bytes);
+        free(arriving[n_arrived % MAX_PENDING].copy);
+    }
+}
+
 #ifdef FIBERS_CUDA                                /* 80 or 90: the architecture */
 #define API __attribute__((visibility("hidden"))) /* fiber_cuda.c */
 #define FIBERS_TARGET (FIBERS_CUDA >= 90 ? "sm_90a" : "sm_80")
@@ -231,6 +246,7 @@ API int hipMemcpyDtoD(void *d, void *src, size_t bytes);
 API int hipHostMalloc(void **p, size_t bytes, unsigned flags);
 API int hipHostFree(void *p);
 API int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream);
+API int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream);
 API int hipEventCreateWithFlags(void **event, unsigned flags);
 API int hipEventDestroy(void *event);
 API int hipEventRecord(void *event, void *stream);
@@ -347,6 +363,7 @@ int hipHostFree(void *p)
 {
     would_block("hipHostFree");
     copy_pending();
+    arrive(n_sent);
     free(p);
     return OK;
 }
@@ -361,9 +378,25 @@ int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
     return OK;
 }
 
-/* An event is the time of its recording, and whether that came after a launch that never ends. */
+int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream)
+{
+    if (stream && !IS_CUDA) return INVALID_VALUE;
+    void *copy = malloc(bytes);
+    if (!copy) return OUT_OF_MEMORY;
+    copy_pending();
+    memcpy(copy, d, bytes);
+    memset(dst, 0xa5, bytes);
+    if (n_sent - n_arrived == MAX_PENDING) arrive(n_arrived + 1);
+    arriving[n_sent % MAX_PENDING].dst = dst;
+    arriving[n_sent % MAX_PENDING].copy = copy;
+    arriving[n_sent++ % MAX_PENDING].bytes = bytes;
+    return OK;
+}
+
+/* An event is the time of its recording, what was sent before it, and whether that came after a launch that never ends. */
 struct event {
     struct timespec time;
+    unsigned n_sent;
     int never;
 };
 
@@ -384,6 +417,7 @@ int hipEventRecord(void *event, void *stream)
     (void)stream;
     struct event *e = event;
     clock_gettime(CLOCK_MONOTONIC, &e->time);
+    e->n_sent = n_sent;
     e->never = hangs();
     return OK;
 }
@@ -393,6 +427,7 @@ int hipEventQuery(void *event)
     const struct event *e = event;
     if (e->never) return NOT_READY;
     copy_pending();
+    arrive(e->n_sent);
     return OK;
 }
 

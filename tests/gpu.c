@@ -114,7 +114,7 @@ static void sizes(void)
     process_free(&p);
     unsetenv("FIBERS_MEMORY");
     start_over();
-    BATCH(&p, fibers, "-np", "2", "--mem", "30M", "-v");
+    BATCH(&p, fibers, "-np", "2", "-b", "512", "--mem", "30M", "-v");
     check(p.code == 0 && strstr(p.err, "GPU memory: model") && strstr(p.err, "kernel: q4_decode_f16_1"),
           "a batch says what it takes of the GPU's memory, and with -v which kernels there are", &p);
     process_free(&p);
@@ -347,6 +347,45 @@ static void one_row(const char *of, const char *what)
     start_over();
 }
 
+/* Steps begin before the last one's tokens are known, or wait for them where they are drawn: the same answers whatever runs beside
+ * them, with few pages and with many. */
+static void kinds_of_requests(void)
+{
+    static const char *const kind[] = {"\"temperature\":0",
+                                       "\"temperature\":0.9,\"seed\":3",
+                                       "\"temperature\":0,\"stop_token_ids\":[30,60,90,120,150,180,210,240,270]",
+                                       "\"temperature\":0,\"logprobs\":2",
+                                       "\"temperature\":1,\"n\":2",
+                                       "\"temperature\":0,\"min_tokens\":3"};
+    static const char *const at_once[] = {"1", "5", "6", "16"}, *const pages[] = {"16", "16", "4", "16"};
+    char mixed[320], *first = NULL;
+    struct process p;
+    snprintf(mixed, sizeof mixed, "%s/mixed.jsonl", dir);
+    FILE *f = fopen(mixed, "w");
+    for (int i = 0; f && i < 18; i++)
+        fprintf(f,
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,%d,8],"
+                "\"max_tokens\":%d,%s}}\n",
+                i, i + 2, 7 * i + 1, 3 + i % 4, kind[(i + i / 6) % 6]);
+    if (!f || fclose(f)) return;
+    for (int i = 0; i < 4; i++) {
+        start_over();
+        process_run(
+            &p,
+            (char *[]){
+                run_bin, "-m", model, "--backend",        "hip",        "--hip-library",  fibers, "-i", mixed, "-o", out, "--format", "ids",
+                "-c",    "64", "-np", (char *)at_once[i], "--kv-pages", (char *)pages[i], NULL},
+            NULL);
+        char *text = read_file(out);
+        check(p.code == 0 && lines(text) == 18 && (!first || !strcmp(text, first)), "the same answers beside requests of any kind", &p);
+        process_free(&p);
+        if (first) free(text);
+        else first = text;
+    }
+    free(first);
+    start_over();
+}
+
 /* The test of the test of matrix instructions: one lane that gets what is another's. */
 static void wrong_lane(void)
 {
@@ -397,6 +436,7 @@ int main(int argc, char **argv)
     allocations();
     sizes();
     hangs();
+    kinds_of_requests();
     if (!only_fibers) {
         device_lost();
         compiled();

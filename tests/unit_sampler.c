@@ -359,6 +359,10 @@ static void sums_and_tops_are_right(void **state)
             sum += expl(((long double)logits[i] - logits[best]) * 0.7L);
         }
         assert_true(fabs(softmax_sum(logits, n, logits[best], 0.7) / (double)sum - 1) < 3e-15);
+        int from = below(n + 1), next = from;
+        float low = logits[below(n)];
+        while (next < n && !(logits[next] > low)) next++;
+        assert_int_equal(softmax_next(logits, from, n, low), next);
         int k = below(n + 1);
         top[k] = -7;
         softmax_top(logits, n, k, top);

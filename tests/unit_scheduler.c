@@ -74,10 +74,26 @@ static void begin_with_wrong_page(struct be *be, const struct batch *b)
     backend_cpu.begin_step(be, b);
 }
 
+/* All rows take what the first row of the last step chose. */
+static void embed_the_first(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+{
+    static int32_t same[64];
+    for (int i = 0; i < 64; i++) same[i] = d_chosen[0];
+    backend_cpu.embed(be, table, same, d_out);
+}
+
 /* Every phase is lost: all rows pass for prompt rows. */
 static void begin_without_phase(struct be *be, const struct batch *b)
 {
     ((struct batch *)b)->n_decode = 0;
+    backend_cpu.begin_step(be, b);
+}
+
+static int n_chosen_there;
+
+static void begin_and_count(struct be *be, const struct batch *b)
+{
+    for (int i = 0; i < b->n_rows; i++) n_chosen_there += b->token[i] < 0;
     backend_cpu.begin_step(be, b);
 }
 
@@ -99,7 +115,7 @@ static void argmax_of_poisoned(struct be *be, const float *d_logits, int32_t *d_
 
 /* --- runs */
 struct setup {
-    int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits;
+    int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather;
     const struct backend *ops; /* NULL: the CPU's */
 };
 
@@ -109,7 +125,8 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
 {
     struct err e = {""};
     const struct forward_options fo = {.n_threads = u->threads, .n_pages = u->n_pages, .max_rows = u->n_batch, .max_logits = u->max_logits};
-    const struct sched_options so = {.n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache};
+    const struct sched_options so = {
+        .n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache, .gather = u->gather, .overlap = u->overlap};
     if (forward_open(f, &model, &backend_cpu, &fo, &e) || sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
     if (u->ops) f->be->ops = u->ops;
 }
@@ -162,8 +179,9 @@ static void expect_same(const struct setup *u, struct record *all, int n, const 
 {
     for (int i = 0; i < n; i++)
         if (digest(&all[i]) != want[i])
-            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, shuffle %d, max_logits %d", i, u->n_seqs,
-                     u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle, u->max_logits);
+            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, shuffle %d, max_logits %d, overlap %d, "
+                     "gather %d",
+                     i, u->n_seqs, u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle, u->max_logits, u->overlap, u->gather);
 }
 
 static int n_different(const struct record *all, int n, const uint64_t *want)
@@ -199,7 +217,9 @@ static void answers_do_not_depend_on_scheduling(void **state)
                                 .threads = 1 + (i % 5 == 1),
                                 .cache = i / 3 % 2,
                                 .shuffle = i / 2 % 2,
-                                .max_logits = i % 3 ? 64 : 1 + i % 5};
+                                .max_logits = i % 3 ? 64 : 1 + i % 5,
+                                .overlap = (i + i / 8) % 2,
+                                .gather = i / 5 % 3};
         struct sched_stats stats = run(&u, all, N);
         expect_same(&u, all, N, want);
         n_preemptions += stats.n_preemptions;
@@ -230,6 +250,7 @@ static void tokens_keep_their_phase(void **state)
                                 .cache = i / 4 % 2,
                                 .shuffle = i / 8,
                                 .max_logits = 16,
+                                .overlap = (i + i / 4) % 2,
                                 .ops = &odd};
         n_preemptions += run(&u, all, N).n_preemptions;
         expect_same(&u, all, N, want);
@@ -241,6 +262,60 @@ static void tokens_keep_their_phase(void **state)
     run(&lost, all, N);
     assert_true(n_different(all, N, want) > 0);
     free(cpu);
+    free(want);
+    free_records(all, N);
+}
+
+/* Steps that begin before the tokens of the last one are known, as long as nobody wants more than the largest logit; sequences that
+ * end by a token or by their sink have a row too many then. */
+static void the_next_step_need_not_know_the_tokens(void **state)
+{
+    (void)state;
+    enum { N = 24 };
+    struct record *all = random_records(N, 8);
+    for (int i = 0; i < N; i++) {
+        struct request *r = &all[i].request;
+        r->n_top = -1;
+        if (i % 10) r->prompt_top = -1;
+        r->sampling = (struct sampler_params){.top_p = 1,
+                                              .typical_p = 1,
+                                              .repetition_penalty = 1,
+                                              .ignore_eos = r->sampling.ignore_eos,
+                                              .n_stop_ids = i % 2,
+                                              .stop_ids = all[i].stop_ids};
+        all[i].stop_after = i % 3 ? 0 : 1 + below(12);
+    }
+    uint64_t *want = run_plain(NULL, all, N);
+    int n_stopped = 0, n_length = 0;
+    for (int i = 0; i < N; i++) {
+        const struct request *r = &all[i].request;
+        n_stopped += r->max_tokens && all[i].why[0] == FINISH_STOP;
+        n_length += r->max_tokens && all[i].why[0] == FINISH_LENGTH;
+    }
+    assert_true(n_stopped > N / 4 && n_length > N / 4);
+    odd = backend_cpu;
+    odd.begin_step = begin_and_count;
+    uint64_t n_preemptions = 0;
+    for (int i = 0; i < 4; i++) {
+        const struct setup u = {.n_seqs = 1 + 5 * i,
+                                .n_batch = i % 3 ? 64 : 16,
+                                .threads = 1,
+                                .cache = i % 2,
+                                .n_pages = i ? 12 + i : 100,
+                                .shuffle = i / 2,
+                                .max_logits = 16,
+                                .overlap = 1,
+                                .ops = &odd};
+        n_chosen_there = 0;
+        n_preemptions += run(&u, all, N).n_preemptions;
+        expect_same(&u, all, N, want);
+        assert_true(n_chosen_there > 100);
+    }
+    assert_true(n_preemptions > 2);
+    odd.embed = embed_the_first;
+    const struct setup wrong = {.n_seqs = 3, .n_batch = 64, .threads = 1, .n_pages = 100, .max_logits = 16, .overlap = 1, .ops = &odd};
+    run(&wrong, all, N);
+    assert_true(n_different(all, N, want) > N / 8);
     free(want);
     free_records(all, N);
 }
@@ -410,7 +485,8 @@ static void many_requests(void **state)
                                 .cache = 1,
                                 .n_pages = i ? 60 : 400,
                                 .shuffle = 1,
-                                .max_logits = 64};
+                                .max_logits = 64,
+                                .overlap = i};
         run(&u, all, N);
         expect_same(&u, all, N, want);
     }
@@ -487,13 +563,40 @@ static void a_long_prompt_does_not_hold_up_others(void **state)
     free_records(all, N);
 }
 
+/* Steps with prompt rows in them, of requests that end one after the other. */
+static int n_prompt_steps;
+
+static void begin_and_look_for_prompts(struct be *be, const struct batch *b)
+{
+    n_prompt_steps += b->n_rows > b->n_decode;
+    backend_cpu.begin_step(be, b);
+}
+
+static void sequences_start_together(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    struct record *all = simple_records(N, 8, 1);
+    for (int i = 0; i < N; i++) all[i].request.max_tokens = 5 + i % 7 * 3;
+    odd = backend_cpu;
+    odd.begin_step = begin_and_look_for_prompts;
+    for (int gather = 0; gather <= 4; gather += 4) {
+        const struct setup u = {.n_seqs = 8, .n_batch = 64, .threads = 1, .n_pages = 100, .max_logits = 8, .gather = gather, .ops = &odd};
+        n_prompt_steps = 0;
+        run(&u, all, N);
+        if (gather) assert_in_range(n_prompt_steps, N / 8, 1 + (N - 8 + gather - 1) / gather);
+        else assert_true(n_prompt_steps > N / 3);
+    }
+    free_records(all, N);
+}
+
 static void an_abort_ends_every_choice_once(void **state)
 {
     (void)state;
     enum { N = 12 };
     struct record *all = random_records(N, 7);
-    const struct setup u = {.n_seqs = 4, .n_batch = 32, .threads = 1, .n_pages = 20, .max_logits = 8};
     for (int steps = 0; steps < 30; steps += 3) {
+        const struct setup u = {.n_seqs = 4, .n_batch = 32, .threads = 1, .n_pages = 20, .max_logits = 8, .overlap = steps % 2};
         struct forward f;
         struct sched *s;
         struct sched_stats stats;
@@ -527,11 +630,14 @@ static void a_request_that_fails_fails_alone(void **state)
     odd = backend_cpu;
     odd.begin_step = begin_and_remember;
     odd.argmax = argmax_of_poisoned;
-    const struct setup u = {.n_seqs = 5, .n_batch = 64, .threads = 1, .cache = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
-    run(&u, all, N);
-    for (int i = 0; i < N; i++) {
-        if (i == 4) assert_non_null(strstr(all[i].msg, "not finite"));
-        else assert_true(digest(&all[i]) == want[i] && !all[i].msg[0]);
+    for (int overlap = 0; overlap < 2; overlap++) {
+        const struct setup u = {
+            .n_seqs = 5, .n_batch = 64, .threads = 1, .cache = 1, .n_pages = 40, .max_logits = 8, .overlap = overlap, .ops = &odd};
+        run(&u, all, N);
+        for (int i = 0; i < N; i++) {
+            if (i == 4) assert_non_null(strstr(all[i].msg, "not finite"));
+            else assert_true(digest(&all[i]) == want[i] && !all[i].msg[0]);
+        }
     }
     free(want);
     free_records(all, N);
@@ -646,16 +752,12 @@ static int close_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_those_of_a_plain_loop),
-        cmocka_unit_test(answers_do_not_depend_on_scheduling),
-        cmocka_unit_test(tokens_keep_their_phase),
-        cmocka_unit_test(wrong_pages_are_noticed),
-        cmocka_unit_test(many_requests),
-        cmocka_unit_test(equal_prefixes_are_computed_once),
-        cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
-        cmocka_unit_test(an_abort_ends_every_choice_once),
-        cmocka_unit_test(a_request_that_fails_fails_alone),
-        cmocka_unit_test(only_wanted_logits_leave_the_backend),
+        cmocka_unit_test(answers_are_those_of_a_plain_loop), cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(tokens_keep_their_phase),           cmocka_unit_test(the_next_step_need_not_know_the_tokens),
+        cmocka_unit_test(wrong_pages_are_noticed),           cmocka_unit_test(many_requests),
+        cmocka_unit_test(equal_prefixes_are_computed_once),  cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
+        cmocka_unit_test(sequences_start_together),          cmocka_unit_test(an_abort_ends_every_choice_once),
+        cmocka_unit_test(a_request_that_fails_fails_alone),  cmocka_unit_test(only_wanted_logits_leave_the_backend),
         cmocka_unit_test(what_can_never_run_is_refused),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);

@@ -109,8 +109,9 @@ struct paper_result_args {
 
 struct embed_args {
     const void *weight;
-    const int *token; /* [rows] */
-    float *out;       /* [rows][dim] */
+    const int *token;  /* [rows] */
+    const int *chosen; /* by token -1, -2, ... */
+    float *out;        /* [rows][dim] */
     int dim, n_chunks;
     int kind; /* enum weight_kind */
 };

@@ -187,6 +187,8 @@ KERNEL(embed_rows, struct embed_args)
 {
     const struct embed_args *a = ARGS;
     int row = block_x(), token = a->token[row], pieces = a->kind == WEIGHT_F32 ? 8 : 4, inputs = CHUNK / pieces;
+    if (token < 0) token = a->chosen[-1 - token];
+    if (token < 0) token = 0;
     u64 first = (u64)(token / PANEL) * (u64)(a->n_chunks * pieces * PANEL) + (u64)(token % PANEL);
     for (int j = thread(); j < a->dim; j += THREADS) {
         u64 at = (first + (u64)(j / inputs * PANEL)) * (u64)inputs + (u64)(j % inputs);
