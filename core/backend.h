@@ -119,7 +119,7 @@ struct backend {
     void (*linear)(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
     void (*rope_store)(struct be *be, const struct rope_args *a);
     void (*attend)(struct be *be, const struct attend_args *a);
-    /* d_gate = silu(d_gate) * d_up, n elements; nor what it made d_up */
+    /* d_gate = silu(d_gate) * d_up, n elements. What linear made d_up right before may not be in memory afterwards. */
     void (*glu)(struct be *be, float *d_gate, const float *d_up, size_t n);
     /* d_out[i] = d_x[logit_row[i]], [n_logits][dim] */
     void (*gather)(struct be *be, const float *d_x, float *d_out, int dim);
