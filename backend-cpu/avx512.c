@@ -186,7 +186,55 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
-void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+/* quantize_scale of act.h, n a multiple of 32. */
+ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, float *scale)
+{
+    const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
+    __m512i most0 = _mm512_setzero_si512(), most1 = most0;
+    for (int i = 0; i < n; i += 32) {
+        most0 = _mm512_max_epi32(most0, _mm512_and_si512(_mm512_loadu_si512(x + i), magnitude));
+        most1 = _mm512_max_epi32(most1, _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
+    }
+    return quantize_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)), n_digits, scale);
+}
+
+/* quantize_group of act.h, n a multiple of 32. */
+ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first, int8_t *second, float *scale)
+{
+    float inverse = quantize_scale_512(x, n, n_digits, scale);
+    if (inverse == 0) {
+        memset(first, 0, (size_t)n);
+        if (n_digits == 2) memset(second, 0, (size_t)n);
+        return 0;
+    }
+    __m512i sum = _mm512_setzero_si512();
+    for (int i = 0; i < n; i += 16) {
+        __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse))); /* to nearest even */
+        sum = _mm512_add_epi32(sum, v);
+        __m512i high = n_digits == 2 ? _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(64)), 7) : v;
+        _mm_storeu_si128((void *)(first + i), _mm512_cvtepi32_epi8(high));
+        if (n_digits == 2) _mm_storeu_si128((void *)(second + i), _mm512_cvtepi32_epi8(_mm512_sub_epi32(v, _mm512_slli_epi32(high, 7))));
+    }
+    return _mm512_reduce_add_epi32(sum);
+}
+
+ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row, const struct q4_digits *q, const int n_digits)
+{
+    float group[CPU_SUBGROUP];
+    size_t rows = (size_t)q->rows, s = (size_t)row;
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)n_digits + (size_t)row * (size_t)n;
+        ((int32_t *)q->sum)[s] =
+            quantize_group_512(quantize_input(w, x, j0, n, group), n, n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
+    }
+}
+
+void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    if (q->n_digits == 2) quantize_row(w, x, row, q, 2);
+    else quantize_row(w, x, row, q, 1);
+}
 
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {

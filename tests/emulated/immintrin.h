@@ -77,12 +77,14 @@ EMULATED_SI(emulated_add_epi32, _mm256_add_epi32)
 EMULATED_SI(emulated_sub_epi32, _mm256_sub_epi32)
 EMULATED_SI(emulated_sub_epi8, _mm256_sub_epi8)
 EMULATED_SI(emulated_mullo_epi32, _mm256_mullo_epi32)
+EMULATED_SI(emulated_max_epi32, _mm256_max_epi32)
 EMULATED_SI(emulated_and_si512, _mm256_and_si256)
 EMULATED_SI(emulated_madd_epi16, _mm256_madd_epi16)
 EMULATED_SI(emulated_maddubs_epi16, _mm256_maddubs_epi16)
 EMULATED_FMA(emulated_fmadd_ps, _mm256_fmadd_ps)
 EMULATED_FMA(emulated_fnmadd_ps, _mm256_fnmadd_ps)
 EMULATED_SHIFT(emulated_slli_epi32, _mm256_slli_epi32)
+EMULATED_SHIFT(emulated_srai_epi32, _mm256_srai_epi32)
 EMULATED_SHIFT(emulated_srli_epi32, _mm256_srli_epi32)
 EMULATED_SHIFT(emulated_srli_epi16, _mm256_srli_epi16)
 
@@ -158,6 +160,31 @@ EMULATED __m512i emulated_cvtps_epi32(__m512 a)
     return x.si;
 }
 
+/* The lowest byte of each lane. */
+EMULATED __m128i emulated_cvtepi32_epi8(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    uint8_t v[16];
+    for (int i = 0; i < 16; i++) v[i] = (uint8_t)x.u32[i];
+    return _mm_loadu_si128((const void *)v);
+}
+
+EMULATED int32_t emulated_reduce_add_epi32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    uint32_t sum = 0;
+    for (int i = 0; i < 16; i++) sum += x.u32[i];
+    return (int32_t)sum;
+}
+
+EMULATED int32_t emulated_reduce_max_epi32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    int32_t most = x.i32[0];
+    for (int i = 1; i < 16; i++) most = x.i32[i] > most ? x.i32[i] : most;
+    return most;
+}
+
 EMULATED __m512i emulated_cvtepu8_epi32(__m128i a)
 {
     return (union emulated_512){.half_si = {_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))}}.si;
@@ -208,6 +235,11 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 
 /* The names that the rungs use. */
 #undef _mm512_add_epi32
+#undef _mm512_srai_epi32
+#undef _mm512_reduce_max_epi32
+#undef _mm512_reduce_add_epi32
+#undef _mm512_max_epi32
+#undef _mm512_cvtepi32_epi8
 #undef _mm512_add_ps
 #undef _mm512_and_si512
 #undef _mm512_cvtepi32_ps
@@ -251,6 +283,11 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #undef _mm512_roundscale_ps
 #undef _mm256_maskz_loadu_epi16
 
+#define _mm512_cvtepi32_epi8 emulated_cvtepi32_epi8
+#define _mm512_max_epi32 emulated_max_epi32
+#define _mm512_reduce_add_epi32 emulated_reduce_add_epi32
+#define _mm512_reduce_max_epi32 emulated_reduce_max_epi32
+#define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_add_epi32 emulated_add_epi32
 #define _mm512_add_ps emulated_add_ps
 #define _mm512_and_si512 emulated_and_si512
