@@ -57,7 +57,7 @@ static void unpack_tiles(const struct linear *w, int p, int j0, int n, int8_t *d
 }
 
 /* Panels are taken in pairs. A unit of work is a block of 16 rows x a pair x one sub-group. */
-enum { PAIRS = CPU_PANELS / 2, SUMS = 2 * 2 * 256, ROWS_AT_ONCE = 256 };
+enum { PAIRS = CPU_PANELS / 2, SUMS = 2 * 2 * 256, ROWS_AT_ONCE = 128, STREAM_ROWS = 64 };
 
 /* The sums of a unit, still to be scaled and added: that is done while the tiles of the next unit are multiplied. */
 struct rest {
@@ -113,14 +113,6 @@ ALWAYS_INLINE void multiply_unit(const int8_t *const digit[2], int n, int32_t *s
         for (int r = rest->from; r < rest->to; r++) add_row(rest, r, digits);
 }
 
-/* Where things lie in a thread's scratch. */
-struct place {
-    int8_t codes[PAIRS][4 * TILE_BYTES]; /* of one sub-group: two tiles of each panel */
-    int32_t sums[2][SUMS];               /* of the unit that is multiplied and of the one before */
-    float total[PAIRS * ROWS_AT_ONCE * 32];
-};
-_Static_assert(sizeof(struct place) <= CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float), "kernels.h: scratch");
-
 /* One pair x one sub-group, ready for all rows. */
 struct meeting {
     int n, rows, block;  /* inputs; rows, of one block */
@@ -167,39 +159,71 @@ static __attribute__((noinline)) void meet(const struct meeting *t, struct line 
     else meet_rows(t, l, 1, 1);
 }
 
-/* Panels p0 .. p1-1 x rows r0 .. r0+nr-1: sub-group by sub-group the codes are unpacked once for all rows; a pair's stay in tiles while
- * all rows meet them. An odd last panel is its own partner. */
-ALWAYS_INLINE void tile_panels(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, int r0, int nr,
-                               struct place *at, const int digits)
+/* Where things lie in a thread's scratch. */
+struct place {
+    int32_t sums[2][SUMS]; /* of the unit that is multiplied and of the one before */
+    float total[PAIRS * ROWS_AT_ONCE * 32];
+    int8_t codes[]; /* unpacked; with more rows than at once those of all sub-groups */
+};
+_Static_assert(sizeof(struct place) + PAIRS * 4 * TILE_BYTES <= CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
+               "kernels.h: scratch");
+
+/* One call's outputs. */
+struct job {
+    const struct linear *w;
+    const struct q4_digits *x;
+    float *y;
+    int p0, p1;
+};
+
+/* A pair of panels and a sub-group from j0 on into tiles 4 .. 7 by way of `codes`, where they are already unless `unpack`. An odd last panel
+ * is its own partner. Returns the bytes of codes. */
+ALWAYS_INLINE size_t load_pair(const struct job *o, int p, int j0, int n, int8_t *codes, int unpack, __m512 w_scale[2])
 {
-    int pairs = (p1 - p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS;
-    size_t rows = (size_t)x->rows, s = (size_t)r0;
+    size_t panel_bytes = n > TILE_INPUTS ? 2 * TILE_BYTES : TILE_BYTES;
+    EACH (i, 2) {
+        int panel = p + i < o->p1 ? p + i : p;
+        w_scale[i] = load_scales(o->w, ((size_t)panel * (size_t)o->w->n_groups + (size_t)(j0 / o->w->group)) * 16);
+        if (unpack) unpack_tiles(o->w, panel, j0, n, codes + (size_t)i * panel_bytes);
+    }
+    __asm__ volatile("" ::: "memory"); /* gcc does not know that loading a tile reads memory */
+    _tile_loadd(4, codes, 64);
+    _tile_loadd(6, codes + panel_bytes, 64);
+    if (n > TILE_INPUTS) {
+        _tile_loadd(5, codes + TILE_BYTES, 64);
+        _tile_loadd(7, codes + panel_bytes + TILE_BYTES, 64);
+    }
+    return 2 * panel_bytes;
+}
+
+/* Rows r0 .. r0+nr-1: sub-group by sub-group and pair by pair, whose codes stay in tiles while all rows meet them. The first rows unpack the
+ * codes; where others follow they are kept for them. */
+ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at, const int digits)
+{
+    const struct linear *w = o->w;
+    int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS;
+    size_t rows = (size_t)o->x->rows, s = (size_t)r0;
     struct line line = {.sums = at->sums};
+    int8_t *codes = at->codes;
     memset(at->total, 0, (size_t)(pairs * nr * 32) * sizeof *at->total);
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const int8_t *first = x->digit + (size_t)j0 * rows * (size_t)digits + (size_t)r0 * (size_t)n;
+        const int8_t *first = o->x->digit + (size_t)j0 * rows * (size_t)digits + (size_t)r0 * (size_t)n;
+        if ((int)rows == nr) codes = at->codes;
         for (int q = 0; q < pairs; q++) {
-            __m512 w_scale[2];
-            EACH (i, 2) {
-                int p = p0 + 2 * q + i < p1 ? p0 + 2 * q + i : p1 - 1;
-                w_scale[i] = load_scales(w, ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
-                unpack_tiles(w, p, j0, n, at->codes[q] + i * 2 * TILE_BYTES);
-            }
-            __asm__ volatile("" ::: "memory"); /* gcc does not know that loading a tile reads memory */
-            _tile_loadd(4, at->codes[q], 64);
-            _tile_loadd(5, at->codes[q] + TILE_BYTES, 64);
-            _tile_loadd(6, at->codes[q] + 2 * TILE_BYTES, 64);
-            _tile_loadd(7, at->codes[q] + 3 * TILE_BYTES, 64);
-            struct meeting t = {n, nr, block, first, rows * (size_t)n, x->scale + s, at->total + q * nr * 32, {w_scale[0], w_scale[1]}};
+            struct meeting t = {n, nr, block, first, rows * (size_t)n, o->x->scale + s, at->total + q * nr * 32, {_mm512_setzero_ps()}};
+            codes += load_pair(o, o->p0 + 2 * q, j0, n, codes, !r0, t.w_scale);
             meet(&t, &line, digits);
         }
     }
     for (int r = line.rest.from; r < line.rest.to; r++) add_row(&line.rest, r, digits);
     for (int r = 0; r < nr; r++)
-        for (int p = p0; p < p1; p++)
-            store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16,
-                          _mm512_loadu_ps(at->total + (((p - p0) / 2 * nr + r) * 2 + (p - p0) % 2) * 16));
+        for (int p = o->p0; p < o->p1; p++) {
+            __m512 v = _mm512_loadu_ps(at->total + (((p - o->p0) / 2 * nr + r) * 2 + (p - o->p0) % 2) * 16);
+            float *y = o->y + (size_t)(r0 + r) * (size_t)w->out;
+            if (rows >= STREAM_ROWS) stream_outputs(w, y, p * 16, v);
+            else store_outputs(w, y, p * 16, v);
+        }
 }
 
 /* Fewer rows are left to VNNI, which does not unpack. */
@@ -207,6 +231,7 @@ enum { LEAST_ROWS = 6 };
 
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
+    struct job job = {w, x, y, p0, p1};
     if (x->rows < LEAST_ROWS) {
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
@@ -215,14 +240,18 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
     for (int left = (x->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < x->rows; left--, r += nr) {
         nr = ((x->rows - r) / left + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
         if (nr > x->rows - r) nr = x->rows - r;
-        if (x->n_digits == 2) tile_panels(w, x, y, p0, p1, r, nr, (struct place *)scratch, 2);
-        else tile_panels(w, x, y, p0, p1, r, nr, (struct place *)scratch, 1);
+        if (x->n_digits == 2) tile_rows(&job, r, nr, (struct place *)scratch, 2);
+        else tile_rows(&job, r, nr, (struct place *)scratch, 1);
     }
     _tile_release();
+    _mm_sfence();
 }
 
-const struct cpu_kernels cpu_amx = {"amx",        amx_unusable, avx512_q4,   avx512_quantize, amx_q4i,
-                                    avx512_dense, avx512_norm,  avx512_rope, avx512_attend,   avx512_glu};
+/* Half of the 2 MiB of level-2 cache of the processors with AMX. */
+enum { CACHED_DIGITS = 1 << 20 };
+
+const struct cpu_kernels cpu_amx = {"amx",       amx_unusable, avx512_q4,     avx512_quantize, amx_q4i,      avx512_dense,
+                                    avx512_norm, avx512_rope,  avx512_attend, avx512_glu,      CACHED_DIGITS};
 
 #else
 typedef int translation_unit_is_not_empty;

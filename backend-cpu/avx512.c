@@ -249,44 +249,82 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
     return t == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* nn outputs x m rows. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
+/* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a small multiple of the stride. */
+struct dense_at {
+    const char *x[3], *weight, *ahead;
+    size_t x_row, weight_row; /* bytes */
+};
+
+/* 16 inputs into the lanes. */
+ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask, __m512 a[4][8], const int nn, const int m)
 {
-    int in = w->in;
-    __m512 a[4][6];
-    EACH (i, nn)
-        EACH (r, m) a[i][r] = _mm512_setzero_ps();
-    for (int j = 0; j < in; j += LANES) {
-        __mmask16 mask = in - j >= LANES ? 0xffff : (__mmask16)((1u << (in - j)) - 1);
-        __m512 v[6];
-        EACH (r, m) v[r] = _mm512_maskz_loadu_ps(mask, x + (size_t)r * (size_t)in + j);
-        EACH (i, nn) {
-            size_t at = (size_t)(n0 + i) * (size_t)in + (size_t)j;
-            __m512 u = load_weights(w->weight, t, at, mask);
-            if (m == 1) _mm_prefetch((const char *)w->weight + at * (t == DT_F32 ? 4 : 2) + AHEAD, _MM_HINT_T0);
-            EACH (r, m) a[i][r] = _mm512_fmadd_ps(u, v[r], a[i][r]);
-        }
+    __m512 u[4];
+    EACH (i, nn) u[i] = load_weights(at->weight + (size_t)i * at->weight_row, t, 0, mask);
+    EACH (r, m) {
+        __m512 v = _mm512_maskz_loadu_ps(mask, at->x[r / 3] + (size_t)(r % 3) * at->x_row);
+        EACH (i, nn) a[i][r] = _mm512_fmadd_ps(u[i], v, a[i][r]);
     }
+}
+
+/* nn outputs x m rows, inputs j0 .. j1-1; what the lanes hold before and after is kept in lanes[nn][m]. Asks for what comes `ahead` bytes
+ * further on. */
+ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, int j0, int j1, float *lanes,
+                               size_t ahead, const int nn, const int m)
+{
+    size_t in = (size_t)w->in, bytes = t == DT_F32 ? 4 : 2;
+    struct dense_at at = {
+        .weight = (const char *)w->weight + ((size_t)n0 * in + (size_t)j0) * bytes, .x_row = in * 4, .weight_row = in * bytes};
+    __m512 a[4][8];
+    EACH (i, 3) at.x[i] = (const char *)(x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
+    at.ahead = at.weight + ahead;
+    EACH (i, nn)
+        EACH (r, m) a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
+    for (int left = (j1 - j0) / LANES; left; left--) {
+        EACH (i, nn) _mm_prefetch(at.ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
+        dense_step(&at, t, 0xffff, a, nn, m);
+        at.weight += LANES * bytes, at.ahead += LANES * bytes;
+        EACH (i, 3) at.x[i] += LANES * 4;
+    }
+    if ((j1 - j0) % LANES) dense_step(&at, t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
     EACH (i, nn)
         EACH (r, m) {
-            float lane[LANES];
+            float *lane = lanes + (i * m + r) * LANES;
             _mm512_storeu_ps(lane, a[i][r]);
+            if (j1 < w->in) continue;
             float total = fold_lanes(lane);
             y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
 }
 
+/* m rows x outputs n0 .. n1-1. So many inputs at a time that those of all rows stay in L1; the lanes are put aside meanwhile. The first
+ * rows bring the weights, which they ask for one block ahead; the others find them in L2. */
+ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y, int n0, int n1, int bring, const int m)
+{
+    enum { INPUTS = 1024, OUTPUTS = 3 };
+    float lanes[CPU_DENSE_ROWS * 8 * LANES];
+    size_t ahead = bring ? (size_t)OUTPUTS * (size_t)w->in * (t == DT_F32 ? 4 : 2) : 0;
+    CHECK(n1 - n0 <= CPU_DENSE_ROWS);
+    for (int j0 = 0; j0 < w->in; j0 += INPUTS) {
+        int j1 = j0 + INPUTS < w->in ? j0 + INPUTS : w->in, n = n0;
+        for (; n + OUTPUTS <= n1; n += OUTPUTS) dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, OUTPUTS, m);
+        for (; n < n1; n++) dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, 1, m);
+    }
+}
+
 ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
 {
     size_t in = (size_t)w->in, out = (size_t)w->out;
-    int n = n0;
-    for (; n + 4 <= n1; n += 4) { /* the weights of four outputs stay in L1 for all rows */
-        int r = 0;
-        for (; r + 6 <= rows; r += 6) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 4, 6);
-        for (; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 4, 1);
+    float lanes[4 * LANES];
+    int n = n0, r = 0;
+    if (rows == 1) {
+        for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 4, 1);
+        for (; n < n1; n++) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 1, 1);
+        return;
     }
-    for (; n < n1; n++)
-        for (int r = 0; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
+    for (; r + 8 <= rows; r += 8) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 8);
+    for (; r + 4 <= rows; r += 4) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 4);
+    for (; r + 2 <= rows; r += 2) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 2);
+    for (; r < rows; r++) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 1);
 }
 
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
@@ -311,57 +349,84 @@ ALWAYS_INLINE __m512 load_kv(const void *p, enum kv_type kv, size_t at, __mmask1
     return load_weights(p, kv == KV_F16 ? DT_F16 : DT_F32, at, m);
 }
 
-ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+/* n queries x the positions of np pages: 16 sums, so that none waits for itself. */
+ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *const *keys, const int np, int head_dim, enum kv_type kv,
+                                float *scores)
 {
-    __m512 a[QUERY_BLOCK];
-    EACH (i, n) a[i] = _mm512_setzero_ps();
+    __m512 a[QUERY_BLOCK][PAGES_AT_ONCE];
+    EACH (i, n)
+        EACH (p, np) a[i][p] = _mm512_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
-        __m512 k = load_kv(keys, kv, (size_t)(d * KV_PAGE), 0xffff);
-        EACH (i, n) a[i] = _mm512_fmadd_ps(k, _mm512_set1_ps(q[i][d]), a[i]);
+        __m512 k[PAGES_AT_ONCE];
+        EACH (p, np) k[p] = load_kv(keys[p], kv, (size_t)(d * KV_PAGE), 0xffff);
+        EACH (i, n) {
+            __m512 v = _mm512_set1_ps(q[i][d]);
+            EACH (p, np) a[i][p] = _mm512_fmadd_ps(k[p], v, a[i][p]);
+        }
     }
-    EACH (i, n) _mm512_storeu_ps(scores + i * ATTEND_CHUNK, a[i]);
+    EACH (i, n)
+        EACH (p, np) _mm512_storeu_ps(scores + i * ATTEND_CHUNK + p * KV_PAGE, a[i][p]);
 }
 
-ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *const *keys, const int np, int head_dim, enum kv_type kv,
+                                float *scores)
 {
     int i = 0;
-    for (; i + 8 <= n; i += 8) {
-        if (kv == KV_F16) scores_block(q + i, 8, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
-        else scores_block(q + i, 8, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
-        else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
-    }
-    for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i + 8 <= n; i += 8) scores_block(q + i, 8, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i + 4 <= n; i += 4) scores_block(q + i, 4, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i < n; i++) scores_block(q + i, 1, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
-ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *const *keys, int np, int head_dim, enum kv_type kv,
+                                 float *scores)
 {
-    for (int d = 0; d < head_dim; d += LANES) {
-        __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
-        __m512 a[QUERY_BLOCK];
-        EACH (i, n) a[i] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d);
-        for (int c = 0; c < n_pos; c++) {
-            __m512 v = load_kv(values, kv, (size_t)(c * head_dim + d), m);
-            EACH (i, n) a[i] = _mm512_fmadd_ps(_mm512_set1_ps(p[i * ATTEND_CHUNK + c]), v, a[i]);
+    if (kv == KV_F16 && np == 2) scores_typed(q, n, keys, 2, head_dim, KV_F16, scores);
+    else if (kv == KV_F16) scores_typed(q, n, keys, 1, head_dim, KV_F16, scores);
+    else if (np == 2) scores_typed(q, n, keys, 2, head_dim, KV_F32, scores);
+    else scores_typed(q, n, keys, 1, head_dim, KV_F32, scores);
+}
+
+/* n queries x nd vectors of dimensions from d on, lanes outside m left alone. */
+ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, int d, __mmask16 m, const int nd,
+                                enum kv_type kv, float *acc)
+{
+    __m512 a[QUERY_BLOCK][2];
+    EACH (i, n)
+        EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d + k * LANES);
+    for (int c = 0; c < n_pos; c++) {
+        __m512 v[2];
+        EACH (k, nd) v[k] = load_kv(values, kv, (size_t)(c * head_dim + d + k * LANES), m);
+        EACH (i, n) {
+            __m512 u = _mm512_set1_ps(p[i * ATTEND_CHUNK + c]);
+            EACH (k, nd) a[i][k] = _mm512_fmadd_ps(u, v[k], a[i][k]);
         }
-        EACH (i, n) _mm512_mask_storeu_ps(acc + i * head_dim + d, m, a[i]);
     }
+    EACH (i, n)
+        EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, m, a[i][k]);
+}
+
+ALWAYS_INLINE void values_dims(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    int d = 0;
+    for (; d + 2 * LANES <= head_dim; d += 2 * LANES) values_block(p, n, n_pos, values, head_dim, d, 0xffff, 2, kv, acc);
+    for (; d < head_dim; d += LANES) {
+        __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
+        values_block(p, n, n_pos, values, head_dim, d, m, 1, kv, acc);
+    }
+}
+
+ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    int i = 0;
+    for (; i + 8 <= n; i += 8) values_dims(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, kv, acc + i * head_dim);
+    for (; i + 4 <= n; i += 4) values_dims(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, kv, acc + i * head_dim);
+    for (; i < n; i++) values_dims(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
 }
 
 ALWAYS_INLINE void avx512_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
-    int i = 0;
-    for (; i + 8 <= n; i += 8) {
-        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
-        else values_block(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
-        else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
-    }
-    for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+    if (kv == KV_F16) values_typed(p, n, n_pos, values, head_dim, KV_F16, acc);
+    else values_typed(p, n, n_pos, values, head_dim, KV_F32, acc);
 }
 
 /* exp8 of avx2.c on 16 lanes, the same operations. */
@@ -395,13 +460,16 @@ ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-ALWAYS_INLINE float avx512_scale(float *p, int n, float factor)
+ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float factor)
 {
-    __m512 top = _mm512_set1_ps(-INFINITY);
-    for (int i = 0; i < n; i += LANES) {
-        __m512 v = _mm512_mul_ps(_mm512_loadu_ps(p + i), _mm512_set1_ps(factor));
+    const __m512 none = _mm512_set1_ps(-INFINITY);
+    __m512 top = none;
+    for (int i = from; i < to; i += LANES) {
+        int low = a - i < 0 ? 0 : a - i < LANES ? a - i : LANES, high = b + 1 - i < 0 ? 0 : b + 1 - i < LANES ? b + 1 - i : LANES;
+        __mmask16 m = (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1));
+        __m512 v = _mm512_mask_mul_ps(none, m, _mm512_loadu_ps(p + i), _mm512_set1_ps(factor));
         _mm512_storeu_ps(p + i, v);
-        top = _mm512_max_ps(v, top);
+        top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
     }
     float lane[LANES];
     _mm512_storeu_ps(lane, top);
@@ -411,7 +479,7 @@ ALWAYS_INLINE float avx512_scale(float *p, int n, float factor)
 
 void avx512_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps, avx512_scale);
+    fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps, avx512_mask);
 }
 
 void avx512_glu(float *gate, const float *up, size_t n)
@@ -424,8 +492,8 @@ void avx512_glu(float *gate, const float *up, size_t n)
     }
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512",     avx512_unusable, avx512_q4,   avx512_quantize, avx512_q4i,
-                                       avx512_dense, avx512_norm,     avx512_rope, avx512_attend,   avx512_glu};
+const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_quantize, avx512_q4i, avx512_dense,
+                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu,      0};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -36,6 +36,18 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m51
     _mm512_mask_storeu_ps(y + n0, m, v);
 }
 
+/* The same past the caches, for outputs of so many rows that they would be gone from there before they are read: nothing is fetched
+ * that is only overwritten. Whoever uses it ends with _mm_sfence. */
+ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m512 v)
+{
+    if (w->out - n0 < 16 || ((uintptr_t)(y + n0) & 63)) {
+        store_outputs(w, y, n0, v);
+        return;
+    }
+    if (w->bias) v = _mm512_add_ps(v, _mm512_loadu_ps(w->bias + n0));
+    _mm512_stream_ps(y + n0, v);
+}
+
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 

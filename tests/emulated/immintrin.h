@@ -138,6 +138,14 @@ EMULATED __m512 emulated_maskz_mul_ps(__mmask16 m, __m512 a, __m512 b)
     return v.ps;
 }
 
+EMULATED __m512 emulated_mask_mul_ps(__m512 source, __mmask16 m, __m512 a, __m512 b)
+{
+    union emulated_512 v = {.ps = emulated_mul_ps(a, b)}, s = {.ps = source};
+    for (int i = 0; i < 16; i++)
+        if (!(m >> i & 1)) v.u32[i] = s.u32[i];
+    return v.ps;
+}
+
 /* The index is taken modulo 16. */
 EMULATED __m512 emulated_permutexvar_ps(__m512i index, __m512 table)
 {
@@ -235,6 +243,8 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 
 /* The names that the rungs use. */
 #undef _mm512_add_epi32
+#undef _mm512_mask_mul_ps
+#undef _mm512_stream_ps
 #undef _mm512_srai_epi32
 #undef _mm512_reduce_max_epi32
 #undef _mm512_reduce_add_epi32
@@ -288,6 +298,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_reduce_add_epi32 emulated_reduce_add_epi32
 #define _mm512_reduce_max_epi32 emulated_reduce_max_epi32
 #define _mm512_srai_epi32 emulated_srai_epi32
+#define _mm512_mask_mul_ps emulated_mask_mul_ps
 #define _mm512_add_epi32 emulated_add_epi32
 #define _mm512_add_ps emulated_add_ps
 #define _mm512_and_si512 emulated_and_si512
@@ -327,6 +338,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_setzero_si512() emulated_set1(_mm256_setzero_si256())
 #define _mm512_setr_ps(...) ((union emulated_512){.f32 = {__VA_ARGS__}}.ps)
 #define _mm512_castsi512_ps(v) ((union emulated_512){.si = (v)}.ps)
+#define _mm512_stream_ps(p, v) emulated_storeu(p, &(union emulated_512){.ps = (v)})
 #define _mm512_storeu_ps(p, v) emulated_storeu(p, &(union emulated_512){.ps = (v)})
 #define _mm512_storeu_si512(p, v) emulated_storeu(p, &(union emulated_512){.si = (v)})
 #define _mm512_cmp_ps_mask(a, b, how)                                                                                                      \
