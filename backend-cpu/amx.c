@@ -57,7 +57,7 @@ static void unpack_tiles(const struct linear *w, int p, int j0, int n, int8_t *d
 }
 
 /* Panels are taken in pairs. A unit of work is a block of 16 rows x a pair x one sub-group. */
-enum { PAIRS = CPU_PANELS / 2, SUMS = 2 * 2 * 256, ROWS_AT_ONCE = 128, STREAM_ROWS = 64 };
+enum { PAIRS = CPU_PANELS / 2, SUMS = 2 * 2 * 256, ROWS_AT_ONCE = 128 };
 
 /* The sums of a unit, still to be scaled and added: that is done while the tiles of the next unit are multiplied. */
 struct rest {
@@ -220,9 +220,7 @@ ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *
     for (int r = 0; r < nr; r++)
         for (int p = o->p0; p < o->p1; p++) {
             __m512 v = _mm512_loadu_ps(at->total + (((p - o->p0) / 2 * nr + r) * 2 + (p - o->p0) % 2) * 16);
-            float *y = o->y + (size_t)(r0 + r) * (size_t)w->out;
-            if (rows >= STREAM_ROWS) stream_outputs(w, y, p * 16, v);
-            else store_outputs(w, y, p * 16, v);
+            stream_outputs(w, o->y + (size_t)(r0 + r) * (size_t)w->out, p * 16, v, o->x->rows);
         }
 }
 
@@ -247,11 +245,8 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
     _mm_sfence();
 }
 
-/* Half of the 2 MiB of level-2 cache of the processors with AMX. */
-enum { CACHED_DIGITS = 1 << 20 };
-
-const struct cpu_kernels cpu_amx = {"amx",       amx_unusable, avx512_q4,     avx512_quantize, amx_q4i,      avx512_dense,
-                                    avx512_norm, avx512_rope,  avx512_attend, avx512_glu,      CACHED_DIGITS};
+const struct cpu_kernels cpu_amx = {"amx",       amx_unusable, avx512_q4,     avx512_quantize, amx_q4i,     avx512_dense,
+                                    avx512_norm, avx512_rope,  avx512_attend, avx512_glu,      CACHED_BYTES};
 
 #else
 typedef int translation_unit_is_not_empty;

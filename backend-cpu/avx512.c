@@ -143,7 +143,8 @@ ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int
         tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
     }
     for (int r = 0; r < nr; r++)
-        EACH (p, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16));
+        EACH (p, np)
+            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16), rows);
 }
 
 void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
@@ -155,6 +156,7 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
             for (p = p0; p + 2 <= p1; p += 2) q4_many(w, x, y, rows, r, n, p, scratch, 2);
             if (p < p1) q4_many(w, x, y, rows, r, n, p, scratch, 1);
         }
+        _mm_sfence();
         return;
     }
     if (rows == 1)
@@ -492,8 +494,8 @@ void avx512_glu(float *gate, const float *up, size_t n)
     }
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_quantize, avx512_q4i, avx512_dense,
-                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu,      0};
+const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_quantize, avx512_q4i,  avx512_dense,
+                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu,      CACHED_BYTES};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -383,7 +383,7 @@ static int same_input(const struct linear *a, const struct linear *b)
     return !!a->codes == !!b->codes && (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
-/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (digit_bytes in kernels.h). */
+/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in kernels.h). */
 static void linear_rows(struct cpu *c, struct linear_job *j)
 {
     const struct linear *first = j->w[0];
@@ -403,8 +403,9 @@ static void linear_rows(struct cpu *c, struct linear_job *j)
 /* Rows that linears with this input take at a time. */
 static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
 {
-    size_t bytes = (size_t)rows * (size_t)w->k * (c->config.act == ACT_I16 ? 2 : 1), most = c->kernels->digit_bytes;
-    if (!w->codes || !most || bytes <= most || (c->config.act != ACT_I16 && c->config.act != ACT_INT8)) return rows;
+    size_t each = c->config.act == ACT_I16 ? 2 : c->config.act == ACT_INT8 ? 1 : sizeof(float);
+    size_t bytes = (size_t)rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
+    if (!w->codes || !most || bytes <= most) return rows;
     int parts = (int)((bytes + most - 1) / most);
     return ((rows + parts - 1) / parts + 15) / 16 * 16;
 }

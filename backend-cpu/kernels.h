@@ -73,7 +73,8 @@ struct cpu_kernels {
     /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 2 * head_dim + 4) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
     void (*glu)(float *gate, const float *up, size_t n);
-    size_t digit_bytes; /* about how many of q4i's digits one core's cache holds while it takes task after task; 0: any number */
+    /* About how many bytes of packed activations or digits one core's cache holds while it takes task after task; 0: any number */
+    size_t cached_bytes;
 };
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
