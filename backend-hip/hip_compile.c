@@ -51,6 +51,14 @@ static int find_compiler(struct rtc *r, const char *runtime)
     return 0;
 }
 
+/* The line of a log that says what is wrong; clang begins with the files that led there. */
+static const char *what_failed(const char *log)
+{
+    const char *p = strstr(log, "error: ");
+    while (p && p > log && p[-1] != '\n') p--;
+    return p ? p : log;
+}
+
 /* Writes the code object, or why there is none, to the file; 0 or -1. Runs in the child. */
 static int compile(const char *runtime, const char *arch, int file)
 {
@@ -77,7 +85,7 @@ static int compile(const char *runtime, const char *arch, int file)
     if (code) {
         char *log = !r.log_size(program, &n) && n ? calloc(1, n + 1) : NULL;
         if (!log || r.log(program, log)) dprintf(file, "error %d without a log", code);
-        else dprintf(file, "error %d: %.*s", code, (int)strcspn(log, "\n"), log);
+        else dprintf(file, "error %d: %.*s", code, (int)strcspn(what_failed(log), "\n"), what_failed(log));
         return -1;
     }
     char *object = !r.code_size(program, &n) && n ? malloc(n) : NULL;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const known_libraries[] = {"libamdhip64.so.7",  "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
                                               "libgalaxyhip.so.5", "libgalaxyhip.so",  "libcuda.so.1"};
@@ -93,7 +94,10 @@ static int find_symbols(struct hip_library *l, void *handle, struct err *e)
         memcpy((char *)&l->api + symbols[i].slot, &p, sizeof p);
     }
     int code = l->api.init(0);
-    return code ? failed(l, code, "does not start", e) : 0;
+    if (!code) return 0;
+    /* AMD's runtime says "invalid device" where its driver is not loaded, and where the user may not use it */
+    if (!l->is_cuda && access("/dev/kfd", R_OK | W_OK)) return err_sys(e, "%s: does not start: /dev/kfd (AMD's driver)", l->path);
+    return failed(l, code, "does not start", e);
 }
 
 static int open_one(const struct hip_library **out, const char *path, struct err *e)

@@ -2,7 +2,9 @@
 
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
+#include "core/pool.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int wants_cpu(const struct options *o)
@@ -17,6 +19,13 @@ void machine_settle(struct options *o)
     struct err why;
     if (!strcmp(o->backend, "auto")) o->backend = wants_gpu(o) || (!wants_cpu(o) && !hip_probe(NULL, 0, &why)) ? "hip" : "cpu";
     if (!strcmp(o->act, "auto")) o->act = strcmp(o->backend, "hip") ? "i16" : "f16";
+    int processors = pool_n_processors();
+    if (o->threads > processors) {
+        /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a quarter */
+        fprintf(stderr, "note: -t %d: this process may use %d processor%s, so as many threads\n", o->threads, processors,
+                processors == 1 ? "" : "s");
+        o->threads = processors;
+    }
 }
 
 const struct backend *machine_backend(const struct options *o) { return strcmp(o->backend, "hip") ? &backend_cpu : &backend_hip; }

@@ -77,7 +77,7 @@ static const struct option_row {
     {"Machine", 0, HEADING, 0, 0, 0, 0, 0},
     {"backend", 0, TEXT, AT(backend), 0, 0, "auto|cpu|hip", "where to compute; auto takes a GPU that can run the embedded kernels"},
     {"cpu", 0, TEXT, AT(cpu), 0, 0, "auto|ref|RUNG", "instructions of the CPU backend; ref is the double-precision reference"},
-    {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads (0: the processors this process may use)"},
+    {"threads", 't', INT, AT(threads), 0, 1024, "N", "threads, at most the processors this process may use (0: as many)"},
     {"act", 0, TEXT, AT(act), 0, 0, "auto|f32|f16|i16|int8",
      "activations of 4-bit linears: exact fp32, rounded to fp16 (as GPUs do), integers of 15 bits, of 8; auto: i16, on a GPU f16"},
     {"kv", 0, TEXT, AT(kv), 0, 0, "f16|f32", "storage of keys and values"},

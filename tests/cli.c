@@ -170,6 +170,9 @@ static void generation(void)
     RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t", "1");
     check(p.code == 0 && !strcmp(p.out, q.out), "a seed repeats", &q);
     process_free(&q);
+    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t", "1024");
+    check(q.code == 0 && !strcmp(p.out, q.out) && strstr(q.err, "note: -t 1024: this process may use "), "too many threads", &q);
+    process_free(&q);
     RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "4");
     check(q.code == 0 && strcmp(p.out, q.out), "another seed gives another text", &q);
     process_free(&p);

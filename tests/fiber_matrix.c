@@ -191,13 +191,24 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 static struct phase {
     int arrivals, pending, bytes;
     unsigned parity;
+    unsigned long made; /* in which run of a block or cluster it was made ready */
 } phases[MAX_BLOCKS][DYNAMIC_BYTES / 8];
+static unsigned long runs;
+
+static struct phase *place_of_phase(unsigned barrier)
+{
+    if (barrier % 8 || barrier + 8 > fibers.dynamic_bytes) {
+        fprintf(stderr, "fibers: a barrier at %u of %zu bytes of shared memory\n", barrier, fibers.dynamic_bytes);
+        abort();
+    }
+    return &phases[fiber_block_of_cluster()][barrier / 8];
+}
 
 static struct phase *phase_at(unsigned barrier)
 {
-    struct phase *p = &phases[fiber_block_of_cluster()][barrier / 8];
-    if (barrier % 8 || barrier + 8 > fibers.dynamic_bytes) {
-        fprintf(stderr, "fibers: a barrier at %u of %zu bytes of shared memory\n", barrier, fibers.dynamic_bytes);
+    struct phase *p = place_of_phase(barrier);
+    if (p->made != runs) {
+        fprintf(stderr, "fibers: a barrier at %u that this block has not made ready\n", barrier);
         abort();
     }
     return p;
@@ -217,7 +228,7 @@ static void count(struct phase *p, int arrived, int bytes)
     fibers.progress = 1;
 }
 
-void fiber_phase_init(unsigned barrier, int arrivals) { *phase_at(barrier) = (struct phase){arrivals, arrivals, 0, 0}; }
+void fiber_phase_init(unsigned barrier, int arrivals) { *place_of_phase(barrier) = (struct phase){arrivals, arrivals, 0, 0, runs}; }
 void fiber_phase_arrive(unsigned barrier, int bytes) { count(phase_at(barrier), 1, bytes); }
 
 void fiber_phase_wait(unsigned barrier, unsigned parity)
@@ -331,6 +342,7 @@ void fiber_barrier_arrive(int id, int n)
 
 void fiber_matrix_begin(void)
 {
+    runs++;
     memset(warp_meeting, 0, sizeof warp_meeting);
     memset(numbered, 0, sizeof numbered);
     for (int i = 0; i < fiber_cluster_blocks; i++) memset(dynamic[i], 0xff, fibers.dynamic_bytes);

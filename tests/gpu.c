@@ -4,6 +4,7 @@
  * what needs no interpreter, which takes minutes when it is sanitized */
 #include "tests/process.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,8 +208,26 @@ static void compiled(void)
     unsetenv("GFX906_ONLY_COMPILED");
     COMPLETE(&plain, gfx906, "-v");
     check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out), "compiled kernels give the embedded ones' answer", &p);
-    process_free(&plain);
     process_free(&p);
+    void *amd = dlopen("libamdhip64.so.5", RTLD_LAZY | RTLD_LOCAL);
+    if (amd) {
+        setenv("GFX906_ONLY_COMPILED", "1", 1);
+        setenv("GFX906_RTC", "real", 1);
+        COMPLETE(&p, gfx906, "-v");
+        unsetenv("GFX906_RTC");
+        unsetenv("GFX906_ONLY_COMPILED");
+        check(p.code == 0 && !strcmp(p.out, plain.out), "kernels compiled by AMD's hiprtc give the embedded ones' answer", &p);
+        process_free(&p);
+        if (access("/dev/kfd", F_OK)) {
+            COMPLETE(&p, "libamdhip64.so.5", "-v");
+            check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "/dev/kfd (AMD's driver): No such file"), "AMD's library alone", &p);
+            process_free(&p);
+        }
+    } else {
+        n_skipped++;
+        printf("SKIP kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)\n");
+    }
+    process_free(&plain);
 }
 
 /* The bench on a GPU: runs, and the ablation in every format. */

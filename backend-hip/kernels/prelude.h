@@ -40,7 +40,11 @@ typedef float f32x4 __attribute__((vector_size(16)));
     extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(const type args_by_value)
 #define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
+#if __clang_major__ >= 16
 #define UNROLL _Pragma("unroll")
+#else /* of the runtimes' compilers: what is not unrolled by force comes too late for arrays to be held in registers */
+#define UNROLL _Pragma("clang loop unroll(full)")
+#endif
 #define UNROLL_4 _Pragma("unroll 4")
 #define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
@@ -181,10 +185,12 @@ DEVICE f16 half_of(u32 u)
 /* a * b + c where the product is exact in fp16, so that it makes no difference whether it is fused. */
 DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 {
-#if defined(__AMDGCN__) || defined(__NVPTX__)
+#if !defined(__AMDGCN__) && !defined(__NVPTX__)
+    return a * b + c;
+#elif __has_builtin(__builtin_elementwise_fma)
     return __builtin_elementwise_fma(a, b, c);
 #else
-    return a * b + c;
+    return (f16x2){(f16)__builtin_fmaf16(a[0], b[0], c[0]), (f16)__builtin_fmaf16(a[1], b[1], c[1])};
 #endif
 }
 

@@ -1,10 +1,12 @@
 /* hiprtc's functions, by running clang-19 on what they are given: the host runtime's fall-back for devices that no embedded code
  * object fits is tested with it. In the environment:
  *   GFX906_ONLY_COMPILED=1        the device takes nothing but what comes from here (see hipModuleLoadData)
- *   GFX906_RTC=fail|crash|hang    the compiler refuses, dies, or does not come back */
+ *   GFX906_RTC=fail|crash|hang    the compiler refuses, dies, or does not come back
+ *   GFX906_RTC=real               the compiler is AMD's own, of an installed libamdhip64.so.5 (which needs no GPU for it) */
 #include "gfx906.h"
 #include "gpu.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +17,43 @@
 enum { COMPILE_ERROR = 6, MAX_OPTIONS = 1000 };
 
 struct program {
-    char dir[64], log[256];
+    char dir[64], log[4096];
     char *code;
     size_t bytes;
+    void *library, *real; /* AMD's, NULL: clang-19 */
 };
+
+static void *real_function(const struct program *p, const char *name)
+{
+    void *f = p->library ? dlsym(p->library, name) : NULL;
+    if (!f) {
+        fprintf(stderr, "libamdhip64.so.5: no %s\n", name);
+        abort();
+    }
+    return f;
+}
+
+/* Calls AMD's function of that name with its program first. */
+#define REAL(p, name, types, ...) ((int(*) types)real_function(p, name))((p)->real, __VA_ARGS__)
+
+/* AMD's compiler on its own copy of the program; what it says and makes is kept here. */
+static int compile_real(struct program *p, int n, const char **options)
+{
+    size_t bytes;
+    int code = REAL(p, "hiprtcCompileProgram", (void *, int, const char **), n, options);
+    if (code) {
+        char *log = NULL;
+        if (!REAL(p, "hiprtcGetProgramLogSize", (void *, size_t *), &bytes)) log = calloc(1, bytes + 1);
+        if (log && !REAL(p, "hiprtcGetProgramLog", (void *, char *), log)) snprintf(p->log, sizeof p->log, "%s", log);
+        free(log);
+        return code;
+    }
+    code = REAL(p, "hiprtcGetCodeSize", (void *, size_t *), &p->bytes);
+    if (!code && !(p->code = malloc(p->bytes))) return 1;
+    if (!code) code = REAL(p, "hiprtcGetCode", (void *, char *), p->code);
+    if (!code && p->bytes > COMPILED_MARK_AT) p->code[COMPILED_MARK_AT] = COMPILED_MARK;
+    return code;
+}
 
 /* Writes a text to DIR/NAME, whose folders are made. */
 static int put(const char *dir, const char *name, const char *text)
@@ -41,10 +76,15 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
 {
     struct program *p = *program = calloc(1, sizeof *p);
     const char *mode = getenv("GFX906_RTC");
-    (void)name;
     if (mode && !strcmp(mode, "crash")) abort();
     while (mode && !strcmp(mode, "hang")) sleep(1);
     if (!p) return 1;
+    if (mode && !strcmp(mode, "real")) {
+        p->library = dlopen("libamdhip64.so.5", RTLD_NOW | RTLD_LOCAL);
+        int (*create)(void **, const char *, const char *, int, const char **, const char **);
+        create = (int (*)(void **, const char *, const char *, int, const char **, const char **))real_function(p, "hiprtcCreateProgram");
+        return create(&p->real, source, name, n, headers, names);
+    }
     strcpy(p->dir, "/tmp/gfx906-rtc-XXXXXX");
     if (!mkdtemp(p->dir) || put(p->dir, "main.hip", source)) return 1;
     for (int i = 0; i < n; i++)
@@ -73,6 +113,7 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
     struct program *p = program;
     char command[2048], all[MAX_OPTIONS] = "";
     const char *mode = getenv("GFX906_RTC");
+    if (p->real) return compile_real(p, n, options);
     for (int i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
     snprintf(command, sizeof command,
              "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output -mcode-object-version=4 "
