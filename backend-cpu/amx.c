@@ -41,6 +41,9 @@ static void configure(int rows)
     _tile_loadconfig(&c);
 }
 
+/* Bytes that a panel's codes of a whole sub-group take: the next ones are asked for while others are worked on. */
+enum { NEXT_CODES = CPU_SUBGROUP * 8 };
+
 /* n inputs (a multiple of 32) of one panel from j0 on as bytes code - zero: whole tiles, the last one filled up with 0. */
 static void unpack_tiles(const struct linear *w, int p, int j0, int n, int8_t *dst)
 {
@@ -50,6 +53,7 @@ static void unpack_tiles(const struct linear *w, int p, int j0, int n, int8_t *d
     __m512i zero = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)z)), _mm512_set1_epi32(0x01010101));
     for (int j = 0; j < n; j += 8, c += 64, dst += 128) {
         __m512i v = _mm512_loadu_si512(c);
+        _mm_prefetch((const char *)c + NEXT_CODES, _MM_HINT_T0);
         _mm512_storeu_si512(dst, _mm512_sub_epi8(_mm512_and_si512(v, mask), zero));
         _mm512_storeu_si512(dst + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(v, 4), mask), zero));
     }

@@ -251,6 +251,15 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
     return t == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
+/* fold_lanes of fp32.h without a way through memory. */
+ALWAYS_INLINE float fold_16(__m512 v)
+{
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+
 /* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a small multiple of the stride. */
 struct dense_at {
     const char *x[3], *weight, *ahead;
@@ -290,10 +299,11 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
     if ((j1 - j0) % LANES) dense_step(&at, t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
     EACH (i, nn)
         EACH (r, m) {
-            float *lane = lanes + (i * m + r) * LANES;
-            _mm512_storeu_ps(lane, a[i][r]);
-            if (j1 < w->in) continue;
-            float total = fold_lanes(lane);
+            if (j1 < w->in) {
+                _mm512_storeu_ps(lanes + (i * m + r) * LANES, a[i][r]);
+                continue;
+            }
+            float total = fold_16(a[i][r]);
             y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
 }
@@ -457,9 +467,7 @@ ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
         _mm512_storeu_ps(p + i, v);
         s = _mm512_add_ps(s, v);
     }
-    float lane[LANES];
-    _mm512_storeu_ps(lane, s);
-    return fold_lanes(lane);
+    return fold_16(s);
 }
 
 ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float factor)
@@ -473,10 +481,7 @@ ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float 
         _mm512_storeu_ps(p + i, v);
         top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
     }
-    float lane[LANES];
-    _mm512_storeu_ps(lane, top);
-    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-    return lane[0];
+    return _mm512_reduce_max_ps(top);
 }
 
 void avx512_attend(const struct attend_task *t, float *scratch)

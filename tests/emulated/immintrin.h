@@ -193,6 +193,14 @@ EMULATED int32_t emulated_reduce_max_epi32(__m512i a)
     return most;
 }
 
+EMULATED float emulated_reduce_max_ps(__m512 a)
+{
+    union emulated_512 x = {.ps = a};
+    float most = x.f32[0];
+    for (int i = 1; i < 16; i++) most = x.f32[i] > most ? x.f32[i] : most;
+    return most;
+}
+
 EMULATED __m512i emulated_cvtepu8_epi32(__m128i a)
 {
     return (union emulated_512){.half_si = {_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))}}.si;
@@ -243,6 +251,9 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 
 /* The names that the rungs use. */
 #undef _mm512_add_epi32
+#undef _mm512_castps512_ps256
+#undef _mm512_extractf32x8_ps
+#undef _mm512_reduce_max_ps
 #undef _mm512_mask_mul_ps
 #undef _mm512_stream_ps
 #undef _mm512_srai_epi32
@@ -299,6 +310,9 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_reduce_max_epi32 emulated_reduce_max_epi32
 #define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_mask_mul_ps emulated_mask_mul_ps
+#define _mm512_castps512_ps256(v) ((union emulated_512){.ps = (v)}.half_ps[0])
+#define _mm512_extractf32x8_ps(v, i) ((union emulated_512){.ps = (v)}.half_ps[i])
+#define _mm512_reduce_max_ps emulated_reduce_max_ps
 #define _mm512_add_epi32 emulated_add_epi32
 #define _mm512_add_ps emulated_add_ps
 #define _mm512_and_si512 emulated_and_si512
