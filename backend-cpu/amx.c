@@ -87,8 +87,8 @@ ALWAYS_INLINE void add_row(const struct rest *u, int r, const int digits)
 /* Part `part` of 4 * digits of a whole unit's rest. */
 ALWAYS_INLINE void add_part(const struct rest *u, const int part, const int digits, const int whole)
 {
-    if (whole)
-        EACH (i, 4 / digits) add_row(u, part * (4 / digits) + i, digits);
+    const int rows = whole ? 4 / digits : 0;
+    EACH (i, rows) add_row(u, part * rows + i, digits);
 }
 
 /* Multiplies one unit: the codes of the pair are in tiles 4 .. 7, the rows at digit[d], n bytes each, of which `steps` tiles are read: up
