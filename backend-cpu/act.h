@@ -17,8 +17,17 @@ ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x
     return group;
 }
 
-/* The scale of one sub-group x[n], and what to multiply by; 0 where all integers are to be 0. Magnitudes are compared as the
- * integers that their bits are, which compilers turn into vectors as they do not with floats; not-a-number lies above infinity. */
+/* The scale of a sub-group whose largest magnitude has the bits `most`, and what to multiply by; 0 where all integers are to be 0. */
+ALWAYS_INLINE float quantize_factor(int32_t most, int n_digits, float *scale)
+{
+    float largest, top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
+    memcpy(&largest, &most, sizeof largest);
+    *scale = isfinite(largest) ? largest / top : NAN;
+    return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
+}
+
+/* The same of the sub-group x[n]. Magnitudes are compared as the integers that their bits are, which compilers turn into vectors as
+ * they do not with floats; not-a-number lies above infinity. */
 ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
 {
     int32_t most = 0;
@@ -28,10 +37,7 @@ ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *s
         bits &= INT32_MAX;
         most = bits > most ? bits : most;
     }
-    float largest, top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
-    memcpy(&largest, &most, sizeof largest);
-    *scale = isfinite(largest) ? largest / top : NAN;
-    return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
+    return quantize_factor(most, n_digits, scale);
 }
 
 /* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */

@@ -43,10 +43,13 @@ ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, 
     for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
-ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv,
+                               float *scores)
 {
-    if (kv == KV_F16) scores_typed(q, n, keys, head_dim, KV_F16, scores);
-    else scores_typed(q, n, keys, head_dim, KV_F32, scores);
+    for (int k = 0; k < n_pages; k++, scores += KV_PAGE) {
+        if (kv == KV_F16) scores_typed(q, n, keys[k], head_dim, KV_F16, scores);
+        else scores_typed(q, n, keys[k], head_dim, KV_F32, scores);
+    }
 }
 
 /* n <= 4 queries x 16 dimensions at a time. */
@@ -145,9 +148,14 @@ ALWAYS_INLINE float avx2_scale(float *p, int n, float factor)
     return lane[0];
 }
 
+ALWAYS_INLINE float avx2_mask(float *p, int from, int to, int a, int b, float factor)
+{
+    return mask_scores(p, from, to, a, b, factor, avx2_scale);
+}
+
 static void avx2_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_scale);
+    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask);
 }
 
 ALWAYS_INLINE __m256 glu8(__m256 g, __m256 u)

@@ -143,7 +143,8 @@ ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int
         tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
     }
     for (int r = 0; r < nr; r++)
-        EACH (p, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16));
+        EACH (p, np)
+            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16), rows);
 }
 
 void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
@@ -155,6 +156,7 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
             for (p = p0; p + 2 <= p1; p += 2) q4_many(w, x, y, rows, r, n, p, scratch, 2);
             if (p < p1) q4_many(w, x, y, rows, r, n, p, scratch, 1);
         }
+        _mm_sfence();
         return;
     }
     if (rows == 1)
@@ -186,7 +188,55 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
-void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+/* quantize_scale of act.h, n a multiple of 32. */
+ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, float *scale)
+{
+    const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
+    __m512i most0 = _mm512_setzero_si512(), most1 = most0;
+    for (int i = 0; i < n; i += 32) {
+        most0 = _mm512_max_epi32(most0, _mm512_and_si512(_mm512_loadu_si512(x + i), magnitude));
+        most1 = _mm512_max_epi32(most1, _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
+    }
+    return quantize_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)), n_digits, scale);
+}
+
+/* quantize_group of act.h, n a multiple of 32. */
+ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first, int8_t *second, float *scale)
+{
+    float inverse = quantize_scale_512(x, n, n_digits, scale);
+    if (inverse == 0) {
+        memset(first, 0, (size_t)n);
+        if (n_digits == 2) memset(second, 0, (size_t)n);
+        return 0;
+    }
+    __m512i sum = _mm512_setzero_si512();
+    for (int i = 0; i < n; i += 16) {
+        __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse))); /* to nearest even */
+        sum = _mm512_add_epi32(sum, v);
+        __m512i high = n_digits == 2 ? _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(64)), 7) : v;
+        _mm_storeu_si128((void *)(first + i), _mm512_cvtepi32_epi8(high));
+        if (n_digits == 2) _mm_storeu_si128((void *)(second + i), _mm512_cvtepi32_epi8(_mm512_sub_epi32(v, _mm512_slli_epi32(high, 7))));
+    }
+    return _mm512_reduce_add_epi32(sum);
+}
+
+ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row, const struct q4_digits *q, const int n_digits)
+{
+    float group[CPU_SUBGROUP];
+    size_t rows = (size_t)q->rows, s = (size_t)row;
+    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+        n = q4_next(w, j0) - j0;
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)n_digits + (size_t)row * (size_t)n;
+        ((int32_t *)q->sum)[s] =
+            quantize_group_512(quantize_input(w, x, j0, n, group), n, n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
+    }
+}
+
+void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    if (q->n_digits == 2) quantize_row(w, x, row, q, 2);
+    else quantize_row(w, x, row, q, 1);
+}
 
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
@@ -201,44 +251,92 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
     return t == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* nn outputs x m rows. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
+/* fold_lanes of fp32.h without a way through memory. */
+ALWAYS_INLINE float fold_16(__m512 v)
 {
-    int in = w->in;
-    __m512 a[4][6];
-    EACH (i, nn)
-        EACH (r, m) a[i][r] = _mm512_setzero_ps();
-    for (int j = 0; j < in; j += LANES) {
-        __mmask16 mask = in - j >= LANES ? 0xffff : (__mmask16)((1u << (in - j)) - 1);
-        __m512 v[6];
-        EACH (r, m) v[r] = _mm512_maskz_loadu_ps(mask, x + (size_t)r * (size_t)in + j);
-        EACH (i, nn) {
-            size_t at = (size_t)(n0 + i) * (size_t)in + (size_t)j;
-            __m512 u = load_weights(w->weight, t, at, mask);
-            if (m == 1) _mm_prefetch((const char *)w->weight + at * (t == DT_F32 ? 4 : 2) + AHEAD, _MM_HINT_T0);
-            EACH (r, m) a[i][r] = _mm512_fmadd_ps(u, v[r], a[i][r]);
-        }
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+
+/* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a small multiple of the stride. */
+struct dense_at {
+    const char *x[3], *weight, *ahead;
+    size_t x_row, weight_row; /* bytes */
+};
+
+/* 16 inputs into the lanes. */
+ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask, __m512 a[4][8], const int nn, const int m)
+{
+    __m512 u[4];
+    EACH (i, nn) u[i] = load_weights(at->weight + (size_t)i * at->weight_row, t, 0, mask);
+    EACH (r, m) {
+        __m512 v = _mm512_maskz_loadu_ps(mask, at->x[r / 3] + (size_t)(r % 3) * at->x_row);
+        EACH (i, nn) a[i][r] = _mm512_fmadd_ps(u[i], v, a[i][r]);
     }
+}
+
+/* nn outputs x m rows, inputs j0 .. j1-1; what the lanes hold before and after is kept in lanes[nn][m]. Asks for what comes `ahead` bytes
+ * further on. */
+ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, int j0, int j1, float *lanes,
+                               size_t ahead, const int nn, const int m)
+{
+    size_t in = (size_t)w->in, bytes = t == DT_F32 ? 4 : 2;
+    struct dense_at at = {
+        .weight = (const char *)w->weight + ((size_t)n0 * in + (size_t)j0) * bytes, .x_row = in * 4, .weight_row = in * bytes};
+    __m512 a[4][8];
+    EACH (i, 3) at.x[i] = (const char *)(x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
+    at.ahead = at.weight + ahead;
+    EACH (i, nn)
+        EACH (r, m) a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
+    for (int left = (j1 - j0) / LANES; left; left--) {
+        EACH (i, nn) _mm_prefetch(at.ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
+        dense_step(&at, t, 0xffff, a, nn, m);
+        at.weight += LANES * bytes, at.ahead += LANES * bytes;
+        EACH (i, 3) at.x[i] += LANES * 4;
+    }
+    if ((j1 - j0) % LANES) dense_step(&at, t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
     EACH (i, nn)
         EACH (r, m) {
-            float lane[LANES];
-            _mm512_storeu_ps(lane, a[i][r]);
-            float total = fold_lanes(lane);
+            if (j1 < w->in) {
+                _mm512_storeu_ps(lanes + (i * m + r) * LANES, a[i][r]);
+                continue;
+            }
+            float total = fold_16(a[i][r]);
             y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
+}
+
+/* m rows x outputs n0 .. n1-1. So many inputs at a time that those of all rows stay in L1; the lanes are put aside meanwhile. The first
+ * rows bring the weights, which they ask for one block ahead; the others find them in L2. */
+ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y, int n0, int n1, int bring, const int m)
+{
+    enum { INPUTS = 1024, OUTPUTS = 3 };
+    float lanes[CPU_DENSE_ROWS * 8 * LANES];
+    size_t ahead = bring ? (size_t)OUTPUTS * (size_t)w->in * (t == DT_F32 ? 4 : 2) : 0;
+    CHECK(n1 - n0 <= CPU_DENSE_ROWS);
+    for (int j0 = 0; j0 < w->in; j0 += INPUTS) {
+        int j1 = j0 + INPUTS < w->in ? j0 + INPUTS : w->in, n = n0;
+        for (; n + OUTPUTS <= n1; n += OUTPUTS) dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, OUTPUTS, m);
+        for (; n < n1; n++) dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, 1, m);
+    }
 }
 
 ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
 {
     size_t in = (size_t)w->in, out = (size_t)w->out;
-    int n = n0;
-    for (; n + 4 <= n1; n += 4) { /* the weights of four outputs stay in L1 for all rows */
-        int r = 0;
-        for (; r + 6 <= rows; r += 6) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 4, 6);
-        for (; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 4, 1);
+    float lanes[4 * LANES];
+    int n = n0, r = 0;
+    if (rows == 1) {
+        for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 4, 1);
+        for (; n < n1; n++) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 1, 1);
+        return;
     }
-    for (; n < n1; n++)
-        for (int r = 0; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
+    for (; r + 8 <= rows; r += 8) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 8);
+    for (; r + 4 <= rows; r += 4) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 4);
+    for (; r + 2 <= rows; r += 2) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 2);
+    for (; r < rows; r++) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 1);
 }
 
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
@@ -263,57 +361,84 @@ ALWAYS_INLINE __m512 load_kv(const void *p, enum kv_type kv, size_t at, __mmask1
     return load_weights(p, kv == KV_F16 ? DT_F16 : DT_F32, at, m);
 }
 
-ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+/* n queries x the positions of np pages: 16 sums, so that none waits for itself. */
+ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *const *keys, const int np, int head_dim, enum kv_type kv,
+                                float *scores)
 {
-    __m512 a[QUERY_BLOCK];
-    EACH (i, n) a[i] = _mm512_setzero_ps();
+    __m512 a[QUERY_BLOCK][PAGES_AT_ONCE];
+    EACH (i, n)
+        EACH (p, np) a[i][p] = _mm512_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
-        __m512 k = load_kv(keys, kv, (size_t)(d * KV_PAGE), 0xffff);
-        EACH (i, n) a[i] = _mm512_fmadd_ps(k, _mm512_set1_ps(q[i][d]), a[i]);
+        __m512 k[PAGES_AT_ONCE];
+        EACH (p, np) k[p] = load_kv(keys[p], kv, (size_t)(d * KV_PAGE), 0xffff);
+        EACH (i, n) {
+            __m512 v = _mm512_set1_ps(q[i][d]);
+            EACH (p, np) a[i][p] = _mm512_fmadd_ps(k[p], v, a[i][p]);
+        }
     }
-    EACH (i, n) _mm512_storeu_ps(scores + i * ATTEND_CHUNK, a[i]);
+    EACH (i, n)
+        EACH (p, np) _mm512_storeu_ps(scores + i * ATTEND_CHUNK + p * KV_PAGE, a[i][p]);
 }
 
-ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *const *keys, const int np, int head_dim, enum kv_type kv,
+                                float *scores)
 {
     int i = 0;
-    for (; i + 8 <= n; i += 8) {
-        if (kv == KV_F16) scores_block(q + i, 8, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
-        else scores_block(q + i, 8, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (kv == KV_F16) scores_block(q + i, 4, keys, head_dim, KV_F16, scores + i * ATTEND_CHUNK);
-        else scores_block(q + i, 4, keys, head_dim, KV_F32, scores + i * ATTEND_CHUNK);
-    }
-    for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i + 8 <= n; i += 8) scores_block(q + i, 8, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i + 4 <= n; i += 4) scores_block(q + i, 4, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i < n; i++) scores_block(q + i, 1, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
-ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *const *keys, int np, int head_dim, enum kv_type kv,
+                                 float *scores)
 {
-    for (int d = 0; d < head_dim; d += LANES) {
-        __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
-        __m512 a[QUERY_BLOCK];
-        EACH (i, n) a[i] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d);
-        for (int c = 0; c < n_pos; c++) {
-            __m512 v = load_kv(values, kv, (size_t)(c * head_dim + d), m);
-            EACH (i, n) a[i] = _mm512_fmadd_ps(_mm512_set1_ps(p[i * ATTEND_CHUNK + c]), v, a[i]);
+    if (kv == KV_F16 && np == 2) scores_typed(q, n, keys, 2, head_dim, KV_F16, scores);
+    else if (kv == KV_F16) scores_typed(q, n, keys, 1, head_dim, KV_F16, scores);
+    else if (np == 2) scores_typed(q, n, keys, 2, head_dim, KV_F32, scores);
+    else scores_typed(q, n, keys, 1, head_dim, KV_F32, scores);
+}
+
+/* n queries x nd vectors of dimensions from d on, lanes outside m left alone. */
+ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, int d, __mmask16 m, const int nd,
+                                enum kv_type kv, float *acc)
+{
+    __m512 a[QUERY_BLOCK][2];
+    EACH (i, n)
+        EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d + k * LANES);
+    for (int c = 0; c < n_pos; c++) {
+        __m512 v[2];
+        EACH (k, nd) v[k] = load_kv(values, kv, (size_t)(c * head_dim + d + k * LANES), m);
+        EACH (i, n) {
+            __m512 u = _mm512_set1_ps(p[i * ATTEND_CHUNK + c]);
+            EACH (k, nd) a[i][k] = _mm512_fmadd_ps(u, v[k], a[i][k]);
         }
-        EACH (i, n) _mm512_mask_storeu_ps(acc + i * head_dim + d, m, a[i]);
     }
+    EACH (i, n)
+        EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, m, a[i][k]);
+}
+
+ALWAYS_INLINE void values_dims(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    int d = 0;
+    for (; d + 2 * LANES <= head_dim; d += 2 * LANES) values_block(p, n, n_pos, values, head_dim, d, 0xffff, 2, kv, acc);
+    for (; d < head_dim; d += LANES) {
+        __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
+        values_block(p, n, n_pos, values, head_dim, d, m, 1, kv, acc);
+    }
+}
+
+ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+{
+    int i = 0;
+    for (; i + 8 <= n; i += 8) values_dims(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, kv, acc + i * head_dim);
+    for (; i + 4 <= n; i += 4) values_dims(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, kv, acc + i * head_dim);
+    for (; i < n; i++) values_dims(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
 }
 
 ALWAYS_INLINE void avx512_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
 {
-    int i = 0;
-    for (; i + 8 <= n; i += 8) {
-        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
-        else values_block(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
-    }
-    for (; i + 4 <= n; i += 4) {
-        if (kv == KV_F16) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F16, acc + i * head_dim);
-        else values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, KV_F32, acc + i * head_dim);
-    }
-    for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+    if (kv == KV_F16) values_typed(p, n, n_pos, values, head_dim, KV_F16, acc);
+    else values_typed(p, n, n_pos, values, head_dim, KV_F32, acc);
 }
 
 /* exp8 of avx2.c on 16 lanes, the same operations. */
@@ -342,28 +467,26 @@ ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
         _mm512_storeu_ps(p + i, v);
         s = _mm512_add_ps(s, v);
     }
-    float lane[LANES];
-    _mm512_storeu_ps(lane, s);
-    return fold_lanes(lane);
+    return fold_16(s);
 }
 
-ALWAYS_INLINE float avx512_scale(float *p, int n, float factor)
+ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float factor)
 {
-    __m512 top = _mm512_set1_ps(-INFINITY);
-    for (int i = 0; i < n; i += LANES) {
-        __m512 v = _mm512_mul_ps(_mm512_loadu_ps(p + i), _mm512_set1_ps(factor));
+    const __m512 none = _mm512_set1_ps(-INFINITY);
+    __m512 top = none;
+    for (int i = from; i < to; i += LANES) {
+        int low = a - i < 0 ? 0 : a - i < LANES ? a - i : LANES, high = b + 1 - i < 0 ? 0 : b + 1 - i < LANES ? b + 1 - i : LANES;
+        __mmask16 m = (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1));
+        __m512 v = _mm512_mask_mul_ps(none, m, _mm512_loadu_ps(p + i), _mm512_set1_ps(factor));
         _mm512_storeu_ps(p + i, v);
-        top = _mm512_max_ps(v, top);
+        top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
     }
-    float lane[LANES];
-    _mm512_storeu_ps(lane, top);
-    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-    return lane[0];
+    return _mm512_reduce_max_ps(top);
 }
 
 void avx512_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps, avx512_scale);
+    fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps, avx512_mask);
 }
 
 void avx512_glu(float *gate, const float *up, size_t n)
@@ -376,8 +499,8 @@ void avx512_glu(float *gate, const float *up, size_t n)
     }
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512",     avx512_unusable, avx512_q4,   avx512_quantize, avx512_q4i,
-                                       avx512_dense, avx512_norm,     avx512_rope, avx512_attend,   avx512_glu};
+const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_quantize, avx512_q4i,  avx512_dense,
+                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu,      CACHED_BYTES};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -16,6 +16,12 @@ void avx512_attend(const struct attend_task *t, float *scratch);
 void avx512_glu(float *gate, const float *up, size_t n);
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
 
+/* Half of the level-2 cache of most processors with AVX-512 or AMX. */
+enum { CACHED_BYTES = 1 << 20 };
+
+/* Outputs of so many rows are gone from the caches before they are read. */
+enum { STREAM_ROWS = 64 };
+
 /* Loops over the parts of a register block, see avx2.c. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
 
@@ -34,6 +40,17 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m51
     __mmask16 m = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
     if (w->bias) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, w->bias + n0));
     _mm512_mask_storeu_ps(y + n0, m, v);
+}
+
+/* The same for one of many rows, past the caches: nothing is fetched that is only overwritten. Whoever uses it ends with _mm_sfence. */
+ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m512 v, int rows)
+{
+    if (rows < STREAM_ROWS || w->out - n0 < 16 || ((uintptr_t)(y + n0) & 63)) {
+        store_outputs(w, y, n0, v);
+        return;
+    }
+    if (w->bias) v = _mm512_add_ps(v, _mm512_loadu_ps(w->bias + n0));
+    _mm512_stream_ps(y + n0, v);
 }
 
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
@@ -111,7 +128,8 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
                      digits, 1, dot4);
     }
     for (int r = 0; r < nr; r++)
-        EACH (i, np) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16));
+        EACH (i, np)
+            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16), x->rows);
 }
 
 /* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at which the hardware's
@@ -175,6 +193,7 @@ ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, fl
         if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 1, 2, most, dot4);
         else q4i_panels(w, x, y, p, r, nr, scratch, 1, 1, most, dot4);
     }
+    _mm_sfence();
 }
 
 #endif

@@ -45,8 +45,9 @@ struct cpu {
 };
 
 /* Blocks remember their length in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
- * which is what a large KV cache wants. */
-enum { BLOCK_HEADER = 64 };
+ * which is what a large KV cache wants. Large blocks come in huge pages where the system gives them: a task writes a column of the
+ * outputs of many rows, each on a page of its own. */
+enum { BLOCK_HEADER = 64, HUGE_FROM = 4 << 20 };
 
 static void *cpu_alloc(struct be *be, size_t bytes)
 {
@@ -55,6 +56,7 @@ static void *cpu_alloc(struct be *be, size_t bytes)
     bytes += BLOCK_HEADER;
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
+    if (bytes >= HUGE_FROM) madvise(p, bytes, MADV_HUGEPAGE); /* where the kernel knows it */
     memcpy(p, &bytes, sizeof bytes);
     return p + BLOCK_HEADER;
 }
@@ -109,7 +111,8 @@ static size_t scratch_size(const struct be_config *g)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
     size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 2 * (size_t)g->head_dim + 4);
-    return ((q4 > attend ? q4 : attend) * sizeof(float) + 4095) / 4096 * 4096;
+    size_t codes = (size_t)CPU_PANELS * 32 * (size_t)g->max_k;
+    return ((q4 > attend ? q4 : attend) * sizeof(float) + codes + 4095) / 4096 * 4096;
 }
 
 static int cpu_available(const struct be_config *g, uint64_t *bytes, struct err *e)
@@ -384,31 +387,54 @@ static int same_input(const struct linear *a, const struct linear *b)
     return !!a->codes == !!b->codes && (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
+/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in kernels.h). */
+static void linear_rows(struct cpu *c, struct linear_job *j)
+{
+    const struct linear *first = j->w[0];
+    int integers = c->config.act == ACT_I16 || c->config.act == ACT_INT8;
+    if (first->codes && integers) {
+        j->digits = (struct q4_digits){j->rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
+        struct quantize_job q = {first, j->x, &j->digits, c->kernels};
+        pool_run(c->pool, j->rows, quantize_task, &q);
+    } else if (first->codes && (first->perm || j->rows > 1 || c->config.act == ACT_F16)) {
+        struct pack_job p = {first, j->x, c->packed, j->rows, c->config.act == ACT_F16};
+        pool_run(c->pool, j->rows, pack_task, &p);
+        j->x = c->packed;
+    }
+    pool_run(c->pool, j->end[j->n - 1], linear_task, j);
+}
+
+/* Rows that linears with this input take at a time. */
+static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
+{
+    size_t each = c->config.act == ACT_I16 ? 2 : c->config.act == ACT_INT8 ? 1 : sizeof(float);
+    size_t bytes = (size_t)rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
+    if (!w->codes || !most || bytes <= most) return rows;
+    int parts = (int)((bytes + most - 1) / most);
+    return ((rows + parts - 1) / parts + 15) / 16 * 16;
+}
+
 static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows,
                        int n_decode)
 {
     struct cpu *c = (struct cpu *)be;
     (void)n_decode; /* one arithmetic for both phases here */
     CHECK(rows <= c->config.max_rows && n <= MAX_FUSED);
-    for (int i = 0; i < n;) {
-        struct linear_job j = {.c = c, .x = d_x, .rows = rows};
+    for (int i = 0, from; i < n;) {
+        struct linear_job all = {.c = c};
         const struct linear *first = &w[i]->w;
-        int tasks = 0;
-        for (; i < n && same_input(first, &w[i]->w); i++) {
-            j.w[j.n] = &w[i]->w;
-            j.y[j.n] = d_y[i];
-            j.end[j.n++] = tasks += linear_tasks(&w[i]->w);
+        int tasks = 0, at_once = rows_at_once(c, first, rows);
+        for (from = i; i < n && same_input(first, &w[i]->w); i++) {
+            all.w[all.n] = &w[i]->w;
+            all.end[all.n++] = tasks += linear_tasks(&w[i]->w);
         }
-        if (first->codes && (c->config.act == ACT_I16 || c->config.act == ACT_INT8)) {
-            j.digits = (struct q4_digits){rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
-            struct quantize_job q = {first, d_x, &j.digits, c->kernels};
-            pool_run(c->pool, rows, quantize_task, &q);
-        } else if (first->codes && (first->perm || rows > 1 || c->config.act == ACT_F16)) {
-            struct pack_job p = {first, d_x, c->packed, rows, c->config.act == ACT_F16};
-            pool_run(c->pool, rows, pack_task, &p);
-            j.x = c->packed;
+        for (int r = 0; r < rows; r += at_once) {
+            struct linear_job j = all;
+            j.rows = rows - r < at_once ? rows - r : at_once;
+            j.x = d_x + (size_t)r * (size_t)first->in;
+            for (int k = 0; k < j.n; k++) j.y[k] = d_y[from + k] + (size_t)r * (size_t)j.w[k]->out;
+            linear_rows(c, &j);
         }
-        pool_run(c->pool, tasks, linear_task, &j);
     }
 }
 

@@ -40,8 +40,8 @@ static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float
     q4i_128(w, x, y, p0, p1, scratch, 4, dot_planes);
 }
 
-const struct cpu_kernels cpu_dotprod = {"dotprod",  dotprod_unusable, neon_q4,   neon_quantize, dotprod_q4i,
-                                        neon_dense, neon_norm,        neon_rope, neon_attend,   neon_glu};
+const struct cpu_kernels cpu_dotprod = {
+    "dotprod", dotprod_unusable, neon_q4, neon_quantize, dotprod_q4i, neon_dense, neon_norm, neon_rope, neon_attend, neon_glu, 0};
 
 #else
 typedef int translation_unit_is_not_empty;

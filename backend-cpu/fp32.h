@@ -12,7 +12,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, QUERY_BLOCK = 8 };
+enum { LANES = 16, QUERY_BLOCK = 8, PAGES_AT_ONCE = 2 };
 
 /* Folds s[LANES] (overwritten) 8, 4, 2, 1. */
 ALWAYS_INLINE float fold_lanes(float *s)
@@ -44,14 +44,12 @@ ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim
                              const float *sinv)
 {
     int half = head_dim / 2;
-    float normed[1024]; /* head_dim <= 1024, checked by core/model.c */
+    float v[1024]; /* head_dim <= 1024, checked by core/model.c; a copy, because y may be x, which would rule out vectors */
     for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
-        const float *v = x;
         if (weight) {
             float f = 1.0f / sqrtf(sum_squares(x, head_dim) / (float)head_dim + eps);
-            for (int i = 0; i < head_dim; i++) normed[i] = x[i] * f * weight[i];
-            v = normed;
-        }
+            for (int i = 0; i < head_dim; i++) v[i] = x[i] * f * weight[i];
+        } else memcpy(v, x, (size_t)head_dim * sizeof *v);
         for (int i = 0; i < half; i++) {
             float a = v[i], b = v[i + half];
             y[i] = a * cosv[i] - b * sinv[i];
@@ -60,15 +58,17 @@ ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim
     }
 }
 
-/* scores[i][c] = q_i . key(page, c) for n <= QUERY_BLOCK queries (row i at q[i], [head_dim]) and the KV_PAGE positions c of one
- * page; scores has rows of ATTEND_CHUNK floats. */
-typedef void scores_fn(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores);
+/* scores[i][c] = q_i . key(c) for n <= QUERY_BLOCK queries (row i at q[i], [head_dim]) and the KV_PAGE positions c of each of
+ * n_pages <= PAGES_AT_ONCE pages; scores has rows of ATTEND_CHUNK floats. */
+typedef void scores_fn(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv, float *scores);
 /* acc[i][d] += sum over positions c of p[i][c] * value(page, c)[d], c ascending in 0 .. n_pos-1; p has rows of
  * ATTEND_CHUNK floats, acc of head_dim */
 typedef void values_fn(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc);
 /* p[i] = exp(p[i] - max) for n (a multiple of LANES) elements; returns their sum, lane by lane and folded */
 typedef float exps_fn(float *p, float max, int n);
-/* p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is a number */
+/* Of p[from .. to-1], whole pages: p[i] *= factor where a <= i <= b, the others become -infinity; returns the largest that is a number */
+typedef float mask_fn(float *p, int from, int to, int a, int b, float factor);
+/* For mask_scores: p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is a number */
 typedef float scale_fn(float *p, int n, float factor);
 
 /* For rungs without one of their own; gcc 12 makes vectors of it for arm64, not for x86. */
@@ -97,16 +97,21 @@ ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
 ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float *const *q, int c0, int page0, int page1, float *s,
                                 scores_fn *scores)
 {
-    for (int page = page0; page < page1; page++) {
-        ask_for(page + 1 < page1 ? page_keys(t, page + 1) : page_values(t, page0), t);
+    for (int page = page0, n; page < page1; page += n) {
+        const void *keys[PAGES_AT_ONCE];
+        n = page1 - page < PAGES_AT_ONCE ? page1 - page : PAGES_AT_ONCE;
+        for (int i = 0; i < n; i++) {
+            int next = page + n + i;
+            keys[i] = page_keys(t, page + i);
+            if (next < page1 || (next == page1 && i == 0)) ask_for(next < page1 ? page_keys(t, next) : page_values(t, page0), t);
+        }
         for (int i = 0; i < nq; i += QUERY_BLOCK)
-            scores(q + i, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, page_keys(t, page), t->head_dim, t->kv,
+            scores(q + i, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, keys, n, t->head_dim, t->kv,
                    s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
     }
 }
 
-/* Scales the scores p[from .. to-1], whole pages, that lie in a .. b, makes the others -infinity; returns the largest. Only the
- * pages at the ends are looked at one position after the other. */
+/* A mask_fn for rungs without one of their own: only the pages at the ends are looked at one position after the other. */
 ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float factor, scale_fn *scale)
 {
     int whole0 = (a + LANES - 1) / LANES * LANES, whole1 = (b + 1) / LANES * LANES;
@@ -120,6 +125,11 @@ ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float 
     return max;
 }
 
+ALWAYS_INLINE float fp32_mask(float *p, int from, int to, int a, int b, float factor)
+{
+    return mask_scores(p, from, to, a, b, factor, fp32_scale);
+}
+
 /* Merges one chunk's (max, sum, values) of one query into its running ones. */
 ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float max, float sum, const float *acc, int head_dim)
 {
@@ -131,7 +141,7 @@ ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float
 }
 
 ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores, values_fn *values, exps_fn *exps,
-                               scale_fn *scale)
+                               mask_fn *mask)
 {
     int nq = t->n_rows * t->n_heads, hd = t->head_dim;
     float *s = scratch, *acc = s + ATTEND_QUERIES * ATTEND_CHUNK, *run = acc + ATTEND_QUERIES * hd;
@@ -155,7 +165,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
             float *p = s + (size_t)i * ATTEND_CHUNK;
             if (a < 0) a = 0;
             if (b > ATTEND_CHUNK - 1) b = ATTEND_CHUNK - 1;
-            max[i] = mask_scores(p, page0 * KV_PAGE - c0, page1 * KV_PAGE - c0, a, b, t->scale, scale);
+            max[i] = mask(p, page0 * KV_PAGE - c0, page1 * KV_PAGE - c0, a, b, t->scale);
             if (a > b) { /* this query sees nothing of this chunk */
                 memset(p + page0 * KV_PAGE - c0, 0, (size_t)((page1 - page0) * KV_PAGE) * sizeof *p);
                 sum[i] = 0;

@@ -57,7 +57,7 @@ struct cpu_kernels {
     /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x permuted and packed: the inputs of a sub-group
      * (from j0 on, n of them, see q4_next) stand together as [rows][n] at x + j0 * rows. So the rows of a register block lie
      * side by side (a power-of-two row length would put them all into one set of the L1 cache); one row is just [k].
-     * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread */
+     * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread, and for q4i CPU_PANELS*32 bytes for each input */
     void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
     /* x [in] as row `row` of *q, through whose pointers it writes; a sub-group with a value that is not finite gets the
      * scale NaN (act.h) */
@@ -73,6 +73,8 @@ struct cpu_kernels {
     /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 2 * head_dim + 4) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
     void (*glu)(float *gate, const float *up, size_t n);
+    /* About how many bytes of packed activations or digits one core's cache holds while it takes task after task; 0: any number */
+    size_t cached_bytes;
 };
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;

@@ -333,10 +333,13 @@ ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, 
     for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, t, scores + i * ATTEND_CHUNK);
 }
 
-ALWAYS_INLINE void neon_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+ALWAYS_INLINE void neon_scores(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv,
+                               float *scores)
 {
-    if (kv == KV_F16) scores_typed(q, n, keys, head_dim, DT_F16, scores);
-    else scores_typed(q, n, keys, head_dim, DT_F32, scores);
+    for (int k = 0; k < n_pages; k++, scores += KV_PAGE) {
+        if (kv == KV_F16) scores_typed(q, n, keys[k], head_dim, DT_F16, scores);
+        else scores_typed(q, n, keys[k], head_dim, DT_F32, scores);
+    }
 }
 
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum dtype t, float *acc)
@@ -405,7 +408,7 @@ ALWAYS_INLINE float neon_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-void neon_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_scale); }
+void neon_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask); }
 
 ALWAYS_INLINE float32x4_t glu4(float32x4_t g, float32x4_t u)
 {
@@ -424,8 +427,8 @@ void neon_glu(float *gate, const float *up, size_t n)
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-const struct cpu_kernels cpu_neon = {"neon",     always,    neon_q4,   neon_quantize, neon_q4i,
-                                     neon_dense, neon_norm, neon_rope, neon_attend,   neon_glu};
+const struct cpu_kernels cpu_neon = {"neon",    always,    neon_q4,     neon_quantize, neon_q4i, neon_dense,
+                                     neon_norm, neon_rope, neon_attend, neon_glu,      0};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -147,4 +147,4 @@ static void ref_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
 }
 
-const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_quantize, ref_q4i, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu};
+const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_quantize, ref_q4i, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu, 0};

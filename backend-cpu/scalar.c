@@ -132,15 +132,17 @@ static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, con
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-ALWAYS_INLINE void scalar_scores(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+ALWAYS_INLINE void scalar_scores(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv,
+                                 float *scores)
 {
     enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
-    for (int i = 0; i < n; i++) {
-        float sum[KV_PAGE] = {0};
-        for (int d = 0; d < head_dim; d++)
-            for (int c = 0; c < KV_PAGE; c++) sum[c] = fmaf(q[i][d], f32_at(keys, t, (size_t)(d * KV_PAGE + c)), sum[c]);
-        memcpy(scores + i * ATTEND_CHUNK, sum, sizeof sum);
-    }
+    for (int k = 0; k < n_pages; k++)
+        for (int i = 0; i < n; i++) {
+            float sum[KV_PAGE] = {0};
+            for (int d = 0; d < head_dim; d++)
+                for (int c = 0; c < KV_PAGE; c++) sum[c] = fmaf(q[i][d], f32_at(keys[k], t, (size_t)(d * KV_PAGE + c)), sum[c]);
+            memcpy(scores + i * ATTEND_CHUNK + k * KV_PAGE, sum, sizeof sum);
+        }
 }
 
 ALWAYS_INLINE void scalar_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
@@ -162,7 +164,7 @@ ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
 
 static void scalar_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_scale);
+    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask);
 }
 
 static void scalar_glu(float *gate, const float *up, size_t n)
@@ -170,5 +172,5 @@ static void scalar_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + cpu_expf(-gate[i])) * up[i];
 }
 
-const struct cpu_kernels cpu_scalar = {"scalar",     always,      scalar_q4,   scalar_quantize, scalar_q4i,
-                                       scalar_dense, scalar_norm, scalar_rope, scalar_attend,   scalar_glu};
+const struct cpu_kernels cpu_scalar = {"scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
+                                       scalar_norm, scalar_rope, scalar_attend, scalar_glu,      0};

@@ -27,7 +27,7 @@ struct vectors {
     uint16_t half[DENSE_IN * DENSE_OUT], scales[(OUT + 15) / 16 * 16];
     float x[MANY * K], bias[OUT], weight[DENSE_IN * DENSE_OUT];
     float page[PAGES * 2 * KV_PAGE * HEAD_DIM]; /* fp32 or, in its first half, fp16 */
-    float scratch[CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE)];
+    float scratch[CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) + CPU_PANELS * 8 * K];
     int8_t digit[MANY * K * 2 + DIGIT_SLACK];
     float act_scale[MANY * 2];
     int32_t act_sum[MANY * 2];

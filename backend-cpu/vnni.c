@@ -27,8 +27,8 @@ void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p
     q4i_512(w, x, y, p0, p1, scratch, 12, dot_vnni);
 }
 
-const struct cpu_kernels cpu_vnni = {"vnni",       vnni_unusable, avx512_q4,   avx512_quantize, vnni_q4i,
-                                     avx512_dense, avx512_norm,   avx512_rope, avx512_attend,   avx512_glu};
+const struct cpu_kernels cpu_vnni = {"vnni",      vnni_unusable, avx512_q4,     avx512_quantize, vnni_q4i,    avx512_dense,
+                                     avx512_norm, avx512_rope,   avx512_attend, avx512_glu,      CACHED_BYTES};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -77,12 +77,14 @@ EMULATED_SI(emulated_add_epi32, _mm256_add_epi32)
 EMULATED_SI(emulated_sub_epi32, _mm256_sub_epi32)
 EMULATED_SI(emulated_sub_epi8, _mm256_sub_epi8)
 EMULATED_SI(emulated_mullo_epi32, _mm256_mullo_epi32)
+EMULATED_SI(emulated_max_epi32, _mm256_max_epi32)
 EMULATED_SI(emulated_and_si512, _mm256_and_si256)
 EMULATED_SI(emulated_madd_epi16, _mm256_madd_epi16)
 EMULATED_SI(emulated_maddubs_epi16, _mm256_maddubs_epi16)
 EMULATED_FMA(emulated_fmadd_ps, _mm256_fmadd_ps)
 EMULATED_FMA(emulated_fnmadd_ps, _mm256_fnmadd_ps)
 EMULATED_SHIFT(emulated_slli_epi32, _mm256_slli_epi32)
+EMULATED_SHIFT(emulated_srai_epi32, _mm256_srai_epi32)
 EMULATED_SHIFT(emulated_srli_epi32, _mm256_srli_epi32)
 EMULATED_SHIFT(emulated_srli_epi16, _mm256_srli_epi16)
 
@@ -136,6 +138,14 @@ EMULATED __m512 emulated_maskz_mul_ps(__mmask16 m, __m512 a, __m512 b)
     return v.ps;
 }
 
+EMULATED __m512 emulated_mask_mul_ps(__m512 source, __mmask16 m, __m512 a, __m512 b)
+{
+    union emulated_512 v = {.ps = emulated_mul_ps(a, b)}, s = {.ps = source};
+    for (int i = 0; i < 16; i++)
+        if (!(m >> i & 1)) v.u32[i] = s.u32[i];
+    return v.ps;
+}
+
 /* The index is taken modulo 16. */
 EMULATED __m512 emulated_permutexvar_ps(__m512i index, __m512 table)
 {
@@ -156,6 +166,39 @@ EMULATED __m512i emulated_cvtps_epi32(__m512 a)
     union emulated_512 x = {.ps = a};
     for (int i = 0; i < 2; i++) x.half_si[i] = _mm256_cvtps_epi32(x.half_ps[i]);
     return x.si;
+}
+
+/* The lowest byte of each lane. */
+EMULATED __m128i emulated_cvtepi32_epi8(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    uint8_t v[16];
+    for (int i = 0; i < 16; i++) v[i] = (uint8_t)x.u32[i];
+    return _mm_loadu_si128((const void *)v);
+}
+
+EMULATED int32_t emulated_reduce_add_epi32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    uint32_t sum = 0;
+    for (int i = 0; i < 16; i++) sum += x.u32[i];
+    return (int32_t)sum;
+}
+
+EMULATED int32_t emulated_reduce_max_epi32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    int32_t most = x.i32[0];
+    for (int i = 1; i < 16; i++) most = x.i32[i] > most ? x.i32[i] : most;
+    return most;
+}
+
+EMULATED float emulated_reduce_max_ps(__m512 a)
+{
+    union emulated_512 x = {.ps = a};
+    float most = x.f32[0];
+    for (int i = 1; i < 16; i++) most = x.f32[i] > most ? x.f32[i] : most;
+    return most;
 }
 
 EMULATED __m512i emulated_cvtepu8_epi32(__m128i a)
@@ -208,6 +251,16 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 
 /* The names that the rungs use. */
 #undef _mm512_add_epi32
+#undef _mm512_castps512_ps256
+#undef _mm512_extractf32x8_ps
+#undef _mm512_reduce_max_ps
+#undef _mm512_mask_mul_ps
+#undef _mm512_stream_ps
+#undef _mm512_srai_epi32
+#undef _mm512_reduce_max_epi32
+#undef _mm512_reduce_add_epi32
+#undef _mm512_max_epi32
+#undef _mm512_cvtepi32_epi8
 #undef _mm512_add_ps
 #undef _mm512_and_si512
 #undef _mm512_cvtepi32_ps
@@ -251,6 +304,15 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #undef _mm512_roundscale_ps
 #undef _mm256_maskz_loadu_epi16
 
+#define _mm512_cvtepi32_epi8 emulated_cvtepi32_epi8
+#define _mm512_max_epi32 emulated_max_epi32
+#define _mm512_reduce_add_epi32 emulated_reduce_add_epi32
+#define _mm512_reduce_max_epi32 emulated_reduce_max_epi32
+#define _mm512_srai_epi32 emulated_srai_epi32
+#define _mm512_mask_mul_ps emulated_mask_mul_ps
+#define _mm512_castps512_ps256(v) ((union emulated_512){.ps = (v)}.half_ps[0])
+#define _mm512_extractf32x8_ps(v, i) ((union emulated_512){.ps = (v)}.half_ps[i])
+#define _mm512_reduce_max_ps emulated_reduce_max_ps
 #define _mm512_add_epi32 emulated_add_epi32
 #define _mm512_add_ps emulated_add_ps
 #define _mm512_and_si512 emulated_and_si512
@@ -290,6 +352,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_setzero_si512() emulated_set1(_mm256_setzero_si256())
 #define _mm512_setr_ps(...) ((union emulated_512){.f32 = {__VA_ARGS__}}.ps)
 #define _mm512_castsi512_ps(v) ((union emulated_512){.si = (v)}.ps)
+#define _mm512_stream_ps(p, v) emulated_storeu(p, &(union emulated_512){.ps = (v)})
 #define _mm512_storeu_ps(p, v) emulated_storeu(p, &(union emulated_512){.ps = (v)})
 #define _mm512_storeu_si512(p, v) emulated_storeu(p, &(union emulated_512){.si = (v)})
 #define _mm512_cmp_ps_mask(a, b, how)                                                                                                      \
