@@ -176,7 +176,7 @@ static const struct hip_variant *choose(struct hip *h, enum hip_phase phase, int
     int outputs = 0;
     if (h->pinned && applies(h, h->pinned, phase, w[0])) return h->pinned;
     for (int i = 0; i < n; i++) outputs += w[i]->out;
-    const struct hip_choice key = {phase, format_of(h, w[0]), is_plain(w[0]), w[0]->d_maps != NULL, outputs, rows, NULL};
+    const struct hip_choice key = {phase, format_of(h, w[0]), hip_is_plain(w[0]), w[0]->d_maps != NULL, outputs, rows, NULL};
     struct hip_choice *known = &h->choice[(unsigned)(key.outputs / 64 + key.rows * 37 + (int)phase * 19 + (int)key.format * 5) % CHOICES];
     if (known->variant && known->phase == phase && known->format == key.format && known->plain == key.plain &&
         known->mapped == key.mapped && known->outputs == outputs && known->rows == rows)
