@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOGITS_BYTES = 32 << 20 };
+/* On a GPU sequences start in groups of a STARTS-th of all: with fewer, prompts leave most of its multiprocessors idle; with more, free
+ * places do. */
+enum { LOGITS_BYTES = 32 << 20, STARTS = 8 };
 
 int engine_context(const struct options *o, const struct model *m) { return o->n_ctx ? o->n_ctx : m->config.context; }
 
@@ -57,7 +59,13 @@ int engine_open(struct engine *g, const struct options *o, const struct model *m
     const int own = need.weights != 0; /* else they stay in the file's mapping */
     if (!own) need.weights = m->file.st.file_bytes;
     if (choose_pages(o, m, &f, &need, &f.n_pages, e) || forward_open(&g->forward, m, machine_backend(o), &f, e)) return -1;
-    struct sched_options so = {o->n_seqs, rows, engine_context(o, m), !o->no_prefix_cache, machine_backend(o)->asynchronous};
+    const int gpu = machine_backend(o)->asynchronous;
+    struct sched_options so = {.n_seqs = o->n_seqs,
+                               .n_batch = rows,
+                               .n_ctx = engine_context(o, m),
+                               .prefix_cache = !o->no_prefix_cache,
+                               .gather = gpu ? o->n_seqs / STARTS : 0,
+                               .overlap = gpu};
     if (sched_open(&g->sched, &g->forward, &so, e)) return -1;
     const char *machine = g->forward.be->ops->describe(g->forward.be);
     snprintf(g->backend, sizeof g->backend, "%s", g->forward.be->ops->name);

@@ -18,6 +18,7 @@ void machine_settle(struct options *o)
 {
     struct err why;
     if (!strcmp(o->backend, "auto")) o->backend = wants_gpu(o) || (!wants_cpu(o) && !hip_probe(NULL, 0, &why)) ? "hip" : "cpu";
+    if (o->n_batch == OPT_UNSET) o->n_batch = strcmp(o->backend, "hip") ? 512 : 2048;
     if (!strcmp(o->act, "auto")) o->act = strcmp(o->backend, "hip") ? "i16" : "f16";
     int processors = pool_n_processors();
     if (o->threads > processors) {

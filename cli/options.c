@@ -32,7 +32,7 @@ static const struct option_row {
      "tokens to generate (-1: until end of text or context, the default but for batches; 0: only evaluate the prompt)"},
     {"ctx-size", 'c', INT, AT(n_ctx), 0, 1 << 24, "N", "context in tokens (0: the model's)"},
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, 0, "an end-of-text token does not stop"},
-    {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "tokens computed in one step (default 512)"},
+    {"batch-size", 'b', INT, AT(n_batch), 1, 65536, "N", "tokens computed in one step (default 512, on a GPU 2048)"},
     {"stop", 0, LIST, AT(stop), 0, 0, "TEXT", "stop before this text (may be given several times)"},
     {"Sampling (defaults: the checkpoint's generation_config, else temp 0.8, top-k 40, top-p 0.95, min-p 0.05)", 0, HEADING, 0, 0, 0, 0, 0},
     {"temp", 0, REAL, AT(temperature), 0, 100, "X", "temperature; 0 takes the most likely token"},
@@ -107,7 +107,7 @@ static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
     o->n_predict = OPT_UNSET;
-    o->n_batch = 512;
+    o->n_batch = OPT_UNSET;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
     o->input_format = "auto";

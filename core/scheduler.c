@@ -182,11 +182,21 @@ static struct job *next_job(struct sched *s)
     return oldest;
 }
 
+/* 1 when sequences should start: as many as are to start together can, or as there are. */
+static int enough_to_start(const struct sched *s)
+{
+    int n_free = s->n_slots - s->n_order, n_waiting = s->n_queue;
+    for (int i = 0; i < s->n_held; i++)
+        if (s->job[i].request && s->job[i].prompt_done) n_waiting += s->job[i].request->n_choices - s->job[i].n_started;
+    return !s->n_order || n_free >= least(s->options.gather, n_waiting);
+}
+
 /* First those who were preempted, then further choices, then new requests; none overtakes another of its kind. */
 static void admit(struct sched *s)
 {
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->state == SEQ_PREEMPTED && !enter(s, s->order[i])) return;
+    if (!enough_to_start(s)) return;
     while (s->n_order < s->n_slots) {
         struct job *j = next_job(s);
         if (j) {

@@ -16,6 +16,8 @@ struct sched_options {
     int n_batch;      /* every one can have a row in each step. Rows of one step, at most; <= forward's max_rows */
     int n_ctx;        /* positions of one sequence, at most */
     int prefix_cache; /* share pages of equal prefixes across requests */
+    int gather;       /* new sequences wait until so many can start at once: for backends on which some prompt rows take nearly as long as
+                         many do. 0: none waits */
     int overlap;      /* a step is computed while the results of the one before are handed out: for backends beside the host */
 };
 

@@ -115,7 +115,7 @@ static void argmax_of_poisoned(struct be *be, const float *d_logits, int32_t *d_
 
 /* --- runs */
 struct setup {
-    int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap;
+    int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather;
     const struct backend *ops; /* NULL: the CPU's */
 };
 
@@ -126,7 +126,7 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
     struct err e = {""};
     const struct forward_options fo = {.n_threads = u->threads, .n_pages = u->n_pages, .max_rows = u->n_batch, .max_logits = u->max_logits};
     const struct sched_options so = {
-        .n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache, .overlap = u->overlap};
+        .n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache, .gather = u->gather, .overlap = u->overlap};
     if (forward_open(f, &model, &backend_cpu, &fo, &e) || sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
     if (u->ops) f->be->ops = u->ops;
 }
@@ -179,8 +179,9 @@ static void expect_same(const struct setup *u, struct record *all, int n, const 
 {
     for (int i = 0; i < n; i++)
         if (digest(&all[i]) != want[i])
-            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, shuffle %d, max_logits %d, overlap %d", i,
-                     u->n_seqs, u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle, u->max_logits, u->overlap);
+            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, shuffle %d, max_logits %d, overlap %d, "
+                     "gather %d",
+                     i, u->n_seqs, u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle, u->max_logits, u->overlap, u->gather);
 }
 
 static int n_different(const struct record *all, int n, const uint64_t *want)
@@ -217,7 +218,8 @@ static void answers_do_not_depend_on_scheduling(void **state)
                                 .cache = i / 3 % 2,
                                 .shuffle = i / 2 % 2,
                                 .max_logits = i % 3 ? 64 : 1 + i % 5,
-                                .overlap = (i + i / 8) % 2};
+                                .overlap = (i + i / 8) % 2,
+                                .gather = i / 5 % 3};
         struct sched_stats stats = run(&u, all, N);
         expect_same(&u, all, N, want);
         n_preemptions += stats.n_preemptions;
@@ -561,6 +563,33 @@ static void a_long_prompt_does_not_hold_up_others(void **state)
     free_records(all, N);
 }
 
+/* Steps with prompt rows in them, of requests that end one after the other. */
+static int n_prompt_steps;
+
+static void begin_and_look_for_prompts(struct be *be, const struct batch *b)
+{
+    n_prompt_steps += b->n_rows > b->n_decode;
+    backend_cpu.begin_step(be, b);
+}
+
+static void sequences_start_together(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    struct record *all = simple_records(N, 8, 1);
+    for (int i = 0; i < N; i++) all[i].request.max_tokens = 5 + i % 7 * 3;
+    odd = backend_cpu;
+    odd.begin_step = begin_and_look_for_prompts;
+    for (int gather = 0; gather <= 4; gather += 4) {
+        const struct setup u = {.n_seqs = 8, .n_batch = 64, .threads = 1, .n_pages = 100, .max_logits = 8, .gather = gather, .ops = &odd};
+        n_prompt_steps = 0;
+        run(&u, all, N);
+        if (gather) assert_in_range(n_prompt_steps, N / 8, 1 + (N - 8 + gather - 1) / gather);
+        else assert_true(n_prompt_steps > N / 3);
+    }
+    free_records(all, N);
+}
+
 static void an_abort_ends_every_choice_once(void **state)
 {
     (void)state;
@@ -723,17 +752,12 @@ static int close_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_those_of_a_plain_loop),
-        cmocka_unit_test(answers_do_not_depend_on_scheduling),
-        cmocka_unit_test(tokens_keep_their_phase),
-        cmocka_unit_test(the_next_step_need_not_know_the_tokens),
-        cmocka_unit_test(wrong_pages_are_noticed),
-        cmocka_unit_test(many_requests),
-        cmocka_unit_test(equal_prefixes_are_computed_once),
-        cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
-        cmocka_unit_test(an_abort_ends_every_choice_once),
-        cmocka_unit_test(a_request_that_fails_fails_alone),
-        cmocka_unit_test(only_wanted_logits_leave_the_backend),
+        cmocka_unit_test(answers_are_those_of_a_plain_loop), cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(tokens_keep_their_phase),           cmocka_unit_test(the_next_step_need_not_know_the_tokens),
+        cmocka_unit_test(wrong_pages_are_noticed),           cmocka_unit_test(many_requests),
+        cmocka_unit_test(equal_prefixes_are_computed_once),  cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
+        cmocka_unit_test(sequences_start_together),          cmocka_unit_test(an_abort_ends_every_choice_once),
+        cmocka_unit_test(a_request_that_fails_fails_alone),  cmocka_unit_test(only_wanted_logits_leave_the_backend),
         cmocka_unit_test(what_can_never_run_is_refused),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);
