@@ -70,8 +70,9 @@ static int compile(const char *runtime, const char *arch, int file)
     int n_headers = 0;
     for (const char *p = hip_kernel_sources; *p;) {
         const char *body = p + strlen(p) + 1;
+        CHECK(n_headers < MAX_HEADERS);
         if (!strcmp(p, main_source)) source = body;
-        else if (n_headers < MAX_HEADERS) name[n_headers] = p, text[n_headers++] = body;
+        else name[n_headers] = p, text[n_headers++] = body;
         p = body + strlen(body) + 1;
     }
     snprintf(offload, sizeof offload, "--offload-arch=%s", arch);

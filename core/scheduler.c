@@ -100,11 +100,13 @@ static int max_positions(const struct sched *s, const struct request *r)
                                                           : s->options.n_ctx - (r->max_tokens > 0);
 }
 
+/* Choices to be started yet; those of a request that only evaluates its prompt end with the first. */
+static int choices_left(const struct job *j) { return j->request && j->request->max_tokens ? j->request->n_choices - j->n_started : 0; }
+
 int sched_wants(const struct sched *s)
 {
     int n = 2 * s->n_slots - s->n_order; /* as many in waiting as run */
-    for (int i = 0; i < s->n_held; i++)
-        if (s->job[i].request && s->job[i].request->max_tokens) n -= s->job[i].request->n_choices - s->job[i].n_started;
+    for (int i = 0; i < s->n_held; i++) n -= choices_left(&s->job[i]);
     for (int i = 0; i < s->n_queue && n > 0; i++) n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
     return n > 0 ? n : 0;
 }
@@ -169,15 +171,13 @@ static int start_choice(struct sched *s, struct job *j)
     return 1;
 }
 
-/* The oldest one that has choices to start; those of a request that only evaluates its prompt end with the first. */
+/* The oldest one that has choices to start. */
 static struct job *next_job(struct sched *s)
 {
     struct job *oldest = NULL;
     for (int i = 0; i < s->n_held; i++) {
         struct job *j = &s->job[i];
-        if (j->request && j->prompt_done && j->request->max_tokens && j->n_started < j->request->n_choices &&
-            (!oldest || j->age < oldest->age))
-            oldest = j;
+        if (choices_left(j) && j->prompt_done && (!oldest || j->age < oldest->age)) oldest = j;
     }
     return oldest;
 }
@@ -187,7 +187,7 @@ static int enough_to_start(const struct sched *s)
 {
     int n_free = s->n_slots - s->n_order, n_waiting = s->n_queue;
     for (int i = 0; i < s->n_held; i++)
-        if (s->job[i].request && s->job[i].prompt_done) n_waiting += s->job[i].request->n_choices - s->job[i].n_started;
+        if (s->job[i].prompt_done) n_waiting += choices_left(&s->job[i]);
     return !s->n_order || n_free >= least(s->options.gather, n_waiting);
 }
 

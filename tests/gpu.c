@@ -262,16 +262,50 @@ static void bench(void)
     process_free(&p);
 }
 
+/* Answers the requests of a file: n answers, those of *first, which they become the first time. pages NULL: as many as are wanted. */
+static void same_answers(const char *library, const char *of, const char *requests, int n, const char *np, const char *pages, char **first,
+                         const char *what)
+{
+    struct process p;
+    start_over();
+    process_run(&p,
+                (char *[]){run_bin,
+                           "-m",
+                           (char *)of,
+                           "--backend",
+                           "hip",
+                           "--hip-library",
+                           (char *)library,
+                           "-i",
+                           (char *)requests,
+                           "-o",
+                           out,
+                           "--format",
+                           "ids",
+                           "-c",
+                           "64",
+                           "-np",
+                           (char *)np,
+                           pages ? "--kv-pages" : NULL,
+                           (char *)pages,
+                           NULL},
+                NULL);
+    char *text = read_file(out);
+    check(p.code == 0 && lines(text) == n && (!*first || !strcmp(text, *first)), what, &p);
+    process_free(&p);
+    if (*first) free(text);
+    else *first = text;
+    start_over();
+}
+
 /* NVIDIA's kernels are chosen by the number of generated rows, of outputs and of multiprocessors, and by the size of groups: always the
  * same answers. */
 static void any_batch(const char *library, const char *of, int n_runs)
 {
     static const char *const at_once[] = {"7", "13", "24", "40", "13", "24", "40", "13"};
     static const int units[] = {2, 2, 2, 2, 20, 20, 20, 30};
-    char many[320], path[512], *first = NULL;
-    struct process p;
+    char many[320], *first = NULL;
     snprintf(many, sizeof many, "%s/many.jsonl", dir);
-    snprintf(path, sizeof path, "%s", library);
     FILE *f = fopen(many, "w");
     for (int i = 0; f && i < 40; i++)
         fprintf(f,
@@ -280,20 +314,10 @@ static void any_batch(const char *library, const char *of, int n_runs)
                 i, i + 2);
     if (!f || fclose(f)) return;
     for (int i = 0; i < n_runs; i++) {
-        start_over();
         with("FIBERS_UNITS", units[i]);
-        process_run(&p,
-                    (char *[]){run_bin, "-m", (char *)of, "--backend", "hip", "--hip-library", path, "-i", many, "-o", out, "--format",
-                               "ids", "-c", "64", "-np", (char *)at_once[i], NULL},
-                    NULL);
-        char *text = read_file(out);
-        check(p.code == 0 && lines(text) == 40 && (!first || !strcmp(text, first)), "the same answers with any -np", &p);
-        process_free(&p);
-        if (first) free(text);
-        else first = text;
+        same_answers(library, of, many, 40, at_once[i], NULL, &first, "the same answers with any -np");
     }
     free(first);
-    start_over();
     unsetenv("FIBERS_UNITS");
 }
 
@@ -327,24 +351,12 @@ static int make_act_order(const char *from, const char *to)
 /* The linears of a single generated row are launched with the operations around them: the same answers as beside others. */
 static void one_row(const char *of, const char *what)
 {
-    static const char *const at_once[] = {"6", "1"};
-    char *text[2];
-    struct process p;
+    char *first = NULL;
     with("FIBERS_UNITS", 2);
-    for (int i = 0; i < 2; i++) {
-        start_over();
-        process_run(&p,
-                    (char *[]){run_bin, "-m", (char *)of, "--backend", "hip", "--hip-library", hopper, "-i", in, "-o", out, "--format",
-                               "ids", "-c", "64", "-np", (char *)at_once[i], NULL},
-                    NULL);
-        text[i] = read_file(out);
-        check(p.code == 0 && lines(text[i]) == 6 && !strcmp(text[i], text[0]), what, &p);
-        process_free(&p);
-    }
+    same_answers(hopper, of, in, 6, "6", NULL, &first, what);
+    same_answers(hopper, of, in, 6, "1", NULL, &first, what);
     unsetenv("FIBERS_UNITS");
-    free(text[0]);
-    free(text[1]);
-    start_over();
+    free(first);
 }
 
 /* Steps begin before the last one's tokens are known, or wait for them where they are drawn: the same answers whatever runs beside
@@ -359,7 +371,6 @@ static void kinds_of_requests(void)
                                        "\"temperature\":0,\"min_tokens\":3"};
     static const char *const at_once[] = {"1", "5", "6", "16"}, *const pages[] = {"16", "16", "4", "16"};
     char mixed[320], *first = NULL;
-    struct process p;
     snprintf(mixed, sizeof mixed, "%s/mixed.jsonl", dir);
     FILE *f = fopen(mixed, "w");
     for (int i = 0; f && i < 18; i++)
@@ -368,22 +379,9 @@ static void kinds_of_requests(void)
                 "\"max_tokens\":%d,%s}}\n",
                 i, i + 2, 7 * i + 1, 3 + i % 4, kind[(i + i / 6) % 6]);
     if (!f || fclose(f)) return;
-    for (int i = 0; i < 4; i++) {
-        start_over();
-        process_run(
-            &p,
-            (char *[]){
-                run_bin, "-m", model, "--backend",        "hip",        "--hip-library",  fibers, "-i", mixed, "-o", out, "--format", "ids",
-                "-c",    "64", "-np", (char *)at_once[i], "--kv-pages", (char *)pages[i], NULL},
-            NULL);
-        char *text = read_file(out);
-        check(p.code == 0 && lines(text) == 18 && (!first || !strcmp(text, first)), "the same answers beside requests of any kind", &p);
-        process_free(&p);
-        if (first) free(text);
-        else first = text;
-    }
+    for (int i = 0; i < 4; i++)
+        same_answers(fibers, model, mixed, 18, at_once[i], pages[i], &first, "the same answers beside requests of any kind");
     free(first);
-    start_over();
 }
 
 /* The test of the test of matrix instructions: one lane that gets what is another's. */
