@@ -85,6 +85,12 @@ void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t g
     hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
 }
 
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, int spread, const void *args, size_t bytes)
+{
+    const unsigned grid[3] = {(unsigned)rows, 1, 1};
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, spread ? SPREAD_LDS : 0, args, bytes);
+}
+
 void hip_settle(struct hip *h)
 {
     struct hip_pending *p = &h->pending;
@@ -128,6 +134,13 @@ static void hip_close(struct be *be)
     free(h);
 }
 
+/* Where there is such a kernel. */
+static int allow_lds(const struct hip *h, enum hip_kernel k, int bytes, struct err *e)
+{
+    if (!h->kernel[k] || !api_of(h)->cuda_function_set(h->kernel[k], CUDA_FUNCTION_SHARED_BYTES, bytes)) return 0;
+    return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name, kernel_names[k], bytes);
+}
+
 static int open_device(struct hip *h, struct err *e)
 {
     const struct hip_library *l;
@@ -155,11 +168,10 @@ static int open_device(struct hip *h, struct err *e)
                {K_ONE_NORM_GATED, hip_one_lds(K_ONE_NORM_GATED)},
                {K_ONE_MERGE, hip_one_lds(K_ONE_MERGE)},
                {K_ONE_ROW, hip_one_lds(K_ONE_ROW)}};
-    for (size_t i = 0; i < sizeof lds / sizeof *lds; i++) {
-        void *f = h->kernel[lds[i].k];
-        if (f && api_of(h)->cuda_function_set(f, CUDA_FUNCTION_SHARED_BYTES, lds[i].bytes))
-            return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name, kernel_names[lds[i].k], lds[i].bytes);
-    }
+    for (size_t i = 0; i < sizeof lds / sizeof *lds; i++)
+        if (allow_lds(h, lds[i].k, lds[i].bytes, e)) return -1;
+    for (int i = 0; i < 3 && h->kernel[K_ONE_NORM]; i++)
+        if (allow_lds(h, K_NORM_PREPARE + i, SPREAD_LDS, e) || allow_lds(h, K_GLU_PREPARE + i, SPREAD_LDS, e)) return -1;
     for (int i = 0; hip_variants[i].name; i++) {
         struct err absent; /* kernels for other devices are in other images */
         const struct hip_api *api = api_of(h);

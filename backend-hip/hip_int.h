@@ -169,6 +169,9 @@ struct hip {
 };
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
+/* LDS that a block of few rows' norm or gating asks for, so that a multiprocessor takes one of them: launches begin before the one
+ * before has ended, and all blocks would go to the multiprocessors that it leaves idle. A block of kernels/wgmma_few.hip fits beside. */
+enum { SPREAD_LDS = 95 << 10 };
 
 static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
@@ -195,6 +198,8 @@ void hip_launch(struct hip *h, void *function, const char *name, const unsigned 
 void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
                          unsigned cluster, const void *args, size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
+/* One block to a row; spread: over multiprocessors, one each. */
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, int spread, const void *args, size_t bytes);
 
 /* Of three kernels from k on the one for rows of dim elements. */
 static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
