@@ -253,7 +253,7 @@ DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int group
 DEVICE void compute_tiles(const struct linear_args *a, struct place at, const int groups, const int n, const int stages, const int plain,
                           const int sliced)
 {
-    const int ahead = plain && (n == 128 || (n == 64 && groups == 2));
+    const int looks_ahead = plain && (n == 128 || (n == 64 && groups == 2));
     struct ring r = ring_of(groups, n);
     struct ahead h;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
@@ -263,13 +263,13 @@ DEVICE void compute_tiles(const struct linear_args *a, struct place at, const in
         float total[64], sum[64], part[64];
         int panel = t.unit * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
-        if (ahead) look_ahead(&at, &h, groups, n, stages);
+        if (looks_ahead) look_ahead(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
             if (sliced && item >= slice_begin(n_items, slice)) {
                 UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
-            if (ahead) {
+            if (looks_ahead) {
                 item_ahead(&at, &h, part, total, item + 1 < n_items, groups, n, stages);
                 continue;
             }
