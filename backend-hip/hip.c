@@ -171,7 +171,7 @@ static int open_device(struct hip *h, struct err *e)
     for (size_t i = 0; i < sizeof lds / sizeof *lds; i++)
         if (allow_lds(h, lds[i].k, lds[i].bytes, e)) return -1;
     for (int i = 0; i < 3 && h->kernel[K_ONE_NORM]; i++)
-        if (allow_lds(h, K_NORM_PREPARE + i, SPREAD_LDS, e) || allow_lds(h, K_GLU_PREPARE + i, SPREAD_LDS, e)) return -1;
+        if (allow_lds(h, K_GLU_PREPARE + i, SPREAD_LDS, e)) return -1;
     for (int i = 0; hip_variants[i].name; i++) {
         struct err absent; /* kernels for other devices are in other images */
         const struct hip_api *api = api_of(h);

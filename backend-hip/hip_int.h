@@ -169,8 +169,8 @@ struct hip {
 };
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
-/* LDS that a block of few rows' norm or gating asks for, so that a multiprocessor takes one of them: launches begin before the one
- * before has ended, and all blocks would go to the multiprocessors that it leaves idle. A block of kernels/wgmma_few.hip fits beside. */
+/* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch begins before the one before has
+ * ended, and all its blocks would go to the few multiprocessors that are idle then. A block of kernels/wgmma_few.hip fits beside it. */
 enum { SPREAD_LDS = 95 << 10 };
 
 static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }

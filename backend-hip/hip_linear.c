@@ -249,7 +249,7 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .rest_tile = l.rest_tile,
                              .rest_at = l.rest_at};
     enum hip_kernel k = p->kernel;
-    int longest = a.stride > a.in ? a.stride : a.in, spread = l.first_tile && rows == n_decode && rows <= hip_stream_units(h->stream) / 2;
+    int longest = a.stride > a.in ? a.stride : a.in;
     if (k == K_MERGE && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
     if (!half || (k != K_NORM && k != K_GLU && k != K_MERGE) || p->out != d_x || p->rows != rows || p->dim != w->in) {
         hip_settle(h);
@@ -263,10 +263,11 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
     if (k == K_NORM) {
         struct norm_prepare_args both = {p->norm, a};
         if (!keep) both.norm.out = NULL;
-        hip_launch_rows(h, hip_by_row(K_NORM_PREPARE, longest), rows, spread, &both, sizeof both);
+        hip_launch_kernel(h, hip_by_row(K_NORM_PREPARE, longest), (size_t)rows, 1, &both, sizeof both);
     } else if (k == K_GLU) {
         struct glu_prepare_args both = {p->glu, a, keep};
         both.glu.n = (size_t)p->dim;
+        int spread = l.first_tile && rows == n_decode && rows <= hip_stream_units(h->stream) / 2;
         hip_launch_rows(h, hip_by_row(K_GLU_PREPARE, longest), rows, spread, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, a};
