@@ -265,6 +265,7 @@ DEVICE void compute_tiles(const struct linear_args *a, struct place at, const in
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
         if (looks_ahead) look_ahead(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
+            if (!looks_ahead) phase_wait(at.full + 8 * (u32)at.stage, at.parity);
             if (sliced && item >= slice_begin(n_items, slice)) {
                 UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
@@ -274,7 +275,6 @@ DEVICE void compute_tiles(const struct linear_args *a, struct place at, const in
                 continue;
             }
             u32 x = at.x + (u32)(at.stage * r.stage_bytes);
-            phase_wait(at.full + 8 * (u32)at.stage, at.parity);
             wgmma_item(&t.p, x + at.codes, x + at.meta, x, panel < last ? panel : last, item, part, total, n, plain);
             if (lane == 0) phase_arrive(at.empty + 8 * (u32)at.stage);
             if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
