@@ -40,7 +40,8 @@ int sampler_open(struct sampler *s, int vocab, struct err *e)
     s->seen = calloc((size_t)vocab, sizeof *s->seen);
     s->block_sum = malloc(((size_t)vocab / BLOCK + 1) * sizeof *s->block_sum);
     s->candidates = malloc((size_t)vocab * sizeof *s->candidates);
-    if (s->seen && s->block_sum && s->candidates) return 0;
+    s->heap = malloc((size_t)vocab * sizeof *s->heap);
+    if (s->seen && s->block_sum && s->candidates && s->heap) return 0;
     sampler_close(s);
     return err_set(e, "out of memory");
 }
@@ -50,6 +51,7 @@ void sampler_close(struct sampler *s)
     free(s->seen);
     free(s->block_sum);
     free(s->candidates);
+    free(s->heap);
     memset(s, 0, sizeof *s);
 }
 
@@ -109,66 +111,69 @@ static void swap(struct sampler_candidate *a, struct sampler_candidate *b)
     *b = t;
 }
 
-static void sift_down(struct sampler_candidate *heap, int n, int i)
+static int precedes(const struct softmax_logit *a, const struct softmax_logit *b)
 {
-    for (;;) {
-        int last = i, l = 2 * i + 1;
-        if (l < n && before(&heap[last], &heap[l])) last = l;
-        if (l + 1 < n && before(&heap[last], &heap[l + 1])) last = l + 1;
-        if (last == i) return;
-        swap(&heap[i], &heap[last]);
-        i = last;
+    return a->value > b->value || (a->value == b->value && a->id < b->id);
+}
+
+/* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not in order. */
+static void sift_down(struct softmax_logit *heap, int n, int i, struct softmax_logit x)
+{
+    for (int l; (l = 2 * i + 1) < n; i = l) {
+        if (l + 1 < n && precedes(&heap[l], &heap[l + 1])) l++;
+        if (!precedes(&x, &heap[l])) break;
+        heap[i] = heap[l];
     }
+    heap[i] = x;
 }
 
-static struct sampler_candidate candidate(float logit, int32_t id)
+static void make_heap(struct softmax_logit *heap, int n)
 {
-    return (struct sampler_candidate){.key = -logit, .logit = logit, .id = id};
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(heap, n, i, heap[i]);
 }
 
-static void make_heap(struct sampler_candidate *c, int n)
+static struct sampler_candidate candidate(struct softmax_logit l)
 {
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(c, n, i);
+    return (struct sampler_candidate){.key = -l.value, .logit = l.value, .id = l.id};
 }
 
-/* The k best of the logits >= floor: a heap whose root is the worst kept. On ties the lower id, which is there, stays. */
+static int take_candidates(struct sampler *s, int n)
+{
+    for (int i = 0; i < n; i++) s->candidates[i] = candidate(s->heap[i]);
+    return n;
+}
+
+/* The k best of the logits >= floor, in the order of a heap that goes over all. On ties the lower id, which is there, stays. */
 static int gather_best(struct sampler *s, const float *logits, double floor, int k)
 {
-    struct sampler_candidate *c = s->candidates;
     int n = 0, i = 0;
     for (; i < s->vocab && n < k; i++)
-        if (logits[i] >= floor) c[n++] = candidate(logits[i], i);
-    if (n < k) return n;
-    make_heap(c, k);
-    for (; (i = softmax_next(logits, i, s->vocab, c[0].logit)) < s->vocab; i++) {
-        c[0] = candidate(logits[i], i);
-        sift_down(c, k, 0);
-    }
-    return k;
+        if (logits[i] >= floor) s->heap[n++] = (struct softmax_logit){logits[i], i};
+    if (n < k) return take_candidates(s, n);
+    make_heap(s->heap, k);
+    for (; (i = softmax_next(logits, i, s->vocab, s->heap->value)) < s->vocab; i++)
+        sift_down(s->heap, k, 0, (struct softmax_logit){logits[i], i});
+    return take_candidates(s, k);
 }
 
-/* The same heap, in the same order: what is left out never came into it. */
+/* The same, in the same order: what is left out never came into that heap. */
 static int gather_top(struct sampler *s, const struct softmax_logit *top, int n_top, double floor, int k)
 {
-    struct sampler_candidate *c = s->candidates;
     int n = 0, i = 0;
     for (; i < n_top && n < k; i++)
-        if (top[i].value >= floor) c[n++] = candidate(top[i].value, top[i].id);
-    if (n < k) return n;
-    make_heap(c, k);
-    for (; i < n_top; i++) {
-        if (!(top[i].value > c[0].logit)) continue;
-        c[0] = candidate(top[i].value, top[i].id);
-        sift_down(c, k, 0);
-    }
-    return k;
+        if (top[i].value >= floor) s->heap[n++] = top[i];
+    if (n < k) return take_candidates(s, n);
+    make_heap(s->heap, k);
+    for (; i < n_top; i++)
+        if (top[i].value > s->heap->value) sift_down(s->heap, k, 0, top[i]);
+    return take_candidates(s, k);
 }
 
 static int gather(struct sampler *s, const float *logits, double floor)
 {
     int n = 0;
     for (int i = 0; i < s->vocab; i++)
-        if (logits[i] >= floor) s->candidates[n++] = candidate(logits[i], i);
+        if (logits[i] >= floor) s->candidates[n++] = candidate((struct softmax_logit){logits[i], i});
     return n;
 }
 

@@ -59,6 +59,7 @@ struct sampler {
     uint32_t *seen;                       /* [vocab] zero between calls */
     double *block_sum;                    /* [vocab / block, rounded up] */
     struct sampler_candidate *candidates; /* [vocab] */
+    struct softmax_logit *heap;           /* [vocab] */
 };
 
 int sampler_open(struct sampler *s, int vocab, struct err *e);
