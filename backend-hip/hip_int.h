@@ -32,6 +32,7 @@ enum hip_kernel {
     K_GATHER = K_GLU_PREPARE + 3,
     K_ARGMAX_SPANS,
     K_ARGMAX,
+    K_TOP,
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
     K_ATTEND_TILE_128,
@@ -144,7 +145,7 @@ struct hip {
     struct hip_pending pending;
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table, *d_tiles;
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles;
     int n_tiles;               /* of prompt rows */
     int32_t *batch_copy;       /* the same on the host */
     void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a linear */
