@@ -393,14 +393,16 @@ DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float
 /* Up to MERGE_SPANS spans, and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
 KERNEL(merge_prepare, struct merge_prepare_args)
 {
-    LDS(float, weights, MERGE_WEIGHTS);
-    LDS(float, sums, MERGE_WEIGHTS);
-    const struct merge_prepare_args *a = ARGS;
+    LDS(u64, lds, THREADS / 2 + ORDERED(MERGE_PIECES)); /* not less than weights and sums: MERGE_WEIGHTS floats each */
+    float *weights = (float *)lds;
+    const struct merge_prepare_args *a = EARLY_ARGS;
     int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
     f32x4 v[MERGE_PIECES];
-    merge_row(&a->merge, row, weights, sums, v);
-    if (!fits || !stays(&a->prepare)) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
+    expect_order(&a->prepare);
+    wait_for_producer();
+    merge_row(&a->merge, row, weights, weights + MERGE_WEIGHTS, v);
+    if (!fits) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
-    if (fits) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
+    if (fits) prepare_pieces(&a->prepare, row, v, weights, lds + THREADS / 2, MERGE_PIECES);
     else prepare_row(&a->prepare, row, weights);
 }
