@@ -1,7 +1,5 @@
 #include "convert/info.h"
 
-#include "core/modelfile.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +158,26 @@ static void print_quantization(FILE *out, const struct modelfile *m, const struc
         if (t->bytes[d]) fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d), (double)t->bytes[d] / 1e6), sep = ", ";
     fprintf(out, "\n");
     json_decref(q);
+}
+
+int info_check_orders(const struct modelfile *m, int *n, struct err *e)
+{
+    *n = 0;
+    for (size_t i = 0; i < m->st.n_tensors; i++) {
+        const char *name = m->st.tensors[i].name;
+        struct tview v;
+        if (!ends_with(name, ".mlp.order") || !mf_find(m, name, &v)) continue;
+        int64_t outputs = v.n_dims == 1 && v.dtype == DT_I32 ? v.shape[0] : 0;
+        const int32_t *order = v.data;
+        char *seen = calloc((size_t)outputs + 1, 1);
+        int64_t j = 0;
+        if (!seen) return err_set(e, "out of memory");
+        while (j < outputs && order[j] >= 0 && order[j] < outputs && !seen[order[j]]) seen[order[j++]] = 1;
+        free(seen);
+        if (!outputs || j < outputs) return err_set(e, "%s: tensor '%s' is not an order: entry %" PRId64, m->st.path, name, j);
+        ++*n;
+    }
+    return 0;
 }
 
 int info_print(FILE *out, const char *path, struct err *e)
