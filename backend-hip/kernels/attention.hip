@@ -398,11 +398,12 @@ KERNEL(merge_prepare, struct merge_prepare_args)
     const struct merge_prepare_args *a = EARLY_ARGS;
     int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
     f32x4 v[MERGE_PIECES];
-    expect_order(&a->prepare);
+    u64 order[MERGE_PIECES];
+    early_order(&a->prepare, order, MERGE_PIECES);
     wait_for_producer();
     merge_row(&a->merge, row, weights, weights + MERGE_WEIGHTS, v);
     if (!fits) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
-    if (fits) prepare_pieces(&a->prepare, row, v, weights, lds + THREADS / 2, MERGE_PIECES);
+    if (fits) prepare_pieces(&a->prepare, row, v, order, weights, lds + THREADS / 2, MERGE_PIECES);
     else prepare_row(&a->prepare, row, weights);
 }

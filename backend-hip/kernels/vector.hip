@@ -143,14 +143,23 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
     }
 }
 
-/* Asks for what prepare_pieces() reads of the order, before the wait for the producer: since the last step it has left the caches. */
-DEVICE void expect_order(const struct prepare_args *a)
+/* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known before the wait for the
+ * producer, and since the last step has left the caches. Long rows have no registers for it until they are out of them. */
+enum { EARLY_PIECES = 8 };
+
+DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n)
 {
-    if (a->order) prefetch_lines(a->order, a->stride * 2);
+    FOR_PIECES(n, j, i, a->stride) order[j] = *(const u64 *)(a->order + i);
 }
 
-/* v[n]: the row; ordered [ORDERED(n)]: LDS, which a row passes through that comes into another order. */
-DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, u64 *ordered, const int n)
+DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n)
+{
+    if (a->order && n <= EARLY_PIECES) load_order(a, order, n);
+    else if (a->order) prefetch_lines(a->order, a->stride * 2);
+}
+
+/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED(n)]: LDS, which a row passes through that comes into another order. */
+DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
 {
     const f32x4 none = {0, 0, 0, 0};
     struct row_place place = place_of(a, row);
@@ -162,9 +171,8 @@ DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v
     }
     const struct row_place natural = {(f16 *)ordered, 0, 0};
     const u16 *from = (const u16 *)ordered;
-    u64 order[ROW_PIECES];
     FOR_PIECES(n, j, i, a->in) place_piece(&natural, i, v[j], p.factor);
-    FOR_PIECES(n, j, i, a->stride) order[j] = *(const u64 *)(a->order + i);
+    if (n > EARLY_PIECES) load_order(a, order, n);
     if (thread() == 0) natural.at[a->in] = 0;
     barrier();
     FOR_PIECES(n, j, i, a->stride)
@@ -179,14 +187,15 @@ DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *orde
 {
     int row = block_x();
     f32x4 v[ROW_PIECES];
-    expect_order(a);
+    u64 order[ROW_PIECES];
+    early_order(a, order, pieces);
     wait_for_producer();
     if (!fits_pieces(a, pieces)) {
         prepare_row(a, row, scratch);
         return;
     }
     FOR_PIECES(pieces, j, i, a->in) v[j] = *(const f32x4 *)(a->x + (u64)row * (u64)a->in + i);
-    prepare_pieces(a, row, v, scratch, ordered, pieces);
+    prepare_pieces(a, row, v, order, scratch, ordered, pieces);
 }
 
 KERNEL(prepare_f16_4, struct prepare_args)
@@ -258,8 +267,9 @@ DEVICE void norm_pieces(const struct norm_args *n, f32x4 *v, const f32x4 *w, flo
 DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 *ordered, const int pieces)
 {
     const struct norm_args *n = &a->norm;
+    u64 order[ROW_PIECES];
     int dim = n->dim;
-    expect_order(&a->prepare);
+    early_order(&a->prepare, order, pieces);
     wait_for_producer();
     if (!fits_pieces(&a->prepare, pieces)) {
         norm_row(n, block_x(), scratch);
@@ -276,7 +286,7 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 
     if (n->delta) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
     norm_pieces(n, v, w, scratch, pieces);
     if (n->out) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->out + at + i) = v[j];
-    prepare_pieces(&a->prepare, block_x(), v, scratch, ordered, pieces);
+    prepare_pieces(&a->prepare, block_x(), v, order, scratch, ordered, pieces);
 }
 
 KERNEL(norm_prepare_4, struct norm_prepare_args)
