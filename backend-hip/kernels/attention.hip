@@ -393,17 +393,17 @@ DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float
 /* Up to MERGE_SPANS spans, and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
 KERNEL(merge_prepare, struct merge_prepare_args)
 {
-    LDS(u64, lds, THREADS / 2 + ORDERED(MERGE_PIECES)); /* not less than weights and sums: MERGE_WEIGHTS floats each */
-    float *weights = (float *)lds;
+    LDS(float, weights, MERGE_WEIGHTS);
+    LDS(u64, ordered, ORDERED(MERGE_PIECES)); /* before that the sums: MERGE_WEIGHTS floats are not more */
     const struct merge_prepare_args *a = EARLY_ARGS;
     int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
     f32x4 v[MERGE_PIECES];
     u64 order[MERGE_PIECES];
     early_order(&a->prepare, order, MERGE_PIECES);
     wait_for_producer();
-    merge_row(&a->merge, row, weights, weights + MERGE_WEIGHTS, v);
+    merge_row(&a->merge, row, weights, (float *)ordered, v);
     if (!fits) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
-    if (fits) prepare_pieces(&a->prepare, row, v, order, weights, lds + THREADS / 2, MERGE_PIECES);
+    if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, MERGE_PIECES);
     else prepare_row(&a->prepare, row, weights);
 }

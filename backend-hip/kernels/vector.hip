@@ -144,8 +144,8 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
 }
 
 /* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known before the wait for the
- * producer, and since the last step has left the caches. Long rows have no registers for it until they are out of them. */
-enum { EARLY_PIECES = 8 };
+ * producer, and since the last step has left the caches. Longer rows have registers for it only when they are out of them themselves. */
+enum { EARLY_PIECES = 4 };
 
 DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n)
 {
