@@ -27,6 +27,7 @@ enum hip_kernel {
     K_SPLIT_F32,
     K_MERGE,
     K_MERGE_PREPARE,
+    K_MERGE_PREPARE_ORDERED,
     K_GLU,
     K_GLU_PREPARE,
     K_GATHER = K_GLU_PREPARE + 3,

@@ -272,7 +272,7 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
         hip_launch_kernel(h, hip_by_row(K_GLU_PREPARE, longest), (size_t)rows, 1, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, a};
-        hip_launch_kernel(h, K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
+        hip_launch_kernel(h, a.order ? K_MERGE_PREPARE_ORDERED : K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
     }
 }
 

@@ -145,7 +145,7 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
 
 /* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known before the wait for the
  * producer, and since the last step has left the caches. Longer rows have registers for it only when they are out of them themselves. */
-enum { EARLY_PIECES = 4 };
+enum { EARLY_PIECES = 8 };
 
 DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n)
 {
@@ -158,14 +158,15 @@ DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n)
     else if (a->order) prefetch_lines(a->order, a->stride * 2);
 }
 
-/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED(n)]: LDS, which a row passes through that comes into another order. */
+/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED(n)]: LDS, which a row passes through that comes into another order;
+ * NULL: none does. */
 DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
 {
     const f32x4 none = {0, 0, 0, 0};
     struct row_place place = place_of(a, row);
     struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
     if (thread() == 0) a->scale[row] = p.undo;
-    if (!a->order) {
+    if (!ordered || !a->order) {
         FOR_PIECES(n, j, i, a->stride) place_piece(&place, i, i < a->in ? v[j] : none, p.factor);
         return;
     }
