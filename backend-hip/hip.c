@@ -30,6 +30,7 @@ static const char *const kernel_names[K_COUNT] = {
     [K_SPLIT_F32] = "attend_split_f32",
     [K_MERGE] = "attend_merge",
     [K_MERGE_PREPARE] = "merge_prepare",
+    [K_MERGE_PREPARE_ORDERED] = "merge_prepare_ordered",
     [K_GLU] = "glu",
     [K_GLU_PREPARE] = "glu_prepare_4",
     [K_GLU_PREPARE + 1] = "glu_prepare_11",

@@ -27,6 +27,7 @@ enum hip_kernel {
     K_SPLIT_F32,
     K_MERGE,
     K_MERGE_PREPARE,
+    K_MERGE_PREPARE_ORDERED,
     K_GLU,
     K_GLU_PREPARE,
     K_GATHER = K_GLU_PREPARE + 3,
@@ -85,6 +86,7 @@ struct be_linear {
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
     int32_t *d_perm;
+    uint16_t *d_order; /* the same for rows that a block keeps in registers; NULL: longer, or of fp32 */
     uint16_t *d_place; /* where an input lies among the packed ones, for kernels/hopper_one.hip; NULL where it has no single place */
     float *d_bias;
     void *d_maps;        /* of codes and scales, as wgmma.hip copies them; NULL: not on this device */

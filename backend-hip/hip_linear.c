@@ -238,6 +238,7 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
     struct layout l = layout_of(h, w, rows, n_decode);
     struct prepare_args a = {.x = d_x,
                              .perm = w->d_perm,
+                             .order = w->d_order,
                              .packed = h->d_packed,
                              .scale = h->d_scale,
                              .in = w->in,
@@ -259,7 +260,8 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
         return;
     }
     p->kernel = K_COUNT;
-    if (a.perm || a.k != a.in || a.stride != a.in || longest > ROW_PIECES * PIECE) keep = 1; /* the kernel itself reads it back */
+    /* the kernel itself reads it back */
+    if (longest > ROW_PIECES * PIECE || a.in % 4 || a.k % 4 || (k == K_GLU && (a.perm || a.stride != a.in))) keep = 1;
     if (k == K_NORM) {
         struct norm_prepare_args both = {p->norm, a};
         if (!keep) both.norm.out = NULL;
@@ -271,7 +273,7 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
         hip_launch_rows(h, hip_by_row(K_GLU_PREPARE, longest), rows, spread, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, a};
-        hip_launch_kernel(h, K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
+        hip_launch_kernel(h, a.order ? K_MERGE_PREPARE_ORDERED : K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
     }
 }
 

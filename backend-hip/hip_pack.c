@@ -128,7 +128,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
 {
     size_t weight, meta;
     sizes_of(w, &weight, &meta);
-    return weight + meta + (w->perm ? (4 + 2) * (size_t)w->k : 0) + (w->bias ? 4 * (size_t)w->out : 0) +
+    return weight + meta + (w->perm ? (4 + 2) * (size_t)w->k + 2 * (size_t)chunks_of(w) * CHUNK : 0) + (w->bias ? 4 * (size_t)w->out : 0) +
            (w->codes ? 2 * CUDA_MAP_BYTES : 0);
 }
 
@@ -156,6 +156,20 @@ static int pack_places(struct be *be, const struct linear *w, struct be_linear *
     free(place);
     free(named);
     return bad ? -1 : 0;
+}
+
+/* Uploads where each packed input comes from, as a block takes it that keeps the row in registers. 0 or -1. */
+static int pack_order(struct be *be, const struct linear *w, struct be_linear *l)
+{
+    int n = l->n_chunks * CHUNK;
+    if (!w->perm || ((const struct hip *)be)->config.act != ACT_F16 || n > ROW_PIECES * PIECE || w->in > ROW_PIECES * PIECE) return 0;
+    uint16_t *order = malloc((size_t)n * sizeof *order);
+    if (!order) return -1;
+    for (int j = 0; j < n; j++) order[j] = (uint16_t)(j < w->k && w->perm[j] >= 0 ? w->perm[j] : w->in);
+    l->d_order = hip_alloc(be, (size_t)n * sizeof *order);
+    if (l->d_order) hip_upload(be, l->d_order, order, (size_t)n * sizeof *order);
+    free(order);
+    return l->d_order ? 0 : -1;
 }
 
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
@@ -188,8 +202,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     if (w->bias) l->d_bias = hip_alloc(be, (size_t)w->out * sizeof *l->d_bias);
     int mapped = !l->dense && !l->stride && h->tensor_maps;
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
-    int no_places = pack_places(be, w, l);
-    if (no_places || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
+    int no_order = pack_places(be, w, l) || pack_order(be, w, l);
+    if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
@@ -223,6 +237,7 @@ void hip_drop(struct be *be, struct be_linear *w)
     hip_free(be, w->d_weight);
     hip_free(be, w->d_meta);
     hip_free(be, w->d_perm);
+    hip_free(be, w->d_order);
     hip_free(be, w->d_place);
     hip_free(be, w->d_bias);
     hip_free(be, w->d_maps);

@@ -1,7 +1,5 @@
 #include "convert/info.h"
 
-#include "core/modelfile.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +21,11 @@ static json_t *quantization(const struct plan *p)
                         : !f->n_v1                        ? "v2"
                         : f->word_plus                    ? "v1, one added to whole words"
                                                           : "v1, one added to each field";
-    return json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i}", "method", method, "bits", bits, "group",
+    return json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i, s:i}", "method", method, "bits", bits, "group",
                      f->group_min == f->group_max ? json_integer(f->group_min) : json_pack("[i, i]", f->group_min, f->group_max), "sym",
                      f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0,
                      "act_order_linears", f->n_act_order, "linears", f->n_quantized, "plain_linears", f->n_plain, "zeros",
-                     f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases);
+                     f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
 }
 
 static json_t *source(const struct plan *p)
@@ -124,7 +122,7 @@ static void count(const struct modelfile *m, const json_t *config, struct tally 
             t->parameters += dim * (of_q ? q : strstr(x->name, "mlp.") ? ffn : strstr(x->name, "lm_head") ? vocab : kv);
         } else if (ends_with(x->name, ".scales")) {
             t->scale_bytes[x->dtype] += x->bytes;
-        } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm")) {
+        } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm") && !ends_with(x->name, ".order")) {
             t->parameters += x->bytes / dtype_bytes(x->dtype);
             t->bytes[x->dtype] += x->bytes;
         }
@@ -142,9 +140,11 @@ static void print_quantization(FILE *out, const struct modelfile *m, const struc
         print_numbers(out, json_object_get(q, "bits"), " and ");
         fprintf(out, " bits, groups of ");
         print_numbers(out, group, " to ");
-        fprintf(out, ", %s, %s, zero points %s; %lld linears (%lld not quantized)\n",
-                json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
-                json_is_true(json_object_get(q, "act_order")) ? "act-order" : "no act-order", string(q, "zeros"),
+        fprintf(out, ", %s, %s", json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
+                json_is_true(json_object_get(q, "act_order")) ? "act-order" : "no act-order");
+        if (integer(q, "sorted_ffns"))
+            fprintf(out, " (in %lld layers gate and up are ordered as down wants them)", (long long)integer(q, "sorted_ffns"));
+        fprintf(out, ", zero points %s; %lld linears (%lld not quantized)\n", string(q, "zeros"),
                 (long long)(integer(q, "linears") + integer(q, "plain_linears")), (long long)integer(q, "plain_linears"));
     }
     fprintf(out, "weights        ");
@@ -158,6 +158,26 @@ static void print_quantization(FILE *out, const struct modelfile *m, const struc
         if (t->bytes[d]) fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d), (double)t->bytes[d] / 1e6), sep = ", ";
     fprintf(out, "\n");
     json_decref(q);
+}
+
+int info_check_orders(const struct modelfile *m, int *n, struct err *e)
+{
+    *n = 0;
+    for (size_t i = 0; i < m->st.n_tensors; i++) {
+        const char *name = m->st.tensors[i].name;
+        struct tview v;
+        if (!ends_with(name, ".mlp.order") || !mf_find(m, name, &v)) continue;
+        int64_t outputs = v.n_dims == 1 && v.dtype == DT_I32 ? v.shape[0] : 0;
+        const int32_t *order = v.data;
+        char *seen = calloc((size_t)outputs + 1, 1);
+        int64_t j = 0;
+        if (!seen) return err_set(e, "out of memory");
+        while (j < outputs && order[j] >= 0 && order[j] < outputs && !seen[order[j]]) seen[order[j++]] = 1;
+        free(seen);
+        if (!outputs || j < outputs) return err_set(e, "%s: tensor '%s' is not an order: entry %" PRId64, m->st.path, name, j);
+        ++*n;
+    }
+    return 0;
 }
 
 int info_print(FILE *out, const char *path, struct err *e)

@@ -7,7 +7,7 @@
 
 /* One thread's memory, sized by the plan. */
 struct job_buffers {
-    uint8_t *src, *dst, *codes;
+    uint8_t *src, *dst, *codes, *row;
 };
 
 struct job_output {

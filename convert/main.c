@@ -26,7 +26,7 @@ static const char usage[] = "usage: opt4gptq-convert [options] HF_DIR OUT.safete
                             "\n"
                             "  -t, --threads N   worker threads, 1 to 16 (default: the processors of this machine)\n"
                             "  -q, --quiet       no progress and no notes; warnings and errors still appear\n"
-                            "      --verify      recompute the checksum of every tensor of FILE\n"
+                            "      --verify      recompute the checksum of every tensor of FILE, and check the orders\n"
                             "      --info        print what FILE is\n"
                             "  -h, --help        this text\n"
                             "      --version     the version\n"
@@ -84,8 +84,9 @@ static int verify(const char *path, struct err *e)
     struct modelfile m;
     size_t n;
     if (mf_open(&m, path, e)) return -1;
-    int rc = mf_verify(&m, &n, e);
+    int n_orders, rc = mf_verify(&m, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
     if (!rc) printf("%s: %zu tensors match their checksums\n", path, n);
+    if (!rc && n_orders) printf("%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n", path, n_orders);
     mf_close(&m);
     return rc;
 }

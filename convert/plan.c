@@ -124,7 +124,8 @@ static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *nam
     return 0;
 }
 
-static int add_bias(struct plan *p, const char *module, const char *name, int64_t out, int required, struct err *e)
+/* order: as in struct linear */
+static int add_bias(struct plan *p, const char *module, const char *name, int64_t out, const int32_t *order, int required, struct err *e)
 {
     const struct hf_tensor *t = plan_find(p, module, "bias");
     char full[NAME_MAX_BYTES + 32];
@@ -140,17 +141,31 @@ static int add_bias(struct plan *p, const char *module, const char *name, int64_
         p->facts.n_zero_biases++;
         return 0;
     }
+    if (order) {
+        float *moved = malloc((size_t)out * sizeof *moved);
+        for (int64_t i = 0; i < out && moved; i++) moved[i] = f[order[i]];
+        free(f);
+        if (!(f = moved)) return err_set(e, "out of memory");
+    }
     snprintf(full, sizeof full, "%s.bias", name);
     return plan_memory(p, full, DT_F32, out, f, e);
 }
 
-/* One linear, quantized exactly when it has a qweight. */
-static int add_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, int bias_required, struct err *e)
+/* Fills *l where the module is quantized, which is exactly when it has a qweight. */
+static int read_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **l, struct err *e)
+{
+    *l = NULL;
+    return plan_find(p, module, "qweight") ? plan_linear(p, module, in, out, l, e) : 0;
+}
+
+/* l: what read_linear() gave */
+static int add_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, struct linear *l, int bias_required,
+                      struct err *e)
 {
     char full[NAME_MAX_BYTES + 32];
     const struct hf_tensor *w;
-    if (plan_find(p, module, "qweight")) {
-        if (plan_linear(p, module, name, in, out, e)) return -1;
+    if (l) {
+        if (plan_put_linear(p, l, name, e)) return -1;
         p->facts.n_quantized++;
     } else if ((w = plan_find(p, module, "weight"))) {
         snprintf(full, sizeof full, "%s.weight", name);
@@ -163,7 +178,7 @@ static int add_linear(struct plan *p, const char *module, const char *name, int6
                                                        : "";
         return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module, hint);
     }
-    return add_bias(p, module, name, out, bias_required, e);
+    return add_bias(p, module, name, out, l ? l->order : NULL, bias_required, e);
 }
 
 /* Some quantizers pad the inner dimension without telling config.json; the tensors are right. */
@@ -180,6 +195,25 @@ static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
         note_warn(p->notes, "intermediate_size is %d in config.json, %" PRId64 " in the tensors: using the latter", c->ffn, ffn);
     c->ffn = (int)ffn;
     return 0;
+}
+
+/* What stands between gate, up and down works on each element by itself. So where down's inputs are sorted by group, gate and up may
+ * leave their results in that order: down then has no permutation, or for wide codes and short groups one without jumps. Every sum
+ * is the one that it was. */
+static int sort_ffn(struct plan *p, int layer, struct linear *gate, struct linear *up, struct linear *down, struct err *e)
+{
+    char name[NAME_MAX_BYTES];
+    if (!gate || !up || !down || !down->slots.act_order || p->quant->method == QUANT_AWQ) return 0;
+    CHECK(gate->out == down->in && up->out == down->in);
+    int32_t *order = malloc((size_t)down->in * sizeof *order);
+    if (!order || slots_sort(&down->slots, down->in, order)) {
+        free(order);
+        return err_set(e, "out of memory");
+    }
+    gate->order = up->order = order;
+    p->facts.n_sorted++;
+    snprintf(name, sizeof name, "layers.%d.mlp.order", layer);
+    return plan_memory(p, name, DT_I32, down->in, order, e);
 }
 
 static int add_layer(struct plan *p, int layer, struct err *e)
@@ -200,6 +234,8 @@ static int add_layer(struct plan *p, int layer, struct err *e)
         {"mlp.down_proj", ffn, dim, 0},
     };
     static const char *const norms[] = {"input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"};
+    enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
+    struct linear *quantized[N_LINEARS];
     char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
     for (int i = 0; i < (c->qk_norm ? 4 : 2); i++) {
         snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i]);
@@ -207,10 +243,15 @@ static int add_layer(struct plan *p, int layer, struct err *e)
         snprintf(full, sizeof full, "%s.weight", name);
         if (add_vector(p, module, full, i < 2 ? dim : c->head_dim, e)) return -1;
     }
-    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
+    for (int i = 0; i < N_LINEARS; i++) {
+        snprintf(module, sizeof module, "%slayers.%d.%s", p->prefix, layer, linears[i].name);
+        if (read_linear(p, module, linears[i].in, linears[i].out, &quantized[i], e)) return -1;
+    }
+    if (sort_ffn(p, layer, quantized[GATE], quantized[UP], quantized[DOWN], e)) return -1;
+    for (int i = 0; i < N_LINEARS; i++) {
         snprintf(name, sizeof name, "layers.%d.%s", layer, linears[i].name);
         snprintf(module, sizeof module, "%s%s", p->prefix, name);
-        if (add_linear(p, module, name, linears[i].in, linears[i].out, linears[i].bias, e)) return -1;
+        if (add_linear(p, module, name, linears[i].in, linears[i].out, quantized[i], linears[i].bias, e)) return -1;
     }
     return 0;
 }
@@ -219,10 +260,12 @@ static int add_head(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
     int quantized = plan_find(p, "lm_head", "qweight") != NULL, plain = plan_find(p, "lm_head", "weight") != NULL;
+    struct linear *l;
     if (!quantized && c->tied) return 0; /* a weight beside it would be a copy: transformers uses the embedding */
     if (!quantized && !plain)
         return err_set(e, "%s: tensor 'lm_head.weight' is missing and config.json does not say tie_word_embeddings", p->dir->path);
-    return add_linear(p, "lm_head", "lm_head", c->dim, c->vocab, 0, e);
+    if (read_linear(p, "lm_head", c->dim, c->vocab, &l, e)) return -1;
+    return add_linear(p, "lm_head", "lm_head", c->dim, c->vocab, l, 0, e);
 }
 
 static int add_files(struct plan *p, struct err *e)
@@ -301,6 +344,9 @@ static void report(const struct plan *p)
                   f->n_asymmetric,
                   f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)",
                   f->n_all_ones, f->n_all_ones ? ", where programs differ" : "");
+    if (f->n_sorted)
+        note_info(p->notes, "act-order: in %d of %d layers gate and up leave their results in the order that down wants", f->n_sorted,
+                  p->config->n_layers);
     if (p->quant->present && f->n_quantized && !p->quant->sym_said && p->quant->method == QUANT_GPTQ)
         note_info(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
 }

@@ -19,6 +19,7 @@ struct linear {
     enum unpack_layout layout;
     enum unpack_zeros zeros;
     enum dtype scale_type; /* of our scales */
+    const int32_t *order;  /* [out], output i of ours is the checkpoint's order[i]; NULL: i */
     struct slots slots;
     size_t codes_at, scales_at, zeros_at; /* indices of output tensors */
 };
@@ -56,6 +57,7 @@ struct plan_facts {
     int bits_seen[9];
     int group_min, group_max; /* of the source */
     int n_zero_biases;        /* dropped */
+    int n_sorted;             /* layers whose gate and up leave their results in down's order */
 };
 
 struct plan {
@@ -70,7 +72,7 @@ struct plan {
     struct linear **linears; /* pointers, because jobs refer to them */
     void **blobs;            /* memory of JOB_MEMORY */
     size_t n_tensors, n_jobs, n_linears, n_blobs;
-    size_t src_max, dst_max, codes_max; /* buffers that the largest job needs */
+    size_t src_max, dst_max, codes_max, row_max; /* buffers that the largest job needs */
     struct plan_facts facts;
     int has_tokenizer, has_template;
 };
@@ -91,7 +93,9 @@ const struct hf_tensor *plan_find(struct plan *p, const char *module, const char
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
 /* "[3, 4]" for messages. */
 const char *plan_shape(const struct hf_tensor *t, char text[128]);
-/* A quantized module, called NAME in the output. */
-int plan_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, struct err *e);
+/* A quantized module, looked through; *l belongs to the plan, and may get another order before it is put out. */
+int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **l, struct err *e);
+/* Its tensors, called NAME in the output, and their jobs. */
+int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct err *e);
 
 #endif

@@ -124,7 +124,7 @@ static int plan_slots(struct plan *p, struct linear *l, int group, int planes, s
 }
 
 /* The output tensors, and slices small enough for bounded memory. */
-static int plan_slices(struct plan *p, struct linear *l, const char *name, struct err *e)
+int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct err *e)
 {
     const struct slots *s = &l->slots;
     int64_t panels = (l->out + MF_PANEL - 1) / MF_PANEL;
@@ -154,15 +154,18 @@ static int plan_slices(struct plan *p, struct linear *l, const char *name, struc
     if (src * (uint64_t)step > p->src_max) p->src_max = src * (uint64_t)step;
     if (dst * (uint64_t)step > p->dst_max) p->dst_max = dst * (uint64_t)step;
     if ((size_t)l->in * MF_PANEL > p->codes_max) p->codes_max = (size_t)l->in * MF_PANEL;
-    if (s->identity) return 0;
+    if (l->order && (size_t)l->out * 8 > p->row_max) p->row_max = (size_t)l->out * 8;
     int32_t *perm = malloc((size_t)s->k * sizeof *perm);
     if (!perm) return err_set(e, "out of memory");
-    memcpy(perm, s->perm, (size_t)s->k * sizeof *perm);
+    if (!slots_arriving(s, perm)) {
+        free(perm);
+        return 0;
+    }
     snprintf(full, sizeof full, "%s.perm", name);
     return plan_memory(p, full, DT_I32, s->k, perm, e);
 }
 
-int plan_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, struct err *e)
+int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **result, struct err *e)
 {
     struct quant_module m;
     struct plan_facts *f = &p->facts;
@@ -203,5 +206,6 @@ int plan_linear(struct plan *p, const char *module, const char *name, int64_t in
     if (m.group > 0 && (l->in + m.group - 1) / m.group == l->n_source && l->n_source > 1) group = m.group;
     if (!f->group_min || group < f->group_min) f->group_min = group;
     if (group > f->group_max) f->group_max = group;
-    return plan_slices(p, l, name, e);
+    *result = l;
+    return 0;
 }

@@ -97,8 +97,33 @@ fail:
     return rc;
 }
 
+int slots_sort(struct slots *s, int64_t in, int32_t *order)
+{
+    int64_t n = 0;
+    s->rank = malloc((size_t)in * sizeof *s->rank);
+    for (int64_t j = 0; j < s->k && s->rank; j++) {
+        if (s->perm[j] < 0 || s->groups[j / s->group].high) continue;
+        CHECK(n < in);
+        s->rank[s->perm[j]] = (int32_t)n;
+        order[n++] = s->perm[j];
+    }
+    CHECK(!s->rank || n == in);
+    return s->rank ? 0 : -1;
+}
+
+int slots_arriving(const struct slots *s, int32_t *perm)
+{
+    int moved = 0;
+    for (int64_t j = 0; j < s->k; j++) {
+        perm[j] = s->perm[j] < 0 || !s->rank ? s->perm[j] : s->rank[s->perm[j]];
+        moved |= perm[j] != j;
+    }
+    return moved;
+}
+
 void slots_free(struct slots *s)
 {
+    free(s->rank);
     free(s->groups);
     free(s->perm);
     memset(s, 0, sizeof *s);

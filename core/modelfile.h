@@ -13,7 +13,8 @@
  *       norm_eps (number), rope_scale (number: factor on cos and sin, 1 unless yarn), rope (text for people)
  *       windows: [n_layers] ints, 0 = attends to everything, w = to positions p with pos - p < w
  *       bos (int, -1 none), eos (list of ints)
- *   opt4gptq.quantization   facts for people: method, bits, group, sym, act_order, zeros
+ *   opt4gptq.quantization   facts for people: method, bits, group, sym, act_order, zeros, sorted_ffns (layers with mlp.order;
+ *                      files without this entry have none)
  *   opt4gptq.source    where it came from: directory, files with sizes, quantizer, converter version
  *   opt4gptq.crc32     {tensor name: 8 hex digits} for every tensor but pad.N
  *   opt4gptq.header_crc32   8 hex digits: crc32 of the whole header, these digits taken as "00000000". Checked when the
@@ -25,6 +26,9 @@
  *   norm.weight, layers.L.input_layernorm.weight, layers.L.post_attention_layernorm.weight   F32 [dim]
  *   layers.L.self_attn.q_norm.weight, k_norm.weight   F32 [head_dim], both or neither
  *   layers.L.self_attn.{q,k,v,o}_proj, layers.L.mlp.{gate,up,down}_proj   linears
+ *   layers.L.mlp.order                I32 [ffn] optional: the outputs of gate and up, and so the inputs of down, are the source's in
+ *                                     this order: number i is its order[i]. Nothing is to be done about it; it is there for who
+ *                                     wants the source's matrices back
  *   rope.inv_freq                     F32 [head_dim/2]: angle = inv_freq * position, as the source's scaling has it
  *   file.NAME                         U8 [bytes]: the source's tokenizer.json, tokenizer.model,
  *                                     tokenizer_config.json, special_tokens_map.json, chat_template.jinja,
@@ -40,7 +44,9 @@
  *   P.perm     I32 [k]    optional: packed input j is input perm[j] of the layer, -1 = a slot that is always 0
  *   with k = groups * group, group a multiple of 32 (so k is); without perm, k == in
  * and may have P.bias F32 [out]. Widths other than 4, act-order, short groups and v1 zeros are all expressed by
- * these (codes widened, inputs permuted, padded or named twice) and exist only in convert/. */
+ * these (codes widened, inputs permuted, padded or named twice) and exist only in convert/. Where down has act-order and gate, up and
+ * down are 4-bit here, gate's and up's outputs are ordered as down's groups have them (what is between works on each element by
+ * itself): down then has no perm, or one that only fills up or names twice. Files from before that have one with jumps. */
 #ifndef CORE_MODELFILE_H
 #define CORE_MODELFILE_H
 

@@ -1,6 +1,7 @@
 /* checkop_block.c: linears with the vector operations of a layer around them, which a backend may join in one launch: o, added by a
- * norm; gate and up, gated; down, added by a norm; q, k and v. What each of them is good to is checked elsewhere. Here generated rows
- * have the same bits by themselves, joined in whatever way, as beside others. */
+ * norm; gate and up, gated; down, added by a norm; q, k and v; with their inputs in place, and permuted. What each of them is good to
+ * is checked elsewhere. Here generated rows have the same bits by themselves, joined in whatever way, as beside others, and where
+ * nothing is joined because every operation is waited for. */
 #include "tests/checkop.h"
 
 #include "core/dtype.h"
@@ -37,9 +38,15 @@ static struct linear make_linear(struct arena *a, struct rng *r, int in, int out
                            .bias = bias};
 }
 
-/* Rows row .. row + m - 1. got: what is left of x [m][dim], q, k and v one after the other [m][dim + ..] */
+static void pause(struct side *s, int apart)
+{
+    struct err e;
+    if (apart) s->ops->sync(s->be, &e); /* a failure shows in what is downloaded */
+}
+
+/* Rows row .. row + m - 1. apart: each operation is waited for. got: what is left of x [m][dim], q, k and v one after the other [m][dim + ..] */
 static void run_rows(struct check *c, int v, const char *name, struct side *s, const struct block *k, struct be_linear *const w[], int row,
-                     int m, float *got)
+                     int m, int apart, float *got)
 {
     const struct be_linear *const *l = (const struct be_linear *const *)w;
     struct arena a = {0};
@@ -52,11 +59,17 @@ static void run_rows(struct check *c, int v, const char *name, struct side *s, c
     float *d_x = (float *)x.d, *d_h = (float *)h.d, *d_norm = (float *)norm.d, *d_delta = (float *)delta.d, *d_gate = (float *)y[GATE].d;
     s->ops->begin_step(s->be, &b);
     s->ops->linear(s->be, 1, l + O, (const float *)in.d, &d_delta, m, m);
+    pause(s, apart);
     s->ops->norm(s->be, d_x, d_delta, d_norm, 1e-5f, d_h, m, k->dim);
+    pause(s, apart);
     s->ops->linear(s->be, 2, l + GATE, d_h, (float *const[]){d_gate, (float *)y[UP].d}, m, m);
+    pause(s, apart);
     s->ops->glu(s->be, d_gate, (const float *)y[UP].d, n * (size_t)k->ffn);
+    pause(s, apart);
     s->ops->linear(s->be, 1, l + DOWN, d_gate, &d_delta, m, m);
+    pause(s, apart);
     s->ops->norm(s->be, d_x, d_delta, d_norm, 1e-5f, d_h, m, k->dim);
+    pause(s, apart);
     s->ops->linear(s->be, 3, l + Q, d_h, (float *const[]){(float *)y[Q].d, (float *)y[K].d, (float *)y[V].d}, m, m);
     const struct dbuf *const out[] = {&x, &y[Q], &y[K], &y[V]};
     for (int i = 0; i < 4; i++) {
@@ -79,8 +92,9 @@ static void run_block(struct check *c, int v, const char *name, const struct blo
     struct arena a = {0};
     struct side s;
     struct err e;
-    float *all = arena_get(&a, (size_t)k->rows * 4 * (2 * (size_t)k->dim + 2 * KV)),
-          *one = arena_get(&a, 4 * (2 * (size_t)k->dim + 2 * KV));
+    const size_t all_width = 2 * (size_t)k->dim + 2 * KV;
+    float *all = arena_get(&a, (size_t)k->rows * 4 * all_width), *apart = arena_get(&a, (size_t)k->rows * 4 * all_width),
+          *one = arena_get(&a, 4 * all_width);
     config.act = ACT_F16;
     side_open(&s, &c->v[v], 1, config);
     for (int i = 0; i < N_LINEARS; i++)
@@ -90,10 +104,12 @@ static void run_block(struct check *c, int v, const char *name, const struct blo
             arena_free(&a);
             return;
         }
-    run_rows(c, v, name, &s, k, w, 0, k->rows, all);
+    run_rows(c, v, name, &s, k, w, 0, k->rows, 0, all);
+    run_rows(c, v, name, &s, k, w, 0, k->rows, 1, apart);
+    compare_bits(c, v, name, "operations one by one", apart, all, (size_t)k->rows * all_width, all_width);
     for (int row = 0; row < k->rows; row++) {
         const float *together = all, *alone = one;
-        run_rows(c, v, name, &s, k, w, row, 1, one);
+        run_rows(c, v, name, &s, k, w, row, 1, 0, one);
         for (int i = 0; i < 4; i++) {
             compare_bits(c, v, name, "a row by itself", alone, together + (size_t)row * width[i], width[i], width[i]);
             together += (size_t)k->rows * width[i];
@@ -105,17 +121,37 @@ static void run_block(struct check *c, int v, const char *name, const struct blo
     arena_free(&a);
 }
 
+/* Linears of one input are permuted alike, as checkpoints are. */
+static void permute(struct arena *a, struct rng *r, struct linear *w)
+{
+    for (int i = 0; i < N_LINEARS; i++) {
+        if (i == UP || i == K || i == V) {
+            w[i].perm = w[i - 1].perm;
+            continue;
+        }
+        int32_t *perm = arena_get(a, (size_t)w[i].k * sizeof *perm);
+        for (int j = 0; j < w[i].k; j++) {
+            int other = rng_below(r, j + 1);
+            perm[j] = perm[other];
+            perm[other] = j;
+        }
+        w[i].perm = perm;
+    }
+}
+
 void check_block(struct check *c)
 {
     static const int sizes[][3] = {{3, 256, 384}, {2, 1152, 2176}}; /* rows, dim, ffn */
-    for (int i = 0; i < (c->quick ? 1 : 2); i++) {
-        struct block k = {.rows = sizes[i][0], .dim = sizes[i][1], .ffn = sizes[i][2]};
+    for (int i = 0; i < (c->quick ? 2 : 4); i++) {
+        int permuted = i % 2;
+        struct block k = {.rows = sizes[i / 2][0], .dim = sizes[i / 2][1], .ffn = sizes[i / 2][2]};
         struct arena a = {0};
         char name[NAME_BYTES];
-        snprintf(name, NAME_BYTES, "%d rows of %d, %d", k.rows, k.dim, k.ffn);
+        snprintf(name, NAME_BYTES, "%d rows of %d, %d%s", k.rows, k.dim, k.ffn, permuted ? ", permuted" : "");
         struct rng r = rng_for(c->seed, name);
         const int in[] = {ATTENTION, k.dim, k.dim, k.ffn, k.dim, k.dim, k.dim}, out[] = {k.dim, k.ffn, k.ffn, k.dim, k.dim, KV, KV};
         for (int j = 0; j < N_LINEARS; j++) k.w[j] = make_linear(&a, &r, in[j], out[j], j % 2 == 0);
+        if (permuted) permute(&a, &r, k.w);
         k.x = arena_get(&a, (size_t)(k.rows * k.dim) * 4), k.a = arena_get(&a, (size_t)(k.rows * ATTENTION) * 4);
         k.norm = arena_get(&a, (size_t)k.dim * 4);
         for (int j = 0; j < k.rows * k.dim; j++) k.x[j] = rng_normal(&r);

@@ -443,6 +443,16 @@ int main(int argc, char **argv)
     process_run(&p, (char *[]){convert_bin, "--info", model, NULL}, NULL);
     check(p.code == 0 && strstr(p.out, "llama"), "--info", &p);
     process_free(&p);
+    process_run(&p, (char *[]){convert_bin, "tests/data/gptq/llama-act-order-asym", file_a, NULL}, NULL);
+    check(p.code == 0 && strstr(p.err, "in 2 of 2 layers gate and up leave"), "a conversion says what it did about act-order", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){convert_bin, "--info", file_a, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "act-order (in 2 layers gate and up are ordered"), "--info says it", &p);
+    process_free(&p);
+    process_run(&p, (char *[]){convert_bin, "--verify", file_a, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "in 2 layers gate and up are ordered"), "--verify says it", &p);
+    process_free(&p);
+    unlink(file_a);
     process_run(&p, (char *[]){run_bin, "--version", NULL}, NULL);
     check(p.code == 0 && strstr(p.out, "cpu"), "--version", &p);
     process_free(&p);

@@ -171,6 +171,39 @@ static void test_slots_act_order(void **state)
     slots_free(&s);
 }
 
+/* Inputs that arrive sorted need nothing but filling up and naming twice. */
+static void test_slots_sort(void **state)
+{
+    (void)state;
+    enum { IN = 80 };
+    struct slots s;
+    int32_t g[IN], order[IN], arriving[8 * IN];
+    for (int planes = 1; planes <= 2; planes++)
+        for (int jumps = 0; jumps < 2; jumps++) {
+            for (int i = 0; i < IN && !jumps; i++) g[i] = i >= 48;
+            for (int i = 0; i < IN && jumps; i++) g[i] = i * 7 % 5 % 2;
+            plan(&s, g, IN, 2, 48, planes);
+            assert_true(s.act_order == jumps && s.group == 64 && s.k == 2 * 64 * planes);
+            int32_t *before = memcpy(malloc((size_t)s.k * 4), s.perm, (size_t)s.k * 4);
+            assert_int_equal(slots_sort(&s, IN, order), 0);
+            assert_int_equal(slots_arriving(&s, arriving), 1); /* filled up */
+            for (int64_t j = 0, next[2] = {0, 0}; j < s.k; j++) {
+                assert_int_equal(s.perm[j], before[j]); /* what is read of the checkpoint */
+                assert_int_equal(arriving[j] < 0 ? -1 : order[arriving[j]], before[j]);
+                if (arriving[j] >= 0) assert_int_equal(arriving[j], next[s.groups[j / s.group].high]++);
+            }
+            free(before);
+            slots_free(&s);
+        }
+    for (int i = 0; i < 64; i++) g[i] = i % 2;
+    plan(&s, g, 64, 2, 32, 1);
+    assert_int_equal(slots_arriving(&s, arriving), 1);
+    assert_int_equal(slots_sort(&s, 64, order), 0);
+    assert_int_equal(slots_arriving(&s, arriving), 0);
+    assert_true(order[1] == 2 && order[32] == 1 && !s.identity);
+    slots_free(&s);
+}
+
 static void test_slots_refuse(void **state)
 {
     (void)state;
@@ -404,19 +437,13 @@ static void test_quant_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream_widths),
-        cmocka_unit_test(test_three_bits_by_hand),
-        cmocka_unit_test(test_planar),
-        cmocka_unit_test(test_v1_zero_points),
-        cmocka_unit_test(test_awq_order),
-        cmocka_unit_test(test_slots_plain),
-        cmocka_unit_test(test_slots_act_order),
-        cmocka_unit_test(test_slots_refuse),
-        cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_panels),
-        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_quant_config),
+        cmocka_unit_test(test_stream_widths),   cmocka_unit_test(test_three_bits_by_hand),
+        cmocka_unit_test(test_planar),          cmocka_unit_test(test_v1_zero_points),
+        cmocka_unit_test(test_awq_order),       cmocka_unit_test(test_slots_plain),
+        cmocka_unit_test(test_slots_act_order), cmocka_unit_test(test_slots_sort),
+        cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
+        cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_windows),         cmocka_unit_test(test_quant_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,14 +34,17 @@ enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.
 /* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for each thread: kernels for rows of
  * up to so many, in the order of enum hip_kernel. Registers that a row does not need cost blocks that run side by side. */
 enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
+/* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another order: its halves, and a zero. */
+#define ORDERED(pieces) ((pieces)*PIECE / 4 + 1)
 enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
-    const float *x;  /* [rows][in] */
-    const int *perm; /* [k] or NULL; -1 gives 0 */
-    void *packed;    /* [rows][stride] of fp16 or fp32; zeros from k on */
-    float *scale;    /* [rows], fp16 only: x = packed * scale */
+    const float *x;              /* [rows][in] */
+    const int *perm;             /* [k] or NULL; -1 gives 0 */
+    const unsigned short *order; /* [stride], the same for rows in pieces, where `in` gives 0; NULL: without perm, or for longer rows */
+    void *packed;                /* [rows][stride] of fp16 or fp32; zeros from k on */
+    float *scale;                /* [rows], fp16 only: x = packed * scale */
     int in, k, stride;
     int top; /* fp16: the largest magnitude comes into [2^top, 2^(top+1)) */
     /* fp16: rows before n_first are laid out in tiles of first_tile rows, those from it on, by themselves, in tiles of

@@ -391,16 +391,31 @@ DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float
 }
 
 /* Up to MERGE_SPANS spans, and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
+DEVICE void merge_prepared(const struct merge_prepare_args *a, float *weights, float *sums, u64 *ordered)
+{
+    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
+    f32x4 v[MERGE_PIECES];
+    u64 order[MERGE_PIECES];
+    if (ordered) early_order(&a->prepare, order, MERGE_PIECES);
+    wait_for_producer();
+    merge_row(&a->merge, row, weights, sums, v);
+    if (!fits) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
+    barrier();
+    if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, MERGE_PIECES);
+    else prepare_row(&a->prepare, row, weights);
+}
+
 KERNEL(merge_prepare, struct merge_prepare_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
     LDS(float, sums, MERGE_WEIGHTS);
-    const struct merge_prepare_args *a = ARGS;
-    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
-    f32x4 v[MERGE_PIECES];
-    merge_row(&a->merge, row, weights, sums, v);
-    if (!fits || !stays(&a->prepare)) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
-    barrier();
-    if (fits) prepare_pieces(&a->prepare, row, v, weights, MERGE_PIECES);
-    else prepare_row(&a->prepare, row, weights);
+    merge_prepared(EARLY_ARGS, weights, sums, 0);
+}
+
+/* The same for rows that come into another order, by itself: the more there is of the other, the longer a few rows take. */
+KERNEL(merge_prepare_ordered, struct merge_prepare_args)
+{
+    LDS(float, weights, MERGE_WEIGHTS);
+    LDS(u64, ordered, ORDERED(MERGE_PIECES)); /* before that the sums: MERGE_WEIGHTS floats are not more */
+    merge_prepared(EARLY_ARGS, weights, (float *)ordered, ordered);
 }

@@ -137,23 +137,28 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
     phase_arrive(l->empty + 8 * buffer);
 }
 
-/* Where the inputs of a thread go that lie in another order among the weights. */
-struct one_order {
+/* What does not come from the producer: where the inputs of a thread go that lie in another order among the weights, and what a norm
+ * multiplies them with. To be asked for before the weights, behind which it would come late. */
+struct one_known {
     u32 to[ROW_PIECES][2]; /* two places each */
+    f32x4 norm[ONE_NORM_PIECES];
 };
 
-DEVICE void one_order_of(const struct one_row_args *a, struct one_order *o, int dim, const int pieces)
+DEVICE void one_ask(const struct one_row_args *a, struct one_known *o, const enum one_source source)
 {
+    const int pieces = source == ONE_NORM ? ONE_NORM_PIECES : source == ONE_MERGE ? MERGE_PIECES : ROW_PIECES;
+    int dim = a->linear.n_chunks * CHUNK;
     if (a->place) FOR_PIECES(pieces, j, i, dim)
     {
         u64 four = *(const u64 *)(a->place + i);
         o->to[j][0] = (u32)four;
         o->to[j][1] = (u32)(four >> 32);
     }
+    if (source == ONE_NORM) FOR_PIECES(ONE_NORM_PIECES, j, i, dim) o->norm[j] = *(const f32x4 *)(a->norm.weight + i);
 }
 
 /* Inputs as prepare_pieces() has them, to LDS; returns what undoes their factor. v[pieces] */
-DEVICE float one_place(const struct one_row_args *a, const struct one_lds *l, const struct one_order *o, const f32x4 *v, int dim,
+DEVICE float one_place(const struct one_row_args *a, const struct one_lds *l, const struct one_known *o, const f32x4 *v, int dim,
                        const int pieces)
 {
     const struct row_place place = {(f16 *)l->inputs, 0, 0};
@@ -166,40 +171,33 @@ DEVICE float one_place(const struct one_row_args *a, const struct one_lds *l, co
     return p.undo;
 }
 
-DEVICE float one_norm(const struct one_row_args *a, const struct one_lds *l)
+DEVICE float one_norm(const struct one_row_args *a, const struct one_lds *l, const struct one_known *o)
 {
-    f32x4 v[ONE_NORM_PIECES], w[ONE_NORM_PIECES];
-    struct one_order o;
+    f32x4 v[ONE_NORM_PIECES];
     int dim = a->norm.dim;
-    one_order_of(a, &o, dim, ONE_NORM_PIECES);
-    FOR_PIECES(ONE_NORM_PIECES, j, i, dim) w[j] = *(const f32x4 *)(a->norm.weight + i);
     wait_for_producer();
     FOR_PIECES(ONE_NORM_PIECES, j, i, dim) v[j] = *(const f32x4 *)(a->norm.x + i);
-    norm_pieces(&a->norm, v, w, l->scratch, ONE_NORM_PIECES);
-    return one_place(a, l, &o, v, dim, ONE_NORM_PIECES);
+    norm_pieces(&a->norm, v, o->norm, l->scratch, ONE_NORM_PIECES);
+    return one_place(a, l, o, v, dim, ONE_NORM_PIECES);
 }
 
-DEVICE float one_merge(const struct one_row_args *a, const struct one_lds *l)
+DEVICE float one_merge(const struct one_row_args *a, const struct one_lds *l, const struct one_known *o)
 {
     f32x4 v[MERGE_PIECES];
-    struct one_order o;
     int dim = a->merge.n_heads * a->merge.head_dim;
-    one_order_of(a, &o, dim, MERGE_PIECES);
     wait_for_producer();
     merge_row(&a->merge, 0, l->scratch, l->scratch + ONE_MERGE_WEIGHTS, v);
     barrier();
-    return one_place(a, l, &o, v, dim, MERGE_PIECES);
+    return one_place(a, l, o, v, dim, MERGE_PIECES);
 }
 
-DEVICE float one_row(const struct one_row_args *a, const struct one_lds *l)
+DEVICE float one_row(const struct one_row_args *a, const struct one_lds *l, const struct one_known *o)
 {
     f32x4 v[ROW_PIECES];
-    struct one_order o;
     int dim = a->linear.n_chunks * CHUNK;
-    one_order_of(a, &o, dim, ROW_PIECES);
     wait_for_producer();
     FOR_PIECES(ROW_PIECES, j, i, dim) v[j] = *(const f32x4 *)((const float *)a->linear.x + i);
-    return one_place(a, l, &o, v, dim, ROW_PIECES);
+    return one_place(a, l, o, v, dim, ROW_PIECES);
 }
 
 /* panels: of a unit, 2 where the results are gated; items: in a ring */
@@ -211,6 +209,7 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
     int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), item = begin;
     u32 turn = 0, ring = lds_address(lds) + (u32)(warp * items * ONE_ITEM), from = 0;
     struct one_fetch f;
+    struct one_known known;
     float total[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     if (thread() == 0) {
         for (int i = 0; i < ONE_TURNS; i++) {
@@ -225,10 +224,11 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
     f.group = begin / of_group;
     f.first_left = (f.group + 1) * of_group - begin;
     f.to = 0;
+    one_ask(a, &known, source);
     one_enter(a, &f, unit, panels);
     if (begin == end) f.unit = a->linear.n_blocks; /* there are fewer items than slices */
     NO_UNROLL for (int i = 0; i < stages; i++) one_next(a, &f, ring, panels, items);
-    float scale = source == ONE_NORM ? one_norm(a, &l) : source == ONE_MERGE ? one_merge(a, &l) : one_row(a, &l);
+    float scale = source == ONE_NORM ? one_norm(a, &l, &known) : source == ONE_MERGE ? one_merge(a, &l, &known) : one_row(a, &l, &known);
     barrier();
     for (; begin == end && unit < a->linear.n_blocks; unit += grid_x()) one_finish(a, &l, warp, unit, turn++, total, scale, panels);
     u32 inputs = lds_address(l.inputs) + (u32)(lane % 4 * 16);

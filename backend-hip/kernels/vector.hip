@@ -143,44 +143,81 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
     }
 }
 
-/* v[n]: the row. One that does not stay as it is was written to a->x, too. */
-DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, float *scratch, const int n)
+/* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known before the wait for the
+ * producer, and since the last step has left the caches. Longer rows have registers for it only when they are out of them themselves. */
+enum { EARLY_PIECES = 8 };
+
+DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n)
 {
-    struct row_place place = place_of(a, row);
-    struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
-    if (!stays(a)) place_permuted(a, &place, a->x + (u64)row * (u64)a->in, p.factor, n);
-    else FOR_PIECES(n, j, i, a->in) place_piece(&place, i, v[j], p.factor);
-    if (thread() == 0) a->scale[row] = p.undo;
+    FOR_PIECES(n, j, i, a->stride) order[j] = *(const u64 *)(a->order + i);
 }
 
-DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, const int pieces)
+DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n)
+{
+    if (a->order && n <= EARLY_PIECES) load_order(a, order, n);
+    else if (a->order) prefetch_lines(a->order, a->stride * 2);
+}
+
+/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED(n)]: LDS, which a row passes through that comes into another order;
+ * NULL: none does. */
+DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
+{
+    const f32x4 none = {0, 0, 0, 0};
+    struct row_place place = place_of(a, row);
+    struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
+    if (thread() == 0) a->scale[row] = p.undo;
+    if (!ordered || !a->order) {
+        FOR_PIECES(n, j, i, a->stride) place_piece(&place, i, i < a->in ? v[j] : none, p.factor);
+        return;
+    }
+    const struct row_place natural = {(f16 *)ordered, 0, 0};
+    const u16 *from = (const u16 *)ordered;
+    FOR_PIECES(n, j, i, a->in) place_piece(&natural, i, v[j], p.factor);
+    if (n > EARLY_PIECES) load_order(a, order, n);
+    if (thread() == 0) natural.at[a->in] = 0;
+    barrier();
+    FOR_PIECES(n, j, i, a->stride)
+    {
+        u32 h[4];
+        UNROLL for (int e = 0; e < 4; e++) h[e] = from[(u32)(order[j] >> (16 * e)) & 0xffffu];
+        place_four(&place, i, pair_of(h[0] | h[1] << 16), pair_of(h[2] | h[3] << 16));
+    }
+}
+
+DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *ordered, const int pieces)
 {
     int row = block_x();
     f32x4 v[ROW_PIECES];
+    u64 order[ROW_PIECES];
+    early_order(a, order, pieces);
+    wait_for_producer();
     if (!fits_pieces(a, pieces)) {
         prepare_row(a, row, scratch);
         return;
     }
     FOR_PIECES(pieces, j, i, a->in) v[j] = *(const f32x4 *)(a->x + (u64)row * (u64)a->in + i);
-    prepare_pieces(a, row, v, scratch, pieces);
+    prepare_pieces(a, row, v, order, scratch, ordered, pieces);
 }
 
 KERNEL(prepare_f16_4, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    prepare_rows(ARGS, scratch, FEW_PIECES);
+    LDS(u64, ordered, ORDERED(FEW_PIECES));
+    prepare_rows(EARLY_ARGS, scratch, ordered, FEW_PIECES);
 }
 
-KERNEL(prepare_f16_11, struct prepare_args)
+KERNEL_BLOCKS(prepare_f16_11, 4, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    prepare_rows(ARGS, scratch, SOME_PIECES);
+    LDS(u64, ordered, ORDERED(SOME_PIECES));
+    prepare_rows(EARLY_ARGS, scratch, ordered, SOME_PIECES);
 }
 
-KERNEL(prepare_f16_14, struct prepare_args)
+KERNEL_BLOCKS(prepare_f16_14, 3, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    prepare_rows(ARGS, scratch, ROW_PIECES);
+    LDS(u64, ordered, ORDERED(ROW_PIECES));
+    prepare_rows(EARLY_ARGS, scratch, ordered, ROW_PIECES);
 }
 
 KERNEL(embed_rows, struct embed_args)
@@ -228,10 +265,13 @@ DEVICE void norm_pieces(const struct norm_args *n, f32x4 *v, const f32x4 *w, flo
     FOR_PIECES(pieces, j, i, n->dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
 }
 
-DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, const int pieces)
+DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 *ordered, const int pieces)
 {
     const struct norm_args *n = &a->norm;
+    u64 order[ROW_PIECES];
     int dim = n->dim;
+    early_order(&a->prepare, order, pieces);
+    wait_for_producer();
     if (!fits_pieces(&a->prepare, pieces)) {
         norm_row(n, block_x(), scratch);
         barrier();
@@ -247,25 +287,28 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, cons
     if (n->delta) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
     norm_pieces(n, v, w, scratch, pieces);
     if (n->out) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->out + at + i) = v[j];
-    prepare_pieces(&a->prepare, block_x(), v, scratch, pieces);
+    prepare_pieces(&a->prepare, block_x(), v, order, scratch, ordered, pieces);
 }
 
 KERNEL(norm_prepare_4, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    norm_prepare(ARGS, scratch, FEW_PIECES);
+    LDS(u64, ordered, ORDERED(FEW_PIECES));
+    norm_prepare(EARLY_ARGS, scratch, ordered, FEW_PIECES);
 }
 
 KERNEL(norm_prepare_11, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    norm_prepare(ARGS, scratch, SOME_PIECES);
+    LDS(u64, ordered, ORDERED(SOME_PIECES));
+    norm_prepare(EARLY_ARGS, scratch, ordered, SOME_PIECES);
 }
 
 KERNEL(norm_prepare_14, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    norm_prepare(ARGS, scratch, ROW_PIECES);
+    LDS(u64, ordered, ORDERED(ROW_PIECES));
+    norm_prepare(EARLY_ARGS, scratch, ordered, ROW_PIECES);
 }
 
 DEVICE float gated(float gate, float up) { return gate * rcp32(1 + exp32(-gate)) * up; }
