@@ -305,10 +305,19 @@ static int linear_tasks(const struct linear *w)
     return (w->out + unit - 1) / unit;
 }
 
+/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the end of a task is then the beginning of
+ * the same thread's next one. Of n tasks the i-th to be claimed. */
+static int neighbours(int i, int n, int n_threads)
+{
+    int k = i % n_threads, each = n / n_threads, more = n % n_threads;
+    return k * each + (k < more ? k : more) + i / n_threads;
+}
+
 static void linear_task(void *arg, int task, int thread)
 {
     const struct linear_job *j = arg;
     int i = 0;
+    task = neighbours(task, j->end[j->n - 1], pool_n_threads(j->c->pool));
     while (task >= j->end[i]) i++;
     if (i) task -= j->end[i - 1];
     const struct linear *w = j->w[i];
