@@ -110,7 +110,7 @@ static void cpu_close(struct be *be)
 static size_t scratch_size(const struct be_config *g)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
-    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 2 * (size_t)g->head_dim + 4);
+    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 4 * (size_t)g->head_dim);
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)g->max_k;
     return ((q4 > attend ? q4 : attend) * sizeof(float) + codes + 4095) / 4096 * 4096;
 }
