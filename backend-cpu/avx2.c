@@ -78,44 +78,57 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
 }
 
-/* For a single row codes become floats by their place in a mantissa: 2^23 with a code in its lowest bits is 2^23 + code, 2^19 with a
- * code from bit 4 on is 2^19 + code, exactly; so a zero is kept as what is to be subtracted from either. That takes fewer shifts
- * than converting, and no port that the subtraction needs. */
-enum { TWO_23 = 0x4b000000, TWO_19 = 0x49000000 };
+/* For a single row codes become floats by their place in a mantissa: 2^23 with a code in its lowest byte is 2^23 + code, 2^15 with one
+ * in the byte above is 2^15 + code, 2^7 with one above that is 2^7 + code, exactly; so a zero is kept as what is to be subtracted
+ * from each. The codes of four inputs are cut out together, and a blend puts the byte of one of them into its power of two. */
+#define OF_8(v)                                                                                                                            \
+    {                                                                                                                                      \
+        v, v, v, v, v, v, v, v                                                                                                             \
+    }
+static const uint32_t two_15[8] = OF_8(0x47000000), two_7[8] = OF_8(0x43000000);
 
 struct zeros {
-    __m256 low, high; /* 2^23 + zero, 2^19 + zero */
+    __m256 at[3]; /* 2^23 + zero, 2^15 + zero, 2^7 + zero */
 };
 
 /* 8 inputs x of one row x four panel halves, two at c0 and two at c1; sum[h] += their products, input by input. The four take turns,
  * so that no addition waits for the last. As assembly: there are just enough registers, and gcc 12 wants more. */
 ALWAYS_INLINE void q4_step(const uint8_t *c0, const uint8_t *c1, const float *x, const struct zeros *zero, __m256 *sum)
 {
-    const __m256i low = _mm256_set1_epi32(15), high = _mm256_set1_epi32(15 << 4);
-    const __m256i two_23 = _mm256_set1_epi32(TWO_23), two_19 = _mm256_set1_epi32(TWO_19);
+    const __m256i low = _mm256_set1_epi32(0x0f0f0f0f), two_23 = _mm256_set1_epi32(0x4b000000);
+    const __m256i all_but_0 = _mm256_set1_epi32(~0xff), all_but_1 = _mm256_set1_epi32(~0xff00), all_but_2 = _mm256_set1_epi32(~0xff0000);
     __m256i v0, v1, v2, v3, t, xb;
-#define HALF(v, mask, power, zero_at, s)                                                                                                   \
-    "vpand %[" mask "], %[" v "], %[t]\n\tvpor %[" power "], %[t], %[t]\n\t"                                                               \
-    "vsubps " zero_at "(%[zero]), %[t], %[t]\n\tvfmadd231ps %[xb], %[t], %[" s "]\n\t"
-#define SHIFT "vpsrld $8, %[v0], %[v0]\n\tvpsrld $8, %[v1], %[v1]\n\tvpsrld $8, %[v2], %[v2]\n\tvpsrld $8, %[v3], %[v3]\n\t"
 #define LOAD "vmovdqu (%[c0]), %[v0]\n\tvmovdqu 32(%[c0]), %[v1]\n\tvmovdqu (%[c1]), %[v2]\n\tvmovdqu 32(%[c1]), %[v3]\n\t"
-#define LOW(at)                                                                                                                            \
-    "vbroadcastss " at "(%[x]), %[xb]\n\t" HALF("v0", "low", "two_23", "0", "s0") HALF("v1", "low", "two_23", "64", "s1")                  \
-        HALF("v2", "low", "two_23", "128", "s2") HALF("v3", "low", "two_23", "192", "s3")
-#define HIGH(at)                                                                                                                           \
-    "vbroadcastss " at "(%[x]), %[xb]\n\t" HALF("v0", "high", "two_19", "32", "s0") HALF("v1", "high", "two_19", "96", "s1")               \
-        HALF("v2", "high", "two_19", "160", "s2") HALF("v3", "high", "two_19", "224", "s3")
-    __asm__(LOAD LOW("0") SHIFT LOW("4") SHIFT LOW("8") SHIFT LOW("12") LOAD HIGH("16") SHIFT HIGH("20") SHIFT HIGH("24") SHIFT HIGH("28")
+#define EACH_OF(op, by) op by ", %[v0], %[v0]\n\t" op by ", %[v1], %[v1]\n\t" op by ", %[v2], %[v2]\n\t" op by ", %[v3], %[v3]\n\t"
+#define ADD(zero_at, s) "vsubps " zero_at "(%[zero]), %[t], %[t]\n\tvfmadd231ps %[xb], %[t], %[" s "]\n\t"
+#define BLEND(v, others, power, zero_at, s) "vpblendvb %[" others "], " power ", %[" v "], %[t]\n\t" ADD(zero_at, s)
+#define INPUT(at, others, power, z0, z1, z2, z3)                                                                                           \
+    "vbroadcastss " at "(%[x]), %[xb]\n\t" BLEND("v0", others, power, z0, "s0") BLEND("v1", others, power, z1, "s1")                       \
+        BLEND("v2", others, power, z2, "s2") BLEND("v3", others, power, z3, "s3")
+#define SHIFTED(v, zero_at, s) "vpsrld $24, %[" v "], %[t]\n\tvpor %[two_23], %[t], %[t]\n\t" ADD(zero_at, s)
+#define LAST_INPUT(at)                                                                                                                     \
+    "vbroadcastss " at "(%[x]), %[xb]\n\t" SHIFTED("v0", "0", "s0") SHIFTED("v1", "96", "s1") SHIFTED("v2", "192", "s2")                   \
+        SHIFTED("v3", "288", "s3")
+#define INPUTS(at0, at1, at2, at3)                                                                                                         \
+    INPUT(at0, "all_but_0", "%[two_23]", "0", "96", "192", "288")                                                                          \
+    INPUT(at1, "all_but_1", "%[two_15]", "32", "128", "224", "320")                                                                        \
+    INPUT(at2, "all_but_2", "%[two_7]", "64", "160", "256", "352") LAST_INPUT(at3)
+    __asm__(LOAD EACH_OF("vpand", " %[low]") INPUTS("0", "4", "8", "12") LOAD EACH_OF("vpsrld", " $4") EACH_OF("vpand", " %[low]")
+                INPUTS("16", "20", "24", "28")
             : [s0] "+x"(sum[0]), [s1] "+x"(sum[1]), [s2] "+x"(sum[2]), [s3] "+x"(sum[3]), [v0] "=&x"(v0), [v1] "=&x"(v1), [v2] "=&x"(v2),
               [v3] "=&x"(v3), [t] "=&x"(t), [xb] "=&x"(xb)
-            : [c0] "r"(c0), [c1] "r"(c1), [x] "r"(x), [zero] "r"(zero), [low] "x"(low), [high] "x"(high), [two_23] "x"(two_23),
-              [two_19] "x"(two_19), "m"(*(const uint8_t(*)[64])c0), "m"(*(const uint8_t(*)[64])c1), "m"(*(const float(*)[8])x),
+            : [c0] "r"(c0), [c1] "r"(c1), [x] "r"(x), [zero] "r"(zero), [low] "x"(low), [two_23] "x"(two_23), [all_but_0] "x"(all_but_0),
+              [all_but_1] "x"(all_but_1), [all_but_2] "x"(all_but_2), [two_15] "m"(two_15), [two_7] "m"(two_7),
+              "m"(*(const uint8_t(*)[64])c0), "m"(*(const uint8_t(*)[64])c1), "m"(*(const float(*)[8])x),
               "m"(*(const struct zeros(*)[4])zero));
-#undef HALF
-#undef SHIFT
 #undef LOAD
-#undef LOW
-#undef HIGH
+#undef EACH_OF
+#undef ADD
+#undef BLEND
+#undef INPUT
+#undef SHIFTED
+#undef LAST_INPUT
+#undef INPUTS
 }
 
 /* Two panels x one row: this is decode, and bound by arithmetic here. */
@@ -132,7 +145,7 @@ static void q4_row(const struct linear *w, const float *x, float *y, int p)
         j1 = q4_next(w, j0);
         EACH (h, 4) {
             __m256 z = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + group * 16 + (size_t)(h % 2 * 8));
-            zero[h] = (struct zeros){_mm256_add_ps(z, _mm256_set1_ps(0x1p23f)), _mm256_add_ps(z, _mm256_set1_ps(0x1p19f))};
+            zero[h] = (struct zeros){{z + _mm256_set1_ps(0x1p23f), z + _mm256_set1_ps(0x1p15f), z + _mm256_set1_ps(0x1p7f)}};
             sum[h] = _mm256_setzero_ps();
         }
         for (int j = j0; j < j1; j += 8, c += 64) q4_step(c, c + panel_codes, x + j, zero, sum);

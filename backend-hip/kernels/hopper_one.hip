@@ -117,7 +117,7 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
         UNROLL for (int e = 0; e < 4; e++) total[i][e] = 0;
     }
     warp_barrier();
-    if (lane == 0) phase_arrive(l->full + 8 * buffer);
+    phase_arrive(l->full + 8 * buffer);
     if ((u32)warp != turn % DECODE_SLICES) return;
     struct linear_part p = part_of(&a->linear, unit);
     int output = (unit - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
@@ -134,7 +134,7 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
         p.y[output] = a->add ? before + sum : sum;
     }
     warp_barrier();
-    if (lane == 0) phase_arrive(l->empty + 8 * buffer);
+    phase_arrive(l->empty + 8 * buffer);
 }
 
 /* Where the inputs of a thread go that lie in another order among the weights. */
@@ -214,8 +214,8 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
     float total[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     if (thread() == 0) {
         for (int i = 0; i < ONE_TURNS; i++) {
-            phase_init(l.full + 8 * (u32)i, DECODE_SLICES);
-            phase_init(l.empty + 8 * (u32)i, 1);
+            phase_init(l.full + 8 * (u32)i, DECODE_SLICES * 32);
+            phase_init(l.empty + 8 * (u32)i, 32);
         }
         phase_init_done();
     }
