@@ -175,25 +175,11 @@ ALWAYS_INLINE int meet_block(const struct meeting *t, int done, struct line *l, 
 }
 
 /* All blocks. Before the first there may be no rest, or that of a last block. */
-ALWAYS_INLINE void meet_rows(const struct meeting *t, struct line *line, const struct shape k)
+ALWAYS_INLINE void meet_rows(const struct meeting *t, struct line *l, const struct shape k)
 {
-    struct line l = *line;
-    int done = k.tiles == k.digits && l.rest.to - l.rest.from == TILE_ROWS ? meet_block(t, 0, &l, t->next, k, 1)
-                                                                           : meet_block(t, 0, &l, t->next, k, 0);
-    while (done < t->rows) done = meet_block(t, done, &l, NULL, k, 1);
-    *line = l;
-}
-
-/* Not inlined, so that the loop over blocks is one with a single way in. */
-static __attribute__((noinline)) void meet(const struct meeting *t, struct line *l, int digits, int stacked)
-{
-    int two = t->n > TILE_INPUTS;
-    if (stacked && two) meet_rows(t, l, (struct shape){2, 1, 2});
-    else if (stacked) meet_rows(t, l, (struct shape){2, 1, 1});
-    else if (digits == 2 && two) meet_rows(t, l, (struct shape){2, 2, 2});
-    else if (digits == 2) meet_rows(t, l, (struct shape){2, 2, 1});
-    else if (two) meet_rows(t, l, (struct shape){1, 1, 2});
-    else meet_rows(t, l, (struct shape){1, 1, 1});
+    int done = k.tiles == k.digits && l->rest.to - l->rest.from == TILE_ROWS ? meet_block(t, 0, l, t->next, k, 1)
+                                                                             : meet_block(t, 0, l, t->next, k, 0);
+    while (done < t->rows) done = meet_block(t, done, l, NULL, k, 1);
 }
 
 /* Where things lie in a thread's scratch. */
@@ -210,7 +196,7 @@ struct job {
     const struct linear *w;
     const struct q4_digits *x;
     float *y;
-    int p0, p1, stacked;
+    int p0, p1;
 };
 
 /* Few rows take a pair of panels from its beginning to its end: that is how codes lie in memory, which is what such rows wait for. Many take
@@ -265,7 +251,7 @@ ALWAYS_INLINE void load_codes(const struct visit *v)
 }
 
 /* Rows r0 .. r0+nr-1, visit by visit. The first rows unpack the codes; where others follow they are kept for them. */
-ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at, const int digits)
+ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at, const int digits, const int tiles)
 {
     const struct linear *w = o->w;
     int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS, few = nr <= FEW_ROWS, keep = o->x->rows > nr;
@@ -294,7 +280,8 @@ ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *
         if (more) plan_visit(o, next, keep ? now->codes + 2 * panel_bytes(n) : at->codes + (turn ^ 1) * 4 * TILE_BYTES, few);
         piped = more && !r0 && next->n == CPU_SUBGROUP;
         if (piped) t.next = next;
-        meet(&t, &line, digits, o->stacked);
+        if (n > TILE_INPUTS) meet_rows(&t, &line, (struct shape){digits, tiles, 2});
+        else meet_rows(&t, &line, (struct shape){digits, tiles, 1});
         if (more && !r0 && !piped) unpack_visit(next);
     }
     for (int r = line.rest.from; r < line.rest.to; r++) add_row(&line.rest, r, digits);
@@ -305,24 +292,37 @@ ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *
         }
 }
 
-/* Fewer rows are left to VNNI, which does not unpack. */
-enum { LEAST_ROWS = 2 };
+/* All rows, in rounds. */
+ALWAYS_INLINE void tile_job(const struct job *o, struct place *at, const int digits, const int tiles)
+{
+    int rows = o->x->rows;
+    for (int left = (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < rows; left--, r += nr) {
+        nr = ((rows - r) / left + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+        if (nr > rows - r) nr = rows - r;
+        tile_rows(o, r, nr, at, digits, tiles);
+    }
+}
 
+/* Each a function of its own, for gcc's registers. */
+static __attribute__((noinline)) void one_digit(const struct job *o, struct place *at) { tile_job(o, at, 1, 1); }
+
+static __attribute__((noinline)) void two_digits(const struct job *o, struct place *at) { tile_job(o, at, 2, 2); }
+
+static __attribute__((noinline)) void two_in_a_tile(const struct job *o, struct place *at) { tile_job(o, at, 2, 1); }
+
+/* A single row is left to VNNI, which does not unpack. */
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
-    struct job job = {w, x, y, p0, p1, x->n_digits == 2 && 2 * x->rows <= TILE_ROWS};
-    int rows = job.stacked ? 2 * x->rows : x->rows;
-    if (x->rows < LEAST_ROWS) {
+    struct job job = {w, x, y, p0, p1};
+    int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS, rows = in_a_tile ? 2 * x->rows : x->rows;
+    if (x->rows == 1) {
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
     }
     configure(rows < TILE_ROWS ? rows : TILE_ROWS);
-    for (int left = (x->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < x->rows; left--, r += nr) {
-        nr = ((x->rows - r) / left + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-        if (nr > x->rows - r) nr = x->rows - r;
-        if (x->n_digits == 2) tile_rows(&job, r, nr, (struct place *)scratch, 2);
-        else tile_rows(&job, r, nr, (struct place *)scratch, 1);
-    }
+    if (in_a_tile) two_in_a_tile(&job, (struct place *)scratch);
+    else if (x->n_digits == 2) two_digits(&job, (struct place *)scratch);
+    else one_digit(&job, (struct place *)scratch);
     _tile_release();
     _mm_sfence();
 }

@@ -232,24 +232,31 @@ ALWAYS_INLINE void pack_queries(struct attend_state *a)
     }
 }
 
-ALWAYS_INLINE void attend_typed(struct attend_state *a, enum kv_type kv, const int convert)
-{
-    pack_queries(a);
-    while (attend_next(a)) {
-        scores_chunk(a, kv, convert);
-        attend_weights(a, avx512_exps, avx512_mask);
-        values_chunk(a, kv, convert);
-        attend_merge(a);
-    }
-}
+/* How keys and values are met. Each a function of its own: gcc runs out of registers for pointers in larger ones. */
+#define NOT_INLINE static __attribute__((noinline))
+NOT_INLINE void avx512_attend_keys(struct attend_state *a) { scores_chunk(a, KV_F16, 0); }
+NOT_INLINE void avx512_attend_values(struct attend_state *a) { values_chunk(a, KV_F16, 0); }
+NOT_INLINE void avx512_attend_keys_converted(struct attend_state *a) { scores_chunk(a, KV_F16, 1); }
+NOT_INLINE void avx512_attend_values_converted(struct attend_state *a) { values_chunk(a, KV_F16, 1); }
+NOT_INLINE void avx512_attend_keys_f32(struct attend_state *a) { scores_chunk(a, KV_F32, 0); }
+NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(a, KV_F32, 0); }
 
 void avx512_attend(const struct attend_task *t, float *scratch)
 {
     struct attend_state a;
     attend_begin(&a, t, scratch);
-    if (t->kv == KV_F32) attend_typed(&a, KV_F32, 0);
-    else if (a.n < CONVERT_FROM) attend_typed(&a, KV_F16, 0);
-    else attend_typed(&a, KV_F16, 1);
+    pack_queries(&a);
+    while (attend_next(&a)) {
+        int convert = t->kv == KV_F16 && a.n >= CONVERT_FROM;
+        if (t->kv == KV_F32) avx512_attend_keys_f32(&a);
+        else if (convert) avx512_attend_keys_converted(&a);
+        else avx512_attend_keys(&a);
+        attend_weights(&a, avx512_exps, avx512_mask);
+        if (t->kv == KV_F32) avx512_attend_values_f32(&a);
+        else if (convert) avx512_attend_values_converted(&a);
+        else avx512_attend_values(&a);
+        attend_merge(&a);
+    }
     attend_end(&a);
 }
 

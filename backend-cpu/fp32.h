@@ -183,15 +183,22 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
 {
     const struct attend_task *t = a->t;
     int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
-    for (int i = 0; i < a->n; i++) {
-        int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
-        float *p = a->scores + (size_t)i * ATTEND_CHUNK;
-        if (low < 0) low = 0;
-        if (high > ATTEND_CHUNK - 1) high = ATTEND_CHUNK - 1;
-        a->max[i] = mask(p, from, to, low, high, t->scale);
-        a->sum[i] = 0;
-        if (low <= high) a->sum[i] = exps(p + from, a->max[i], to - from);
-        else memset(p + from, 0, (size_t)(to - from) * sizeof *p); /* this query sees nothing of this chunk */
+    for (int i0 = 0, i1; i0 < a->n; i0 = i1) { /* some queries at a time, so that none waits for its own maximum */
+        int sees[QUERY_BLOCK];
+        i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
+        for (int i = i0; i < i1; i++) {
+            int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
+            if (low < 0) low = 0;
+            if (high > ATTEND_CHUNK - 1) high = ATTEND_CHUNK - 1;
+            sees[i - i0] = low <= high;
+            a->max[i] = mask(a->scores + (size_t)i * ATTEND_CHUNK, from, to, low, high, t->scale);
+        }
+        for (int i = i0; i < i1; i++) {
+            float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
+            a->sum[i] = 0;
+            if (sees[i - i0]) a->sum[i] = exps(p, a->max[i], to - from);
+            else memset(p, 0, (size_t)(to - from) * sizeof *p); /* nothing of this chunk */
+        }
     }
 }
 
