@@ -204,7 +204,7 @@ struct place {
     float total[PAIRS * ROWS_AT_ONCE * 32];
     int8_t codes[]; /* unpacked, of two visits; with more rows than at once those of all */
 };
-_Static_assert(sizeof(struct place) + 2 * PAIRS * 4 * TILE_BYTES <= CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
+_Static_assert(sizeof(struct place) + 2 * 4 * TILE_BYTES <= CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
                "kernels.h: scratch");
 
 /* One call's outputs. */
@@ -270,7 +270,7 @@ ALWAYS_INLINE void load_codes(const struct visit *v)
 ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at, const int digits, const int tiles)
 {
     const struct linear *w = o->w;
-    int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS, few = nr <= FEW_ROWS, keep = o->x->rows > nr;
+    int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS, few = o->x->rows <= FEW_ROWS, keep = o->x->rows > nr;
     size_t rows = (size_t)o->x->rows;
     struct line line = {.sums = at->sums};
     struct visit v[2] = {{0}};
