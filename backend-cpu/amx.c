@@ -118,21 +118,15 @@ struct shape {
     int digits, tiles, steps;
 };
 
-/* Digits of a block into tiles 2 and 3, `steps` of which are read: up to 32 bytes beyond a short sub-group, where the codes are 0
- * (kernels.h: there is something to read). */
-ALWAYS_INLINE void load_digits(const int8_t *digit, int n, const int steps)
-{
-    _tile_loadd(2, digit, n);
-    if (steps == 2) _tile_loadd(3, digit + TILE_INPUTS, n);
-}
-
-/* Multiplies one block, whose first digits are in tiles already; the second ones are at `second`, the first ones of the next block at `after`,
- * all in rows of n bytes. They are loaded before the sums are stored, as loads wait for stores. Vector instructions stand between those on
- * tiles: the processor does not look far enough ahead to find them by itself. */
-ALWAYS_INLINE void multiply_block(const int8_t *second, const int8_t *after, int n, int32_t *sums, const struct rest *rest,
-                                  const struct visit *next, const struct shape k, const int whole)
+/* Multiplies one block: rows of n bytes at digit[tile], of which `steps` tiles are read: up to 32 bytes beyond a short sub-group, where the
+ * codes are 0 (kernels.h: there is something to read). Vector instructions stand between those on tiles: the processor does not look far
+ * enough ahead to find them by itself. */
+ALWAYS_INLINE void multiply_block(const int8_t *const digit[2], int n, int32_t *sums, const struct rest *rest, const struct visit *next,
+                                  const struct shape k, const int whole)
 {
     EACH (d, k.tiles) {
+        _tile_loadd(2, digit[d], n);
+        if (k.steps == 2) _tile_loadd(3, digit[d] + TILE_INPUTS, n);
         _tile_zero(0);
         _tile_zero(1);
         _tile_dpbssd(0, 2, 4);
@@ -143,7 +137,6 @@ ALWAYS_INLINE void multiply_block(const int8_t *second, const int8_t *after, int
         do_part(rest, next, d * 4 + 2, k.tiles * 4, k.digits, whole);
         if (k.steps == 2) _tile_dpbssd(1, 3, 7);
         do_part(rest, next, d * 4 + 3, k.tiles * 4, k.digits, whole);
-        if (k.tiles == k.digits) load_digits(d + 1 < k.tiles ? second : after, n, k.steps);
         _tile_stored(0, sums + d * 512, 64);
         _tile_stored(1, sums + d * 512 + 256, 64);
     }
@@ -167,21 +160,13 @@ struct line {
     struct rest rest;
 };
 
-/* The row at which the block from row `done` on begins: the last one reaches back. */
-ALWAYS_INLINE int block_row(const struct meeting *t, int done)
-{
-    int last = t->rows - t->block;
-    return done < last ? done : last;
-}
-
-/* The block from row `done` on; returns the rows done then. Behind the last one its own digits are loaded again, for nothing. */
+/* The block from row `done` on; returns the rows done then. */
 ALWAYS_INLINE int meet_block(const struct meeting *t, int done, struct line *l, const struct visit *next, const struct shape k,
                              const int whole)
 {
-    int r = block_row(t, done);
-    const int8_t *second = t->digit + (size_t)r * (size_t)t->n + t->second;
-    const int8_t *after = t->digit + (size_t)block_row(t, done + t->block) * (size_t)t->n;
-    multiply_block(second, after, t->n, l->sums[l->turn], &l->rest, next, k, whole);
+    int last = t->rows - t->block, r = done < last ? done : last;
+    const int8_t *a = t->digit + (size_t)r * (size_t)t->n;
+    multiply_block((const int8_t *const[]){a, a + t->second}, t->n, l->sums[l->turn], &l->rest, next, k, whole);
     l->rest = (struct rest){l->sums[l->turn],  k.tiles == 2 ? 512 : t->rows * 16, t->scale + r,
                             t->total + r * 32, {t->w_scale[0], t->w_scale[1]},    done - r,
                             t->block};
@@ -192,7 +177,6 @@ ALWAYS_INLINE int meet_block(const struct meeting *t, int done, struct line *l, 
 /* All blocks. Before the first there may be no rest, or that of a last block. */
 ALWAYS_INLINE void meet_rows(const struct meeting *t, struct line *l, const struct shape k)
 {
-    load_digits(t->digit, t->n, k.steps);
     int done = k.tiles == k.digits && l->rest.to - l->rest.from == TILE_ROWS ? meet_block(t, 0, l, t->next, k, 1)
                                                                              : meet_block(t, 0, l, t->next, k, 0);
     while (done < t->rows) done = meet_block(t, done, l, NULL, k, 1);
