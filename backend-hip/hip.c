@@ -37,6 +37,7 @@ static const char *const kernel_names[K_COUNT] = {
     [K_GATHER] = "gather_rows",
     [K_ARGMAX_SPANS] = "argmax_spans",
     [K_ARGMAX] = "argmax_rows",
+    [K_TOP] = "top_rows",
     [K_REPACK_ROWS] = "repack_rows",
     [K_PAPER_RESULT] = "paper_result",
     [K_ATTEND_TILE_64] = "attend_tile_64",
@@ -85,6 +86,12 @@ void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t g
     hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
 }
 
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, int spread, const void *args, size_t bytes)
+{
+    const unsigned grid[3] = {(unsigned)rows, 1, 1};
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, spread ? SPREAD_LDS : 0, args, bytes);
+}
+
 void hip_settle(struct hip *h)
 {
     struct hip_pending *p = &h->pending;
@@ -128,6 +135,13 @@ static void hip_close(struct be *be)
     free(h);
 }
 
+/* Where there is such a kernel. */
+static int allow_lds(const struct hip *h, enum hip_kernel k, int bytes, struct err *e)
+{
+    if (!h->kernel[k] || !api_of(h)->cuda_function_set(h->kernel[k], CUDA_FUNCTION_SHARED_BYTES, bytes)) return 0;
+    return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name, kernel_names[k], bytes);
+}
+
 static int open_device(struct hip *h, struct err *e)
 {
     const struct hip_library *l;
@@ -155,11 +169,10 @@ static int open_device(struct hip *h, struct err *e)
                {K_ONE_NORM_GATED, hip_one_lds(K_ONE_NORM_GATED)},
                {K_ONE_MERGE, hip_one_lds(K_ONE_MERGE)},
                {K_ONE_ROW, hip_one_lds(K_ONE_ROW)}};
-    for (size_t i = 0; i < sizeof lds / sizeof *lds; i++) {
-        void *f = h->kernel[lds[i].k];
-        if (f && api_of(h)->cuda_function_set(f, CUDA_FUNCTION_SHARED_BYTES, lds[i].bytes))
-            return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name, kernel_names[lds[i].k], lds[i].bytes);
-    }
+    for (size_t i = 0; i < sizeof lds / sizeof *lds; i++)
+        if (allow_lds(h, lds[i].k, lds[i].bytes, e)) return -1;
+    for (int i = 0; i < 3 && h->kernel[K_ONE_NORM]; i++)
+        if (allow_lds(h, K_GLU_PREPARE + i, SPREAD_LDS, e)) return -1;
     for (int i = 0; hip_variants[i].name; i++) {
         struct err absent; /* kernels for other devices are in other images */
         const struct hip_api *api = api_of(h);
@@ -177,10 +190,10 @@ static int open_device(struct hip *h, struct err *e)
 
 enum { N_SCRATCH = 9 };
 
-/* The arrays of a step: token, pos, seq, slot, logit_row, block table, tiles. */
+/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles. */
 static size_t batch_ints(const struct be_config *c)
 {
-    return 5 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
+    return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
            2 * TILE_GROUPS * ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS));
 }
 
@@ -293,6 +306,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->seq, &h->d_seq, (size_t)b->n_rows},
         {b->slot, &h->d_slot, (size_t)b->n_rows},
         {b->logit_row, &h->d_logit_row, (size_t)b->n_logits},
+        {b->top_row, &h->d_top_row, (size_t)b->n_top},
         {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     size_t n = 2 * TILE_GROUPS * ((size_t)b->n_seqs + (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)); /* of tiles, at most */
@@ -354,6 +368,17 @@ static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
     hip_launch_kernel(h, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 
+_Static_assert((int)TOP == BE_TOP && (int)TOP_ROOM == BE_TOP_ROOM && sizeof(struct largest) == sizeof(struct softmax_logit),
+               "kernels and core agree");
+
+static void hip_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+{
+    struct hip *h = (struct hip *)be;
+    struct top_args a = {d_logits, h->d_top_row, (struct largest *)d_top, vocab};
+    hip_settle(h);
+    hip_launch(h, h->kernel[K_TOP], kernel_names[K_TOP], (const unsigned[]){(unsigned)h->batch->n_top, 1, 1}, TOP_THREADS, 0, &a, sizeof a);
+}
+
 const char *hip_image_name(int i) { return hip_images[i].arch; }
 
 int hip_probe(const char *library, int device, struct err *e)
@@ -410,4 +435,5 @@ const struct backend backend_hip = {
     .glu = hip_glu,
     .gather = hip_gather,
     .argmax = hip_argmax,
+    .top = hip_top,
 };

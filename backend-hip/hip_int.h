@@ -32,6 +32,7 @@ enum hip_kernel {
     K_GATHER = K_GLU_PREPARE + 3,
     K_ARGMAX_SPANS,
     K_ARGMAX,
+    K_TOP,
     K_PAPER_RESULT,
     K_ATTEND_TILE_64, /* from here on only where the image has it */
     K_ATTEND_TILE_128,
@@ -144,7 +145,7 @@ struct hip {
     struct hip_pending pending;
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_table, *d_tiles;
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles;
     int n_tiles;               /* of prompt rows */
     int32_t *batch_copy;       /* the same on the host */
     void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a linear */
@@ -169,6 +170,9 @@ struct hip {
 };
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
+/* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch begins before the one before has
+ * ended, and all its blocks would go to the few multiprocessors that are idle then. A block of kernels/wgmma_few.hip fits beside it. */
+enum { SPREAD_LDS = 95 << 10 };
 
 static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
@@ -195,6 +199,8 @@ void hip_launch(struct hip *h, void *function, const char *name, const unsigned 
 void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
                          unsigned cluster, const void *args, size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
+/* One block to a row; spread: over multiprocessors, one each. */
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, int spread, const void *args, size_t bytes);
 
 /* Of three kernels from k on the one for rows of dim elements. */
 static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)

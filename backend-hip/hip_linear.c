@@ -267,7 +267,8 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
     } else if (k == K_GLU) {
         struct glu_prepare_args both = {p->glu, a, keep};
         both.glu.n = (size_t)p->dim;
-        hip_launch_kernel(h, hip_by_row(K_GLU_PREPARE, longest), (size_t)rows, 1, &both, sizeof both);
+        int spread = l.first_tile && rows == n_decode && rows <= hip_stream_units(h->stream) / 2;
+        hip_launch_rows(h, hip_by_row(K_GLU_PREPARE, longest), rows, spread, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, a};
         hip_launch_kernel(h, K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);

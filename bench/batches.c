@@ -4,16 +4,17 @@
 
 size_t batch_ints(int rows, int seqs, int logits, int stride)
 {
-    return 4 * (size_t)rows + 2 * (size_t)seqs + 1 + (size_t)seqs * (size_t)stride + (size_t)logits;
+    return 4 * (size_t)rows + 2 * (size_t)seqs + 1 + (size_t)seqs * (size_t)stride + 2 * (size_t)logits;
 }
 
 void batch_place(struct batch *b, int32_t *memory, int rows, int seqs, int logits, int stride)
 {
     *b = (struct batch){.table_stride = stride};
-    int32_t **const array[] = {&b->token, &b->pos, &b->seq, &b->slot, &b->seq_start, &b->kv_len, &b->block_table, &b->logit_row};
+    int32_t **const array[] = {&b->token,  &b->pos,         &b->seq,       &b->slot,   &b->seq_start,
+                               &b->kv_len, &b->block_table, &b->logit_row, &b->top_row};
     const size_t n[] = {
-        (size_t)rows,  (size_t)rows, (size_t)rows, (size_t)rows, (size_t)seqs + 1, (size_t)seqs, (size_t)seqs * (size_t)stride,
-        (size_t)logits};
+        (size_t)rows,   (size_t)rows,  (size_t)rows, (size_t)rows, (size_t)seqs + 1, (size_t)seqs, (size_t)seqs * (size_t)stride,
+        (size_t)logits, (size_t)logits};
     for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
         *array[i] = memory;
         memory += n[i];
@@ -38,5 +39,5 @@ void batch_set(struct batch *b, const struct page_map *m, const struct span *spa
     b->n_rows = row;
     b->n_seqs = n;
     b->n_decode = n_decode;
-    b->n_logits = b->n_decode_logits = 0;
+    b->n_logits = b->n_decode_logits = b->n_top = 0;
 }

@@ -100,6 +100,7 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
                     b->n_decode_logits);
         break;
     case OP_ARGMAX: ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab); break;
+    case OP_TOP: ops->top(f->be, f->d_logits, f->d_top, g->vocab); break;
     default: CHECK(!"an operation");
     }
 #undef LINEAR
@@ -139,7 +140,7 @@ static int sample(const struct ops *x, const struct op_case *k, struct contender
 static int warm_up(const struct ops *x, const struct op_case *k, struct contender *c, struct err *e)
 {
     double wall, cpu;
-    rig_batch(c->rig, &k->s, RIG_LOGITS);
+    rig_batch(c->rig, &k->s, RIG_SAMPLED);
     c->rig->forward.be->ops->begin_step(c->rig->forward.be, &c->rig->batch);
     c->n = c->layer = 0;
     c->spent = 0;
@@ -169,6 +170,7 @@ static void shape_text(const struct ops *x, const struct op_case *k, char *out, 
     case OP_ATTEND: snprintf(out, n, "%d/%dx%d @%d", g->n_heads, g->n_kv_heads, g->head_dim, k->s.depth); break;
     case OP_ROPE: snprintf(out, n, "%d/%dx%d", g->n_heads, g->n_kv_heads, g->head_dim); break;
     case OP_GLU: snprintf(out, n, "%d", g->ffn); break;
+    case OP_TOP:
     case OP_ARGMAX: snprintf(out, n, "%d", g->vocab); break;
     default: snprintf(out, n, "%d", g->dim);
     }
@@ -272,7 +274,7 @@ static int run_rows(struct ops *x, int op, enum dtype type, struct out *out, str
 {
     const struct bench_options *o = x->o;
     int quantized = op >= OP_QKV && op != OP_ROPE && op != OP_ATTEND && op <= OP_DOWN && op != OP_GLU;
-    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == OP_ARGMAX; /* one row of each sequence: a prompt has one */
+    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == OP_ARGMAX || op == OP_TOP; /* one row of each sequence: a prompt has one */
     for (int i = 0; i < o->parallel.n + (per_sequence ? 0 : o->prompt.n); i++)
         for (int d = 0; d < (op == OP_ATTEND ? o->depth.n : 1); d++) {
             int decode = i < o->parallel.n;
@@ -290,11 +292,12 @@ static int run_all(struct ops *x, struct out *out, struct err *e)
 {
     static const char *const heading[N_COLUMNS] = {"operation:", "shape:", "rows",   "cpu:", "act:",  "kv:",   "t",
                                                    "us",         "spread", "cpu us", "GB/s", "GOP/s", "share", "of:"};
-    static const int order[] = {OP_QKV,   OP_O,    OP_GATE_UP, OP_DOWN, OP_HEAD,   OP_ATTEND,
-                                OP_EMBED, OP_NORM, OP_ROPE,    OP_GLU,  OP_GATHER, OP_ARGMAX};
+    static const int order[] = {OP_QKV,  OP_O,    OP_GATE_UP, OP_DOWN,   OP_HEAD,   OP_ATTEND, OP_EMBED,
+                                OP_NORM, OP_ROPE, OP_GLU,     OP_GATHER, OP_ARGMAX, OP_TOP};
     static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (order[i] == OP_TOP && !x->rigs.rig[0].forward.top) continue;
         for (size_t t = 0; order[i] == OP_ATTEND && t < 3; t++) /* after the model's own linears */
             if (run_rows(x, DENSE, types[t], out, e)) return -1;
         if (run_rows(x, order[i], DT_F32, out, e)) return -1;

@@ -164,12 +164,15 @@ void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output
     for (int i = 0; i < s->n_seqs; i++) b->logit_row[i] = (i + 1) * s->rows - 1;
     b->n_logits = s->n_seqs;
     b->n_decode_logits = s->decode ? s->n_seqs : 0;
+    if (output != RIG_SAMPLED || !r->forward.top) return;
+    for (int i = 0; i < s->n_seqs; i++) b->top_row[i] = i;
+    b->n_top = s->n_seqs;
 }
 
 void rig_begin(struct rig *r, const struct step_shape *s, enum rig_output output)
 {
     rig_batch(r, s, output);
-    memset(r->wanted, output == RIG_LOGITS, (size_t)s->n_seqs);
+    memset(r->wanted, output == RIG_SAMPLED && !r->forward.top, (size_t)s->n_seqs);
     forward_begin(&r->forward, &r->batch, r->wanted);
 }
 

@@ -35,8 +35,8 @@ struct rig {
     uint8_t *wanted;    /* [max_seqs] */
 };
 
-/* What a step hands out of the last row of each sequence. */
-enum rig_output { RIG_NOTHING, RIG_BEST, RIG_LOGITS };
+/* What a step hands out of the last row of each sequence: for RIG_SAMPLED what a draw from the 40 largest takes. */
+enum rig_output { RIG_NOTHING, RIG_BEST, RIG_SAMPLED };
 
 struct rigs {
     int n;

@@ -37,7 +37,7 @@ struct measured {
     double op[OP_COUNT], between, sampling, step;
 };
 
-static int sample_time(const struct rig *r, double *seconds, struct err *e)
+static int sample_time(struct rig *r, double *seconds, struct err *e)
 {
     /* llama.cpp's defaults, which are opt4gptq-run's */
     struct sampler_params p = {.typical_p = 1, .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
@@ -46,7 +46,11 @@ static int sample_time(const struct rig *r, double *seconds, struct err *e)
     if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
     double start = stats_wall();
     const struct sampler_context c = {.params = &p};
-    int rc = sampler_choose(&s, &c, r->forward.logits, r->forward.best[0], &id, e);
+    struct forward *f = &r->forward;
+    int n = 0, rc = 0;
+    while (f->top && n < BE_TOP_ROOM && f->top[n].id >= 0) n++;
+    if (f->top && !n) rc = forward_fetch(f, &(uint8_t){1}, 1, e);
+    if (!rc) rc = n ? sampler_choose_top(&s, &c, f->top, n, f->best[0], &id, e) : sampler_choose(&s, &c, f->logits, f->best[0], &id, e);
     *seconds = stats_wall() - start;
     sampler_close(&s);
     return rc;
@@ -58,11 +62,11 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
     double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions * sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
     if (!v) return err_set(e, "out of memory");
     timed_attach(&t, &r->forward);
-    int rc = rig_step(r, s, RIG_LOGITS, e);
+    int rc = rig_step(r, s, RIG_SAMPLED, e);
     for (int i = 0; i < repetitions && !rc; i++) {
         timed_reset(&t);
         double start = stats_wall();
-        rc = rig_step(r, s, RIG_LOGITS, e);
+        rc = rig_step(r, s, RIG_SAMPLED, e);
         double between = stats_wall() - start;
         for (int op = 0; op < OP_COUNT; op++) between -= v[op * repetitions + i] = t.seconds[op];
         v[OP_COUNT * repetitions + i] = between;

@@ -103,6 +103,13 @@ static void timed_argmax(struct be *be, const float *d_logits, int32_t *d_id, in
     stop(be, OP_ARGMAX, start);
 }
 
+static void timed_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+{
+    double start = stats_wall();
+    timed_of(be)->inner->top(be, d_logits, d_top, vocab);
+    stop(be, OP_TOP, start);
+}
+
 static void timed_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     double start = stats_wall();
@@ -123,6 +130,7 @@ void timed_attach(struct timed *t, struct forward *f)
     t->ops.glu = timed_glu;
     t->ops.gather = timed_gather;
     t->ops.argmax = timed_argmax;
+    t->ops.top = timed_top;
     t->ops.download = timed_download;
     f->be->ops = &t->ops;
 }

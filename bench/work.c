@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-const char *const op_name[OP_COUNT] = {"begin_step", "embed", "norm",   "qkv",  "rope_store", "attend",   "o",   "gate_up",
-                                       "glu",        "down",  "gather", "head", "argmax",     "download", "sync"};
+const char *const op_name[OP_COUNT] = {"begin_step", "embed", "norm",   "qkv",  "rope_store", "attend", "o",        "gate_up",
+                                       "glu",        "down",  "gather", "head", "argmax",     "top",    "download", "sync"};
 
 static double linear_bytes(const struct linear *w)
 {
@@ -71,7 +71,8 @@ struct work work_call(const struct model *m, enum op op, int layer, const struct
     case OP_GATHER: return (struct work){.acts = 8.0 * s->n_seqs * g->dim};
     case OP_HEAD: return work_linear(&m->head, s->n_seqs, act);
     case OP_ARGMAX: return (struct work){.acts = 4.0 * s->n_seqs * g->vocab};
-    case OP_DOWNLOAD: return (struct work){.acts = 8.0 * s->n_seqs * g->vocab};
+    case OP_TOP: return (struct work){.acts = 4.0 * s->n_seqs * g->vocab};
+    case OP_DOWNLOAD: return (struct work){.acts = 2.0 * s->n_seqs * BE_TOP_ROOM * sizeof(struct softmax_logit)};
     default: return (struct work){0};
     }
 }

@@ -20,6 +20,7 @@ enum op {
     OP_GATHER,
     OP_HEAD,
     OP_ARGMAX,
+    OP_TOP,
     OP_DOWNLOAD,
     OP_SYNC,
     OP_COUNT

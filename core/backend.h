@@ -13,6 +13,7 @@
 #include "core/batch.h"
 #include "core/dtype.h"
 #include "core/err.h"
+#include "core/softmax.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +55,9 @@ struct be_config {
     int max_seqs;          /* sequences of one step, and pages of one of them; used by hip */
     int max_pages;
 };
+
+/* Of the operation `top`. */
+enum { BE_TOP = 64, BE_TOP_ROOM = 1024 };
 
 struct be;        /* an open backend; every backend's own struct begins with one */
 struct be_linear; /* a linear in the backend's private layout */
@@ -126,6 +130,10 @@ struct backend {
     /* d_id[i] = index of the largest of d_logits[i], the lowest on ties; -1 when one is NaN or the largest is not finite;
      * [rows][vocab] */
     void (*argmax)(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab);
+    /* NULL where all logits are in the host's memory anyway. d_top[i] = those of d_logits[top_row[i]] that are among the BE_TOP largest of
+     * the row up to them, the lower id first on ties, and perhaps others, in order of ids; an id of -1 ends them where there is room
+     * left, and is the first where there was not room for all; not said where one is NaN; [n_logits][vocab], [n_top][BE_TOP_ROOM] */
+    void (*top)(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab);
 };
 
 struct be {

@@ -14,6 +14,7 @@ struct batch {
                      (generated ones when it is computed again after a preemption), never both in one step */
     int n_seqs;
     int n_logits;         /* rows whose logits are wanted */
+    int n_top;            /* those of them of whose logits the backend's `top` is wanted, at most n_logits */
     int n_decode_logits;  /* the first n_decode_logits of them are decode rows */
     int table_stride;     /* entries per row of block_table */
     int32_t *token;       /* [n_rows]; -1-i: what the step before chose from its i-th row of logits, which the host may not know yet */
@@ -24,6 +25,7 @@ struct batch {
     int32_t *kv_len;      /* [n_seqs] positions stored once this step's rows are */
     int32_t *block_table; /* [n_seqs][table_stride] page that holds positions KV_PAGE*i .. */
     int32_t *logit_row;   /* [n_logits] */
+    int32_t *top_row;     /* [n_top] rows of logits, 0 .. n_logits-1 */
 };
 
 #endif

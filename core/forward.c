@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TOP_FLOATS = BE_TOP_ROOM * sizeof(struct softmax_logit) / sizeof(float) };
+
 static void *get(struct forward *f, size_t n_floats, struct err *e)
 {
     void *d = f->be->ops->alloc(f->be, n_floats * sizeof(float));
@@ -79,7 +81,8 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
     if (m->head.codes || m->head.weight != m->embed.weight) n->weights += ops->packed_bytes(&m->head);
     for (int i = 0; i < g->n_layers; i++)
         for (int j = 0; j < LIN_COUNT; j++) n->weights += ops->packed_bytes(&m->layers[i].linear[j]);
-    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row + (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab + 3)) +
+    n->steps = sizeof(float) * ((uint64_t)o->max_rows * row +
+                                (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab + 3 + (ops->top ? TOP_FLOATS : 0))) +
                ops->scratch_bytes(&c);
 }
 
@@ -140,13 +143,15 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         {&f->d_up, rows * (size_t)g->ffn},
         {&f->d_last, (size_t)o->max_logits * dim},
         {&f->d_logits, (size_t)o->max_logits * (size_t)g->vocab},
+        {(float **)&f->d_top, ops->top ? (size_t)o->max_logits * TOP_FLOATS : 0},
         {(float **)&f->d_best, 3 * (size_t)o->max_logits},
     };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (!(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
+        if (buffers[i].n && !(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
     f->best_view = ops->view(f->be, f->d_best, 3 * (size_t)o->max_logits * sizeof *f->best);
     f->logits = ops->view(f->be, f->d_logits, (size_t)o->max_logits * (size_t)g->vocab * sizeof *f->logits);
-    if (!f->best_view || !f->logits) {
+    if (f->d_top) f->top = ops->view(f->be, f->d_top, (size_t)o->max_logits * BE_TOP_ROOM * sizeof *f->top);
+    if (!f->best_view || !f->logits || (f->d_top && !f->top)) {
         if (!ops->sync(f->be, e)) err_set(e, "out of memory for logits on the host");
         goto fail;
     }
@@ -171,8 +176,9 @@ void forward_close(struct forward *f)
         if (f->embed) ops->drop(f->be, f->embed);
         if (f->best_view) ops->drop_view(f->be, f->best_view);
         if (f->logits) ops->drop_view(f->be, f->logits);
+        if (f->top) ops->drop_view(f->be, f->top);
         void *const d[] = {f->d_norm, f->d_x,    f->d_h,  f->d_delta, f->d_q,      f->d_a,   f->d_k,
-                           f->d_v,    f->d_gate, f->d_up, f->d_last,  f->d_logits, f->d_best};
+                           f->d_v,    f->d_gate, f->d_up, f->d_last,  f->d_logits, f->d_top, f->d_best};
         for (size_t i = 0; i < sizeof d / sizeof *d; i++) ops->free(f->be, d[i]);
         ops->close(f->be);
     }
@@ -233,7 +239,7 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
 {
     const struct backend *ops = f->be->ops;
     const struct model_config *g = &f->model->config;
-    CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
+    CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits && b->n_top <= b->n_logits);
     CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
     ops->begin_step(f->be, b);
     ops->embed(f->be, f->embed, f->d_best, f->d_x);
@@ -251,11 +257,20 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
         ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
                     b->n_decode_logits);
         ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab);
+        if (b->n_top) ops->top(f->be, f->d_logits, f->d_top, g->vocab);
         ops->download(f->be, best_of(f, f->n_begun), f->d_best, (size_t)b->n_logits * sizeof *f->best);
+        if (b->n_top) ops->download(f->be, f->top, f->d_top, (size_t)b->n_top * BE_TOP_ROOM * sizeof *f->top);
         if (wanted) f->logits_wanted = download_logits(f, wanted, b->n_logits);
+        f->logits_wanted |= b->n_top > 0;
     }
     ops->end_step(f->be);
     f->n_begun++;
+}
+
+int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e)
+{
+    CHECK(f->n_ended == f->n_begun);
+    return download_logits(f, wanted, n) ? f->be->ops->sync(f->be, e) : 0;
 }
 
 int forward_end(struct forward *f, struct err *e)

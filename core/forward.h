@@ -41,13 +41,15 @@ struct forward {
     float *d_gate, *d_up;           /* [max_rows][ffn] */
     float *d_last;                  /* [max_logits][dim] */
     float *d_logits;                /* [max_logits][vocab] */
+    struct softmax_logit *d_top;    /* [max_logits][BE_TOP_ROOM]; NULL where the backend has no `top` */
     int32_t *d_best;                /* [3][max_logits]: of the last step; the others only give their size to: */
     int32_t *best_view;             /* [3][max_logits] the host's; steps take turns with the second and the third part */
     unsigned n_begun, n_ended;      /* steps */
-    int logits_wanted;              /* by a step that was begun and not ended */
+    int logits_wanted;              /* or what `top` leaves of them, by a step that was begun and not ended */
     /* What the last step that was ended hands out of the rows of b->logit_row, on the host: */
-    int32_t *best; /* [n_logits] the largest logit's index, the lowest on ties; -1: one is NaN or the largest is not finite */
-    float *logits; /* [n_logits][vocab] of the rows for which they were wanted; until the next step begins */
+    int32_t *best;             /* [n_logits] the largest logit's index, the lowest on ties; -1: one is NaN or the largest is not finite */
+    float *logits;             /* [n_logits][vocab] of the rows for which they were wanted; until the next step begins */
+    struct softmax_logit *top; /* [n_top][BE_TOP_ROOM] of the rows of b->top_row, as `top` says (backend.h); until then, too */
 };
 
 /* Bytes that a run takes of the backend's memory. */
@@ -65,10 +67,12 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
 size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages);
-/* Begins a step: stores keys and values of all rows, and will fill f->best and f->logits. Logits are many bytes: they leave the
- * backend only where wanted [n_logits] is 1 (NULL: nowhere). One more may begin before a step ends that wants no logits. *b may
- * change at once. */
+/* Begins a step: stores keys and values of all rows, and will fill f->best, f->top and f->logits. Logits are many bytes: they leave
+ * the backend only where wanted [n_logits] is 1 (NULL: nowhere). One more may begin before a step ends that wants neither logits nor
+ * what `top` leaves of them. *b may change at once. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
+/* Fills f->logits of further rows of the step that was ended last: wanted [n]. None was begun since. */
+int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e);
 /* Waits for the oldest step begun. -1: the backend failed, in whichever step. */
 int forward_end(struct forward *f, struct err *e);
 int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e);

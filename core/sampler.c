@@ -40,7 +40,8 @@ int sampler_open(struct sampler *s, int vocab, struct err *e)
     s->seen = calloc((size_t)vocab, sizeof *s->seen);
     s->block_sum = malloc(((size_t)vocab / BLOCK + 1) * sizeof *s->block_sum);
     s->candidates = malloc((size_t)vocab * sizeof *s->candidates);
-    if (s->seen && s->block_sum && s->candidates) return 0;
+    s->heap = malloc((size_t)vocab * sizeof *s->heap);
+    if (s->seen && s->block_sum && s->candidates && s->heap) return 0;
     sampler_close(s);
     return err_set(e, "out of memory");
 }
@@ -50,6 +51,7 @@ void sampler_close(struct sampler *s)
     free(s->seen);
     free(s->block_sum);
     free(s->candidates);
+    free(s->heap);
     memset(s, 0, sizeof *s);
 }
 
@@ -60,9 +62,11 @@ static int penalizes(const struct sampler_params *p)
 
 int sampler_adjusts(const struct sampler_params *p, int n_generated) { return n_generated < p->min_tokens || p->n_bias || penalizes(p); }
 
-int sampler_wants_logits(const struct sampler_params *p, int n_generated)
+enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top)
 {
-    return p->temperature >= GREEDY || sampler_adjusts(p, n_generated);
+    if (sampler_adjusts(p, n_generated)) return SAMPLER_WANTS_LOGITS;
+    if (p->temperature < GREEDY) return SAMPLER_WANTS_BEST;
+    return p->top_k > 0 && p->top_k <= n_top ? SAMPLER_WANTS_TOP : SAMPLER_WANTS_LOGITS;
 }
 
 static void penalize(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n, float *logits)
@@ -107,40 +111,69 @@ static void swap(struct sampler_candidate *a, struct sampler_candidate *b)
     *b = t;
 }
 
-static void sift_down(struct sampler_candidate *heap, int n, int i)
+static int precedes(const struct softmax_logit *a, const struct softmax_logit *b)
 {
-    for (;;) {
-        int last = i, l = 2 * i + 1;
-        if (l < n && before(&heap[last], &heap[l])) last = l;
-        if (l + 1 < n && before(&heap[last], &heap[l + 1])) last = l + 1;
-        if (last == i) return;
-        swap(&heap[i], &heap[last]);
-        i = last;
-    }
+    return a->value > b->value || (a->value == b->value && a->id < b->id);
 }
 
-/* The k best of the logits >= floor: a heap whose root is the worst kept. */
+/* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not in order. */
+static void sift_down(struct softmax_logit *heap, int n, int i, struct softmax_logit x)
+{
+    for (int l; (l = 2 * i + 1) < n; i = l) {
+        if (l + 1 < n && precedes(&heap[l], &heap[l + 1])) l++;
+        if (!precedes(&x, &heap[l])) break;
+        heap[i] = heap[l];
+    }
+    heap[i] = x;
+}
+
+static void make_heap(struct softmax_logit *heap, int n)
+{
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(heap, n, i, heap[i]);
+}
+
+static struct sampler_candidate candidate(struct softmax_logit l)
+{
+    return (struct sampler_candidate){.key = -l.value, .logit = l.value, .id = l.id};
+}
+
+static int take_candidates(struct sampler *s, int n)
+{
+    for (int i = 0; i < n; i++) s->candidates[i] = candidate(s->heap[i]);
+    return n;
+}
+
+/* The k best of the logits >= floor, in the order of a heap that goes over all. On ties the lower id, which is there, stays. */
 static int gather_best(struct sampler *s, const float *logits, double floor, int k)
 {
-    struct sampler_candidate *c = s->candidates;
     int n = 0, i = 0;
     for (; i < s->vocab && n < k; i++)
-        if (logits[i] >= floor) c[n++] = (struct sampler_candidate){.key = -logits[i], .id = i};
-    if (n < k) return n;
-    for (int j = k / 2 - 1; j >= 0; j--) sift_down(c, k, j);
-    while ((i = softmax_next(logits, i, s->vocab, (float)-c[0].key)) < s->vocab) { /* on ties the lower id, which is there, stays */
-        c[0] = (struct sampler_candidate){.key = -logits[i], .id = i};
-        sift_down(c, k, 0);
-        i++;
-    }
-    return k;
+        if (logits[i] >= floor) s->heap[n++] = (struct softmax_logit){logits[i], i};
+    if (n < k) return take_candidates(s, n);
+    make_heap(s->heap, k);
+    for (; (i = softmax_next(logits, i, s->vocab, s->heap->value)) < s->vocab; i++)
+        sift_down(s->heap, k, 0, (struct softmax_logit){logits[i], i});
+    return take_candidates(s, k);
+}
+
+/* The same, in the same order: what is left out never came into that heap. */
+static int gather_top(struct sampler *s, const struct softmax_logit *top, int n_top, double floor, int k)
+{
+    int n = 0, i = 0;
+    for (; i < n_top && n < k; i++)
+        if (top[i].value >= floor) s->heap[n++] = top[i];
+    if (n < k) return take_candidates(s, n);
+    make_heap(s->heap, k);
+    for (; i < n_top; i++)
+        if (top[i].value > s->heap->value) sift_down(s->heap, k, 0, top[i]);
+    return take_candidates(s, k);
 }
 
 static int gather(struct sampler *s, const float *logits, double floor)
 {
     int n = 0;
     for (int i = 0; i < s->vocab; i++)
-        if (logits[i] >= floor) s->candidates[n++] = (struct sampler_candidate){.key = -logits[i], .id = i};
+        if (logits[i] >= floor) s->candidates[n++] = candidate((struct softmax_logit){logits[i], i});
     return n;
 }
 
@@ -183,16 +216,16 @@ static double total_weight(const struct sampler_candidate *c, int n)
 
 /* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the expected one come first. Keys are
  * minus logits before and after. */
-static int select_typical(struct sampler_candidate *c, int n, const float *logits, double max, double scale, double typical_p)
+static int select_typical(struct sampler_candidate *c, int n, double max, double scale, double typical_p)
 {
     double total = total_weight(c, n), log_total = softmax_log(total), expected = 0;
     for (int i = 0; i < n; i++) {
-        c[i].key = log_total - (logits[c[i].id] - max) * scale;
+        c[i].key = log_total - (c[i].logit - max) * scale;
         expected += c[i].weight / total * c[i].key;
     }
     for (int i = 0; i < n; i++) c[i].key = fabs(c[i].key - expected);
     n = select_mass(c, n, typical_p * total);
-    for (int i = 0; i < n; i++) c[i].key = -logits[c[i].id];
+    for (int i = 0; i < n; i++) c[i].key = -c[i].logit;
     return n;
 }
 
@@ -221,25 +254,14 @@ static int32_t draw_any(struct sampler *s, const float *logits, double max, doub
     return last;
 }
 
-static int32_t sample(struct sampler *s, const struct sampler_context *context, const float *logits, double max)
+/* Truncates the n candidates further and draws one. Of all logits the rest have no weight, or all have MASS, 0: as much as these. */
+static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max, double mass)
 {
     const struct sampler_params *p = context->params;
     struct sampler_candidate *c = s->candidates;
-    double scale = 1 / p->temperature, u = draw(context), mass = 0;
-    double floor = -(double)FLT_MAX; /* forbidden ones are below */
-    int n, best_k = p->top_k > 0 && p->top_k < s->vocab;
-    if (!best_k && p->min_p <= 0 && p->typical_p >= 1) {
-        if (p->top_p >= 1) return draw_any(s, logits, max, scale, u);
-        /* Those below (1 - top_p) * total / vocab together weigh less than the tail that is cut. */
-        double total = sum_blocks(s, logits, max, scale);
-        mass = p->top_p * total;
-        floor = max + softmax_log((1 - p->top_p) * total / s->vocab) * p->temperature;
-    }
-    if (p->min_p > 0) floor = max + softmax_log(p->min_p) * p->temperature;
-    if (floor > max) floor = max;
-    n = best_k ? gather_best(s, logits, floor, p->top_k) : gather(s, logits, floor);
-    for (int i = 0; i < n; i++) c[i].weight = softmax_exp((logits[c[i].id] - max) * scale);
-    if (p->typical_p < 1) n = select_typical(c, n, logits, max, scale, p->typical_p);
+    double scale = 1 / p->temperature, u = draw(context);
+    for (int i = 0; i < n; i++) c[i].weight = softmax_exp((c[i].logit - max) * scale);
+    if (p->typical_p < 1) n = select_typical(c, n, max, scale, p->typical_p);
     if (p->top_p < 1) n = select_mass(c, n, mass > 0 ? mass : p->top_p * total_weight(c, n));
     u *= total_weight(c, n);
     for (int i = 0; i < n - 1; i++) {
@@ -249,9 +271,49 @@ static int32_t sample(struct sampler *s, const struct sampler_context *context, 
     return c[n - 1].id;
 }
 
+/* Logits below cannot be drawn: those that min_p rules out, or that are forbidden. */
+static double floor_of(const struct sampler_params *p, double max)
+{
+    double floor = p->min_p > 0 ? max + softmax_log(p->min_p) * p->temperature : -(double)FLT_MAX;
+    return floor > max ? max : floor;
+}
+
+static int32_t sample(struct sampler *s, const struct sampler_context *c, const float *logits, double max)
+{
+    const struct sampler_params *p = c->params;
+    double scale = 1 / p->temperature, floor = floor_of(p, max), mass = 0;
+    if (p->top_k > 0 && p->top_k < s->vocab) return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
+    if (p->min_p <= 0 && p->typical_p >= 1) {
+        if (p->top_p >= 1) return draw_any(s, logits, max, scale, draw(c));
+        /* Those below (1 - top_p) * total / vocab together weigh less than the tail that is cut. */
+        double total = sum_blocks(s, logits, max, scale);
+        mass = p->top_p * total;
+        floor = max + softmax_log((1 - p->top_p) * total / s->vocab) * p->temperature;
+        if (floor > max) floor = max;
+    }
+    return draw_one(s, c, gather(s, logits, floor), max, mass);
+}
+
+static int check_largest(int best, struct err *e)
+{
+    if (best >= 0) return 0;
+    return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows (or no token is allowed)");
+}
+
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e)
 {
-    if (best < 0) return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows (or no token is allowed)");
+    if (check_largest(best, e)) return -1;
     *token = c->params->temperature < GREEDY ? best : sample(s, c, logits, logits[best]);
+    return 0;
+}
+
+int sampler_choose_top(struct sampler *s, const struct sampler_context *c, const struct softmax_logit *top, int n, int best, int32_t *token,
+                       struct err *e)
+{
+    int at = 0, k = c->params->top_k;
+    if (check_largest(best, e)) return -1;
+    while (at < n && top[at].id != best) at++;
+    CHECK(at < n && k > 0 && k < s->vocab);
+    *token = draw_one(s, c, gather_top(s, top, n, floor_of(c->params, top[at].value), k), top[at].value, 0);
     return 0;
 }

@@ -11,6 +11,7 @@
 #define CORE_SAMPLER_H
 
 #include "core/err.h"
+#include "core/softmax.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,7 @@ struct sampler_candidate {
     double key;    /* smaller is better */
     double weight; /* exp((logit - largest) / temperature) */
     int32_t id;
+    float logit;
 };
 
 /* Scratch memory of one vocabulary. */
@@ -57,6 +59,7 @@ struct sampler {
     uint32_t *seen;                       /* [vocab] zero between calls */
     double *block_sum;                    /* [vocab / block, rounded up] */
     struct sampler_candidate *candidates; /* [vocab] */
+    struct softmax_logit *heap;           /* [vocab] */
 };
 
 int sampler_open(struct sampler *s, int vocab, struct err *e);
@@ -65,12 +68,17 @@ void sampler_close(struct sampler *s);
 uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice);
 /* 1 when sampler_adjust may change logits after so many generated tokens. */
 int sampler_adjusts(const struct sampler_params *p, int n_generated);
-/* 1 when a choice takes more than the index of the largest of the model's own logits. */
-int sampler_wants_logits(const struct sampler_params *p, int n_generated);
+/* What of the model's own logits a choice takes: the index of the largest; besides, those that are among the n_top largest of all up to
+ * them; or all. */
+enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
+enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
 /* The steps before the temperature, on logits [vocab]. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
 /* Chooses from adjusted logits [vocab], of which softmax_largest said `best`; where nothing is drawn they are not read. NaN
  * logits are an error: a model that overflows must not look like one that answers. */
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e);
+/* The same, to the bit, from some of them, top [n] in order of ids: where that wants SAMPLER_WANTS_TOP, at least from those. */
+int sampler_choose_top(struct sampler *s, const struct sampler_context *c, const struct softmax_logit *top, int n, int best, int32_t *token,
+                       struct err *e);
 
 #endif

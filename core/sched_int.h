@@ -50,6 +50,7 @@ struct sched_row {
     struct seq *seq;
     int pos;
     int generates, scores, shows; /* chooses the next token; says how likely the prompt's next one is; hands out its logits */
+    int top_at;                   /* where it stands in f->top, -1: all logits are there, or only the largest one's index */
     int ends;                     /* a row that generates: with the token, whatever its sink says */
     struct err failed;            /* msg empty: it did not */
     struct token_info token;      /* the next one, or the prompt's behind this row, where either is handed out */
@@ -109,7 +110,7 @@ void sched_plan(struct sched *s, struct flight *f);
 /* Brings the sequences up to date with a step that has begun. */
 void sched_advance(struct sched *s, struct flight *f);
 /* Chooses tokens and finds log-probabilities of all rows, and ends the sequences that end with their token. */
-void sched_settle(struct sched *s, struct flight *f);
+int sched_settle(struct sched *s, struct flight *f, struct err *e);
 /* Hands out what the rows say. -1: a sink failed. */
 int sched_emit(struct sched *s, struct flight *f, struct err *e);
 

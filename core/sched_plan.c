@@ -19,24 +19,32 @@ static int shows(const struct seq *q, int row)
     return r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt;
 }
 
-/* What is wanted of a row: only which logit is the largest, or all of them. */
-enum { WANTS_NOTHING, WANTS_BEST, WANTS_LOGITS };
+/* What is wanted of a row: only which logit is the largest, what the backend's `top` leaves, or all of them. */
+enum { WANTS_NOTHING, WANTS_BEST, WANTS_TOP, WANTS_LOGITS };
 
-static int wants(const struct seq *q, int row)
+/* The largest top_k for which that is enough; of all tokens it would be none. */
+static int most_top(const struct sched *s)
 {
+    int vocab = s->forward->model->config.vocab;
+    return !s->forward->top ? 0 : vocab > BE_TOP ? BE_TOP : vocab - 1;
+}
+
+static int wants(const struct sched *s, const struct seq *q, int row)
+{
+    static const int what[] = {[SAMPLER_WANTS_BEST] = WANTS_BEST, [SAMPLER_WANTS_TOP] = WANTS_TOP, [SAMPLER_WANTS_LOGITS] = WANTS_LOGITS};
     const struct request *r = q->job->request;
     if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
     if (!generates(q, row)) return WANTS_NOTHING;
-    return r->n_top >= 0 || sampler_wants_logits(&r->sampling, q->n_generated) ? WANTS_LOGITS : WANTS_BEST;
+    return r->n_top >= 0 ? WANTS_LOGITS : what[sampler_wants(&r->sampling, q->n_generated, most_top(s))];
 }
 
 /* First row from FROM on that must be computed because it hands out something; at the latest the last token's. */
-static int first_wanted_row(const struct seq *q, int from)
+static int first_wanted_row(const struct sched *s, const struct seq *q, int from)
 {
     int last = seq_n_tokens(q) - 1, row = from;
     const struct request *r = q->job->request;
     if (!r->sink->prompt_logits && r->prompt_top < 0) return last;
-    while (row < last && !wants(q, row)) row++;
+    while (row < last && !wants(s, q, row)) row++;
     return row;
 }
 
@@ -44,7 +52,7 @@ void seq_find_pages(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
     if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE || q->n_computed != q->n_shared * KV_PAGE) return;
-    int limit = first_wanted_row(q, q->n_computed);
+    int limit = first_wanted_row(s, q, q->n_computed);
     if (limit > r->n_prompt) limit = r->n_prompt;
     while (q->n_computed + KV_PAGE <= limit) {
         int32_t page = kv_find(&s->kv, q->chain, r->prompt + q->n_computed);
@@ -125,9 +133,9 @@ static void plan_seq(struct sched *s, int at)
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
     for (int i = 0; i < rows; i++)
-        if (wants(q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
+        if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
     int got = take_pages(s, at, rows);
-    for (; rows > got; rows--) n_logits -= wants(q, q->n_computed + rows - 1) != WANTS_NOTHING;
+    for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
     s->rows_left -= rows - q->reserved;
     if (n_logits > 1) s->logits_left -= n_logits - 1;
     q->n_rows = rows;
@@ -149,11 +157,13 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         b->pos[row] = pos;
         b->seq[row] = b->n_seqs;
         b->slot[row] = q->page[pos / KV_PAGE] * KV_PAGE + pos % KV_PAGE;
-        int what = wants(q, pos);
+        int what = wants(s, q, pos);
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
-        f->n_wanted += what == WANTS_LOGITS;
+        f->n_wanted += what >= WANTS_TOP;
+        to->top_at = what == WANTS_TOP ? b->n_top : -1;
+        if (what == WANTS_TOP) b->top_row[b->n_top++] = b->n_logits;
         to->seq = q;
         to->pos = pos;
         to->generates = generates(q, pos);
@@ -182,7 +192,7 @@ void sched_plan(struct sched *s, struct flight *f)
         if (s->order[i]->state == SEQ_RUNNING) plan_seq(s, i);
 
     struct batch *b = &s->batch;
-    b->n_rows = b->n_seqs = b->n_logits = 0;
+    b->n_rows = b->n_seqs = b->n_logits = b->n_top = 0;
     f->n_parts = f->n_wanted = f->shows = 0;
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {

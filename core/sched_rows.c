@@ -32,6 +32,12 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .prompt = r->prompt,
                                       .generated = q->generated,
                                       .eos = g->eos};
+    if (row->top_at >= 0) {
+        const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
+        int n = 0;
+        while (n < BE_TOP_ROOM && top[n].id >= 0) n++;
+        return sampler_choose_top(sampler, &c, top, n, best, id, e);
+    }
     if (sampler_adjusts(&r->sampling, n_generated)) { /* the log-probabilities are those of the model */
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
@@ -81,9 +87,21 @@ static int ends(const struct sched *s, const struct sched_row *row)
     return row->failed.msg[0] || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id);
 }
 
-void sched_settle(struct sched *s, struct flight *f)
+/* Where there was not room for what a token is to be drawn from, it is drawn from all logits. */
+static int fetch(struct sched *s, struct flight *f, struct err *e)
+{
+    for (int i = 0; i < f->n_logits; i++) {
+        struct sched_row *row = &f->row[i];
+        f->wanted[i] = row->top_at >= 0 && s->forward->top[(size_t)row->top_at * BE_TOP_ROOM].id < 0;
+        if (f->wanted[i]) row->top_at = -1;
+    }
+    return forward_fetch(s->forward, f->wanted, f->n_logits, e);
+}
+
+int sched_settle(struct sched *s, struct flight *f, struct err *e)
 {
     struct row_job j = {s, f};
+    if (f->n_wanted && fetch(s, f, e)) return -1;
     if (f->n_wanted > 1) pool_run(s->pool, f->n_logits, row_task, &j);
     else
         for (int i = 0; i < f->n_logits; i++) row_task(&j, i, 0);
@@ -94,4 +112,5 @@ void sched_settle(struct sched *s, struct flight *f)
         row->ends = ends(s, row);
         if (row->ends) seq_leave(s, row->seq, SEQ_ENDING);
     }
+    return 0;
 }

@@ -19,7 +19,7 @@ static int open_arrays(struct sched *s, struct err *e)
     s->job = calloc(held, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
-    int32_t *p = b->token = calloc(rows * 4 + n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx), sizeof *p);
+    int32_t *p = b->token = calloc(rows * 4 + 2 * n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx), sizeof *p);
     int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
     for (int i = 0; i < 2; i++) {
         struct flight *f = &s->flight[i];
@@ -33,6 +33,7 @@ static int open_arrays(struct sched *s, struct err *e)
     b->seq = p += rows;
     b->slot = p += rows;
     b->logit_row = p += rows;
+    b->top_row = p += n_logits;
     b->seq_start = p += n_logits;
     b->kv_len = p += slots + 1;
     b->block_table = p += slots;
@@ -246,8 +247,7 @@ static int settle(struct sched *s, struct flight *f, struct err *e)
     double start = seconds();
     int rc = forward_end(s->forward, e);
     s->stats.forward_seconds += seconds() - start;
-    if (!rc) sched_settle(s, f);
-    return rc;
+    return rc ? rc : sched_settle(s, f, e);
 }
 
 static int emit(struct sched *s, struct flight *f, struct err *e)

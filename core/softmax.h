@@ -14,6 +14,11 @@ double softmax_exp(double x);
 double softmax_log(double x);
 /* Sum over logits [n] of exp((logit - max) * scale), scale > 0. */
 double softmax_sum(const float *logits, int n, double max, double scale);
+/* A logit and whose it is. */
+struct softmax_logit {
+    float value;
+    int32_t id;
+};
 /* Ids of the k largest of logits [n] (0 <= k <= n) in falling order, the lower id first on ties. */
 void softmax_top(const float *logits, int n, int k, int32_t *id);
 

@@ -1,7 +1,7 @@
 /* checkop.c: compares every variant of every operation with the reference.
  * usage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] [--quick]
  *                [--mutate] [--list]
- * --quick: the small cases, and no mutants */
+ * --quick: the small cases, and no mutants; --mutate: only mutants */
 #include "tests/checkop.h"
 
 #include "backend-cpu/cpu.h"
@@ -14,9 +14,10 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear},   {"f16", check_linear_f16}, {"i16", check_linear_i16}, {"int8", check_linear_int8}, {"paper", check_paper},
-    {"outlier", check_outlier}, {"embed", check_embed},    {"norm", check_norm},      {"rope", check_rope},        {"attend", check_attend},
-    {"glu", check_glu},         {"gather", check_gather},  {"argmax", check_argmax},  {"block", check_block},      {NULL, NULL},
+    {"linear", check_linear}, {"f16", check_linear_f16},  {"i16", check_linear_i16}, {"int8", check_linear_int8},
+    {"paper", check_paper},   {"outlier", check_outlier}, {"embed", check_embed},    {"norm", check_norm},
+    {"rope", check_rope},     {"attend", check_attend},   {"glu", check_glu},        {"gather", check_gather},
+    {"argmax", check_argmax}, {"top", check_top},         {"block", check_block},    {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
@@ -27,7 +28,7 @@ static const struct {
     const char *(*variant)(int i); /* NULL after the last */
     int agree;                     /* all variants but "ref" give the same bits */
     const char *lacks;             /* operations that it does not have */
-} backends[] = {{&backend_cpu, cpu_variant, 1, "paper"}, {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
+} backends[] = {{&backend_cpu, cpu_variant, 1, "paper top"}, {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
 
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
 
@@ -56,8 +57,7 @@ int has(const struct variant *v, const char *op)
     return 1;
 }
 
-/* 1 when name is one of the names between the commas of list. */
-static int listed(const char *list, const char *name)
+int listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     }
     if (!a.mutate && !n_ops) return usage("no such operation");
     if (a.mutate || (!a.op && !a.quick)) {
-        int n_mutants, missed = check_mutants(&c, &c.v[c.n - 1], &n_mutants);
+        int n_mutants, missed = check_mutants(&c, &c.v[c.n - 1], a.op, &n_mutants);
         n_failed += missed;
         n_passed += n_mutants - missed;
     }

@@ -25,6 +25,9 @@ extern struct gpu_choice {
     int device;
 } gpu;
 
+/* 1 when name is one of the names between the commas of list. */
+int listed(const char *list, const char *name);
+
 /* 1 when the variant's backend has the operation. */
 int has(const struct variant *v, const char *op);
 
@@ -133,6 +136,7 @@ void check_attend(struct check *c);
 void check_glu(struct check *c);
 void check_gather(struct check *c);
 void check_argmax(struct check *c);
+void check_top(struct check *c);
 void check_block(struct check *c);
 
 struct op {
@@ -141,9 +145,9 @@ struct op {
 };
 extern const struct op ops[]; /* ends with a NULL name */
 
-/* Runs the checks over backends that are broken on purpose, built around v; each must be caught. Returns the number
+/* Runs the checks of the operations listed (NULL: all) over backends that are broken on purpose, built around v; each must be caught. Returns the number
  * that were not; *n the number of mutants. */
-int check_mutants(const struct check *c, const struct variant *v, int *n);
+int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n);
 
 /* Half a unit in the last place of fp32, relative: the error of one rounding. */
 #define U 0x1p-24

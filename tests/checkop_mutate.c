@@ -2,6 +2,7 @@
  * thing: what a wrong kernel, a wrong repack or a wrong index would do. The checks run on it unchanged and must fail.
  * The first "mutant" breaks nothing and must pass, or the wrapper itself would be what is caught. */
 #include "tests/checkop.h"
+#include "tests/ever_top.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,6 +49,8 @@ enum kind {
     LOGIT_ROW,
     LAST_TIE,
     NAN_UNSEEN,
+    FEW_OF_TOP,
+    NEXT_ROW,
 };
 
 static const struct mutant {
@@ -110,6 +113,10 @@ static const struct mutant {
     {LOGIT_ROW, "gather", "last row wrong"},
     {LAST_TIE, "argmax", "highest index on ties"},
     {NAN_UNSEEN, "argmax", "NaN passes for a number"},
+    {FEW_OF_TOP, "top", "only what is among the 63 largest"},
+    {ELEMENT, "top", "one id is its neighbour's"},
+    {TAIL, "top", "the last one is left out"},
+    {NEXT_ROW, "top", "the last row is the row after it"},
 };
 
 enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
@@ -121,7 +128,7 @@ struct mutant_be {
     struct be be;
     struct be *inner;
     struct arena arena;
-    int n_threads, n_rows;
+    int n_threads, n_rows, n_top;
     const int32_t *first_perm;
     int first_k;
 };
@@ -182,6 +189,15 @@ static void poke(struct be *be, float *d, float x) { fns()->upload(in(be), d, &x
 static float next_bit(float x) { return f32_from_bits(f32_bits(x) ^ 1); }
 
 static void *copy(struct mutant_be *m, const void *src, size_t bytes) { return memcpy(arena_get(&m->arena, bytes), src, bytes); }
+
+static void *copy_of_device(struct mutant_be *m, const void *d, size_t bytes)
+{
+    struct err e;
+    void *p = arena_get(&m->arena, bytes);
+    fns()->download(in(&m->be), p, d, bytes);
+    fns()->sync(in(&m->be), &e);
+    return p;
+}
 
 /* The last output and an input in the middle that matters to it. */
 static void break_quantized(struct mutant_be *m, struct linear *w)
@@ -268,6 +284,11 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->block_table = copy(m, b->block_table, (size_t)(b->n_seqs * b->table_stride) * sizeof *b->block_table);
         int32_t *table = b->block_table + (b->n_seqs - 1) * b->table_stride;
         table[0] = table[1];
+    }
+    m->n_top = b->n_top;
+    if (now == NEXT_ROW && b->n_top) {
+        b->top_row = copy(m, b->top_row, (size_t)b->n_top * sizeof *b->top_row);
+        b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
     }
     if (now == LOGIT_ROW && b->n_logits) {
         b->logit_row = copy(m, b->logit_row, (size_t)b->n_logits * sizeof *b->logit_row);
@@ -367,6 +388,35 @@ static void m_argmax(struct be *be, const float *d_logits, int32_t *d_id, int ro
     arena_free(&a);
 }
 
+/* Leaves out what is not among the 63 largest up to it. */
+static void keep_fewer(struct softmax_logit *top)
+{
+    float x[BE_TOP_ROOM];
+    uint8_t is[BE_TOP_ROOM];
+    int n = 0, n_kept = 0;
+    for (; n < BE_TOP_ROOM && top[n].id >= 0; n++) x[n] = top[n].value;
+    ever_top(x, n, BE_TOP - 1, is);
+    for (int i = 0; i < n; i++)
+        if (is[i]) top[n_kept++] = top[i];
+    if (n_kept < n) top[n_kept].id = -1;
+}
+
+static void m_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+{
+    struct mutant_be *m = of(be);
+    size_t n = (size_t)m->n_top * BE_TOP_ROOM;
+    fns()->top(in(be), d_logits, d_top, vocab);
+    if (now != FEW_OF_TOP && now != ELEMENT && now != TAIL) return;
+    struct softmax_logit *top = copy_of_device(m, d_top, n * sizeof *top);
+    for (size_t i = 0; i < n; i += BE_TOP_ROOM) {
+        int last = 0;
+        while (last < BE_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;
+        if (now == FEW_OF_TOP) keep_fewer(top + i);
+        else if (last-- > 1) top[i + (size_t)last].id = now == TAIL ? -1 : top[i + (size_t)last].id + 1;
+    }
+    fns()->upload(in(be), d_top, top, n * sizeof *top);
+}
+
 const struct backend mutant_backend = {
     .name = "mutant",
     .open = m_open,
@@ -389,6 +439,7 @@ const struct backend mutant_backend = {
     .glu = m_glu,
     .gather = m_gather,
     .argmax = m_argmax,
+    .top = m_top,
 };
 
 /* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
@@ -402,19 +453,19 @@ static int failures(const struct check *c, const struct op *op, enum kind kind, 
     return m.tally[0].n_failed;
 }
 
-int check_mutants(const struct check *c, const struct variant *v, int *n_mutants)
+int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n_mutants)
 {
     int n_caught = 0, n_false = 0;
     long n_cases;
     healthy = *v;
     *n_mutants = 0;
     for (int i = 0; ops[i].name; i++)
-        if (has(v, ops[i].name) && failures(c, &ops[i], NOTHING, 0, &n_cases))
+        if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) && failures(c, &ops[i], NOTHING, 0, &n_cases))
             n_false++, printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
     for (int i = 0; i < N_MUTANTS; i++) {
         const struct op *op = ops;
         while (strcmp(op->name, mutants[i].op)) op++;
-        if (!has(v, op->name)) continue;
+        if (!has(v, op->name) || (only && !listed(only, op->name))) continue;
         ++*n_mutants;
         int n = failures(c, op, mutants[i].kind, 1, &n_cases);
         n_caught += n > 0;

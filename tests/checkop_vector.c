@@ -1,4 +1,4 @@
-/* checkop_vector.c: norm, glu, gather, argmax.
+/* checkop_vector.c: norm, glu, gather, argmax, top.
  *
  * norm: y = x * f * w, f = 1/sqrt(mean(x^2) + eps). All terms of the sum of squares are positive, so its relative error
  * is at most one rounding per step of the longest chain: the square, dim/16 additions in each of 16 lanes, 4 to fold
@@ -10,6 +10,7 @@
  * reference's rounding: 8 roundings. An exponential that saturates at e^88 is off by g * u * e^-88 at most.
  *     |y - ref| <= 8 * 2^-24 * |ref| + |g * u| * 2^-126 */
 #include "tests/checkop.h"
+#include "tests/ever_top.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -288,6 +289,105 @@ void check_argmax(struct check *c)
             count_case(c, v);
             run_argmax(c, v, name, &c->v[v], 3, x, rows, vocab, got);
             compare_bits(c, v, name, "index", got, want, (size_t)rows, 1);
+        }
+        arena_free(&a);
+    }
+}
+
+enum { TOP_KINDS = ARGMAX_KINDS + 7 };
+
+/* Rows whose largest ones stand where a kernel that looks at parts of a row has to be right, too. */
+static void fill_top(struct rng *r, int kind, float *x, int n)
+{
+    fill_logits(r, kind, x, n);
+    if (kind == ARGMAX_KINDS) /* the best come last, the best come first */
+        for (int i = 0; i < n; i++) x[i] = (float)i;
+    if (kind == ARGMAX_KINDS + 1)
+        for (int i = 0; i < n; i++) x[i] = (float)-i;
+    if (kind == ARGMAX_KINDS + 2) /* side by side, in the middle */
+        for (int i = n / 2; i < n && i < n / 2 + 100; i++) x[i] = 20 + rng_normal(r);
+    if (kind == ARGMAX_KINDS + 3) /* a multiple of threads apart */
+        for (int i = rng_below(r, n); i < n; i += 256) x[i] = 20 + rng_normal(r);
+    if (kind == ARGMAX_KINDS + 4) /* few values, many of each */
+        for (int i = 0; i < n; i++) x[i] = (float)rng_below(r, 3);
+    if (kind == ARGMAX_KINDS + 5) /* hardly any */
+        for (int i = 0; i < n; i++) x[i] = rng_below(r, n) < 50 ? x[i] : -INFINITY;
+    if (kind == ARGMAX_KINDS + 6) /* last bits matter, of either sign */
+        for (int i = 0; i < n; i++) x[i] = f32_from_bits((i % 2 ? 0x80000000u : 0) | (0x00000001u + (uint32_t)rng_below(r, 40)));
+}
+
+/* Those of the row that were found: all that must be and in order; the rest of the room untouched. */
+static void check_found(struct check *c, int v, const char *name, int row, const float *x, int n, uint8_t *is,
+                        const struct softmax_logit *got)
+{
+    int n_ever = ever_top(x, n, BE_TOP, is), n_got = 0, last = -1, bad = 0;
+    if (got[0].id == -1) {
+        if (n_ever && n_ever <= BE_TOP_ROOM / 2) fail(c, v, name, "row %d: no room for %d logits", row, n_ever);
+        return;
+    }
+    for (; n_got < BE_TOP_ROOM && got[n_got].id != -1 && !bad; n_got++) {
+        int id = got[n_got].id;
+        bad = id <= last || id >= n || f32_bits(got[n_got].value) != f32_bits(x[id < 0 || id >= n ? 0 : id]);
+        if (bad) break;
+        n_ever -= is[id];
+        last = id;
+    }
+    if (bad) fail(c, v, name, "row %d: entry %d is %d, %g", row, n_got, got[n_got].id, (double)got[n_got].value);
+    else if (n_ever) fail(c, v, name, "row %d: %d logits are not there", row, n_ever);
+    else if (n > 4 * BE_TOP_ROOM && n_got > n / 4) fail(c, v, name, "row %d: nothing is left out", row);
+}
+
+static void run_top(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *x, int rows, int vocab,
+                    const int32_t *top_row, int n_top, struct softmax_logit *got)
+{
+    struct side s;
+    struct arena a = {0};
+    size_t bytes = (size_t)n_top * BE_TOP_ROOM * sizeof *got;
+    side_open(&s, on, n_threads, plain_config(rows, 1));
+    struct batch b = make_plain_batch(&a, rows, rows);
+    b.top_row = memcpy(arena_get(&a, (size_t)n_top * sizeof *top_row), top_row, (size_t)n_top * sizeof *top_row);
+    b.n_top = n_top;
+    struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4), dt = dbuf_new(&s, bytes);
+    s.ops->begin_step(s.be, &b);
+    s.ops->top(s.be, (float *)dx.d, (struct softmax_logit *)dt.d, vocab);
+    dbuf_get(&s, &dt, got);
+    compare_fences(c, v, name, "output", &s, &dt);
+    dbuf_free(&s, &dx);
+    dbuf_free(&s, &dt);
+    side_close(&s);
+    arena_free(&a);
+}
+
+/* Of some rows in any order: what must be there is, exactly. Rows with NaN are only to do no harm. */
+void check_top(struct check *c)
+{
+    static const struct {
+        int vocab, rows;
+    } sizes[] = {{1, 3},    {63, TOP_KINDS},   {64, TOP_KINDS},    {65, TOP_KINDS},
+                 {700, 65}, {4097, TOP_KINDS}, {32003, TOP_KINDS}, {131101, TOP_KINDS}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !is_caught(c); i++) {
+        char name[NAME_BYTES];
+        struct arena a = {0};
+        int vocab = sizes[i].vocab, rows = sizes[i].rows, n = rows - 2;
+        if (c->quick && vocab > 100000) continue;
+        snprintf(name, NAME_BYTES, "%d rows of %d", rows, vocab);
+        struct rng r = rng_for(c->seed, name);
+        float *x = arena_get(&a, (size_t)rows * (size_t)vocab * 4);
+        int32_t *row = arena_get(&a, (size_t)rows * 4);
+        uint8_t *is = arena_get(&a, (size_t)vocab);
+        struct softmax_logit *got = arena_get(&a, (size_t)rows * BE_TOP_ROOM * sizeof *got);
+        for (int t = 0; t < rows; t++) {
+            row[t] = rows - 1 - t;
+            fill_top(&r, row[t] % TOP_KINDS, x + (size_t)row[t] * (size_t)vocab, vocab);
+        }
+        for (int v = 0; v < c->n; v++) {
+            run_top(c, v, name, &c->v[v], 3, x, rows, vocab, row, n, got);
+            count_case(c, v);
+            for (int t = 0; t < n; t++) {
+                int kind = row[t] % TOP_KINDS;
+                if (kind == 9 || kind == 11) continue;
+                check_found(c, v, name, row[t], x + (size_t)row[t] * (size_t)vocab, vocab, is, got + (size_t)t * BE_TOP_ROOM);
+            }
         }
         arena_free(&a);
     }

@@ -252,7 +252,7 @@ static void bench(void)
                 (char *[]){bench_bin, "--backend", "hip", "--hip-library", gfx906, "-m", model, "--ops", "-p", "2", "-np", "1", "-d", "4",
                            "-r", "1", "-o", "csv", NULL},
                 NULL);
-    check(p.code == 0 && strstr(p.out, "\"argmax\""), "bench: operations", &p);
+    check(p.code == 0 && strstr(p.out, "\"argmax\"") && strstr(p.out, "\"top\""), "bench: operations", &p);
     process_free(&p);
     process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", "/nonexistent", NULL}, NULL);
     check(p.code == 0 && lines(p.err) == 1 && strstr(p.out, "| paper_all_packed_1 "), "bench: the counts, where there is no GPU", &p);
@@ -384,6 +384,25 @@ static void kinds_of_requests(void)
     free(first);
 }
 
+/* Tokens are drawn from what the device leaves of the logits, or, where log-probabilities are wanted, from all of them: the same ones. */
+static void some_logits(void)
+{
+    static const char *const what[] = {"", ",\"logprobs\":0"};
+    char drawn[320], *first = NULL;
+    snprintf(drawn, sizeof drawn, "%s/drawn.jsonl", dir);
+    for (int whole = 0; whole < 2; whole++) {
+        FILE *f = fopen(drawn, "w");
+        for (int i = 0; f && i < 12; i++)
+            fprintf(f,
+                    "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,8],"
+                    "\"max_tokens\":5,\"temperature\":%d,\"top_k\":%d,\"top_p\":%s,\"seed\":%d%s}}\n",
+                    i, i + 2, 1 + i % 3, 1 + 9 * (i % 8), i % 2 ? "1" : "0.9", i, what[whole]);
+        if (!f || fclose(f)) return;
+        same_answers(fibers, model, drawn, 12, whole ? "5" : "7", NULL, &first, "the same tokens from some logits as from all");
+    }
+    free(first);
+}
+
 /* The test of the test of matrix instructions: one lane that gets what is another's. */
 static void wrong_lane(void)
 {
@@ -435,6 +454,7 @@ int main(int argc, char **argv)
     sizes();
     hangs();
     kinds_of_requests();
+    some_logits();
     if (!only_fibers) {
         device_lost();
         compiled();

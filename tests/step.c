@@ -158,7 +158,7 @@ static int steps(struct rig *r, struct err *e)
 {
     static const struct step_shape shapes[] = {{1, 12, 0, 0}, {1, 4, 12, 0}, {1, 1, 16, 1}, {3, 1, 17, 1}, {3, 1, 18, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (rig_step(r, &shapes[i], i == 0 ? RIG_NOTHING : i % 2 ? RIG_BEST : RIG_LOGITS, e)) return -1;
+        if (rig_step(r, &shapes[i], i == 0 ? RIG_NOTHING : i % 2 ? RIG_BEST : RIG_SAMPLED, e)) return -1;
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * logits bit by bit, 10^5 draws by chi-square, the set of tokens that can come; and softmax.c against the C library. */
 #include "core/sampler.h"
 #include "core/softmax.h"
+#include "tests/ever_top.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -312,6 +313,59 @@ static void logits_that_are_not_finite_are_an_error(void **state)
     sampler_close(&s);
 }
 
+/* A backend leaves those that it must, and perhaps others. */
+static int find_top(const float *logits, int n, int n_top, struct softmax_logit *top)
+{
+    uint8_t is[MAX_VOCAB];
+    int n_found = 0;
+    ever_top(logits, n, n_top, is);
+    for (int i = 0; i < n; i++)
+        if (is[i] || below(10) == 0) top[n_found++] = (struct softmax_logit){logits[i], i};
+    return n_found;
+}
+
+static void some_logits_are_enough(void **state)
+{
+    (void)state;
+    enum { VOCAB = 700, N_TOP = 64 };
+    static float logits[VOCAB];
+    static struct softmax_logit top[VOCAB];
+    struct sampler s;
+    struct err e = {""};
+    int n_of[3] = {0}, n_other = 0;
+    assert_int_equal(sampler_open(&s, VOCAB, &e), 0);
+    for (int i = 0; i < 20000; i++) {
+        int32_t whole, few = -1;
+        struct sampler_params p = plain;
+        p.temperature = below(9) ? 0.1 + 2 * uniform() : 0;
+        p.top_k = below(2) ? 1 + below(N_TOP) : below(100);
+        if (below(2)) p.top_p = uniform();
+        if (below(2)) p.min_p = uniform() * uniform();
+        if (below(4) == 0) p.typical_p = uniform();
+        if (below(9) == 0) p.presence_penalty = 1;
+        if (below(9) == 0) p.min_tokens = 1;
+        enum sampler_wants wants = sampler_wants(&p, 0, N_TOP);
+        n_of[wants]++;
+        assert_int_equal(wants == SAMPLER_WANTS_LOGITS,
+                         p.presence_penalty != 0 || p.min_tokens || (p.temperature > 0 && (p.top_k == 0 || p.top_k > N_TOP)));
+        if (wants != SAMPLER_WANTS_TOP) continue;
+        random_logits(logits, VOCAB, 10);
+        for (int j = 0; j < VOCAB; j++)
+            if (below(3) == 0) logits[j] = below(4) ? (float)(int)logits[j] : -INFINITY; /* ties; forbidden ones */
+        for (int j = 20; i % 50 == 0 && j < VOCAB; j++) logits[j] = -INFINITY;
+        const struct sampler_context c = context(&p, (uint64_t)i);
+        int best = softmax_largest(logits, VOCAB), n = find_top(logits, VOCAB, N_TOP, top);
+        whole = choose(&s, &c, logits);
+        assert_int_equal(sampler_choose_top(&s, &c, top, n, best, &few, &e), 0);
+        assert_int_equal(few, whole);
+        n_other += few != best;
+        assert_int_equal(sampler_choose_top(&s, &c, top, n, -1, &few, &e), -1);
+    }
+    assert_true(n_of[SAMPLER_WANTS_BEST] > 1000 && n_of[SAMPLER_WANTS_TOP] > 5000 && n_of[SAMPLER_WANTS_LOGITS] > 5000);
+    assert_true(n_other > 2000);
+    sampler_close(&s);
+}
+
 /* --- softmax.c */
 static void exp_and_log_are_accurate(void **state)
 {
@@ -384,6 +438,7 @@ int main(void)
         cmocka_unit_test(truncation_keeps_the_right_tokens),
         cmocka_unit_test(the_random_stream_is_a_function_of_its_names),
         cmocka_unit_test(logits_that_are_not_finite_are_an_error),
+        cmocka_unit_test(some_logits_are_enough),
         cmocka_unit_test(exp_and_log_are_accurate),
         cmocka_unit_test(sums_are_the_same_everywhere),
         cmocka_unit_test(sums_and_tops_are_right),

@@ -4,6 +4,7 @@
 #include "backend-cpu/cpu.h"
 #include "core/scheduler.h"
 #include "core/softmax.h"
+#include "tests/ever_top.h"
 #include "tests/sched_records.h"
 
 #include <math.h>
@@ -97,6 +98,24 @@ static void begin_and_count(struct be *be, const struct batch *b)
     backend_cpu.begin_step(be, b);
 }
 
+static int n_top_rows, n_without_room;
+
+/* What a backend with `top` does, on its tenth row as if there was not room. */
+static void find_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+{
+    (void)be;
+    for (int r = 0; r < odd_batch->n_top; r++, d_top += BE_TOP_ROOM) {
+        const float *x = d_logits + (size_t)odd_batch->top_row[r] * (size_t)vocab;
+        uint8_t is[VOCAB];
+        int n = 0;
+        ever_top(x, vocab, BE_TOP, is);
+        for (int i = 0; i < vocab; i++)
+            if (is[i]) d_top[n++] = (struct softmax_logit){x[i], i};
+        d_top[n].id = -1;
+        if (++n_top_rows % 10 == 0) d_top->id = -1, n_without_room++;
+    }
+}
+
 static void begin_and_remember(struct be *be, const struct batch *b)
 {
     odd_batch = b;
@@ -127,7 +146,7 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
     const struct forward_options fo = {.n_threads = u->threads, .n_pages = u->n_pages, .max_rows = u->n_batch, .max_logits = u->max_logits};
     const struct sched_options so = {
         .n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache, .gather = u->gather, .overlap = u->overlap};
-    if (forward_open(f, &model, &backend_cpu, &fo, &e) || sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
+    if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e) || sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
     if (u->ops) f->be->ops = u->ops;
 }
 
@@ -208,8 +227,19 @@ static void answers_do_not_depend_on_scheduling(void **state)
     enum { N = 12 };
     static const int seqs[] = {1, 2, 7, 64}, batch[] = {1, 3, 16, 512}, pages[] = {13, 14, 20, 400};
     struct record *all = random_records(N, 1);
+    for (int i = 0; i < N; i += 2) { /* half of them without what takes all logits */
+        struct request *r = &all[i].request;
+        struct sampler_params *p = &r->sampling;
+        *p = (struct sampler_params){
+            .temperature = 0.7 + 0.1 * i, .top_k = 1 + 5 * i, .top_p = 0.9, .typical_p = 1, .repetition_penalty = 1, .seed = p->seed};
+        r->n_top = -1;
+    }
     uint64_t *want = run_plain(NULL, all, N);
     uint64_t n_preemptions = 0, n_cached = 0;
+    odd = backend_cpu;
+    odd.begin_step = begin_and_remember;
+    odd.top = find_top;
+    n_top_rows = n_without_room = 0;
     for (int i = 0; i < WAYS; i++) {
         const struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
                                 .n_batch = batch[i % 4],
@@ -219,14 +249,17 @@ static void answers_do_not_depend_on_scheduling(void **state)
                                 .shuffle = i / 2 % 2,
                                 .max_logits = i % 3 ? 64 : 1 + i % 5,
                                 .overlap = (i + i / 8) % 2,
-                                .gather = i / 5 % 3};
+                                .gather = i / 5 % 3,
+                                .ops = i / 7 % 2 ? &odd : NULL};
         struct sched_stats stats = run(&u, all, N);
         expect_same(&u, all, N, want);
         n_preemptions += stats.n_preemptions;
         n_cached += u.cache ? stats.n_cached_tokens : 0;
     }
-    printf("# %d requests, %d ways: %d preemptions, %d cached tokens\n", N, WAYS, (int)n_preemptions, (int)n_cached);
+    printf("# %d requests, %d ways: %d preemptions, %d cached tokens, %d rows of which some logits are enough\n", N, WAYS,
+           (int)n_preemptions, (int)n_cached, n_top_rows);
     assert_true(n_preemptions > WAYS / 8 && n_cached > 10 * WAYS);
+    assert_true(n_top_rows > 10 * WAYS && n_without_room > WAYS);
     free(want);
     free_records(all, N);
 }
@@ -663,6 +696,9 @@ static size_t download_of(const struct request *how)
     all[2].request.sampling = how->sampling;
     odd = backend_cpu;
     odd.download = counting_download;
+    odd.begin_step = begin_and_remember;
+    odd.top = find_top;
+    n_top_rows = 0;
     n_downloaded = 0;
     run(&u, all, 4);
     for (int i = 0; i < 4; i++) assert_int_equal(all[i].n_tokens[0], 5);
@@ -682,6 +718,10 @@ static void only_wanted_logits_leave_the_backend(void **state)
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how = best;
     how.sampling.temperature = 0.7;
+    assert_int_equal(download_of(&how), tokens + 5 * row);
+    how.sampling.top_k = BE_TOP;
+    assert_int_equal(download_of(&how), tokens + 5 * BE_TOP_ROOM * sizeof(struct softmax_logit));
+    how.sampling.top_k++;
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how.sampling = greedy;
     how.sampling.min_tokens = 3; /* then nothing is held back any more */

@@ -229,4 +229,13 @@ struct argmax_args {
     int vocab;
 };
 
+enum { TOP = 64, TOP_ROOM = 1024, TOP_THREADS = 1024 }; /* logits kept as the largest of a row; room for all that ever were; of a block */
+
+struct top_args {
+    const float *logits; /* [][vocab] */
+    const int *row;      /* [n] of logits */
+    struct largest *top; /* [n][TOP_ROOM], ends with an `at` of -1 where it is not full; begins with it where there are more */
+    int vocab;
+};
+
 #endif

@@ -36,6 +36,7 @@
 #include "backend-hip/kernels/pack.hip"
 #include "backend-hip/kernels/paper.hip"
 #include "backend-hip/kernels/prefill.hip"
+#include "backend-hip/kernels/top.hip"
 
 #if MATRIX_F16
 #include "backend-hip/kernels/nvidia.h"

@@ -15,6 +15,7 @@
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
  *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
  *   barrier()                           all threads of the block reach it; memory written before is seen after
+ *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what it was before: who comes first is not said
  *
  * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else. So the bits of a
  * result are those of the source, whatever it is inlined into: kernels for one row and for sixteen agree. */
@@ -59,6 +60,7 @@ DEVICE void barrier(void)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+DEVICE int take_numbers(int *counter, int n) { return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP); }
 DEVICE float rcp_estimate(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 
@@ -85,6 +87,7 @@ DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier(void) { __syncthreads(); }
+DEVICE int take_numbers(int *counter, int n) { return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
 DEVICE u32 shuffle_xor(u32 v, int lanes)
 {
     u32 other;
@@ -118,6 +121,12 @@ DEVICE int block_x(void) { return fiber_block[0]; }
 DEVICE int block_y(void) { return fiber_block[1]; }
 DEVICE int block_z(void) { return fiber_block[2]; }
 DEVICE void barrier(void) { fiber_barrier(); }
+DEVICE int take_numbers(int *counter, int n)
+{
+    int first = *counter;
+    *counter += n;
+    return first;
+}
 DEVICE float rcp_estimate(float x) { return 1 / x; }
 DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 

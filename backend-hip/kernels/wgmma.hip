@@ -1,7 +1,8 @@
 /* wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block takes tiles of outputs x rows in turn. One thread
  * copies: for each item of 128 inputs the activations, codes and scales of the tile, into a ring in LDS. Two or three
  * warpgroups compute, each 64 outputs: codes from LDS become the instruction's register operand while the products
- * before are under way. The products of an item, which is of one group, are summed by themselves, then scaled and added. */
+ * before are under way. The products of an item, which is of one group, are summed by themselves, then scaled and added. Where most
+ * of the time goes to products, codes of the next item are unpacked before those of this one have ended. */
 enum { COPIER = 128 }; /* threads that copy, after those that compute */
 
 #define KERNEL_WGMMA(name, groups, type) KERNEL_SIZED(name, (groups)*128 + COPIER, 1, type)
@@ -95,17 +96,35 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
     if (s.begin == s.end || s.first >= s.n) wait_for_producer();
 }
 
-/* part (+)= a chunk: two words of codes, one for each of the outputs of a lane, times 32 inputs. */
-DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part, u64 rows, int more, const int n)
+/* Of a chunk, two words of codes, one for each of the outputs of a lane: the register operand of two products. */
+DEVICE void unpack_chunk(const u32 *q, const struct scale_zero g[2], u32 a[8])
 {
-    f16x2 lo[4], hi[4];
-    unpack_word(q[0], &g[0], lo);
-    unpack_word(q[1], &g[1], hi);
+    UNROLL for (int o = 0; o < 2; o++)
+    {
+        f16x2 w[4];
+        unpack_word(q[o], &g[o], w);
+        UNROLL for (int i = 0; i < 4; i++) a[2 * i + o] = word_of(w[i]);
+    }
+}
+
+/* part (+)= a chunk times 32 inputs. */
+DEVICE void multiply_chunk(const u32 a[8], float *part, u64 rows, int more, const int n)
+{
     wgmma_begin();
-    wgmma(part, word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), rows, more, n);
-    wgmma(part, word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), rows + 2, 1, n);
+    wgmma(part, a[0], a[1], a[2], a[3], rows, more, n);
+    wgmma(part, a[4], a[5], a[6], a[7], rows + 2, 1, n);
     wgmma_commit();
 }
+
+DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part, u64 rows, int more, const int n)
+{
+    u32 a[8];
+    unpack_chunk(q, g, a);
+    multiply_chunk(a, part, rows, more, n);
+}
+
+/* Where the inputs of chunk c of an item are, from those of the first on. */
+DEVICE u64 chunk_rows(const int c, const int n) { return (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4); }
 
 /* One item of 64 outputs: total += scale * products. codes, meta: of this lane, x: of the item, addresses in LDS. Of one that is
  * not plain, scales come from memory, and where it is of several groups each chunk is scaled by itself. */
@@ -130,11 +149,67 @@ DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, 
         if (!plain && fresh) UNROLL for (int j = 0; j < 2; j++)
             g[j] = meta_at(p, meta_row(p, panel, item * ITEM_CHUNKS + c), lane / 4 + 8 * j);
         wgmma_wait_but_one(&q[c % 2 * 2], &q[c % 2 * 2 + 1]);
-        wgmma_chunk(q + c % 2 * 2, g, part, rows + (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4), !fresh, n);
+        wgmma_chunk(q + c % 2 * 2, g, part, rows + chunk_rows(c, n), !fresh, n);
         if (c < ITEM_CHUNKS - 1 && (plain || p->whole_items)) continue;
         wgmma_wait(part, n);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
     }
+}
+
+/* Where a computing warpgroup is in the ring: addresses in LDS; empty, codes, meta: for this lane, the latter from x on. */
+struct place {
+    u32 full, empty, x, codes, meta, parity;
+    int stage;
+};
+
+/* The next item of a plain linear: codes and scales, and the first chunk unpacked. */
+struct ahead {
+    u32 q[8], a[8], x;
+    struct scale_zero g[2];
+    int stage;
+};
+
+/* Waits for the item and goes on to the stage after it. Products of one chunk at most are under way afterwards. */
+DEVICE void look_ahead(struct place *at, struct ahead *h, const int groups, const int n, const int stages)
+{
+    h->stage = at->stage;
+    h->x = at->x + (u32)(at->stage * ring_of(groups, n).stage_bytes);
+    phase_wait(at->full + 8 * (u32)at->stage, at->parity);
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        u32x4 v = lds_words(h->x + at->codes + (u32)(j * ITEM_CODES * 2));
+        u32 m = lds_word(h->x + at->meta + (u32)(j * 32));
+        UNROLL for (int i = 0; i < 4; i++) h->q[4 * j + i] = v[i];
+        h->g[j] = scale_zero_of((float)half_of(m), half_of(m >> 16));
+    }
+    if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
+    wgmma_wait_but_one(&h->q[0], &h->q[1]);
+    unpack_chunk(h->q, h->g, h->a);
+    UNROLL for (int i = 0; i < 8; i++) h->a[i] = keep(h->a[i]);
+}
+
+/* total += scale * products of the item h, which becomes the next one if there are more: while the last products are under way, so
+ * that those of the next item begin as soon as these are added. */
+DEVICE void item_ahead(struct place *at, struct ahead *h, float *part, float *total, int more, const int groups, const int n,
+                       const int stages)
+{
+    const float scale[2] = {h->g[0].scale, h->g[1].scale};
+    u32 b[8];
+    u64 rows = wgmma_rows(h->x);
+    int stage = h->stage;
+    multiply_chunk(h->a, part, rows, 0, n);
+    unpack_chunk(h->q + 2, h->g, b);
+    multiply_chunk(b, part, rows + chunk_rows(1, n), 1, n);
+    wgmma_wait_but_one(&h->q[4], &h->q[5]);
+    unpack_chunk(h->q + 4, h->g, h->a);
+    multiply_chunk(h->a, part, rows + chunk_rows(2, n), 1, n);
+    wgmma_wait_but_one(&h->q[6], &h->q[7]);
+    unpack_chunk(h->q + 6, h->g, b);
+    multiply_chunk(b, part, rows + chunk_rows(3, n), 1, n);
+    if (more) look_ahead(at, h, groups, n, stages);
+    wgmma_wait(part, n);
+    UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(scale[i / 2 % 2], part[i], total[i]);
+    if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
 }
 
 /* What a lane has of 16 outputs and n rows, from its first row and output on. */
@@ -160,31 +235,49 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as hopper_decode.hip does. */
-DEVICE void compute_tiles(const struct linear_args *a, const u32 *lds, u32 full, u32 empty, const int groups, const int n, const int stages,
-                          const int plain, const int sliced)
+/* The place of a computing warpgroup at the beginning. */
+DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int groups, const int n)
 {
     struct ring r = ring_of(groups, n);
-    int lane = thread() % WARP, n_items = a->n_chunks / ITEM_CHUNKS, stage = 0;
+    u32 warp = (u32)(thread() / WARP), lane = (u32)thread() % WARP;
+    return (struct place){.full = full,
+                          .empty = empty,
+                          .x = lds,
+                          .codes = keep((u32)r.x_bytes + warp * ITEM_CODES * 4 + lane * 16),
+                          .meta = keep((u32)(r.x_bytes + r.code_bytes) + warp * PANEL * 4 + lane / 4 * 4),
+                          .parity = 0,
+                          .stage = 0};
+}
+
+/* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as hopper_decode.hip does. */
+DEVICE void compute_tiles(const struct linear_args *a, struct place at, const int groups, const int n, const int stages, const int plain,
+                          const int sliced)
+{
+    const int looks_ahead = plain && (n == 128 || (n == 64 && groups == 2));
+    struct ring r = ring_of(groups, n);
+    struct ahead h;
+    int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
     int n_all = a->n_blocks * ((a->rows + n - 1) / n);
-    u32 parity = 0, at = lds_address(lds), k = (u32)(thread() / WARP);
-    u32 codes = keep(k * ITEM_CODES * 4 + (u32)(lane * 16 + r.x_bytes));
-    u32 meta = keep(k * PANEL * 4 + (u32)(lane / 4 * 4 + r.x_bytes + r.code_bytes));
     for (int index = block_x(); index < n_all; index += grid_x()) {
         struct tile t = tile_of(a, index, n);
         float total[64], sum[64], part[64];
-        int panel = t.unit * r.panels + (int)k, last = (t.p.out - 1) / PANEL, slice = 1;
+        int panel = t.unit * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
+        if (looks_ahead) look_ahead(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
-            u32 x = at + (u32)(stage * r.stage_bytes);
-            phase_wait(full + 8 * (u32)stage, parity);
+            if (!looks_ahead) phase_wait(at.full + 8 * (u32)at.stage, at.parity);
             if (sliced && item >= slice_begin(n_items, slice)) {
                 UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
-            wgmma_item(&t.p, x + codes, x + meta, x, panel < last ? panel : last, item, part, total, n, plain);
-            if (lane == 0) phase_arrive(empty + 8 * (u32)stage);
-            if (++stage == stages) stage = 0, parity ^= 1;
+            if (looks_ahead) {
+                item_ahead(&at, &h, part, total, item + 1 < n_items, groups, n, stages);
+                continue;
+            }
+            u32 x = at.x + (u32)(at.stage * r.stage_bytes);
+            wgmma_item(&t.p, x + at.codes, x + at.meta, x, panel < last ? panel : last, item, part, total, n, plain);
+            if (lane == 0) phase_arrive(at.empty + 8 * (u32)at.stage);
+            if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
         write_rows(a, &t.p, t.row_tile * n + lane % 4 * 2, panel * PANEL + lane / 4, total, n);
@@ -213,7 +306,7 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
         wait_for_producer();
         if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        compute_tiles(early, lds, full, empty, groups, n, stages, plain, sliced);
+        compute_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n, stages, plain, sliced);
     }
 }
 

@@ -6,12 +6,6 @@ enum { FEW_OUTPUTS = 128, FEW_THREADS = 256 }; /* threads that compute */
 
 #define KERNEL_FEW(name, type) KERNEL_SIZED(name, FEW_THREADS + COPIER, 2, type)
 
-/* Where a computing warpgroup is in the ring. */
-struct place {
-    u32 full, empty, x, codes, meta, parity; /* addresses in LDS; codes, meta: of this lane, from x on */
-    int stage;
-};
-
 DEVICE void release(const struct place *at, int stage)
 {
     if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
@@ -49,7 +43,7 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
                 add_products(total, part[1 - j % 2], g[1 - j % 2], n);
                 release(at, used);
             }
-            wgmma_chunk(q + 2 * c, g[j % 2], part[j % 2], rows + (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4), c, n);
+            wgmma_chunk(q + 2 * c, g[j % 2], part[j % 2], rows + chunk_rows(c, n), c, n);
         }
         used = at->stage;
         if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
@@ -89,17 +83,10 @@ DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const 
 /* lds: the ring, its barriers, then the sums of the first slice; those of the second take the place of the ring. */
 DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 empty, const int n, const int stages)
 {
-    const struct ring r = ring_of(2, n);
-    float *first = (float *)(lds + (stages * r.stage_bytes + 1024) / 4);
-    int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
+    float *first = (float *)(lds + (stages * ring_of(2, n).stage_bytes + 1024) / 4);
+    int n_items = a->n_chunks / ITEM_CHUNKS;
     struct share s = share_of(a, n);
-    struct place at = {.full = full,
-                       .empty = empty,
-                       .x = lds_address(lds),
-                       .codes = keep((u32)(r.x_bytes + warp * ITEM_CODES * 4 + lane * 16)),
-                       .meta = keep((u32)(r.x_bytes + r.code_bytes + warp * PANEL * 4 + lane / 4 * 4)),
-                       .parity = 0,
-                       .stage = 0};
+    struct place at = place_at_first(lds_address(lds), full, empty, 2, n);
     float total[32];
     int item = s.begin;
     wait_for_producer();
