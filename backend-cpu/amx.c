@@ -41,31 +41,46 @@ static void configure(int rows)
     _tile_loadconfig(&c);
 }
 
-/* Bytes that a panel's codes of a whole sub-group take: the next ones are asked for while others are worked on. */
-enum { NEXT_CODES = CPU_SUBGROUP * 8 };
+/* Panels are taken in pairs. A visit is a pair x one sub-group, whose codes stay in tiles 4 .. 7 while all rows meet them, a block of 16
+ * after the other. */
+enum { PAIRS = CPU_PANELS / 2, SUMS = 2 * 2 * 256, ROWS_AT_ONCE = 128, GROUP_BLOCKS = CPU_SUBGROUP / 8 };
 
-/* n inputs (a multiple of 32) of one panel from j0 on as bytes code - zero: whole tiles, the last one filled up with 0. */
-static void unpack_tiles(const struct linear *w, int p, int j0, int n, int8_t *dst)
+struct visit {
+    int q, s, j0, n;                     /* pair, sub-group, its first input, inputs (a multiple of 32) */
+    int8_t *codes;                       /* unpacked: whole tiles of both panels */
+    const uint8_t *packed[2], *ahead[2]; /* of the panels; what is asked for while they are read */
+    __m512i zero[2];                     /* of each output, four times */
+};
+
+ALWAYS_INLINE size_t panel_bytes(int n) { return n > TILE_INPUTS ? 2 * TILE_BYTES : TILE_BYTES; }
+
+/* Blocks of 8 inputs from the l-th on become bytes code - zero; GROUP_BLOCKS belong to each panel. */
+ALWAYS_INLINE void unpack_blocks(const struct visit *v, int l, const int count)
 {
     const __m512i mask = _mm512_set1_epi8(15);
-    const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
-    const uint8_t *z = w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-    __m512i zero = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)z)), _mm512_set1_epi32(0x01010101));
-    for (int j = 0; j < n; j += 8, c += 64, dst += 128) {
-        __m512i v = _mm512_loadu_si512(c);
-        _mm_prefetch((const char *)c + NEXT_CODES, _MM_HINT_T0);
-        _mm512_storeu_si512(dst, _mm512_sub_epi8(_mm512_and_si512(v, mask), zero));
-        _mm512_storeu_si512(dst + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(v, 4), mask), zero));
+    EACH (i, count) {
+        int p = l + i >= GROUP_BLOCKS, at = (l + i) % GROUP_BLOCKS;
+        int8_t *to = v->codes + (p ? panel_bytes(v->n) : 0) + at * 128;
+        __m512i c = _mm512_loadu_si512(v->packed[p] + at * 64);
+        _mm_prefetch((const char *)v->ahead[p] + at * 64, _MM_HINT_T1);
+        _mm512_storeu_si512(to, _mm512_sub_epi8(_mm512_and_si512(c, mask), v->zero[p]));
+        _mm512_storeu_si512(to + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(c, 4), mask), v->zero[p]));
     }
-    if (n % TILE_INPUTS) memset(dst, 0, TILE_BYTES / 2);
 }
 
-/* Panels are taken in pairs. A unit of work is a block of 16 rows x a pair x one sub-group. */
-enum { PAIRS = CPU_PANELS / 2, SUMS = 2 * 2 * 256, ROWS_AT_ONCE = 128 };
+/* All of them; the last tile is filled up with 0. */
+static void unpack_visit(const struct visit *v)
+{
+    for (int p = 0; p < 2; p++) {
+        for (int l = 0; l < v->n / 8; l++) unpack_blocks(v, p * GROUP_BLOCKS + l, 1);
+        if (v->n % TILE_INPUTS) memset(v->codes + (size_t)p * panel_bytes(v->n) + v->n * 16, 0, TILE_BYTES / 2);
+    }
+}
 
-/* The sums of a unit, still to be scaled and added: that is done while the tiles of the next unit are multiplied. */
+/* The sums of a block, still to be scaled and added: that is done while the tiles of the next one are multiplied. */
 struct rest {
-    const int32_t *sums; /* [digit][panel][16 rows][16] */
+    const int32_t *sums; /* [panel][16 rows][16] of the first digits */
+    int second;          /* those of the second are so much further on */
     const float *scale;  /* [16] of the activations */
     float *total;        /* [16][2][16] */
     __m512 w_scale[2];   /* of the panels */
@@ -78,46 +93,56 @@ ALWAYS_INLINE void add_row(const struct rest *u, int r, const int digits)
         const int32_t *sums = u->sums + p * 256 + r * 16;
         float *total = u->total + (r * 2 + p) * 16;
         __m512i v = _mm512_loadu_si512(sums);
-        if (digits == 2) v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_loadu_si512(sums + 512));
+        if (digits == 2) v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_loadu_si512(sums + u->second));
         __m512 f = _mm512_mul_ps(_mm512_set1_ps(u->scale[r]), u->w_scale[p]);
         _mm512_storeu_ps(total, _mm512_add_ps(_mm512_loadu_ps(total), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
     }
 }
 
-/* Part `part` of 4 * digits of a whole unit's rest. */
-ALWAYS_INLINE void add_part(const struct rest *u, const int part, const int digits, const int whole)
+/* Part `part` of `parts` of what is done besides products: the rest, and the codes of the next visit, NULL: none. */
+ALWAYS_INLINE void do_part(const struct rest *rest, const struct visit *next, const int part, const int parts, const int digits,
+                           const int whole)
 {
-    const int rows = whole ? 4 / digits : 0;
-    EACH (i, rows) add_row(u, part * rows + i, digits);
+    if (next) unpack_blocks(next, part * (2 * GROUP_BLOCKS / parts), 2 * GROUP_BLOCKS / parts);
+    if (whole) {
+        EACH (i, TILE_ROWS / parts) add_row(rest, part * (TILE_ROWS / parts) + i, digits);
+    } else {
+        int n = rest->to - rest->from;
+        for (int r = rest->from + part * n / parts; r < rest->from + (part + 1) * n / parts; r++) add_row(rest, r, digits);
+    }
 }
 
-/* Multiplies one unit: the codes of the pair are in tiles 4 .. 7, the rows at digit[d], n bytes each, of which `steps` tiles are read: up
- * to 32 bytes beyond a short sub-group, where the codes are 0 (kernels.h: there is something to read). Vector instructions on the rest
- * stand between those on tiles: the processor does not look far enough ahead to find them by itself. */
-ALWAYS_INLINE void multiply_unit(const int8_t *const digit[2], int n, int32_t *sums, const struct rest *rest, const int digits,
-                                 const int steps, const int whole)
+/* How a block of rows is multiplied: digits; tiles of digits one after the other (one, when both digits of a row are rows of a tile);
+ * products for each. */
+struct shape {
+    int digits, tiles, steps;
+};
+
+/* Multiplies one block: rows of n bytes at digit[tile], of which `steps` tiles are read: up to 32 bytes beyond a short sub-group, where the
+ * codes are 0 (kernels.h: there is something to read). Vector instructions stand between those on tiles: the processor does not look far
+ * enough ahead to find them by itself. */
+ALWAYS_INLINE void multiply_block(const int8_t *const digit[2], int n, int32_t *sums, const struct rest *rest, const struct visit *next,
+                                  const struct shape k, const int whole)
 {
-    EACH (d, digits) {
+    EACH (d, k.tiles) {
         _tile_loadd(2, digit[d], n);
-        if (steps == 2) _tile_loadd(3, digit[d] + TILE_INPUTS, n);
+        if (k.steps == 2) _tile_loadd(3, digit[d] + TILE_INPUTS, n);
         _tile_zero(0);
-        _tile_dpbssd(0, 2, 4);
-        add_part(rest, d * 4, digits, whole);
-        if (steps == 2) _tile_dpbssd(0, 3, 5);
-        add_part(rest, d * 4 + 1, digits, whole);
         _tile_zero(1);
+        _tile_dpbssd(0, 2, 4);
+        do_part(rest, next, d * 4, k.tiles * 4, k.digits, whole);
         _tile_dpbssd(1, 2, 6);
-        add_part(rest, d * 4 + 2, digits, whole);
-        if (steps == 2) _tile_dpbssd(1, 3, 7);
-        add_part(rest, d * 4 + 3, digits, whole);
+        do_part(rest, next, d * 4 + 1, k.tiles * 4, k.digits, whole);
+        if (k.steps == 2) _tile_dpbssd(0, 3, 5);
+        do_part(rest, next, d * 4 + 2, k.tiles * 4, k.digits, whole);
+        if (k.steps == 2) _tile_dpbssd(1, 3, 7);
+        do_part(rest, next, d * 4 + 3, k.tiles * 4, k.digits, whole);
         _tile_stored(0, sums + d * 512, 64);
         _tile_stored(1, sums + d * 512 + 256, 64);
     }
-    if (!whole)
-        for (int r = rest->from; r < rest->to; r++) add_row(rest, r, digits);
 }
 
-/* One pair x one sub-group, ready for all rows. */
+/* A visit, ready for all rows. */
 struct meeting {
     int n, rows, block;  /* inputs; rows, of one block */
     const int8_t *digit; /* first row's first digits; a row is n bytes, the second digits are `second` further on */
@@ -125,9 +150,10 @@ struct meeting {
     const float *scale; /* [rows] of the activations */
     float *total;       /* [rows][2][16] */
     __m512 w_scale[2];
+    const struct visit *next; /* to be unpacked meanwhile, or NULL */
 };
 
-/* What is handed on from one unit to the next. */
+/* What is handed on from one block to the next. */
 struct line {
     int32_t (*sums)[SUMS]; /* two, taken in turns */
     int turn;
@@ -135,41 +161,34 @@ struct line {
 };
 
 /* The block from row `done` on; returns the rows done then. */
-ALWAYS_INLINE int meet_block(const struct meeting *t, int done, struct line *l, const int digits, const int steps, const int whole)
+ALWAYS_INLINE int meet_block(const struct meeting *t, int done, struct line *l, const struct visit *next, const struct shape k,
+                             const int whole)
 {
     int last = t->rows - t->block, r = done < last ? done : last;
     const int8_t *a = t->digit + (size_t)r * (size_t)t->n;
-    multiply_unit((const int8_t *const[]){a, a + t->second}, t->n, l->sums[l->turn], &l->rest, digits, steps, whole);
-    l->rest = (struct rest){l->sums[l->turn], t->scale + r, t->total + r * 32, {t->w_scale[0], t->w_scale[1]}, done - r, t->block};
+    multiply_block((const int8_t *const[]){a, a + t->second}, t->n, l->sums[l->turn], &l->rest, next, k, whole);
+    l->rest = (struct rest){l->sums[l->turn],  k.tiles == 2 ? 512 : t->rows * 16, t->scale + r,
+                            t->total + r * 32, {t->w_scale[0], t->w_scale[1]},    done - r,
+                            t->block};
     l->turn ^= 1;
     return done + t->block;
 }
 
 /* All blocks. Before the first there may be no rest, or that of a last block. */
-ALWAYS_INLINE void meet_rows(const struct meeting *t, struct line *line, const int digits, const int steps)
+ALWAYS_INLINE void meet_rows(const struct meeting *t, struct line *l, const struct shape k)
 {
-    struct line l = *line;
-    int done = l.rest.to - l.rest.from == TILE_ROWS ? 0 : meet_block(t, 0, &l, digits, steps, 0);
-    while (done < t->rows) done = meet_block(t, done, &l, digits, steps, 1);
-    *line = l;
-}
-
-/* Not inlined, so that the loop over blocks is one with a single way in. */
-static __attribute__((noinline)) void meet(const struct meeting *t, struct line *l, int digits)
-{
-    if (digits == 2 && t->n > TILE_INPUTS) meet_rows(t, l, 2, 2);
-    else if (digits == 2) meet_rows(t, l, 2, 1);
-    else if (t->n > TILE_INPUTS) meet_rows(t, l, 1, 2);
-    else meet_rows(t, l, 1, 1);
+    int done = k.tiles == k.digits && l->rest.to - l->rest.from == TILE_ROWS ? meet_block(t, 0, l, t->next, k, 1)
+                                                                             : meet_block(t, 0, l, t->next, k, 0);
+    while (done < t->rows) done = meet_block(t, done, l, NULL, k, 1);
 }
 
 /* Where things lie in a thread's scratch. */
 struct place {
-    int32_t sums[2][SUMS]; /* of the unit that is multiplied and of the one before */
+    int32_t sums[2][SUMS]; /* of the block that is multiplied and of the one before */
     float total[PAIRS * ROWS_AT_ONCE * 32];
-    int8_t codes[]; /* unpacked; with more rows than at once those of all sub-groups */
+    int8_t codes[]; /* unpacked, of two visits; with more rows than at once those of all */
 };
-_Static_assert(sizeof(struct place) + PAIRS * 4 * TILE_BYTES <= CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
+_Static_assert(sizeof(struct place) + 2 * 4 * TILE_BYTES <= CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
                "kernels.h: scratch");
 
 /* One call's outputs. */
@@ -180,71 +199,130 @@ struct job {
     int p0, p1;
 };
 
-/* A pair of panels and a sub-group from j0 on into tiles 4 .. 7 by way of `codes`, where they are already unless `unpack`. An odd last panel
- * is its own partner. Returns the bytes of codes. */
-ALWAYS_INLINE size_t load_pair(const struct job *o, int p, int j0, int n, int8_t *codes, int unpack, __m512 w_scale[2])
+/* Few rows take a pair of panels from its beginning to its end: that is how codes lie in memory, which is what such rows wait for. Many take
+ * all pairs for each sub-group, whose digits then are at hand. */
+enum { FEW_ROWS = 32, AHEAD_BYTES = 2048 };
+
+/* An odd last panel is its own partner. */
+ALWAYS_INLINE int visit_panel(const struct job *o, const struct visit *v, int i)
 {
-    size_t panel_bytes = n > TILE_INPUTS ? 2 * TILE_BYTES : TILE_BYTES;
-    EACH (i, 2) {
-        int panel = p + i < o->p1 ? p + i : p;
-        w_scale[i] = load_scales(o->w, ((size_t)panel * (size_t)o->w->n_groups + (size_t)(j0 / o->w->group)) * 16);
-        if (unpack) unpack_tiles(o->w, panel, j0, n, codes + (size_t)i * panel_bytes);
-    }
-    __asm__ volatile("" ::: "memory"); /* gcc does not know that loading a tile reads memory */
-    _tile_loadd(4, codes, 64);
-    _tile_loadd(6, codes + panel_bytes, 64);
-    if (n > TILE_INPUTS) {
-        _tile_loadd(5, codes + TILE_BYTES, 64);
-        _tile_loadd(7, codes + panel_bytes + TILE_BYTES, 64);
-    }
-    return 2 * panel_bytes;
+    int p = o->p0 + 2 * v->q + i;
+    return p < o->p1 ? p : o->p1 - 1;
 }
 
-/* Rows r0 .. r0+nr-1: sub-group by sub-group and pair by pair, whose codes stay in tiles while all rows meet them. The first rows unpack the
- * codes; where others follow they are kept for them. */
-ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at, const int digits)
+/* Prepares a visit whose q, s and j0 are given. What is asked for at the end of a panel is the beginning of the one that comes next. */
+ALWAYS_INLINE void plan_visit(const struct job *o, struct visit *v, int8_t *codes, int few)
 {
     const struct linear *w = o->w;
-    int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS;
-    size_t rows = (size_t)o->x->rows, s = (size_t)r0;
+    size_t panel = (size_t)(w->k / 8) * 64, from = (size_t)v->j0 * 8;
+    v->n = q4_next(w, v->j0) - v->j0;
+    v->codes = codes;
+    EACH (i, 2) {
+        int p = visit_panel(o, v, i);
+        v->packed[i] = w->codes + (size_t)p * panel + from;
+        v->ahead[i] = v->packed[i] + AHEAD_BYTES + (from + AHEAD_BYTES < panel ? 0 : panel * (few ? 1 : CPU_PANELS - 1));
+        const uint8_t *z = w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(v->j0 / w->group)) * 16;
+        v->zero[i] = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)z)), _mm512_set1_epi32(0x01010101));
+    }
+}
+
+/* 0: there is none after it. */
+ALWAYS_INLINE int next_visit(const struct job *o, const struct visit *v, struct visit *next, int pairs, int few)
+{
+    next->q = v->q, next->s = v->s + 1, next->j0 = v->j0 + v->n;
+    if (few) {
+        if (next->j0 == o->w->k) next->q++, next->s = next->j0 = 0;
+        return next->q < pairs;
+    }
+    if (++next->q < pairs) next->s = v->s, next->j0 = v->j0;
+    else next->q = 0;
+    return next->j0 < o->w->k;
+}
+
+ALWAYS_INLINE void load_codes(const struct visit *v)
+{
+    const int8_t *second = v->codes + panel_bytes(v->n);
+    __asm__ volatile("" ::: "memory"); /* gcc does not know that loading a tile reads memory */
+    _tile_loadd(4, v->codes, 64);
+    _tile_loadd(6, second, 64);
+    if (v->n <= TILE_INPUTS) return;
+    _tile_loadd(5, v->codes + TILE_BYTES, 64);
+    _tile_loadd(7, second + TILE_BYTES, 64);
+}
+
+/* Rows r0 .. r0+nr-1, visit by visit. The first rows unpack the codes; where others follow they are kept for them. */
+ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at, const int digits, const int tiles)
+{
+    const struct linear *w = o->w;
+    int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS, few = o->x->rows <= FEW_ROWS, keep = o->x->rows > nr;
+    size_t rows = (size_t)o->x->rows;
     struct line line = {.sums = at->sums};
-    int8_t *codes = at->codes;
+    struct visit v[2] = {{0}};
     memset(at->total, 0, (size_t)(pairs * nr * 32) * sizeof *at->total);
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
-        n = q4_next(w, j0) - j0;
-        const int8_t *first = o->x->digit + (size_t)j0 * rows * (size_t)digits + (size_t)r0 * (size_t)n;
-        if ((int)rows == nr) codes = at->codes;
-        for (int q = 0; q < pairs; q++) {
-            struct meeting t = {n, nr, block, first, rows * (size_t)n, o->x->scale + s, at->total + q * nr * 32, {_mm512_setzero_ps()}};
-            codes += load_pair(o, o->p0 + 2 * q, j0, n, codes, !r0, t.w_scale);
-            meet(&t, &line, digits);
-        }
+    plan_visit(o, &v[0], at->codes, few);
+    if (!r0) unpack_visit(&v[0]);
+    for (int more = 1, turn = 0; more; turn ^= 1) {
+        struct visit *now = &v[turn], *next = &v[turn ^ 1];
+        int n = now->n, piped;
+        struct meeting t = {n,
+                            nr,
+                            block,
+                            o->x->digit + (size_t)now->j0 * rows * (size_t)digits + (size_t)r0 * (size_t)n,
+                            rows * (size_t)n,
+                            o->x->scale + (size_t)now->s * rows + (size_t)r0,
+                            at->total + now->q * nr * 32,
+                            {_mm512_setzero_ps()},
+                            NULL};
+        EACH (i, 2)
+            t.w_scale[i] = load_scales(w, ((size_t)visit_panel(o, now, i) * (size_t)w->n_groups + (size_t)(now->j0 / w->group)) * 16);
+        load_codes(now);
+        more = next_visit(o, now, next, pairs, few);
+        if (more) plan_visit(o, next, keep ? now->codes + 2 * panel_bytes(n) : at->codes + (turn ^ 1) * 4 * TILE_BYTES, few);
+        piped = more && !r0 && next->n == CPU_SUBGROUP;
+        if (piped) t.next = next;
+        if (n > TILE_INPUTS) meet_rows(&t, &line, (struct shape){digits, tiles, 2});
+        else meet_rows(&t, &line, (struct shape){digits, tiles, 1});
+        if (more && !r0 && !piped) unpack_visit(next);
     }
     for (int r = line.rest.from; r < line.rest.to; r++) add_row(&line.rest, r, digits);
     for (int r = 0; r < nr; r++)
         for (int p = o->p0; p < o->p1; p++) {
-            __m512 v = _mm512_loadu_ps(at->total + (((p - o->p0) / 2 * nr + r) * 2 + (p - o->p0) % 2) * 16);
-            stream_outputs(w, o->y + (size_t)(r0 + r) * (size_t)w->out, p * 16, v, o->x->rows);
+            __m512 sum = _mm512_loadu_ps(at->total + (((p - o->p0) / 2 * nr + r) * 2 + (p - o->p0) % 2) * 16);
+            stream_outputs(w, o->y + (size_t)(r0 + r) * (size_t)w->out, p * 16, sum, o->x->rows);
         }
 }
 
-/* Fewer rows are left to VNNI, which does not unpack. */
-enum { LEAST_ROWS = 6 };
+/* All rows, in rounds. */
+ALWAYS_INLINE void tile_job(const struct job *o, struct place *at, const int digits, const int tiles)
+{
+    int rows = o->x->rows;
+    for (int left = (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < rows; left--, r += nr) {
+        nr = ((rows - r) / left + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+        if (nr > rows - r) nr = rows - r;
+        tile_rows(o, r, nr, at, digits, tiles);
+    }
+}
 
+/* Each a function of its own, for gcc's registers. */
+static __attribute__((noinline)) void one_digit(const struct job *o, struct place *at) { tile_job(o, at, 1, 1); }
+
+static __attribute__((noinline)) void two_digits(const struct job *o, struct place *at) { tile_job(o, at, 2, 2); }
+
+static __attribute__((noinline)) void two_in_a_tile(const struct job *o, struct place *at) { tile_job(o, at, 2, 1); }
+
+/* A single row is left to VNNI, which does not unpack. */
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
 {
     struct job job = {w, x, y, p0, p1};
-    if (x->rows < LEAST_ROWS) {
+    int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS, rows = in_a_tile ? 2 * x->rows : x->rows;
+    if (x->rows == 1) {
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
     }
-    configure(x->rows < TILE_ROWS ? x->rows : TILE_ROWS);
-    for (int left = (x->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < x->rows; left--, r += nr) {
-        nr = ((x->rows - r) / left + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-        if (nr > x->rows - r) nr = x->rows - r;
-        if (x->n_digits == 2) tile_rows(&job, r, nr, (struct place *)scratch, 2);
-        else tile_rows(&job, r, nr, (struct place *)scratch, 1);
-    }
+    configure(rows < TILE_ROWS ? rows : TILE_ROWS);
+    if (in_a_tile) two_in_a_tile(&job, (struct place *)scratch);
+    else if (x->n_digits == 2) two_digits(&job, (struct place *)scratch);
+    else one_digit(&job, (struct place *)scratch);
     _tile_release();
     _mm_sfence();
 }

@@ -4,6 +4,8 @@
 
 #include "backend-cpu/avx512.h"
 
+#include "backend-cpu/avx512_attend.h"
+
 static const char *avx512_unusable(void)
 {
     __builtin_cpu_init();
@@ -251,15 +253,6 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
     return t == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* fold_lanes of fp32.h without a way through memory. */
-ALWAYS_INLINE float fold_16(__m512 v)
-{
-    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
-    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
-}
-
 /* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a small multiple of the stride. */
 struct dense_at {
     const char *x[3], *weight, *ahead;
@@ -354,149 +347,6 @@ void avx512_norm(float *x, const float *delta, const float *weight, float eps, f
 void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
-}
-
-ALWAYS_INLINE __m512 load_kv(const void *p, enum kv_type kv, size_t at, __mmask16 m)
-{
-    return load_weights(p, kv == KV_F16 ? DT_F16 : DT_F32, at, m);
-}
-
-/* n queries x the positions of np pages: 16 sums, so that none waits for itself. */
-ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *const *keys, const int np, int head_dim, enum kv_type kv,
-                                float *scores)
-{
-    __m512 a[QUERY_BLOCK][PAGES_AT_ONCE];
-    EACH (i, n)
-        EACH (p, np) a[i][p] = _mm512_setzero_ps();
-    for (int d = 0; d < head_dim; d++) {
-        __m512 k[PAGES_AT_ONCE];
-        EACH (p, np) k[p] = load_kv(keys[p], kv, (size_t)(d * KV_PAGE), 0xffff);
-        EACH (i, n) {
-            __m512 v = _mm512_set1_ps(q[i][d]);
-            EACH (p, np) a[i][p] = _mm512_fmadd_ps(k[p], v, a[i][p]);
-        }
-    }
-    EACH (i, n)
-        EACH (p, np) _mm512_storeu_ps(scores + i * ATTEND_CHUNK + p * KV_PAGE, a[i][p]);
-}
-
-ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *const *keys, const int np, int head_dim, enum kv_type kv,
-                                float *scores)
-{
-    int i = 0;
-    for (; i + 8 <= n; i += 8) scores_block(q + i, 8, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
-    for (; i + 4 <= n; i += 4) scores_block(q + i, 4, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
-    for (; i < n; i++) scores_block(q + i, 1, keys, np, head_dim, kv, scores + i * ATTEND_CHUNK);
-}
-
-ALWAYS_INLINE void avx512_scores(const float *const *q, int n, const void *const *keys, int np, int head_dim, enum kv_type kv,
-                                 float *scores)
-{
-    if (kv == KV_F16 && np == 2) scores_typed(q, n, keys, 2, head_dim, KV_F16, scores);
-    else if (kv == KV_F16) scores_typed(q, n, keys, 1, head_dim, KV_F16, scores);
-    else if (np == 2) scores_typed(q, n, keys, 2, head_dim, KV_F32, scores);
-    else scores_typed(q, n, keys, 1, head_dim, KV_F32, scores);
-}
-
-/* n queries x nd vectors of dimensions from d on, lanes outside m left alone. */
-ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, int d, __mmask16 m, const int nd,
-                                enum kv_type kv, float *acc)
-{
-    __m512 a[QUERY_BLOCK][2];
-    EACH (i, n)
-        EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(m, acc + i * head_dim + d + k * LANES);
-    for (int c = 0; c < n_pos; c++) {
-        __m512 v[2];
-        EACH (k, nd) v[k] = load_kv(values, kv, (size_t)(c * head_dim + d + k * LANES), m);
-        EACH (i, n) {
-            __m512 u = _mm512_set1_ps(p[i * ATTEND_CHUNK + c]);
-            EACH (k, nd) a[i][k] = _mm512_fmadd_ps(u, v[k], a[i][k]);
-        }
-    }
-    EACH (i, n)
-        EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, m, a[i][k]);
-}
-
-ALWAYS_INLINE void values_dims(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
-{
-    int d = 0;
-    for (; d + 2 * LANES <= head_dim; d += 2 * LANES) values_block(p, n, n_pos, values, head_dim, d, 0xffff, 2, kv, acc);
-    for (; d < head_dim; d += LANES) {
-        __mmask16 m = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
-        values_block(p, n, n_pos, values, head_dim, d, m, 1, kv, acc);
-    }
-}
-
-ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
-{
-    int i = 0;
-    for (; i + 8 <= n; i += 8) values_dims(p + i * ATTEND_CHUNK, 8, n_pos, values, head_dim, kv, acc + i * head_dim);
-    for (; i + 4 <= n; i += 4) values_dims(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, kv, acc + i * head_dim);
-    for (; i < n; i++) values_dims(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
-}
-
-ALWAYS_INLINE void avx512_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
-{
-    if (kv == KV_F16) values_typed(p, n, n_pos, values, head_dim, KV_F16, acc);
-    else values_typed(p, n, n_pos, values, head_dim, KV_F32, acc);
-}
-
-/* exp8 of avx2.c on 16 lanes, the same operations. */
-ALWAYS_INLINE __m512 exp16(__m512 x)
-{
-    __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
-    __m512 c = _mm512_min_ps(_mm512_set1_ps(EXP_MAX), x);
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(EXP_LOG2E)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_HI), c);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_LO), r);
-    __m512 p = _mm512_set1_ps(EXP_P4);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P3));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P2));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P1));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P0));
-    __m512 y = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
-    __m512i scale = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
-    return _mm512_maskz_mul_ps(keep, y, _mm512_castsi512_ps(scale));
-}
-
-ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
-{
-    __m512 m = _mm512_set1_ps(max), s = _mm512_setzero_ps();
-    for (int i = 0; i < n; i += LANES) {
-        __m512 v = exp16(_mm512_sub_ps(_mm512_loadu_ps(p + i), m));
-        _mm512_storeu_ps(p + i, v);
-        s = _mm512_add_ps(s, v);
-    }
-    return fold_16(s);
-}
-
-ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float factor)
-{
-    const __m512 none = _mm512_set1_ps(-INFINITY);
-    __m512 top = none;
-    for (int i = from; i < to; i += LANES) {
-        int low = a - i < 0 ? 0 : a - i < LANES ? a - i : LANES, high = b + 1 - i < 0 ? 0 : b + 1 - i < LANES ? b + 1 - i : LANES;
-        __mmask16 m = (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1));
-        __m512 v = _mm512_mask_mul_ps(none, m, _mm512_loadu_ps(p + i), _mm512_set1_ps(factor));
-        _mm512_storeu_ps(p + i, v);
-        top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
-    }
-    return _mm512_reduce_max_ps(top);
-}
-
-void avx512_attend(const struct attend_task *t, float *scratch)
-{
-    fp32_attend(t, scratch, avx512_scores, avx512_values, avx512_exps, avx512_mask);
-}
-
-void avx512_glu(float *gate, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES) {
-        __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
-        __m512 g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
-        __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), g));
-        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
-    }
 }
 
 const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_quantize, avx512_q4i,  avx512_dense,

@@ -44,20 +44,30 @@ struct cpu {
     char description[224];
 };
 
-/* Blocks remember their length in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
- * which is what a large KV cache wants. Large blocks come in huge pages where the system gives them: a task writes a column of the
- * outputs of many rows, each on a page of its own. */
-enum { BLOCK_HEADER = 64, HUGE_FROM = 4 << 20 };
+/* Blocks remember their mapping in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
+ * which is what a large KV cache wants. Large blocks come in huge pages where the system gives them, the rest behind the last whole one
+ * aside: a task writes a column of the outputs of many rows, each on a page of its own, and keys and values lie scattered. */
+enum { BLOCK_HEADER = 64, HUGE_PAGE = 2 << 20 };
+
+struct mapping {
+    char *start;
+    size_t bytes;
+};
 
 static void *cpu_alloc(struct be *be, size_t bytes)
 {
     (void)be;
     if (bytes > SIZE_MAX / 2) return NULL;
     bytes += BLOCK_HEADER;
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t huge = bytes / HUGE_PAGE * HUGE_PAGE, slack = huge ? HUGE_PAGE : 0;
+    char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    if (bytes >= HUGE_FROM) madvise(p, bytes, MADV_HUGEPAGE); /* where the kernel knows it */
-    memcpy(p, &bytes, sizeof bytes);
+    struct mapping m = {p, bytes + slack};
+    if (huge) {
+        p += -(uintptr_t)p % HUGE_PAGE;
+        madvise(p, huge, MADV_HUGEPAGE); /* where the kernel knows it */
+    }
+    memcpy(p, &m, sizeof m);
     return p + BLOCK_HEADER;
 }
 
@@ -65,9 +75,9 @@ static void cpu_free(struct be *be, void *d)
 {
     (void)be;
     if (!d) return;
-    size_t bytes;
-    memcpy(&bytes, (char *)d - BLOCK_HEADER, sizeof bytes);
-    munmap((char *)d - BLOCK_HEADER, bytes);
+    struct mapping m;
+    memcpy(&m, (char *)d - BLOCK_HEADER, sizeof m);
+    munmap(m.start, m.bytes);
 }
 
 static void cpu_copy_in(struct be *be, void *d_dst, const void *src, size_t bytes)
@@ -110,7 +120,7 @@ static void cpu_close(struct be *be)
 static size_t scratch_size(const struct be_config *g)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
-    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 2 * (size_t)g->head_dim + 4);
+    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 4 * (size_t)g->head_dim);
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)g->max_k;
     return ((q4 > attend ? q4 : attend) * sizeof(float) + codes + 4095) / 4096 * 4096;
 }
@@ -305,10 +315,19 @@ static int linear_tasks(const struct linear *w)
     return (w->out + unit - 1) / unit;
 }
 
+/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the end of a task is then the beginning of
+ * the same thread's next one. Of n tasks the i-th to be claimed. */
+static int neighbours(int i, int n, int n_threads)
+{
+    int k = i % n_threads, each = n / n_threads, more = n % n_threads;
+    return k * each + (k < more ? k : more) + i / n_threads;
+}
+
 static void linear_task(void *arg, int task, int thread)
 {
     const struct linear_job *j = arg;
     int i = 0;
+    task = neighbours(task, j->end[j->n - 1], pool_n_threads(j->c->pool));
     while (task >= j->end[i]) i++;
     if (i) task -= j->end[i - 1];
     const struct linear *w = j->w[i];

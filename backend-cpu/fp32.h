@@ -86,6 +86,52 @@ ALWAYS_INLINE float fp32_scale(float *p, int n, float factor)
     return top[0];
 }
 
+/* An attend task under way, one chunk of positions after the other. */
+struct attend_state {
+    const struct attend_task *t;
+    int n;                /* queries: row r, head h is r * n_heads + h */
+    int last_page;        /* of the task */
+    int c0, page0, page1; /* the chunk: its first position, its pages that are read */
+    int end;              /* position behind the last one that is stored of them */
+    float *scores;        /* [n][ATTEND_CHUNK]: scores, then weights */
+    float *acc, *run;     /* [n][head_dim]: values of the chunk, of all chunks before it */
+    float *rest;          /* [n][head_dim] of the rung */
+    float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES], run_sum[ATTEND_QUERIES];
+};
+
+ALWAYS_INLINE const float *attend_query(const struct attend_task *t, int i)
+{
+    return t->q + (size_t)(i / t->n_heads) * (size_t)t->row_stride + (size_t)(i % t->n_heads) * (size_t)t->head_dim;
+}
+
+ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task *t, float *scratch)
+{
+    size_t each = (size_t)ATTEND_QUERIES * (size_t)t->head_dim;
+    a->t = t;
+    a->n = t->n_rows * t->n_heads;
+    a->last_page = (t->pos0 + t->n_rows - 1) / KV_PAGE;
+    a->scores = scratch;
+    a->acc = scratch + ATTEND_QUERIES * ATTEND_CHUNK;
+    a->run = a->acc + each;
+    a->rest = a->run + each;
+    a->c0 = attend_first(t, 0) / ATTEND_CHUNK * ATTEND_CHUNK - ATTEND_CHUNK;
+    for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
+    memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
+}
+
+/* The next chunk, with nothing in acc; 0: there is none. */
+ALWAYS_INLINE int attend_next(struct attend_state *a)
+{
+    int first = attend_first(a->t, 0), last = a->t->pos0 + a->t->n_rows - 1;
+    a->c0 += ATTEND_CHUNK;
+    if (a->c0 > last) return 0;
+    a->end = (last < a->c0 + ATTEND_CHUNK - 1 ? last : a->c0 + ATTEND_CHUNK - 1) + 1;
+    a->page0 = (first > a->c0 ? first : a->c0) / KV_PAGE;
+    a->page1 = (a->end - 1) / KV_PAGE + 1;
+    memset(a->acc, 0, (size_t)(a->n * a->t->head_dim) * sizeof *a->acc);
+    return 1;
+}
+
 /* Asks for the keys or values of a page while the one before is worked on: pages lie scattered, so the hardware cannot foresee
  * them. */
 ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
@@ -93,21 +139,22 @@ ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
     for (size_t i = 0, n = (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv); i < n; i += 64) __builtin_prefetch((const char *)p + i);
 }
 
-/* Scores of all queries for the pages [page0, page1) of the chunk that starts at c0. */
-ALWAYS_INLINE void chunk_scores(const struct attend_task *t, int nq, const float *const *q, int c0, int page0, int page1, float *s,
-                                scores_fn *scores)
+/* Scores of all queries for the chunk. */
+ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, scores_fn *scores)
 {
-    for (int page = page0, n; page < page1; page += n) {
+    const struct attend_task *t = a->t;
+    for (int page = a->page0, n; page < a->page1; page += n) {
         const void *keys[PAGES_AT_ONCE];
-        n = page1 - page < PAGES_AT_ONCE ? page1 - page : PAGES_AT_ONCE;
+        n = a->page1 - page < PAGES_AT_ONCE ? a->page1 - page : PAGES_AT_ONCE;
         for (int i = 0; i < n; i++) {
             int next = page + n + i;
             keys[i] = page_keys(t, page + i);
-            if (next < page1 || (next == page1 && i == 0)) ask_for(next < page1 ? page_keys(t, next) : page_values(t, page0), t);
+            if (next < a->page1 || (next == a->page1 && i == 0))
+                ask_for(next < a->page1 ? page_keys(t, next) : page_values(t, a->page0), t);
         }
-        for (int i = 0; i < nq; i += QUERY_BLOCK)
-            scores(q + i, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, keys, n, t->head_dim, t->kv,
-                   s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0);
+        for (int i = 0; i < a->n; i += QUERY_BLOCK)
+            scores(q + i, a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, keys, n, t->head_dim, t->kv,
+                   a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0);
     }
 }
 
@@ -130,6 +177,44 @@ ALWAYS_INLINE float fp32_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, fp32_scale);
 }
 
+/* Scores become weights: the exponentials of their distances from the largest. Only positions that a query sees take part; the others of
+ * the pages read get weight 0. */
+ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask)
+{
+    const struct attend_task *t = a->t;
+    int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
+    for (int i0 = 0, i1; i0 < a->n; i0 = i1) { /* some queries at a time, so that none waits for its own maximum */
+        int sees[QUERY_BLOCK];
+        i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
+        for (int i = i0; i < i1; i++) {
+            int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
+            if (low < 0) low = 0;
+            if (high > ATTEND_CHUNK - 1) high = ATTEND_CHUNK - 1;
+            sees[i - i0] = low <= high;
+            a->max[i] = mask(a->scores + (size_t)i * ATTEND_CHUNK, from, to, low, high, t->scale);
+        }
+        for (int i = i0; i < i1; i++) {
+            float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
+            a->sum[i] = 0;
+            if (sees[i - i0]) a->sum[i] = exps(p, a->max[i], to - from);
+            else memset(p, 0, (size_t)(to - from) * sizeof *p); /* nothing of this chunk */
+        }
+    }
+}
+
+/* Values of the chunk into acc. */
+ALWAYS_INLINE void attend_values(struct attend_state *a, values_fn *values)
+{
+    const struct attend_task *t = a->t;
+    for (int page = a->page0; page < a->page1; page++) {
+        int n_pos = a->end - page * KV_PAGE < KV_PAGE ? a->end - page * KV_PAGE : KV_PAGE; /* beyond: not written yet */
+        if (page + 1 < a->page1) ask_for(page_values(t, page + 1), t);
+        for (int i = 0; i < a->n; i += QUERY_BLOCK)
+            values(a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0, a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, n_pos,
+                   page_values(t, page), t->head_dim, t->kv, a->acc + i * t->head_dim);
+    }
+}
+
 /* Merges one chunk's (max, sum, values) of one query into its running ones. */
 ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float max, float sum, const float *acc, int head_dim)
 {
@@ -140,54 +225,37 @@ ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float
     for (int d = 0; d < head_dim; d++) run[d] = run[d] * a + acc[d] * b; /* not fused: once per chunk */
 }
 
+/* Merges the chunk into what was before it. */
+ALWAYS_INLINE void attend_merge(struct attend_state *a)
+{
+    int hd = a->t->head_dim;
+    for (int i = 0; i < a->n; i++)
+        if (a->max[i] > -INFINITY) merge_chunk(&a->run_max[i], &a->run_sum[i], a->run + i * hd, a->max[i], a->sum[i], a->acc + i * hd, hd);
+}
+
+ALWAYS_INLINE void attend_end(const struct attend_state *a)
+{
+    int hd = a->t->head_dim;
+    for (int i = 0; i < a->n; i++) {
+        float *out = a->t->out + (attend_query(a->t, i) - a->t->q), f = 1.0f / a->run_sum[i];
+        for (int d = 0; d < hd; d++) out[d] = a->run[i * hd + d] * f;
+    }
+}
+
 ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores, values_fn *values, exps_fn *exps,
                                mask_fn *mask)
 {
-    int nq = t->n_rows * t->n_heads, hd = t->head_dim;
-    float *s = scratch, *acc = s + ATTEND_QUERIES * ATTEND_CHUNK, *run = acc + ATTEND_QUERIES * hd;
-    float run_max[ATTEND_QUERIES], run_sum[ATTEND_QUERIES];
+    struct attend_state a;
     const float *q[ATTEND_QUERIES];
-    for (int i = 0; i < nq; i++) {
-        q[i] = t->q + (size_t)(i / t->n_heads) * (size_t)t->row_stride + (size_t)(i % t->n_heads) * (size_t)hd;
-        run_max[i] = -INFINITY;
-        run_sum[i] = 0;
+    attend_begin(&a, t, scratch);
+    for (int i = 0; i < a.n; i++) q[i] = attend_query(t, i);
+    while (attend_next(&a)) {
+        attend_scores(&a, q, scores);
+        attend_weights(&a, exps, mask);
+        attend_values(&a, values);
+        attend_merge(&a);
     }
-    memset(run, 0, (size_t)(nq * hd) * sizeof *run);
-    int first = attend_first(t, 0), last = t->pos0 + t->n_rows - 1;
-    for (int c0 = first / ATTEND_CHUNK * ATTEND_CHUNK; c0 <= last; c0 += ATTEND_CHUNK) {
-        int lo = first > c0 ? first : c0, hi = last < c0 + ATTEND_CHUNK - 1 ? last : c0 + ATTEND_CHUNK - 1;
-        int page0 = lo / KV_PAGE, page1 = hi / KV_PAGE + 1;
-        chunk_scores(t, nq, q, c0, page0, page1, s, scores);
-        float max[ATTEND_QUERIES], sum[ATTEND_QUERIES];
-        for (int i = 0; i < nq; i++) {
-            /* Only positions that this query sees take part; the others of the pages read get weight 0. */
-            int r = i / t->n_heads, a = attend_first(t, r) - c0, b = t->pos0 + r - c0;
-            float *p = s + (size_t)i * ATTEND_CHUNK;
-            if (a < 0) a = 0;
-            if (b > ATTEND_CHUNK - 1) b = ATTEND_CHUNK - 1;
-            max[i] = mask(p, page0 * KV_PAGE - c0, page1 * KV_PAGE - c0, a, b, t->scale);
-            if (a > b) { /* this query sees nothing of this chunk */
-                memset(p + page0 * KV_PAGE - c0, 0, (size_t)((page1 - page0) * KV_PAGE) * sizeof *p);
-                sum[i] = 0;
-            } else {
-                sum[i] = exps(p + page0 * KV_PAGE - c0, max[i], (page1 - page0) * KV_PAGE);
-            }
-        }
-        memset(acc, 0, (size_t)(nq * hd) * sizeof *acc);
-        for (int page = page0; page < page1; page++) {
-            int n_pos = hi + 1 - page * KV_PAGE < KV_PAGE ? hi + 1 - page * KV_PAGE : KV_PAGE; /* beyond: not written yet */
-            if (page + 1 < page1) ask_for(page_values(t, page + 1), t);
-            for (int i = 0; i < nq; i += QUERY_BLOCK)
-                values(s + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - c0, nq - i < QUERY_BLOCK ? nq - i : QUERY_BLOCK, n_pos,
-                       page_values(t, page), hd, t->kv, acc + i * hd);
-        }
-        for (int i = 0; i < nq; i++)
-            if (max[i] > -INFINITY) merge_chunk(&run_max[i], &run_sum[i], run + i * hd, max[i], sum[i], acc + i * hd, hd);
-    }
-    for (int i = 0; i < nq; i++) {
-        float *out = t->out + (q[i] - t->q), f = 1.0f / run_sum[i];
-        for (int d = 0; d < hd; d++) out[d] = run[i * hd + d] * f;
-    }
+    attend_end(&a);
 }
 
 #endif

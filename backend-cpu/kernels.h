@@ -70,7 +70,7 @@ struct cpu_kernels {
     void (*norm)(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
     /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin [head_dim/2] */
     void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cos, const float *sin);
-    /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 2 * head_dim + 4) floats */
+    /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 4 * head_dim) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
     void (*glu)(float *gate, const float *up, size_t n);
     /* About how many bytes of packed activations or digits one core's cache holds while it takes task after task; 0: any number */

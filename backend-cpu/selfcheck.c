@@ -194,7 +194,7 @@ const char *cpu_selfcheck(const struct cpu_kernels *k)
     struct vectors v;
     struct result want, got;
     if (k == &cpu_ref || k == &cpu_scalar) return NULL;
-    _Static_assert(ATTEND_QUERIES * (ATTEND_CHUNK + 2 * HEAD_DIM + 4) <= sizeof v.scratch / sizeof *v.scratch, "scratch of attend");
+    _Static_assert(ATTEND_QUERIES * (ATTEND_CHUNK + 4 * HEAD_DIM) <= sizeof v.scratch / sizeof *v.scratch, "scratch of attend");
     fill(&v);
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         memset(&want, 0, sizeof want);

@@ -7,6 +7,7 @@
 #define TESTS_EMULATED_IMMINTRIN_H
 
 #include_next <immintrin.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,13 @@ EMULATED __m512 emulated_maskz_mul_ps(__mmask16 m, __m512 a, __m512 b)
     for (int i = 0; i < 16; i++)
         if (!(m >> i & 1)) v.u32[i] = 0;
     return v.ps;
+}
+/* m: the lanes that count, the others become 0; b: whole numbers that leave a result beyond the subnormals, or no numbers */
+EMULATED __m512 emulated_maskz_scalef_ps(__mmask16 m, __m512 a, __m512 b)
+{
+    union emulated_512 x = {.ps = a}, y = {.ps = b};
+    for (int i = 0; i < 16; i++) x.f32[i] = !(m >> i & 1) ? 0 : y.f32[i] == y.f32[i] ? ldexpf(x.f32[i], (int)y.f32[i]) : y.f32[i];
+    return x.ps;
 }
 
 EMULATED __m512 emulated_mask_mul_ps(__m512 source, __mmask16 m, __m512 a, __m512 b)
@@ -279,6 +287,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #undef _mm512_mask_storeu_ps
 #undef _mm512_maskz_loadu_ps
 #undef _mm512_maskz_mul_ps
+#undef _mm512_maskz_scalef_ps
 #undef _mm512_max_ps
 #undef _mm512_min_ps
 #undef _mm512_mul_ps
@@ -332,6 +341,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_mask_storeu_ps emulated_mask_storeu_ps
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps
 #define _mm512_maskz_mul_ps emulated_maskz_mul_ps
+#define _mm512_maskz_scalef_ps emulated_maskz_scalef_ps
 #define _mm512_max_ps emulated_max_ps
 #define _mm512_min_ps emulated_min_ps
 #define _mm512_mul_ps emulated_mul_ps

@@ -1,0 +1,273 @@
+/* avx512_attend.h: attention and GLU of rung "avx512", a part of avx512.c and included by it alone; and the little that both need. */
+#ifndef BACKEND_CPU_AVX512_ATTEND_H
+#define BACKEND_CPU_AVX512_ATTEND_H
+
+#include "backend-cpu/avx512.h"
+
+/* fold_lanes of fp32.h without a way through memory. */
+ALWAYS_INLINE float fold_16(__m512 v)
+{
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+
+/* exp8 of avx2.c on 16 lanes, the same operations; capped: x may be above EXP_MAX. */
+ALWAYS_INLINE __m512 exp16(__m512 x, const int capped)
+{
+    __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
+    __m512 c = capped ? _mm512_min_ps(_mm512_set1_ps(EXP_MAX), x) : x;
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(EXP_LOG2E)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_HI), c);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_LO), r);
+    __m512 p = _mm512_set1_ps(EXP_P4);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P3));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P2));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P1));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_P0));
+    __m512 y = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+    return _mm512_maskz_scalef_ps(keep, y, n);
+}
+
+/* Keys and values that so many queries meet are converted to fp32 once: a conversion costs as much as two products of a vector. */
+enum { CONVERT_FROM = 16 };
+
+/* Pages that are worked on at once; the ones that come next are asked for meanwhile. */
+enum { PAGES_TOGETHER = 2 };
+
+/* Keys and values are read page by page, keys of the chunk first: page i of this order from the chunk's first on, where i may lead into
+ * the next chunk. */
+ALWAYS_INLINE const char *page_in_turn(const struct attend_state *a, int i)
+{
+    int n = a->page1 - a->page0, next = a->page1 + i - 2 * n;
+    if (i < n) return page_keys(a->t, a->page0 + i);
+    if (i < 2 * n) return page_values(a->t, a->page0 + i - n);
+    return page_keys(a->t, next < a->last_page ? next : a->last_page);
+}
+
+ALWAYS_INLINE __m512 load_kv(const char *p, enum kv_type kv) { return kv == KV_F16 ? load_f16(p) : _mm512_loadu_ps(p); }
+
+/* Some pages of keys or of values, as they are stored or converted, and what is asked for while the first queries meet them. */
+struct kv_pages {
+    const char *at[PAGES_TOGETHER];
+    const char *ahead[PAGES_TOGETHER];
+    int n;
+};
+
+/* Pages i .. i+n-1 in turn; converted, into the scratch behind the queries. */
+ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, int n, const int convert)
+{
+    struct kv_pages p = {.n = n};
+    int size = a->t->head_dim * KV_PAGE;
+    for (int k = 0; k < n; k++) {
+        p.at[k] = page_in_turn(a, i + k), p.ahead[k] = page_in_turn(a, i + n + k);
+        if (!convert) continue;
+        float *to = a->rest + (ATTEND_QUERIES + k * KV_PAGE) * a->t->head_dim;
+        for (int d = 0; d < size; d += LANES) _mm512_storeu_ps(to + d, load_f16(p.at[k] + d * 2));
+        p.at[k] = (const char *)to;
+    }
+    return p;
+}
+
+/* Asks for `lines` lines from p on. */
+ALWAYS_INLINE void ask_lines(const char *p, const int lines)
+{
+    EACH (i, lines) _mm_prefetch(p + i * 64, _MM_HINT_T0);
+}
+
+/* m queries q[head_dim][m] x the positions of np pages of type kv: up to 16 sums, so that none waits for itself. */
+ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const char *const *ahead, int head_dim, float *scores, const int m,
+                                const int np, enum kv_type kv, enum kv_type stored)
+{
+    const size_t line = KV_PAGE * kv_bytes(kv), step = 2 * KV_PAGE * kv_bytes(stored);
+    const char *k0 = keys[0], *k1 = keys[np - 1], *a0 = ahead[0], *a1 = ahead[np - 1];
+    __m512 a[QUERY_BLOCK][2];
+    EACH (i, m) a[i][0] = a[i][1] = _mm512_setzero_ps();
+    for (int d = 0; d < head_dim; d += 2) { /* a head has an even number of dimensions: rotation takes pairs */
+        ask_lines(a0, stored == KV_F16 ? 1 : 2);
+        if (np == 2) ask_lines(a1, stored == KV_F16 ? 1 : 2);
+        EACH (h, 2) {
+            __m512 x = load_kv(k0 + h * line, kv), y = np == 2 ? load_kv(k1 + h * line, kv) : x;
+            EACH (i, m) {
+                __m512 v = _mm512_set1_ps(q[h * m + i]);
+                a[i][0] = _mm512_fmadd_ps(x, v, a[i][0]);
+                if (np == 2) a[i][1] = _mm512_fmadd_ps(y, v, a[i][1]);
+            }
+        }
+        q += 2 * m;
+        k0 += 2 * line, a0 += step;
+        if (np == 2) k1 += 2 * line, a1 += step;
+    }
+    EACH (i, m)
+        EACH (p, np) _mm512_storeu_ps(scores + i * ATTEND_CHUNK + p * KV_PAGE, a[i][p]);
+}
+
+/* Blocks of 8, 4 and 1 queries; how queries are packed. */
+ALWAYS_INLINE int query_block(int left) { return left >= 8 ? 8 : left >= 4 ? 4 : 1; }
+
+/* All queries x np pages; only the first block asks: later ones ask for what is at hand. */
+ALWAYS_INLINE void scores_pages(const struct attend_state *a, const struct kv_pages *p, float *scores, const int np, enum kv_type kv,
+                                enum kv_type stored)
+{
+    int hd = a->t->head_dim;
+    for (int i = 0, m; i < a->n; i += m) {
+        const float *q = a->rest + i * hd;
+        const char *const *ahead = i ? p->at : p->ahead;
+        float *s = scores + i * ATTEND_CHUNK;
+        m = query_block(a->n - i);
+        if (m == 8) scores_block(q, p->at, ahead, hd, s, 8, np, kv, stored);
+        else if (m == 4) scores_block(q, p->at, ahead, hd, s, 4, np, kv, stored);
+        else scores_block(q, p->at, ahead, hd, s, 1, np, kv, stored);
+    }
+}
+
+ALWAYS_INLINE void scores_chunk(struct attend_state *a, enum kv_type stored, const int convert)
+{
+    enum kv_type kv = convert ? KV_F32 : stored;
+    for (int i = 0, n = a->page1 - a->page0; i < n; i += PAGES_TOGETHER) {
+        struct kv_pages p = take_pages(a, i, n - i < PAGES_TOGETHER ? n - i : PAGES_TOGETHER, convert);
+        float *s = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
+        if (p.n == 2) scores_pages(a, &p, s, 2, kv, stored);
+        else scores_pages(a, &p, s, 1, kv, stored);
+    }
+}
+
+/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on, lanes outside mask left alone. */
+ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int ask, int n_pos, int head_dim, int d, __mmask16 mask,
+                                float *acc, const int m, const int nd, enum kv_type kv, enum kv_type stored)
+{
+    const size_t bytes = kv_bytes(kv), row = (size_t)head_dim * bytes, ahead_row = (size_t)head_dim * kv_bytes(stored);
+    __m512 a[QUERY_BLOCK][2];
+    EACH (i, m)
+        EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(mask, acc + i * head_dim + d + k * LANES);
+    for (int page = 0, left = n_pos; left > 0; page++, left -= KV_PAGE) {
+        const char *x = v->at[page] + (size_t)d * bytes, *next = ask ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
+        for (int c = left < KV_PAGE ? left : KV_PAGE; c; c--, p++, x += row, next += ahead_row) {
+            __m512 u[2];
+            if (nd == 2) {
+                EACH (k, 2) u[k] = load_kv(x + k * LANES * bytes, kv);
+                ask_lines(next, stored == KV_F16 ? 1 : 2);
+            } else if (kv == KV_F16) u[0] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, x));
+            else u[0] = _mm512_maskz_loadu_ps(mask, x);
+            EACH (i, m) {
+                __m512 w = _mm512_set1_ps(p[i * ATTEND_CHUNK]);
+                EACH (k, nd) a[i][k] = _mm512_fmadd_ps(w, u[k], a[i][k]);
+            }
+        }
+    }
+    EACH (i, m)
+        EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, mask, a[i][k]);
+}
+
+ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int ask, int n_pos, int head_dim, float *acc, const int m,
+                               enum kv_type kv, enum kv_type stored)
+{
+    int d = 0;
+    for (; d + 2 * LANES <= head_dim; d += 2 * LANES) values_block(p, v, ask, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
+    for (; d < head_dim; d += LANES) {
+        __mmask16 mask = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
+        values_block(p, v, ask, n_pos, head_dim, d, mask, acc, m, 1, kv, stored);
+    }
+}
+
+/* One page after the other as they are stored: that is how they come from memory. Converted, two, for fewer ways of the sums to memory. */
+ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, const int convert)
+{
+    enum kv_type kv = convert ? KV_F32 : stored;
+    const int together = convert ? PAGES_TOGETHER : 1;
+    int hd = a->t->head_dim, n = a->page1 - a->page0;
+    for (int i = 0; i < n; i += together) {
+        struct kv_pages v = take_pages(a, n + i, n - i < together ? n - i : together, convert);
+        int left = a->end - (a->page0 + i) * KV_PAGE, n_pos = left < v.n * KV_PAGE ? left : v.n * KV_PAGE; /* beyond: not written yet */
+        const float *p = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
+        for (int k = 0, m; k < a->n; k += m) {
+            m = query_block(a->n - k);
+            if (m == 8) values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 8, kv, stored);
+            else if (m == 4) values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 4, kv, stored);
+            else values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 1, kv, stored);
+        }
+    }
+}
+
+ALWAYS_INLINE float avx512_exps(float *p, float max, int n)
+{
+    __m512 m = _mm512_set1_ps(max), s = _mm512_setzero_ps();
+    for (int i = 0; i < n; i += LANES) {
+        __m512 v = exp16(_mm512_sub_ps(_mm512_loadu_ps(p + i), m), 0);
+        _mm512_storeu_ps(p + i, v);
+        s = _mm512_add_ps(s, v);
+    }
+    return fold_16(s);
+}
+
+ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float factor)
+{
+    const __m512 none = _mm512_set1_ps(-INFINITY), f = _mm512_set1_ps(factor);
+    __m512 top = none;
+    for (int i = from; i < to; i += LANES) {
+        __m512 v = _mm512_loadu_ps(p + i);
+        if (a <= i && i + LANES - 1 <= b) {
+            v = _mm512_mul_ps(v, f);
+        } else {
+            int low = a - i < 0 ? 0 : a - i < LANES ? a - i : LANES, high = b + 1 - i < 0 ? 0 : b + 1 - i < LANES ? b + 1 - i : LANES;
+            v = _mm512_mask_mul_ps(none, (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1)), v, f);
+        }
+        _mm512_storeu_ps(p + i, v);
+        top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
+    }
+    return _mm512_reduce_max_ps(top);
+}
+
+/* Queries into rest, [head_dim][block] block by block: what a step of the scores multiplies lies together. */
+ALWAYS_INLINE void pack_queries(struct attend_state *a)
+{
+    int hd = a->t->head_dim;
+    for (int i = 0, m; i < a->n; i += m) {
+        m = query_block(a->n - i);
+        for (int k = 0; k < m; k++) {
+            const float *q = attend_query(a->t, i + k);
+            for (int d = 0; d < hd; d++) a->rest[i * hd + d * m + k] = q[d];
+        }
+    }
+}
+
+/* How keys and values are met. Each a function of its own: gcc runs out of registers for pointers in larger ones. */
+#define NOT_INLINE static __attribute__((noinline))
+NOT_INLINE void avx512_attend_keys(struct attend_state *a) { scores_chunk(a, KV_F16, 0); }
+NOT_INLINE void avx512_attend_values(struct attend_state *a) { values_chunk(a, KV_F16, 0); }
+NOT_INLINE void avx512_attend_keys_converted(struct attend_state *a) { scores_chunk(a, KV_F16, 1); }
+NOT_INLINE void avx512_attend_values_converted(struct attend_state *a) { values_chunk(a, KV_F16, 1); }
+NOT_INLINE void avx512_attend_keys_f32(struct attend_state *a) { scores_chunk(a, KV_F32, 0); }
+NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(a, KV_F32, 0); }
+
+void avx512_attend(const struct attend_task *t, float *scratch)
+{
+    struct attend_state a;
+    attend_begin(&a, t, scratch);
+    pack_queries(&a);
+    while (attend_next(&a)) {
+        int convert = t->kv == KV_F16 && a.n >= CONVERT_FROM;
+        if (t->kv == KV_F32) avx512_attend_keys_f32(&a);
+        else if (convert) avx512_attend_keys_converted(&a);
+        else avx512_attend_keys(&a);
+        attend_weights(&a, avx512_exps, avx512_mask);
+        if (t->kv == KV_F32) avx512_attend_values_f32(&a);
+        else if (convert) avx512_attend_values_converted(&a);
+        else avx512_attend_values(&a);
+        attend_merge(&a);
+    }
+    attend_end(&a);
+}
+
+void avx512_glu(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
+        __m512 g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
+        __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), g), 1);
+        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
+    }
+}
+
+#endif
