@@ -103,10 +103,10 @@ ALWAYS_INLINE void add_row(const struct rest *u, int r, const int digits)
 ALWAYS_INLINE void do_part(const struct rest *rest, const struct visit *next, const int part, const int parts, const int digits,
                            const int whole)
 {
+    const int rows = whole ? TILE_ROWS / parts : 0;
     if (next) unpack_blocks(next, part * (2 * GROUP_BLOCKS / parts), 2 * GROUP_BLOCKS / parts);
-    if (whole) {
-        EACH (i, TILE_ROWS / parts) add_row(rest, part * (TILE_ROWS / parts) + i, digits);
-    } else {
+    EACH (i, rows) add_row(rest, part * rows + i, digits);
+    if (!whole) {
         int n = rest->to - rest->from;
         for (int r = rest->from + part * n / parts; r < rest->from + (part + 1) * n / parts; r++) add_row(rest, r, digits);
     }
