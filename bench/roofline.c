@@ -47,8 +47,7 @@ static int sample_time(struct rig *r, double *seconds, struct err *e)
     double start = stats_wall();
     const struct sampler_context c = {.params = &p};
     struct forward *f = &r->forward;
-    int n = 0, rc = 0;
-    while (f->top && n < BE_TOP_ROOM && f->top[n].id >= 0) n++;
+    int n = f->top ? forward_n_top(f, 0) : 0, rc = 0;
     if (f->top && !n) rc = forward_fetch(f, &(uint8_t){1}, 1, e);
     if (!rc) rc = n ? sampler_choose_top(&s, &c, f->top, n, f->best[0], &id, e) : sampler_choose(&s, &c, f->logits, f->best[0], &id, e);
     *seconds = stats_wall() - start;

@@ -130,7 +130,7 @@ void timed_attach(struct timed *t, struct forward *f)
     t->ops.glu = timed_glu;
     t->ops.gather = timed_gather;
     t->ops.argmax = timed_argmax;
-    t->ops.top = timed_top;
+    if (t->ops.top) t->ops.top = timed_top;
     t->ops.download = timed_download;
     f->be->ops = &t->ops;
 }

@@ -267,6 +267,14 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     f->n_begun++;
 }
 
+int forward_n_top(const struct forward *f, int i)
+{
+    const struct softmax_logit *top = f->top + (size_t)i * BE_TOP_ROOM;
+    int n = 0;
+    while (n < BE_TOP_ROOM && top[n].id >= 0) n++;
+    return n;
+}
+
 int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e)
 {
     CHECK(f->n_ended == f->n_begun);

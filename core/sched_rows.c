@@ -34,9 +34,7 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .eos = g->eos};
     if (row->top_at >= 0) {
         const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
-        int n = 0;
-        while (n < BE_TOP_ROOM && top[n].id >= 0) n++;
-        return sampler_choose_top(sampler, &c, top, n, best, id, e);
+        return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best, id, e);
     }
     if (sampler_adjusts(&r->sampling, n_generated)) { /* the log-probabilities are those of the model */
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
@@ -92,7 +90,7 @@ static int fetch(struct sched *s, struct flight *f, struct err *e)
 {
     for (int i = 0; i < f->n_logits; i++) {
         struct sched_row *row = &f->row[i];
-        f->wanted[i] = row->top_at >= 0 && s->forward->top[(size_t)row->top_at * BE_TOP_ROOM].id < 0;
+        f->wanted[i] = row->top_at >= 0 && !forward_n_top(s->forward, row->top_at);
         if (f->wanted[i]) row->top_at = -1;
     }
     return forward_fetch(s->forward, f->wanted, f->n_logits, e);

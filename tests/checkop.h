@@ -145,8 +145,8 @@ struct op {
 };
 extern const struct op ops[]; /* ends with a NULL name */
 
-/* Runs the checks of the operations listed (NULL: all) over backends that are broken on purpose, built around v; each must be caught. Returns the number
- * that were not; *n the number of mutants. */
+/* Runs the checks of the operations listed (NULL: all) over backends that are broken on purpose, built around v; each must be
+ * caught. Returns the number that were not; *n the number of mutants. */
 int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n);
 
 /* Half a unit in the last place of fp32, relative: the error of one rounding. */

@@ -44,7 +44,8 @@ static void pause(struct side *s, int apart)
     if (apart) s->ops->sync(s->be, &e); /* a failure shows in what is downloaded */
 }
 
-/* Rows row .. row + m - 1. apart: each operation is waited for. got: what is left of x [m][dim], q, k and v one after the other [m][dim + ..] */
+/* Rows row .. row + m - 1. apart: each operation is waited for. got: what is left of x [m][dim], q, k and v one after the other
+ * [m][dim + ..] */
 static void run_rows(struct check *c, int v, const char *name, struct side *s, const struct block *k, struct be_linear *const w[], int row,
                      int m, int apart, float *got)
 {

@@ -15,7 +15,8 @@
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
  *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
  *   barrier()                           all threads of the block reach it; memory written before is seen after
- *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what it was before: who comes first is not said
+ *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what it was before: who comes
+ *                                       first is not said
  *
  * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else. So the bits of a
  * result are those of the source, whatever it is inlined into: kernels for one row and for sixteen agree. */
