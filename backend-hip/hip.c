@@ -191,11 +191,12 @@ static int open_device(struct hip *h, struct err *e)
 
 enum { N_SCRATCH = 9 };
 
-/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles. */
+/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles, work. */
 static size_t batch_ints(const struct be_config *c)
 {
     return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
-           2 * TILE_GROUPS * ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS));
+           2 * TILE_GROUPS * ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
+           (size_t)c->max_rows * (size_t)hip_most_spans(c);
 }
 
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
@@ -310,7 +311,9 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->top_row, &h->d_top_row, (size_t)b->n_top},
         {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
-    size_t n = 2 * TILE_GROUPS * ((size_t)b->n_seqs + (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)); /* of tiles, at most */
+    h->n_spans = hip_spans(b);
+    size_t n = 2 * TILE_GROUPS * ((size_t)b->n_seqs + (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)) + /* of tiles, at most */
+               (size_t)b->n_decode * (size_t)h->n_spans;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= batch_ints(&h->config));
     n = 0;
@@ -321,8 +324,9 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     h->n_tiles = hip_fill_tiles(h, b, h->batch_copy + n);
     h->d_tiles = h->d_batch + n;
     n += 2 * TILE_GROUPS * (size_t)h->n_tiles;
+    h->d_work = h->d_batch + n;
+    n += (size_t)hip_fill_work(h, b, h->batch_copy + n);
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
-    h->n_spans = hip_spans(b);
     int half = h->config.head_dim / 2;
     struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);

@@ -29,14 +29,12 @@ static size_t part_floats(const struct be_config *c, int n_rows, int n_spans)
 
 int hip_most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
 
-/* Generated tokens attend in spans, whose results need room: of so many tokens at once, in 128 MiB if one does not take more. */
-static int decode_rows(const struct be_config *c)
+/* Generated tokens attend in spans, whose results need room: that of 128 tokens with most spans, in 128 MiB if one does not take more. */
+size_t hip_part_floats(const struct be_config *c)
 {
     size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128, some = ((size_t)32 << 20) / part_floats(c, 1, hip_most_spans(c));
-    return (int)(some < 1 ? 1 : some < n ? some : n);
+    return part_floats(c, (int)(some < 1 ? 1 : some < n ? some : n), hip_most_spans(c));
 }
-
-size_t hip_part_floats(const struct be_config *c) { return part_floats(c, decode_rows(c), hip_most_spans(c)); }
 
 int hip_spans(const struct batch *b)
 {
@@ -44,6 +42,58 @@ int hip_spans(const struct batch *b)
     for (int i = 0; i < b->n_decode; i++)
         if (b->pos[i] >= longest) longest = b->pos[i] + 1;
     return spans(longest);
+}
+
+/* Generated rows whose spans there is room for at once. */
+static int rows_at_once(const struct hip *h) { return (int)(hip_part_floats(&h->config) / part_floats(&h->config, 1, h->n_spans)); }
+
+enum { LISTED_ROWS = 8, NOTHING = 0xffff }; /* of fewer rows there is no list; a span that no row has */
+
+/* A number of blocks that steps repeat: at most a quarter more. */
+static int rounded(int n)
+{
+    int step = 1;
+    while (8 * step <= n) step *= 2;
+    return (n + step - 1) / step * step;
+}
+
+/* The spans of generated rows row .. end - 1, those of most positions first, so that what starts last is short; returns how many. */
+static int list_spans(const struct batch *b, int row, int end, int32_t *work)
+{
+    enum { PAGES = SPAN / PAGE };
+    int n_of[PAGES] = {0}, at[PAGES], n = 0; /* by the pages that a span has less than a whole one */
+    for (int i = row; i < end; i++) {
+        n_of[0] += b->pos[i] / SPAN;
+        n_of[PAGES - 1 - b->pos[i] % SPAN / PAGE]++;
+    }
+    for (int i = 0; i < PAGES; n += n_of[i++]) at[i] = n;
+    for (int i = row; i < end; i++) {
+        int last = b->pos[i] / SPAN;
+        for (int j = 0; j < last; j++) work[at[0]++] = (i - row) << 16 | j;
+        work[at[PAGES - 1 - b->pos[i] % SPAN / PAGE]++] = (i - row) << 16 | last;
+    }
+    return n;
+}
+
+/* A grid of rows and spans is mostly empty where a few sequences are longer than the others. */
+int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
+{
+    int at_once = rows_at_once(h), launches = 0, most = 0;
+    h->work_blocks = 0;
+    for (int row = 0; row < b->n_decode; row += at_once, launches++) {
+        int n = 0;
+        for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / SPAN + 1;
+        if (n > most) most = n;
+    }
+    most = rounded(most);
+    if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || most >= 1 << 16) return 0;
+    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->n_spans) return 0;
+    for (int row = 0, k = 0; row < b->n_decode; row += at_once, k++) {
+        int end = b->n_decode - row < at_once ? b->n_decode : row + at_once;
+        for (int n = list_spans(b, row, end, work + k * most); n < most; n++) work[k * most + n] = NOTHING;
+    }
+    h->work_blocks = most;
+    return launches * most;
 }
 
 /* The prompt rows of a sequence: the first, and how many groups. */
@@ -133,14 +183,16 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
 {
     const struct be_config *c = &h->config;
     size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim, kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim,
-           half = (size_t)c->head_dim / 2, n_decode = (size_t)h->batch->n_decode, at_once = (size_t)decode_rows(c);
+           half = (size_t)c->head_dim / 2, n_decode = (size_t)h->batch->n_decode, at_once = (size_t)rows_at_once(h);
     for (size_t row = 0; row < n_decode; row += at_once) {
         enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
         void *pages = pages_kernel(h);
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         int of_kv = c->n_heads / c->n_kv_heads;
-        const unsigned grid[3] = {(unsigned)n, (unsigned)c->n_heads, (unsigned)h->n_spans},
-                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), (unsigned)n, (unsigned)h->n_spans};
+        /* of each head */
+        const unsigned all = (unsigned)(h->work_blocks ? h->work_blocks : (int)n), each = (unsigned)(h->work_blocks ? 1 : h->n_spans);
+        const unsigned grid[3] = {all, (unsigned)c->n_heads, each},
+                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), all, each};
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -149,6 +201,7 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
         if (s.k) s.k += row * kv_row, s.v += row * kv_row;
         s.parts = h->d_parts;
         s.n_spans = h->n_spans;
+        s.work = h->work_blocks ? h->d_work + row / at_once * (size_t)h->work_blocks : NULL;
         hip_settle(h);
         if (pages)
             hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS, (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);

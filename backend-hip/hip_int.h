@@ -147,8 +147,9 @@ struct hip {
     struct hip_pending pending;
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles;
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles, *d_work;
     int n_tiles;               /* of prompt rows */
+    int work_blocks;           /* of each head, in a launch for generated rows, by d_work; 0: one for each row and span */
     int32_t *batch_copy;       /* the same on the host */
     void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a linear */
     float *d_scale;            /* [max_rows] of fp16 ones */
@@ -239,6 +240,9 @@ int hip_most_spans(const struct be_config *c);
 int hip_spans(const struct batch *b);
 /* Prompt rows in tiles of two groups (args.h); the number of tiles. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
+/* The spans of generated rows (args.h), work_blocks for each launch, where they are fewer than rows x spans of the longest; their
+ * number, which is less than that. */
+int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
 
 /* n linears of one generated row, which wait for the next operation. 0: not on this device, or not these. */
 int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[]);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SEQS = 6, GARBAGE = 0x4b }; /* pages hold what others left there: large finite numbers in either type */
+enum { MAX_SEQS = 11, GARBAGE = 0x4b }; /* pages hold what others left there: large finite numbers in either type */
 
 struct attend_case {
     int n_heads, n_kv_heads, head_dim;
@@ -23,6 +23,15 @@ struct attend_case {
     int n_decode, n_seqs;
     struct span span[MAX_SEQS]; /* seq is its index; decode rows come first and have one row */
 };
+
+/* many generated rows, few of them long */
+#define MIXED_ROWS                                                                                                                         \
+    {                                                                                                                                      \
+        {0, 900, 1}, {1, 0, 1}, {2, 17, 1}, {3, 255, 1}, {4, 256, 1}, {5, 300, 1}, {6, 5, 1}, {7, 511, 1}, {8, 64, 1}, {9, 600, 1},        \
+        {                                                                                                                                  \
+            10, 40, 9                                                                                                                      \
+        }                                                                                                                                  \
+    }
 
 static const struct attend_case cases[] = {
     {4, 4, 32, KV_F16, 0, 1, 0, 1, {{0, 0, 1}}},
@@ -43,6 +52,9 @@ static const struct attend_case cases[] = {
     {4, 4, 36, KV_F16, 4096, 1, 0, 1, {{0, 10, 30}}},
     {4, 2, 64, KV_F32, 1, 1, 1, 2, {{0, 300, 1}, {1, 0, 40}}},
     {4, 2, 64, KV_F16, 5, 4, 1, 2, {{0, 259, 1}, {1, 240, 40}}},
+    {8, 2, 64, KV_F16, 0, 2, 10, 11, MIXED_ROWS},
+    {2, 2, 128, KV_F16, 300, 2, 10, 11, MIXED_ROWS},
+    {4, 4, 36, KV_F32, 0, 1, 10, 11, MIXED_ROWS},
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };

@@ -162,6 +162,7 @@ struct attend_kernel_args {
     const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin; /* [rows][head_dim / 2] */
     int n_spans;            /* of the longest sequence of the step, or more */
+    const int *work;        /* [] row << 16 | span of a block of generated rows; NULL: the grid has a block for each row and span */
     const int *tiles;       /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of one sequence */
 };
 

@@ -243,17 +243,29 @@ DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BAT
     }
 }
 
+struct row_span {
+    int row, span;
+};
+
+/* What a block of generated rows computes that is number `at` of its head; the grid's row `at` and span `z` where there is no list. */
+DEVICE struct row_span row_span_of(const struct attend_kernel_args *a, int at, int z)
+{
+    if (!a->work) return (struct row_span){at, z};
+    return (struct row_span){a->work[at] >> 16, a->work[at] & 0xffff};
+}
+
 /* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then thread (slice, octet)
  * adds up 8 dimensions of the values over the positions slice, slice + slices, .., and the slices are added in order.
  * Positions that are not seen weigh nothing; one that is seen is read in their place. pages[SPAN / PAGE] */
 DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, float *scratch, float *sums, u64 *pages, const int wide)
 {
-    int row = block_x(), head = block_y(), p0 = block_z() * SPAN, t = thread(), hd = a->head_dim, d8 = round8(hd);
+    const struct row_span work = row_span_of(a, block_x(), block_z());
+    int row = work.row, head = block_y(), p0 = work.span * SPAN, t = thread(), hd = a->head_dim, d8 = round8(hd);
     int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row], first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
     int octets = d8 / 8, slices = THREADS / octets, slice = t / octets, d = t % octets * 8;
     if (p0 > pos || p0 + SPAN <= first) return;
     int from = first > p0 ? first - p0 : 0, to = pos - p0 < SPAN - 1 ? pos - p0 : SPAN - 1, seen = t >= from && t <= to;
-    float *part = a->parts + (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)block_z()) * (u64)part_floats(hd);
+    float *part = a->parts + (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)work.span) * (u64)part_floats(hd);
     q[t] = t < hd ? a->q[((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)t] : 0;
     if (t >= from / PAGE && t <= to / PAGE) {
         int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];

@@ -33,7 +33,7 @@ DEVICE void load_pairs(const float *from, float x[][2], const int dims)
 
 /* What a warp works on. */
 struct split {
-    int row, head0, heads, kv_head, first_heads; /* heads of the KV head; these are its first */
+    int row, span, head0, heads, kv_head, first_heads; /* heads of the KV head; these are its first */
     int pos, first, p0;                          /* seen positions are first .. pos; of the warp's first turn */
     u64 page[TURNS][SPLIT_PAGES];                /* elements */
 };
@@ -46,10 +46,12 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
     s.head0 = s.kv_head * of_kv + group * 8;
     s.heads = of_kv - group * 8 < 8 ? of_kv - group * 8 : 8;
     s.first_heads = group == 0;
-    s.row = block_y();
+    const struct row_span work = row_span_of(a, block_y(), block_z());
+    s.row = work.row;
+    s.span = work.span;
     s.pos = a->pos[s.row];
     s.first = a->window && s.pos >= a->window ? s.pos - a->window + 1 : 0;
-    s.p0 = block_z() * SPAN + thread() / WARP * TURN;
+    s.p0 = s.span * SPAN + thread() / WARP * TURN;
     const int *table = a->table + (u64)a->seq[s.row] * (u64)a->table_stride;
     UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
     {
@@ -260,7 +262,7 @@ DEVICE void merge_warps(const struct attend_kernel_args *a, const struct split *
     {
         if (h >= s->heads) continue;
         float *part =
-            a->parts + (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_spans + (u64)block_z()) * (u64)(dims + 8);
+            a->parts + (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_spans + (u64)s->span) * (u64)(dims + 8);
         float top = most[h], all = 0, weight[SPLIT_WARPS];
         UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[8 * i + h], top);
         UNROLL for (int i = 0; i < SPLIT_WARPS; i++)
@@ -284,8 +286,8 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     struct split s = split_of(a, dims);
     struct split_sum y;
     struct two_halves q[MAX_HEAD_DIM / 16][2];
-    int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4, span = block_z() * SPAN;
-    int nothing = span > s.pos || span + SPAN <= s.first;
+    int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4, from = s.span * SPAN;
+    int nothing = from > s.pos || from + SPAN <= s.first;
     u8 *own = (u8 *)lds + warp * warp_bytes;
     u32 at = lds_address(lds) + (u32)(warp * warp_bytes);
     /* What no launch of this step writes can be asked for before the one before has ended. */
