@@ -18,8 +18,10 @@ void machine_settle(struct options *o)
 {
     struct err why;
     if (!strcmp(o->backend, "auto")) o->backend = wants_gpu(o) || (!wants_cpu(o) && !hip_probe(NULL, 0, &why)) ? "hip" : "cpu";
-    if (o->n_batch == OPT_UNSET) o->n_batch = strcmp(o->backend, "hip") ? 512 : 2048;
-    if (!strcmp(o->act, "auto")) o->act = strcmp(o->backend, "hip") ? "i16" : "f16";
+    const int gpu = !strcmp(o->backend, "hip");
+    if (o->n_batch == OPT_UNSET) o->n_batch = gpu ? 2048 : 512;
+    if (o->n_seqs == OPT_UNSET) o->n_seqs = gpu ? 256 : 16;
+    if (!strcmp(o->act, "auto")) o->act = gpu ? "f16" : "i16";
     int processors = pool_n_processors();
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a quarter */

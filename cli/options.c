@@ -58,7 +58,7 @@ static const struct option_row {
     {"check", 0, FLAG, AT(check_only), 0, 0, 0, "read all the input and say what would fail; computes nothing"},
     {"restart", 0, FLAG, AT(restart), 0, 0, 0, "start over instead of continuing what an earlier run left"},
     {"grace", 0, INT, AT(grace), 0, 86400, "S", "seconds in which running requests may end after SIGTERM or Ctrl-C (default 20)"},
-    {"parallel", 0, INT, AT(n_seqs), 1, 65536, "N", "also -np: sequences that run at once (default 16)"},
+    {"parallel", 0, INT, AT(n_seqs), 1, 65536, "N", "also -np: sequences that run at once (default 16, on a GPU 256)"},
     {"kv-pages", 0, INT, AT(n_pages), 1, 1 << 28, "N", "pages of 16 positions in the KV cache, instead of what --mem gives"},
     {"mem", 0, TEXT, AT(memory), 0, 0, "SIZE", "memory for model and cache, as 6G (default: 9/10 of what is free)"},
     {"no-prefix-cache", 0, FLAG, AT(no_prefix_cache), 0, 0, 0, "compute equal beginnings of prompts for each of them"},
@@ -107,13 +107,12 @@ static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
     o->n_predict = OPT_UNSET;
-    o->n_batch = OPT_UNSET;
+    o->n_batch = o->n_seqs = OPT_UNSET;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
     o->input_format = "auto";
     o->order = "input";
     o->grace = 20;
-    o->n_seqs = 16;
     o->backend = o->cpu = o->act = o->variant = "auto";
     o->kv = "f16";
 }
