@@ -189,10 +189,9 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
         void *pages = pages_kernel(h);
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         int of_kv = c->n_heads / c->n_kv_heads;
-        /* of each head */
-        const unsigned all = (unsigned)(h->work_blocks ? h->work_blocks : (int)n), each = (unsigned)(h->work_blocks ? 1 : h->n_spans);
-        const unsigned grid[3] = {all, (unsigned)c->n_heads, each},
-                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), all, each};
+        const unsigned blocks = h->work_blocks ? (unsigned)h->work_blocks : (unsigned)n, of_row = h->work_blocks ? 1 : (unsigned)h->n_spans;
+        const unsigned grid[3] = {blocks, (unsigned)c->n_heads, of_row},
+                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), blocks, of_row};
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;

@@ -34,8 +34,8 @@ DEVICE void load_pairs(const float *from, float x[][2], const int dims)
 /* What a warp works on. */
 struct split {
     int row, span, head0, heads, kv_head, first_heads; /* heads of the KV head; these are its first */
-    int pos, first, p0;                          /* seen positions are first .. pos; of the warp's first turn */
-    u64 page[TURNS][SPLIT_PAGES];                /* elements */
+    int pos, first, p0;                                /* seen positions are first .. pos; of the warp's first turn */
+    u64 page[TURNS][SPLIT_PAGES];                      /* elements */
 };
 
 DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
