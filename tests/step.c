@@ -5,6 +5,7 @@
 #include "backend-cpu/kernels.h"
 #include "tests/process.h"
 
+#include <dirent.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -162,6 +163,25 @@ static int steps(struct rig *r, struct err *e)
     return 0;
 }
 
+/* Until all other threads sleep, which they do as soon as there is nothing to compute: one that the warm-up steps did not wait for may not
+ * even have begun, and its C library would make system calls of its own. */
+static void await_threads(void)
+{
+    for (int busy = 1; busy; usleep(1000)) {
+        DIR *d = opendir("/proc/self/task");
+        busy = 0;
+        for (struct dirent *t; d && (t = readdir(d));) {
+            char name[300], text[400] = "";
+            snprintf(name, sizeof name, "/proc/self/task/%s/stat", t->d_name);
+            FILE *f = atoi(t->d_name) == getpid() || t->d_name[0] == '.' ? NULL : fopen(name, "r");
+            if (!f) continue;
+            if (fgets(text, sizeof text, f) && strstr(text, ") ")) busy |= strncmp(strstr(text, ") "), ") S", 3) != 0;
+            fclose(f);
+        }
+        if (d) closedir(d);
+    }
+}
+
 /* Exit 3: no model, or no seccomp here. */
 static void child(const char *path, struct bench_options *o, enum fault fault)
 {
@@ -175,6 +195,7 @@ static void child(const char *path, struct bench_options *o, enum fault fault)
         _exit(3);
     }
     break_backend(&rigs.rig[0].forward, fault);
+    await_threads();
     if (sigaction(SIGSYS, &trap, NULL) || lock()) {
         perror("step: seccomp");
         _exit(3);
