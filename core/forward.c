@@ -267,6 +267,8 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     f->n_begun++;
 }
 
+int forward_has_top(const struct forward *f, int i) { return f->top[(size_t)i * BE_TOP_ROOM].id >= 0; }
+
 int forward_n_top(const struct forward *f, int i)
 {
     const struct softmax_logit *top = f->top + (size_t)i * BE_TOP_ROOM;

@@ -71,7 +71,8 @@ size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages);
  * the backend only where wanted [n_logits] is 1 (NULL: nowhere). One more may begin before a step ends that wants neither logits nor
  * what `top` leaves of them. *b may change at once. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
-/* How many logits there are for row i of b->top_row; 0: there was not room for all. */
+/* For row i of b->top_row: whether there was room for what `top` left, and how many logits that is, else 0. */
+int forward_has_top(const struct forward *f, int i);
 int forward_n_top(const struct forward *f, int i);
 /* Fills f->logits of further rows of the step that was ended last: wanted [n]. None was begun since. */
 int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e);

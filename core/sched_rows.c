@@ -90,7 +90,7 @@ static int fetch(struct sched *s, struct flight *f, struct err *e)
 {
     for (int i = 0; i < f->n_logits; i++) {
         struct sched_row *row = &f->row[i];
-        f->wanted[i] = row->top_at >= 0 && !forward_n_top(s->forward, row->top_at);
+        f->wanted[i] = row->top_at >= 0 && !forward_has_top(s->forward, row->top_at);
         if (f->wanted[i]) row->top_at = -1;
     }
     return forward_fetch(s->forward, f->wanted, f->n_logits, e);
