@@ -45,6 +45,8 @@ static const char *const kernel_names[K_COUNT] = {
     [K_ATTEND_TILE_128] = "attend_tile_128",
     [K_ATTEND_WIDE_64] = "attend_wide_64",
     [K_ATTEND_WIDE_128] = "attend_wide_128",
+    [K_ATTEND_HALF_64] = "attend_half_64",
+    [K_ATTEND_HALF_128] = "attend_half_128",
     [K_PAGES_64] = "attend_pages_64",
     [K_PAGES_128] = "attend_pages_128",
     [K_PREPARE_PARTS_F16] = "prepare_parts_f16",
@@ -164,6 +166,8 @@ static int open_device(struct hip *h, struct err *e)
         int bytes;
     } lds[] = {{K_ATTEND_WIDE_64, ATTEND_WIDE_LDS(64)},
                {K_ATTEND_WIDE_128, ATTEND_WIDE_LDS(128)},
+               {K_ATTEND_HALF_64, ATTEND_WIDE_LDS(64)},
+               {K_ATTEND_HALF_128, ATTEND_WIDE_LDS(128)},
                {K_PAGES_64, SPLIT_LDS(64)},
                {K_PAGES_128, SPLIT_LDS(128)},
                {K_ONE_NORM, hip_one_lds(K_ONE_NORM)},

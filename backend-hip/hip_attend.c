@@ -12,6 +12,12 @@ static void *by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kerne
     return h->kernel[c->head_dim == 64 ? for_64 : for_128];
 }
 
+/* hopper_attend.hip: with fp16 activations weights of values are halves, too. */
+static void *wide_kernel(const struct hip *h)
+{
+    return h->config.act == ACT_F16 ? by_head(h, K_ATTEND_HALF_64, K_ATTEND_HALF_128) : by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128);
+}
+
 static void *pages_kernel(const struct hip *h) { return by_head(h, K_PAGES_64, K_PAGES_128); }
 
 /* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
@@ -215,7 +221,7 @@ static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
     const struct be_config *c = &h->config;
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->batch->n_decode;
-    void *wide = by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
+    void *wide = wide_kernel(h), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
     if (wide || tile) {
         const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
         a.tiles = h->d_tiles;
@@ -263,7 +269,7 @@ void hip_attend(struct be *be, const struct attend_args *t)
         } else if (n_decode) {
             hip_launch_rope(h, &rope, 0, n_decode);
         }
-        if (by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128)) {
+        if (wide_kernel(h)) {
             of_prompts.cos = rope.cos;
             of_prompts.sin = rope.sin;
             keys.n_heads = 0; /* no queries */

@@ -39,6 +39,8 @@ enum hip_kernel {
     K_ATTEND_TILE_128,
     K_ATTEND_WIDE_64,
     K_ATTEND_WIDE_128,
+    K_ATTEND_HALF_64, /* where activations are fp16 */
+    K_ATTEND_HALF_128,
     K_PAGES_64,
     K_PAGES_128,
     K_PREPARE_PARTS_F16,

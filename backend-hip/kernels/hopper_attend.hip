@@ -1,8 +1,9 @@
 /* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile of rows of one
  * sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows each. Positions come in
- * steps of 64, from an absolute multiple on. Queries and weights of values are two halves each, high and low, so that nothing is
- * rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it does not see leaves it as
- * it is. */
+ * steps of 64, from an absolute multiple on. A row's result does not depend on the rows of its tile: a step that it does not see
+ * leaves it as it is. Queries are two halves each, high and low, so that scores, which are exponents, are not made of fewer than 22
+ * bits. So are the weights of values in attend_wide_*; in attend_half_* they are rounded to halves, as values are: such errors average
+ * out. */
 
 enum { WIDE_STEP = 64, WIDE_STAGES = 6 };
 
@@ -103,11 +104,11 @@ DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u
  * where these change in the loop. zero: 0, which it does not know. */
 DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
 {
-    UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
-        change_by(&q[c][i].high, zero), change_by(&q[c][i].low, zero);
+    UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++) change_by(&q[c][i].high, zero),
+        change_by(&q[c][i].low, zero);
 }
 
-/* Scores of 64 rows and a step of positions. */
+/* Scores of 64 rows and a step of positions: under way afterwards. */
 DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
 {
     wgmma_begin();
@@ -118,109 +119,140 @@ DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], con
         wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
     }
     wgmma_commit();
-    wgmma_wait(score, 64);
 }
 
-/* Row i of a lane: scores become weights, times 2^14, which is taken off with their sum: small ones keep their bits. Returns what all
- * before is to be multiplied by. to_log2: of a score; masked: positions before first and after pos weigh nothing; p0: of this lane */
-DEVICE float wide_weights(float score[32], const int i, float *largest, float *sum, float to_log2, const int masked, int p0, int first,
-                          int pos)
+/* What a lane of a computing warpgroup has of its 64 rows: of rows `row` and row + 8 of the group, of n_rows from row0 of the step on. */
+struct wide_rows {
+    int row0, row, n_rows, lowest, highest; /* positions of the first and the last row; -1: there is none */
+    struct two_halves q[MAX_HEAD_DIM / 16][4];
+    float to_log2[2], largest[2], sum[2], total[MAX_HEAD_DIM / 2]; /* to_log2: of a score */
+};
+
+/* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with their sum: small ones keep their bits.
+ * What has been summed before is to be multiplied by shrink[]. masked: positions that a row does not see weigh nothing. Sums and
+ * maxima go by four chains, which do not wait for each other. */
+DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int window, float shrink[2], const int masked)
 {
-    float larger = *largest, more = 0;
-    UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+    float top[2][4], offset[2], more[2][4];
+    UNROLL for (int i = 0; i < 2; i++)
     {
-        float *s = &score[k / 2 * 4 + 2 * i + k % 2];
-        if (masked) {
-            int p = p0 + k / 2 * 8 + k % 2;
-            *s = p <= pos && p >= first ? *s : -__builtin_inff();
+        int pos = r->lowest + r->row + 8 * i, first = window && pos >= window ? pos - window + 1 : 0;
+        UNROLL for (int k = 0; k < 4; k++) top[i][k] = r->largest[i];
+        UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+        {
+            float *s = &score[k / 2 * 4 + 2 * i + k % 2];
+            if (masked) {
+                int p = p0 + thread() % 4 * 2 + k / 2 * 8 + k % 2;
+                *s = p <= pos && p >= first ? *s : -__builtin_inff();
+            }
+            top[i][k % 4] = max32(*s, top[i][k % 4]);
         }
-        larger = max32(*s, larger);
     }
-    larger = quad_max(larger);
-    float was = *largest,
-          offset = fma32(larger == -__builtin_inff() ? 0 : -larger, to_log2, 14); /* nothing is seen yet: all weights are 0 */
-    float shrink = was == -__builtin_inff() ? 0 : exp2_estimate(offset - fma32(-was, to_log2, 14));
-    *largest = larger;
-    UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+    UNROLL for (int i = 0; i < 2; i++) top[i][0] = quad_max(max32(max32(top[i][0], top[i][1]), max32(top[i][2], top[i][3])));
+    UNROLL for (int i = 0; i < 2; i++)
     {
-        float *s = &score[k / 2 * 4 + 2 * i + k % 2];
-        *s = exp2_estimate(fma32(*s, to_log2, offset));
-        more += *s;
+        float was = r->largest[i], to_log2 = r->to_log2[i];
+        offset[i] = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2, 14); /* nothing is seen yet: all weights are 0 */
+        shrink[i] = was == -__builtin_inff() ? 0 : exp2_estimate(offset[i] - fma32(-was, to_log2, 14));
+        r->largest[i] = top[i][0];
+        UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+        {
+            float *s = &score[k / 2 * 4 + 2 * i + k % 2];
+            *s = exp2_estimate(fma32(*s, to_log2, offset[i]));
+            more[i][k % 4] = k < 4 ? *s : more[i][k % 4] + *s;
+        }
+        r->sum[i] = fma32(r->sum[i], shrink[i], (more[i][0] + more[i][1]) + (more[i][2] + more[i][3]));
     }
-    *sum = fma32(*sum, shrink, more);
-    return shrink;
 }
 
-/* total += weights x values of a step. */
-DEVICE void wide_values(u32 values, const float *score, float *total, const int dims)
+DEVICE void wide_step(const struct attend_kernel_args *a, struct wide_rows *r, float score[32], int p0, float shrink[2])
 {
-    struct two_halves p[WIDE_STEP / 16][4];
+    int whole = p0 + WIDE_STEP - 1 <= r->lowest && !(a->window && r->highest - a->window >= p0);
+    if (whole) wide_weights(r, score, p0, a->window, shrink, 0);
+    else wide_weights(r, score, p0, a->window, shrink, 1);
+}
+
+DEVICE void split_weights(const float *score, struct two_halves p[][4])
+{
     UNROLL for (int k = 0; k < WIDE_STEP / 16; k++) UNROLL for (int i = 0; i < 4; i++) p[k][i] =
         split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
+}
+
+/* total += weights x values of a step: under way afterwards. */
+DEVICE void wide_values(u32 values, struct two_halves p[][4], float *total, const int dims, const int halves)
+{
     wgmma_begin();
     UNROLL for (int k = 0; k < WIDE_STEP / 16; k++)
     {
         u64 b = wgmma_columns(values + (u32)(k * 16 * 128), WIDE_STEP * 128);
         wgmma_by_columns(total, p[k][0].high, p[k][1].high, p[k][2].high, p[k][3].high, b, dims);
-        wgmma_by_columns(total, p[k][0].low, p[k][1].low, p[k][2].low, p[k][3].low, b, dims);
+        if (halves > 1) wgmma_by_columns(total, p[k][0].low, p[k][1].low, p[k][2].low, p[k][3].low, b, dims);
     }
     wgmma_commit();
-    wgmma_wait(total, dims);
 }
 
-/* A computing warpgroup: 64 rows of the tile. */
-DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_tile *w, const struct wide_ring *r, const int dims)
+DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_tile *w, struct wide_rows *r, const int dims)
+{
+    int lane = thread() % WARP, group = thread() / 128, from[2];
+    r->row0 = group ? w->row0[1] : w->row0[0];
+    r->n_rows = group ? w->n_rows[1] : w->n_rows[0];
+    r->lowest = group ? w->pos0[1] : w->pos0[0];
+    r->highest = r->n_rows ? r->lowest + r->n_rows - 1 : -1;
+    r->row = thread() % 128 / WARP * 16 + lane / 4;
+    UNROLL for (int i = 0; i < 2; i++) from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
+    wide_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims);
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        r->to_log2[i] *= a->scale * 0x1.715476p+0f;
+        r->largest[i] = -__builtin_inff();
+        r->sum[i] = 0;
+    }
+    UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
+}
+
+DEVICE void wide_leave(const struct attend_kernel_args *a, const struct wide_tile *w, struct wide_rows *r, const int dims)
+{
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        float inverse = rcp32(quad_sum(r->sum[i]));
+        float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) + (u64)(w->head * dims + thread() % 4 * 2);
+        if (r->row + 8 * i >= r->n_rows) continue;
+        UNROLL for (int d = 0; d < dims / 8; d++) * (f32x2 *)(to + 8 * d) =
+            (f32x2){r->total[4 * d + 2 * i] * inverse, r->total[4 * d + 2 * i + 1] * inverse};
+    }
+}
+
+/* A computing warpgroup: 64 rows of the tile. halves: of a weight */
+DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_tile *w, const struct wide_ring *ring, const int dims,
+                          const int halves)
 {
     const int key_bytes = WIDE_STEP * dims * 2;
-    int lane = thread() % WARP, t = lane % 4, group = thread() / 128, stage = 0;
-    int row0 = group ? w->row0[1] : w->row0[0], n_rows = group ? w->n_rows[1] : w->n_rows[0], lowest = group ? w->pos0[1] : w->pos0[0];
-    int row = thread() % 128 / WARP * 16 + lane / 4, pos = lowest + row, highest = n_rows ? lowest + n_rows - 1 : -1;
-    u64 q_row = (u64)(a->n_heads * dims);
-    int from[2];
-    struct two_halves q[MAX_HEAD_DIM / 16][4];
-    float undo[2], total[MAX_HEAD_DIM / 2], largest[2], sum[2] = {0, 0};
+    struct wide_rows r;
+    int stage = 0;
     u32 parity = 0;
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        from[i] = row0 + (row + 8 * i < n_rows ? row + 8 * i : 0);
-        largest[i] = -__builtin_inff();
-    }
-    wide_queries(a, from, (u64)(w->head * dims + 2 * t), q, undo, dims);
-    UNROLL for (int i = 0; i < 2; i++) undo[i] *= a->scale * 0x1.715476p+0f;
-    UNROLL for (int i = 0; i < dims / 2; i++) total[i] = 0;
+    wide_enter(a, w, &r, dims);
     for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
-        float score[32];
-        int seen = p0 <= highest; /* by a row of the group */
-        int whole = p0 + WIDE_STEP - 1 <= lowest && !(a->window && highest - a->window >= p0);
-        u32 keys = r->stages + (u32)(stage * 2 * key_bytes);
-        phase_wait(r->full + (u32)(8 * stage), parity);
-        if (seen) {
-            if (dims == 64) keep_queries(q, a->window >> 31, dims);
-            wide_scores(keys, q, score, dims);
-            float shrink[2];
-            UNROLL for (int i = 0; i < 2; i++)
-            {
-                int at = pos + 8 * i, first = a->window && at >= a->window ? at - a->window + 1 : 0;
-                if (whole) shrink[i] = wide_weights(score, i, &largest[i], &sum[i], undo[i], 0, 0, 0, 0);
-                else shrink[i] = wide_weights(score, i, &largest[i], &sum[i], undo[i], 1, p0 + 2 * t, first, at);
-            }
-            UNROLL for (int i = 0; i < dims / 2; i++) total[i] *= shrink[i / 2 % 2];
-            wide_values(keys + key_bytes, score, total, dims);
+        u32 keys = ring->stages + (u32)(stage * 2 * key_bytes);
+        phase_wait(ring->full + (u32)(8 * stage), parity);
+        if (p0 <= r.highest) {
+            struct two_halves p[WIDE_STEP / 16][4];
+            float score[32], shrink[2];
+            if (dims == 64) keep_queries(r.q, a->window >> 31, dims);
+            wide_scores(keys, r.q, score, dims);
+            wgmma_wait(score, 64);
+            wide_step(a, &r, score, p0, shrink);
+            UNROLL for (int i = 0; i < dims / 2; i++) r.total[i] *= shrink[i / 2 % 2];
+            split_weights(score, p);
+            wide_values(keys + key_bytes, p, r.total, dims, halves);
+            wgmma_wait(r.total, dims);
         }
-        if (lane == 0) phase_arrive(r->empty + (u32)(8 * stage));
+        if (thread() % WARP == 0) phase_arrive(ring->empty + (u32)(8 * stage));
         if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
     }
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        float inverse = rcp32(quad_sum(sum[i]));
-        float *to = a->out + (u64)(row0 + row + 8 * i) * q_row + (u64)(w->head * dims + 2 * t);
-        if (row + 8 * i >= n_rows) continue;
-        UNROLL for (int d = 0; d < dims / 8; d++) * (f32x2 *)(to + 8 * d) =
-            (f32x2){total[4 * d + 2 * i] * inverse, total[4 * d + 2 * i + 1] * inverse};
-    }
+    wide_leave(a, w, &r, dims);
 }
 
-DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const int dims)
+DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const int dims, const int halves)
 {
     struct wide_ring r;
     r.stages = lds_address(lds);
@@ -241,10 +273,12 @@ DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const 
         copy_steps(early, &w, &r, dims);
     } else {
         REGISTERS_MORE(224);
-        compute_steps(early, &w, &r, dims);
+        compute_steps(early, &w, &r, dims, halves);
     }
 }
 
 /* LDS: ATTEND_WIDE_LDS(dims). */
-KERNEL_SIZED(attend_wide_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 64); }
-KERNEL_SIZED(attend_wide_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 128); }
+KERNEL_SIZED(attend_wide_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 64, 2); }
+KERNEL_SIZED(attend_wide_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 128, 2); }
+KERNEL_SIZED(attend_half_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 64, 1); }
+KERNEL_SIZED(attend_half_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 128, 1); }
