@@ -51,6 +51,11 @@ static const char *const kernel_names[K_COUNT] = {
     [K_PAGES_128] = "attend_pages_128",
     [K_PREPARE_PARTS_F16] = "prepare_parts_f16",
     [K_PREPARE_PARTS_BF16] = "prepare_parts_bf16",
+    [K_NORM_WIDE] = "norm_wide_4",
+    [K_NORM_WIDE + 1] = "norm_wide_11",
+    [K_MERGE_WIDE] = "merge_wide_4",
+    [K_MERGE_WIDE + 1] = "merge_wide_8",
+    [K_GLU_WIDE] = "glu_wide_14",
     [K_ONE_NORM] = "q4_one_norm",
     [K_ONE_NORM_GATED] = "q4_one_norm_gated",
     [K_ONE_MERGE] = "q4_one_merge",
@@ -89,10 +94,10 @@ void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t g
     hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
 }
 
-void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, int spread, const void *args, size_t bytes)
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds, const void *args, size_t bytes)
 {
     const unsigned grid[3] = {(unsigned)rows, 1, 1};
-    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, spread ? SPREAD_LDS : 0, args, bytes);
+    hip_launch(h, h->kernel[k], kernel_names[k], grid, threads, lds, args, bytes);
 }
 
 void hip_settle(struct hip *h)
@@ -170,6 +175,7 @@ static int open_device(struct hip *h, struct err *e)
                {K_ATTEND_HALF_128, ATTEND_WIDE_LDS(128)},
                {K_PAGES_64, SPLIT_LDS(64)},
                {K_PAGES_128, SPLIT_LDS(128)},
+               {K_GLU_WIDE, WIDE_SPREAD_LDS},
                {K_ONE_NORM, hip_one_lds(K_ONE_NORM)},
                {K_ONE_NORM_GATED, hip_one_lds(K_ONE_NORM_GATED)},
                {K_ONE_MERGE, hip_one_lds(K_ONE_MERGE)},

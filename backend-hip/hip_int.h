@@ -45,6 +45,9 @@ enum hip_kernel {
     K_PAGES_128,
     K_PREPARE_PARTS_F16,
     K_PREPARE_PARTS_BF16,
+    K_NORM_WIDE,                    /* kernels/hopper_rows.hip; two of these, for rows of up to 4 and 11 pieces */
+    K_MERGE_WIDE = K_NORM_WIDE + 2, /* two, for up to 4 and FEW_SPANS, and for more */
+    K_GLU_WIDE = K_MERGE_WIDE + 2,
     K_ONE_NORM, /* hip_one.c */
     K_ONE_NORM_GATED,
     K_ONE_MERGE,
@@ -177,7 +180,7 @@ struct hip {
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
 /* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch begins before the one before has
  * ended, and all its blocks would go to the few multiprocessors that are idle then. A block of kernels/wgmma_few.hip fits beside it. */
-enum { SPREAD_LDS = 95 << 10 };
+enum { SPREAD_LDS = 95 << 10, WIDE_SPREAD_LDS = 87 << 10 /* beside what kernels/hopper_rows.hip has */ };
 
 static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
@@ -204,8 +207,8 @@ void hip_launch(struct hip *h, void *function, const char *name, const unsigned 
 void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
                          unsigned cluster, const void *args, size_t bytes);
 void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
-/* One block to a row; spread: over multiprocessors, one each. */
-void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, int spread, const void *args, size_t bytes);
+/* One block to a row. */
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds, const void *args, size_t bytes);
 
 /* Of three kernels from k on the one for rows of dim elements. */
 static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
@@ -217,7 +220,7 @@ static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
 static inline int hip_merges_whole_rows(const struct hip *h)
 {
     int heads = h->config.n_heads, hd = h->config.head_dim;
-    return h->n_spans <= 6 && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
+    return h->n_spans <= ROW_SPANS && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
 }
 
 /* One scale of 16 bits for each item of 128 inputs. */

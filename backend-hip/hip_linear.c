@@ -230,6 +230,47 @@ static int takes_parts(struct hip *h, const struct be_linear *w)
     return w->dense && choose(h, PHASE_DECODE, 1, &w, 1)->phase == PHASE_BOTH;
 }
 
+/* Of a row before and after it is prepared. */
+static int longest_of(const struct prepare_args *a) { return a->stride > a->in ? a->stride : a->in; }
+
+/* Whether kernels/hopper_rows.hip prepares the rows together with k: all of them generated, a multiprocessor for each. */
+static int takes_wide(const struct hip *h, enum hip_kernel k, const struct prepare_args *a, int rows)
+{
+    int pieces = k == K_NORM ? SOME_PIECES : k == K_MERGE ? MERGE_DIMS / PIECE : ROW_PIECES;
+    return h->kernel[K_NORM_WIDE] && rows == a->n_first && rows <= hip_stream_units(h->stream) && longest_of(a) <= pieces * PIECE &&
+           a->in % 4 == 0 && a->k % 4 == 0 && (a->order || !a->perm);
+}
+
+/* The operation that waits and the preparation of its result. */
+static void prepare_pending(struct hip *h, const struct prepare_args *a, int rows, int keep)
+{
+    struct hip_pending *p = &h->pending;
+    enum hip_kernel k = p->kernel;
+    int longest = longest_of(a), more = longest > FEW_PIECES * PIECE, wide = takes_wide(h, k, a, rows);
+    unsigned threads = wide ? WIDE_THREADS : BLOCK_THREADS;
+    p->kernel = K_COUNT;
+    /* the kernel itself reads it back */
+    if (longest > ROW_PIECES * PIECE || a->in % 4 || a->k % 4 || (k == K_GLU && !wide && (a->perm || a->stride != a->in))) keep = 1;
+    if (k == K_NORM) {
+        struct norm_prepare_args both = {p->norm, *a};
+        if (!keep) both.norm.out = NULL;
+        k = hip_by_row(K_NORM_PREPARE, longest);
+        if (wide) k = K_NORM_WIDE + more;
+        hip_launch_rows(h, k, rows, threads, 0, &both, sizeof both);
+    } else if (k == K_GLU) {
+        struct glu_prepare_args both = {p->glu, *a, keep};
+        both.glu.n = (size_t)p->dim;
+        int spread = a->first_tile && rows == a->n_first && rows <= hip_stream_units(h->stream) / 2;
+        if (wide) hip_launch_rows(h, K_GLU_WIDE, rows, WIDE_GLU_THREADS, spread ? WIDE_SPREAD_LDS : 0, &both, sizeof both);
+        else hip_launch_rows(h, hip_by_row(K_GLU_PREPARE, longest), rows, threads, spread ? SPREAD_LDS : 0, &both, sizeof both);
+    } else {
+        struct merge_prepare_args both = {p->merge, *a};
+        k = a->order ? K_MERGE_PREPARE_ORDERED : K_MERGE_PREPARE;
+        if (wide) k = K_MERGE_WIDE + (more || h->n_spans > FEW_SPANS);
+        hip_launch_rows(h, k, rows, threads, 0, &both, sizeof both);
+    }
+}
+
 /* Brings the input into the order and the precision that the kernels take; together with the operation that makes it, where
  * that still waits. keep: another linear will read d_x, too. */
 static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows, int n_decode, int half, int keep)
@@ -250,31 +291,15 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .rest_tile = l.rest_tile,
                              .rest_at = l.rest_at};
     enum hip_kernel k = p->kernel;
-    int longest = a.stride > a.in ? a.stride : a.in;
     if (k == K_MERGE && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
-    if (!half || (k != K_NORM && k != K_GLU && k != K_MERGE) || p->out != d_x || p->rows != rows || p->dim != w->in) {
-        hip_settle(h);
-        if (takes_parts(h, w)) k = w->kind == WEIGHT_F16 ? K_PREPARE_PARTS_F16 : K_PREPARE_PARTS_BF16;
-        else k = half ? hip_by_row(K_PREPARE_F16, longest) : K_PREPARE_F32;
-        hip_launch_kernel(h, k, (size_t)rows, 1, &a, sizeof a);
+    if (half && (k == K_NORM || k == K_GLU || k == K_MERGE) && p->out == d_x && p->rows == rows && p->dim == w->in) {
+        prepare_pending(h, &a, rows, keep);
         return;
     }
-    p->kernel = K_COUNT;
-    /* the kernel itself reads it back */
-    if (longest > ROW_PIECES * PIECE || a.in % 4 || a.k % 4 || (k == K_GLU && (a.perm || a.stride != a.in))) keep = 1;
-    if (k == K_NORM) {
-        struct norm_prepare_args both = {p->norm, a};
-        if (!keep) both.norm.out = NULL;
-        hip_launch_kernel(h, hip_by_row(K_NORM_PREPARE, longest), (size_t)rows, 1, &both, sizeof both);
-    } else if (k == K_GLU) {
-        struct glu_prepare_args both = {p->glu, a, keep};
-        both.glu.n = (size_t)p->dim;
-        int spread = l.first_tile && rows == n_decode && rows <= hip_stream_units(h->stream) / 2;
-        hip_launch_rows(h, hip_by_row(K_GLU_PREPARE, longest), rows, spread, &both, sizeof both);
-    } else {
-        struct merge_prepare_args both = {p->merge, a};
-        hip_launch_kernel(h, a.order ? K_MERGE_PREPARE_ORDERED : K_MERGE_PREPARE, (size_t)rows, 1, &both, sizeof both);
-    }
+    hip_settle(h);
+    if (takes_parts(h, w)) k = w->kind == WEIGHT_F16 ? K_PREPARE_PARTS_F16 : K_PREPARE_PARTS_BF16;
+    else k = half ? hip_by_row(K_PREPARE_F16, longest_of(&a)) : K_PREPARE_F32;
+    hip_launch_kernel(h, k, (size_t)rows, 1, &a, sizeof a);
 }
 
 void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)

@@ -21,7 +21,6 @@ DEVICE void copies_commit(void) { fiber_copies_commit(); }
 DEVICE u32x4 load_input(const void *from) { return *(const u32x4 *)from; }
 DEVICE void touch(const char *const p[4]) { (void)p; }
 
-DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
 DEVICE float shuffle_from(float x, int lane) { return f32_of(fiber_shuffle(bits_of(x), lane)); }
 DEVICE int warp_number(void) { return fiber_thread / WARP; }
 DEVICE u32 transposed(u32 v) { return fiber_transposed(v); }

@@ -348,15 +348,31 @@ static int make_act_order(const char *from, const char *to)
     return close(f) || !n ? -1 : 0;
 }
 
-/* The linears of a single generated row are launched with the operations around them: the same answers as beside others. */
-static void one_row(const char *of, const char *what)
+/* The linears of a single generated row are launched with the operations around them, rows that have a multiprocessor each are prepared
+ * by more threads: the same answers as beside others. */
+static void few_rows(const char *of, const char *what)
 {
     char *first = NULL;
     with("FIBERS_UNITS", 2);
     same_answers(hopper, of, in, 6, "6", NULL, &first, what);
     same_answers(hopper, of, in, 6, "1", NULL, &first, what);
+    with("FIBERS_UNITS", 8);
+    same_answers(hopper, of, in, 6, "6", NULL, &first, what);
     unsetenv("FIBERS_UNITS");
     free(first);
+}
+
+/* The same of a layer's operations, to the bit: those that wait for each other are not prepared together. */
+static void few_rows_of_a_layer(void)
+{
+    struct process p;
+    with("FIBERS_UNITS", 8);
+    process_run(&p,
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", hopper, "--variant", "auto", "--quick", "--op", "block", NULL},
+                NULL);
+    check(p.code == 0, "the same bits where each row has a multiprocessor", &p);
+    process_free(&p);
+    unsetenv("FIBERS_UNITS");
 }
 
 /* Steps begin before the last one's tokens are known, or wait for them where they are drawn: the same answers whatever runs beside
@@ -462,7 +478,8 @@ int main(int argc, char **argv)
         wrong_lane();
         any_batch(cuda, model, 4);
         any_batch(hopper, model, 8);
-        one_row(model, "the same answers to one request at a time");
+        few_rows(model, "the same answers to few requests at a time");
+        few_rows_of_a_layer();
         char other[320], folder[300];
         snprintf(other, sizeof other, "%s/other.safetensors", dir);
         snprintf(folder, sizeof folder, "%s/act-order", dir);
@@ -470,7 +487,7 @@ int main(int argc, char **argv)
         process_run(&p, (char *[]){convert, folder, other, NULL}, NULL);
         check(p.code == 0, "conversion", &p);
         process_free(&p);
-        one_row(other, "the same answers to one request at a time, act-order");
+        few_rows(other, "the same answers to few requests at a time, act-order");
         process_run(&p, (char *[]){convert, "tests/data/gptq/bits8", other, NULL}, NULL); /* groups of 64 */
         check(p.code == 0, "conversion", &p);
         process_free(&p);

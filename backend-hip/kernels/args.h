@@ -28,6 +28,7 @@ enum {
 /* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of each head. attend_merge takes
  * MERGE_WEIGHTS - 1 spans. */
 enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
+enum { ROW_SPANS = 6, FEW_SPANS = 3 };     /* of a row that a block merges, at most; in few registers */
 enum { GROUP_ROWS = 64, TILE_GROUPS = 2 }; /* prompt rows of a sequence that attend together, and groups of them to a tile */
 enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.hip, one group; of hopper_attend.hip, with its LDS */
 #define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims)*2 + 128)
@@ -36,6 +37,9 @@ enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.
 enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
 /* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another order: its halves, and a zero. */
 #define ORDERED(pieces) ((pieces)*PIECE / 4 + 1)
+/* Threads of a block of hopper_rows.hip, of gating; pieces of 4 elements for each of them where those of THREADS are so many. */
+enum { WIDE_THREADS = 1024, WIDE_GLU_THREADS = 1024 };
+#define WIDE_PIECES(pieces, threads) (((pieces)*PIECE + 4 * (threads)-1) / (4 * (threads)))
 enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 

@@ -408,7 +408,7 @@ DEVICE void merge_prepared(const struct merge_prepare_args *a, float *weights, f
     int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
     f32x4 v[MERGE_PIECES];
     u64 order[MERGE_PIECES];
-    if (ordered) early_order(&a->prepare, order, MERGE_PIECES);
+    if (ordered) early_order(&a->prepare, order, MERGE_PIECES, THREADS);
     wait_for_producer();
     merge_row(&a->merge, row, weights, sums, v);
     if (!fits) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];

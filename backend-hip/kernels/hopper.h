@@ -62,6 +62,13 @@ DEVICE u32x4 lds_words(u32 lds)
     asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(lds) : "memory");
     return v;
 }
+/* The largest v of the warp. */
+DEVICE u32 max_of_warp(u32 v)
+{
+    u32 max;
+    asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(max) : "r"(v));
+    return max;
+}
 /* v, which the compiler is to keep rather than to compute again. */
 DEVICE u32 keep(u32 v)
 {

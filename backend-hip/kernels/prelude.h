@@ -128,6 +128,7 @@ DEVICE int take_numbers(int *counter, int n)
     *counter += n;
     return first;
 }
+DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
 DEVICE float rcp_estimate(float x) { return 1 / x; }
 DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 
@@ -343,12 +344,11 @@ DEVICE void sincos32(float x, float *s, float *c)
  * may be used again afterwards. */
 DEVICE float sum_or_max(float a, float b, const int max) { return max ? max32(a, b) : a + b; }
 
-DEVICE float block_tree(float x, float *scratch, const int max)
+#if !defined(__AMDGCN__)
+/* The tree over scratch[THREADS] by one warp, the last levels among its lanes; the result in each of them. */
+DEVICE float warp_tree(const float *scratch, const int max)
 {
     int t = thread();
-    scratch[t] = x;
-    barrier();
-#if defined(__NVPTX__) /* every warp goes through the whole tree, the last levels among its lanes: two barriers instead of ten */
     float v[THREADS / 32];
     UNROLL for (int i = 0; i < THREADS / 32; i++) v[i] = scratch[t % 32 + 32 * i];
     UNROLL for (int w = THREADS / 64; w; w /= 2) UNROLL for (int i = 0; i < w; i++) v[i] = sum_or_max(v[i], v[i + w], max);
@@ -357,7 +357,17 @@ DEVICE float block_tree(float x, float *scratch, const int max)
         float other = f32_of(shuffle_xor(bits_of(v[0]), w));
         v[0] = t & w ? sum_or_max(other, v[0], max) : sum_or_max(v[0], other, max);
     }
-    float result = v[0];
+    return v[0];
+}
+#endif
+
+DEVICE float block_tree(float x, float *scratch, const int max)
+{
+    int t = thread();
+    scratch[t] = x;
+    barrier();
+#if defined(__NVPTX__) /* every warp goes through the whole tree: two barriers instead of ten */
+    float result = warp_tree(scratch, max);
 #else
     for (int w = THREADS / 2; w; w /= 2) {
         if (t < w) scratch[t] = sum_or_max(scratch[t], scratch[t + w], max);

@@ -71,9 +71,11 @@ DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
     if (thread() == 0) a->scale[row] = p.undo;
 }
 
-/* Rows that are kept in registers: thread t has elements 4t .. 4t+3 of each piece. Whole loads in flight at once are what a
- * single row is fast by. */
-#define FOR_PIECES(n, j, i, dim) UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += PIECE) if (i < (dim))
+/* Rows that are kept in registers: thread t has elements 4t .. 4t+3 of each piece, which is 4 elements of each of `threads` threads.
+ * Whole loads in flight at once are what a single row is fast by. */
+#define FOR_PIECES_OF(threads, n, j, i, dim)                                                                                               \
+    UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += 4 * (threads)) if (i < (dim))
+#define FOR_PIECES(n, j, i, dim) FOR_PIECES_OF(THREADS, n, j, i, dim)
 
 /* Whether the inputs lie among the packed ones where they are in the row, and nothing is filled up. */
 DEVICE int stays(const struct prepare_args *a) { return !a->perm && a->stride == a->in; }
@@ -147,41 +149,47 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
  * producer, and since the last step has left the caches. Longer rows have registers for it only when they are out of them themselves. */
 enum { EARLY_PIECES = 8 };
 
-DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n)
+DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n, const int threads)
 {
-    FOR_PIECES(n, j, i, a->stride) order[j] = *(const u64 *)(a->order + i);
+    FOR_PIECES_OF(threads, n, j, i, a->stride) order[j] = *(const u64 *)(a->order + i);
 }
 
-DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n)
+DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n, const int threads)
 {
-    if (a->order && n <= EARLY_PIECES) load_order(a, order, n);
+    if (a->order && n <= EARLY_PIECES) load_order(a, order, n, threads);
     else if (a->order) prefetch_lines(a->order, a->stride * 2);
 }
 
-/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED(n)]: LDS, which a row passes through that comes into another order;
- * NULL: none does. */
-DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
+/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED of its pieces of PIECE]: LDS, which a row passes through that comes into
+ * another order; NULL: none does. */
+DEVICE void place_pieces(const struct prepare_args *a, const struct row_place *place, const f32x4 *v, float factor, u64 *order,
+                         u64 *ordered, const int n, const int threads)
 {
     const f32x4 none = {0, 0, 0, 0};
-    struct row_place place = place_of(a, row);
-    struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
-    if (thread() == 0) a->scale[row] = p.undo;
     if (!ordered || !a->order) {
-        FOR_PIECES(n, j, i, a->stride) place_piece(&place, i, i < a->in ? v[j] : none, p.factor);
+        FOR_PIECES_OF(threads, n, j, i, a->stride) place_piece(place, i, i < a->in ? v[j] : none, factor);
         return;
     }
     const struct row_place natural = {(f16 *)ordered, 0, 0};
     const u16 *from = (const u16 *)ordered;
-    FOR_PIECES(n, j, i, a->in) place_piece(&natural, i, v[j], p.factor);
-    if (n > EARLY_PIECES) load_order(a, order, n);
+    FOR_PIECES_OF(threads, n, j, i, a->in) place_piece(&natural, i, v[j], factor);
+    if (n > EARLY_PIECES) load_order(a, order, n, threads);
     if (thread() == 0) natural.at[a->in] = 0;
     barrier();
-    FOR_PIECES(n, j, i, a->stride)
+    FOR_PIECES_OF(threads, n, j, i, a->stride)
     {
         u32 h[4];
         UNROLL for (int e = 0; e < 4; e++) h[e] = from[(u32)(order[j] >> (16 * e)) & 0xffffu];
-        place_four(&place, i, pair_of(h[0] | h[1] << 16), pair_of(h[2] | h[3] << 16));
+        place_four(place, i, pair_of(h[0] | h[1] << 16), pair_of(h[2] | h[3] << 16));
     }
+}
+
+DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
+{
+    struct row_place place = place_of(a, row);
+    struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
+    if (thread() == 0) a->scale[row] = p.undo;
+    place_pieces(a, &place, v, p.factor, order, ordered, n, THREADS);
 }
 
 DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *ordered, const int pieces)
@@ -189,7 +197,7 @@ DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *orde
     int row = block_x();
     f32x4 v[ROW_PIECES];
     u64 order[ROW_PIECES];
-    early_order(a, order, pieces);
+    early_order(a, order, pieces, THREADS);
     wait_for_producer();
     if (!fits_pieces(a, pieces)) {
         prepare_row(a, row, scratch);
@@ -270,7 +278,7 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 
     const struct norm_args *n = &a->norm;
     u64 order[ROW_PIECES];
     int dim = n->dim;
-    early_order(&a->prepare, order, pieces);
+    early_order(&a->prepare, order, pieces, THREADS);
     wait_for_producer();
     if (!fits_pieces(&a->prepare, pieces)) {
         norm_row(n, block_x(), scratch);
