@@ -162,7 +162,9 @@ DEVICE float one_place(const struct one_row_args *a, const struct one_lds *l, co
                        const int pieces)
 {
     const struct row_place place = {(f16 *)l->inputs, 0, 0};
-    struct power_of_two p = power_of_pieces(v, dim, 14, l->scratch, pieces);
+    float largest = 0;
+    FOR_PIECES(pieces, j, i, dim) largest = largest_of(v[j], largest);
+    struct power_of_two p = power_for(largest_of_block(largest, l->scratch, THREADS), 14);
     FOR_PIECES(pieces, j, i, dim)
     {
         if (!a->place) place_piece(&place, i, v[j], p.factor);

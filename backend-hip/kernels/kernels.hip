@@ -47,8 +47,9 @@
 #include "backend-hip/kernels/hopper.h"
 
 #include "backend-hip/kernels/hopper_decode.hip"
-#include "backend-hip/kernels/hopper_one.hip"
 #include "backend-hip/kernels/hopper_rows.hip"
+
+#include "backend-hip/kernels/hopper_one.hip"
 #include "backend-hip/kernels/wgmma.hip"
 #include "backend-hip/kernels/wgmma_few.hip"
 
