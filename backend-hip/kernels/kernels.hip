@@ -50,6 +50,7 @@
 #include "backend-hip/kernels/hopper_rows.hip"
 
 #include "backend-hip/kernels/hopper_one.hip"
+
 #include "backend-hip/kernels/wgmma.hip"
 #include "backend-hip/kernels/wgmma_few.hip"
 
