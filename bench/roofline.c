@@ -8,6 +8,7 @@
 
 #include "core/sampler.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,8 +136,9 @@ static int write_step(struct out *out, struct rig *r, const struct bench_facts *
     if (write_line(out, c, facts, s, &sum, m->step, e)) return -1;
     if (!out_is_md(out)) return 0;
     printf("%s %d row%s", s->decode ? "decode" : "prompt", s->n_seqs * s->rows, s->n_seqs * s->rows == 1 ? "" : "s");
-    printf(" at depth %d, act %s, kv %s, cpu %s, %d thread%s: %.1f tok/s; at the floor %.1f\n\n", s->depth, act_name[c->act],
-           kv_name[c->kv], c->cpu, c->threads, c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step, s->n_seqs * s->rows / sum.floor);
+    printf(" at depth %d, act %s, kv %s, cpu %s, %d thread%s: %.1f tok/s; at the floor%s %.1f\n\n", s->depth, act_name[c->act],
+           kv_name[c->kv], c->cpu, c->threads, c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step,
+           limits->fp32 < INFINITY ? "" : " of memory alone", s->n_seqs * s->rows / sum.floor);
     out_print(out, NULL);
     printf("\nall small ones (no linear, no attention; with the sampling): %.1f%% of step and sampling; head: %.0f%% of the read "
            "bandwidth\n\n",
