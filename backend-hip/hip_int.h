@@ -179,8 +179,9 @@ struct hip {
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
 /* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch begins before the one before has
- * ended, and all its blocks would go to the few multiprocessors that are idle then. A block of kernels/wgmma_few.hip fits beside it. */
-enum { SPREAD_LDS = 95 << 10, WIDE_SPREAD_LDS = 87 << 10 /* beside what kernels/hopper_rows.hip has */ };
+ * ended, and all its blocks would go to the few multiprocessors that are idle then. A block of kernels/wgmma_few.hip fits beside it.
+ * WIDE_: beside what kernels/hopper_rows.hip has; its registers keep others out, too, and it was not measured without this. */
+enum { SPREAD_LDS = 95 << 10, WIDE_SPREAD_LDS = 87 << 10 };
 
 static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
 static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }

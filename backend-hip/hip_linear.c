@@ -261,8 +261,8 @@ static void prepare_pending(struct hip *h, const struct prepare_args *a, int row
         struct glu_prepare_args both = {p->glu, *a, keep};
         both.glu.n = (size_t)p->dim;
         int spread = a->first_tile && rows == a->n_first && rows <= hip_stream_units(h->stream) / 2;
-        if (wide) hip_launch_rows(h, K_GLU_WIDE, rows, WIDE_GLU_THREADS, spread ? WIDE_SPREAD_LDS : 0, &both, sizeof both);
-        else hip_launch_rows(h, hip_by_row(K_GLU_PREPARE, longest), rows, threads, spread ? SPREAD_LDS : 0, &both, sizeof both);
+        k = wide ? K_GLU_WIDE : hip_by_row(K_GLU_PREPARE, longest);
+        hip_launch_rows(h, k, rows, threads, !spread ? 0 : wide ? WIDE_SPREAD_LDS : SPREAD_LDS, &both, sizeof both);
     } else {
         struct merge_prepare_args both = {p->merge, *a};
         k = a->order ? K_MERGE_PREPARE_ORDERED : K_MERGE_PREPARE;

@@ -37,8 +37,8 @@ enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.
 enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
 /* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another order: its halves, and a zero. */
 #define ORDERED(pieces) ((pieces)*PIECE / 4 + 1)
-/* Threads of a block of hopper_rows.hip, of gating; pieces of 4 elements for each of them where those of THREADS are so many. */
-enum { WIDE_THREADS = 1024, WIDE_GLU_THREADS = 1024 };
+/* Threads of a block of hopper_rows.hip; pieces of 4 elements for each of them where those of THREADS are so many. */
+enum { WIDE_THREADS = 1024 };
 #define WIDE_PIECES(pieces, threads) (((pieces)*PIECE + 4 * (threads)-1) / (4 * (threads)))
 enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };

@@ -104,8 +104,8 @@ DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u
  * where these change in the loop. zero: 0, which it does not know. */
 DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
 {
-    UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++) change_by(&q[c][i].high, zero),
-        change_by(&q[c][i].low, zero);
+    UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
+        change_by(&q[c][i].high, zero), change_by(&q[c][i].low, zero);
 }
 
 /* Scores of 64 rows and a step of positions: under way afterwards. */
@@ -133,7 +133,7 @@ struct wide_rows {
  * maxima go by four chains, which do not wait for each other. */
 DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int window, float shrink[2], const int masked)
 {
-    float top[2][4], offset[2], more[2][4];
+    float top[2][4], more[2][4];
     UNROLL for (int i = 0; i < 2; i++)
     {
         int pos = r->lowest + r->row + 8 * i, first = window && pos >= window ? pos - window + 1 : 0;
@@ -152,13 +152,13 @@ DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int windo
     UNROLL for (int i = 0; i < 2; i++)
     {
         float was = r->largest[i], to_log2 = r->to_log2[i];
-        offset[i] = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2, 14); /* nothing is seen yet: all weights are 0 */
-        shrink[i] = was == -__builtin_inff() ? 0 : exp2_estimate(offset[i] - fma32(-was, to_log2, 14));
+        float offset = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2, 14); /* nothing is seen yet: all weights are 0 */
+        shrink[i] = was == -__builtin_inff() ? 0 : exp2_estimate(offset - fma32(-was, to_log2, 14));
         r->largest[i] = top[i][0];
         UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
         {
             float *s = &score[k / 2 * 4 + 2 * i + k % 2];
-            *s = exp2_estimate(fma32(*s, to_log2, offset[i]));
+            *s = exp2_estimate(fma32(*s, to_log2, offset));
             more[i][k % 4] = k < 4 ? *s : more[i][k % 4] + *s;
         }
         r->sum[i] = fma32(r->sum[i], shrink[i], (more[i][0] + more[i][1]) + (more[i][2] + more[i][3]));

@@ -25,15 +25,14 @@ DEVICE float sum_of_first(float x, float *scratch)
 }
 
 /* v[n], order[n], scratch[WARP], ordered: as place_pieces() has it */
-DEVICE void prepare_wide(const struct prepare_args *a, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n,
-                         const int threads)
+DEVICE void prepare_wide(const struct prepare_args *a, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
 {
     struct row_place place = place_of(a, block_x());
     float largest = 0;
-    FOR_PIECES_OF(threads, n, j, i, a->in) largest = largest_of(v[j], largest);
-    struct power_of_two p = power_for(largest_of_block(largest, scratch, threads), a->top);
+    FOR_PIECES_OF(WIDE_THREADS, n, j, i, a->in) largest = largest_of(v[j], largest);
+    struct power_of_two p = power_for(largest_of_block(largest, scratch, WIDE_THREADS), a->top);
     if (thread() == 0) a->scale[block_x()] = p.undo;
-    place_pieces(a, &place, v, p.factor, order, ordered, n, threads);
+    place_pieces(a, &place, v, p.factor, order, ordered, n, WIDE_THREADS);
 }
 
 /* The sum of squares that this thread has in norm_pieces(), of values [dim / 4]. */
@@ -72,7 +71,7 @@ DEVICE void norm_wide(const struct norm_prepare_args *a, float *scratch, f32x4 *
     float f = rsqrt32(sum_of_first(sum, scratch) / (float)dim + of->eps);
     FOR_PIECES_OF(WIDE_THREADS, n, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
     if (of->out) FOR_PIECES_OF(WIDE_THREADS, n, j, i, dim) * (f32x4 *)(of->out + at + i) = v[j];
-    prepare_wide(&a->prepare, v, order, scratch, (u64 *)values, n, WIDE_THREADS);
+    prepare_wide(&a->prepare, v, order, scratch, (u64 *)values, n);
 }
 
 /* Of two kernels the one for shorter rows takes half of a multiprocessor's registers: a block of the linear that comes next, which
@@ -91,39 +90,24 @@ KERNEL_SIZED(norm_wide_11, WIDE_THREADS, 1, struct norm_prepare_args)
     norm_wide(EARLY_ARGS, scratch, values, SOME_PIECES);
 }
 
-/* Pieces of a row, and those whose loads are under way together: all with 1024 threads, with 512 as many as there are registers for. */
-enum { WIDE_GLU_PIECES = WIDE_PIECES(ROW_PIECES, WIDE_GLU_THREADS), WIDE_GLU_AT_ONCE = 4 };
-
-KERNEL_SIZED(glu_wide_14, WIDE_GLU_THREADS, 1024 / WIDE_GLU_THREADS, struct glu_prepare_args)
+KERNEL_SIZED(glu_wide_14, WIDE_THREADS, 1, struct glu_prepare_args)
 {
     LDS(float, scratch, WARP);
     LDS(u64, ordered, ORDERED(ROW_PIECES));
     const struct glu_prepare_args *a = EARLY_ARGS;
-    const int n = WIDE_GLU_PIECES, step = 4 * WIDE_GLU_THREADS;
+    enum { PIECES = WIDE_PIECES(ROW_PIECES, WIDE_THREADS) };
     int dim = (int)a->glu.n;
     float *gate = a->glu.gate + (u64)block_x() * a->glu.n;
     const float *up = a->glu.up + (u64)block_x() * a->glu.n;
-    u64 order[WIDE_GLU_PIECES];
-    f32x4 v[WIDE_GLU_PIECES], w[WIDE_GLU_PIECES];
-    early_order(&a->prepare, order, n, WIDE_GLU_THREADS);
+    u64 order[PIECES];
+    f32x4 v[PIECES], w[PIECES];
+    early_order(&a->prepare, order, PIECES, WIDE_THREADS);
     wait_for_producer();
-    UNROLL for (int j0 = 0; j0 < n; j0 += WIDE_GLU_AT_ONCE)
-    {
-        UNROLL for (int j = j0, i = 4 * thread() + j0 * step; j < n && j < j0 + WIDE_GLU_AT_ONCE; j++, i += step)
-        {
-            if (i >= dim) continue;
-            v[j] = *(const f32x4 *)(gate + i);
-            w[j] = *(const f32x4 *)(up + i);
-        }
-        warp_barrier(); /* which no load crosses: else the compiler asks for some only when others are done with */
-        UNROLL for (int j = j0, i = 4 * thread() + j0 * step; j < n && j < j0 + WIDE_GLU_AT_ONCE; j++, i += step)
-        {
-            if (i >= dim) continue;
-            UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
-        }
-    }
-    if (a->keep) FOR_PIECES_OF(WIDE_GLU_THREADS, n, j, i, dim) * (f32x4 *)(gate + i) = v[j];
-    prepare_wide(&a->prepare, v, order, scratch, ordered, n, WIDE_GLU_THREADS);
+    FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim) v[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
+    warp_barrier(); /* which no load crosses: else the compiler asks for some only when others are done with */
+    FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
+    if (a->keep) FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim) * (f32x4 *)(gate + i) = v[j];
+    prepare_wide(&a->prepare, v, order, scratch, ordered, PIECES);
 }
 
 /* Four dimensions of a head, merged in the order of span_weights() and merge_row(), by each thread for itself: nothing passes through
@@ -160,7 +144,7 @@ DEVICE void merge_wide(const struct merge_prepare_args *a, float *scratch, u64 *
     }
     wait_for_producer();
     FOR_PIECES_OF(WIDE_THREADS, n, j, i, dim) v[j] = merged_four(m->parts + of[j], m->parts + scores[j], size, spans, most);
-    prepare_wide(&a->prepare, v, order, scratch, ordered, n, WIDE_THREADS);
+    prepare_wide(&a->prepare, v, order, scratch, ordered, n);
 }
 
 KERNEL_SIZED(merge_wide_4, WIDE_THREADS, 2, struct merge_prepare_args)
