@@ -148,7 +148,7 @@ static uint64_t cpu_scratch_bytes(const struct be_config *g)
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
 {
     struct cpu *c = calloc(1, sizeof *c);
-    if (!c) return err_set(e, "out of memory");
+    if (!c) return err_memory(e);
     c->be.ops = &backend_cpu;
     c->config = *config;
     char note[128];
@@ -169,7 +169,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
     c->blocks = cpu_alloc(&c->be, rows * sizeof *c->blocks);
     if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin || !c->rotated || !c->scratch || !c->blocks) {
-        err_set(e, "out of memory for the CPU backend's scratch");
+        err_memory_for(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
     snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s%s", c->kernels->name, n, n == 1 ? "" : "s", note);
@@ -186,7 +186,7 @@ static int cpu_pack(struct be *be, const struct linear *w, struct be_linear **ou
 {
     (void)be;
     *out = malloc(sizeof **out);
-    if (!*out) return err_set(e, "out of memory");
+    if (!*out) return err_memory(e);
     (*out)->w = *w;
     return 0;
 }

@@ -78,7 +78,7 @@ void hip_launch_clusters(struct hip *h, void *function, const char *name, const 
 {
     if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
     CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    if (hip_stream_add(h->stream, function, name, grid, threads, lds, cluster, args, bytes)) err_set(&h->failed, "out of memory");
+    if (hip_stream_add(h->stream, function, name, grid, threads, lds, cluster, args, bytes)) err_memory(&h->failed);
 }
 
 void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
@@ -253,7 +253,7 @@ static int alloc_scratch(struct hip *h, struct err *e)
         if (!(*d[i] = hip_alloc(&h->be, bytes[i])))
             return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)bytes[i] / (1 << 20));
     h->batch_copy = malloc(batch_ints(c) * sizeof *h->batch_copy);
-    if (!h->batch_copy) return err_set(e, "out of memory");
+    if (!h->batch_copy) return err_memory(e);
     hip_upload(&h->be, h->d_inv_freq, c->inv_freq, (size_t)c->head_dim / 2 * 4);
     return 0;
 }
@@ -267,7 +267,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
         return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported", config->max_pages * PAGE,
                        MERGE_WEIGHTS * SPAN / 4 * 3);
     struct hip *h = calloc(1, sizeof *h);
-    if (!h) return err_set(e, "out of memory");
+    if (!h) return err_memory(e);
     h->be.ops = &backend_hip;
     h->pending.kernel = K_COUNT;
     h->config = *config;

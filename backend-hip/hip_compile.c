@@ -131,7 +131,7 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
     if (child < 0) err_sys(e, "fork");
     else if (status == -1) err_set(e, "the compiler hangs: killed after %d s (--gpu-timeout)", seconds);
     else if (WIFSIGNALED(status)) err_set(e, "the compiler crashed: %s", strsignal(WTERMSIG(status)));
-    else if (!bytes || pread(file, bytes, (size_t)n, 0) != n) err_set(e, "out of memory");
+    else if (!bytes || pread(file, bytes, (size_t)n, 0) != n) err_memory(e);
     else if (WEXITSTATUS(status)) err_set(e, "%.*s", (int)n, bytes);
     else rc = 0;
     close(file);

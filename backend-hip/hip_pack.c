@@ -176,7 +176,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
 {
     struct hip *h = (struct hip *)be;
     struct be_linear *l = calloc(1, sizeof *l);
-    if (!l) return err_set(e, "out of memory");
+    if (!l) return err_memory(e);
     size_t size, meta;
     sizes_of(w, &size, &meta);
     l->in = w->in;

@@ -111,7 +111,7 @@ static int open_one(const struct hip_library **out, const char *path, struct err
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* never closed: runtimes do not survive that */
     if (!handle) return err_set(e, "%s", dlerror());
     struct hip_library *l = calloc(1, sizeof *l);
-    if (!l) return err_set(e, "out of memory");
+    if (!l) return err_memory(e);
     snprintf(l->path, sizeof l->path, "%s", path);
     if (find_symbols(l, handle, e)) {
         free(l);
@@ -128,7 +128,7 @@ int hip_library_open(const struct hip_library **library, const char *path, struc
         if (strlen(path) >= sizeof libraries->path) return err_set(e, "--hip-library: the path is too long");
         return open_one(library, path, e) ? err_prefix(e, "--hip-library") : 0;
     }
-    struct err why = {""};
+    struct err why = {0};
     char tried[256] = "";
     for (int i = 0; i < N_KNOWN; i++) {
         struct err one;
@@ -226,7 +226,7 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     if (!n) return err_set(e, "%s: there is no device", l->path);
     if (ordinal >= n) return err_set(e, "--device %d: there %s %d (0 is the first)", ordinal, n == 1 ? "is" : "are", n);
     struct hip_device *d = calloc(1, sizeof *d);
-    if (!d) return err_set(e, "out of memory");
+    if (!d) return err_memory(e);
     d->library = l;
     d->ordinal = ordinal;
     if ((code = l->api.device_get(&d->handle, ordinal)) || (code = l->api.device_name(d->name, sizeof d->name, d->handle)) ||

@@ -41,7 +41,7 @@ int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct 
     const struct hip_api *api = &d->library->api;
     char text[160];
     int code = 0;
-    if (!s) return err_set(e, "out of memory");
+    if (!s) return err_memory(e);
     s->device = d;
     if (d->library->is_cuda) {
         code = api->cuda_stream(&s->stream, 0);

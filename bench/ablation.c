@@ -105,7 +105,7 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
     size_t table = (size_t)N_PROMPTS * (size_t)a->map.stride;
     a->map.n_pages = *n_pages;
     a->ints = calloc(table + batch_ints(N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride), sizeof *a->ints);
-    if (!a->ints) return err_set(e, "out of memory");
+    if (!a->ints) return err_memory(e);
     a->map.table = a->ints;
     for (int i = 0, page = 0; i < N_PROMPTS; i++)
         for (int k = 0; k < rig_pages(1, prompt_tokens[i] + n_gen); k++) a->ints[i * a->map.stride + k] = page++;
@@ -208,7 +208,7 @@ static int time_linear(struct ablation *a, int which, int rows, struct stats s[]
     struct forward *f = &a->forward;
     int n = a->model.config.n_layers, reps = a->o->repetitions, wide = which == LIN_DOWN;
     const struct be_linear **w = malloc((size_t)n * sizeof *w);
-    if (!w) return err_set(e, "out of memory");
+    if (!w) return err_memory(e);
     for (int i = 0; i < n; i++) w[i] = f->layers[i].linear[which];
     int rc = pin(a, 0, rows, e);
     /* prepares the inputs; the results go where it is harmless */
@@ -327,7 +327,7 @@ int bench_ablation(const struct bench_options *o, const struct bench_facts *fact
     }
     if (choose_families(&a, e)) return -1;
     a.sample = malloc((size_t)N_FAMILIES * (size_t)o->repetitions * sizeof *a.sample);
-    if (!a.sample) return err_set(e, "out of memory");
+    if (!a.sample) return err_memory(e);
     if (out_is_md(out)) {
         const char *heading[3 + N_FAMILIES] = {"model:", "linear:", "rows", "base us"};
         for (int k = 1; k < a.n_families; k++) heading[3 + k] = families[a.family[k]].name;

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 {
     struct bench_options o;
     struct out out;
-    struct err e = {""};
+    struct err e = {0};
     int rc = EXIT_USAGE;
     if (!bench_options_parse(&o, argc, argv, &e)) {
         if (o.help || o.version) {

@@ -320,7 +320,7 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
     x->dense_bytes = 4 * probe_cache_bytes();
     if (x->dense_bytes < (size_t)dim * (size_t)dim * sizeof(float)) x->dense_bytes = (size_t)dim * (size_t)dim * sizeof(float);
     x->dense = aligned_alloc(MF_ALIGN, (x->dense_bytes + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN);
-    if (!x->c || !x->limits || !x->dense) return err_set(e, "out of memory");
+    if (!x->c || !x->limits || !x->dense) return err_memory(e);
     memset(x->dense, 0x2c, x->dense_bytes); /* small and finite in each type */
     if (out_is_md(out)) printf("%s; %s\n", x->facts->model_type, x->facts->cpu_info);
     for (int i = 0; i < x->rigs.n; i++) {
@@ -328,7 +328,7 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
         struct probe_limits *l = &x->limits[i];
         x->c[i] = (struct contender){
             .rig = &x->rigs.rig[i], .limits = l, .wall = malloc(reps * sizeof(double)), .cpu = malloc(reps * sizeof(double))};
-        if (!x->c[i].wall || !x->c[i].cpu) return err_set(e, "out of memory");
+        if (!x->c[i].wall || !x->c[i].cpu) return err_memory(e);
         for (int k = 0; k < i; k++)
             if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads) *l = x->limits[k];
         if (l->rung) continue;

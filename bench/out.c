@@ -27,7 +27,7 @@ static void csv_line(const json_t *record, int heading)
 
 int out_record(struct out *o, json_t *record, struct err *e)
 {
-    if (!record) return err_set(e, "out of memory");
+    if (!record) return err_memory(e);
     if (!strcmp(o->format, "csv")) {
         if (!o->n_records) csv_line(record, 1);
         csv_line(record, 0);
@@ -46,7 +46,7 @@ int out_record(struct out *o, json_t *record, struct err *e)
 int out_row(struct out *o, struct err *e)
 {
     void *more = realloc(o->cells, (size_t)(o->n_rows + 1) * sizeof *o->cells);
-    if (!more) return err_set(e, "out of memory");
+    if (!more) return err_memory(e);
     o->cells = more;
     memset(o->cells[o->n_rows++], 0, sizeof *o->cells);
     return 0;

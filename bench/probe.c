@@ -84,7 +84,7 @@ static void peak_work(void *arg, int thread)
 int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, struct err *e)
 {
     struct peak_job j = {p, 1000, calloc((size_t)n_threads, sizeof(double))};
-    int rc = j.rate ? 0 : err_set(e, "out of memory");
+    int rc = j.rate ? 0 : err_memory(e);
     *rate = 0;
     for (double t = 0; !rc && t < 0.02; j.iterations *= 4) { /* long enough to time */
         double start = stats_thread_cpu();

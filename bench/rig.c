@@ -30,7 +30,7 @@ int rig_fill_kv(struct forward *f, struct err *e)
     const struct backend *ops = f->be->ops;
     size_t page = ops->kv_page_bytes(f->be);
     char *fill = malloc(page);
-    if (!fill) return err_set(e, "out of memory");
+    if (!fill) return err_memory(e);
     memset(fill, 0x2c, page);
     for (int i = 0; i < f->model->config.n_layers; i++)
         for (int p = 0; p < f->options.n_pages; p++) ops->upload(f->be, (char *)f->layers[i].d_kv + (size_t)p * page, fill, page);
@@ -57,7 +57,7 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);
     r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
     r->wanted = malloc((size_t)size->max_seqs);
-    if (!r->ints || !r->spans || !r->wanted) return err_set(e, "out of memory");
+    if (!r->ints || !r->spans || !r->wanted) return err_memory(e);
     for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
     return rig_fill_kv(&r->forward, e);
 }
@@ -118,7 +118,7 @@ int rigs_open(struct rigs *r, const struct model *m, const struct bench_options 
     *r = (struct rigs){0};
     int n = cpu.n * o->threads.n * o->act.n * o->kv.n;
     r->rig = calloc((size_t)n, sizeof *r->rig);
-    if (!r->rig) return err_set(e, "out of memory");
+    if (!r->rig) return err_memory(e);
     for (int i = 0; i < n; i++) {
         int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n, t = (rest /= o->act.n) % o->threads.n;
         int threads = o->threads.v[t];

@@ -60,7 +60,7 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
 {
     struct timed t;
     double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions * sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
-    if (!v) return err_set(e, "out of memory");
+    if (!v) return err_memory(e);
     timed_attach(&t, &r->forward);
     int rc = rig_step(r, s, RIG_SAMPLED, e);
     for (int i = 0; i < repetitions && !rc; i++) {

@@ -62,7 +62,7 @@ static int list_tests(struct tests *t, struct err *e)
     const struct bench_options *o = t->o;
     size_t most = (size_t)(o->prompt.n + o->gen.n) * (size_t)(o->depth.n * o->parallel.n * t->rigs.n);
     t->test = calloc(most, sizeof *t->test);
-    if (!t->test) return err_set(e, "out of memory");
+    if (!t->test) return err_memory(e);
     for (int i = 0; i < o->prompt.n + o->gen.n; i++)
         for (int d = 0; d < o->depth.n; d++)
             for (int p = 0; p < o->parallel.n; p++)
@@ -74,7 +74,7 @@ static int list_tests(struct tests *t, struct err *e)
                         &t->rigs.rig[r], prompt ? n : 0, prompt ? 0 : n, o->depth.v[d], prompt ? 1 : o->parallel.v[p], 0, 0, 0};
                     x->wall = malloc((size_t)o->repetitions * sizeof *x->wall);
                     x->cpu = malloc((size_t)o->repetitions * sizeof *x->cpu);
-                    if (!x->wall || !x->cpu) return err_set(e, "out of memory");
+                    if (!x->wall || !x->cpu) return err_memory(e);
                 }
     return 0;
 }

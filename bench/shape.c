@@ -104,7 +104,7 @@ int shape_open(struct model *m, const struct shape *s, struct err *e)
     make_all(&p, m, s);
     size_t bytes = p.n;
     char *block = aligned_alloc(MF_ALIGN, bytes);
-    if (!block) return err_set(e, "out of memory for made-up weights (%zu bytes)", bytes);
+    if (!block) return err_memory_for(e, "out of memory for made-up weights (%zu bytes)", bytes);
     memset(m, 0, sizeof *m);
     m->config = (struct model_config){.n_layers = s->n_layers,
                                       .dim = s->dim,

@@ -27,7 +27,7 @@ int run_add_message(json_t *messages, const char *role, const char *text, size_t
     json_t *content = json_stringn(text, n);
     if (!content) return err_set(e, "%s is not valid UTF-8", what);
     json_t *m = json_pack("{s:s, s:o}", "role", role, "content", content);
-    return !m || json_array_append_new(messages, m) ? err_set(e, "out of memory") : 0;
+    return !m || json_array_append_new(messages, m) ? err_memory(e) : 0;
 }
 
 int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e)
@@ -37,7 +37,7 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     size_t n_user, n_template = 0;
     json_t *messages = json_array();
     int rc = -1;
-    if (!messages) return err_set(e, "out of memory");
+    if (!messages) return err_memory(e);
     if (run_read_template(o, &template, &n_template, e)) goto fail;
     if (chat_open_model(&c, m, template, n_template, run_local_time(), e)) goto fail;
     if (o->system_prompt && run_add_message(messages, "system", o->system_prompt, strlen(o->system_prompt), "--system-prompt", e))

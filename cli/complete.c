@@ -267,7 +267,7 @@ int run_complete(const struct options *o, struct err *e)
         if (!rc && stopped) fprintf(stderr, "\nstopped after %zu of %zu prompt tokens in %.3f s\n", n_prompt, c.prompt.n, c.prompt_s);
         else if (!rc) report(&c);
     }
-    struct err close_err = {""};
+    struct err close_err = {0};
     if (close_all(&c, rc || stopped, &close_err) && !rc) {
         *e = close_err;
         rc = -1;

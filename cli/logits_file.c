@@ -14,20 +14,20 @@ struct logits_file {
 int logits_file_open(struct logits_file **out, const char *path, int n_rows, int vocab, struct err *e)
 {
     struct logits_file *f = calloc(1, sizeof *f);
-    if (!f) return err_set(e, "out of memory");
+    if (!f) return err_memory(e);
     f->vocab = vocab;
     f->path = strdup(path);
     if (!f->path || asprintf(&f->temp, "%s.part", path) < 0) {
         f->temp = NULL;
         logits_file_close(f, 0, e);
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     f->out = fopen(f->temp, "wb");
     if (!f->out) {
         err_sys(e, "--logits-out %s", path);
         free(f->temp); /* not ours to remove */
         f->temp = NULL;
-        logits_file_close(f, 0, &(struct err){""});
+        logits_file_close(f, 0, &(struct err){0});
         return -1;
     }
     char header[256];

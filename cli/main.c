@@ -92,7 +92,7 @@ static int check(const struct options *o, struct err *e)
 int main(int argc, char **argv)
 {
     struct options o;
-    struct err e = {""};
+    struct err e = {0};
     int rc = EXIT_USAGE;
     if (!options_parse(&o, argc, argv, &e)) {
         if (o.help || o.version) {

@@ -16,7 +16,7 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
     if (o->prompt) {
         *text = strdup(o->prompt);
         *bytes = strlen(o->prompt);
-        return *text ? 0 : err_set(e, "out of memory");
+        return *text ? 0 : err_memory(e);
     }
     int fd = strcmp(o->file, "-") ? open(o->file, O_RDONLY | O_CLOEXEC) : 0;
     if (fd < 0) return err_sys(e, "%s", o->file);
@@ -24,7 +24,7 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
     char *p = malloc(cap + 1);
     for (;;) {
         if (!p) {
-            err_set(e, "out of memory");
+            err_memory(e);
             break;
         }
         ssize_t got = read(fd, p + n, cap - n);
@@ -70,7 +70,7 @@ int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e)
         if (ids->n == ids->cap) {
             size_t cap = ids->cap ? 2 * ids->cap : 64;
             int32_t *grown = realloc(ids->id, cap * sizeof *grown);
-            if (!grown) return err_set(e, "out of memory");
+            if (!grown) return err_memory(e);
             ids->id = grown;
             ids->cap = cap;
         }

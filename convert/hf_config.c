@@ -58,7 +58,7 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     const json_t *types = json_object_get(config, "layer_types"), *width = json_object_get(config, "sliding_window");
     int w = 0, from = 0, used = !strcmp(f->name, "mistral");
     int qwen = !strncmp(f->name, "qwen", 4);
-    if (!(c->windows = calloc((size_t)c->n_layers, sizeof *c->windows))) return err_set(e, "out of memory");
+    if (!(c->windows = calloc((size_t)c->n_layers, sizeof *c->windows))) return err_memory(e);
     if (json_is_null(types)) types = NULL;
     for (size_t i = 0; types && i < json_array_size(types); i++) {
         const char *t = json_string_value(json_array_get(types, i));
@@ -101,7 +101,7 @@ static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen
     c->bos = b ? id_of(b) : f->bos;
     size_t n = json_is_array(x) ? json_array_size(x) : 1;
     if (n > 1000) return err_set(e, "eos_token_id lists %zu tokens", n);
-    if (!(c->eos = calloc(n + 1, sizeof *c->eos))) return err_set(e, "out of memory");
+    if (!(c->eos = calloc(n + 1, sizeof *c->eos))) return err_memory(e);
     for (size_t i = 0; i < n; i++) {
         int id = !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x);
         if (id >= 0) c->eos[c->n_eos++] = id;

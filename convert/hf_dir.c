@@ -1,5 +1,7 @@
 #include "convert/hf_dir.h"
 
+#include "core/json.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +42,7 @@ int hfd_open(struct hf_dir *d, const char *path, struct err *e)
     if (!S_ISDIR(sb.st_mode))
         return err_set(e, "%s: is not a directory (give the directory that holds config.json and the .safetensors files)", path);
     d->path = strdup(path);
-    if (!d->path) return err_set(e, "out of memory");
+    if (!d->path) return err_memory(e);
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--) d->path[n - 1] = 0;
     return 0;
 }
@@ -51,7 +53,7 @@ int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, s
     char *path = join(d->path, name), *buf = NULL;
     struct stat sb;
     *data = NULL, *n = 0;
-    if (!path) return err_set(e, "out of memory");
+    if (!path) return err_memory(e);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) {
         rc = 0;
@@ -71,7 +73,7 @@ int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, s
     }
     buf = malloc((size_t)sb.st_size + 1);
     if (!buf) {
-        err_set(e, "%s: out of memory", path);
+        err_memory_for(e, "%s: out of memory", path);
         goto fail;
     }
     size_t got = 0;
@@ -104,8 +106,9 @@ int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e
     *j = NULL;
     if (hfd_file(d, name, &text, &n, e)) return -1;
     if (!text) return 0;
-    *j = json_loadb(text, n, 0, &je);
+    *j = json_read(text, n, 0, &je, e);
     free(text);
+    if (!*j && err_is_memory(e)) return err_prefix(e, "%s/%s", d->path, name);
     if (!*j) return err_set(e, "%s/%s: line %d: %s", d->path, name, je.line, je.text);
     if (!json_is_object(*j)) {
         json_decref(*j);
@@ -122,9 +125,9 @@ static int add_shard(struct hf_dir *d, const char *name, struct err *e)
         if (!strcmp(d->shard_names[i], name)) return 0;
     if (d->n_shards == MAX_SHARDS) return err_set(e, "%s: more than %d shards", d->path, MAX_SHARDS);
     char **names = realloc(d->shard_names, (d->n_shards + 1) * sizeof *names);
-    if (!names) return err_set(e, "out of memory");
+    if (!names) return err_memory(e);
     d->shard_names = names;
-    if (!(names[d->n_shards] = strdup(name))) return err_set(e, "out of memory");
+    if (!(names[d->n_shards] = strdup(name))) return err_memory(e);
     d->n_shards++;
     return 0;
 }
@@ -188,7 +191,7 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
         if (!ends_with(x->d_name, ".safetensors") || n == MAX_SHARDS) continue;
         char **more = realloc(names, (n + 1) * sizeof *names);
         if (!more || !((names = more)[n] = strdup(x->d_name))) {
-            err_set(e, "out of memory");
+            err_memory(e);
             goto fail;
         }
         n++;
@@ -281,10 +284,10 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     size_t n_named = d->n_shards, n = 0;
     d->n_shards = 0; /* counts what is open from here on, so that hfd_close closes just that */
     d->shards = calloc(n_named + 1, sizeof *d->shards);
-    int rc = d->shards ? 0 : err_set(e, "out of memory");
+    int rc = d->shards ? 0 : err_memory(e);
     for (size_t i = 0; i < n_named && !rc; i++) {
         char *p = join(d->path, d->shard_names[i]);
-        if (!p) rc = err_set(e, "out of memory");
+        if (!p) rc = err_memory(e);
         else if (access(p, F_OK)) rc = err_set(e, "%s: is named in the index but not there: the download is incomplete", p);
         else if (is_lfs_pointer(p))
             rc = err_set(e, "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the directory", p);
@@ -295,7 +298,7 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     for (size_t i = d->n_shards; i < n_named; i++) free(d->shard_names[i]);
     if (rc) return -1;
     d->tensors = calloc(n + 1, sizeof *d->tensors);
-    if (!d->tensors) return err_set(e, "out of memory");
+    if (!d->tensors) return err_memory(e);
     for (size_t i = 0; i < d->n_shards; i++) {
         if (st_meta(&d->shards[i], "opt4gptq.version"))
             return err_set(e, "%s: is a model file of opt4gptq-convert already, not a checkpoint", d->shards[i].path);

@@ -171,7 +171,7 @@ int info_check_orders(const struct modelfile *m, int *n, struct err *e)
         const int32_t *order = v.data;
         char *seen = calloc((size_t)outputs + 1, 1);
         int64_t j = 0;
-        if (!seen) return err_set(e, "out of memory");
+        if (!seen) return err_memory(e);
         while (j < outputs && order[j] >= 0 && order[j] < outputs && !seen[order[j]]) seen[order[j++]] = 1;
         free(seen);
         if (!outputs || j < outputs) return err_set(e, "%s: tensor '%s' is not an order: entry %" PRId64, m->st.path, name, j);

@@ -14,7 +14,7 @@ int job_buffers_init(struct job_buffers *b, const struct plan *p, struct err *e)
     *b = (struct job_buffers){malloc(p->src_max + 64), malloc(p->dst_max + 64), malloc(p->codes_max + 64), malloc(p->row_max + 64)};
     if (b->src && b->dst && b->codes && b->row) return 0;
     job_buffers_free(b);
-    return err_set(e, "out of memory");
+    return err_memory(e);
 }
 
 void job_buffers_free(struct job_buffers *b)

@@ -61,7 +61,7 @@ static int convert(const char *dir, struct writer_options *o, const struct notes
     if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) || qc_read_shards(&q, &d, n, e)) goto fail;
     if (plan_build(&p, &d, &c, &q, n, e)) goto fail;
     if (!(meta = info_metadata(&p))) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     if (writer_run(&p, meta, o, &r, e)) goto fail;
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
         {NULL, 0, NULL, 0},
     };
     struct notes n = {0};
-    struct err e = {""};
+    struct err e = {0};
     long threads = sysconf(_SC_NPROCESSORS_ONLN);
     int opt, mode = 0;
     if (threads < 1) threads = 1;

@@ -14,7 +14,7 @@ static int grow(void **array, size_t n, size_t item, struct err *e)
 {
     if (n & (n - 1)) return 0; /* room is a power of two: grow when n is 0 or one */
     void *more = realloc(*array, (n ? 2 * n : 1) * item);
-    if (!more) return err_set(e, "out of memory");
+    if (!more) return err_memory(e);
     *array = more;
     return 0;
 }
@@ -28,7 +28,7 @@ int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, i
     t->crc = calloc(n_pieces + 1, sizeof *t->crc);
     t->crc_bytes = calloc(n_pieces + 1, sizeof *t->crc_bytes);
     p->n_tensors++;
-    if (!t->name || !t->crc || !t->crc_bytes) return err_set(e, "out of memory");
+    if (!t->name || !t->crc || !t->crc_bytes) return err_memory(e);
     for (int i = 0; i < n_dims; i++) t->shape[i] = shape[i], t->bytes *= (uint64_t)shape[i];
     return 0;
 }
@@ -72,7 +72,7 @@ int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e
                        t->t->bytes / dtype_bytes(type), n);
     void *raw = malloc(t->t->bytes);
     float *f = malloc((size_t)n * sizeof *f);
-    int rc = raw && f ? st_read(t->shard, raw, t->t->offset, t->t->bytes, e) : err_set(e, "out of memory");
+    int rc = raw && f ? st_read(t->shard, raw, t->t->offset, t->t->bytes, e) : err_memory(e);
     for (int64_t i = 0; i < n && !rc; i++) {
         f[i] = f32_at(raw, type, (size_t)i);
         if (!isfinite(f[i]))
@@ -145,7 +145,7 @@ static int add_bias(struct plan *p, const char *module, const char *name, int64_
         float *moved = malloc((size_t)out * sizeof *moved);
         for (int64_t i = 0; i < out && moved; i++) moved[i] = f[order[i]];
         free(f);
-        if (!(f = moved)) return err_set(e, "out of memory");
+        if (!(f = moved)) return err_memory(e);
     }
     snprintf(full, sizeof full, "%s.bias", name);
     return plan_memory(p, full, DT_F32, out, f, e);
@@ -208,7 +208,7 @@ static int sort_ffn(struct plan *p, int layer, struct linear *gate, struct linea
     int32_t *order = malloc((size_t)down->in * sizeof *order);
     if (!order || slots_sort(&down->slots, down->in, order)) {
         free(order);
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     gate->order = up->order = order;
     p->facts.n_sorted++;
@@ -358,7 +358,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, cons
     memset(p, 0, sizeof *p);
     p->dir = d, p->config = c, p->quant = q, p->notes = n;
     p->prefix = hfd_find(d, "embed_tokens.weight") ? "" : "model.";
-    if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_set(e, "out of memory");
+    if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_memory(e);
     snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
     const struct hf_tensor *embed = plan_find(p, module, "weight");
     if (!embed) return err_set(e, "%s: tensor '%s.weight' is missing", d->path, module);
@@ -372,7 +372,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, cons
     snprintf(module, sizeof module, "%snorm", p->prefix);
     if (add_vector(p, module, "norm.weight", c->dim, e) || add_head(p, e)) return -1;
     float *f = malloc((size_t)c->head_dim / 2 * sizeof *f);
-    if (!f) return err_set(e, "out of memory");
+    if (!f) return err_memory(e);
     memcpy(f, c->inv_freq, (size_t)c->head_dim / 2 * sizeof *f);
     if (plan_memory(p, "rope.inv_freq", DT_F32, c->head_dim / 2, f, e)) return -1;
     if (add_files(p, e) || check_unused(p, e)) return -1;

@@ -54,7 +54,7 @@ static int scan_scales(struct linear *l, int planes, struct err *e)
     enum dtype type = l->scales->t->dtype;
     uint64_t n = (uint64_t)(l->n_source * l->out), piece = SCAN_BYTES / dtype_bytes(type);
     void *raw = malloc(SCAN_BYTES);
-    int rc = raw ? 0 : err_set(e, "out of memory"), exact = 1;
+    int rc = raw ? 0 : err_memory(e), exact = 1;
     for (uint64_t at = 0; at < n && !rc; at += piece) {
         uint64_t m = n - at < piece ? n - at : piece;
         rc = st_read(l->scales->shard, raw, l->scales->t->offset + at * dtype_bytes(type), m * dtype_bytes(type), e);
@@ -83,7 +83,7 @@ static int scan_zeros(struct plan *p, struct linear *l, const struct quant_modul
     if (l->layout != UNPACK_STREAM) return 0; /* no other way to store them there */
     uint32_t *raw = malloc((size_t)words * sizeof *raw);
     uint16_t *z = malloc((size_t)l->out * sizeof *z);
-    if (!raw || !z) rc = err_set(e, "out of memory");
+    if (!raw || !z) rc = err_memory(e);
     for (int64_t g = 0; g < l->n_source && !rc; g++) {
         rc = st_read(l->qzeros->shard, raw, l->qzeros->t->offset + (uint64_t)(g * words) * 4, (uint64_t)words * 4, e);
         if (rc) break;
@@ -112,7 +112,7 @@ static int plan_slots(struct plan *p, struct linear *l, int group, int planes, s
     int32_t *g_idx = NULL;
     if (t) {
         if (expect(t, l->in, 0, "its inputs", e)) return -1;
-        if (!(g_idx = malloc(t->t->bytes))) return err_set(e, "out of memory");
+        if (!(g_idx = malloc(t->t->bytes))) return err_memory(e);
         if (st_read(t->shard, g_idx, t->t->offset, t->t->bytes, e)) {
             free(g_idx);
             return -1;
@@ -156,7 +156,7 @@ int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct e
     if ((size_t)l->in * MF_PANEL > p->codes_max) p->codes_max = (size_t)l->in * MF_PANEL;
     if (l->order && (size_t)l->out * 8 > p->row_max) p->row_max = (size_t)l->out * 8;
     int32_t *perm = malloc((size_t)s->k * sizeof *perm);
-    if (!perm) return err_set(e, "out of memory");
+    if (!perm) return err_memory(e);
     if (!slots_arriving(s, perm)) {
         free(perm);
         return 0;
@@ -171,13 +171,13 @@ int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, str
     struct plan_facts *f = &p->facts;
     if (!(p->n_linears & (p->n_linears - 1))) {
         struct linear **more = realloc(p->linears, (p->n_linears ? 2 * p->n_linears : 1) * sizeof *more);
-        if (!more) return err_set(e, "out of memory");
+        if (!more) return err_memory(e);
         p->linears = more;
     }
     struct linear *l = calloc(1, sizeof *l);
     if (!l || !(l->module = strdup(module))) {
         free(l);
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     p->linears[p->n_linears++] = l;
     l->in = in, l->out = out;

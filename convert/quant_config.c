@@ -270,7 +270,7 @@ static int pattern_matches(const char *pattern, const char *module, int *yes, st
     m = pcre2_match_data_create_from_pattern(re, NULL);
     ctx = pcre2_match_context_create(NULL);
     if (!m || !ctx) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     pcre2_set_match_limit(ctx, 100000);

@@ -114,7 +114,7 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, s
     int dim = c->head_dim;
     double factor = 1;
     if (options_of(&o, config, e)) return -1;
-    if (!(c->inv_freq = calloc((size_t)dim / 2, sizeof *c->inv_freq))) return err_set(e, "out of memory");
+    if (!(c->inv_freq = calloc((size_t)dim / 2, sizeof *c->inv_freq))) return err_memory(e);
     c->rope_scale = 1;
     const char *type = o.type;
     if (!strcmp(type, "dynamic")) {

@@ -46,7 +46,7 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
     int64_t *start = calloc((size_t)n_source + 2, sizeof *start);
     memset(s, 0, sizeof *s);
     if (!sorted || !start) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     if (!g_idx || is_meaningless(g_idx, in, n_source)) {
@@ -56,7 +56,7 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
             goto fail;
         }
         if (!(own = malloc((size_t)in * sizeof *own))) {
-            err_set(e, "out of memory");
+            err_memory(e);
             goto fail;
         }
         for (int64_t i = 0; i < in; i++) own[i] = (int32_t)(i / size);
@@ -84,7 +84,7 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
     s->groups = malloc((size_t)s->n_groups * sizeof *s->groups);
     s->perm = malloc((size_t)s->k * sizeof *s->perm);
     if (!s->groups || !s->perm) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     lay_out(s, sorted, start, n_source, planes);

@@ -80,7 +80,7 @@ static int make_header(const struct plan *p, const json_t *meta, char **out, siz
     json_decref(h);
     json_decref(m);
     json_decref(crcs);
-    return *out ? 0 : err_set(e, "out of memory");
+    return *out ? 0 : err_memory(e);
 }
 
 struct crew {
@@ -154,7 +154,7 @@ static int check_target(const struct plan *p, const char *path, char **real, str
         if (errno != ENOENT) return err_sys(e, "%s", path);
         if (!lstat(path, &out)) return err_set(e, "%s: is a symbolic link to nothing", path);
         *real = strdup(path);
-        return *real ? 0 : err_set(e, "out of memory");
+        return *real ? 0 : err_memory(e);
     }
     if (S_ISDIR(out.st_mode)) return err_set(e, "%s: is a directory (name a file, such as %s/model.safetensors)", path, path);
     if (!S_ISREG(out.st_mode)) return err_set(e, "%s: is not a regular file", path);
@@ -168,7 +168,7 @@ static int check_target(const struct plan *p, const char *path, char **real, str
 static int sync_directory(const char *path, struct err *e)
 {
     char *dir = strdup(path);
-    if (!dir) return err_set(e, "out of memory");
+    if (!dir) return err_memory(e);
     char *slash = strrchr(dir, '/');
     if (slash) slash[slash == dir] = 0;
     int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
@@ -188,7 +188,7 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
     if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e)) goto fail;
     if (asprintf(&temp, "%s.XXXXXX.partial", real) < 0) {
         temp = NULL;
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     fd = mkostemps(temp, 8, O_CLOEXEC);

@@ -1,5 +1,6 @@
 #include "core/chat.h"
 #include "core/jinja.h"
+#include "core/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,13 @@ struct chat {
 
 static int load(json_t **j, const struct chat_file *f, const char *name, struct err *e)
 {
-    json_error_t je;
     *j = NULL;
     if (!f->text) return 0;
     /* integers as reals: these files write 1e30 out */
-    *j = json_loadb(f->text, f->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &je);
+    *j = json_read(f->text, f->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e);
     if (json_is_object(*j)) return 0;
-    err_set(e, "%s: %s", name, *j ? "not an object" : je.text);
+    if (*j) err_set(e, "not an object");
+    err_prefix(e, "%s", name);
     json_decref(*j);
     *j = NULL;
     return -1;
@@ -31,13 +32,13 @@ static int collect_tokens(struct chat *c, const json_t *config, const json_t *sp
 {
     static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
     const json_t *const files[] = {config, special_map};
-    if (!(c->tokens = json_object())) return err_set(e, "out of memory");
+    if (!(c->tokens = json_object())) return err_memory(e);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int f = 0; f < 2; f++) {
             json_t *v = json_object_get(files[f], names[i]);
             if (json_is_object(v)) v = json_object_get(v, "content");
             if (!json_is_string(v)) continue;
-            if (json_object_set(c->tokens, names[i], v)) return err_set(e, "out of memory");
+            if (json_object_set(c->tokens, names[i], v)) return err_memory(e);
             break;
         }
     return 0;
@@ -59,12 +60,12 @@ static int parse_value(struct chat *c, const json_t *v, const char *file, struct
     json_t *item;
     json_t *named = json_object();
     size_t i;
-    int rc = named ? 0 : err_set(e, "out of memory");
+    int rc = named ? 0 : err_memory(e);
     json_array_foreach (v, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         if (!rc && (!name || !json_is_string(json_object_get(item, "template"))))
             rc = err_set(e, "%s: chat_template: item %zu has no name or no template", file, i);
-        if (!rc && json_object_set(named, name, json_object_get(item, "template"))) rc = err_set(e, "out of memory");
+        if (!rc && json_object_set(named, name, json_object_get(item, "template"))) rc = err_memory(e);
     }
     json_object_foreach ((json_t *)(uintptr_t)(json_is_array(v) ? named : v), key, item) {
         struct jinja **t = !strcmp(key, "default") ? &c->plain : !strcmp(key, "tool_use") ? &c->tool_use : NULL;
@@ -81,7 +82,7 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
     int rc = -1;
     *out = NULL;
     struct chat *c = calloc(1, sizeof *c);
-    if (!c) return err_set(e, "out of memory");
+    if (!c) return err_memory(e);
     c->now = now;
     if (load(&config, &src->config, "tokenizer_config.json", e) || load(&special_map, &src->special_map, "special_tokens_map.json", e) ||
         collect_tokens(c, config, special_map, e))
@@ -157,7 +158,7 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
         (extra && json_object_update(v, (json_t *)(uintptr_t)extra)) || set(v, "messages", messages) ||
         (tools ? set(v, "tools", tools) : json_object_set_new(v, "tools", json_null())) ||
         json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)))
-        err_set(e, "out of memory");
+        err_memory(e);
     else if (jinja_render(t, v, c->now, text, bytes, e)) err_prefix(e, "chat template");
     else rc = 0;
     json_decref(v);
@@ -174,7 +175,7 @@ static int join_parts(const json_t *parts, size_t at, json_t **out, struct err *
     *out = NULL;
     json_array_foreach (parts, i, part) n += json_string_length(json_is_string(part) ? part : json_object_get(part, "text")) + 1;
     char *text = malloc(n + 1), *p = text;
-    if (!text) return err_set(e, "out of memory");
+    if (!text) return err_memory(e);
     json_array_foreach (parts, i, part) {
         const json_t *s = json_is_string(part) ? part : json_object_get(part, "text");
         if (i) *p++ = '\n';
@@ -182,7 +183,7 @@ static int join_parts(const json_t *parts, size_t at, json_t **out, struct err *
     }
     *out = json_stringn(text, (size_t)(p - text));
     free(text);
-    return *out ? 0 : err_set(e, "messages[%zu].content: out of memory", at);
+    return *out ? 0 : err_memory_for(e, "messages[%zu].content: out of memory", at);
 }
 
 static int check_parts(const json_t *parts, size_t at, struct err *e)
@@ -205,15 +206,15 @@ static int read_arguments(json_t *message, size_t at, struct err *e)
     json_t *calls = json_object_get(message, "tool_calls"), *copy, *call;
     size_t i;
     if (!json_is_array(calls)) return 0;
-    if (!(copy = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", copy)) return err_set(e, "out of memory");
+    if (!(copy = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", copy)) return err_memory(e);
     json_array_foreach (copy, i, call) {
         json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments"), *read;
-        json_error_t je;
         if (!json_is_string(arguments)) continue;
         size_t n = json_string_length(arguments);
-        read = n ? json_loadb(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &je) : json_object();
-        if (!read) return err_set(e, "messages[%zu].tool_calls[%zu].function.arguments: %s", at, i, n ? je.text : "out of memory");
-        if (json_object_set_new(function, "arguments", read)) return err_set(e, "out of memory");
+        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, e) : json_object();
+        if (!read && !n) return err_memory(e);
+        if (!read) return err_is_memory(e) ? -1 : err_prefix(e, "messages[%zu].tool_calls[%zu].function.arguments", at, i);
+        if (json_object_set_new(function, "arguments", read)) return err_memory(e);
     }
     return 0;
 }
@@ -225,7 +226,7 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
     *out = NULL;
     if (!json_is_array(messages) || !json_array_size(messages)) return err_set(e, "messages is not a list with at least one message");
     json_t *list = json_array();
-    int rc = list ? 0 : err_set(e, "out of memory");
+    int rc = list ? 0 : err_memory(e);
     json_array_foreach (messages, i, m) {
         json_t *copy = NULL, *content = json_object_get(m, "content"), *text;
         if (rc) break;
@@ -233,11 +234,11 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
         else if (!json_is_string(json_object_get(m, "role"))) rc = err_set(e, "messages[%zu].role is not a text", i);
         else if (content && !json_is_string(content) && !json_is_null(content) && !json_is_array(content))
             rc = err_set(e, "messages[%zu].content is neither a text nor a list of parts", i);
-        else if (!(copy = json_copy(m)) || json_array_append_new(list, copy)) rc = err_set(e, "out of memory");
+        else if (!(copy = json_copy(m)) || json_array_append_new(list, copy)) rc = err_memory(e);
         else if (json_is_array(content)) rc = check_parts(content, i, e);
         if (!rc && json_is_array(content) && !c->walks_parts) {
             rc = join_parts(content, i, &text, e);
-            if (!rc && json_object_set_new(copy, "content", text)) rc = err_set(e, "out of memory");
+            if (!rc && json_object_set_new(copy, "content", text)) rc = err_memory(e);
         }
         if (!rc) rc = read_arguments(copy, i, e);
     }

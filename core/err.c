@@ -13,13 +13,19 @@ static void make_printable(char *s)
         if ((unsigned char)*s < 0x20 || *s == 0x7f) *s = '?';
 }
 
+static void err_write(struct err *e, enum err_kind kind, const char *fmt, va_list ap)
+{
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    make_printable(e->msg);
+    e->kind = kind;
+}
+
 int err_set(struct err *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    err_write(e, ERR_OTHER, fmt, ap);
     va_end(ap);
-    make_printable(e->msg);
     return -1;
 }
 
@@ -28,11 +34,10 @@ int err_sys(struct err *e, const char *fmt, ...)
     int code = errno;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    err_write(e, code == ENOMEM ? ERR_MEMORY : ERR_OTHER, fmt, ap);
     va_end(ap);
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s", strerror(code));
-    make_printable(e->msg);
     return -1;
 }
 
@@ -42,15 +47,25 @@ int err_prefix(struct err *e, const char *fmt, ...)
     memcpy(old, e->msg, sizeof old);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    err_write(e, e->kind, fmt, ap);
     va_end(ap);
-    make_printable(e->msg);
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s", old);
     return -1;
 }
 
-int err_is_memory(const struct err *e) { return strstr(e->msg, "out of memory") != NULL; }
+int err_memory(struct err *e) { return err_memory_for(e, "out of memory"); }
+
+int err_memory_for(struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err_write(e, ERR_MEMORY, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int err_is_memory(const struct err *e) { return e->kind == ERR_MEMORY; }
 
 _Noreturn void check_failed(const char *what, const char *file, int line)
 {

@@ -4,19 +4,26 @@
 #ifndef CORE_ERR_H
 #define CORE_ERR_H
 
+enum err_kind {
+    ERR_OTHER,  /* input, usage, a device */
+    ERR_MEMORY, /* the machine lacks memory: an input must not be refused for it */
+};
+
 struct err {
     char msg[512]; /* one line, no newline; empty when nothing failed */
+    enum err_kind kind;
 };
 
 /* Writes the message and returns -1, so that `return err_set(e, ...)` reads as what it does. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Like err_set with ": <strerror(errno)>" appended. */
+/* Like err_set with ": <strerror(errno)>" appended; ENOMEM is ERR_MEMORY. */
 int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Puts "prefix: " before a message that is already there; returns -1. */
+/* Puts "prefix: " before a message that is already there, whose kind stays; returns -1. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* 1 when the message says that memory was lacking (every failed allocation says "out of memory"): the machine's fault, not
- * the input's, so that an input must not be refused for it. */
+/* A failed allocation: "out of memory", ERR_MEMORY. With FMT: the message in its place. */
+int err_memory(struct err *e);
+int err_memory_for(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int err_is_memory(const struct err *e);
 
 _Noreturn void check_failed(const char *what, const char *file, int line);

@@ -9,7 +9,7 @@ enum { TOP_FLOATS = BE_TOP_ROOM * sizeof(struct softmax_logit) / sizeof(float) }
 static void *get(struct forward *f, size_t n_floats, struct err *e)
 {
     void *d = f->be->ops->alloc(f->be, n_floats * sizeof(float));
-    if (!d && !f->be->ops->sync(f->be, e)) err_set(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
+    if (!d && !f->be->ops->sync(f->be, e)) err_memory_for(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
     return d;
 }
 
@@ -43,7 +43,7 @@ static int open_layer(struct forward *f, int i, struct err *e)
     l->d_kv = ops->alloc(f->be, (size_t)f->options.n_pages * ops->kv_page_bytes(f->be));
     if (!l->d_kv && ops->sync(f->be, e)) return -1;
     if (!l->d_kv)
-        return err_set(e, "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for less",
+        return err_memory_for(e, "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for less",
                        (double)forward_kv_bytes(f->model, f->options.kv, f->options.n_pages) / (1 << 30), f->options.n_pages * KV_PAGE);
     return 0;
 }
@@ -102,8 +102,7 @@ static int check_fit(const struct model *m, const struct backend *ops, const str
     uint64_t kv = n.page * (uint64_t)o->n_pages;
     if (!available || n.weights + kv + n.steps <= available) return 0;
     const double mib = 1 << 20;
-    return err_set(
-        e, "out of memory: weights %.0f MiB, KV cache %.0f MiB for %d positions, steps %.0f MiB: more than the %.0f MiB that are free",
+    return err_memory_for(e, "out of memory: weights %.0f MiB, KV cache %.0f MiB for %d positions, steps %.0f MiB: more than the %.0f MiB that are free",
         (double)n.weights / mib, (double)kv / mib, o->n_pages * KV_PAGE, (double)n.steps / mib, (double)available / mib);
 }
 
@@ -119,7 +118,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
            kv = (size_t)g->n_kv_heads * (size_t)g->head_dim;
     f->layers = calloc((size_t)g->n_layers, sizeof *f->layers);
     if (!f->layers) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     for (int i = 0; i < g->n_layers; i++)
@@ -152,7 +151,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     f->logits = ops->view(f->be, f->d_logits, (size_t)o->max_logits * (size_t)g->vocab * sizeof *f->logits);
     if (f->d_top) f->top = ops->view(f->be, f->d_top, (size_t)o->max_logits * BE_TOP_ROOM * sizeof *f->top);
     if (!f->best_view || !f->logits || (f->d_top && !f->top)) {
-        if (!ops->sync(f->be, e)) err_set(e, "out of memory for logits on the host");
+        if (!ops->sync(f->be, e)) err_memory_for(e, "out of memory for logits on the host");
         goto fail;
     }
     return 0;

@@ -1,15 +1,16 @@
 #include "core/gen_config.h"
 
+#include "core/json.h"
+
 int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct err *e)
 {
     size_t n;
     const char *text = mf_source_file(m, "generation_config.json", &n);
     if (!text) return 0;
-    json_error_t je;
-    json_t *c = json_loadb(text, n, 0, &je);
+    json_t *c = json_read(text, n, 0, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
-        return err_set(e, "%s: generation_config.json inside is not a JSON object", m->st.path);
+        return err_is_memory(e) ? -1 : err_set(e, "%s: generation_config.json inside is not a JSON object", m->st.path);
     }
     double top_k = p->top_k;
     const struct {

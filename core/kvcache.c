@@ -13,7 +13,7 @@ int kv_open(struct kv *kv, int n_pages, struct err *e)
     kv->bucket = malloc((size_t)kv->n_buckets * sizeof *kv->bucket);
     if (!kv->page || !kv->bucket) {
         kv_close(kv);
-        return err_set(e, "out of memory for %d KV pages", n_pages);
+        return err_memory_for(e, "out of memory for %d KV pages", n_pages);
     }
     for (int32_t i = 0; i < kv->n_buckets; i++) kv->bucket[i] = -1;
     for (int i = 0; i < n_pages; i++) kv->page[i] = (struct kv_page){.prev = i - 1, .next = i + 1 < n_pages ? i + 1 : -1, .chain = -1};

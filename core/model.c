@@ -1,5 +1,7 @@
 #include "core/model.h"
 
+#include "core/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@ static int parse_lists(struct model *m, const json_t *c, struct err *e)
     if (!json_is_array(eos) || json_array_size(eos) > 1024) return err_set(e, "%s: config: 'eos' must be a short list", path);
     g->windows = calloc((size_t)g->n_layers, sizeof *g->windows);
     g->eos = calloc(json_array_size(eos) + 1, sizeof *g->eos);
-    if (!g->windows || !g->eos) return err_set(e, "%s: out of memory", path);
+    if (!g->windows || !g->eos) return err_memory_for(e, "%s: out of memory", path);
     for (int i = 0; i < g->n_layers; i++) {
         const json_t *v = json_array_get(w, (size_t)i);
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT32_MAX)
@@ -62,11 +64,10 @@ static int parse_config(struct model *m, struct err *e)
     struct model_config *g = &m->config;
     const char *path = m->file.st.path, *text = st_meta(&m->file.st, "opt4gptq.config");
     if (!text) return err_set(e, "%s: has no opt4gptq.config in its metadata", path);
-    json_error_t je;
-    json_t *c = json_loads(text, JSON_REJECT_DUPLICATES, &je);
+    json_t *c = json_read(text, strlen(text), JSON_REJECT_DUPLICATES, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
-        return err_set(e, "%s: opt4gptq.config is not a JSON object", path);
+        return err_is_memory(e) ? -1 : err_set(e, "%s: opt4gptq.config is not a JSON object", path);
     }
     const char *arch = json_string_value(json_object_get(c, "architecture"));
     snprintf(g->architecture, sizeof g->architecture, "%s", arch ? arch : "unknown");
@@ -257,7 +258,7 @@ int model_open(struct model *m, const char *path, struct err *e)
     if (fetch_f32(m, "rope.inv_freq", g->head_dim / 2, &m->inv_freq, e)) goto fail;
     m->layers = calloc((size_t)g->n_layers, sizeof *m->layers);
     if (!m->layers) {
-        err_set(e, "%s: out of memory", path);
+        err_memory_for(e, "%s: out of memory", path);
         goto fail;
     }
     for (int i = 0; i < g->n_layers; i++)

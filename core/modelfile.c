@@ -1,5 +1,7 @@
 #include "core/modelfile.h"
 
+#include "core/json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,12 +127,12 @@ static uint32_t crc_of(const uint8_t *p, uint64_t n)
 int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
 {
     const char *path = m->st.path, *text = st_meta(&m->st, "opt4gptq.crc32");
-    json_t *crcs = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *crcs = text ? json_read(text, strlen(text), JSON_REJECT_DUPLICATES, NULL, e) : NULL;
     const char *name;
     json_t *v;
     *n_checked = 0;
     if (!json_is_object(crcs)) {
-        err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
+        if (!err_is_memory(e)) err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
         goto fail;
     }
     json_object_foreach (crcs, name, v)

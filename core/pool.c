@@ -90,7 +90,7 @@ int pool_n_processors(void)
 int pool_open(struct pool **out, int n_threads, struct err *e)
 {
     struct pool *p = calloc(1, sizeof *p + (size_t)n_threads * sizeof p->workers[0]);
-    if (!p) return err_set(e, "out of memory");
+    if (!p) return err_memory(e);
     p->n_threads = n_threads;
     for (int i = 1; i < n_threads; i++) {
         p->workers[i] = (struct worker){.pool = p, .index = i};

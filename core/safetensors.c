@@ -1,5 +1,7 @@
 #include "core/safetensors.h"
 
+#include "core/json.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -87,7 +89,7 @@ static int parse_tensor(const struct st_file *s, struct st_tensor *t, const char
 static int check_overlap(const struct st_file *s, struct err *e)
 {
     const struct st_tensor **order = malloc((s->n_tensors + 1) * sizeof *order);
-    if (!order) return err_set(e, "%s: out of memory", s->path);
+    if (!order) return err_memory_for(e, "%s: out of memory", s->path);
     for (size_t i = 0; i < s->n_tensors; i++) order[i] = &s->tensors[i];
     qsort(order, s->n_tensors, sizeof *order, by_offset);
     int rc = 0;
@@ -100,12 +102,11 @@ static int check_overlap(const struct st_file *s, struct err *e)
 
 static int parse_header(struct st_file *s, const char *text, size_t n, struct err *e)
 {
-    json_error_t je;
-    s->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
-    if (!s->header) return err_set(e, "%s: header is not JSON: %s", s->path, je.text);
+    s->header = json_read(text, n, JSON_REJECT_DUPLICATES, NULL, e);
+    if (!s->header) return err_prefix(e, err_is_memory(e) ? "%s" : "%s: header is not JSON", s->path);
     if (!json_is_object(s->header)) return err_set(e, "%s: header is not a JSON object", s->path);
     s->tensors = calloc(json_object_size(s->header) + 1, sizeof *s->tensors);
-    if (!s->tensors) return err_set(e, "%s: out of memory", s->path);
+    if (!s->tensors) return err_memory_for(e, "%s: out of memory", s->path);
     const char *name;
     json_t *v;
     json_object_foreach (s->header, name, v) {
@@ -131,7 +132,7 @@ int st_open(struct st_file *s, const char *path, struct err *e)
     memset(s, 0, sizeof *s);
     s->fd = -1;
     s->path = strdup(path);
-    if (!s->path) return err_set(e, "out of memory");
+    if (!s->path) return err_memory(e);
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0) {
         err_sys(e, "%s", path);
@@ -159,7 +160,7 @@ int st_open(struct st_file *s, const char *path, struct err *e)
     }
     text = malloc(n + 1);
     if (!text) {
-        err_set(e, "%s: out of memory", path);
+        err_memory_for(e, "%s: out of memory", path);
         goto fail;
     }
     if (st_read(s, text, 8, n, e)) goto fail;

@@ -43,7 +43,7 @@ int sampler_open(struct sampler *s, int vocab, struct err *e)
     s->heap = malloc((size_t)vocab * sizeof *s->heap);
     if (s->seen && s->block_sum && s->candidates && s->heap) return 0;
     sampler_close(s);
-    return err_set(e, "out of memory");
+    return err_memory(e);
 }
 
 void sampler_close(struct sampler *s)

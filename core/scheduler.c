@@ -28,7 +28,7 @@ static int open_arrays(struct sched *s, struct err *e)
         f->wanted = malloc(n_logits * sizeof *f->wanted);
         failed |= !f->part || !f->row || !f->wanted;
     }
-    if (failed) return err_set(e, "out of memory");
+    if (failed) return err_memory(e);
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
@@ -48,7 +48,7 @@ static int open_threads(struct sched *s, struct err *e)
     int n = s->forward->options.n_threads > 0 ? s->forward->options.n_threads : pool_n_processors();
     n = least(n, s->forward->options.max_logits);
     s->sampler = calloc((size_t)n, sizeof *s->sampler);
-    if (!s->sampler) return err_set(e, "out of memory");
+    if (!s->sampler) return err_memory(e);
     if (pool_open(&s->pool, n, e)) return -1;
     for (int i = 0; i < n; i++)
         if (sampler_open(&s->sampler[i], s->forward->model->config.vocab, e)) return -1;
@@ -59,7 +59,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows && f->options.max_logits > 0);
     struct sched *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, "out of memory");
+    if (!s) return err_memory(e);
     s->forward = f;
     s->options = *o;
     s->n_slots = least(o->n_seqs, least(o->n_batch, f->options.max_logits));
@@ -123,7 +123,7 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
     if (s->n_queue == s->queue_size) {
         int size = s->queue_size ? 2 * s->queue_size : 64;
         struct request **q = malloc((size_t)size * sizeof *q);
-        if (!q) return err_set(e, "out of memory");
+        if (!q) return err_memory(e);
         for (int i = 0; i < s->n_queue; i++) q[i] = s->queue[(s->queue_first + i) % s->queue_size];
         free(s->queue);
         s->queue = q;

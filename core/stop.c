@@ -39,7 +39,7 @@ int stop_push(struct stop *s, const char *piece, size_t n, const char **out, siz
     if (s->n_held + n > s->cap) {
         size_t cap = 2 * (s->n_held + n) + 64;
         char *p = malloc(2 * cap);
-        if (!p) return err_set(e, "out of memory");
+        if (!p) return err_memory(e);
         if (s->n_held) memcpy(p, s->held, s->n_held);
         free(s->held);
         s->held = p;

@@ -318,7 +318,7 @@ static int batch(const char *output)
     pid_t pid = fork();
     if (!pid) {
         struct options o;
-        struct err e = {""};
+        struct err e = {0};
         int fd = __real_open(err_path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         dup2(fd, 2);
         char *argv[] = {"opt4gptq-run", "-m", model, "-i", input, "-o", out_path, "-t", "1", "-np", "3", "-b", "32", "-c", "128", NULL};

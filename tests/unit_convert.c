@@ -120,7 +120,7 @@ static void test_awq_order(void **state)
 
 static void plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n, int said, int planes)
 {
-    struct err e = {""};
+    struct err e = {0};
     if (slots_plan(s, g_idx, in, n, said, planes, &e)) fail_msg("%s", e.msg);
 }
 
@@ -362,7 +362,7 @@ static void test_windows(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         struct hf_config c;
-        struct err e = {""};
+        struct err e = {0};
         snprintf(
             text, sizeof text,
             "{\"hidden_size\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 3, \"vocab_size\": 9, "
@@ -392,7 +392,7 @@ static void test_quant_config(void **state)
     (void)state;
     struct quant_config q = {0};
     struct quant_module m;
-    struct err e = {""};
+    struct err e = {0};
     assert_int_equal(merge(&q, "{\"wbits\": 4, \"groupsize\": 128}", &e), 0);
     assert_true(q.bits == 4 && q.group == 128 && !q.sym_said && q.label == LABEL_V1);
     qc_free(&q);

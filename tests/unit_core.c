@@ -81,7 +81,7 @@ static int open_header(const char *json, size_t data_bytes, char *message)
     assert_int_equal(ftruncate(fd, (off_t)(8 + n + data_bytes)), 0);
     close(fd);
     struct st_file s;
-    struct err e = {""};
+    struct err e = {0};
     int rc = st_open(&s, path, &e);
     if (!rc) st_close(&s);
     strcpy(message, e.msg);

@@ -428,7 +428,7 @@ static void openai_messages(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct chat_source src = {.given = as_file(cases[i].template)};
         struct chat *c;
-        struct err e = {""};
+        struct err e = {0};
         json_t *in = json_loads(cases[i].in, 0, NULL), *out;
         assert_non_null(in);
         assert_int_equal(chat_open(&c, &src, 0, &e), 0);

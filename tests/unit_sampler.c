@@ -39,7 +39,7 @@ static struct sampler_context context(const struct sampler_params *p, uint64_t s
 static int32_t choose(struct sampler *s, const struct sampler_context *c, const float *logits)
 {
     int32_t id = -1;
-    struct err e = {""};
+    struct err e = {0};
     if (sampler_choose(s, c, logits, softmax_largest(logits, s->vocab), &id, &e)) fail_msg("%s", e.msg);
     assert_true(id >= 0 && id < s->vocab);
     return id;
@@ -331,7 +331,7 @@ static void some_logits_are_enough(void **state)
     static float logits[VOCAB];
     static struct softmax_logit top[VOCAB];
     struct sampler s;
-    struct err e = {""};
+    struct err e = {0};
     int n_of[3] = {0}, n_other = 0;
     assert_int_equal(sampler_open(&s, VOCAB, &e), 0);
     for (int i = 0; i < 20000; i++) {

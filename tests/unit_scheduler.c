@@ -57,7 +57,7 @@ static const struct setup plain = {.n_seqs = 1, .n_batch = 512, .threads = 1, .n
 
 static void open_scheduler(const struct setup *u, struct forward *f, struct sched **s)
 {
-    struct err e = {""};
+    struct err e = {0};
     const struct forward_options fo = {.n_threads = u->threads, .n_pages = u->n_pages, .max_rows = u->n_batch, .max_logits = u->max_logits};
     const struct sched_options so = {
         .n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache, .gather = u->gather, .overlap = u->overlap};
@@ -67,7 +67,7 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
 
 static int step(struct sched *s)
 {
-    struct err e = {""};
+    struct err e = {0};
     in_step = 1;
     int rc = sched_step(s, &e);
     in_step = 0;
@@ -81,7 +81,7 @@ static struct sched_stats run(const struct setup *u, struct record *all, int n)
     struct forward f;
     struct sched *s;
     struct sched_stats stats;
-    struct err e = {""};
+    struct err e = {0};
     int *order = malloc((size_t)n * sizeof *order), next = 0, busy = 1;
     for (int i = 0; i < n; i++) order[i] = i;
     random_state = 99;
@@ -689,7 +689,7 @@ static int convert_model(void **state)
         _exit(127);
     }
     int status = -1;
-    struct err e = {"does not convert"};
+    struct err e = {.msg = "does not convert"};
     int rc = child < 0 || waitpid(child, &status, 0) != child || status || model_open(&model, path, &e);
     if (rc) fprintf(stderr, "%s: %s\n", converter, e.msg);
     unlink(path);

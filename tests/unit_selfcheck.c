@@ -99,7 +99,7 @@ static void each_wrong_kernel_is_caught(void **state)
     for (int i = 0; i < 8; i++) {
         const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &rung[i], NULL};
         char note[128];
-        struct err e = {""};
+        struct err e = {0};
         assert_string_equal(cpu_selfcheck(&rung[i]), kernel[i]);
         assert_ptr_equal(cpu_choose(ladder, "auto", note, sizeof note, &e), &cpu_scalar);
         assert_non_null(strstr(note, "suspect"));
@@ -116,7 +116,7 @@ static void a_sound_rung_is_taken(void **state)
     struct cpu_kernels sound = cpu_scalar, absent = cpu_scalar;
     const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &sound, &absent, NULL};
     char note[128];
-    struct err e = {""};
+    struct err e = {0};
     sound.name = "sound", absent.name = "absent", absent.unusable = never;
     assert_ptr_equal(cpu_choose(ladder, "auto", note, sizeof note, &e), &sound);
     assert_string_equal(note, "");

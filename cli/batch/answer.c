@@ -111,7 +111,7 @@ static int put_completion_logprobs(struct out *o, const struct answer_env *env, 
             put_alternatives(o, env, &part[k].score[i], part[k].top, e, &rc);
         }
     out_text(o, "]}");
-    if (out_failed(&tokens)) rc = err_set(e, "out of memory");
+    if (out_failed(&tokens)) rc = err_memory(e);
     out_free(&tokens);
     return rc;
 }
@@ -193,7 +193,7 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
         int failed = out_failed(&whole);
         if (!failed) out_string(o, whole.p, whole.n);
         out_free(&whole);
-        if (failed) return err_set(e, "out of memory");
+        if (failed) return err_memory(e);
     } else {
         out_string(o, c->text.p, c->text.n);
     }
@@ -297,7 +297,7 @@ int answer_write(struct out *o, const struct answer_env *env, const struct job *
     if (env->format != ANSWER_JSONL) write_plain(o, env, j);
     else if (write_jsonl(o, env, j, e)) return -1;
     out_text(o, "\n");
-    return out_failed(o) ? err_set(e, "out of memory") : 0;
+    return out_failed(o) ? err_memory(e) : 0;
 }
 
 /* A message may quote a hostile line and be cut anywhere: what is not UTF-8 becomes '?'. */
@@ -330,5 +330,5 @@ int answer_refuse(struct out *o, const struct answer_env *env, const struct reco
         out_text(o, "}}");
     }
     out_text(o, "\n");
-    return out_failed(o) ? err_set(e, "out of memory") : 0;
+    return out_failed(o) ? err_memory(e) : 0;
 }

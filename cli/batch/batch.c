@@ -122,7 +122,7 @@ static int scan_input(struct batch_run *b, struct err *e)
     b->n_slots = shard_count(&b->shard, b->n_records);
     for (b->n_seen = 64; b->n_seen < 2 * b->n_slots;) b->n_seen *= 2;
     b->seen = b->plain ? NULL : calloc(b->n_seen, sizeof *b->seen);
-    if (!b->plain && !b->seen) return err_set(e, "out of memory");
+    if (!b->plain && !b->seen) return err_memory(e);
     return input_rewind(b->input, e);
 }
 
@@ -170,7 +170,7 @@ static int name_output(struct batch_run *b, struct err *e)
     }
     if (rc < 0 || !b->output) {
         b->output = NULL;
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     if (!lstat(b->output, &st) && S_ISLNK(st.st_mode)) {
         if (!(target = realpath(b->output, NULL))) return err_sys(e, "%s", b->output);
@@ -182,7 +182,7 @@ static int name_output(struct batch_run *b, struct err *e)
     if (input_is(b->input, b->output)) return err_set(e, "%s: is the input", b->output);
     if (asprintf(&b->journal_path, "%s.journal", b->output) >= 0) return 0;
     b->journal_path = NULL;
-    return err_set(e, "out of memory");
+    return err_memory(e);
 }
 
 static int open_journal(struct batch_run *b, struct err *e)
@@ -388,7 +388,7 @@ static int write_report(struct batch_run *b, struct err *e)
     out_int(&s, b->o->n_batch);
     out_bytes(&s, "", 1);
     if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
-    int rc = out_failed(&s) || out_failed(&o) ? err_set(e, "out of memory") : 0;
+    int rc = out_failed(&s) || out_failed(&o) ? err_memory(e) : 0;
     FILE *f = rc ? NULL : fopen(b->o->report, "we");
     if (!rc && !f) rc = err_sys(e, "--report %s", b->o->report);
     if (f) {
@@ -418,7 +418,6 @@ static void say_end(struct batch_run *b, int rc)
 static int run(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
-    record_init();
     if (shard_parse(&b->shard, o->shard, e)) return FAILED;
     if (input_open(&b->input, o->input, o->output && strcmp(o->output, "-") ? o->output : NULL, e) || scan_input(b, e)) return FAILED;
     if (!b->n_records) {

@@ -40,7 +40,7 @@ int dur_sync_dir(const char *path, struct err *e)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    if (!dir) return err_set(e, "out of memory");
+    if (!dir) return err_memory(e);
     int fd, rc = dur_open(&fd, dir, O_RDONLY | O_DIRECTORY, e);
     if (!rc) {
         /* Some file systems know no fsync of a directory; they keep names by other means. */

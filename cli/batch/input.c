@@ -31,7 +31,7 @@ struct input {
 static int spool(int *fd, const char *path, const char *near, struct err *e)
 {
     char *name = NULL, buffer[65536];
-    if (asprintf(&name, "%s.input-XXXXXX", near ? near : "/tmp/opt4gptq-run") < 0) return err_set(e, "out of memory");
+    if (asprintf(&name, "%s.input-XXXXXX", near ? near : "/tmp/opt4gptq-run") < 0) return err_memory(e);
     int out = mkostemp(name, O_CLOEXEC), rc = 0;
     if (out < 0) {
         rc = err_sys(e, "%s: cannot keep what %s gives", name, path);
@@ -56,7 +56,7 @@ static int spool(int *fd, const char *path, const char *near, struct err *e)
 int input_open(struct input **result, const char *path, const char *spool_near, struct err *e)
 {
     struct input *in = calloc(1, sizeof *in);
-    if (!in) return err_set(e, "out of memory");
+    if (!in) return err_memory(e);
     in->path = path;
     int standard = !strcmp(path, "-"), rc = 0;
     if (standard) in->fd = 0;
@@ -70,7 +70,7 @@ int input_open(struct input **result, const char *path, const char *spool_near, 
     in->dev = st.st_dev;
     in->ino = st.st_ino;
     if (!rc && !S_ISREG(st.st_mode)) rc = spool(&in->fd, path, spool_near, e);
-    if (!rc && !(in->chunk = malloc(CHUNK))) rc = err_set(e, "out of memory");
+    if (!rc && !(in->chunk = malloc(CHUNK))) rc = err_memory(e);
     if (!rc) rc = input_rewind(in, e);
     if (rc) {
         input_close(in);
@@ -100,7 +100,7 @@ int input_rewind(struct input *in, struct err *e)
     in->gz = gzdopen(copy, "rb");
     if (!in->gz) {
         close(copy);
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     gzbuffer(in->gz, CHUNK);
     in->at = in->end = 0;
@@ -115,7 +115,7 @@ static int fill(struct input *in, struct err *e)
     if (in->at < in->end) return 1;
     int code, got = gzread(in->gz, in->chunk, CHUNK);
     const char *why = gzerror(in->gz, &code);
-    if (code == Z_MEM_ERROR) return err_set(e, "out of memory");
+    if (code == Z_MEM_ERROR) return err_memory(e);
     if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) return err_set(e, "%s: damaged or cut gzip file: %s", in->path, why);
     in->at = 0;
     in->end = (size_t)got;
@@ -130,7 +130,7 @@ static int append(struct input *in, size_t n, const unsigned char *p, size_t byt
         size_t cap = in->cap ? in->cap : 4096;
         while (cap < n + bytes) cap *= 2;
         char *grown = realloc(in->line, cap);
-        if (!grown) return err_set(e, "out of memory");
+        if (!grown) return err_memory(e);
         in->line = grown;
         in->cap = cap;
     }

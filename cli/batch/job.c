@@ -2,6 +2,7 @@
 
 #include "cli/run.h"
 #include "core/chat.h"
+#include "core/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static int refuse(struct refusal *why, const char *field, struct err *inner)
 static int encode(const struct job *j, const char *text, size_t bytes, struct job_prompt *p, struct refusal *why, struct err *e)
 {
     const struct job_env *env = j->env;
-    struct err inner = {""};
+    struct err inner = {0};
     if (!env->tokenizer) {
         err_set(&inner, "the model has no tokenizer: prompts must be token ids");
         return refuse(why, "prompt", &inner);
@@ -33,7 +34,7 @@ static int encode(const struct job *j, const char *text, size_t bytes, struct jo
         return -1;
     }
     if (j->record.echo) {
-        if (!(p->text = malloc(bytes + 1))) return err_set(e, "out of memory");
+        if (!(p->text = malloc(bytes + 1))) return err_memory(e);
         memcpy(p->text, text, bytes);
         p->text_bytes = bytes;
     }
@@ -44,7 +45,7 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
 {
     size_t n = json_array_size(array);
     struct err inner;
-    if (!(p->ids.id = malloc((n + 1) * sizeof *p->ids.id))) return err_set(e, "out of memory");
+    if (!(p->ids.id = malloc((n + 1) * sizeof *p->ids.id))) return err_memory(e);
     p->ids.cap = n + 1;
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(array, i);
@@ -78,7 +79,7 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
     const struct record *r = &j->record;
     const char *system = j->env->system_prompt;
     if (r->messages) return chat_messages(j->env->chat, r->messages, messages, e);
-    if (!(*messages = json_array())) return err_set(e, "out of memory");
+    if (!(*messages = json_array())) return err_memory(e);
     if (system && run_add_message(*messages, "system", system, strlen(system), "--system-prompt", e)) return -1;
     return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
 }
@@ -86,14 +87,14 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
 static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal *why, struct err *e)
 {
     const struct record *r = &j->record;
-    struct err inner = {""};
+    struct err inner = {0};
     json_t *messages = NULL;
     char *text = NULL;
     size_t bytes = 0;
     int rc = make_messages(j, &messages, &inner);
     if (!rc) rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt, &text, &bytes, &inner);
     json_decref(messages);
-    if (rc && record_lacked_memory()) err_set(&inner, "out of memory");
+    if (rc) json_check(&inner);
     if (rc && !err_is_memory(&inner)) {
         if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
         return refuse(why, "messages", &inner);
@@ -108,7 +109,7 @@ static int add_prompts(struct job *j, int n, struct err *e)
 {
     j->n_prompts = n;
     j->prompt = calloc((size_t)n, sizeof *j->prompt);
-    if (!j->prompt) return err_set(e, "out of memory");
+    if (!j->prompt) return err_memory(e);
     for (int i = 0; i < n; i++) j->prompt[i].job = j;
     return 0;
 }
@@ -160,7 +161,7 @@ static int make_requests(struct job *j, struct err *e)
             .arg = p,
         };
         p->choice = calloc((size_t)r->n, sizeof *p->choice);
-        if (!p->choice) return err_set(e, "out of memory");
+        if (!p->choice) return err_memory(e);
         for (int c = 0; c < r->n; c++) {
             struct job_choice *ch = &p->choice[c];
             ch->stopped_by_string = ch->stopped_by_token = -1;
@@ -177,7 +178,7 @@ int job_open(struct job **result, const struct job_env *env, const struct input_
 {
     struct job *j = calloc(1, sizeof *j);
     *result = NULL;
-    if (!j) return err_set(e, "out of memory");
+    if (!j) return err_memory(e);
     j->env = env;
     int rc = record_parse(&j->record, line, plain, d, why, e);
     if (!rc) rc = read_prompts(j, why, e);
@@ -241,7 +242,7 @@ static int on_prompt_token(void *arg, int pos, const struct token_info *t, struc
     struct job_prompt *p = arg;
     (void)pos;
     keep_score(&p->scores, &p->tops, t);
-    return out_failed(&p->scores) || out_failed(&p->tops) ? err_set(e, "out of memory") : 0;
+    return out_failed(&p->scores) || out_failed(&p->tops) ? err_memory(e) : 0;
 }
 
 /* Adds a piece of text. 1 when it completed a stop string: the text then ends there. */
@@ -250,7 +251,7 @@ static int add_text(const struct record *r, struct job_choice *c, const char *pi
     const char *certain;
     size_t n_certain;
     out_bytes(&c->text, piece, n);
-    if (out_failed(&c->text)) return err_set(e, "out of memory");
+    if (out_failed(&c->text)) return err_memory(e);
     if (!look || !r->n_stop) {
         c->n_certain = c->text.n;
         return 0;
@@ -287,7 +288,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     if (!p->job->first_token) p->job->first_token = env->clock();
     out_bytes(&c->ids, &t->id, sizeof t->id);
     if (r->logprobs >= 0) keep_score(&c->scores, &c->tops, t);
-    if (out_failed(&c->ids) || out_failed(&c->scores) || out_failed(&c->tops)) return err_set(e, "out of memory");
+    if (out_failed(&c->ids) || out_failed(&c->scores) || out_failed(&c->tops)) return err_memory(e);
     if (!c->stream) return 0;
     int ends = !r->sampling.ignore_eos && among(env->eos, env->n_eos, t->id);
     if (!ends && among(r->sampling.stop_ids, r->sampling.n_stop_ids, t->id)) {

@@ -86,7 +86,7 @@ static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struc
         crc = (uint32_t)crc32(crc, (const unsigned char *)chunk, (unsigned)got);
         if (o) out_bytes(o, chunk, got);
     }
-    if (o && out_failed(o)) return err_set(e, "out of memory");
+    if (o && out_failed(o)) return err_memory(e);
     return crc == f->crc;
 }
 
@@ -197,12 +197,12 @@ int journal_open(struct journal **result, const char *path, uint64_t n_slots, ch
 {
     struct journal *j = calloc(1, sizeof *j);
     note[0] = 0;
-    if (!j) return err_set(e, "out of memory");
+    if (!j) return err_memory(e);
     j->fd = -1;
     j->n_slots = n_slots;
     j->slot = calloc(n_slots + 1, sizeof *j->slot);
     int rc = 0;
-    if (!j->slot || (path && !(j->path = strdup(path)))) rc = err_set(e, "out of memory");
+    if (!j->slot || (path && !(j->path = strdup(path)))) rc = err_memory(e);
     if (!rc) rc = path ? open_locked(j, note, e) : open_temporary(j, e);
     if (!rc && path) rc = scan(j, note, e);
     if (rc) {
@@ -253,7 +253,7 @@ static int make_frame(struct out *o, char type, uint64_t slot, int is_error, con
     format_header(text, &f);
     out_bytes(o, text, JOURNAL_HEADER);
     out_bytes(o, payload, n);
-    return out_failed(o) ? err_set(e, "out of memory") : 0;
+    return out_failed(o) ? err_memory(e) : 0;
 }
 
 int journal_start(struct journal *j, const char *manifest, size_t n, struct err *e)
@@ -266,7 +266,7 @@ int journal_start(struct journal *j, const char *manifest, size_t n, struct err 
     out_clear(&j->completion);
     out_clear(&j->frame);
     out_bytes(&j->manifest, manifest, n);
-    if (out_failed(&j->manifest)) return err_set(e, "out of memory");
+    if (out_failed(&j->manifest)) return err_memory(e);
     if (make_frame(&j->frame, 'm', 0, 0, manifest, n, e) || dur_write(j->fd, j->frame.p, j->frame.n, 0, j->path, e)) return -1;
     j->end = j->synced = j->frame.n;
     return dur_sync(j->fd, j->path, e) || dur_sync_dir(j->path, e) ? -1 : 0;
@@ -334,7 +334,7 @@ int journal_complete(struct journal *j, const char *payload, size_t n, struct er
 {
     char *temp = NULL;
     int fd = -1, rc = 0;
-    if (asprintf(&temp, "%s.tmp", j->path) < 0) return err_set(e, "out of memory");
+    if (asprintf(&temp, "%s.tmp", j->path) < 0) return err_memory(e);
     out_clear(&j->frame);
     if (make_frame(&j->frame, 'm', 0, 0, j->manifest.p, j->manifest.n, e) || make_frame(&j->frame, 'c', 0, 0, payload, n, e)) rc = -1;
     if (!rc) rc = dur_open(&fd, temp, O_WRONLY | O_CREAT | O_TRUNC, e);

@@ -1,5 +1,7 @@
 #include "cli/batch/manifest.h"
 
+#include "core/json.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,15 +88,15 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     out_text(o, "]");
     integer(o, "started", m->started);
     out_text(o, "}\n");
-    return out_failed(o) ? err_set(e, "out of memory") : 0;
+    return out_failed(o) ? err_memory(e) : 0;
 }
 
 static int load(json_t **v, const char *p, size_t n, struct err *e)
 {
-    *v = json_loadb(p, n, 0, NULL);
+    *v = json_read(p, n, 0, NULL, e);
     if (json_is_object(*v)) return 0;
     json_decref(*v);
-    return err_set(e, "out of memory"); /* its crc32 was right, so it is JSON */
+    return err_is_memory(e) ? -1 : err_set(e, "its description of the run is not JSON");
 }
 
 int64_t manifest_started(const char *old, size_t n_old)

@@ -1,5 +1,6 @@
 #include "cli/batch/record.h"
 
+#include "core/json.h"
 #include "core/request.h"
 
 #include <stdio.h>
@@ -8,20 +9,6 @@
 #include <utf8proc.h>
 
 enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64 };
-
-/* A parse that failed for want of memory must not become a record that says "not JSON". */
-static int json_alloc_failed;
-
-static void *json_alloc(size_t n)
-{
-    void *p = malloc(n);
-    if (!p) json_alloc_failed = 1;
-    return p;
-}
-
-int record_lacked_memory(void) { return json_alloc_failed; }
-
-void record_init(void) { json_set_alloc_funcs(json_alloc, free); }
 
 /* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an answer; REFUSED ones may
  * only hold a value that asks for nothing (null, false, "", [], {}). */
@@ -142,7 +129,7 @@ static int read_stop(struct record *r, const json_t *v, struct refusal *why, str
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     if (n > MAX_RECORD_STOPS) return refuse(why, "stop", "more than 64 strings");
     const char **stop = malloc((n + 1) * sizeof *stop);
-    if (!stop) return err_set(e, "out of memory");
+    if (!stop) return err_memory(e);
     free(r->stop);
     r->stop = stop;
     r->n_stop = 0;
@@ -161,7 +148,7 @@ static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct re
     if (!json_is_array(v)) return refuse(why, "stop_token_ids", "must be an array of token ids");
     size_t n = json_array_size(v);
     int32_t *ids = malloc((n + 1) * sizeof *ids);
-    if (!ids) return err_set(e, "out of memory");
+    if (!ids) return err_memory(e);
     r->sampling.stop_ids = ids;
     for (size_t i = 0; i < n; i++) {
         double x;
@@ -178,7 +165,7 @@ static int read_bias(struct record *r, const json_t *v, int vocab, struct refusa
     json_t *value;
     if (!json_is_object(v)) return refuse(why, "logit_bias", "must be an object of token ids and numbers");
     struct sampler_bias *bias = malloc((json_object_size(v) + 1) * sizeof *bias);
-    if (!bias) return err_set(e, "out of memory");
+    if (!bias) return err_memory(e);
     r->sampling.bias = bias;
     json_object_foreach ((json_t *)v, key, value) {
         char *end;
@@ -330,9 +317,10 @@ static int is_utf8(const char *s, size_t n)
 static int parse_json(struct record *r, const struct input_line *line, struct refusal *why, struct err *e)
 {
     json_error_t je;
-    r->root = json_loadb(line->text, line->n, JSON_ALLOW_NUL, &je);
-    if (json_alloc_failed) return err_set(e, "out of memory");
+    r->root = json_read(line->text, line->n, JSON_ALLOW_NUL, &je, e);
+    if (!r->root && err_is_memory(e)) return -1;
     if (!r->root) {
+        e->msg[0] = 0;
         why->field = NULL;
         if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
         err_set(&why->why, "not JSON: %s (at byte %d)", je.text, je.position);
@@ -349,7 +337,7 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
     r->id = r->name;
     r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "line-%llu", (unsigned long long)line->number);
     r->add_generation_prompt = 1;
-    json_alloc_failed = 0;
+    json_forget();
     why->field = NULL;
     why->why.msg[0] = 0;
     if (line->too_long) return refuse(why, NULL, "the line is longer than 256 MiB");
@@ -365,11 +353,11 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
         if (!rc) rc = read_envelope(r, &body, why);
         r->add_special = r->kind == RECORD_COMPLETION;
         if (!rc) rc = read_body(r, body, d, why, e);
-        if (json_alloc_failed) return err_set(e, "out of memory");
+        if (json_check(e)) return -1;
         if (rc) return rc;
     }
     if (!r->stop && d->n_stop) {
-        if (!(r->stop = malloc((size_t)d->n_stop * sizeof *r->stop))) return err_set(e, "out of memory");
+        if (!(r->stop = malloc((size_t)d->n_stop * sizeof *r->stop))) return err_memory(e);
         memcpy(r->stop, d->stop, (size_t)d->n_stop * sizeof *r->stop);
         r->n_stop = d->n_stop;
     }

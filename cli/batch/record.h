@@ -50,15 +50,11 @@ struct refusal {
     const char *field; /* name of the field, or NULL */
 };
 
-/* Makes jansson's failed allocations visible to record_parse; once, before any JSON is read. */
-void record_init(void);
 /* Parses a batch line, or (plain) a line of text. 0; 1: *why says what is wrong with it, r->id names it; -1: out of memory.
  * Frees with record_free in every case. */
 int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
                  struct err *e);
 void record_free(struct record *r);
-/* 1 when jansson lacked memory since the last record_parse began. */
-int record_lacked_memory(void);
 /* FNV-1a (Fowler, Noll, Vo; 64 bits) of the record's id: names its random stream and the ids in its answer. */
 uint64_t record_hash(const struct record *r);
 

@@ -34,13 +34,13 @@ int result_open(struct result *r, const char *path, int stream, int gzip, int as
         if (!z || deflateInit2(z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
             free(z);
             r->deflate = NULL;
-            return err_set(e, "out of memory");
+            return err_memory(e);
         }
     }
     if (!stream) {
         if (asprintf(&r->part, "%s.part", path) >= 0) return 0;
         r->part = NULL;
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     r->at = -1;
     if (!strcmp(path, "-")) {
@@ -81,7 +81,7 @@ static int pack(struct result *r, const char *p, size_t n, int last, struct err 
 static int flush(struct result *r, int last, struct err *e)
 {
     struct out *o = &r->pending;
-    if (out_failed(o)) return err_set(e, "out of memory");
+    if (out_failed(o)) return err_memory(e);
     size_t at = 0;
     if (!r->gzip) {
         if (o->n && put(r, o->p, o->n, e)) return -1;

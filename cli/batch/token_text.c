@@ -8,7 +8,7 @@ int token_text_open(struct token_text *t, const struct tokenizer *tokenizer, str
     t->tokenizer = tokenizer;
     t->n = tok_n_ids(tokenizer);
     t->entry = calloc((size_t)t->n + 1, sizeof *t->entry);
-    return t->entry ? 0 : err_set(e, "out of memory");
+    return t->entry ? 0 : err_memory(e);
 }
 
 void token_text_close(struct token_text *t)

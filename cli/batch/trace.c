@@ -16,7 +16,7 @@ int trace_open(struct trace **result, const char *path, struct err *e)
     *result = NULL;
     if (!path) return 0;
     struct trace *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, "out of memory");
+    if (!t) return err_memory(e);
     t->path = path;
     t->f = fopen(path, "we");
     if (!t->f) {

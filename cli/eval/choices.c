@@ -4,6 +4,7 @@
 #include "cli/meter.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
+#include "core/json.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -61,9 +62,8 @@ static void free_question(struct question *q)
 /* {"query": "...", "choices": ["...", ...], "gold": i} */
 static int parse_question(struct question *q, const char *line, struct err *e)
 {
-    json_error_t why;
-    json_t *j = json_loads(line, JSON_REJECT_DUPLICATES, &why);
-    if (!j) return err_set(e, "not JSON: %s", why.text);
+    json_t *j = json_read(line, strlen(line), JSON_REJECT_DUPLICATES, NULL, e);
+    if (!j) return err_is_memory(e) ? -1 : err_prefix(e, "not JSON");
     const json_t *query = json_object_get(j, "query"), *choices = json_object_get(j, "choices"), *gold = json_object_get(j, "gold");
     size_t n = json_array_size(choices);
     int rc = 0;
@@ -86,7 +86,7 @@ static int parse_question(struct question *q, const char *line, struct err *e)
         }
         if (failed) {
             free_question(q);
-            rc = err_set(e, "out of memory");
+            rc = err_memory(e);
         }
     }
     json_decref(j);
@@ -123,7 +123,7 @@ static int take_question(void *arg, struct question *q, struct err *e)
         struct question *grown = realloc(z->question, (size_t)cap * sizeof *grown);
         if (!grown) {
             free_question(q);
-            return err_set(e, "out of memory");
+            return err_memory(e);
         }
         z->question = grown;
         z->cap = cap;
@@ -139,7 +139,7 @@ static int take_example(void *arg, struct question *q, struct err *e)
     char *longer;
     int n = asprintf(&longer, "%s%s %s\n\n", z->examples, q->context, q->choice[q->gold].text);
     free_question(q);
-    if (n < 0) return err_set(e, "out of memory");
+    if (n < 0) return err_memory(e);
     free(z->examples);
     z->examples = longer;
     return 0;
@@ -156,14 +156,14 @@ static int encode(const struct quiz *z, const struct question *q, struct choice 
     int rc = -1, n_ctx = z->scorer.n_ctx;
     if (asprintf(&text, "%s%s %s", z->examples, q->context, c->text) < 0) {
         text = NULL;
-        err_set(e, "out of memory");
+        err_memory(e);
     } else if (!tok_encode(t, text, strlen(z->examples) + strlen(q->context), 0, &context, e) &&
                !tok_encode(t, text, strlen(text), 0, &whole, e)) {
         int bos = g->bos >= 0, n = (int)whole.n + bos, cut = n > n_ctx ? n - n_ctx : 0, from = (int)context.n + bos - cut;
         int32_t *id = malloc((size_t)n * sizeof *id);
         c->score = (struct score){.id = id, .n = n - cut, .from = from};
         c->score.logprob = malloc((size_t)(n + 1) * sizeof(double));
-        if (!id || !c->score.logprob) err_set(e, "out of memory");
+        if (!id || !c->score.logprob) err_memory(e);
         else if (whole.n <= context.n || from < 1)
             err_set(e, "the choice \"%.40s\" %s", c->text, from < 1 ? "does not fit into the context" : "has no tokens");
         else rc = 0;
@@ -182,12 +182,12 @@ static int open_questions(struct quiz *z, struct err *e)
 {
     const struct options *o = z->o;
     z->examples = strdup("");
-    if (!z->examples) return err_set(e, "out of memory");
+    if (!z->examples) return err_memory(e);
     if (o->n_few_shot && read_questions(o->few_shot_file, o->n_few_shot, take_example, z, e)) return -1;
     if (read_questions(o->choices, o->n_limit, take_question, z, e)) return -1;
     if (!z->n) return err_set(e, "%s: has no questions", o->choices);
     z->ready = malloc((size_t)z->n_all * sizeof *z->ready);
-    if (!z->ready) return err_set(e, "out of memory");
+    if (!z->ready) return err_memory(e);
     for (int i = 0; i < z->n; i++)
         for (int j = 0; j < z->question[i].n_choices; j++) {
             z->question[i].choice[j].question = &z->question[i];
@@ -291,7 +291,7 @@ static int write_report(const struct quiz *z, const char *task, double seconds, 
                   norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original", z->n, "effective", z->n, "config", "model",
                   "opt4gptq-run", "model_args", o->model, "act", o->act, "kv", o->kv, "backend", z->scorer.engine.instructions,
                   "few_shot_file", o->few_shot_file, "total_evaluation_time_seconds", seconds);
-    if (!j) return err_set(e, "out of memory, or a file name that is not UTF-8");
+    if (!j) return json_check(e) ? -1 : err_set(e, "--report: a file name that is not UTF-8");
     int rc = json_dump_file(j, o->report, JSON_INDENT(2)) ? err_sys(e, "--report %s", o->report) : 0;
     json_decref(j);
     return rc;

@@ -66,7 +66,7 @@ static int open_text(struct perplexity *p, struct err *e)
         return err_set(e, "--perplexity second-half puts BOS before each window; this model has none (contiguous needs none)");
     p->n_predicted = n_ctx - from;
     p->window = calloc((size_t)p->n_windows, sizeof *p->window);
-    if (!p->window) return err_set(e, "out of memory");
+    if (!p->window) return err_memory(e);
     for (int i = 0; i < p->n_windows; i++) {
         int32_t *id = p->text.id + (size_t)i * (size_t)n_ctx;
         if (second_half) id[0] = g->bos;
@@ -81,7 +81,7 @@ static int next_window(void *arg, struct score **score, struct err *e)
     if (p->n_begun == p->n_windows) return 0;
     *score = &p->window[p->n_begun++].score;
     (*score)->logprob = malloc((size_t)p->n_predicted * sizeof(double));
-    return (*score)->logprob ? 0 : err_set(e, "out of memory");
+    return (*score)->logprob ? 0 : err_memory(e);
 }
 
 /* Over the windows that are done, in their order, so that the sum does not depend on which ended first. */

@@ -9,6 +9,7 @@
 struct jinja_arena {
     struct jinja_block *block; /* the newest */
     size_t used, limit;        /* bytes of all blocks; limit 0: none */
+    int full;                  /* a request went over the limit, or over any */
 };
 void *jinja_arena_get(struct jinja_arena *a, size_t n); /* zeroed, aligned to 8; NULL: no memory or over the limit */
 void jinja_arena_free(struct jinja_arena *a);

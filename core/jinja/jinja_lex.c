@@ -34,7 +34,7 @@ static int add(struct lexer *x, struct jinja_token t)
     if (x->n_tok == x->cap) {
         size_t cap = x->cap ? 2 * x->cap : 256;
         struct jinja_token *grown = jinja_arena_get(x->arena, cap * sizeof *grown);
-        if (!grown) return err_set(x->e, "out of memory");
+        if (!grown) return err_memory(x->e);
         if (x->n_tok) memcpy(grown, x->tok, x->n_tok * sizeof *grown);
         x->tok = grown;
         x->cap = cap;
@@ -239,7 +239,7 @@ static int add_string(struct lexer *x)
         if (x->s[to] == '\\') to++;
     if (to >= x->n) return fail(x, "a string without its closing %c", x->s[x->at]);
     char *text = jinja_arena_get(x->arena, 4 * (to - from) + 1);
-    if (!text) return err_set(x->e, "out of memory");
+    if (!text) return err_memory(x->e);
     size_t n = 0;
     for (size_t i = from; i < to;) {
         if (x->s[i] != '\\') {
@@ -387,7 +387,7 @@ int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_
 {
     struct lexer x = {.arena = a, .line = 1, .line_starting = 1, .e = e};
     char *text = jinja_arena_get(a, n + 1);
-    if (!text) return err_set(e, "out of memory");
+    if (!text) return err_memory(e);
     for (size_t i = 0; i < n; i++) {
         if (source[i] == '\r' && i + 1 < n && source[i + 1] == '\n') continue;
         text[x.n++] = source[i] == '\r' ? '\n' : source[i];

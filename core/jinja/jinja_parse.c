@@ -20,7 +20,7 @@ struct jinja_node *jinja_parse_node(struct jinja_parser *p, enum jinja_kind kind
 {
     struct jinja_node *n = jinja_arena_get(&p->t->arena, sizeof *n);
     if (!n) {
-        err_set(p->e, "out of memory");
+        err_memory(p->e);
         return NULL;
     }
     n->kind = (uint8_t)kind;
@@ -77,7 +77,7 @@ int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n)
     if (t->n_names == t->names_cap) {
         size_t cap = t->names_cap ? 2 * t->names_cap : 64;
         struct jinja_name *grown = jinja_arena_get(&t->arena, cap * sizeof *grown);
-        if (!grown) return err_set(p->e, "out of memory");
+        if (!grown) return err_memory(p->e);
         if (t->n_names) memcpy(grown, t->names, t->n_names * sizeof *grown);
         t->names = grown;
         t->names_cap = cap;
@@ -383,7 +383,7 @@ int jinja_open(struct jinja **out, const char *source, size_t n, struct err *e)
     for (size_t at = 0; at < n;)
         if (jinja_point(source, n, &at) < 0) return err_set(e, "the template is not UTF-8 at byte %zu", at);
     struct jinja *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, "out of memory");
+    if (!t) return err_memory(e);
     struct jinja_parser p = {.t = t, .e = e};
     int *const names[] = {&t->loop_name, &t->caller_name, &t->varargs_name, &t->kwargs_name};
     if (jinja_lex(&t->arena, source, n, &tokens, e)) goto fail;

@@ -220,7 +220,7 @@ static struct jinja_node *parse_strings(struct jinja_parser *p)
     if (p->tok - first == 1) return n;
     char *s = jinja_arena_get(&p->t->arena, bytes + 1);
     if (!s) {
-        jinja_parse_fail(p, first->line, "out of memory");
+        err_memory(p->e);
         return NULL;
     }
     for (; first < p->tok; used += first->n, first++) memcpy(s + used, first->s, first->n);

@@ -18,7 +18,7 @@ int jinja_put(struct jinja_run *r, const char *s, size_t n)
         size_t cap = r->out_cap ? r->out_cap : 4096;
         while (cap < r->n_out + n) cap *= 2;
         char *grown = realloc(r->out, cap + 1);
-        if (!grown) return jinja_fail(r, "out of memory");
+        if (!grown) return err_memory(r->e);
         r->out = grown;
         r->out_cap = cap;
     }

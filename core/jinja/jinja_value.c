@@ -20,11 +20,17 @@ struct jinja_block {
 void *jinja_arena_get(struct jinja_arena *a, size_t n)
 {
     struct jinja_block *b = a->block;
-    if (n > (size_t)1 << 40) return NULL;
+    if (n > (size_t)1 << 40) {
+        a->full = 1;
+        return NULL;
+    }
     n = (n + 7) & ~(size_t)7;
     if (!b || b->size - b->used < n) {
         size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-        if (a->limit && size > a->limit - a->used) return NULL;
+        if (a->limit && size > a->limit - a->used) {
+            a->full = 1;
+            return NULL;
+        }
         b = calloc(1, sizeof *b + size);
         if (!b) return NULL;
         b->older = a->block;
@@ -50,7 +56,8 @@ void jinja_arena_free(struct jinja_arena *a)
 void *jinja_get(struct jinja_run *r, size_t n)
 {
     void *p = jinja_arena_get(&r->arena, n);
-    if (!p) jinja_fail(r, "out of memory: a template may use %d MiB", JINJA_MAX_MEMORY >> 20);
+    if (!p && r->arena.full) jinja_fail(r, "the template wants more than %d MiB", JINJA_MAX_MEMORY >> 20);
+    else if (!p) err_memory(r->e);
     return p;
 }
 

@@ -24,7 +24,7 @@ static int trie_grow(struct tok_trie *t, struct err *e)
 {
     uint32_t n = t->edges ? (t->mask + 1) * 2 : 256;
     struct tok_trie_edge *old = t->edges, *edges = calloc(n, sizeof *edges);
-    if (!edges) return err_set(e, "out of memory");
+    if (!edges) return err_memory(e);
     for (uint32_t i = 0; old && i <= t->mask; i++) {
         if (!old[i].child) continue;
         uint32_t j = edge_hash(old[i].node, old[i].byte) & (n - 1);
@@ -42,7 +42,7 @@ static int trie_node(struct tok_trie *t, struct err *e)
     if (t->n_nodes == t->value_cap) {
         size_t cap = t->value_cap ? t->value_cap * 2 : 128;
         int32_t *v = realloc(t->value, cap * sizeof *v);
-        if (!v) return err_set(e, "out of memory");
+        if (!v) return err_memory(e);
         t->value = v;
         t->value_cap = cap;
     }
@@ -226,7 +226,7 @@ struct tok_added *tok_added_new(struct tokenizer *t, const char *s, size_t n, st
         size_t cap = set->cap ? set->cap * 2 : 16;
         struct tok_added *a = realloc(set->a, cap * sizeof *a);
         if (!a) {
-            err_set(e, "out of memory");
+            err_memory(e);
             return NULL;
         }
         set->a = a;
@@ -234,7 +234,7 @@ struct tok_added *tok_added_new(struct tokenizer *t, const char *s, size_t n, st
     }
     char *copy = malloc(n + 1);
     if (!copy) {
-        err_set(e, "out of memory");
+        err_memory(e);
         return NULL;
     }
     memcpy(copy, s, n);
@@ -254,7 +254,7 @@ static int normalize_added(struct tokenizer *t, struct tok_scratch *sc, struct t
     if (n == a->text_bytes && !memcmp(s, a->text, n)) return 0;
     if (n > TOK_MAX_ADDED_BYTES * 4) return err_set(e, "an added token grows to %zu bytes when normalized", n);
     char *copy = malloc(n + 1);
-    if (!copy) return err_set(e, "out of memory");
+    if (!copy) return err_memory(e);
     if (n) memcpy(copy, s, n);
     copy[n] = 0;
     a->norm = copy;
@@ -287,7 +287,7 @@ static int by_id(const void *x, const void *y)
 static int drop_duplicates(struct tok_added_set *set, struct err *e)
 {
     struct added_ref *r = malloc((set->n + 1) * sizeof *r);
-    if (!r) return err_set(e, "out of memory");
+    if (!r) return err_memory(e);
     for (size_t i = 0; i < set->n; i++) r[i] = (struct added_ref){&set->a[i], (int32_t)i};
     qsort(r, set->n, sizeof *r, by_text);
     for (size_t i = 1; i < set->n; i++) {
@@ -344,7 +344,7 @@ int tok_added_settle(struct tokenizer *t, struct err *e)
     r = malloc((set->n + 1) * sizeof *r);
     set->by_id = malloc((set->n + 1) * sizeof *set->by_id);
     if (!r || !set->by_id) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     for (size_t i = 0; i < set->n; i++) r[i] = (struct added_ref){&set->a[i], (int32_t)i};

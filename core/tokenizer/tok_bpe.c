@@ -95,7 +95,7 @@ int tok_bpe_init(struct tok_bpe *b, int32_t n_ids, size_t n_entries, struct err 
     b->off = calloc((size_t)n_ids + 1, sizeof *b->off);
     b->len = calloc((size_t)n_ids + 1, sizeof *b->len);
     b->flags = calloc((size_t)n_ids + 1, 1);
-    return b->slots && b->off && b->len && b->flags ? 0 : err_set(e, "out of memory (a vocabulary of %d ids)", n_ids);
+    return b->slots && b->off && b->len && b->flags ? 0 : err_memory_for(e, "out of memory (a vocabulary of %d ids)", n_ids);
 }
 
 void tok_bpe_free(struct tok_bpe *b)
@@ -153,7 +153,7 @@ int tok_bpe_init_merges(struct tok_bpe *b, size_t n, struct err *e)
     while (((size_t)1 << b->merge_bits) < n + n / 2) b->merge_bits++;
     size_t slots = (size_t)1 << b->merge_bits;
     b->merges = malloc(slots * sizeof *b->merges);
-    if (!b->merges) return err_set(e, "out of memory (%zu merges)", n);
+    if (!b->merges) return err_memory_for(e, "out of memory (%zu merges)", n);
     for (size_t i = 0; i < slots; i++) b->merges[i].pair = NO_PAIR;
     return 0;
 }
@@ -192,7 +192,7 @@ int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char
     }
     if (id < 0 && nl + nr <= 1u << 20) {
         char *joined = malloc(nl + nr + 1);
-        if (!joined) return err_set(e, "out of memory");
+        if (!joined) return err_memory(e);
         memcpy(joined, left, nl);
         memcpy(joined + nl, right, nr);
         if (l < 0) l = tok_bpe_find(b, left, nl);
@@ -233,7 +233,7 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
     }
     if (b->byte_level) {
         b->byte_pairs = malloc(65536 * sizeof *b->byte_pairs);
-        if (!b->byte_pairs) return err_set(e, "out of memory");
+        if (!b->byte_pairs) return err_memory(e);
         for (int i = 0; i < 65536; i++) {
             int32_t l = b->raw_ids[i >> 8], r = b->raw_ids[i & 255];
             const struct tok_merge *m = l >= 0 && r >= 0 ? find_merge(b, l, r) : NULL;
@@ -242,7 +242,7 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
         return 0;
     }
     b->char_ids = malloc(65536 * sizeof *b->char_ids);
-    if (!b->char_ids) return err_set(e, "out of memory");
+    if (!b->char_ids) return err_memory(e);
     for (int i = 0; i < 65536; i++) b->char_ids[i] = -1;
     for (int32_t id = 0; id < b->n_ids; id++) {
         if (!(b->flags[id] & TOK_ID_PRESENT) || b->len[id] == 0 || b->len[id] > 3) continue;
@@ -315,7 +315,7 @@ static int push_cand(const struct tok_bpe *b, struct tok_scratch *sc, int32_t at
     if (sc->heap_n == sc->heap_cap) {
         size_t cap = sc->heap_cap * 2;
         struct tok_cand *h = realloc(sc->heap, cap * sizeof *h);
-        if (!h) return err_set(e, "out of memory");
+        if (!h) return err_memory(e);
         sc->heap = h;
         sc->heap_cap = cap;
     }
@@ -334,7 +334,7 @@ static int merge_many(const struct tok_bpe *b, struct tok_scratch *sc, size_t n,
         free(sc->heap);
         sc->heap_cap = 0;
         sc->heap = malloc((n + 64) * sizeof *sc->heap);
-        if (!sc->heap) return err_set(e, "out of memory");
+        if (!sc->heap) return err_memory(e);
         sc->heap_cap = n + 64;
     }
     sc->heap_n = 0;
@@ -376,7 +376,7 @@ static int sym_room(struct tok_scratch *sc, size_t n, struct err *e)
     size_t cap = sc->sym_cap ? sc->sym_cap : 1024;
     while (cap < n) cap *= 2;
     struct tok_symbol *p = realloc(sc->sym, cap * sizeof *p);
-    if (!p) return err_set(e, "out of memory");
+    if (!p) return err_memory(e);
     sc->sym = p;
     sc->sym_cap = cap;
     return 0;

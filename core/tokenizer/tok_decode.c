@@ -173,7 +173,7 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
 int tok_stream_open(struct tok_stream **s, const struct tokenizer *t, int skip_special, struct err *e)
 {
     struct tok_stream *x = calloc(1, sizeof *x + t->dec.n * sizeof x->st[0]);
-    if (!x) return err_set(e, "out of memory");
+    if (!x) return err_memory(e);
     if (tok_match_open(&x->match, e)) {
         free(x);
         return -1;

@@ -2,6 +2,7 @@
  * Owns: which kinds of steps there are by name, and the fast way through the two big members: the vocabulary and
  * the merges (hundreds of thousands of strings) are read here in place, the rest goes through jansson.
  * Must not know: how steps and merges work. */
+#include "core/json.h"
 #include "core/tokenizer/tok_int.h"
 
 #include <jansson.h>
@@ -165,7 +166,7 @@ static int read_vocab(struct tok_bpe *b, struct span v, struct err *e)
     int32_t top = -1;
     int rc = -1;
     struct entry *a = malloc(cap * sizeof *a);
-    if (!a) return err_set(e, "out of memory (a vocabulary of %zu entries)", cap);
+    if (!a) return err_memory_for(e, "out of memory (a vocabulary of %zu entries)", cap);
     const char *p = v.at;
     if (*p != '{') {
         err_set(e, "\"vocab\" is not an object");
@@ -549,7 +550,6 @@ static json_t *load_rest(const struct tok_source *src, struct span vocab, struct
     const char *p = src->json, *end = p + src->json_bytes;
     struct span cuts[2] = {vocab, merges};
     struct tok_buf b = {0};
-    json_error_t je;
     json_t *root = NULL;
     if (vocab.at && merges.at && merges.at < vocab.at) {
         cuts[0] = merges;
@@ -561,8 +561,7 @@ static json_t *load_rest(const struct tok_source *src, struct span vocab, struct
         p = cuts[i].end;
     }
     if (tok_buf_add(&b, p, (size_t)(end - p), e)) goto fail;
-    root = json_loadb(b.p, b.n, LOAD_FLAGS, &je);
-    if (!root) err_set(e, "%s", je.text);
+    root = json_read(b.p, b.n, LOAD_FLAGS, NULL, e);
 fail:
     tok_buf_free(&b);
     return root;
@@ -627,12 +626,12 @@ static const json_t *named(const json_t *config, const char *key)
 
 static int load_side(json_t **out, const char *text, size_t n, const char *what, struct err *e)
 {
-    json_error_t je;
     *out = NULL;
     if (!text) return 0;
-    *out = json_loadb(text, n, LOAD_FLAGS, &je);
+    *out = json_read(text, n, LOAD_FLAGS, NULL, e);
     if (!*out || !json_is_object(*out)) {
-        err_set(e, "%s: %s", what, *out ? "not an object" : je.text);
+        if (*out) err_set(e, "not an object");
+        err_prefix(e, "%s", what);
         json_decref(*out);
         *out = NULL;
         return -1;

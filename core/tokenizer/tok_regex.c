@@ -177,7 +177,7 @@ int tok_pattern_regex(struct tok_pattern **p, const char *src, size_t n, struct 
     struct tok_buf b = {0};
     pcre2_compile_context *cc = NULL;
     struct tok_pattern *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, "out of memory");
+    if (!t) return err_memory(e);
     if (n > 65536) {
         err_set(e, "a pattern of %zu bytes is longer than 65536", n);
         goto fail;
@@ -188,7 +188,7 @@ int tok_pattern_regex(struct tok_pattern **p, const char *src, size_t n, struct 
     }
     cc = pcre2_compile_context_create(NULL);
     if (!cc) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
@@ -220,7 +220,7 @@ int tok_pattern_string(struct tok_pattern **p, const char *src, size_t n, struct
 {
     if (n == 0) return tok_pattern_regex(p, "", 0, e); /* matches between any two characters */
     struct tok_pattern *t = calloc(1, sizeof *t + n);
-    if (!t) return err_set(e, "out of memory");
+    if (!t) return err_memory(e);
     memcpy(t->str, src, n);
     t->n = n;
     *p = t;
@@ -244,12 +244,12 @@ size_t tok_pattern_one_char(const struct tok_pattern *p)
 int tok_match_open(struct tok_match **m, struct err *e)
 {
     struct tok_match *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, "out of memory");
+    if (!t) return err_memory(e);
     t->data = pcre2_match_data_create(1, NULL);
     t->ctx = pcre2_match_context_create(NULL);
     if (!t->data || !t->ctx) {
         tok_match_close(t);
-        return err_set(e, "out of memory");
+        return err_memory(e);
     }
     pcre2_set_match_limit(t->ctx, MATCH_STEPS);
     pcre2_set_depth_limit(t->ctx, MATCH_STEPS);

@@ -2,6 +2,7 @@
  * Owns: the wire format, and which steps the model's settings mean; the result is what transformers' conversion of
  * the same model to a tokenizer.json gives.
  * Must not know: how steps and merges work. */
+#include "core/json.h"
 #include "core/tokenizer/tok_int.h"
 
 #include <jansson.h>
@@ -74,7 +75,7 @@ static int read_piece(struct model *m, const struct field *f, struct err *e)
     if (m->n == m->cap) {
         size_t cap = m->cap ? m->cap * 2 : 1024;
         struct piece *q = realloc(m->p, cap * sizeof *q);
-        if (!q) return err_set(e, "out of memory");
+        if (!q) return err_memory(e);
         m->p = q;
         m->cap = cap;
     }
@@ -184,7 +185,7 @@ static int make_merges(struct tok_bpe *b, const struct model *m, struct err *e)
                 cap = cap ? cap * 2 : 4096;
                 struct split *q = realloc(a, cap * sizeof *q);
                 if (!q) {
-                    err_set(e, "out of memory");
+                    err_memory(e);
                     goto fail;
                 }
                 a = q;
@@ -253,7 +254,7 @@ static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *
     const char **keys = malloc((n + 1) * sizeof *keys), *key;
     json_t *j;
     int rc = -1;
-    if (!keys) return err_set(e, "out of memory");
+    if (!keys) return err_memory(e);
     json_object_foreach (more, key, j) keys[k++] = key;
     if (k) qsort(keys, k, sizeof *keys, id_order);
     for (size_t i = 0; i < k; i++) {
@@ -275,7 +276,7 @@ static int add_around(struct tokenizer *t, const struct model *m, const json_t *
     const json_t *b = json_object_get(config, "add_bos_token"), *x = json_object_get(config, "add_eos_token");
     int bos = json_is_boolean(b) ? json_is_true(b) : 1, eos = json_is_true(x);
     int32_t *around = malloc(3 * sizeof *around);
-    if (!around) return err_set(e, "out of memory");
+    if (!around) return err_memory(e);
     free(t->around);
     t->around = around;
     t->n_around = 0;
@@ -295,7 +296,10 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
     if (read_model(&m, src, e)) goto fail;
     if (m.bos >= (int32_t)m.n) m.bos = -1;
     if (m.eos >= (int32_t)m.n) m.eos = -1;
-    if (src->config) config = json_loadb(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    if (src->config) {
+        config = json_read(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e);
+        if (!config && err_is_memory(e)) goto fail;
+    }
     if (tok_bpe_init(b, (int32_t)m.n, m.n, e)) goto fail;
     for (size_t i = 0; i < m.n; i++)
         if (tok_bpe_add(b, m.p[i].s, m.p[i].n, (int32_t)i, e)) goto fail;

@@ -15,7 +15,7 @@ struct tok_step *tok_steps_add(struct tok_steps *a, enum tok_op op, struct err *
         size_t cap = a->cap ? a->cap * 2 : 4;
         struct tok_step *s = realloc(a->s, cap * sizeof *s);
         if (!s) {
-            err_set(e, "out of memory");
+            err_memory(e);
             return NULL;
         }
         a->s = s;
@@ -29,7 +29,7 @@ struct tok_step *tok_steps_add(struct tok_steps *a, enum tok_op op, struct err *
 int tok_step_set_str(struct tok_step *s, const char *str, size_t n, struct err *e)
 {
     s->str = malloc(n + 1);
-    if (!s->str) return err_set(e, "out of memory");
+    if (!s->str) return err_memory(e);
     if (n) memcpy(s->str, str, n);
     s->str[n] = 0;
     s->str_bytes = n;
@@ -154,7 +154,7 @@ static int add_piece(struct tok_pieces *a, size_t off, size_t len, int first, st
     if (a->n == a->cap) {
         size_t cap = a->cap ? a->cap * 2 : 64;
         struct tok_piece *p = realloc(a->p, cap * sizeof *p);
-        if (!p) return err_set(e, "out of memory");
+        if (!p) return err_memory(e);
         a->p = p;
         a->cap = cap;
     }

@@ -11,11 +11,11 @@ int tok_buf_room(struct tok_buf *b, size_t more, struct err *e)
     if (b->cap - b->n >= more) return 0;
     size_t cap = b->cap ? b->cap : 64;
     while (cap - b->n < more) {
-        if (cap > SIZE_MAX / 2) return err_set(e, "out of memory");
+        if (cap > SIZE_MAX / 2) return err_memory(e);
         cap *= 2;
     }
     char *p = realloc(b->p, cap);
-    if (!p) return err_set(e, "out of memory (%zu bytes)", cap);
+    if (!p) return err_memory_for(e, "out of memory (%zu bytes)", cap);
     b->p = p;
     b->cap = cap;
     return 0;
@@ -41,7 +41,7 @@ int tok_ids_room(struct tok_ids *ids, size_t more, struct err *e)
     size_t cap = ids->cap ? ids->cap : 64;
     while (cap - ids->n < more) cap *= 2;
     int32_t *p = realloc(ids->id, cap * sizeof *p);
-    if (!p) return err_set(e, "out of memory (%zu ids)", cap);
+    if (!p) return err_memory_for(e, "out of memory (%zu ids)", cap);
     ids->id = p;
     ids->cap = cap;
     return 0;

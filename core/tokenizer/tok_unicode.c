@@ -63,7 +63,7 @@ static int reorder(int32_t *cp, size_t n, struct err *e)
         if (!sorted) {
             size_t len = end - i;
             struct mark *m = len <= COUNT(few) ? few : malloc(len * sizeof *m);
-            if (!m) return err_set(e, "out of memory");
+            if (!m) return err_memory(e);
             for (size_t j = 0; j < len; j++) m[j] = (struct mark){cp[i + j], combining_class(cp[i + j]), (int32_t)j};
             qsort(m, len, sizeof *m, by_class);
             for (size_t j = 0; j < len; j++) cp[i + j] = m[j].cp;
@@ -99,7 +99,7 @@ static int wide_room(struct tok_scratch *sc, size_t n, struct err *e)
     size_t cap = sc->wide_cap ? sc->wide_cap : 256;
     while (cap < n) cap *= 2;
     int32_t *p = realloc(sc->wide, cap * sizeof *p);
-    if (!p) return err_set(e, "out of memory");
+    if (!p) return err_memory(e);
     sc->wide = p;
     sc->wide_cap = cap;
     return 0;

@@ -10,12 +10,12 @@
 int tok_open(struct tokenizer **t, const struct tok_source *src, struct err *e)
 {
     struct tokenizer *x = calloc(1, sizeof *x);
-    if (!x) return err_set(e, "out of memory");
+    if (!x) return err_memory(e);
     x->bos = x->eos = -1;
     x->bpe.unk = -1;
     x->around = malloc(sizeof *x->around);
     if (!x->around) {
-        err_set(e, "out of memory");
+        err_memory(e);
         goto fail;
     }
     x->around[0] = TOK_TEXT_HERE;
