@@ -2,6 +2,7 @@
 #include "convert/info.h"
 #include "convert/writer.h"
 #include "core/modelfile.h"
+#include "core/process.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -97,7 +98,6 @@ static void catch_signals(void)
     struct sigaction a = {.sa_handler = on_signal}, old;
     for (int i = 0; i < 3; i++)
         if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(signals[i], &a, NULL); /* nohup stays nohup */
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit then is an error of write, which cleans up */
 }
 
 int main(int argc, char **argv)
@@ -112,6 +112,7 @@ int main(int argc, char **argv)
         {"version", no_argument, NULL, OPT_VERSION},
         {NULL, 0, NULL, 0},
     };
+    process_begin("opt4gptq-convert");
     struct notes n = {0};
     struct err e = {0};
     long threads = sysconf(_SC_NPROCESSORS_ONLN);
