@@ -179,7 +179,6 @@ static int name_output(struct batch_run *b, struct err *e)
     }
     int stream = result_is_stream(b->output, e);
     if (stream) return stream < 0 ? -1 : 0;
-    if (input_is(b->input, b->output)) return err_set(e, "%s: is the input", b->output);
     if (asprintf(&b->journal_path, "%s.journal", b->output) >= 0) return 0;
     b->journal_path = NULL;
     return err_memory(e);
