@@ -3,7 +3,9 @@
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make install PREFIX=/usr/local       make clean       V=1: show every command
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 PREFIX  ?= /usr/local
 SHARED  ?= ../shared
 VERSION := 0.1
@@ -11,6 +13,12 @@ B       := $(if $(SAN),build-san,build)
 CFLAGS  ?= -O2 -g
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
+
+# One line instead of a compiler's complaints; make demo and make test install what is missing themselves.
+ifeq ($(CC),gcc)
+MISSING := $(if $(filter-out demo test test-arm64 clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
+$(if $(strip $(MISSING)),$(error not installed: $(MISSING). Run scripts/deps))
+endif
 
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 # What a program that reads strangers' files is built with (tests/hardening.sh checks it); _FORTIFY_SOURCE needs optimization and
