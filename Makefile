@@ -1,6 +1,8 @@
 # make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
-# make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
+# make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/;
+#                  T=NAME: only the test programs whose command has NAME in it
+# make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make install PREFIX=/usr/local       make clean       V=1: show every command
 ifeq ($(origin CC),default)
@@ -9,7 +11,8 @@ endif
 PREFIX  ?= /usr/local
 SHARED  ?= ../shared
 VERSION := 0.1
-B       := $(if $(SAN),build-san,build)
+STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
+B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
 CFLAGS  ?= -O2 -g
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
@@ -34,12 +37,18 @@ endif
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
               -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(HARDEN_CFLAGS) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(HARDEN_LDFLAGS) $(LDFLAGS)
+# A static program cannot load a GPU's runtime library: no kernels, and no_loader.c in place of the dynamic loader.
+ifdef STATIC
+CLANG       :=
+ALL_CFLAGS  += -Ddlopen=no_dlopen -Ddlsym=no_dlsym -Ddlerror=no_dlerror
+ALL_LDFLAGS := -pthread -static-pie $(filter-out -pie,$(HARDEN_LDFLAGS)) $(filter-out -static%,$(LDFLAGS))
+endif
 ifdef SAN
 ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=address,undefined
 endif
 # Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
-LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -Wl,-Bdynamic -lm
+LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz $(if $(STATIC),,-Wl,-Bdynamic) -lm
 
 comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c)) # a room and its closets
@@ -50,7 +59,7 @@ CPU_ALL := $(CPU)
 # with them, so the other programs get them as they are.
 RUNGS   := ref scalar avx2 avx512 vnni amx neon dotprod
 CPU     := $(if $(SAN),$(filter-out $(RUNGS:%=$B/backend-cpu/%.o),$(CPU)) $(RUNGS:%=$B/fast/backend-cpu/%.o),$(CPU))
-HIP     := $(call objects,backend-hip)
+HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hip))
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
@@ -84,7 +93,9 @@ endif
 
 # --- GPU kernels: one source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
 # Without clang-19 the backend is built without them and says so.
+ifndef STATIC
 CLANG       := $(shell command -v clang-19)
+endif
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
 PTX_ARCHS   := sm_70 sm_80 sm_90a
@@ -105,7 +116,7 @@ $B/gpu:
 	@mkdir -p $B
 	$(Q)ln -s ../$G $@
 endif
-else
+else ifndef STATIC
 all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
 endif
@@ -236,7 +247,7 @@ endif
 test:
 	@scripts/deps --test
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
-	@scripts/test $B $(SHARED)
+	@scripts/test $B $(SHARED) $(T)
 
 ARM := build-arm64
 test-arm64:
@@ -254,12 +265,15 @@ demo:
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 
+static:
+	@$(MAKE) --no-print-directory -j$$(nproc) STATIC=1 all
+
 install: $(PROGRAMS)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
 
 clean:
-	rm -rf build build-san build-arm64
+	rm -rf build build-san build-static build-arm64
 
-.PHONY: all test test-arm64 demo install clean
+.PHONY: all test test-arm64 demo static install clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
