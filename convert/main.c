@@ -1,7 +1,6 @@
 /* opt4gptq-convert: options, and the order of things. */
+#include "convert/convert.h"
 #include "convert/info.h"
-#include "convert/writer.h"
-#include "core/modelfile.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -39,58 +38,6 @@ static int fail(const struct err *e)
     return EXIT_FAILURE;
 }
 
-static int convert(const char *dir, struct writer_options *o, const struct notes *n, struct err *e)
-{
-    struct hf_dir d = {0};
-    struct hf_config c = {0};
-    struct quant_config q = {0};
-    struct plan p = {0};
-    struct writer_result r;
-    json_t *config = NULL, *generation = NULL, *meta = NULL;
-    int rc = -1;
-    if (hfd_open(&d, dir, e) || hfd_json(&d, "config.json", &config, e)) goto fail;
-    if (!config) {
-        err_set(e, "%s: has no config.json: not a Hugging Face checkpoint", dir);
-        goto fail;
-    }
-    if (hfd_json(&d, "generation_config.json", &generation, e)) goto fail;
-    if (hfc_read(&c, config, generation, n, e)) {
-        err_prefix(e, "%s", d.path);
-        goto fail;
-    }
-    if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) || qc_read_shards(&q, &d, n, e)) goto fail;
-    if (plan_build(&p, &d, &c, &q, n, e)) goto fail;
-    if (!(meta = info_metadata(&p))) {
-        err_memory(e);
-        goto fail;
-    }
-    if (writer_run(&p, meta, o, &r, e)) goto fail;
-    note_info(n, "%s: %s, %d quantized and %d plain linears, %.2f GB in %.1f s", o->path, c.architecture, p.facts.n_quantized,
-              p.facts.n_plain, (double)r.file_bytes / 1e9, r.seconds);
-    rc = 0;
-fail:
-    plan_free(&p);
-    qc_free(&q);
-    hfc_free(&c);
-    hfd_close(&d);
-    json_decref(meta);
-    json_decref(config);
-    json_decref(generation);
-    return rc;
-}
-
-static int verify(const char *path, struct err *e)
-{
-    struct modelfile m;
-    size_t n;
-    if (mf_open(&m, path, e)) return -1;
-    int n_orders, rc = mf_verify(&m, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
-    if (!rc) printf("%s: %zu tensors match their checksums\n", path, n);
-    if (!rc && n_orders) printf("%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n", path, n_orders);
-    mf_close(&m);
-    return rc;
-}
-
 static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -112,7 +59,7 @@ int main(int argc, char **argv)
         {"version", no_argument, NULL, OPT_VERSION},
         {NULL, 0, NULL, 0},
     };
-    struct notes n = {0};
+    struct convert_options o = {0};
     struct err e = {0};
     long threads = sysconf(_SC_NPROCESSORS_ONLN);
     int opt, mode = 0;
@@ -129,7 +76,7 @@ int main(int argc, char **argv)
                 return EXIT_USAGE;
             }
             break;
-        case 'q': n.quiet = 1; break;
+        case 'q': o.notes.quiet = 1; break;
         case 'h': fputs(usage, stdout); return EXIT_SUCCESS;
         case OPT_VERSION: puts("opt4gptq-convert " OPT4GPTQ_VERSION); return EXIT_SUCCESS;
         case OPT_VERIFY:
@@ -142,13 +89,14 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (mode) {
-        int rc = mode == OPT_VERIFY ? verify(argv[optind], &e) : info_print(stdout, argv[optind], &e);
+        int rc = mode == OPT_VERIFY ? info_verify(stdout, argv[optind], &e) : info_print(stdout, argv[optind], &e);
         if (!rc && fflush(stdout)) rc = err_sys(&e, "standard output");
         return rc ? fail(&e) : EXIT_SUCCESS;
     }
     catch_signals();
-    struct writer_options o = {argv[optind + 1], (int)threads, !n.quiet && isatty(STDERR_FILENO), &stop_signal};
-    if (!convert(argv[optind], &o, &n, &e)) return EXIT_SUCCESS;
+    o.dir = argv[optind];
+    o.out = (struct writer_options){argv[optind + 1], (int)threads, !o.notes.quiet && isatty(STDERR_FILENO), &stop_signal};
+    if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);
     if (stop_signal) { /* let the caller see which signal it was */
         signal(stop_signal, SIG_DFL);

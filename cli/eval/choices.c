@@ -291,7 +291,8 @@ static int write_report(const struct quiz *z, const char *task, double seconds, 
                   norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original", z->n, "effective", z->n, "config", "model",
                   "opt4gptq-run", "model_args", o->model, "act", o->act, "kv", o->kv, "backend", z->scorer.engine.instructions,
                   "few_shot_file", o->few_shot_file, "total_evaluation_time_seconds", seconds);
-    if (!j) return json_check(e) ? -1 : err_set(e, "--report: a file name that is not UTF-8");
+    if (json_check(e)) return -1;
+    if (!j) return err_set(e, "--report: a file name that is not UTF-8");
     int rc = json_dump_file(j, o->report, JSON_INDENT(2)) ? err_sys(e, "--report %s", o->report) : 0;
     json_decref(j);
     return rc;
