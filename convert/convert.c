@@ -25,7 +25,7 @@ int convert_run(const struct convert_options *o, struct err *e)
         goto fail;
     }
     if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) || qc_read_shards(&q, &d, n, e)) goto fail;
-    if (plan_build(&p, &d, &c, &q, n, e) || info_metadata(&p, &meta, e) || writer_run(&p, meta, &o->out, &r, e)) goto fail;
+    if (plan_build(&p, &d, &c, &q, o->no_tokenizer, n, e) || info_metadata(&p, &meta, e) || writer_run(&p, meta, &o->out, &r, e)) goto fail;
     note_info(n, "%s: %s, %d quantized and %d plain linears, %.2f GB in %.1f s", o->out.path, c.architecture, p.facts.n_quantized,
               p.facts.n_plain, (double)r.file_bytes / 1e9, r.seconds);
     rc = 0;

@@ -1,20 +1,16 @@
 /* opt4gptq-convert: options, and the order of things. */
 #include "convert/convert.h"
 #include "convert/info.h"
+#include "convert/signals.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2, MAX_THREADS = 16 }; /* 16 readers saturate any disk, and each holds some 35 MB */
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int s) { stop_signal = s; }
 
 static const char usage[] = "usage: opt4gptq-convert [options] HF_DIR OUT.safetensors\n"
                             "       opt4gptq-convert --verify FILE\n"
@@ -36,15 +32,6 @@ static int fail(const struct err *e)
 {
     fprintf(stderr, "opt4gptq-convert: %s\n", e->msg);
     return EXIT_FAILURE;
-}
-
-static void catch_signals(void)
-{
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction a = {.sa_handler = on_signal}, old;
-    for (int i = 0; i < 3; i++)
-        if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(signals[i], &a, NULL); /* nohup stays nohup */
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit then is an error of write, which cleans up */
 }
 
 int main(int argc, char **argv)
@@ -88,19 +75,20 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return EXIT_USAGE;
     }
+    signals_of_files();
     if (mode) {
         int rc = mode == OPT_VERIFY ? info_verify(stdout, argv[optind], &e) : info_print(stdout, argv[optind], &e);
         if (!rc && fflush(stdout)) rc = err_sys(&e, "standard output");
         return rc ? fail(&e) : EXIT_SUCCESS;
     }
-    catch_signals();
+    signals_of_people();
     o.dir = argv[optind];
-    o.out = (struct writer_options){argv[optind + 1], (int)threads, !o.notes.quiet && isatty(STDERR_FILENO), &stop_signal};
+    o.out = (struct writer_options){argv[optind + 1], (int)threads, !o.notes.quiet && isatty(STDERR_FILENO), &signals_stop};
     if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);
-    if (stop_signal) { /* let the caller see which signal it was */
-        signal(stop_signal, SIG_DFL);
-        raise(stop_signal);
+    if (signals_stop) { /* let the caller see which signal it was */
+        signal(signals_stop, SIG_DFL);
+        raise(signals_stop);
     }
     return rc;
 }

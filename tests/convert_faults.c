@@ -6,6 +6,7 @@
  * libraries that are linked statically, too; every run is a forked child. */
 #include "convert/convert.h"
 #include "convert/info.h"
+#include "convert/signals.h"
 #include "core/gen_config.h"
 #include "core/model.h"
 
@@ -386,6 +387,33 @@ static void shrinking(const char *what)
     free(whole);
 }
 
+/* A model file loses its end while it is mapped. */
+static void shrinking_mapped(void)
+{
+    char copy[300], err[300];
+    size_t n;
+    snprintf(copy, sizeof copy, "%s/short", dir);
+    snprintf(err, sizeof err, "%s/stderr", dir);
+    write_file(copy, wanted, n_wanted);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (!pid) {
+        struct modelfile m;
+        struct err e;
+        if (!freopen(err, "w", stderr)) _exit(2);
+        signals_of_files();
+        if (mf_open(&m, copy, &e) || truncate(copy, 8192)) _exit(2);
+        _exit(mf_verify(&m, &n, &e) ? 3 : 0);
+    }
+    int status;
+    if (waitpid(pid, &status, 0) != pid) exit(2);
+    char *said = read_file(err, &n);
+    said[n] = 0;
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strchr(said, '\n') == said + n - 1 && strstr(said, "shorter"), "a mapped file that shrinks",
+          "--verify", status);
+    free(said);
+}
+
 int main(void)
 {
     static const char small[] = "tests/data/gptq/llama-act-order-asym", sharded[] = "tests/data/gptq/llama-sharded-tied";
@@ -418,6 +446,7 @@ int main(void)
     calls("convert without /proc", small, 2);
     threads(small);
     shrinking(small);
+    shrinking_mapped();
     clear(&has_out);
     snprintf(command, sizeof command, "rm -r %s", dir);
     if (system(command)) n_failed++;
