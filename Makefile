@@ -3,7 +3,9 @@
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make install PREFIX=/usr/local       make clean       V=1: show every command
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 PREFIX  ?= /usr/local
 SHARED  ?= ../shared
 VERSION := 0.1
@@ -12,9 +14,26 @@ CFLAGS  ?= -O2 -g
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
 
+# One line instead of a compiler's complaints; make demo and make test install what is missing themselves.
+ifeq ($(CC),gcc)
+MISSING := $(if $(filter-out demo test test-arm64 clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
+$(if $(strip $(MISSING)),$(error not installed: $(MISSING). Run scripts/deps))
+endif
+
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+# What a program that reads strangers' files is built with (tests/hardening.sh checks it); _FORTIFY_SOURCE needs optimization and
+# would hide overflows from the sanitizers.
+HARDEN_CFLAGS  := -fPIE -fstack-protector-strong $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN_LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+ifeq ($(MACHINE),x86_64)
+HARDEN_CFLAGS  += -fcf-protection
+else ifeq ($(MACHINE),aarch64)
+HARDEN_CFLAGS  += -mbranch-protection=standard
+endif
+
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-              -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(CFLAGS)
-ALL_LDFLAGS := -pthread $(LDFLAGS)
+              -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(HARDEN_CFLAGS) $(CFLAGS)
+ALL_LDFLAGS := -pthread $(HARDEN_LDFLAGS) $(LDFLAGS)
 ifdef SAN
 ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=address,undefined
@@ -52,7 +71,6 @@ $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
 $B/fast/backend-cpu/%.o: ALL_CFLAGS += -O3
 rung = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
 $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
-MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 ifeq ($(MACHINE),x86_64)
 $(call rung,avx2) $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
 $(call rung,avx512 vnni amx): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
@@ -125,12 +143,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults convert_faults gpu
+TESTS := asm checkop fuzz e2e cli files eval bench step batch batch_faults convert_faults gpu
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/files $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/asm: $B/tests/asm.o | $(CPU_ALL) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.
@@ -159,7 +177,7 @@ GFX_OBJS := $(patsubst %.c,$B/%.o,$(filter-out $(LANES:%=tests/gfx906/lanes_%.c)
             $(LANES:%=$B/tests/gfx906/lanes_%_base.o)
 GFX_O    := $(if $(SAN),-O1,-O3)
 GFX_CC    = $(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c
-ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
+ifeq ($(MACHINE),x86_64)
 GFX_OBJS += $(LANES:%=$B/tests/gfx906/lanes_%_v3.o)
 endif
 $(filter-out $B/tests/gfx906/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += $(GFX_O) -fPIC -fvisibility=hidden
@@ -173,7 +191,7 @@ $B/tests/gfx906/lanes_%_v3.o: tests/gfx906/lanes_%.c Makefile
 	$(Q)$(GFX_CC) $(GFX_O) -mavx2 -mfma -mf16c -DLANE_TABLE=lanes_$*_v3 -o $@ $<
 $(GFX): $(GFX_OBJS)
 	$(SAY) LD $@
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -lm
+	$(Q)$(CC) $(filter-out -pie,$(ALL_LDFLAGS)) -shared -o $@ $^ -lm
 
 # its tests; kernels of a compiler are part of them where clang-19 is installed (it finds its linker by PATH)
 GFX_TEST := $B/tests/gfx906-test
@@ -192,14 +210,14 @@ FIBERS := $B/tests/libhip-fibers.so
 $(FIBERS): tests/fibers.c tests/fiber_matrix.c tests/fiber_kernels.c $(wildcard tests/fiber*.h) $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $(filter %.c,$^) -lm
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $B/tests/libcuda-fibers-80.so $B/tests/libcuda-fibers-90.so
 $(FIBERS_CUDA): $B/tests/libcuda-fibers-%.so: tests/fibers.c tests/fiber_matrix.c tests/fiber_cuda.c tests/fiber_kernels.c \
     $(wildcard tests/fiber*.h) $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) -DFIBERS_CUDA=$* -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+	$(Q)$(CC) $(ALL_CFLAGS) -DFIBERS_CUDA=$* -O2 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $(filter %.c,$^) -lm
 
 # The rungs of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulated), in checkop and in a whole program, so that
 # they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.

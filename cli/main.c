@@ -2,19 +2,14 @@
 #include "backend-cpu/kernels.h"
 #include "backend-hip/hip.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
+#include "core/process.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { EXIT_USAGE = 2 };
-
-/* The first signal ends generation at the next token, the second one the process. */
-static void on_signal(int sig)
-{
-    run_stop_requested = 1;
-    signal(sig, SIG_DFL);
-}
 
 static void print_version(void)
 {
@@ -94,6 +89,7 @@ int main(int argc, char **argv)
     struct options o;
     struct err e = {0};
     int rc = EXIT_USAGE;
+    process_begin("opt4gptq-run");
     if (!options_parse(&o, argc, argv, &e)) {
         if (o.help || o.version) {
             if (o.help) options_help();
@@ -101,10 +97,9 @@ int main(int argc, char **argv)
             return fflush(stdout) ? 1 : 0;
         }
         if (!o.format) o.format = o.input ? "jsonl" : "text";
-        if (!check(&o, &e)) {
+        if (!check(&o, &e) && !outputs_check(&o, &e)) {
             machine_settle(&o);
-            signal(SIGINT, on_signal);
-            signal(SIGTERM, on_signal);
+            process_maps(o.model);
             signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
             if (o.list_devices) rc = hip_list_devices(o.hip_library, &e) ? 1 : 0;
             else if (o.input) rc = run_batch(&o, &e);

@@ -10,6 +10,9 @@
 
 /* Set by SIGINT and SIGTERM; generation ends at the next token. */
 extern volatile sig_atomic_t run_stop_requested;
+/* From here on the first signal sets it, the second one ends the process. To be called when there is something to bring to an end: until
+ * then a signal ends the process at once, whatever it waits for. A call that waits (an answer's pipe) returns with EINTR. */
+void run_catch_signals(void);
 
 /* Evaluates the prompt and generates (-p, -f, --prompt-ids). */
 int run_complete(const struct options *o, struct err *e);

@@ -179,7 +179,6 @@ static int name_output(struct batch_run *b, struct err *e)
     }
     int stream = result_is_stream(b->output, e);
     if (stream) return stream < 0 ? -1 : 0;
-    if (input_is(b->input, b->output)) return err_set(e, "%s: is the input", b->output);
     if (asprintf(&b->journal_path, "%s.journal", b->output) >= 0) return 0;
     b->journal_path = NULL;
     return err_memory(e);
@@ -389,18 +388,17 @@ static int write_report(struct batch_run *b, struct err *e)
     out_bytes(&s, "", 1);
     if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
     int rc = out_failed(&s) || out_failed(&o) ? err_memory(e) : 0;
-    FILE *f = rc ? NULL : fopen(b->o->report, "we");
-    if (!rc && !f) rc = err_sys(e, "--report %s", b->o->report);
-    if (f) {
-        int bad = fwrite(o.p, 1, o.n, f) != o.n;
-        if (fclose(f) || bad) rc = err_sys(e, "--report %s", b->o->report);
+    if (!rc) {
+        fwrite(o.p, 1, o.n, side_begin(&b->report));
+        rc = side_close(&b->report, e);
     }
     out_free(&s);
     out_free(&o);
     return rc;
 }
 
-static void say_end(struct batch_run *b, int rc)
+/* COMPLETE: all answers are where -o says, whatever else failed. */
+static void say_end(struct batch_run *b, int rc, int complete)
 {
     const struct meter *m = &b->meter;
     double t = meter_now() - m->start;
@@ -409,7 +407,8 @@ static void say_end(struct batch_run *b, int rc)
             (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, t,
             (unsigned long long)m->n_prompt_tokens, (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
     if (rc == OK) return;
-    if (b->journal_path)
+    if (complete) fprintf(stderr, "all answers are in %s\n", b->result.path);
+    else if (b->journal_path)
         fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n", (unsigned long long)journal_count(b->journal),
                 (unsigned long long)b->n_slots, b->journal_path);
     else fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n", b->output);
@@ -429,6 +428,7 @@ static int run(struct batch_run *b, struct err *e)
         return FAILED;
     }
     if (!o->check_only && (name_output(b, e) || open_journal(b, e))) return FAILED;
+    if (!o->check_only && (trace_open(&b->trace, o->trace, e) || side_open(&b->report, "--report", o->report, e))) return FAILED;
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
     if (engine_open(&b->engine, o, &b->model, e)) return FAILED;
@@ -437,29 +437,37 @@ static int run(struct batch_run *b, struct err *e)
         if (complete) return complete < 0 ? FAILED : b->meter.n_errors ? SOME_FAILED : OK;
     }
     if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"), !strcmp(o->order, "done"), e)) return FAILED;
-    if (trace_open(&b->trace, o->trace, e)) return FAILED;
+    run_catch_signals();
     meter_open(&b->meter, b->n_slots, journal_count(b->journal));
     b->meter.n_errors = journal_errors(b->journal);
     if (b->meter.n_resumed)
         fprintf(stderr, "continuing: %llu of %llu answers are there\n", (unsigned long long)b->meter.n_resumed,
                 (unsigned long long)b->n_slots);
-    int rc = loop(b, e);
+    int rc = loop(b, e), complete = 0;
     struct err late;
     if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;
-    if (!rc) rc = put_in_place(b, e);
+    if (!rc) {
+        rc = put_in_place(b, e);
+        complete = !rc;
+    }
     if (rc >= 0 && o->report && write_report(b, e)) rc = -1;
-    if (trace_close(b->trace, &late) && rc >= 0) {
+    int trace_rc = trace_close(b->trace, &late);
+    b->trace = NULL;
+    if (trace_rc && rc >= 0) {
         *e = late;
         rc = -1;
     }
-    say_end(b, rc);
+    say_end(b, rc, complete);
     return rc < 0 ? FAILED : rc == STOPPED ? STOPPED : b->meter.n_errors ? SOME_FAILED : OK;
 }
 
 int run_batch(const struct options *o, struct err *e)
 {
     struct batch_run b = {.o = o, .result.fd = -1};
+    struct err ignored;
     int rc = run(&b, e);
+    trace_close(b.trace, &ignored);
+    side_close(&b.report, &ignored);
     for (struct job *j = b.live, *next; j; j = next) {
         next = j->next;
         job_close(j);

@@ -10,6 +10,7 @@
 #include "cli/batch/manifest.h"
 #include "cli/meter.h"
 #include "cli/batch/result.h"
+#include "cli/outputs.h"
 #include "cli/batch/trace.h"
 
 struct batch_run {
@@ -36,6 +37,7 @@ struct batch_run {
     struct result result;
     struct meter meter;
     struct trace *trace;
+    struct side_file report;
 
     uint64_t n_read; /* records of the input read by the loop */
     int at_end;

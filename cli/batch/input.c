@@ -16,8 +16,6 @@ enum { CHUNK = 256 << 10 };
 struct input {
     const char *path;
     int fd;
-    dev_t dev;
-    ino_t ino;
     gzFile gz;
     unsigned char *chunk; /* [CHUNK]: at..end not yet taken */
     size_t at, end;
@@ -67,8 +65,6 @@ int input_open(struct input **result, const char *path, const char *spool_near, 
     struct stat st;
     if (fstat(in->fd, &st)) rc = err_sys(e, "%s", path);
     else if (S_ISDIR(st.st_mode)) rc = err_set(e, "%s: is a directory", path);
-    in->dev = st.st_dev;
-    in->ino = st.st_ino;
     if (!rc && !S_ISREG(st.st_mode)) rc = spool(&in->fd, path, spool_near, e);
     if (!rc && !(in->chunk = malloc(CHUNK))) rc = err_memory(e);
     if (!rc) rc = input_rewind(in, e);
@@ -178,9 +174,3 @@ int input_next(struct input *in, struct input_line *line, struct err *e)
 
 uint32_t input_crc(const struct input *in) { return in->crc; }
 uint64_t input_bytes(const struct input *in) { return in->bytes; }
-
-int input_is(const struct input *in, const char *path)
-{
-    struct stat st;
-    return !stat(path, &st) && st.st_dev == in->dev && st.st_ino == in->ino;
-}

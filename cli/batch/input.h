@@ -29,7 +29,5 @@ int input_next(struct input *in, struct input_line *line, struct err *e);
 /* crc32 and bytes of what was read since the start, unpacked. */
 uint32_t input_crc(const struct input *in);
 uint64_t input_bytes(const struct input *in);
-/* 1 when PATH is the file being read. */
-int input_is(const struct input *in, const char *path);
 
 #endif

@@ -2,6 +2,7 @@
  * " {choice}" after "{query}\nAnswer:", the whole tokenized together, BOS in front. acc takes the likeliest choice, acc_norm
  * the likeliest per character. A question's first choice is scored before its others, which find its pages in the cache. */
 #include "cli/meter.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
 #include "core/json.h"
@@ -33,6 +34,7 @@ struct question {
 struct quiz {
     const struct options *o;
     struct scorer scorer;
+    struct side_file samples, report;
     char *examples;            /* solved questions before each one, or "" */
     struct question *question; /* [n] */
     int n, cap, n_begun, n_done;
@@ -257,18 +259,16 @@ static struct accuracy accuracy(const struct quiz *z, int normalize)
     return (struct accuracy){p, z->n > 1 ? sqrt(p * (1 - p) / (z->n - 1)) : 0}; /* of the mean, with the sample's deviation */
 }
 
-static int write_samples(const struct quiz *z, struct err *e)
+static int write_samples(struct quiz *z, struct err *e)
 {
-    FILE *f = fopen(z->o->samples, "we");
-    if (!f) return err_sys(e, "--samples %s", z->o->samples);
+    FILE *f = side_begin(&z->samples);
     for (int i = 0; i < z->n; i++) {
         const struct question *q = &z->question[i];
         fprintf(f, "{\"doc_id\": %d, \"target\": %d, \"loglikelihoods\": [", i, q->gold);
         for (int j = 0; j < q->n_choices; j++) fprintf(f, j ? ", %.17g" : "%.17g", q->choice[j].log_likelihood);
         fprintf(f, "], \"acc\": %d, \"acc_norm\": %d}\n", best(q, 0) == q->gold, best(q, 1) == q->gold);
     }
-    int failed = ferror(f);
-    return fclose(f) || failed ? err_sys(e, "--samples %s", z->o->samples) : 0;
+    return side_close(&z->samples, e);
 }
 
 /* The questions' file without folder and ending: what lm-evaluation-harness would call the task. */
@@ -281,7 +281,7 @@ static void task_name(const char *path, char *name, size_t cap)
 }
 
 /* The shape of lm-evaluation-harness's results.json. */
-static int write_report(const struct quiz *z, const char *task, double seconds, struct err *e)
+static int write_report(struct quiz *z, const char *task, double seconds, struct err *e)
 {
     const struct options *o = z->o;
     struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
@@ -291,14 +291,13 @@ static int write_report(const struct quiz *z, const char *task, double seconds, 
                   norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original", z->n, "effective", z->n, "config", "model",
                   "opt4gptq-run", "model_args", o->model, "act", o->act, "kv", o->kv, "backend", z->scorer.engine.instructions,
                   "few_shot_file", o->few_shot_file, "total_evaluation_time_seconds", seconds);
-    if (json_check(e)) return -1;
-    if (!j) return err_set(e, "--report: a file name that is not UTF-8");
-    int rc = json_dump_file(j, o->report, JSON_INDENT(2)) ? err_sys(e, "--report %s", o->report) : 0;
+    if (!j) return json_check(e) ? -1 : err_set(e, "--report: a file name that is not UTF-8");
+    json_dumpf(j, side_begin(&z->report), JSON_INDENT(2));
     json_decref(j);
-    return rc;
+    return json_check(e) ? -1 : side_close(&z->report, e);
 }
 
-static int finish(const struct quiz *z, double seconds, struct err *e)
+static int finish(struct quiz *z, double seconds, struct err *e)
 {
     char task[256];
     task_name(z->o->choices, task, sizeof task);
@@ -314,7 +313,12 @@ static int finish(const struct quiz *z, double seconds, struct err *e)
 int run_choices(const struct options *o, struct err *e)
 {
     struct quiz z = {.o = o};
-    int rc = scorer_open(&z.scorer, o, e) || open_questions(&z, e) ? -1 : 0;
+    struct err ignored;
+    int rc = side_open(&z.samples, "--samples", o->samples, e) || side_open(&z.report, "--report", o->report, e) ||
+                     scorer_open(&z.scorer, o, e) || open_questions(&z, e)
+                 ? -1
+                 : 0;
+    run_catch_signals();
     z.start = z.shown = meter_now();
     if (!rc) rc = scorer_run(&z.scorer, next_choice, choice_done, &z, e);
     if (isatty(2) && z.n_done) fprintf(stderr, "\r%60s\r", "");
@@ -325,5 +329,7 @@ int run_choices(const struct options *o, struct err *e)
     free(z.ready);
     free(z.examples);
     scorer_close(&z.scorer);
+    side_close(&z.samples, &ignored);
+    side_close(&z.report, &ignored);
     return rc < 0 ? 1 : rc > 0 ? 4 : 0;
 }
