@@ -100,6 +100,7 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
              parse_value(c, json_object_get(file, "chat_template"), "chat_template.json", e)))
             goto fail;
     }
+    if (json_check(e)) goto fail;
     c->walks_parts = c->plain && jinja_loops_over(c->plain, "content");
     *out = c;
     c = NULL;
@@ -157,7 +158,7 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
     if (!v || json_object_update(v, c->tokens) || json_object_set_new(v, "documents", json_null()) ||
         (extra && json_object_update(v, (json_t *)(uintptr_t)extra)) || set(v, "messages", messages) ||
         (tools ? set(v, "tools", tools) : json_object_set_new(v, "tools", json_null())) ||
-        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)))
+        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)) || json_check(e))
         err_memory(e);
     else if (jinja_render(t, v, c->now, text, bytes, e)) err_prefix(e, "chat template");
     else rc = 0;
@@ -242,6 +243,7 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
         }
         if (!rc) rc = read_arguments(copy, i, e);
     }
+    if (!rc) rc = json_check(e); /* a copy of an object may lack entries */
     if (rc) json_decref(list);
     else *out = list;
     return rc;
