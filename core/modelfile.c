@@ -1,6 +1,7 @@
 #include "core/modelfile.h"
 
 #include "core/json.h"
+#include "core/whatis.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +20,11 @@ static int is_pad(const char *name) { return !strncmp(name, "pad.", 4); }
 static int check_version(const struct modelfile *m, struct err *e)
 {
     const char *version = st_meta(&m->st, "opt4gptq.version");
-    if (!version)
-        return err_set(e, "%s: is a safetensors file but not a model file of opt4gptq-convert (convert its directory first)", m->st.path);
+    if (!version) {
+        err_set(e, "%s: is a safetensors file, not a model file of opt4gptq-convert", m->st.path);
+        whatis(m->st.path, WHATIS_MODEL, e);
+        return -1;
+    }
     char *end;
     long v = strtol(version, &end, 10);
     if (end == version || *end || v != MF_VERSION)
@@ -62,7 +66,10 @@ static int check_header(const struct modelfile *m, struct err *e)
 int mf_open(struct modelfile *m, const char *path, struct err *e)
 {
     memset(m, 0, sizeof *m);
-    if (st_open(&m->st, path, e)) return -1;
+    if (st_open(&m->st, path, e)) {
+        whatis(path, WHATIS_MODEL, e);
+        return -1;
+    }
     if (check_version(m, e)) goto fail;
     for (size_t i = 0; i < m->st.n_tensors; i++) {
         const struct st_tensor *t = &m->st.tensors[i];
