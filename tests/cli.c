@@ -157,6 +157,14 @@ static void usage(void)
     ERROR(1, "is a GGUF file", "-m", gguf, "-p", "x");
     ERROR(1, "is a GGUF file", "-m", gguf, "--multiple-choice", "x");
     ERROR(1, "is a GGUF file", "-m", gguf, "--tokenize", "-p", "x");
+    CONVERT_ERROR(2, "no checkpoint given", "-q");
+    CONVERT_ERROR(2, "no output given", "models/demo");
+    CONVERT_ERROR(2, "unexpected argument 'z'", "x", "y", "z");
+    CONVERT_ERROR(2, "--verify needs one file", "--verify");
+    CONVERT_ERROR(2, "unknown option '--inf' (is --info meant?)", "--inf", model);
+    CONVERT_ERROR(2, "unknown option '-t2'", "-t2", "x", "y");
+    CONVERT_ERROR(2, "-t takes 1 to 16, not '17'", "-t", "17", "x", "y");
+    CONVERT_ERROR(2, "--outfile: the output is the second word", "x", "--outfile", "y");
     CONVERT_ERROR(1, "is a GGUF file", "--info", gguf);
     CONVERT_ERROR(1, "is a GGUF file", "--verify", gguf);
     unlink(gguf);
