@@ -3,6 +3,7 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include "core/args.h"
 #include "core/err.h"
 
 #include <stdint.h>
@@ -10,7 +11,7 @@
 enum { OPT_UNSET = -2000000000 }; /* an int option that was not given */
 #define OPT_UNSET_REAL -1e300     /* the same for a real one */
 
-enum { MAX_STOPS = 64 };
+enum { MAX_STOPS = 64, MAX_OPTIONS = 96 };
 
 struct options {
     const char *model;
@@ -40,10 +41,16 @@ struct options {
     int threads, check_tensors, device, gpu_timeout;
     /* other modes */
     int tokenize, detokenize, list_devices, version, help;
+    /* how it was written */
+    const char *given[MAX_OPTIONS]; /* the name by which each row of the table was given, or NULL */
+    struct args_note note[ARGS_NOTES]; /* of options that change nothing here */
+    int n_notes, no_escape;
 };
 
 /* Fills *o with defaults, then from argv. */
 int options_parse(struct options *o, int argc, char **argv, struct err *e);
+/* The name by which the option with this FIELD of *o was given; NULL when it was not. */
+const char *options_given(const struct options *o, const void *field);
 void options_help(void);
 
 #endif

@@ -14,8 +14,11 @@ int memory_parse(uint64_t *bytes, const char *text, struct err *e)
     char *end;
     double v = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 32 : *end) : NULL;
-    if (end == text || !(v > 0) || !isfinite(v) || (*end && (!unit || end[1]))) return err_set(e, "not a size like 800M or 6G");
-    *bytes = (uint64_t)(v * (unit ? pow(1024, (double)(unit - units + 1)) : 1));
+    v *= unit ? pow(1024, (double)(unit - units + 1)) : 1;
+    /* both bounds before the conversion, which is undefined beyond them */
+    if (end == text || !(v >= 1) || !(v < 0x1p63) || (*end && (!unit || end[1])))
+        return err_set(e, "not a size like 800M or 6G");
+    *bytes = (uint64_t)v;
     return 0;
 }
 

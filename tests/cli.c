@@ -1,5 +1,6 @@
 /* cli.c: what a person meets at the command line of both programs: exit codes, one clear line per error, text and ids,
  * stop strings, the same answer for any threads and chunks. Works on models/demo; usage: cli BUILD_DIR. */
+#include "cli/llama_names.h"
 #include "tests/process.h"
 
 #include <fcntl.h>
@@ -77,7 +78,7 @@ static void errors(void)
     ERROR(2, "no model", "-p", "x");
     ERROR(2, "no prompt", "-m", model);
     ERROR(2, "exclude", "-m", model, "-p", "x", "-f", "y");
-    ERROR(2, "--mem and --kv-pages need -i", "-m", model, "-p", "x", "--mem", "1G");
+    ERROR(2, "--mem needs -i", "-m", model, "-p", "x", "--mem", "1G");
     ERROR(2, "--act bf16", "-m", model, "-p", "x", "--act", "bf16");
     ERROR(2, "--backend gpu", "-m", model, "-p", "x", "--backend", "gpu");
     /* a build without kernels says that first */
@@ -89,12 +90,12 @@ static void errors(void)
     ERROR(1, "No such file", "-m", "/nonexistent", "-p", "x");
     ERROR(1, text_file, "-m", text_file, "-p", "x");
     ERROR(1, dir, "-m", dir, "-p", "x");
-    ERROR(1, "--cpu z80", "-m", model, "-p", "x", "--cpu", "z80");
+    ERROR(2, "--cpu z80", "-m", "/nonexistent", "-p", "x", "--cpu", "z80");
     ERROR(1, "1024 tokens", "-m", model, "--prompt-ids", long_ids, "--format", "ids");
     ERROR(1, "5 tokens", "-m", model, "--prompt-ids", "1,2,3,4,5", "-c", "5", "--format", "ids");
     ERROR(1, "4096", "-m", model, "--prompt-ids", "1,4096", "--format", "ids");
-    ERROR(1, "'x'", "-m", model, "--prompt-ids", "1,x", "--format", "ids");
-    ERROR(1, "empty", "-m", model, "--prompt-ids", "", "--format", "ids");
+    ERROR(2, "'x'", "-m", "/nonexistent", "--prompt-ids", "1,x", "--format", "ids");
+    ERROR(2, "empty", "-m", "/nonexistent", "--prompt-ids", "", "--format", "ids");
     ERROR(1, "/nonexistent/file", "-m", model, "-f", "/nonexistent/file");
     ERROR(1, "/nonexistent/logits", "-m", model, "-p", "x", "-n", "0", "--logits-out", "/nonexistent/logits");
 #define CONVERT_ERROR(code, says, ...) expect_error((char *[]){convert_bin, __VA_ARGS__, NULL}, code, says)
@@ -102,6 +103,156 @@ static void errors(void)
     CONVERT_ERROR(1, "config.json", dir, "/tmp/x.safetensors");
     CONVERT_ERROR(1, text_file, "--verify", text_file);
     unlink(text_file);
+}
+
+/* Wrong usage is found before the model is opened, and names the option by the name that was given. */
+static void usage(void)
+{
+    char gguf[700];
+    struct process p;
+#define USAGE(says, ...) ERROR(2, says, "-m", "/nonexistent", __VA_ARGS__)
+    USAGE("unknown option '--predic' (is --predict meant?)", "-p", "x", "--predic", "5");
+    USAGE("unknown option '--sam'", "-p", "x", "--sam", "5");
+    USAGE("unknown option '-n5' (see --help; a value is a word of its own: -n 5)", "-p", "x", "-n5");
+    USAGE("unknown option '-vh'", "-vh");
+    USAGE("unknown option '-prompt' (", "-prompt", "x");
+    USAGE("--chat takes no value", "--chat=yes", "-p", "x");
+    USAGE("option '-n' needs an argument", "-p", "x", "-n");
+    USAGE("option '-ub' needs an argument", "-p", "x", "-ub");
+    USAGE("unexpected argument 'stray'", "-p", "x", "stray");
+    USAGE("unexpected argument '-n'", "-p", "x", "--", "-n");
+    USAGE("-i needs a file, and '-p' is an option", "-i", "-p", "Hi");
+    USAGE("--perplexity -f: must be one of second-half, contiguous", "--perplexity", "-f", "wiki");
+    USAGE("--temperature: 'hot' is not a number", "-p", "x", "--temperature", "hot");
+    USAGE("--top-k: 'x' is not an integer", "-p", "x", "--top_k", "x");
+    USAGE("--seed: '-1' is not a number from 0 to 2^64-1", "-p", "x", "--seed", "-1");
+    USAGE("--file and --prompt-ids exclude", "--file", "x", "--prompt-ids", "1");
+    USAGE("-i and --logits-out exclude", "-i", "x", "-o", "y", "--logits-out", "z");
+    USAGE("--output needs -i", "-p", "x", "--output", "y");
+    USAGE("-o needs -i", "--multiple-choice", "x", "-o", "y", "--report", "z");
+    USAGE("--trace needs -i", "--multiple-choice", "x", "--trace", "y");
+    USAGE("--report needs -i FILE or an evaluation", "-p", "x", "--report", "y");
+    USAGE("--kv-pages needs -i FILE or an evaluation", "-p", "x", "--kv-pages", "9");
+    USAGE("--chunks needs --perplexity", "-p", "x", "--chunks", "9");
+    USAGE("--limit needs --multiple-choice", "-p", "x", "--limit", "9");
+    USAGE("--few-shot needs --few-shot-file", "--multiple-choice", "x", "--few-shot", "9");
+    USAGE("--perplexity and --chat exclude", "--perplexity", "contiguous", "-p", "x", "--chat");
+    USAGE("--multiple-choice and -f exclude", "--multiple-choice", "x", "-f", "x");
+    USAGE("--tokenize needs the prompt as text", "--prompt-ids", "1", "--tokenize");
+    USAGE("--format jsonl needs -i", "-p", "x", "--format", "jsonl");
+    USAGE("--stop needs --format text", "-p", "x", "--format", "ids", "--stop", "x");
+    USAGE("--shard 3/3", "-i", "x", "-o", "y", "--shard", "3/3");
+    USAGE("--shard 1/x", "-i", "x", "-o", "y", "--shard", "1/x");
+    USAGE("--stop: the text is not UTF-8", "-p", "x", "--stop", "good", "--stop", "\xff\xfe");
+    USAGE("-sys: the text is not UTF-8", "-p", "x", "--chat", "-sys", "\xc3");
+    USAGE("-p: the text is not UTF-8", "-p", "\xed\xa0\x80", "--chat");
+    static const char *const sizes[] = {"1e30T", "1e400", "-1G", "0", "nan", "inf", "0.5", "8388608T", "6X", "6GG", "", "G"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        USAGE("not a size", "-i", "x", "-o", "y", "--mem", (char *)sizes[i]);
+    RUN(&p, NULL, "-m", model, "--tokenize", "-p", "a\xff"
+                                                   "b");
+    check(p.code == 0 && p.out_bytes > 4, "a plain prompt may have any bytes", &p);
+    process_free(&p);
+    /* what else -m may be given; unit_whatis has all kinds */
+    snprintf(gguf, sizeof gguf, "%s/x.gguf", dir);
+    write_file(gguf, "GGUF\3...........................", 32);
+    ERROR(1, "convert it first: opt4gptq-convert models/demo OUT.safetensors", "-m", "models/demo", "-p", "x");
+    ERROR(1, "is a file of a GPTQ checkpoint", "-m", "models/demo/model.safetensors", "-p", "x");
+    ERROR(1, "is a GGUF file", "-m", gguf, "-p", "x");
+    ERROR(1, "is a GGUF file", "-m", gguf, "--multiple-choice", "x");
+    ERROR(1, "is a GGUF file", "-m", gguf, "--tokenize", "-p", "x");
+    CONVERT_ERROR(2, "no checkpoint given", "-q");
+    CONVERT_ERROR(2, "no output given", "models/demo");
+    CONVERT_ERROR(2, "unexpected argument 'z'", "x", "y", "z");
+    CONVERT_ERROR(2, "--verify needs one file", "--verify");
+    CONVERT_ERROR(2, "unknown option '--inf' (is --info meant?)", "--inf", model);
+    CONVERT_ERROR(2, "unknown option '-t2'", "-t2", "x", "y");
+    CONVERT_ERROR(2, "-t takes 1 to 16, not '17'", "-t", "17", "x", "y");
+    CONVERT_ERROR(2, "--outfile: the output is the second word", "x", "--outfile", "y");
+    CONVERT_ERROR(1, "is a GGUF file", "--info", gguf);
+    CONVERT_ERROR(1, "is a GGUF file", "--verify", gguf);
+    unlink(gguf);
+}
+
+/* One name of llama.cpp's with the answer of its row; PLAIN is what the same command prints without it. */
+static void foreign_name(char *name, const struct args_other *o, const char *plain)
+{
+    struct process p;
+    char want[512], what[128];
+    snprintf(what, sizeof what, "llama.cpp's %s", name);
+    if (o->answer == ARGS_REFUSED) {
+        RUN(&p, NULL, name, "1", "-m", model, "-p", "The heart", "-n", "4", "--format", "ids");
+        snprintf(want, sizeof want, "opt4gptq-run: %s: %s\n", name, o->says);
+        check(p.code == 2 && !strcmp(p.err, want) && !p.out_bytes && strlen(o->says) > 8, what, &p);
+        process_free(&p);
+        return;
+    }
+    snprintf(want, sizeof want, "note: %s: %s\n", name, o->says);
+    for (int with = o->answer == ARGS_WITH_VALUE; with <= (o->answer != ARGS_ACCEPTED); with++) {
+        char *value = o->answer == ARGS_WITH_VALUE ? "7" : "off";
+        if (with) ASK(&p, "-p", "The heart", name, value, "-n", "4", "--format", "ids");
+        else ASK(&p, "-p", "The heart", name, "-n", "4", "--format", "ids");
+        check(p.code == 0 && !strcmp(p.out, plain) && !strncmp(p.err, want, strlen(want)), what, &p);
+        process_free(&p);
+    }
+}
+
+/* Every name of llama.cpp's: refused in one line with what to do instead, or accepted with a note and without any effect.
+ * They are whole words: none is taken apart, none prints the help. */
+static void llama_cpp(void)
+{
+    struct process plain, p;
+    int n = 0;
+    ASK(&plain, "-p", "The heart", "-n", "4", "--format", "ids");
+    for (const struct args_other *o = llama_names; o->names; o++)
+        for (const char *at = o->names; *at; at += strspn(at, " "), n++) {
+            char name[64];
+            size_t length = strcspn(at, " ");
+            snprintf(name, sizeof name, "%.*s", (int)length, at);
+            at += length;
+            foreign_name(name, o, plain.out);
+        }
+    check(n > 450, "llama.cpp's names were tried", NULL);
+    ASK(&p, "--prompt", "The heart", "--n_predict", "4", "--format=ids", "--ctx_size", "64", "--batch_size=7", "--top_k", "1", "--top_p",
+        "1", "--min_p", "0", "--repeat_penalty", "1", "--temperature", "0", "--mlock", "--no-mmap", "-fa", "on", "--jinja", "--no-warmup",
+        "-ub", "64");
+    check(p.code == 0 && !strcmp(p.out, plain.out), "other spellings of the same options", &p);
+    check(lines(p.err) == 6 + 2, "a note for each option that changes nothing", &p); /* and the statistics */
+    process_free(&p);
+    process_free(&plain);
+    RUN(&p, NULL, "-m", model, "-p", "x\\ny", "-n", "0", "--stop", "a\\tb");
+    check(p.code == 0 && strstr(p.err, "note: -p: \\n is a backslash") && strstr(p.err, "note: --stop: \\t is a backslash"),
+          "texts with a backslash and a letter", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-m", model, "-p", "x\\\\ny\\w", "-n", "0", "--stop", "\n");
+    check(p.code == 0 && !strstr(p.err, "note:"), "texts with neither", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-m", model, "-p", "x\\ny", "-n", "0", "--no-escape");
+    check(p.code == 0 && !strstr(p.err, "note:"), "texts that are meant so", &p);
+    process_free(&p);
+}
+
+/* No line is wider than a terminal; defaults are named. */
+static void help(void)
+{
+    static const char *const programs[] = {"run", "convert", "bench"};
+    struct process p;
+    char path[560], what[64];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%.*s%s", (int)(strlen(run_bin) - 3), run_bin, programs[i]);
+        process_run(&p, (char *[]){path, "--help", NULL}, NULL);
+        size_t widest = 0;
+        for (const char *s = p.out, *end; *s; s = end + (*end == '\n')) {
+            end = s + strcspn(s, "\n");
+            if ((size_t)(end - s) > widest) widest = (size_t)(end - s);
+        }
+        snprintf(what, sizeof what, "the help of %s fits 80 columns", programs[i]);
+        check(p.code == 0 && !p.err_bytes && widest > 40 && widest <= 80, what, &p);
+        process_free(&p);
+    }
+    RUN(&p, NULL, "--help");
+    check(strstr(p.out, "(default f16)") && strstr(p.out, "auto (default)") && strstr(p.out, "(default -1:"), "defaults in the help", &p);
+    process_free(&p);
 }
 
 /* The shipped prompts: their ids, and text and ids of the greedy answer. */
@@ -352,12 +503,12 @@ static void chat(void)
     process_free(&q);
     ERROR(1, "no chat template", "-m", model, "--chat", "-p", "x");
     ERROR(1, "/nonexistent/t", "-m", model, "--chat", "-p", "x", "--chat-template-file", "/nonexistent/t");
-    ERROR(2, "--system-prompt needs --chat", "-m", model, "-p", "x", "-sys", "y");
+    ERROR(2, "-sys needs --chat", "-m", model, "-p", "x", "-sys", "y");
     ERROR(2, "--chat-template-file needs --chat", "-m", model, "-p", "x", "--chat-template-file", "y");
     ERROR(2, "--chat needs the prompt as text", "-m", model, "--prompt-ids", "1", "--chat");
     write_file(path, raises, sizeof raises - 1);
     ERROR(1, "line 1: no user today", "-m", model, "--chat", "-p", "x", "--chat-template-file", path);
-    ERROR(1, "UTF-8", "-m", model, "--chat", "-p", "\xff", "--chat-template-file", path);
+    ERROR(2, "UTF-8", "-m", model, "--chat", "-p", "\xff", "--chat-template-file", path);
     /* chat_template.json and the second template of tools travel too */
     snprintf(command, sizeof command,
              "cd %s && rm chat_template.jinja && mkdir additional_chat_templates && echo '{\"chat_template\": \"J{{ messages[0].content "
@@ -469,6 +620,9 @@ int main(int argc, char **argv)
     check(p.code == 0 && strstr(p.out, "--prompt-ids"), "--help", &p);
     process_free(&p);
     errors();
+    usage();
+    llama_cpp();
+    help();
     demo_answers();
     text_round_trip();
     generation();
