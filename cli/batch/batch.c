@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#define COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
 enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
 
 static int ends_with(const char *s, const char *end)
@@ -54,7 +55,8 @@ static int open_chat(struct batch_run *b, struct err *e)
     char *given;
     size_t n, n_old = 0;
     const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
-    b->started = old ? manifest_started(old, n_old) : run_local_time();
+    b->started = run_local_time();
+    if (old && manifest_started(old, n_old, &b->started, e)) return err_prefix(e, "%s", b->journal_path);
     if (run_read_template(b->o, &given, &n, e)) return -1;
     if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
     int rc = chat_open_model(&b->chat, &b->model.file, given, n, b->started, e);
@@ -196,6 +198,17 @@ static int open_journal(struct batch_run *b, struct err *e)
     return 0;
 }
 
+/* What a journal says of the output that it completed. */
+static int read_completion(const struct batch_run *b, const char *text, size_t n, unsigned long long v[3], struct err *e)
+{
+    char copy[128], again[128];
+    snprintf(copy, sizeof copy, "%.*s", (int)(n < sizeof copy ? n : 0), text);
+    int fits = sscanf(copy, COMPLETION, &v[0], &v[1], &v[2]) == 3 && v[0] <= b->n_slots && v[2] <= UINT32_MAX;
+    if (fits) snprintf(again, sizeof again, COMPLETION, v[0], v[1], v[2]);
+    if (fits && strlen(again) == n && !memcmp(again, text, n)) return 0;
+    return err_set(e, "%s: is damaged: what it says of %s cannot be: --restart starts over", b->journal_path, b->output);
+}
+
 /* The journal's manifest against this run's: continues or starts. 1: the run was complete already. */
 static int match_journal(struct batch_run *b, struct err *e)
 {
@@ -220,13 +233,14 @@ static int match_journal(struct batch_run *b, struct err *e)
     out_clear(&b->line);
     if (manifest_write(&b->line, &m, e)) return -1;
     if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);
-    if (manifest_check(old, n_old, b->line.p, b->line.n, e))
-        return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
+    int other = manifest_check(old, n_old, b->line.p, b->line.n, e);
+    if (other > 0) return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
+    if (other) return err_prefix(e, "%s", b->journal_path);
     if (!done) return 0;
     uint64_t bytes, bytes_now, errors;
     uint32_t crc, crc_now;
     unsigned long long v[3];
-    if (sscanf(done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}", &v[0], &v[1], &v[2]) != 3) CHECK(!"a sound frame is ours");
+    if (read_completion(b, done, n_done, v, e)) return -1;
     errors = v[0], bytes = v[1], crc = (uint32_t)v[2];
     int missing = result_checksum(b->output, &bytes_now, &crc_now, e);
     if (missing < 0) return -1;
@@ -365,7 +379,7 @@ static int put_in_place(struct batch_run *b, struct err *e)
         result_finish(&b->result, e))
         return -1;
     if (!b->journal_path) return 0;
-    int n = snprintf(done, sizeof done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n", (unsigned long long)journal_errors(b->journal),
+    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal),
                      (unsigned long long)b->result.bytes, (unsigned long long)b->result.crc);
     return journal_complete(b->journal, done, (size_t)n, e);
 }
