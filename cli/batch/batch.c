@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #define COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
+enum { MAX_HELD = 256 << 20 }; /* bytes of the lines whose records are computed or wait: no more are read then */
 enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
 
 static int ends_with(const char *s, const char *end)
@@ -114,6 +115,7 @@ static int scan_input(struct batch_run *b, struct err *e)
     struct input_line line;
     int more;
     b->plain = !strcmp(b->o->input_format, "text");
+    if (input_check_text(b->input, e)) return -1;
     while ((more = input_next(b->input, &line, e)) == 1) {
         if (!b->n_records && !strcmp(b->o->input_format, "auto")) b->plain = line.text[strspn(line.text, " \t")] != '{';
         b->n_records++;
@@ -270,6 +272,7 @@ static void drop_job(struct batch_run *b, struct job *j)
     if (j->previous) j->previous->next = j->next;
     else b->live = j->next;
     if (j->next) j->next->previous = j->previous;
+    b->held -= j->line_bytes;
     job_close(j);
 }
 
@@ -291,7 +294,7 @@ static int keep_finished(struct batch_run *b, struct err *e)
             int prompt = job_prompt_tokens(j), generated = job_generated_tokens(j);
             out_clear(&b->line);
             if (j->failed[0]) err_set(&why.why, "%s", j->failed);
-            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, 500, &why, e) : answer_write(&b->line, &b->answer, j, e);
+            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, j->status, &why, e) : answer_write(&b->line, &b->answer, j, e);
             if (!rc) rc = keep_line(b, j->index, j->failed[0] != 0, e);
             meter_answer(&b->meter, prompt, generated, j->end - j->start, j->first_token > 0 ? j->first_token - j->start : -1);
             trace_request(b->trace, j->index, j->start, j->first_token, j->end, prompt, generated);
@@ -317,6 +320,8 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     }
     link_job(b, j);
     j->index = slot;
+    j->line_bytes = line->n;
+    b->held += line->n;
     j->start = meter_now();
     for (int i = 0; i < j->n_prompts; i++)
         if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
@@ -328,7 +333,7 @@ static int feed(struct batch_run *b, struct err *e)
 {
     double start = meter_now();
     int n = 0;
-    while (!b->at_end && !run_stop_requested && sched_wants(b->engine.sched) > 0) {
+    while (!b->at_end && !run_stop_requested && b->held < MAX_HELD && sched_wants(b->engine.sched) > 0) {
         struct input_line line;
         uint64_t slot;
         int more = batch_next(b, &line, &slot, e);
