@@ -9,13 +9,6 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* The first signal ends generation at the next token, the second one the process. */
-static void on_signal(int sig)
-{
-    run_stop_requested = 1;
-    signal(sig, SIG_DFL);
-}
-
 static void print_version(void)
 {
     printf("opt4gptq-run %s\nbackends: cpu (", OPT4GPTQ_VERSION);
@@ -103,8 +96,8 @@ int main(int argc, char **argv)
         if (!o.format) o.format = o.input ? "jsonl" : "text";
         if (!check(&o, &e)) {
             machine_settle(&o);
-            signal(SIGINT, on_signal);
-            signal(SIGTERM, on_signal);
+            signal(SIGINT, run_on_signal);
+            signal(SIGTERM, run_on_signal);
             signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
             if (o.list_devices) rc = hip_list_devices(o.hip_library, &e) ? 1 : 0;
             else if (o.input) rc = run_batch(&o, &e);

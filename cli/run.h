@@ -10,6 +10,10 @@
 
 /* Set by SIGINT and SIGTERM; generation ends at the next token. */
 extern volatile sig_atomic_t run_stop_requested;
+/* The handler of both. The first signal sets the above and says FIRST, the second one says SECOND and ends the process with exit
+ * code 4. NULL (the default): says nothing; the second signal kills. The texts are the caller's until replaced. */
+void run_on_signal(int sig);
+void run_say_on_signal(const char *first, const char *second);
 
 /* Evaluates the prompt and generates (-p, -f, --prompt-ids). */
 int run_complete(const struct options *o, struct err *e);

@@ -5,6 +5,7 @@
 #include "cli/run.h"
 #include "core/chat.h"
 #include "core/gen_config.h"
+#include "core/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -152,7 +153,7 @@ void batch_see_id(struct batch_run *b, const struct record *r)
     for (; b->seen[i] && b->seen[i] != h; i = (i + 1) & (b->n_seen - 1)) {
     }
     if (b->seen[i]) {
-        meter_break(&b->meter);
+        progress_clear();
         fprintf(stderr, "note: line %llu has a custom_id that came before (\"%.*s\"); all of them are answered\n",
                 (unsigned long long)r->number, (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
         b->warned_of_duplicate = 1;
@@ -276,11 +277,24 @@ static void drop_job(struct batch_run *b, struct job *j)
     job_close(j);
 }
 
+/* What a second signal says; the text that it may just be saying is left alone. */
+static void prepare_words(struct batch_run *b)
+{
+    char *words = b->last_words[b->n_words++ % 2];
+    if (b->journal_path)
+        snprintf(words, sizeof b->last_words[0], "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command continues\n",
+                 progress_erase(), (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots, b->journal_path);
+    else snprintf(words, sizeof b->last_words[0], "%sstopped at once: answers that were not written are lost\n", progress_erase());
+    run_say_on_signal(b->first_words, words);
+}
+
 static int keep_line(struct batch_run *b, uint64_t slot, int is_error, struct err *e)
 {
     b->meter.n_done++;
     b->meter.n_errors += is_error != 0;
-    return journal_add(b->journal, slot, is_error, b->line.p, b->line.n, e);
+    if (journal_add(b->journal, slot, is_error, b->line.p, b->line.n, e)) return -1;
+    prepare_words(b);
+    return 0;
 }
 
 /* Answers of the jobs that the last step finished. */
@@ -323,6 +337,7 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     j->line_bytes = line->n;
     b->held += line->n;
     j->start = meter_now();
+    for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = slot + 1;
     for (int i = 0; i < j->n_prompts; i++)
         if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
     return 0;
@@ -357,9 +372,10 @@ static int loop(struct batch_run *b, struct err *e)
     while (busy || !b->at_end) {
         if (feed(b, e)) return -1;
         if (run_stop_requested && !stop_at) {
-            stop_at = meter_now() + b->o->grace;
-            meter_break(&b->meter);
-            fprintf(stderr, "stopping: running requests have %d s to end; a second signal ends at once\n", b->o->grace);
+            double now = meter_now();
+            stop_at = now + b->o->grace;
+            sched_drain(b->engine.sched);
+            trace_span(b->trace, "stopping", now, now);
         }
         double start = meter_now();
         if (stop_at && start >= stop_at && sched_abort(b->engine.sched, e)) return -1;
@@ -423,7 +439,7 @@ static void say_end(struct batch_run *b, int rc)
 {
     const struct meter *m = &b->meter;
     double t = meter_now() - m->start;
-    meter_break(&b->meter);
+    progress_clear();
     fprintf(stderr, "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, generated %llu (%.1f tok/s)\n",
             (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, t,
             (unsigned long long)m->n_prompt_tokens, (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
@@ -457,11 +473,12 @@ static int run(struct batch_run *b, struct err *e)
     }
     if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"), !strcmp(o->order, "done"), e)) return FAILED;
     if (trace_open(&b->trace, o->trace, e)) return FAILED;
-    meter_open(&b->meter, b->n_slots, journal_count(b->journal));
+    meter_open(&b->meter, b->n_slots, journal_count(b->journal), b->journal_path || !isatty(1) || strcmp(b->output, "-"));
     b->meter.n_errors = journal_errors(b->journal);
     if (b->meter.n_resumed)
         fprintf(stderr, "continuing: %llu of %llu answers are there\n", (unsigned long long)b->meter.n_resumed,
                 (unsigned long long)b->n_slots);
+    prepare_words(b);
     int rc = loop(b, e);
     struct err late;
     if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;
@@ -478,7 +495,12 @@ static int run(struct batch_run *b, struct err *e)
 int run_batch(const struct options *o, struct err *e)
 {
     struct batch_run b = {.o = o, .result.fd = -1};
+    snprintf(b.first_words, sizeof b.first_words, o->check_only ? "%sstopping; a second signal ends at once\n"
+                                                                : "%sstopping: running requests have %d s to end; a second signal ends at once\n",
+             progress_erase(), o->grace);
+    run_say_on_signal(b.first_words, "stopped at once\n");
     int rc = run(&b, e);
+    run_say_on_signal(NULL, NULL);
     for (struct job *j = b.live, *next; j; j = next) {
         next = j->next;
         job_close(j);

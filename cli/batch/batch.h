@@ -45,6 +45,8 @@ struct batch_run {
     uint64_t *seen; /* [n_seen] hash set of custom_ids, 0: free */
     uint64_t n_seen;
     int warned_of_duplicate;
+    char first_words[128], last_words[2][4096]; /* on signals */
+    unsigned n_words;
 };
 
 /* Reads all records and prints those that would fail. Returns the exit code. */
