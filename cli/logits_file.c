@@ -1,4 +1,4 @@
-#include "cli/outputs.h"
+#include "cli/batch/durable.h"
 #include "cli/run.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ int logits_file_open(struct logits_file **out, const char *path, int n_rows, int
         return err_memory(e);
     }
     int fd = -1;
-    if (outputs_temporary(&fd, f->temp, e) || !(f->out = fdopen(fd, "wb"))) {
+    if (dur_create(&fd, f->temp, e) || !(f->out = fdopen(fd, "wb"))) {
         if (fd >= 0) close(fd);
         err_prefix(e, "--logits-out");
         free(f->temp); /* not ours to remove */

@@ -177,10 +177,3 @@ int side_close(struct side_file *s, struct err *e)
     s->f = NULL;
     return bad;
 }
-
-int outputs_temporary(int *fd, const char *path, struct err *e)
-{
-    if (unlink(path) && errno != ENOENT) return err_sys(e, "%s", path);
-    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    return *fd < 0 ? err_sys(e, "%s", path) : 0;
-}

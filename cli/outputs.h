@@ -26,7 +26,4 @@ FILE *side_begin(struct side_file *s);
 /* After side_begin: -1 when something could not be written. Without: a file that was not there before goes. */
 int side_close(struct side_file *s, struct err *e);
 
-/* A temporary beside an output, new and not through a link that somebody left under its name. */
-int outputs_temporary(int *fd, const char *path, struct err *e);
-
 #endif

@@ -3,6 +3,7 @@
 #include "convert/job.h"
 #include "core/json.h"
 #include "core/modelfile.h"
+#include "core/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,11 +121,15 @@ static void show_progress(struct crew *c, int last)
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
     double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
-    if (last) fprintf(stderr, "\r\033[K");
-    else if (c->done)
-        fprintf(stderr, "\r\033[Kconverting %3.0f%%  %.1f of %.1f GB  %.2f GB/s  %d:%02d left ", 100 * part, (double)c->done / 1e9,
-                (double)c->total / 1e9, (double)c->done / 1e9 / spent, (int)left / 60, (int)left % 60);
-    fflush(stderr);
+    char percent[32], bytes[64], speed[32], rest[64];
+    if (last) progress_clear();
+    else if (c->done) {
+        snprintf(percent, sizeof percent, "converting %.0f%%", 100 * part);
+        snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
+        snprintf(bytes, sizeof bytes, "%.2f of %.2f GB", (double)c->done / 1e9, (double)c->total / 1e9);
+        snprintf(speed, sizeof speed, "%.2f GB/s", (double)c->done / 1e9 / spent);
+        progress_draw((const char *const[]){percent, rest, bytes, speed}, 4);
+    }
 }
 
 static void *work(void *arg)

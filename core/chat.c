@@ -212,9 +212,13 @@ static int read_arguments(json_t *message, size_t at, struct err *e)
         json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments"), *read;
         if (!json_is_string(arguments)) continue;
         size_t n = json_string_length(arguments);
-        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, e) : json_object();
+        json_error_t why;
+        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why, e) : json_object();
         if (!read && !n) return err_memory(e);
-        if (!read) return err_is_memory(e) ? -1 : err_prefix(e, "messages[%zu].tool_calls[%zu].function.arguments", at, i);
+        if (!read && err_is_memory(e)) return -1;
+        if (!read)
+            return err_set(e, "messages[%zu].tool_calls[%zu].function.arguments: not JSON: %s (at byte %d)", at, i, json_why(&why),
+                           why.position);
         if (json_object_set_new(function, "arguments", read)) return err_memory(e);
     }
     return 0;

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <utf8proc.h>
 
 static void put_id(struct out *o, const char *prefix, const struct record *r)
 {
@@ -300,34 +299,25 @@ int answer_write(struct out *o, const struct answer_env *env, const struct job *
     return out_failed(o) ? err_memory(e) : 0;
 }
 
-/* A message may quote a hostile line and be cut anywhere: what is not UTF-8 becomes '?'. */
-static void put_message(struct out *o, const char *s)
+static void put_error(struct out *o, int status, const struct refusal *why)
 {
-    char clean[sizeof(struct err)];
-    size_t n = strlen(s);
-    for (size_t i = 0; i < n;) {
-        utf8proc_int32_t c;
-        utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
-        size_t len = got > 0 ? (size_t)got : 1;
-        if (got > 0) memcpy(clean + i, s + i, len);
-        else clean[i] = '?';
-        i += len;
-    }
-    out_string(o, clean, n);
+    out_text(o, "{\"message\":");
+    out_string(o, why->why.msg, strlen(why->why.msg));
+    out_text(o, status == 400 ? ",\"type\":\"BadRequestError\",\"param\":" : ",\"type\":\"InternalServerError\",\"param\":");
+    if (why->field) out_string(o, why->field, strlen(why->field));
+    else out_text(o, "null");
+    out_text(o, status == 400 ? ",\"code\":\"invalid_request\"}" : ",\"code\":\"server_error\"}");
 }
 
 int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status, const struct refusal *why, struct err *e)
 {
     if (env->format == ANSWER_JSONL) {
         put_head(o, r, status);
-        out_text(o, "null},\"error\":{\"message\":");
-        put_message(o, why->why.msg);
-        out_text(o, status == 400 ? ",\"type\":\"BadRequestError\",\"param\":" : ",\"type\":\"InternalServerError\",\"param\":");
-        if (why->field) out_string(o, why->field, strlen(why->field));
-        else out_text(o, "null");
-        out_text(o, ",\"code\":");
-        out_int(o, status);
-        out_text(o, "}}");
+        out_text(o, "{\"error\":");
+        put_error(o, status, why);
+        out_text(o, "}},\"error\":");
+        put_error(o, status, why);
+        out_text(o, "}");
     }
     out_text(o, "\n");
     return out_failed(o) ? err_memory(e) : 0;

@@ -9,6 +9,9 @@
 #include "core/stop.h"
 #include "core/tokenizer.h"
 
+/* Most bytes of one record's answer. */
+#define JOB_MAX_ANSWER ((uint64_t)1 << 30)
+
 struct job;
 struct chat;
 
@@ -63,8 +66,10 @@ struct job {
     struct record record;
     int n_prompts, n_running;  /* requests not yet ended */
     struct job_prompt *prompt; /* [n_prompts] */
-    char failed[256];          /* why the model failed on this record alone, or "" */
-    uint64_t index;            /* the caller's */
+    uint64_t bytes;            /* about as many as its answer has, as far as it is known */
+    char failed[256];          /* why there is no answer, or "" */
+    int status;                /* of an answer that failed: 500 for the model's failure, 400 when the record asks too much */
+    uint64_t index, line_bytes; /* the caller's */
     int aborted;
     double start, first_token, end;              /* seconds of env->clock */
     struct job *next, *previous, *next_finished; /* the caller's */

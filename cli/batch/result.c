@@ -104,7 +104,7 @@ int result_advance(struct result *r, struct journal *j, uint64_t n_slots, struct
 {
     if (r->part) {
         if (journal_count(j) < n_slots) return 0;
-        if (outputs_temporary(&r->fd, r->part, e)) return -1;
+        if (dur_create(&r->fd, r->part, e)) return -1;
     }
     if (r->as_finished) {
         int more;

@@ -6,6 +6,7 @@
 #include "cli/run.h"
 #include "cli/eval/score.h"
 #include "core/json.h"
+#include "core/progress.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct question;
 
@@ -213,12 +213,14 @@ static int next_choice(void *arg, struct score **score, struct err *e)
 
 static void show_progress(struct quiz *z)
 {
-    int terminal = isatty(2);
+    int terminal = progress_terminal();
     double t = meter_now();
+    char done[64], left[64] = "";
     if (t - z->shown < (terminal ? 0.5 : 30)) return;
     z->shown = t;
-    fprintf(stderr, "%s%d of %d questions, %.0f s left%s", terminal ? "\r" : "", z->n_done, z->n,
-            (t - z->start) / (z->n_done ? z->n_done : 1) * (z->n - z->n_done), terminal ? "  " : "\n");
+    snprintf(done, sizeof done, "%d of %d questions", z->n_done, z->n);
+    if (z->n_done) snprintf(left, sizeof left, "%.0f s left", (t - z->start) / z->n_done * (z->n - z->n_done));
+    (terminal ? progress_draw : progress_log)((const char *const[]){done, left}, 2);
 }
 
 static int choice_done(void *arg, struct score *score, struct err *e)
@@ -319,9 +321,10 @@ int run_choices(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    z.start = z.shown = meter_now();
+    z.start = meter_now();
+    z.shown = z.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
     if (!rc) rc = scorer_run(&z.scorer, next_choice, choice_done, &z, e);
-    if (isatty(2) && z.n_done) fprintf(stderr, "\r%60s\r", "");
+    progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d questions: no accuracy\n", z.n_done, z.n);
     if (!rc) rc = finish(&z, meter_now() - z.start, e);
     for (int i = 0; i < z.n; i++) free_question(&z.question[i]);

@@ -8,13 +8,13 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
+#include "core/progress.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct window {
     struct score score;
@@ -111,13 +111,16 @@ static struct result sum_up(const struct perplexity *p)
 /* A line that overwrites itself on a terminal, one every 30 s elsewhere. */
 static void show_progress(struct perplexity *p)
 {
-    int terminal = isatty(2);
+    int terminal = progress_terminal();
     double t = meter_now();
+    char done[64], left[64] = "", perplexity[64];
     if (t - p->shown < (terminal ? 0.5 : 30)) return;
     p->shown = t;
     struct result r = sum_up(p);
-    fprintf(stderr, "%s%d of %d windows, perplexity so far %.4f, %.0f s left%s", terminal ? "\r" : "", p->n_done, p->n_windows,
-            r.perplexity, (t - p->start) / p->n_done * (p->n_windows - p->n_done), terminal ? "  " : "\n");
+    snprintf(done, sizeof done, "%d of %d windows", p->n_done, p->n_windows);
+    if (p->n_done) snprintf(left, sizeof left, "%.0f s left", (t - p->start) / p->n_done * (p->n_windows - p->n_done));
+    snprintf(perplexity, sizeof perplexity, "perplexity so far %.4f", r.perplexity);
+    (terminal ? progress_draw : progress_log)((const char *const[]){done, left, perplexity}, 3);
 }
 
 static int window_done(void *arg, struct score *score, struct err *e)
@@ -188,10 +191,11 @@ int run_perplexity(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    p.start = p.shown = meter_now();
+    p.start = meter_now();
+    p.shown = p.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
     if (!rc) rc = scorer_run(&p.scorer, next_window, window_done, &p, e);
     double seconds = meter_now() - p.start;
-    if (isatty(2) && p.n_done) fprintf(stderr, "\r%60s\r", "");
+    progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d windows\n", p.n_done, p.n_windows);
     if (rc >= 0 && p.n_done) {
         struct result r = sum_up(&p);
