@@ -64,9 +64,9 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
         }
         return refuse(why, "prompt", &inner);
     }
-    if (j->record.echo && j->env->tokenizer && tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, 0, &p->text, &p->text_bytes, e))
-        return -1;
-    return 0;
+    p->from_ids = 1;
+    if (!j->record.echo || !j->env->tokenizer) return 0;
+    return tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, j->record.skip_special, &p->text, &p->text_bytes, e);
 }
 
 static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p, struct refusal *why, struct err *e)
@@ -206,11 +206,12 @@ static int make_requests(struct job *j, struct err *e)
         };
         p->choice = calloc((size_t)r->n, sizeof *p->choice);
         if (!p->choice) return err_memory(e);
+        if (j->env->tokenizer && tok_stream_open_after(&p->stream, j->env->tokenizer, r->skip_special, p->ids.id, p->ids.n, e)) return -1;
         for (int c = 0; c < r->n; c++) {
             struct job_choice *ch = &p->choice[c];
             ch->stopped_by_string = ch->stopped_by_token = -1;
             if (stop_open(&ch->stop, r->stop, r->n_stop, e)) return -1;
-            if (j->env->tokenizer && tok_stream_open(&ch->stream, j->env->tokenizer, r->skip_special, e)) return -1;
+            if (p->stream && tok_stream_copy(&ch->stream, p->stream, e)) return -1;
         }
     }
     j->n_running = j->n_prompts;
@@ -249,6 +250,7 @@ void job_close(struct job *j)
             out_free(&ch->tops);
         }
         free(p->choice);
+        tok_stream_close(p->stream);
         tok_ids_free(&p->ids);
         free(p->text);
         out_free(&p->scores);
@@ -272,6 +274,11 @@ int job_generated_tokens(const struct job *j)
     for (int i = 0; i < j->n_prompts; i++)
         for (int c = 0; j->prompt[i].choice && c < j->record.n; c++) n += (int)(j->prompt[i].choice[c].ids.n / sizeof(int32_t));
     return n;
+}
+
+size_t job_echo_bytes(const struct job_prompt *p, const struct job_choice *c)
+{
+    return p->from_ids && c->stream ? tok_stream_before(c->stream) : p->text_bytes;
 }
 
 /* ---- what the scheduler hands back */

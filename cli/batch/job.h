@@ -54,8 +54,10 @@ struct job_choice {
 struct job_prompt {
     struct job *job;
     struct tok_ids ids;
-    char *text; /* [text_bytes] for echo, or NULL */
+    char *text; /* [text_bytes] for echo, or NULL: as the record has it, or what its ids say */
     size_t text_bytes;
+    int from_ids; /* the prompt was given as ids */
+    struct tok_stream *stream; /* of the text behind the prompt, where each choice begins; NULL without a tokenizer */
     struct out scores, tops; /* of the prompt's tokens from position 1 on, for echo with logprobs */
     struct request request;
     struct job_choice *choice; /* [record.n] */
@@ -82,5 +84,7 @@ int job_open(struct job **j, const struct job_env *env, const struct input_line 
 void job_close(struct job *j);
 int job_prompt_tokens(const struct job *j);
 int job_generated_tokens(const struct job *j);
+/* Bytes of p->text that stand before the text of choice C, which has ended. */
+size_t job_echo_bytes(const struct job_prompt *p, const struct job_choice *c);
 
 #endif
