@@ -136,6 +136,12 @@ void chat_close(struct chat *c)
     free(c);
 }
 
+int chat_reads_tools(const struct chat *c)
+{
+    const struct jinja *t = c->tool_use ? c->tool_use : c->plain;
+    return !t || jinja_reads(t, "tools");
+}
+
 /* json_object_set takes no const: the value is only read, its count of references goes back. */
 static int set(json_t *to, const char *key, const json_t *v) { return json_object_set(to, key, (json_t *)(uintptr_t)v); }
 

@@ -412,3 +412,9 @@ int jinja_loops_over(const struct jinja *t, const char *name)
     free(q.from);
     return q.found;
 }
+
+int jinja_reads(const struct jinja *t, const char *name)
+{
+    int i = jinja_name_of(t, name, strlen(name));
+    return i >= 0 && t->names[i].read;
+}
