@@ -100,7 +100,10 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
              parse_value(c, json_object_get(file, "chat_template"), "chat_template.json", e)))
             goto fail;
     }
-    c->walks_parts = c->plain && jinja_loops_over(c->plain, "content");
+    if (c->plain && (c->walks_parts = jinja_loops_over(c->plain, "content")) < 0) {
+        err_memory(e);
+        goto fail;
+    }
     *out = c;
     c = NULL;
     rc = 0;
@@ -248,6 +251,7 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
         }
         if (!rc) rc = read_arguments(copy, i, e);
     }
+    if (!rc) rc = json_check(e); /* json_copy leaves out what it has no memory for */
     if (rc) json_decref(list);
     else *out = list;
     return rc;
