@@ -173,6 +173,22 @@ static void tokenizers(void **state)
     json_decref(cases);
 }
 
+/* A merge and an added token that take more room than there is on the stack. */
+static void long_tokens(void **state)
+{
+    (void)state;
+    enum { HALF = 400 };
+    char a[HALF + 1], json[8 * HALF + 400];
+    memset(a, 'a', HALF);
+    a[HALF] = 0;
+    snprintf(json, sizeof json,
+             "{\"added_tokens\":[{\"id\":1,\"content\":\"%s%s\"}],\"decoder\":{\"type\":\"ByteLevel\"},"
+             "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
+             "\"model\":{\"type\":\"BPE\",\"vocab\":{\"%s\":0,\"%s%s\":1,\"h\":2},\"merges\":[[\"%s\",\"%s\"]]}}",
+             a, a, a, a, a, a, a);
+    sweep("long tokens", tokenize, &(struct tok_source){.json = json, .json_bytes = strlen(json)});
+}
+
 /* ---- chats */
 
 static int say(const void *arg, struct result *r, struct err *e)
@@ -345,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokenizers),
+        cmocka_unit_test(long_tokens),
         cmocka_unit_test(chats),
         cmocka_unit_test(stop_strings),
         cmocka_unit_test(bounds_and_words_are_not_memory),
