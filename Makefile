@@ -176,6 +176,8 @@ $(addprefix $B/tests/,$(TESTS)):
 $B/tests/unit_%.o: ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 # this one counts allocations within a step
 $B/tests/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+# this one fails every allocation once
+$B/tests/unit_allocation_text: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 $B/tests/unit_%: $B/tests/unit_%.o $(CORE) $(CPU) $(HIP) $(filter-out $B/convert/main.o,$(CONVERT)) $(filter-out $B/cli/main.o,$(RUN)) \
     $(filter-out $B/bench/main.o,$(BENCH))
 	$(SAY) LD $@

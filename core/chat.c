@@ -101,7 +101,10 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
             goto fail;
     }
     if (json_check(e)) goto fail;
-    c->walks_parts = c->plain && jinja_loops_over(c->plain, "content");
+    if (c->plain && (c->walks_parts = jinja_loops_over(c->plain, "content")) < 0) {
+        err_memory(e);
+        goto fail;
+    }
     *out = c;
     c = NULL;
     rc = 0;
@@ -135,6 +138,12 @@ void chat_close(struct chat *c)
     jinja_close(c->tool_use);
     json_decref(c->tokens);
     free(c);
+}
+
+int chat_reads_tools(const struct chat *c)
+{
+    const struct jinja *t = c->tool_use ? c->tool_use : c->plain;
+    return !t || jinja_reads(t, "tools");
 }
 
 /* json_object_set takes no const: the value is only read, its count of references goes back. */
@@ -247,7 +256,7 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
         }
         if (!rc) rc = read_arguments(copy, i, e);
     }
-    if (!rc) rc = json_check(e); /* a copy of an object may lack entries */
+    if (!rc) rc = json_check(e); /* json_copy leaves out what it has no memory for */
     if (rc) json_decref(list);
     else *out = list;
     return rc;

@@ -40,6 +40,9 @@ void chat_close(struct chat *c);
 int chat_render(const struct chat *c, const json_t *messages, const json_t *tools, const json_t *extra, int add_generation_prompt,
                 char **text, size_t *bytes, struct err *e);
 
+/* 0 when the template that chat_render takes for tools reads none: they would change nothing. 1 also without a template. */
+int chat_reads_tools(const struct chat *c);
+
 /* Messages of an OpenAI request made into what templates expect, as vLLM does it: a content that is a list of text parts becomes
  * one text, its parts divided by newlines, unless the template itself walks through parts; arguments of tool calls, JSON in a
  * string, become the object. Refused by number: a message that is no object or has no role, a part that is not text. *out is a new

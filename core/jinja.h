@@ -39,7 +39,9 @@ void jinja_close(struct jinja *t);
 int jinja_render(const struct jinja *t, const json_t *variables, int64_t now, char **text, size_t *bytes, struct err *e);
 
 /* 1 when a loop of the template runs over something called NAME: `for x in m.NAME`, `for x in m['NAME']`, or over a variable
- * that was set from it. */
+ * that was set from it. -1: out of memory. */
 int jinja_loops_over(const struct jinja *t, const char *name);
+/* 1 when an expression of the template has a variable called NAME: it may change what is rendered. */
+int jinja_reads(const struct jinja *t, const char *name);
 
 #endif

@@ -36,7 +36,7 @@ static int match_at(const struct stop *s, const char *text, size_t left)
 
 int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out, struct err *e)
 {
-    if (s->n_held + n > s->cap) {
+    if (!s->held || s->n_held + n > s->cap) {
         size_t cap = 2 * (s->n_held + n) + 64;
         char *p = malloc(2 * cap);
         if (!p) return err_memory(e);

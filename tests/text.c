@@ -272,6 +272,43 @@ static void behind_a_prompt(void)
     printf("%d answers on the command line that begin with a space\n", spaces);
 }
 
+/* Tools that a chat template does not render would be dropped without a word. */
+static void tools(void)
+{
+    static const char *const templates[] = {
+        "{{ messages[0].content }}",
+        "{% if tools %}{{ tools | length }}{% endif %}{{ messages[0].content }}"};
+    static const char *const lines =
+        "{\"url\":\"/v1/chat/"
+        "completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"the\"}],\"max_"
+        "tokens\":1,"
+        "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}}\n"
+        "{\"url\":\"/v1/chat/"
+        "completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"the\"}],\"max_"
+        "tokens\":1,"
+        "\"tools\":[],\"chat_template_kwargs\":{\"nobody\":1}}}\n";
+    for (int i = 0; i < 2; i++) {
+        struct process p;
+        char path[300];
+        snprintf(path, sizeof path, "%s/template", dir);
+        FILE *f = fopen(path, "w");
+        if (!f || fputs(templates[i], f) < 0 || fclose(f)) exit(2);
+        process_run(&p,
+                    (char *[]){run_bin, "-m", pieces_model, "-t", "1", "-i", "-", "-o", "-",
+                               "--chat-template-file", path, NULL},
+                    lines);
+        const char *message =
+            "\"error\":{\"message\":\"tools: the model's chat template does not use "
+            "tools\",\"type\":\"BadRequestError\",\"param\":\"tools\",\"code\":400}";
+        const char *second = strchr(p.out, '\n');
+        check(p.code == (i ? 0 : 3) && (strstr(p.out, message) == NULL) == i,
+              "tools and a template without them", &p);
+        check(second && strstr(second, "\"status_code\":200"),
+              "no tools, and a variable that no template reads", &p);
+        process_free(&p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2 || !mkdtemp(dir)) return 2;
@@ -280,6 +317,7 @@ int main(int argc, char **argv)
     open_pieces();
     behind_prompts();
     behind_a_prompt();
+    tools();
     tok_close(pieces);
     shell("rm -r %s", dir);
     printf("text: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);

@@ -159,6 +159,7 @@ static void stop_strings_straddle_pieces(void **state)
     feed(P{"END", "."}, 2, P{"one", ". two END", NULL}, "one", 1);
     feed(P{"END"}, 1, P{"half EN", NULL}, "half EN", 0);
     feed(NULL, 0, P{"text", NULL}, "text", 0);
+    feed(NULL, 0, P{"", "text", NULL}, "text", 0);
     struct stop s;
     struct err e;
     assert_int_equal(stop_open(&s, P{""}, 1, &e), -1);

@@ -397,6 +397,75 @@ static void template_is_chosen_as_transformers_does(void **state)
     expect(&src, NULL, "1970");
 }
 
+static void what_a_template_reads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *template;
+        int reads;
+    } cases[] = {{"{{ tools }}", 1},
+                 {"{% if tools is defined and tools %}x{% endif %}", 1},
+                 {"{% for t in tools %}{% endfor %}", 1},
+                 {"{% macro m(a=tools) %}{% endmacro %}", 1},
+                 {"{% set x = messages if tools is not none else [] %}", 1},
+                 {"{% set ns = namespace(t=tools) %}", 1},
+                 {"{{ messages | selectattr('x', 'in', tools) | list }}", 1},
+                 {"{{ ('', x[tools]) }}", 1},
+                 {"{{ messages }}", 0},
+                 {"tools {# tools #}{{ 'tools' }}{{ m.tools }}{{ m['tools'] }}{{ f(tools=1) }}", 0},
+                 {"{% set tools = [] %}{% for tools in x %}{% endfor %}{% set tools, y = 1, 2 %}", 0},
+                 {"{% with tools = 1 %}{{ y }}{% endwith %}", 0},
+                 {"{% set tools %}{{ tools }}{% endset %}", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err e = {0};
+        struct jinja *t;
+        struct chat *c;
+        const struct chat_source src = {.given = as_file(cases[i].template)};
+        if (jinja_open(&t, cases[i].template, strlen(cases[i].template), &e)) fail_msg("%s: %s", cases[i].template, e.msg);
+        if (jinja_reads(t, "tools") != cases[i].reads) fail_msg("%s: tools is%s read", cases[i].template, cases[i].reads ? "" : " not");
+        assert_int_equal(jinja_reads(t, "documents"), 0);
+        jinja_close(t);
+        assert_int_equal(chat_open(&c, &src, 0, &e), 0);
+        assert_int_equal(chat_reads_tools(c), cases[i].reads);
+        chat_close(c);
+    }
+    /* with several templates it is the one for tools that counts */
+    const struct chat_source two = {.jinja = as_file("{{ messages }}"), .tool_use = as_file("{{ tools }}")}, none = {0};
+    struct err e = {0};
+    struct chat *c;
+    assert_int_equal(chat_open(&c, &two, 0, &e), 0);
+    assert_int_equal(chat_reads_tools(c), 1);
+    chat_close(c);
+    assert_int_equal(chat_open(&c, &none, 0, &e), 0);
+    assert_int_equal(chat_reads_tools(c), 1);
+    chat_close(c);
+}
+
+/* No text has been put out where a block, a macro or a filter ends. */
+static void nothing_is_text_too(void **state)
+{
+    (void)state;
+    static const char *const templates[] = {"{% set x %}{% endset %}{{ x }}",
+                                            "{% macro m() %}{% endmacro %}{{ m() }}",
+                                            "{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}{% endcall %}",
+                                            "{% filter upper %}{% endfilter %}",
+                                            "{{ '' | e }}{{ '' | escape }}{{ '' | forceescape }}{{ '' | safe }}",
+                                            "{{ '' ~ '' }}{{ '' + '' }}{{ '' * 3 }}{{ [] | join }}{{ [''] | join(',') }}",
+                                            "{{ '' | upper | lower | trim | title | capitalize | replace('', '') | center(0) | indent }}",
+                                            "{{ '%s' | format('') }}{{ '{}'.format('') }}{{ ''.split(',') | join }}{{ ''.strip('') }}",
+                                            "{{ '' | reverse }}{{ ''[::-1] }}{{ ''[0:0] }}{{ [][1:] | join }}{{ '' | string }}",
+                                            "{{ x | default('') }}{{ [] | sort | join }}{{ {} | dictsort | join }}{{ ''.join([]) }}",
+                                            "{{ ''.replace('a', '') }}{{ '' in '' and '' }}{{ ([] + []) | join }}{{ (() + ()) | join }}"};
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        struct err e = {0};
+        size_t n;
+        char *text = render(templates[i], strlen(templates[i]), NULL, &n, &e);
+        if (!text) fail_msg("%s: %s", templates[i], e.msg);
+        assert_int_equal(n, 0);
+        free(text);
+    }
+}
+
 static void openai_messages(void **state)
 {
     (void)state;
@@ -453,6 +522,8 @@ int main(void)
         cmocka_unit_test(mutated_templates_do_no_harm),
         cmocka_unit_test(reference_templates),
         cmocka_unit_test(template_is_chosen_as_transformers_does),
+        cmocka_unit_test(what_a_template_reads),
+        cmocka_unit_test(nothing_is_text_too),
         cmocka_unit_test(openai_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

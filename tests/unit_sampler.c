@@ -267,6 +267,37 @@ static void truncation_keeps_the_right_tokens(void **state)
     expect_distribution(&p, logits, 1500);
 }
 
+/* Of equal logits those with the lower ids stay, wherever the cut falls. */
+static void ties_are_cut_by_id(void **state)
+{
+    (void)state;
+    static const int sizes[] = {2, 5, 16, 17, 40, 700};
+    struct sampler s;
+    struct err e = {0};
+    assert_int_equal(sampler_open(&s, 700, &e), 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int how = 0; how < 3; how++)
+            for (int keep = 1; keep < sizes[i]; keep += 1 + sizes[i] / 9) {
+                int n = sizes[i], seen[700] = {0};
+                struct sampler_params p = plain;
+                float logits[700];
+                if (how == 0) p.top_p = (keep - 0.5) / n;
+                if (how == 1) p.typical_p = (keep - 0.5) / n;
+                if (how == 2) p.top_k = keep;
+                s.vocab = n;
+                for (int k = 0; k < n; k++) logits[k] = 1.5f;
+                for (int k = 0; k < 30 * keep; k++) {
+                    struct sampler_context c = context(&p, (uint64_t)k);
+                    seen[choose(&s, &c, logits)]++;
+                }
+                for (int k = 0; k < n; k++)
+                    if (k < keep ? !seen[k] && keep < 50 : seen[k])
+                        fail_msg("%d of %d equal logits, way %d: token %d came %d times", keep, n, how, k, seen[k]);
+            }
+    s.vocab = 700;
+    sampler_close(&s);
+}
+
 static void the_random_stream_is_a_function_of_its_names(void **state)
 {
     (void)state;
@@ -436,6 +467,7 @@ int main(void)
         cmocka_unit_test(greedy_takes_the_lowest_of_the_largest),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(truncation_keeps_the_right_tokens),
+        cmocka_unit_test(ties_are_cut_by_id),
         cmocka_unit_test(the_random_stream_is_a_function_of_its_names),
         cmocka_unit_test(logits_that_are_not_finite_are_an_error),
         cmocka_unit_test(some_logits_are_enough),

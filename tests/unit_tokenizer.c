@@ -557,11 +557,95 @@ static void test_long_lines(void **state)
     tok_close(t);
 }
 
+/* Ids as letters of a string, 0 = '0'. */
+static void expect_ids(const struct tokenizer *t, const char *text, const char *want)
+{
+    struct tok_ids ids = {0};
+    struct err e = {0};
+    char got[64] = "";
+    if (tok_encode(t, text, strlen(text), 0, &ids, &e)) fail_msg("%s", e.msg);
+    for (size_t i = 0; i < ids.n && i < sizeof got - 1; i++) got[i] = (char)('0' + ids.id[i]);
+    tok_ids_free(&ids);
+    if (strcmp(got, want)) fail_msg("\"%s\": ids %s, the library %s", text, got, want);
+}
+
+/* A pattern that matches nothing, between characters: every place counts but the end of the match before. What is expected is
+ * what tokenizers 0.23.3 gives. */
+static void test_empty_matches(void **state)
+{
+    (void)state;
+    static const char model[] =
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"aa\":3,\"bb\":4,\"-\":5,\"c\":6},"
+        "\"merges\":[\"a b\",\"a a\",\"b b\"]}";
+    static const char split[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"%s\":\"%s\"},\"behavior\":\"%s\"},%s}";
+    static const char replace[] = "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"%s\":\"%s\"},\"content\":\"%s\"},%s}";
+    static const char *const texts[] = {"abab", "aabb", "bbaac", ""};
+    static const struct {
+        const char *json, *kind, *pattern, *how, *want[4];
+    } cases[] = {{split, "Regex", "x*", "Isolated", {"0101", "0011", "11006", ""}},
+                 {split, "Regex", "x*", "Contiguous", {"0101", "0011", "11006", ""}},
+                 {split, "Regex", "a*", "Isolated", {"0101", "311", "1136", ""}},
+                 {split, "Regex", "a*", "Removed", {"11", "11", "116", ""}},
+                 {split, "Regex", "a*", "MergedWithPrevious", {"0101", "311", "1136", ""}},
+                 {split, "Regex", "a*", "MergedWithNext", {"22", "021", "1136", ""}},
+                 {split, "Regex", "(?=b)", "Isolated", {"0101", "311", "1136", ""}},
+                 {split, "String", "", "Isolated", {"0101", "0011", "11006", ""}},
+                 {replace, "Regex", "x*", "-", {"505150515", "505051515", "51515050565", ""}},
+                 {replace, "Regex", "a*", "-", {"51515", "51515", "5151565", ""}},
+                 {replace, "String", "", "-", {"505150515", "505051515", "51515050565", ""}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[600];
+        snprintf(json, sizeof json, cases[i].json, cases[i].kind, cases[i].pattern, cases[i].how, model);
+        struct tokenizer *t = open_json(json);
+        for (int k = 0; k < 4; k++) expect_ids(t, texts[k], cases[i].want[k]);
+        tok_close(t);
+    }
+}
+
+/* Appends a piece of a SentencePiece model. */
+static size_t put_piece(char *p, const char *s, float score, int type)
+{
+    size_t n = strlen(s);
+    p[0] = 0x0a, p[1] = (char)(2 + n + 5 + 2), p[2] = 0x0a, p[3] = (char)n;
+    memcpy(p + 4, s, n);
+    p[4 + n] = 0x15;
+    memcpy(p + 5 + n, &score, 4);
+    p[9 + n] = 0x18, p[10 + n] = (char)type;
+    return 11 + n;
+}
+
+/* Of two merges with pieces of the same score that of the piece that comes first in the file is made first. */
+static void test_equal_scores(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second, *want; /* of "abc" */
+    } orders[] = {{"bc", "ab", "14"}, {"ab", "bc", "43"}};
+    for (int i = 0; i < 2; i++) {
+        char model[256];
+        size_t n = put_piece(model, "<unk>", 0, 2);
+        n += put_piece(model + n, "a", -1, 1); /* ids 1, 2, 3 */
+        n += put_piece(model + n, "b", -1, 1);
+        n += put_piece(model + n, "c", -1, 1);
+        n += put_piece(model + n, orders[i].first, -5, 1);
+        n += put_piece(model + n, orders[i].second, -5, 1);
+        static const char settings[] = {0x12, 2, 0x18, 2, 0x1a, 4, 0x18, 0, 0x20, 0}; /* BPE; no dummy prefix, spaces as they are */
+        memcpy(model + n, settings, sizeof settings);
+        struct tok_source src = {.spm = model, .spm_bytes = n + sizeof settings};
+        struct tokenizer *t = NULL;
+        struct err e = {0};
+        if (tok_open(&t, &src, &e)) fail_msg("%s", e.msg);
+        expect_ids(t, "abc", orders[i].want);
+        tok_close(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),  cmocka_unit_test(test_refused), cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_golden), cmocka_unit_test(test_vectors), cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_empty_matches), cmocka_unit_test(test_equal_scores),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

@@ -260,11 +260,11 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
         out_bytes(&whole, p->text, job_echo_bytes(p, c));
         out_bytes(&whole, c->text.p, c->text.n);
         int failed = out_failed(&whole);
-        if (!failed) out_string(o, whole.p, whole.n);
+        if (!failed) out_string(o, whole.n ? whole.p : "", whole.n);
         out_free(&whole);
         if (failed) return err_memory(e);
     } else {
-        out_string(o, c->text.p, c->text.n);
+        out_string(o, c->text.n ? c->text.p : "", c->text.n);
     }
     if (chat) out_text(o, "}");
     out_text(o, ",\"logprobs\":");

@@ -96,6 +96,10 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
     json_t *messages = NULL;
     char *text = NULL;
     size_t bytes = 0;
+    if (r->tools && !chat_reads_tools(j->env->chat)) {
+        err_set(&inner, "tools: the model's chat template does not use tools");
+        return refuse(why, "tools", &inner);
+    }
     int rc = make_messages(j, &messages, &inner);
     if (!rc) rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt, &text, &bytes, &inner);
     json_decref(messages);

@@ -133,6 +133,7 @@ struct jinja_node {
 struct jinja_name {
     const char *s;
     size_t n;
+    int read; /* 1: not only set */
 };
 
 struct jinja {
@@ -177,6 +178,7 @@ struct jinja_parser {
     struct jinja *t;
     const struct jinja_token *tok;
     int depth, n_loops; /* loops around, within the innermost macro */
+    int in_target;      /* names are set, not read */
     uint8_t *macro;     /* op of the innermost macro or NULL */
     struct err *e;
 };

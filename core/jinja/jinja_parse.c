@@ -82,7 +82,7 @@ int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n)
         t->names = grown;
         t->names_cap = cap;
     }
-    t->names[t->n_names] = (struct jinja_name){s, n};
+    t->names[t->n_names] = (struct jinja_name){.s = s, .n = n};
     return (int)t->n_names++;
 }
 

@@ -244,6 +244,7 @@ static struct jinja_node *parse_name(struct jinja_parser *p, int with_namespace)
     }
     n->kind = NODE_NAME;
     if ((n->name = jinja_parse_intern(p, t->s, t->n)) < 0) return NULL;
+    p->t->names[n->name].read |= !p->in_target;
     if (p->macro) {
         if (n->name == p->t->caller_name) *p->macro |= MACRO_CALLER;
         if (n->name == p->t->varargs_name) *p->macro |= MACRO_VARARGS;
@@ -325,7 +326,9 @@ static int can_assign(struct jinja_parser *p, const struct jinja_node *n)
 
 struct jinja_node *jinja_parse_target(struct jinja_parser *p, int with_namespace, const char *end)
 {
+    p->in_target = 1;
     struct jinja_node *n = parse_sequence(p, parse_primary, with_namespace, 0, end);
+    p->in_target = 0;
     return !n || can_assign(p, n) ? NULL : n;
 }
 

@@ -407,8 +407,14 @@ static void ask(struct question *q, const struct jinja_node *body)
 int jinja_loops_over(const struct jinja *t, const char *name)
 {
     struct question q = {.t = t, .name = name, .from = calloc(t->n_names, 1)};
-    if (!q.from) return 0;
+    if (!q.from) return -1;
     for (int i = 0; i < 2 && !q.found; i++) ask(&q, t->body); /* twice: a macro may come before what sets its variable */
     free(q.from);
     return q.found;
+}
+
+int jinja_reads(const struct jinja *t, const char *name)
+{
+    int i = jinja_name_of(t, name, strlen(name));
+    return i >= 0 && t->names[i].read;
 }

@@ -29,7 +29,7 @@ int jinja_put(struct jinja_run *r, const char *s, size_t n)
 
 int jinja_take(struct jinja_run *r, size_t from, struct jinja_value *out)
 {
-    int rc = jinja_string(r, r->out + from, r->n_out - from, out);
+    int rc = jinja_string(r, r->out ? r->out + from : "", r->n_out - from, out);
     r->n_out = from;
     return rc;
 }

@@ -13,22 +13,30 @@
  * the look-through stays in a few cache lines. */
 #define FEW 48
 
+/* A hash over N bytes begins with hash_begin(N), takes 8 bytes a step, the last ones with fewer. */
+static uint64_t hash_begin(size_t n) { return n * 0x9e3779b97f4a7c15u; }
+
+static uint64_t hash_step(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
+
+static uint32_t hash_end(uint64_t h) { return (uint32_t)(h * 0xc4ceb9fe1a85ec53u >> 32); }
+
 static uint32_t hash_bytes(const char *s, size_t n)
 {
-    uint64_t h = n * 0x9e3779b97f4a7c15u, w;
+    uint64_t h = hash_begin(n), w;
     for (; n >= 8; n -= 8, s += 8) {
         memcpy(&w, s, 8);
-        h = (h ^ w) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
+        h = hash_step(h, w);
     }
     if (n) {
         w = 0;
         memcpy(&w, s, n);
-        h = (h ^ w) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
+        h = hash_step(h, w);
     }
-    h *= 0xc4ceb9fe1a85ec53u;
-    return (uint32_t)(h >> 32);
+    return hash_end(h);
 }
 
 /* The bytes that a spelling in the byte-level alphabet stands for, in out [n]; 0 when it has other characters. */
@@ -62,17 +70,50 @@ int32_t tok_bpe_find_text(const struct tok_bpe *b, const char *s, size_t n)
     return n > b->max_token ? -1 : find_spelling(b, s, n, b->byte_level);
 }
 
+/* The byte that the next character of s [n] at *at stands for, -1: another character. */
+static int next_raw(const char *s, size_t n, size_t *at)
+{
+    size_t len;
+    int32_t cp = tok_utf8_next((const unsigned char *)s + *at, n - *at, &len);
+    *at += len;
+    return cp < 0 ? -1 : tok_byte_of_char((uint32_t)cp);
+}
+
+static int is_raw_of(const char *s, size_t n, const char *raw)
+{
+    for (size_t at = 0; at < n; raw++)
+        if ((char)next_raw(s, n, &at) != *raw) return 0;
+    return 1;
+}
+
+/* A spelling in the byte-level alphabet of any length, without room for the COUNT bytes that it stands for. */
+static int32_t find_raw(const struct tok_bpe *b, const char *s, size_t n, size_t count)
+{
+    uint64_t h = hash_begin(count);
+    for (size_t at = 0; at < n;) {
+        char chunk[8] = {0};
+        uint64_t w;
+        for (int i = 0; i < 8 && at < n; i++) chunk[i] = (char)next_raw(s, n, &at);
+        memcpy(&w, chunk, 8);
+        h = hash_step(h, w);
+    }
+    uint32_t hash = hash_end(h);
+    for (uint32_t i = hash & b->slot_mask; b->slots[i].id1; i = (i + 1) & b->slot_mask) {
+        uint32_t id = b->slots[i].id1 - 1;
+        if (b->slots[i].hash == hash && b->len[id] == count && (b->flags[id] & TOK_ID_RAW) && is_raw_of(s, n, b->arena.p + b->off[id]))
+            return (int32_t)id;
+    }
+    return -1;
+}
+
 int32_t tok_bpe_find(const struct tok_bpe *b, const char *s, size_t n)
 {
-    char few[256], *raw = few;
-    size_t k = 0;
-    int32_t id = -1;
+    size_t count = 0, at = 0;
     if (!b->byte_level) return find_spelling(b, s, n, 0);
     if (n > 2 * b->max_token) return -1; /* a byte takes at most two in the alphabet */
-    if (n > sizeof few && !(raw = malloc(n))) return -1;
-    id = to_raw(s, n, raw, &k) ? find_spelling(b, raw, k, 1) : find_spelling(b, s, n, 0);
-    if (raw != few) free(raw);
-    return id;
+    for (; at < n; count++)
+        if (next_raw(s, n, &at) < 0) return find_spelling(b, s, n, 0);
+    return find_raw(b, s, n, count);
 }
 
 int tok_bpe_spell(const struct tok_bpe *b, int32_t id, struct tok_buf *out, struct err *e)

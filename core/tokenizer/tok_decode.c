@@ -27,6 +27,8 @@ struct tok_stream {
 
 static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e);
 
+static const char *text_of(const struct tok_buf *b) { return b->p ? b->p : ""; }
+
 /* The byte of a token spelled <0xNN>, or -1; a sign before one digit passes, as it does in the library. */
 static int fallback_byte(const char *p, size_t n)
 {
@@ -78,7 +80,7 @@ static int byte_level_flow(struct tok_stream *s, size_t k, int all, struct err *
     if (tok_utf8_lossy(&g->out, g->held.p, g->held.n, !all, &used, e)) return -1;
     memmove(g->held.p ? g->held.p : "", g->held.p ? g->held.p + used : "", g->held.n - used);
     g->held.n -= used;
-    return g->out.n || all ? feed(s, k + 1, g->out.p, g->out.n, all, e) : 0;
+    return g->out.n || all ? feed(s, k + 1, text_of(&g->out), g->out.n, all, e) : 0;
 }
 
 static int strip_token(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e)
@@ -116,7 +118,7 @@ static int metaspace_token(struct tok_stream *s, size_t k, const char *p, size_t
         if (tok_buf_add(&g->out, hit ? " " : p + i, hit ? 1 : len, e)) return -1;
     }
     g->tokens += (size_t)end;
-    return feed(s, k + 1, g->out.p, g->out.n, end, e);
+    return feed(s, k + 1, text_of(&g->out), g->out.n, end, e);
 }
 
 /* 1 when step k cannot work on part of a token. */
@@ -144,7 +146,7 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
         struct tok_buf all = g->held;
         g->held = (struct tok_buf){0};
         g->joined = 0;
-        int rc = feed(s, k, all.p ? all.p : "", all.n, 1, e);
+        int rc = feed(s, k, text_of(&all), all.n, 1, e);
         g->joined = 1;
         tok_buf_free(&all);
         return rc;
@@ -157,7 +159,7 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
     case TOK_DEC_FUSE: return feed(s, k + 1, p, n, 0, e);
     case TOK_DEC_REPLACE:
         g->out.n = 0;
-        return tok_replace(d, s->match, p, n, &g->out, e) || feed(s, k + 1, g->out.p, g->out.n, end, e) ? -1 : 0;
+        return tok_replace(d, s->match, p, n, &g->out, e) || feed(s, k + 1, text_of(&g->out), g->out.n, end, e) ? -1 : 0;
     case TOK_DEC_BYTE_FALLBACK:
         b = fallback_byte(p, n);
         if (b >= 0) {
@@ -246,7 +248,7 @@ static int push(struct tok_stream *s, int32_t id, struct err *e)
     if ((b->flags[id] & TOK_ID_RAW) && t->dec.n && t->dec.s[0].op == TOK_DEC_BYTE_LEVEL)
         return tok_buf_add(&s->st[0].held, b->arena.p + b->off[id], b->len[id], e) || byte_level_flow(s, 0, 0, e) ? -1 : 0;
     s->token.n = 0;
-    return tok_bpe_spell(b, id, &s->token, e) || feed(s, 0, s->token.p, s->token.n, 1, e) ? -1 : 0;
+    return tok_bpe_spell(b, id, &s->token, e) || feed(s, 0, text_of(&s->token), s->token.n, 1, e) ? -1 : 0;
 }
 
 /* Ends all tokens, first step first, and empties the stream. */
@@ -301,7 +303,7 @@ size_t tok_stream_before(const struct tok_stream *s) { return s->n_before; }
 /* The piece in s->text without what belongs to the text before, which comes first and character by character. */
 static void hand_out(struct tok_stream *s, const char **piece, size_t *bytes)
 {
-    const char *p = s->text.n ? s->text.p : "";
+    const char *p = text_of(&s->text);
     size_t n = s->text.n, len;
     for (; n && s->n_met < s->before.n; p += len, n -= len, s->n_met += len) {
         tok_utf8_next((const unsigned char *)p, n, &len);

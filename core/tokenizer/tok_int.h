@@ -56,6 +56,8 @@ void tok_pattern_close(struct tok_pattern *p);
 size_t tok_pattern_one_char(const struct tok_pattern *p);
 int tok_match_open(struct tok_match **m, struct err *e);
 void tok_match_close(struct tok_match *m);
+/* -1 when a match lacked memory and was taken for none: to be asked before what came of it is handed on. */
+int tok_match_check(const struct tok_match *m, struct err *e);
 /* State of one left-to-right walk over the matches of a text. */
 struct tok_walk {
     size_t pos;        /* where the next search starts, bytes */

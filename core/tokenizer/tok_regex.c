@@ -27,6 +27,7 @@ struct tok_match {
     pcre2_match_data *data;
     pcre2_match_context *ctx;
     pcre2_jit_stack *stack; /* NULL until a match needs it */
+    int lacked_memory;
 };
 
 static const struct tok_class *find_class(const char *name, size_t n)
@@ -268,10 +269,12 @@ void tok_match_close(struct tok_match *m)
     free(m);
 }
 
+int tok_match_check(const struct tok_match *m, struct err *e) { return m->lacked_memory ? err_memory(e) : 0; }
+
 void tok_walk_init(struct tok_walk *w) { *w = (struct tok_walk){.last_match = SIZE_MAX}; }
 
-/* 1 when re matches in s [n] at or behind pos; running out of steps or memory counts as no match, so that a
- * strange text costs time but never the request. */
+/* 1 when re matches in s [n] at or behind pos; running out of steps, or of the memory that a match may take, counts as no match, so
+ * that a strange text costs time but never the request. */
 static int search(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n, size_t pos)
 {
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
@@ -287,6 +290,7 @@ static int search(const struct tok_pattern *p, struct tok_match *m, const char *
     }
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(p->re, (PCRE2_SPTR)s, n, pos, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data, m->ctx);
+    if (rc == PCRE2_ERROR_NOMEMORY) m->lacked_memory = 1;
     if (rc < PCRE2_ERROR_NOMATCH) pcre2_set_match_limit(m->ctx, MATCH_STEPS / 64); /* once is enough for one text */
     return rc >= 0; /* 0: more groups than slots, the match itself is there */
 }

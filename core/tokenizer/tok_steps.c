@@ -72,7 +72,7 @@ int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, s
         done = w.end;
         if (out->n > TOK_MAX_TEXT) return err_set(e, "the text grows past %u bytes by a replacement", TOK_MAX_TEXT);
     }
-    return tok_buf_add(out, s + done, n - done, e);
+    return tok_match_check(m, e) || tok_buf_add(out, s + done, n - done, e) ? -1 : 0;
 }
 
 /* ---- normalizers ---- */
@@ -215,7 +215,7 @@ static int split_piece(const struct tok_step *st, const struct tok_pattern *pat,
         done = w.end;
     }
     if (done < p->len && cut(&c, done, p->len, st->invert, e)) return -1;
-    return flush_cut(&c, e);
+    return tok_match_check(m, e) || flush_cut(&c, e) ? -1 : 0;
 }
 
 static int split_digits(const struct tok_step *st, const char *text, const struct tok_piece *p, struct tok_pieces *out, struct err *e)

@@ -133,7 +133,7 @@ int tok_encode(const struct tokenizer *t, const char *text, size_t n, int add_sp
         if (t->around[i] == TOK_TEXT_HERE ? encode_text(t, &sc, text, n, out, e) : add_special && tok_ids_push(out, t->around[i], e))
             goto fail;
     }
-    rc = 0;
+    rc = tok_match_check(sc.match, e);
 fail:
     if (rc) out->n = start;
     tok_scratch_free(&sc);
