@@ -1,26 +1,54 @@
 # make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
-# make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/
+# make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/;
+#                  T=NAME: only the test programs whose command has NAME in it
+# make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make install PREFIX=/usr/local       make clean       V=1: show every command
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 PREFIX  ?= /usr/local
 SHARED  ?= ../shared
 VERSION := 0.1
-B       := $(if $(SAN),build-san,build)
+STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
+B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
 CFLAGS  ?= -O2 -g
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
 
+# One line instead of a compiler's complaints; make demo and make test install what is missing themselves.
+ifeq ($(CC),gcc)
+MISSING := $(if $(filter-out demo test test-arm64 clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
+$(if $(strip $(MISSING)),$(error not installed: $(MISSING). Run scripts/deps))
+endif
+
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+# What a program that reads strangers' files is built with (tests/hardening.sh checks it); _FORTIFY_SOURCE needs optimization and
+# would hide overflows from the sanitizers.
+HARDEN_CFLAGS  := -fPIE -fstack-protector-strong $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN_LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+ifeq ($(MACHINE),x86_64)
+HARDEN_CFLAGS  += -fcf-protection
+else ifeq ($(MACHINE),aarch64)
+HARDEN_CFLAGS  += -mbranch-protection=standard
+endif
+
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-              -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(CFLAGS)
-ALL_LDFLAGS := -pthread $(LDFLAGS)
+              -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(HARDEN_CFLAGS) $(CFLAGS)
+ALL_LDFLAGS := -pthread $(HARDEN_LDFLAGS) $(LDFLAGS)
+# A static program cannot load a GPU's runtime library: no kernels, and no_loader.c in place of the dynamic loader.
+ifdef STATIC
+CLANG       :=
+ALL_CFLAGS  += -Ddlopen=no_dlopen -Ddlsym=no_dlsym -Ddlerror=no_dlerror
+ALL_LDFLAGS := -pthread -static-pie $(filter-out -pie,$(HARDEN_LDFLAGS)) $(filter-out -static%,$(LDFLAGS))
+endif
 ifdef SAN
 ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=address,undefined
 endif
 # Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
-LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -Wl,-Bdynamic -lm
+LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz $(if $(STATIC),,-Wl,-Bdynamic) -lm
 
 comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c)) # a room and its closets
@@ -31,7 +59,7 @@ CPU_ALL := $(CPU)
 # with them, so the other programs get them as they are.
 RUNGS   := ref scalar avx2 avx512 vnni amx neon dotprod
 CPU     := $(if $(SAN),$(filter-out $(RUNGS:%=$B/backend-cpu/%.o),$(CPU)) $(RUNGS:%=$B/fast/backend-cpu/%.o),$(CPU))
-HIP     := $(call objects,backend-hip)
+HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hip))
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
@@ -52,7 +80,6 @@ $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
 $B/fast/backend-cpu/%.o: ALL_CFLAGS += -O3
 rung = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
 $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
-MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 ifeq ($(MACHINE),x86_64)
 $(call rung,avx2) $B/tests/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
 $(call rung,avx512 vnni amx): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
@@ -66,7 +93,9 @@ endif
 
 # --- GPU kernels: one source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
 # Without clang-19 the backend is built without them and says so.
+ifndef STATIC
 CLANG       := $(shell command -v clang-19)
+endif
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
 PTX_ARCHS   := sm_70 sm_80 sm_90a
@@ -87,7 +116,7 @@ $B/gpu:
 	@mkdir -p $B
 	$(Q)ln -s ../$G $@
 endif
-else
+else ifndef STATIC
 all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
 endif
@@ -125,12 +154,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli eval bench step batch batch_faults gpu
+TESTS := asm checkop fuzz e2e cli files eval bench step batch batch_faults convert_faults stop text gpu
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/files $B/tests/bench $B/tests/batch $B/tests/stop $B/tests/text $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/cli: $B/cli/llama_names.o # they try every name
 $B/tests/bench: $B/bench/llama_bench_names.o
@@ -139,6 +168,9 @@ $B/tests/asm: $B/tests/asm.o | $(CPU_ALL) $B/tests/asm_sample.o
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $B/tests/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
 $B/tests/batch_faults: $B/tests/batch_faults.o $B/tests/process.o $(CORE) $(CPU) $(HIP) $(filter-out $B/cli/main.o,$(RUN))
+convert_wrapped := malloc calloc realloc strdup strndup realpath pthread_create open access pread pwrite fallocate ftruncate fsync linkat rename
+$B/tests/convert_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(convert_wrapped))
+$B/tests/convert_faults: $B/tests/convert_faults.o $(CORE) $(filter-out $B/convert/main.o,$(CONVERT))
 $(addprefix $B/tests/,$(TESTS)):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -158,7 +190,7 @@ GFX_OBJS := $(patsubst %.c,$B/%.o,$(filter-out $(LANES:%=tests/gfx906/lanes_%.c)
             $(LANES:%=$B/tests/gfx906/lanes_%_base.o)
 GFX_O    := $(if $(SAN),-O1,-O3)
 GFX_CC    = $(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c
-ifeq ($(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1),x86_64)
+ifeq ($(MACHINE),x86_64)
 GFX_OBJS += $(LANES:%=$B/tests/gfx906/lanes_%_v3.o)
 endif
 $(filter-out $B/tests/gfx906/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += $(GFX_O) -fPIC -fvisibility=hidden
@@ -172,7 +204,7 @@ $B/tests/gfx906/lanes_%_v3.o: tests/gfx906/lanes_%.c Makefile
 	$(Q)$(GFX_CC) $(GFX_O) -mavx2 -mfma -mf16c -DLANE_TABLE=lanes_$*_v3 -o $@ $<
 $(GFX): $(GFX_OBJS)
 	$(SAY) LD $@
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -lm
+	$(Q)$(CC) $(filter-out -pie,$(ALL_LDFLAGS)) -shared -o $@ $^ -lm
 
 # its tests; kernels of a compiler are part of them where clang-19 is installed (it finds its linker by PATH)
 GFX_TEST := $B/tests/gfx906-test
@@ -191,14 +223,14 @@ FIBERS := $B/tests/libhip-fibers.so
 $(FIBERS): tests/fibers.c tests/fiber_matrix.c tests/fiber_kernels.c $(wildcard tests/fiber*.h) $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+	$(Q)$(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $(filter %.c,$^) -lm
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $B/tests/libcuda-fibers-80.so $B/tests/libcuda-fibers-90.so
 $(FIBERS_CUDA): $B/tests/libcuda-fibers-%.so: tests/fibers.c tests/fiber_matrix.c tests/fiber_cuda.c tests/fiber_kernels.c \
     $(wildcard tests/fiber*.h) $(GPU_SOURCES) Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) -DFIBERS_CUDA=$* -O2 -march=native -fno-strict-aliasing -fPIC -shared $(ALL_LDFLAGS) -o $@ $(filter %.c,$^) -lm
+	$(Q)$(CC) $(ALL_CFLAGS) -DFIBERS_CUDA=$* -O2 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $(filter %.c,$^) -lm
 
 # The rungs of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulated), in checkop and in a whole program, so that
 # they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.
@@ -220,7 +252,7 @@ endif
 test:
 	@scripts/deps --test
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
-	@scripts/test $B $(SHARED)
+	@scripts/test $B $(SHARED) $(T)
 
 ARM := build-arm64
 test-arm64:
@@ -238,12 +270,15 @@ demo:
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 
+static:
+	@$(MAKE) --no-print-directory -j$$(nproc) STATIC=1 all
+
 install: $(PROGRAMS)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
 
 clean:
-	rm -rf build build-san build-arm64
+	rm -rf build build-san build-static build-arm64
 
-.PHONY: all test test-arm64 demo install clean
+.PHONY: all test test-arm64 demo static install clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

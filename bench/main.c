@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/shape.h"
+#include "core/process.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +85,7 @@ int main(int argc, char **argv)
     struct out out;
     struct err e = {0};
     int rc = EXIT_USAGE;
+    process_begin("opt4gptq-bench");
     if (!bench_options_parse(&o, argc, argv, &e)) {
         if (o.help || o.version) {
             if (o.help) bench_options_help();

@@ -1,5 +1,7 @@
 #include "bench/out.h"
 
+#include "core/json.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,10 @@ static void csv_line(const json_t *record, int heading)
 
 int out_record(struct out *o, json_t *record, struct err *e)
 {
-    if (!record) return err_memory(e);
+    if (!record || json_check(e)) {
+        json_decref(record);
+        return err_memory(e);
+    }
     if (!strcmp(o->format, "csv")) {
         if (!o->n_records) csv_line(record, 1);
         csv_line(record, 0);
@@ -40,7 +45,7 @@ int out_record(struct out *o, json_t *record, struct err *e)
     fflush(stdout);
     o->n_records++;
     json_decref(record);
-    return 0;
+    return json_check(e);
 }
 
 int out_row(struct out *o, struct err *e)

@@ -1,6 +1,7 @@
 /* chat_prompt.c: the prompt of --chat: one message (and --system-prompt) through the model's chat template. */
 #include "cli/run.h"
 #include "core/chat.h"
+#include "core/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +26,9 @@ int run_read_template(const struct options *o, char **text, size_t *bytes, struc
 int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e)
 {
     json_t *content = json_stringn(text, n);
-    if (!content) return err_set(e, "%s is not valid UTF-8", what);
+    if (!content) return json_check(e) ? -1 : err_set(e, "%s is not valid UTF-8", what);
     json_t *m = json_pack("{s:s, s:o}", "role", role, "content", content);
-    return !m || json_array_append_new(messages, m) ? err_memory(e) : 0;
+    return !m || json_array_append_new(messages, m) ? err_memory(e) : json_check(e);
 }
 
 int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e)

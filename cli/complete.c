@@ -14,8 +14,6 @@
 
 enum { LOGITS_BYTES = 64 << 20 };
 
-volatile sig_atomic_t run_stop_requested;
-
 /* Everything that one completion holds; closed in one place. */
 struct completion {
     const struct options *o;
@@ -110,7 +108,8 @@ static int open_all(struct completion *c, struct err *e)
     const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used, .overlap = machine_backend(o)->asynchronous};
     if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
-    if (c->tokenizer && tok_stream_open(&c->stream, c->tokenizer, !o->special, e)) return -1;
+    if (c->tokenizer && tok_stream_open_after(&c->stream, c->tokenizer, !o->special, c->prompt.id, c->prompt.n, e)) return -1;
+    run_catch_signals();
     if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;
     return 0;
 }

@@ -1,3 +1,4 @@
+#include "cli/batch/durable.h"
 #include "cli/run.h"
 
 #include <stdio.h>
@@ -22,9 +23,10 @@ int logits_file_open(struct logits_file **out, const char *path, int n_rows, int
         logits_file_close(f, 0, e);
         return err_memory(e);
     }
-    f->out = fopen(f->temp, "wb");
-    if (!f->out) {
-        err_sys(e, "--logits-out %s", path);
+    int fd = -1;
+    if (dur_create(&fd, f->temp, e) || !(f->out = fdopen(fd, "wb"))) {
+        if (fd >= 0) close(fd);
+        err_prefix(e, "--logits-out");
         free(f->temp); /* not ours to remove */
         f->temp = NULL;
         logits_file_close(f, 0, &(struct err){0});

@@ -2,20 +2,15 @@
 #include "backend-cpu/kernels.h"
 #include "backend-hip/hip.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/usage.h"
+#include "core/process.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { EXIT_USAGE = 2 };
-
-/* The first signal ends generation at the next token, the second one the process. */
-static void on_signal(int sig)
-{
-    run_stop_requested = 1;
-    signal(sig, SIG_DFL);
-}
 
 static void print_version(void)
 {
@@ -33,17 +28,17 @@ int main(int argc, char **argv)
     struct options o;
     struct err e = {0};
     int rc = EXIT_USAGE;
+    process_begin("opt4gptq-run");
     if (!options_parse(&o, argc, argv, &e)) {
         if (o.help || o.version) {
             if (o.help) options_help();
             else print_version();
             return fflush(stdout) ? 1 : 0;
         }
-        if (!usage_check(&o, &e)) {
+        if (!usage_check(&o, &e) && !outputs_check(&o, &e)) {
             usage_say(&o);
             machine_settle(&o);
-            signal(SIGINT, on_signal);
-            signal(SIGTERM, on_signal);
+            process_maps(o.model);
             signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
             if (o.list_devices) rc = hip_list_devices(o.hip_library, &e) ? 1 : 0;
             else if (o.input) rc = run_batch(&o, &e);

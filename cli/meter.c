@@ -1,12 +1,12 @@
 #include "cli/meter.h"
 
 #include "core/memory.h"
+#include "core/progress.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define TERMINAL_SECONDS 0.5
 #define LOG_SECONDS 30.0
@@ -76,11 +76,12 @@ static void sample_energy(struct meter_energy *g)
 
 /* ---- what is shown */
 
-void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed)
+void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed, int terminal)
 {
     memset(m, 0, sizeof *m);
     m->start = m->shown = m->sampled = meter_now();
-    m->terminal = isatty(2);
+    m->terminal = terminal && progress_terminal();
+    m->shown -= LOG_SECONDS * m->terminal; /* there at once */
     m->n_total = n_total;
     m->n_done = m->n_resumed = n_resumed;
     open_energy(&m->energy);
@@ -94,12 +95,21 @@ void meter_answer(struct meter *m, int prompt, int generated, double latency, do
     if (first_token >= 0) add_time(&m->first_token, first_token);
 }
 
-static void duration(char s[32], double t)
+static void duration(char s[64], double t)
 {
-    if (!(t < 1e7)) snprintf(s, 32, "-");
-    else if (t < 60) snprintf(s, 32, "%.0f s", t);
-    else if (t < 3600) snprintf(s, 32, "%d:%02d min", (int)t / 60, (int)t % 60);
-    else snprintf(s, 32, "%d:%02d h", (int)t / 3600, (int)t / 60 % 60);
+    if (t < 60) snprintf(s, 64, "%.0f s left", t);
+    else if (t < 3600) snprintf(s, 64, "%d:%02d min left", (int)t / 60, (int)t % 60);
+    else if (t < 1e7) snprintf(s, 64, "%d:%02d h left", (int)t / 3600, (int)t / 60 % 60);
+}
+
+double meter_left(const struct meter *m, const struct sched_stats *s, double t)
+{
+    double ran = (double)(m->n_done - m->n_resumed), answers = (double)m->latency.n, tokens = (double)m->n_generated_tokens;
+    if (!answers) return -1;
+    /* Of those that run, each is done as far as it has tokens of an answer's mean number. */
+    double done = tokens > 0 ? fmax(answers, (double)s->n_generated_tokens * answers / tokens) : answers;
+    double left = answers + (double)(m->n_total - m->n_done) * answers / ran - done;
+    return left > 0 ? t * left / done : 0;
 }
 
 void meter_tick(struct meter *m, const struct sched_stats *s, int force)
@@ -111,21 +121,22 @@ void meter_tick(struct meter *m, const struct sched_stats *s, int force)
     }
     if (!force && now - m->shown < (m->terminal ? TERMINAL_SECONDS : LOG_SECONDS)) return;
     m->shown = now;
-    char eta[32], line[256];
-    uint64_t ran = m->n_done - m->n_resumed;
-    duration(eta, ran ? t / (double)ran * (double)(m->n_total - m->n_done) : HUGE_VAL);
-    snprintf(line, sizeof line, "%llu/%llu done, %llu errors; %.1f tok/s in, %.1f out; %d running, %d waiting; KV pages %d/%d; %s left",
-             (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, (double)s->n_prompt_tokens / t,
-             (double)s->n_generated_tokens / t, s->n_running, s->n_waiting, s->n_pages_used, s->n_pages, eta);
-    if (m->terminal) fprintf(stderr, "\r\033[K%s", line);
-    else fprintf(stderr, "%s\n", line);
-    m->line_is_open = m->terminal;
-}
-
-void meter_break(struct meter *m)
-{
-    if (m->line_is_open) fprintf(stderr, "\n");
-    m->line_is_open = 0;
+    enum { DONE, ERRORS, LEFT, OUT, SEQUENCES, IN, PAGES, N_PARTS };
+    char part[N_PARTS][64] = {""};
+    const char *parts[N_PARTS];
+    double left = meter_left(m, s, t);
+    snprintf(part[DONE], sizeof part[0], "%llu/%llu done", (unsigned long long)m->n_done, (unsigned long long)m->n_total);
+    if (left >= 0) duration(part[LEFT], left);
+    if (m->n_errors) snprintf(part[ERRORS], sizeof part[0], "%llu error%s", (unsigned long long)m->n_errors, m->n_errors == 1 ? "" : "s");
+    if (s->n_steps) {
+        snprintf(part[OUT], sizeof part[0], "%.1f tok/s", (double)s->n_generated_tokens / t);
+        snprintf(part[IN], sizeof part[0], "prompts %.1f tok/s", (double)s->n_prompt_tokens / t);
+    }
+    snprintf(part[SEQUENCES], sizeof part[0], "%d running, %d waiting", s->n_running, s->n_waiting);
+    snprintf(part[PAGES], sizeof part[0], "KV pages %d/%d", s->n_pages_used, s->n_pages);
+    for (int i = 0; i < N_PARTS; i++) parts[i] = part[i];
+    if (m->terminal) progress_draw(parts, N_PARTS);
+    else progress_log(parts, N_PARTS);
 }
 
 static void put_real(struct out *o, const char *name, double v)

@@ -29,7 +29,7 @@ struct meter_energy {
 
 struct meter {
     double start, shown, sampled; /* seconds of meter_now */
-    int terminal, line_is_open;
+    int terminal;
     uint64_t n_total, n_done, n_errors, n_resumed; /* done includes errors and what an earlier run left */
     uint64_t n_prompt_tokens, n_generated_tokens;  /* of this run's answers */
     struct meter_times latency, first_token;
@@ -37,13 +37,14 @@ struct meter {
 };
 
 double meter_now(void); /* monotonic seconds */
-void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed);
+/* TERMINAL 0: no line is drawn over itself, because answers go to the same terminal. */
+void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed, int terminal);
 /* An answer: its tokens; seconds from submission to its end, and to its first token (< 0: none). */
 void meter_answer(struct meter *m, int prompt, int generated, double latency, double first_token);
 /* Shows where the run stands when it is time to (force: now). */
 void meter_tick(struct meter *m, const struct sched_stats *s, int force);
-/* Ends an open progress line, so that a message begins on its own. */
-void meter_break(struct meter *m);
+/* Seconds that are left after T of them, or -1 when that is not known: by tokens, so that it does not jump when a record ends. */
+double meter_left(const struct meter *m, const struct sched_stats *s, double t);
 /* The run as a JSON object, with `settings` (members, already JSON) first. */
 void meter_report(struct meter *m, const struct sched_stats *s, const char *settings, struct out *o);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 void out_free(struct out *o)
 {
@@ -49,16 +50,23 @@ void out_string(struct out *o, const char *s, size_t n)
 {
     out_bytes(o, "\"", 1);
     size_t from = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c >= 0x20 && c != '"' && c != '\\') continue;
+    for (size_t i = 0; i < n;) {
         static const char names[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+        unsigned char c = (unsigned char)s[i];
+        utf8proc_int32_t code_point;
+        utf8proc_ssize_t got = c < 0x80 ? 1 : utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &code_point);
+        if (got > 0 && c >= 0x20 && c != '"' && c != '\\') {
+            i += (size_t)got;
+            continue;
+        }
         char escape[8];
         const char *at = c ? strchr(names, c) : NULL;
-        int len = at ? snprintf(escape, sizeof escape, "\\%c", letters[at - names]) : snprintf(escape, sizeof escape, "\\u%04x", c);
+        if (got < 1) snprintf(escape, sizeof escape, "\xef\xbf\xbd");
+        else if (at) snprintf(escape, sizeof escape, "\\%c", letters[at - names]);
+        else snprintf(escape, sizeof escape, "\\u%04x", c);
         out_bytes(o, s + from, i - from);
-        out_bytes(o, escape, (size_t)len);
-        from = i + 1;
+        out_text(o, escape);
+        from = ++i;
     }
     out_bytes(o, s + from, n - from);
     out_bytes(o, "\"", 1);

@@ -1,10 +1,11 @@
 #include "convert/hf_dir.h"
 
+#include "core/file.h"
 #include "core/json.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +27,6 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
-static int exists(const struct hf_dir *d, const char *name)
-{
-    char *p = join(d->path, name);
-    int yes = p && !access(p, F_OK);
-    free(p);
-    return yes;
-}
-
 int hfd_open(struct hf_dir *d, const char *path, struct err *e)
 {
     struct stat sb;
@@ -49,52 +42,32 @@ int hfd_open(struct hf_dir *d, const char *path, struct err *e)
 
 int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, struct err *e)
 {
-    int rc = -1, fd = -1;
-    char *path = join(d->path, name), *buf = NULL;
-    struct stat sb;
+    int rc = -1;
+    struct st_file f = {.fd = -1, .path = join(d->path, name)};
+    char *buf = NULL;
     *data = NULL, *n = 0;
-    if (!path) return err_memory(e);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) {
-        rc = 0;
+    if (!f.path) return err_memory(e);
+    if (file_open(&f.fd, f.path, &f.file_bytes, e)) {
+        if (errno == ENOENT) rc = 0;
         goto fail;
     }
-    if (fd < 0 || fstat(fd, &sb)) {
-        err_sys(e, "%s", path);
+    if (f.file_bytes > MAX_SMALL_FILE) {
+        err_set(e, "%s: %" PRIu64 " bytes is too much for such a file", f.path, f.file_bytes);
         goto fail;
     }
-    if (!S_ISREG(sb.st_mode)) {
-        err_set(e, "%s: is not a regular file", path);
-        goto fail;
-    }
-    if (sb.st_size > MAX_SMALL_FILE) {
-        err_set(e, "%s: %lld bytes is too much for such a file", path, (long long)sb.st_size);
-        goto fail;
-    }
-    buf = malloc((size_t)sb.st_size + 1);
+    buf = malloc(f.file_bytes + 1);
     if (!buf) {
-        err_memory_for(e, "%s: out of memory", path);
+        err_memory_for(e, "%s: out of memory", f.path);
         goto fail;
     }
-    size_t got = 0;
-    while (got < (size_t)sb.st_size) {
-        ssize_t r = read(fd, buf + got, (size_t)sb.st_size - got);
-        if (r < 0 && errno == EINTR) continue;
-        if (r < 0) {
-            err_sys(e, "%s: cannot read", path);
-            goto fail;
-        }
-        if (!r) break;
-        got += (size_t)r;
-    }
-    buf[got] = 0;
-    *data = buf, *n = got;
+    if (st_read(&f, buf, 0, f.file_bytes, e)) goto fail;
+    buf[f.file_bytes] = 0;
+    *data = buf, *n = f.file_bytes;
     buf = NULL;
     rc = 0;
 fail:
-    if (fd >= 0) close(fd);
     free(buf);
-    free(path);
+    st_close(&f);
     return rc;
 }
 
@@ -157,21 +130,26 @@ static int shards_of_index(struct hf_dir *d, const char *index, const json_t *j,
     return 0;
 }
 
-/* 1 when the file opens as safetensors and holds a model's weights (and is not one of ours). */
-static int holds_weights(const struct hf_dir *d, const char *name)
+/* *yes: the file opens as safetensors and holds a model's weights (and is not one of ours). Fails only for lack of memory. */
+static int holds_weights(const struct hf_dir *d, const char *name, int *yes, struct err *e)
 {
     struct st_file s;
-    struct err ignored;
+    struct err why;
     char *p = join(d->path, name);
-    int yes = 0;
-    if (p && !st_open(&s, p, &ignored)) {
-        for (size_t i = 0; i < s.n_tensors && !yes; i++)
-            yes = ends_with(s.tensors[i].name, ".qweight") || ends_with(s.tensors[i].name, "embed_tokens.weight");
-        if (st_meta(&s, "opt4gptq.version")) yes = 0;
+    int rc = 0;
+    *yes = 0;
+    if (!p) return err_memory(e);
+    if (!st_open(&s, p, &why)) {
+        for (size_t i = 0; i < s.n_tensors && !*yes; i++)
+            *yes = ends_with(s.tensors[i].name, ".qweight") || ends_with(s.tensors[i].name, "embed_tokens.weight");
+        if (st_meta(&s, "opt4gptq.version")) *yes = 0;
         st_close(&s);
+    } else if (err_is_memory(&why)) {
+        *e = why;
+        rc = -1;
     }
     free(p);
-    return yes;
+    return rc;
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -182,12 +160,15 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
 {
     char **names = NULL, *pickle = NULL, *one = NULL;
     size_t n = 0, n_numbered = 0, n_gptq = 0, n_weights = 0;
-    int rc = -1, of = 0, i, total;
+    int rc = -1, of = 0, i, total, weights;
     DIR *dir = opendir(d->path);
     if (!dir) return err_sys(e, "%s", d->path);
     for (struct dirent *x; (x = readdir(dir));) {
-        if (!pickle && (ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") || ends_with(x->d_name, ".pth")))
-            pickle = strdup(x->d_name);
+        int is_pickle = ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") || ends_with(x->d_name, ".pth");
+        if (is_pickle && !pickle && !(pickle = strdup(x->d_name))) {
+            err_memory(e);
+            goto fail;
+        }
         if (!ends_with(x->d_name, ".safetensors") || n == MAX_SHARDS) continue;
         char **more = realloc(names, (n + 1) * sizeof *names);
         if (!more || !((names = more)[n] = strdup(x->d_name))) {
@@ -214,9 +195,10 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
         rc = 0;
         goto fail;
     }
-    if (n_gptq != 1)
-        for (size_t k = 0; k < n; k++)
-            if (holds_weights(d, names[k])) n_weights++, one = names[k];
+    for (size_t k = 0; k < n && n_gptq != 1; k++) {
+        if (holds_weights(d, names[k], &weights, e)) goto fail;
+        if (weights) n_weights++, one = names[k];
+    }
     if (n_gptq == 1 || n_weights == 1) {
         rc = add_shard(d, one, e);
     } else if (n_weights > 1) {
@@ -256,7 +238,11 @@ static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
             return rc;
         }
         snprintf(name, sizeof name, "%s.safetensors", bases[i]);
-        if (exists(d, name)) return add_shard(d, name, e);
+        char *path = join(d->path, name);
+        if (!path) return err_memory(e);
+        int found = !access(path, F_OK);
+        free(path);
+        if (found) return add_shard(d, name, e);
     }
     return shards_of_listing(d, e);
 }
@@ -264,13 +250,15 @@ static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
 /* A clone without git-lfs leaves a three-line text in place of each big file: say so. */
 static int is_lfs_pointer(const char *path)
 {
-    char head[24] = "";
-    FILE *f = fopen(path, "rb");
-    if (f) {
-        if (fread(head, 1, sizeof head - 1, f) < 8) head[0] = 0;
-        fclose(f);
-    }
-    return !strncmp(head, "version https://git-lfs", 23);
+    static const char begins[] = "version https://git-lfs";
+    char head[sizeof begins - 1];
+    struct err why;
+    uint64_t n;
+    int fd, yes = 0;
+    if (file_open(&fd, path, &n, &why)) return 0; /* st_open says it */
+    yes = read(fd, head, sizeof head) == (ssize_t)sizeof head && !memcmp(head, begins, sizeof head);
+    close(fd);
+    return yes;
 }
 
 static int by_name(const void *a, const void *b)

@@ -1,5 +1,8 @@
 #include "convert/info.h"
 
+#include "convert/plan.h"
+#include "core/json.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,37 +31,46 @@ static json_t *quantization(const struct plan *p)
                      f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
 }
 
-static json_t *source(const struct plan *p)
+/* A file's name; "?" when it is not UTF-8. */
+static json_t *name_of(const char *name)
 {
-    json_t *files = json_array();
-    for (size_t i = 0; i < p->dir->n_shards; i++)
-        json_array_append_new(files,
-                              json_pack("{s:s, s:I}", "name", p->dir->shard_names[i], "bytes", (json_int_t)p->dir->shards[i].file_bytes));
-    /* Only the last part of the path: the same checkpoint gives the same bytes wherever it lies. */
-    char *real = realpath(p->dir->path, NULL);
-    const char *name = real && strrchr(real, '/') && strrchr(real, '/')[1] ? strrchr(real, '/') + 1 : p->dir->path;
-    json_t *dir = json_string(name), *j;
-    if (!dir) dir = json_string("?"); /* not UTF-8 */
-    j = json_pack("{s:o, s:o, s:s, s:s}", "directory", dir, "files", files, "quantizer", p->quant->quantizer, "converter",
-                  OPT4GPTQ_VERSION);
-    free(real);
-    return j;
+    json_t *j = json_string(name);
+    return j ? j : json_string("?");
 }
 
-json_t *info_metadata(const struct plan *p)
+static int source(const struct plan *p, json_t **j, struct err *e)
 {
-    json_t *meta = json_object(), *parts[4] = {json_integer(MF_VERSION), hfc_to_json(p->config), quantization(p), source(p)};
+    /* Only the last part of the path: the same checkpoint gives the same bytes wherever it lies. */
+    char *real = realpath(p->dir->path, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    if (!real) return err_sys(e, "%s", p->dir->path);
+    json_t *files = json_array();
+    for (size_t i = 0; i < p->dir->n_shards; i++)
+        json_array_append_new(files, json_pack("{s:o, s:I}", "name", name_of(p->dir->shard_names[i]), "bytes",
+                                               (json_int_t)p->dir->shards[i].file_bytes));
+    *j = json_pack("{s:o, s:o, s:s, s:s}", "directory", name_of(slash && slash[1] ? slash + 1 : real), "files", files, "quantizer",
+                   p->quant->quantizer, "converter", OPT4GPTQ_VERSION);
+    free(real);
+    return 0;
+}
+
+int info_metadata(const struct plan *p, json_t **meta, struct err *e)
+{
+    json_t *parts[4] = {json_integer(MF_VERSION), hfc_to_json(p->config), quantization(p), NULL};
     static const char *const names[4] = {"opt4gptq.version", "opt4gptq.config", "opt4gptq.quantization", "opt4gptq.source"};
-    int ok = 1;
+    int rc = source(p, &parts[3], e);
+    *meta = json_object();
     for (int i = 0; i < 4; i++) {
-        char *text = parts[i] ? json_dumps(parts[i], JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-        ok &= text && !json_object_set_new(meta, names[i], json_string(text));
+        char *text = json_dumps(parts[i], JSON_COMPACT | JSON_ENCODE_ANY);
+        json_object_set_new(*meta, names[i], json_string(text));
         free(text);
         json_decref(parts[i]);
     }
-    if (ok) return meta;
-    json_decref(meta);
-    return NULL;
+    if (!rc) rc = json_check(e);
+    if (!rc && json_object_size(*meta) != 4) rc = err_set(e, "%s: what it says cannot be written as JSON", p->dir->path);
+    if (!rc) return 0;
+    json_decref(*meta);
+    *meta = NULL;
+    return -1;
 }
 
 /* 1536 -> "1,536". */
@@ -74,10 +86,17 @@ static const char *thousands(uint64_t x, char out[32])
     return out;
 }
 
-static json_t *meta_json(const struct modelfile *m, const char *key)
+/* *j: the object that the metadata have under KEY, a new reference. */
+static int meta_json(const struct modelfile *m, const char *key, json_t **j, struct err *e)
 {
     const char *text = st_meta(&m->st, key);
-    return text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    struct err why = {0};
+    *j = text ? json_read(text, strlen(text), 0, NULL, &why) : NULL;
+    if (json_is_object(*j)) return 0;
+    json_decref(*j);
+    *j = NULL;
+    if (err_is_memory(&why)) return err_memory(e);
+    return err_set(e, "%s: %s is missing or not a JSON object", m->st.path, key);
 }
 
 static int64_t integer(const json_t *j, const char *key) { return json_integer_value(json_object_get(j, key)); }
@@ -129,9 +148,8 @@ static void count(const struct modelfile *m, const json_t *config, struct tally 
     }
 }
 
-static void print_quantization(FILE *out, const struct modelfile *m, const struct tally *t)
+static void print_quantization(FILE *out, const json_t *q, const struct tally *t)
 {
-    json_t *q = meta_json(m, "opt4gptq.quantization");
     const json_t *group = json_object_get(q, "group");
     if (!integer(q, "linears")) {
         fprintf(out, "quantization   none\n");
@@ -157,7 +175,6 @@ static void print_quantization(FILE *out, const struct modelfile *m, const struc
     for (int d = 0; d < DT_COUNT; d++)
         if (t->bytes[d]) fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d), (double)t->bytes[d] / 1e6), sep = ", ";
     fprintf(out, "\n");
-    json_decref(q);
 }
 
 int info_check_orders(const struct modelfile *m, int *n, struct err *e)
@@ -180,24 +197,26 @@ int info_check_orders(const struct modelfile *m, int *n, struct err *e)
     return 0;
 }
 
-int info_print(FILE *out, const char *path, struct err *e)
+int info_verify(FILE *out, const char *path, struct err *e)
 {
     struct modelfile m;
+    size_t n;
+    if (mf_open(&m, path, e)) return -1;
+    int n_orders, rc = mf_verify(&m, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
+    if (!rc) fprintf(out, "%s: %zu tensors match their checksums\n", path, n);
+    if (!rc && n_orders) fprintf(out, "%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n", path, n_orders);
+    mf_close(&m);
+    return rc;
+}
+
+static void print_all(FILE *out, const struct modelfile *m, const json_t *c, const json_t *s, const json_t *q)
+{
     struct tally t;
     char text[32];
     size_t n, files = 0;
-    if (mf_open(&m, path, e)) return -1;
-    json_t *c = meta_json(&m, "opt4gptq.config"), *s = meta_json(&m, "opt4gptq.source");
-    if (!json_is_object(c) || !json_is_object(s)) {
-        err_set(e, "%s: opt4gptq.config or opt4gptq.source is missing or not JSON", path);
-        json_decref(c);
-        json_decref(s);
-        mf_close(&m);
-        return -1;
-    }
-    count(&m, c, &t);
-    fprintf(out, "file           %s\n", path);
-    fprintf(out, "size           %s bytes\n", thousands(m.st.file_bytes, text));
+    count(m, c, &t);
+    fprintf(out, "file           %s\n", m->st.path);
+    fprintf(out, "size           %s bytes\n", thousands(m->st.file_bytes, text));
     fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"), thousands(t.parameters, text));
     fprintf(out, "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, vocabulary %lld\n",
             (long long)integer(c, "n_layers"), (long long)integer(c, "dim"), (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"),
@@ -210,29 +229,39 @@ int info_print(FILE *out, const char *path, struct err *e)
     fprintf(out, "context        %lld tokens, RoPE %s", (long long)integer(c, "context"), string(c, "rope"));
     if (windowed) fprintf(out, ", %lld layers see %lld tokens back", (long long)windowed, (long long)width);
     fprintf(out, "\n");
-    print_quantization(out, &m, &t);
+    print_quantization(out, q, &t);
     struct tview v;
     fprintf(out, "head           %s\n",
-            mf_find(&m, "lm_head.codes", &v)    ? "quantized"
-            : mf_find(&m, "lm_head.weight", &v) ? "16 or 32 bits"
+            mf_find(m, "lm_head.codes", &v)    ? "quantized"
+            : mf_find(m, "lm_head.weight", &v) ? "16 or 32 bits"
                                                 : "the embedding");
     fprintf(out, "tokenizer      %s\n",
-            mf_source_file(&m, "tokenizer.json", &n)    ? "tokenizer.json"
-            : mf_source_file(&m, "tokenizer.model", &n) ? "tokenizer.model"
+            mf_source_file(m, "tokenizer.json", &n)    ? "tokenizer.json"
+            : mf_source_file(m, "tokenizer.model", &n) ? "tokenizer.model"
                                                         : "none");
-    const char *tc = mf_source_file(&m, "tokenizer_config.json", &n);
+    const char *tc = mf_source_file(m, "tokenizer_config.json", &n);
     int template = tc && memmem(tc, n, "\"chat_template\"", 15);
     fprintf(out, "chat template  %s\n",
-            mf_source_file(&m, "chat_template.jinja", &n)  ? "chat_template.jinja"
+            mf_source_file(m, "chat_template.jinja", &n)  ? "chat_template.jinja"
             : template                                     ? "in tokenizer_config.json"
-            : mf_source_file(&m, "chat_template.json", &n) ? "chat_template.json"
+            : mf_source_file(m, "chat_template.json", &n) ? "chat_template.json"
                                                            : "none");
     files = json_array_size(json_object_get(s, "files"));
     fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files, files == 1 ? "" : "s");
     if (*string(s, "quantizer")) fprintf(out, ", quantized by %s", string(s, "quantizer"));
     fprintf(out, "; converted by opt4gptq-convert %s\n", string(s, "converter"));
-    json_decref(c);
-    json_decref(s);
+}
+
+int info_print(FILE *out, const char *path, struct err *e)
+{
+    static const char *const keys[] = {"opt4gptq.config", "opt4gptq.source", "opt4gptq.quantization"};
+    struct modelfile m;
+    json_t *j[3] = {NULL, NULL, NULL};
+    int rc = 0;
+    if (mf_open(&m, path, e)) return -1;
+    for (int i = 0; i < 3 && !rc; i++) rc = meta_json(&m, keys[i], &j[i], e);
+    if (!rc) print_all(out, &m, j[0], j[1], j[2]);
+    for (int i = 0; i < 3; i++) json_decref(j[i]);
     mf_close(&m);
-    return 0;
+    return rc;
 }

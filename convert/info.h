@@ -3,16 +3,19 @@
 #ifndef CONVERT_INFO_H
 #define CONVERT_INFO_H
 
-#include "convert/plan.h"
 #include "core/modelfile.h"
 
 #include <stdio.h>
 
-/* The __metadata__ object but for the checksums, or NULL when memory is out. */
-json_t *info_metadata(const struct plan *p);
+struct plan;
+
+/* The __metadata__ object but for the checksums: *meta is a new reference. */
+int info_metadata(const struct plan *p, json_t **meta, struct err *e);
 /* Each mlp.order names every output once; *n: how many there are. */
 int info_check_orders(const struct modelfile *m, int *n, struct err *e);
-/* Prints what FILE is. */
+/* Prints what the file is. */
 int info_print(FILE *out, const char *path, struct err *e);
+/* Compares every tensor with its checksum and looks at the orders; prints how many there are. */
+int info_verify(FILE *out, const char *path, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
-/* opt4gptq-convert: options, and the order of things. */
+/* opt4gptq-convert: options and signals. */
+#include "convert/convert.h"
 #include "convert/info.h"
-#include "convert/writer.h"
 #include "core/args.h"
-#include "core/modelfile.h"
+#include "core/process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,12 +17,26 @@ static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int s) { stop_signal = s; }
 
-enum { OPT_THREADS, OPT_QUIET, OPT_VERIFY, OPT_INFO, OPT_HELP, OPT_VERSION, N_OPTIONS };
+enum {
+    OPT_THREADS,
+    OPT_NO_TOKENIZER,
+    OPT_VERBOSE,
+    OPT_QUIET,
+    OPT_VERIFY,
+    OPT_INFO,
+    OPT_HELP,
+    OPT_VERSION,
+    N_OPTIONS
+};
 
 static const struct args_row table[N_OPTIONS] = {
     [OPT_THREADS] = {{"-t", "--threads"},
                      "N",
                      "worker threads, 1 to 16 (default: this machine's processors)"},
+    [OPT_NO_TOKENIZER] = {{"--no-tokenizer"},
+                          NULL,
+                          "leave the tokenizer out: the result takes token ids only"},
+    [OPT_VERBOSE] = {{"-v", "--verbose"}, NULL, "notes on how the checkpoint was read, too"},
     [OPT_QUIET] = {{"-q", "--quiet"},
                    NULL,
                    "no progress and no notes; warnings and errors still appear"},
@@ -62,7 +76,7 @@ static void print_help(void)
            "       opt4gptq-convert --info FILE\n\n"
            "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model\n"
            "file for opt4gptq-run. OUT appears when it is complete; a regular file of that\n"
-           "name is replaced.\n\n");
+           "name is replaced, and where OUT is a symbolic link, the file that it names.\n\n");
     args_help(table, sizeof *table, N_OPTIONS, stdout);
     printf("\nexit status: 0 done, 1 failed, 2 wrong usage\n");
 }
@@ -75,7 +89,8 @@ static int fail(const struct err *e)
 
 struct call {
     long threads;
-    int quiet, mode; /* OPT_VERIFY, OPT_INFO, OPT_HELP, OPT_VERSION; 0: converts */
+    int quiet, verbose, no_tokenizer;
+    int mode; /* OPT_VERIFY, OPT_INFO, OPT_HELP, OPT_VERSION; 0: converts */
     const char *path[2];
 };
 
@@ -89,6 +104,10 @@ static int parse(struct call *c, int argc, char **argv, struct err *e)
         char *end;
         if (w.row == OPT_QUIET) {
             c->quiet = 1;
+        } else if (w.row == OPT_VERBOSE) {
+            c->verbose = 1;
+        } else if (w.row == OPT_NO_TOKENIZER) {
+            c->no_tokenizer = 1;
         } else if (w.row == OPT_THREADS) {
             errno = 0;
             c->threads = strtol(w.value, &end, 10);
@@ -113,89 +132,40 @@ static int parse(struct call *c, int argc, char **argv, struct err *e)
     return 0;
 }
 
-static int convert(const char *dir, struct writer_options *o, const struct notes *n, struct err *e)
-{
-    struct hf_dir d = {0};
-    struct hf_config c = {0};
-    struct quant_config q = {0};
-    struct plan p = {0};
-    struct writer_result r;
-    json_t *config = NULL, *generation = NULL, *meta = NULL;
-    int rc = -1;
-    if (hfd_open(&d, dir, e) || hfd_json(&d, "config.json", &config, e)) goto fail;
-    if (!config) {
-        err_set(e, "%s: has no config.json: not a Hugging Face checkpoint", dir);
-        goto fail;
-    }
-    if (hfd_json(&d, "generation_config.json", &generation, e)) goto fail;
-    if (hfc_read(&c, config, generation, n, e)) {
-        err_prefix(e, "%s", d.path);
-        goto fail;
-    }
-    if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) || qc_read_shards(&q, &d, n, e)) goto fail;
-    if (plan_build(&p, &d, &c, &q, n, e)) goto fail;
-    if (!(meta = info_metadata(&p))) {
-        err_memory(e);
-        goto fail;
-    }
-    if (writer_run(&p, meta, o, &r, e)) goto fail;
-    note_info(n, "%s: %s, %d quantized and %d plain linears, %.2f GB in %.1f s", o->path, c.architecture, p.facts.n_quantized,
-              p.facts.n_plain, (double)r.file_bytes / 1e9, r.seconds);
-    rc = 0;
-fail:
-    plan_free(&p);
-    qc_free(&q);
-    hfc_free(&c);
-    hfd_close(&d);
-    json_decref(meta);
-    json_decref(config);
-    json_decref(generation);
-    return rc;
-}
-
-static int verify(const char *path, struct err *e)
-{
-    struct modelfile m;
-    size_t n;
-    if (mf_open(&m, path, e)) return -1;
-    int n_orders, rc = mf_verify(&m, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
-    if (!rc) printf("%s: %zu tensors match their checksums\n", path, n);
-    if (!rc && n_orders) printf("%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n", path, n_orders);
-    mf_close(&m);
-    return rc;
-}
-
 static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction a = {.sa_handler = on_signal}, old;
     for (int i = 0; i < 3; i++)
         if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(signals[i], &a, NULL); /* nohup stays nohup */
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit then is an error of write, which cleans up */
 }
 
 int main(int argc, char **argv)
 {
-    struct notes n = {0};
+    process_begin("opt4gptq-convert");
     struct err e = {0};
     struct call c = {.threads = sysconf(_SC_NPROCESSORS_ONLN)};
     if (c.threads < 1) c.threads = 1;
     if (c.threads > MAX_THREADS) c.threads = MAX_THREADS;
     if (parse(&c, argc, argv, &e)) return fail(&e), EXIT_USAGE;
-    n.quiet = c.quiet;
     if (c.mode == OPT_HELP) print_help();
     if (c.mode == OPT_VERSION) puts("opt4gptq-convert " OPT4GPTQ_VERSION);
     if (c.mode) {
-        int rc = c.mode == OPT_VERIFY ? verify(c.path[0], &e)
+        process_maps(c.path[0]);
+        int rc = c.mode == OPT_VERIFY ? info_verify(stdout, c.path[0], &e)
                  : c.mode == OPT_INFO ? info_print(stdout, c.path[0], &e)
                                       : 0;
         if (!rc && fflush(stdout)) rc = err_sys(&e, "standard output");
         return rc ? fail(&e) : EXIT_SUCCESS;
     }
     catch_signals();
-    struct writer_options o = {c.path[1], (int)c.threads, !n.quiet && isatty(STDERR_FILENO),
-                               &stop_signal};
-    if (!convert(c.path[0], &o, &n, &e)) return EXIT_SUCCESS;
+    struct convert_options o = {
+        .dir = c.path[0],
+        .out = {c.path[1], (int)c.threads, !c.quiet && isatty(STDERR_FILENO), &stop_signal},
+        .notes = {.quiet = c.quiet, .verbose = c.verbose},
+        .no_tokenizer = c.no_tokenizer,
+    };
+    if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);
     if (stop_signal) { /* let the caller see which signal it was */
         signal(stop_signal, SIG_DFL);

@@ -24,6 +24,15 @@ void note_info(const struct notes *n, const char *fmt, ...)
     va_end(ap);
 }
 
+void note_detail(const struct notes *n, const char *fmt, ...)
+{
+    if (n->quiet || !n->verbose) return;
+    va_list ap;
+    va_start(ap, fmt);
+    say("", fmt, ap);
+    va_end(ap);
+}
+
 void note_warn(const struct notes *n, const char *fmt, ...)
 {
     (void)n;

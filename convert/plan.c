@@ -268,46 +268,26 @@ static int add_head(struct plan *p, struct err *e)
     return add_linear(p, "lm_head", "lm_head", c->dim, c->vocab, l, 0, e);
 }
 
-static int add_files(struct plan *p, struct err *e)
-{
-    static const char *const names[] = {"tokenizer.json",
-                                        "tokenizer.model",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "chat_template.jinja",
-                                        "chat_template.json",
-                                        "additional_chat_templates/tool_use.jinja",
-                                        "generation_config.json",
-                                        "config.json"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *data, name[64];
-        size_t n;
-        if (hfd_file(p->dir, names[i], &data, &n, e)) return -1;
-        if (!data) continue;
-        if (!n) {
-            free(data);
-            continue;
-        }
-        if (i < 2) p->has_tokenizer = 1;
-        if (i == 4 || i == 5 || (i == 2 && strstr(data, "\"chat_template\""))) p->has_template = 1;
-        snprintf(name, sizeof name, "file.%s", names[i]);
-        if (plan_memory(p, name, DT_U8, (int64_t)n, data, e)) return -1;
-    }
-    if (!p->has_tokenizer)
-        note_warn(p->notes, "%s has neither tokenizer.json nor tokenizer.model: the result can only be used with token ids", p->dir->path);
-    return 0;
-}
-
 static int ends_with(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
     return n >= m && !strcmp(s + n - m, tail);
 }
 
+/* 1 when the module that the tensor belongs to is used and not quantized: it has no groups that inputs could be in. */
+static int is_plain(const struct plan *p, const char *tensor)
+{
+    char weight[NAME_MAX_BYTES];
+    int n = (int)(strrchr(tensor, '.') - tensor);
+    if (snprintf(weight, sizeof weight, "%.*s.weight", n, tensor) >= (int)sizeof weight) return 0;
+    const struct hf_tensor *t = hfd_find(p->dir, weight);
+    return t && p->used[t - p->dir->tensors];
+}
+
 /* A tensor of a layer that nothing here uses would silently change the answers; elsewhere it is worth a line. */
 static int check_unused(const struct plan *p, struct err *e)
 {
-    static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", ".g_idx", NULL};
+    static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", NULL};
     const char *first = NULL;
     char layers[64];
     size_t n = 0;
@@ -316,6 +296,7 @@ static int check_unused(const struct plan *p, struct err *e)
         const char *name = p->dir->tensors[i].t->name;
         int ok = p->used[i] || !strncmp(name, "gptq_", 5);
         for (const char *const *h = harmless; *h && !ok; h++) ok = ends_with(name, *h);
+        if (!ok && ends_with(name, ".g_idx")) ok = is_plain(p, name);
         if (ok) continue;
         if (!strncmp(name, layers, strlen(layers)))
             return err_set(e, "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out would change the answers",
@@ -337,22 +318,29 @@ static void report(const struct plan *p)
         note_warn(p->notes, "the zero points of %d symmetric modules contradict checkpoint_format '%s': they are stored as %s, and read so",
                   f->n_label_wrong, p->quant->label == LABEL_V2 ? "gptq_v2" : "gptq",
                   p->quant->label == LABEL_V2 ? "gptq does (minus one)" : "gptq_v2 does (as they are)");
-    if (f->n_asymmetric && f->n_v1)
+    const char *rule = f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)";
+    if (f->n_asymmetric && f->n_v1 && f->n_all_ones)
         note_info(p->notes,
                   "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s; %" PRIu64
-                  " fields are all ones%s",
-                  f->n_asymmetric,
-                  f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)",
-                  f->n_all_ones, f->n_all_ones ? ", where programs differ" : "");
+                  " fields are all ones, where programs differ",
+                  f->n_asymmetric, rule, f->n_all_ones);
+    else if (f->n_asymmetric && f->n_v1)
+        note_detail(p->notes, "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s", f->n_asymmetric,
+                    rule);
+    if (f->n_unordered)
+        note_warn(p->notes,
+                  "desc_act is true, but %d modules have no usable g_idx: the order of their inputs is not known, "
+                  "consecutive groups are assumed",
+                  f->n_unordered);
     if (f->n_sorted)
-        note_info(p->notes, "act-order: in %d of %d layers gate and up leave their results in the order that down wants", f->n_sorted,
+        note_detail(p->notes, "act-order: in %d of %d layers gate and up leave their results in the order that down wants", f->n_sorted,
                   p->config->n_layers);
     if (p->quant->present && f->n_quantized && !p->quant->sym_said && p->quant->method == QUANT_GPTQ)
-        note_info(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
+        note_detail(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
 }
 
-int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, const struct notes *n,
-               struct err *e)
+int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, int no_tokenizer,
+               const struct notes *n, struct err *e)
 {
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
@@ -375,7 +363,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, cons
     if (!f) return err_memory(e);
     memcpy(f, c->inv_freq, (size_t)c->head_dim / 2 * sizeof *f);
     if (plan_memory(p, "rope.inv_freq", DT_F32, c->head_dim / 2, f, e)) return -1;
-    if (add_files(p, e) || check_unused(p, e)) return -1;
+    if (plan_texts(p, no_tokenizer, e) || check_unused(p, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         p->tensors[i].offset = at;

@@ -49,6 +49,7 @@ struct job {
 /* What was found, for the metadata and for people. */
 struct plan_facts {
     int n_quantized, n_plain, n_act_order;
+    int n_unordered;   /* modules without g_idx where desc_act says that there is an order */
     int n_label_wrong; /* modules whose zeros contradict checkpoint_format */
     int n_v1, n_v2;    /* how zeros were read */
     int word_plus;     /* v1 zeros of asymmetric modules were read as GPTQModel writes them */
@@ -74,15 +75,17 @@ struct plan {
     size_t n_tensors, n_jobs, n_linears, n_blobs;
     size_t src_max, dst_max, codes_max, row_max; /* buffers that the largest job needs */
     struct plan_facts facts;
-    int has_tokenizer, has_template;
 };
 
-/* config may be changed in one respect: ffn follows the tensors. */
-int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, const struct notes *n,
-               struct err *e);
+/* config may be changed in one respect: ffn follows the tensors. NO_TOKENIZER: leave the tokenizer out. */
+int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, int no_tokenizer,
+               const struct notes *n, struct err *e);
 void plan_free(struct plan *p);
 
-/* For plan_linear.c. */
+/* The tensors file.NAME, in plan_texts.c. A tokenizer that opt4gptq-run could not use is refused, a chat template warned of. */
+int plan_texts(struct plan *p, int no_tokenizer, struct err *e);
+
+/* For plan_linear.c and plan_texts.c. */
 int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims, const int64_t *shape, size_t n_pieces,
                 struct err *e);
 int plan_job(struct plan *p, const struct job *j, struct err *e);

@@ -108,7 +108,7 @@ static int scan_zeros(struct plan *p, struct linear *l, const struct quant_modul
 
 static int plan_slots(struct plan *p, struct linear *l, int group, int planes, struct err *e)
 {
-    const struct hf_tensor *t = l->layout == UNPACK_AWQ ? NULL : plan_find(p, l->module, "g_idx");
+    const struct hf_tensor *t = plan_find(p, l->module, "g_idx");
     int32_t *g_idx = NULL;
     if (t) {
         if (expect(t, l->in, 0, "its inputs", e)) return -1;
@@ -202,6 +202,7 @@ int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, str
         return -1;
     f->bits_seen[l->bits] = 1;
     f->n_act_order += l->slots.act_order;
+    f->n_unordered += l->slots.assumed && p->quant->desc_act && p->quant->method == QUANT_GPTQ;
     int group = (int)((l->in + l->n_source - 1) / l->n_source);
     if (m.group > 0 && (l->in + m.group - 1) / m.group == l->n_source && l->n_source > 1) group = m.group;
     if (!f->group_min || group < f->group_min) f->group_min = group;

@@ -1,5 +1,7 @@
 #include "convert/quant_config.h"
 
+#include "core/json.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
@@ -194,11 +196,11 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     if (q->bits < 0 || q->bits == 1 || q->bits > 8) return err_set(e, "%s: bits %d is not supported (2 to 8 are)", where, q->bits);
     take_quantizer(q, j);
     const char *base = json_string_value(json_object_get(j, "model_file_base_name"));
-    if (base && !q->base_name) q->base_name = strdup(base);
+    if (base && !q->base_name && !(q->base_name = strdup(base))) return err_memory(e);
     json_t *dyn = json_object_get(j, "dynamic");
     if (json_is_object(dyn) && !q->dynamic) q->dynamic = json_deep_copy(dyn);
     q->present = 1;
-    return 0;
+    return json_check(e);
 }
 
 int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config, const struct notes *n, struct err *e)
@@ -250,6 +252,7 @@ int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct 
         }
     json_t *j = json_object();
     for (int i = 0; i < 3 && !rc; i++) rc = scalar_tensor(d, tgi[i], j, e);
+    if (!rc) rc = json_check(e);
     if (!rc && json_object_size(j)) rc = qc_merge(q, j, "gptq_* tensors", n, e);
     json_decref(j);
     return rc ? err_prefix(e, "%s", d->path) : 0;
@@ -263,6 +266,10 @@ static int pattern_matches(const char *pattern, const char *module, int *yes, st
     pcre2_match_data *m = NULL;
     pcre2_match_context *ctx = NULL;
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &code, &at, NULL);
+    if (!re && code == PCRE2_ERROR_HEAP_FAILED) {
+        err_memory(e);
+        goto fail;
+    }
     if (!re) {
         err_set(e, "quantization config: dynamic: '%.100s' is not a regular expression", pattern);
         goto fail;
@@ -276,6 +283,10 @@ static int pattern_matches(const char *pattern, const char *module, int *yes, st
     pcre2_set_match_limit(ctx, 100000);
     pcre2_set_heap_limit(ctx, 16384);
     int r = pcre2_match(re, (PCRE2_SPTR)module, strlen(module), 0, 0, m, ctx);
+    if (r == PCRE2_ERROR_NOMEMORY) {
+        err_memory(e);
+        goto fail;
+    }
     if (r < 0 && r != PCRE2_ERROR_NOMATCH) {
         err_set(e, "quantization config: dynamic: '%.100s' is too expensive to match", pattern);
         goto fail;

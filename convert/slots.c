@@ -61,6 +61,7 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
         }
         for (int64_t i = 0; i < in; i++) own[i] = (int32_t)(i / size);
         g_idx = own;
+        s->assumed = n_source > 1;
     }
     int64_t largest = 0;
     for (int64_t i = 0; i < in; i++) {

@@ -20,6 +20,7 @@ struct slots {
     int32_t *perm;              /* [k]: input or -1 */
     int identity;               /* perm[j] == j for all, and k == in */
     int act_order;              /* inputs of the source groups are not consecutive */
+    int assumed;                /* no usable g_idx says which inputs the several groups have */
     int32_t *rank;              /* [in], input i arrives as number rank[i]; NULL: i */
 };
 

@@ -1,7 +1,9 @@
 #include "convert/writer.h"
 
 #include "convert/job.h"
+#include "core/json.h"
 #include "core/modelfile.h"
+#include "core/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,9 +36,8 @@ static json_t *entry(const char *dtype, json_t *shape, uint64_t begin, uint64_t 
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
-/* The whole start of the file: length, JSON, spaces up to a multiple of 64. Checksums have a fixed width, so the size is
- * the same before and after the jobs have run. The caller frees *out. */
-static int make_header(const struct plan *p, const json_t *meta, char **out, size_t *n, struct err *e)
+/* The JSON of the header: *text is malloc'd. */
+static int header_text(const struct plan *p, const json_t *meta, char **text, struct err *e)
 {
     json_t *h = json_object(), *m = json_deep_copy(meta), *crcs = json_object();
     uint64_t at = 0;
@@ -43,44 +45,61 @@ static int make_header(const struct plan *p, const json_t *meta, char **out, siz
     json_object_set(h, "__metadata__", m);
     for (size_t i = 0; i < p->n_tensors; i++) {
         const struct out_tensor *t = &p->tensors[i];
-        char text[32];
+        char name[32];
         if (t->offset > at) { /* the container allows no holes */
-            snprintf(text, sizeof text, "pad.%d", pads++);
-            json_object_set_new(h, text, entry("U8", json_pack("[I]", (json_int_t)(t->offset - at)), at, t->offset));
+            snprintf(name, sizeof name, "pad.%d", pads++);
+            json_object_set_new(h, name, entry("U8", json_pack("[I]", (json_int_t)(t->offset - at)), at, t->offset));
         }
         json_t *shape = json_array();
         for (int d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_integer(t->shape[d]));
         json_object_set_new(h, t->name, entry(st_dtype_name(t->dtype), shape, t->offset, at = t->offset + t->bytes));
         uLong crc = t->crc[0];
         for (size_t k = 1; k < t->n_pieces; k++) crc = crc32_combine(crc, t->crc[k], (z_off_t)t->crc_bytes[k]);
-        snprintf(text, sizeof text, "%08lx", crc);
-        json_object_set_new(crcs, t->name, json_string(text));
+        char digits[32];
+        snprintf(digits, sizeof digits, "%08lx", crc);
+        json_object_set_new(crcs, t->name, json_string(digits));
     }
-    char *crc_text = json_dumps(crcs, JSON_COMPACT), *text = NULL;
-    if (crc_text) json_object_set_new(m, "opt4gptq.crc32", json_string(crc_text));
+    char *crc_text = json_dumps(crcs, JSON_COMPACT);
+    json_object_set_new(m, "opt4gptq.crc32", json_string(crc_text));
     json_object_set_new(m, "opt4gptq.header_crc32", json_string("00000000"));
-    if (crc_text) text = json_dumps(h, JSON_COMPACT);
-    size_t len = text ? strlen(text) : 0, padded = (8 + len + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN;
-    *out = text ? malloc(padded) : NULL;
-    if (*out) {
-        uint64_t json_bytes = padded - 8;
-        memset(*out, ' ', padded);
-        memcpy(*out, &json_bytes, 8);
-        memcpy(*out + 8, text, len);
-        char digits[9];
-        uint32_t crc;
-        size_t digits_at;
-        CHECK(!mf_header_crc((const char *)*out + 8, json_bytes, &crc, &digits_at));
-        snprintf(digits, sizeof digits, "%08x", crc);
-        memcpy(*out + 8 + digits_at, digits, 8);
-        *n = padded;
-    }
+    *text = json_dumps(h, JSON_COMPACT);
+    size_t n_entries = json_object_size(h);
     free(crc_text);
-    free(text);
     json_decref(h);
     json_decref(m);
     json_decref(crcs);
-    return *out ? 0 : err_memory(e);
+    int rc = json_check(e);
+    if (!rc && (!*text || n_entries != 1 + (size_t)pads + p->n_tensors)) rc = err_set(e, "the header cannot be written as JSON");
+    if (rc) free(*text);
+    return rc;
+}
+
+/* The whole start of the file: length, JSON, spaces up to a multiple of 64. Checksums have a fixed width, so the size is
+ * the same before and after the jobs have run. The caller frees *out. */
+static int make_header(const struct plan *p, const json_t *meta, char **out, size_t *n, struct err *e)
+{
+    char *text, digits[9];
+    uint32_t crc;
+    size_t digits_at;
+    if (header_text(p, meta, &text, e)) return -1;
+    size_t len = strlen(text), padded = (8 + len + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN;
+    uint64_t json_bytes = padded - 8;
+    char *h = malloc(padded);
+    if (h) {
+        memset(h, ' ', padded);
+        memcpy(h, &json_bytes, 8);
+        memcpy(h + 8, text, len);
+    }
+    free(text);
+    if (!h) return err_memory(e);
+    if (mf_header_crc(h + 8, json_bytes, &crc, &digits_at)) {
+        free(h);
+        return err_set(e, "the header has no room for its own checksum");
+    }
+    snprintf(digits, sizeof digits, "%08x", crc);
+    memcpy(h + 8 + digits_at, digits, 8);
+    *out = h, *n = padded;
+    return 0;
 }
 
 struct crew {
@@ -102,11 +121,15 @@ static void show_progress(struct crew *c, int last)
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
     double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
-    if (last) fprintf(stderr, "\r\033[K");
-    else if (c->done)
-        fprintf(stderr, "\r\033[Kconverting %3.0f%%  %.1f of %.1f GB  %.2f GB/s  %d:%02d left ", 100 * part, (double)c->done / 1e9,
-                (double)c->total / 1e9, (double)c->done / 1e9 / spent, (int)left / 60, (int)left % 60);
-    fflush(stderr);
+    char percent[32], bytes[64], speed[32], rest[64];
+    if (last) progress_clear();
+    else if (c->done) {
+        snprintf(percent, sizeof percent, "converting %.0f%%", 100 * part);
+        snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
+        snprintf(bytes, sizeof bytes, "%.2f of %.2f GB", (double)c->done / 1e9, (double)c->total / 1e9);
+        snprintf(speed, sizeof speed, "%.2f GB/s", (double)c->done / 1e9 / spent);
+        progress_draw((const char *const[]){percent, rest, bytes, speed}, 4);
+    }
 }
 
 static void *work(void *arg)
@@ -165,79 +188,124 @@ static int check_target(const struct plan *p, const char *path, char **real, str
     return *real ? 0 : err_sys(e, "%s", path);
 }
 
-static int sync_directory(const char *path, struct err *e)
+/* A file that has no name until it is finished, where the file system can do that: nothing is left of a process that is killed. */
+struct unfinished {
+    const char *real; /* what it will be called */
+    char *dir, *temp; /* temp: a name beside it; while `named`, the file's */
+    int fd, dir_fd, named;
+};
+
+static void unfinished_free(struct unfinished *u)
 {
-    char *dir = strdup(path);
-    if (!dir) return err_memory(e);
-    char *slash = strrchr(dir, '/');
-    if (slash) slash[slash == dir] = 0;
-    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+    if (u->named) unlink(u->temp);
+    if (u->fd >= 0) close(u->fd);
+    if (u->dir_fd >= 0) close(u->dir_fd);
+    free(u->dir);
+    free(u->temp);
+}
+
+/* Through /proc, because only root may give a name to a descriptor itself. */
+static const char *proc_name(const struct unfinished *u, char name[32])
+{
+    snprintf(name, 32, "/proc/self/fd/%d", u->fd);
+    return name;
+}
+
+static int unfinished_open(struct unfinished *u, const char *real, struct err *e)
+{
+    static const char tail[] = ".XXXXXX.partial";
+    const char *slash = strrchr(real, '/');
+    char name[32];
+    size_t n = slash ? (size_t)(slash - real) + (slash == real) : 1;
+    *u = (struct unfinished){.real = real, .fd = -1, .dir_fd = -1};
+    u->dir = strndup(slash ? real : ".", n);
+    u->temp = malloc(strlen(real) + sizeof tail);
+    if (!u->dir || !u->temp) return err_memory(e);
+    strcpy(stpcpy(u->temp, real), tail);
+    /* opened now, so that a name it may not have is found out before the work */
+    u->dir_fd = open(u->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (u->dir_fd < 0) return err_sys(e, "%s", u->dir);
+    u->fd = open(u->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (u->fd >= 0 && !access(proc_name(u, name), F_OK)) return 0;
+    if (u->fd >= 0) close(u->fd);
+    u->fd = mkostemps(u->temp, sizeof ".partial" - 1, O_CLOEXEC);
+    if (u->fd < 0) return err_sys(e, "%s: cannot create a file beside it", real);
+    u->named = 1;
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(u->fd, 0666 & ~mask); /* mkstemp's 0600 would surprise */
+    return 0;
+}
+
+/* Gives the nameless file a name beside its own. */
+static int give_temporary_name(struct unfinished *u)
+{
+    char name[32], *x = strrchr(u->temp, '.') - 6;
+    for (int i = 0; i < 100 && !u->named; i++) {
+        uint32_t number = 0;
+        if (getrandom(&number, 3, 0) < 0) return -1;
+        char digits[7];
+        snprintf(digits, sizeof digits, "%06x", number & 0xffffff);
+        memcpy(x, digits, 6);
+        u->named = !linkat(AT_FDCWD, proc_name(u, name), AT_FDCWD, u->temp, AT_SYMLINK_FOLLOW);
+        if (!u->named && errno != EEXIST) return -1;
+    }
+    return u->named ? 0 : -1;
+}
+
+/* Brings it to disk under its real name, in place of a file that had it. */
+static int unfinished_finish(struct unfinished *u, struct err *e)
+{
+    char name[32];
+    if (fsync(u->fd)) return err_sys(e, "%s: cannot sync", u->real);
+    int linked = !u->named && !linkat(AT_FDCWD, proc_name(u, name), AT_FDCWD, u->real, AT_SYMLINK_FOLLOW);
+    if (!linked) { /* linkat() does not replace */
+        if (!u->named && (errno != EEXIST || give_temporary_name(u))) return err_sys(e, "%s: cannot name the finished file", u->real);
+        if (rename(u->temp, u->real)) return err_sys(e, "%s: cannot rename the finished file", u->real);
+        u->named = 0;
+    }
     /* Some file systems cannot sync a directory and say EINVAL: nothing more can be done there. */
-    if (fd < 0 || (fsync(fd) && errno != EINVAL)) rc = err_sys(e, "%s: cannot sync its directory", path);
-    if (fd >= 0) close(fd);
-    free(dir);
-    return rc;
+    if (fsync(u->dir_fd) && errno != EINVAL) return err_sys(e, "%s: cannot sync its directory", u->real);
+    return 0;
 }
 
 int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o, struct writer_result *r, struct err *e)
 {
-    int rc = -1, fd = -1;
+    int rc = -1;
     size_t n_header, n_again;
-    char *header = NULL, *real = NULL, *temp = NULL;
+    char *header = NULL, *real = NULL;
+    struct unfinished u = {.fd = -1, .dir_fd = -1};
     struct crew c = {.plan = p, .options = o, .start = now()};
-    if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e)) goto fail;
-    if (asprintf(&temp, "%s.XXXXXX.partial", real) < 0) {
-        temp = NULL;
-        err_memory(e);
-        goto fail;
-    }
-    fd = mkostemps(temp, 8, O_CLOEXEC);
-    if (fd < 0) {
-        free(temp);
-        temp = NULL;
-        err_sys(e, "%s: cannot create a file beside it", real);
-        goto fail;
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask); /* mkstemp's 0600 would surprise */
-    c.output = (struct job_output){o->path, fd, n_header};
+    if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e) || unfinished_open(&u, real, e)) goto fail;
+    c.output = (struct job_output){o->path, u.fd, n_header};
     c.total = data_bytes(p);
     /* Claims the space now where the file system can, so that a full disk is an error in the first second. */
-    if (fallocate(fd, 0, 0, (off_t)(n_header + c.total)) && (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
+    if (fallocate(u.fd, 0, 0, (off_t)(n_header + c.total)) && (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
         err_sys(e, "%s: needs %" PRIu64 " bytes", o->path, n_header + c.total);
         goto fail;
     }
-    if (ftruncate(fd, (off_t)(n_header + c.total))) {
+    if (ftruncate(u.fd, (off_t)(n_header + c.total))) {
         err_sys(e, "%s: cannot write", o->path);
         goto fail;
     }
     if (run_jobs(&c, e)) goto fail;
     free(header);
     header = NULL;
-    if (make_header(p, meta, &header, &n_again, e)) goto fail;
-    CHECK(*o->stop || n_again == n_header);
-    if (!*o->stop && job_write(&c.output, header, n_header, 0, e)) goto fail;
-    if (!*o->stop && fsync(fd)) {
-        err_sys(e, "%s: cannot sync", o->path);
+    if (!*o->stop && make_header(p, meta, &header, &n_again, e)) goto fail;
+    if (header && n_again != n_header) {
+        err_set(e, "%s: the header has another size than before", o->path);
         goto fail;
     }
+    if (!*o->stop && job_write(&c.output, header, n_header, 0, e)) goto fail;
     if (*o->stop) {
         err_set(e, "%s: stopped by a signal, nothing was written", o->path);
         goto fail;
     }
-    if (rename(temp, real)) {
-        err_sys(e, "%s: cannot rename the finished file", o->path);
-        goto fail;
-    }
-    free(temp);
-    temp = NULL;
-    rc = sync_directory(real, e);
+    if (unfinished_finish(&u, e)) goto fail;
     *r = (struct writer_result){n_header + c.total, now() - c.start};
+    rc = 0;
 fail:
-    if (temp) unlink(temp);
-    if (fd >= 0) close(fd);
-    free(temp);
+    unfinished_free(&u);
     free(header);
     free(real);
     return rc;

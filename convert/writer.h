@@ -3,9 +3,13 @@
 #ifndef CONVERT_WRITER_H
 #define CONVERT_WRITER_H
 
-#include "convert/plan.h"
+#include "core/err.h"
 
+#include <jansson.h>
 #include <signal.h>
+#include <stdint.h>
+
+struct plan;
 
 struct writer_options {
     const char *path;

@@ -100,6 +100,7 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
              parse_value(c, json_object_get(file, "chat_template"), "chat_template.json", e)))
             goto fail;
     }
+    if (json_check(e)) goto fail;
     c->walks_parts = c->plain && jinja_loops_over(c->plain, "content");
     *out = c;
     c = NULL;
@@ -157,7 +158,7 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
     if (!v || json_object_update(v, c->tokens) || json_object_set_new(v, "documents", json_null()) ||
         (extra && json_object_update(v, (json_t *)(uintptr_t)extra)) || set(v, "messages", messages) ||
         (tools ? set(v, "tools", tools) : json_object_set_new(v, "tools", json_null())) ||
-        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)))
+        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)) || json_check(e))
         err_memory(e);
     else if (jinja_render(t, v, c->now, text, bytes, e)) err_prefix(e, "chat template");
     else rc = 0;
@@ -211,9 +212,13 @@ static int read_arguments(json_t *message, size_t at, struct err *e)
         json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments"), *read;
         if (!json_is_string(arguments)) continue;
         size_t n = json_string_length(arguments);
-        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, e) : json_object();
+        json_error_t why;
+        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why, e) : json_object();
         if (!read && !n) return err_memory(e);
-        if (!read) return err_is_memory(e) ? -1 : err_prefix(e, "messages[%zu].tool_calls[%zu].function.arguments", at, i);
+        if (!read && err_is_memory(e)) return -1;
+        if (!read)
+            return err_set(e, "messages[%zu].tool_calls[%zu].function.arguments: not JSON: %s (at byte %d)", at, i, json_why(&why),
+                           why.position);
         if (json_object_set_new(function, "arguments", read)) return err_memory(e);
     }
     return 0;
@@ -242,6 +247,7 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
         }
         if (!rc) rc = read_arguments(copy, i, e);
     }
+    if (!rc) rc = json_check(e); /* a copy of an object may lack entries */
     if (rc) json_decref(list);
     else *out = list;
     return rc;

@@ -16,7 +16,7 @@ struct err {
 
 /* Writes the message and returns -1, so that `return err_set(e, ...)` reads as what it does. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Like err_set with ": <strerror(errno)>" appended; ENOMEM is ERR_MEMORY. */
+/* Like err_set with ": <strerror(errno)>" appended; ENOMEM is ERR_MEMORY, "out of memory". */
 int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "prefix: " before a message that is already there, whose kind stays; returns -1. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -10,7 +10,7 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
     json_t *c = json_read(text, n, 0, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
-        return err_is_memory(e) ? -1 : err_set(e, "%s: generation_config.json inside is not a JSON object", m->st.path);
+        return !c && err_is_memory(e) ? -1 : err_set(e, "%s: generation_config.json inside is not a JSON object", m->st.path);
     }
     double top_k = p->top_k;
     const struct {

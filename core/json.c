@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 static _Thread_local int lacked_memory;
 static _Thread_local jmp_buf *reading; /* in json_read: where a failed allocation goes */
@@ -32,6 +33,36 @@ json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, s
     if (!j) err_set(e, "%s", own.text);
     if (why) *why = own;
     return j;
+}
+
+const char *json_why(const json_error_t *why)
+{
+    static const struct {
+        const char *begins, *means; /* jansson has one code for all errors of syntax */
+    } syntax[] = {{"control character", "a control character inside a string"},
+                  {"unexpected newline", "a line end inside a string"},
+                  {"invalid escape", "an unknown escape in a string"},
+                  {"invalid Unicode", "an escape that is no character"},
+                  {"invalid token", "an unknown word"},
+                  {"string or '}' expected", "a key is missing"},
+                  {"':' expected", "a colon is missing"},
+                  {"',' expected", "a comma is missing"},
+                  {"'}' expected", "a comma or } is missing"},
+                  {"']' expected", "a comma or ] is missing"},
+                  {"'[' or '{' expected", "it begins with neither { nor ["}};
+    switch (json_error_code(why)) {
+    case json_error_premature_end_of_input: return "it ends too early";
+    case json_error_end_of_input_expected: return "something follows its end";
+    case json_error_numeric_overflow: return "a number is too large";
+    case json_error_stack_overflow: return "it is nested too deep";
+    case json_error_null_character:
+    case json_error_null_byte_in_key: return "a NUL in a string";
+    case json_error_invalid_utf8: return "a string is not UTF-8";
+    default: break;
+    }
+    for (size_t i = 0; i < sizeof syntax / sizeof *syntax; i++)
+        if (!strncmp(why->text, syntax[i].begins, strlen(syntax[i].begins))) return syntax[i].means;
+    return "something is out of place";
 }
 
 int json_check(struct err *e) { return lacked_memory ? err_memory(e) : 0; }

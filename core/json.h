@@ -14,6 +14,9 @@
  * WHY (may be NULL) then has line and position. */
 json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e);
 
+/* What is wrong with a text that is not JSON, in a few words. */
+const char *json_why(const json_error_t *why);
+
 /* -1 and "out of memory" when an allocation of jansson failed in this thread since json_forget (or ever): to be asked after
  * json_pack, json_object_set and their like, whose results are used without a look at each. */
 int json_check(struct err *e);

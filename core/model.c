@@ -67,7 +67,7 @@ static int parse_config(struct model *m, struct err *e)
     json_t *c = json_read(text, strlen(text), JSON_REJECT_DUPLICATES, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
-        return err_is_memory(e) ? -1 : err_set(e, "%s: opt4gptq.config is not a JSON object", path);
+        return !c && err_is_memory(e) ? -1 : err_set(e, "%s: opt4gptq.config is not a JSON object", path);
     }
     const char *arch = json_string_value(json_object_get(c, "architecture"));
     snprintf(g->architecture, sizeof g->architecture, "%s", arch ? arch : "unknown");

@@ -139,7 +139,7 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
     json_t *v;
     *n_checked = 0;
     if (!json_is_object(crcs)) {
-        if (!err_is_memory(e)) err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
+        if (!text || crcs || !err_is_memory(e)) err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
         goto fail;
     }
     json_object_foreach (crcs, name, v)

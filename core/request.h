@@ -54,6 +54,7 @@ struct request {
     int prompt_top;        /* the same for prompt tokens */
     int score_from;        /* first prompt position whose log-probability is wanted */
     struct sampler_params sampling;
+    uint64_t group;  /* sched_drain: requests of one group (not 0) are of use together only */
     uint64_t stream; /* with sampling.seed and the choice: the random stream. A function of the record, never of scheduling */
     const struct request_sink *sink;
     void *arg;

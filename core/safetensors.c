@@ -1,13 +1,12 @@
 #include "core/safetensors.h"
 
+#include "core/file.h"
 #include "core/json.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The reference implementation's own limit; also keeps a hostile length from allocating the machine. */
@@ -133,21 +132,7 @@ int st_open(struct st_file *s, const char *path, struct err *e)
     s->fd = -1;
     s->path = strdup(path);
     if (!s->path) return err_memory(e);
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (s->fd < 0) {
-        err_sys(e, "%s", path);
-        goto fail;
-    }
-    struct stat sb;
-    if (fstat(s->fd, &sb)) {
-        err_sys(e, "%s", path);
-        goto fail;
-    }
-    if (!S_ISREG(sb.st_mode)) {
-        err_set(e, "%s: is not a regular file", path);
-        goto fail;
-    }
-    s->file_bytes = (uint64_t)sb.st_size;
+    if (file_open(&s->fd, path, &s->file_bytes, e)) goto fail;
     uint64_t n; /* little-endian in the file, as is every machine this builds for (checked in modelfile.c) */
     if (s->file_bytes < 8) {
         err_set(e, "%s: is not a safetensors file (only %" PRIu64 " bytes)", path, s->file_bytes);

@@ -183,10 +183,20 @@ static struct job *next_job(struct sched *s)
     return oldest;
 }
 
+/* 1 when the first request of the queue may be begun. */
+static int may_begin(const struct sched *s)
+{
+    if (!s->n_queue || !s->drains) return s->n_queue != 0;
+    uint64_t group = s->queue[s->queue_first]->group;
+    return group && group == s->last_group;
+}
+
+void sched_drain(struct sched *s) { s->drains = 1; }
+
 /* 1 when sequences should start: as many as are to start together can, or as there are. */
 static int enough_to_start(const struct sched *s)
 {
-    int n_free = s->n_slots - s->n_order, n_waiting = s->n_queue;
+    int n_free = s->n_slots - s->n_order, n_waiting = may_begin(s) ? s->n_queue : 0;
     for (int i = 0; i < s->n_held; i++)
         if (s->job[i].prompt_done) n_waiting += choices_left(&s->job[i]);
     return !s->n_order || n_free >= least(s->options.gather, n_waiting);
@@ -204,7 +214,7 @@ static void admit(struct sched *s)
             if (!start_choice(s, j)) return;
             continue;
         }
-        if (!s->n_queue) return;
+        if (!may_begin(s)) return;
         for (j = s->job; j->request; j++) {
         }
         *j = (struct job){.request = s->queue[s->queue_first], .age = s->n_jobs, .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
@@ -213,6 +223,7 @@ static void admit(struct sched *s)
             return;
         }
         s->n_jobs++;
+        s->last_group = j->request->group;
         s->queue_first = (s->queue_first + 1) % s->queue_size;
         s->n_queue--;
     }
@@ -270,7 +281,7 @@ int sched_step(struct sched *s, struct err *e)
     begin(s);
     if (!s->options.overlap) f = oldest(s);
     if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;
-    int busy = s->n_order || s->n_queue || oldest(s);
+    int busy = s->n_order || may_begin(s) || oldest(s);
     for (int i = 0; i < s->n_held; i++) busy |= s->job[i].request != NULL;
     return busy;
 }

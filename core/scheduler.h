@@ -39,6 +39,9 @@ void sched_close(struct sched *s);
 int sched_wants(const struct sched *s);
 /* Queues *r (the caller's until its done()). -1 when it can never run: prompt over n_ctx, or more pages than there are. */
 int sched_submit(struct sched *s, struct request *r, struct err *e);
+/* From now on nothing that waits is begun, but for further choices of what was begun and requests of the group that was begun last.
+ * sched_step is idle when nothing else is left; what waits stays queued (sched_abort ends it). */
+void sched_drain(struct sched *s);
 /* Computes a step and calls sinks, with options.overlap those of the step before. 1: there is more to do; 0: idle; -1: fatal (backend
  * or sink failed). */
 int sched_step(struct sched *s, struct err *e);

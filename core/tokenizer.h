@@ -48,10 +48,23 @@ int tok_decode(const struct tokenizer *t, const int32_t *ids, size_t n, int skip
  * piece ends inside a UTF-8 sequence. */
 struct tok_stream;
 int tok_stream_open(struct tok_stream **s, const struct tokenizer *t, int skip_special, struct err *e);
+/* A stream of the text that follows that of IDS [n]: what tok_decode gives for IDS is followed by the pieces as it is by the
+ * rest in what tok_decode gives for all ids. Decoders treat the beginning of a text differently ("▁the" loses its space only
+ * there), so an answer is not decoded without its prompt. */
+int tok_stream_open_after(struct tok_stream **s, const struct tokenizer *t, int skip_special, const int32_t *ids, size_t n,
+                          struct err *e);
+/* A stream of its own in the state of FROM. */
+int tok_stream_copy(struct tok_stream **s, const struct tok_stream *from, struct err *e);
 void tok_stream_close(struct tok_stream *s);
+/* Bytes of tok_decode(IDS) that the text of all ids begins with: all of them, unless what follows turned out to change their
+ * end (a character that IDS began and the next ids complete belongs to the pieces). 0 without IDS. */
+size_t tok_stream_before(const struct tok_stream *s);
 /* Text that became certain with this id: *piece is valid until the next call, may be empty. */
 int tok_stream_push(struct tok_stream *s, int32_t id, const char **piece, size_t *bytes, struct err *e);
 /* What was held back (an unfinished sequence becomes U+FFFD). The stream is empty afterwards. */
 int tok_stream_flush(struct tok_stream *s, const char **piece, size_t *bytes, struct err *e);
+
+/* Text of one id as it reads inside a text; malloc'd, *bytes long. Part of a character gives U+FFFD. */
+int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes, struct err *e);
 
 #endif

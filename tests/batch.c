@@ -246,7 +246,7 @@ static void formats(void)
     clean();
     setenv("SLURM_PROCID", "1", 1), setenv("SLURM_NTASKS", "2", 1);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto");
-    check(p.code == 1 && strstr(p.err, "--shard auto"), "a batch script is not a Slurm task", &p);
+    check(p.code == 2 && strstr(p.err, "--shard auto"), "a batch script is not a Slurm task", &p);
     process_free(&p);
     setenv("SLURM_STEP_ID", "0", 1);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto", "-c", "64");
@@ -288,9 +288,9 @@ static void refusals(void)
     REFUSED(2, "--order", "-o", out, "--order", "random");
     REFUSED(2, "excludes", "-o", out, "-p", "x");
     REFUSED(1, "is a directory", "-o", dir);
-    REFUSED(1, "is the input", "-o", in);
+    REFUSED(2, "is also the file of -i", "-o", in);
     REFUSED(1, "No such file", "-o", "/nonexistent/out");
-    REFUSED(1, "--shard 3/3", "-o", out, "--shard", "3/3");
+    REFUSED(2, "--shard 3/3", "-o", out, "--shard", "3/3");
     REFUSED(1, "--mem 5X", "-o", out, "--mem", "5X");
     REFUSED(1, "--mem 1 MiB", "-o", out, "--mem", "1M");
     REFUSED(1, "one context", "-o", out, "--kv-pages", "3");

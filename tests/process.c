@@ -14,6 +14,13 @@ static void die(const char *what)
     exit(2);
 }
 
+/* A shell lets its background jobs ignore Ctrl-C, and so would what is tested. */
+__attribute__((constructor)) static void take_signals(void)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
 void process_run(struct process *p, char *const argv[], const char *input)
 {
     int in[2], out[2], err[2];

@@ -704,9 +704,60 @@ static int close_model(void **state)
     return 0;
 }
 
+/* After sched_drain what runs ends, with all choices and all requests of its group, and nothing else begins. */
+static void what_waits_does_not_begin_after_a_drain(void **state)
+{
+    enum { N = 24, SEQS = 4, GROUP = 3 };
+    (void)state;
+    for (int way = 0; way < 16; way++) {
+        struct record *all = random_records(N, 5);
+        struct setup u = {.n_seqs = SEQS, .n_batch = 64, .threads = 1, .n_pages = 64, .max_logits = 64, .cache = 1};
+        struct forward f;
+        struct sched *s;
+        struct sched_stats stats;
+        struct err e = {0};
+        int groups = way & 1, choices = way & 4 ? 2 : 1;
+        u.overlap = way >> 1 & 1;
+        u.gather = way & 8 ? SEQS : 0;
+        open_scheduler(&u, &f, &s);
+        for (int i = 0; i < N; i++) {
+            struct request *r = &all[i].request;
+            clear(&all[i]);
+            r->n_prompt = 3 + i;
+            r->max_tokens = 10 + i;
+            r->n_choices = choices;
+            r->prompt_top = -1;
+            r->sampling = (struct sampler_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+            all[i].stop_after = 0;
+            r->group = groups ? 1 + (uint64_t)(i / GROUP) : 0;
+            if (sched_submit(s, r, &e)) fail_msg("%s", e.msg);
+        }
+        for (int i = 0; i < 3 + 2 * way; i++) assert_int_equal(step(s), 1);
+        sched_stats(s, &stats);
+        int begun = N - stats.n_waiting, n = groups ? (begun + GROUP - 1) / GROUP * GROUP : begun;
+        assert_true(begun >= SEQS / choices && begun < N / 2);
+        sched_drain(s);
+        while (step(s)) {
+        }
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(all[i].n_done, i < n);
+            for (int c = 0; c < choices; c++) assert_int_equal(all[i].n_tokens[c], i < n ? 10 + i : 0);
+        }
+        sched_stats(s, &stats);
+        assert_int_equal(stats.n_running, 0);
+        assert_int_equal(stats.n_waiting, N - n);
+        assert_int_equal(sched_abort(s, &e), 0);
+        for (int i = n; i < N; i++) assert_true(all[i].n_done && all[i].why[0] == FINISH_ABORTED);
+        sched_close(s);
+        forward_close(&f);
+        free_records(all, N);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_waits_does_not_begin_after_a_drain),
         cmocka_unit_test(answers_are_those_of_a_plain_loop), cmocka_unit_test(answers_do_not_depend_on_scheduling),
         cmocka_unit_test(tokens_keep_their_phase),           cmocka_unit_test(the_next_step_need_not_know_the_tokens),
         cmocka_unit_test(wrong_pages_are_noticed),           cmocka_unit_test(many_requests),

@@ -1,8 +1,8 @@
 #include "cli/batch/answer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 static void put_id(struct out *o, const char *prefix, const struct record *r)
 {
@@ -13,50 +13,114 @@ static void put_id(struct out *o, const char *prefix, const struct record *r)
 
 /* ---- log-probabilities */
 
-static void put_token(struct out *o, const struct answer_env *env, int32_t id, size_t *code_points, struct err *e, int *rc)
-{
-    const char *text;
-    size_t n;
-    if (token_text_get(env->tokens, id, &text, &n, e)) {
-        *rc = -1;
-        return;
-    }
-    if (code_points)
-        for (size_t i = 0; i < n; i++) *code_points += ((unsigned char)text[i] & 0xc0) != 0x80;
-    out_string(o, text, n);
-}
+/* Texts of tokens, as they are named one after the other. */
+struct words {
+    const struct answer_env *env;
+    struct tok_stream *start; /* while nothing precedes: a decoder may treat what begins a text differently */
+    struct err *e;
+    int rc;
+};
 
-/* Two ids may have the same text, which an object can name once: the likelier one stays. */
-static int named_before(const struct answer_env *env, const int32_t *ids, int n, int32_t id)
+struct word {
+    const char *text; /* [n] */
+    size_t n;
+    char *own; /* NULL: of env->tokens */
+};
+
+/* A token that begins a text, as it reads there. */
+static int at_start(const struct words *w, int32_t id, struct word *x)
 {
-    const char *text, *other;
-    size_t bytes, other_bytes;
-    struct err ignored;
-    if (token_text_get(env->tokens, id, &text, &bytes, &ignored)) return 0; /* put_token reports it */
-    for (int i = 0; i < n; i++)
-        if (ids[i] == id ||
-            (!token_text_get(env->tokens, ids[i], &other, &other_bytes, &ignored) && bytes == other_bytes && !memcmp(text, other, bytes)))
-            return 1;
+    struct tok_stream *s;
+    const char *piece[2];
+    size_t n[2], total = 0;
+    int rc = tok_stream_copy(&s, w->start, w->e);
+    for (int i = 0; i < 2 && !rc; i++) {
+        rc = i ? tok_stream_flush(s, &piece[i], &n[i], w->e) : tok_stream_push(s, id, &piece[i], &n[i], w->e);
+        char *grown = rc ? NULL : realloc(x->own, total + n[i] + 1);
+        if (!rc && !grown) rc = err_memory(w->e);
+        if (rc) break;
+        x->own = grown;
+        memcpy(grown + total, piece[i], n[i]);
+        total += n[i];
+    }
+    tok_stream_close(s);
+    if (rc) return -1;
+    x->text = x->own;
+    x->n = total;
     return 0;
 }
 
-/* {"token": logprob, ...}: the chosen token, then the likeliest, as vLLM orders them. */
-static void put_alternatives(struct out *o, const struct answer_env *env, const struct job_score *s, const struct job_top *top,
-                             struct err *e, int *rc)
+static void get_word(struct words *w, int32_t id, struct word *x)
 {
-    int32_t named[REQUEST_MAX_TOP + 1];
+    *x = (struct word){.text = ""};
+    int special = tok_is_special(w->env->tokens->tokenizer, id);
+    if (w->start && !special ? at_start(w, id, x) : token_text_get(w->env->tokens, id, &x->text, &x->n, w->e)) {
+        w->rc = -1;
+        x->n = 0;
+    }
+}
+
+/* The text goes on with the token. */
+static void go_on(struct words *w, int32_t id)
+{
+    struct word x = {0};
+    const char *piece;
+    size_t n;
+    if (!w->start) return;
+    if (at_start(w, id, &x) || tok_stream_push(w->start, id, &piece, &n, w->e)) w->rc = -1;
+    if (x.n || w->rc) {
+        tok_stream_close(w->start);
+        w->start = NULL;
+    }
+    free(x.own);
+}
+
+static void start_after_prompt(struct words *w, const struct job_prompt *p)
+{
+    tok_stream_close(w->start);
+    w->start = NULL;
+    if (p->stream && !tok_stream_before(p->stream) && tok_stream_copy(&w->start, p->stream, w->e)) w->rc = -1;
+}
+
+static void start_at_prompt(struct words *w, const struct job_prompt *p)
+{
+    const struct tokenizer *t = p->job->env->tokenizer;
+    int skip = !p->from_ids || p->job->record.skip_special; /* a prompt of text does not show its BOS */
+    if (t && tok_stream_open(&w->start, t, skip, w->e)) w->rc = -1;
+}
+
+static void put_token(struct out *o, struct words *w, int32_t id, size_t *code_points)
+{
+    struct word x;
+    get_word(w, id, &x);
+    for (size_t i = 0; i < x.n; i++) *code_points += ((unsigned char)x.text[i] & 0xc0) != 0x80;
+    out_string(o, x.text, x.n);
+    free(x.own);
+}
+
+/* {"token": logprob, ...}: the chosen token, then the likeliest, as vLLM orders them. Two ids may have the same text, which an
+ * object can name once: the likelier one stays. */
+static void put_alternatives(struct out *o, struct words *w, const struct job_score *s, const struct job_top *top)
+{
+    struct word named[REQUEST_MAX_TOP + 1];
     int n = 0;
     out_text(o, "{");
     for (int i = -1; i < s->n_top; i++) {
-        int32_t id = i < 0 ? s->id : top[s->top + i].id;
-        if (named_before(env, named, n, id)) continue;
-        named[n++] = id;
-        if (n > 1) out_text(o, ",");
-        put_token(o, env, id, NULL, e, rc);
+        struct word *x = &named[n];
+        int before = 0;
+        get_word(w, i < 0 ? s->id : top[s->top + i].id, x);
+        for (int k = 0; k < n && !before; k++) before = named[k].n == x->n && !memcmp(named[k].text, x->text, x->n);
+        if (before) {
+            free(x->own);
+            continue;
+        }
+        if (n++) out_text(o, ",");
+        out_string(o, x->text, x->n);
         out_text(o, ":");
         out_logprob(o, i < 0 ? s->logprob : top[s->top + i].logprob);
     }
     out_text(o, "}");
+    while (n) free(named[--n].own);
 }
 
 struct scored {
@@ -70,32 +134,41 @@ static struct scored scored(const struct out *scores, const struct out *tops)
     return (struct scored){(const void *)scores->p, (const void *)tops->p, (int)(scores->n / sizeof(struct job_score))};
 }
 
-/* The completions form: parallel arrays. With echo the prompt's tokens come first, its first one without a value. */
+/* The completions form: parallel arrays. With echo the prompt's tokens come first, its first one without a value. An offset is
+ * the code points of the tokens before it. */
 static int put_completion_logprobs(struct out *o, const struct answer_env *env, const struct job_prompt *p, const struct job_choice *c,
                                    struct err *e)
 {
     struct scored part[2] = {scored(&p->scores, &p->tops), scored(&c->scores, &c->tops)};
-    int echo = p->job->record.echo, rc = 0;
-    if (!echo) part[0].n = 0;
-    out_text(o, "{\"text_offset\":[");
-    struct out tokens = {0};
+    struct words w = {.env = env, .e = e};
+    struct out tokens = {0}, tops = {0};
+    int echo = p->job->record.echo, n = 0;
     size_t at = 0;
-    int n = 0;
+    out_text(o, "{\"text_offset\":[");
     if (echo) {
+        start_at_prompt(&w, p);
         out_text(o, "0");
-        put_token(&tokens, env, p->ids.id[0], &at, e, &rc);
+        put_token(&tokens, &w, p->ids.id[0], &at);
+        out_text(&tops, "null");
+        go_on(&w, p->ids.id[0]);
         n = 1;
     }
-    for (int k = 0; k < 2; k++)
+    for (int k = !echo; k < 2; k++) {
+        if (k) start_after_prompt(&w, p);
         for (int i = 0; i < part[k].n; i++, n++) {
-            if (n) out_text(o, ","), out_text(&tokens, ",");
+            const struct job_score *s = &part[k].score[i];
+            if (n) out_text(o, ","), out_text(&tokens, ","), out_text(&tops, ",");
             out_int(o, (int64_t)at);
-            put_token(&tokens, env, part[k].score[i].id, &at, e, &rc);
+            put_token(&tokens, &w, s->id, &at);
+            put_alternatives(&tops, &w, s, part[k].top);
+            go_on(&w, s->id);
         }
+    }
+    tok_stream_close(w.start);
     out_text(o, "],\"token_logprobs\":[");
     if (echo) out_text(o, "null");
     n = echo;
-    for (int k = 0; k < 2; k++)
+    for (int k = !echo; k < 2; k++)
         for (int i = 0; i < part[k].n; i++, n++) {
             if (n) out_text(o, ",");
             out_logprob(o, part[k].score[i].logprob);
@@ -103,58 +176,54 @@ static int put_completion_logprobs(struct out *o, const struct answer_env *env, 
     out_text(o, "],\"tokens\":[");
     out_bytes(o, tokens.p, tokens.n);
     out_text(o, "],\"top_logprobs\":[");
-    if (echo) out_text(o, "null");
-    n = echo;
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < part[k].n; i++, n++) {
-            if (n) out_text(o, ",");
-            put_alternatives(o, env, &part[k].score[i], part[k].top, e, &rc);
-        }
+    out_bytes(o, tops.p, tops.n);
     out_text(o, "]}");
-    if (out_failed(&tokens)) rc = err_memory(e);
+    if (out_failed(&tokens) || out_failed(&tops)) w.rc = err_memory(e);
     out_free(&tokens);
-    return rc;
+    out_free(&tops);
+    return w.rc;
 }
 
-static void put_chat_token(struct out *o, const struct answer_env *env, int32_t id, double logprob, struct err *e, int *rc)
+static void put_chat_token(struct out *o, struct words *w, int32_t id, double logprob)
 {
-    const char *text;
-    size_t n;
-    if (token_text_get(env->tokens, id, &text, &n, e)) {
-        *rc = -1;
-        return;
-    }
+    struct word x;
+    get_word(w, id, &x);
     out_text(o, "{\"token\":");
-    out_string(o, text, n);
+    out_string(o, x.text, x.n);
     out_text(o, ",\"logprob\":");
     out_logprob(o, logprob);
     out_text(o, ",\"bytes\":[");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < x.n; i++) {
         if (i) out_text(o, ",");
-        out_int(o, (unsigned char)text[i]);
+        out_int(o, (unsigned char)x.text[i]);
     }
     out_text(o, "]");
+    free(x.own);
 }
 
-static int put_chat_logprobs(struct out *o, const struct answer_env *env, const struct job_choice *c, struct err *e)
+static int put_chat_logprobs(struct out *o, const struct answer_env *env, const struct job_prompt *p, const struct job_choice *c,
+                             struct err *e)
 {
     struct scored s = scored(&c->scores, &c->tops);
-    int rc = 0;
+    struct words w = {.env = env, .e = e};
+    start_after_prompt(&w, p);
     out_text(o, "{\"content\":[");
     for (int i = 0; i < s.n; i++) {
         if (i) out_text(o, ",");
-        put_chat_token(o, env, s.score[i].id, s.score[i].logprob, e, &rc);
+        put_chat_token(o, &w, s.score[i].id, s.score[i].logprob);
         out_text(o, ",\"top_logprobs\":[");
         for (int k = 0; k < s.score[i].n_top; k++) {
             const struct job_top *top = &s.top[s.score[i].top + k];
             if (k) out_text(o, ",");
-            put_chat_token(o, env, top->id, top->logprob, e, &rc);
+            put_chat_token(o, &w, top->id, top->logprob);
             out_text(o, "}");
         }
         out_text(o, "]}");
+        go_on(&w, s.score[i].id);
     }
     out_text(o, "]}");
-    return rc;
+    tok_stream_close(w.start);
+    return w.rc;
 }
 
 /* ---- choices */
@@ -188,7 +257,7 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
     out_text(o, chat ? ",\"message\":{\"role\":\"assistant\",\"content\":" : ",\"text\":");
     if (r->echo) {
         struct out whole = {0};
-        out_bytes(&whole, p->text, p->text_bytes);
+        out_bytes(&whole, p->text, job_echo_bytes(p, c));
         out_bytes(&whole, c->text.p, c->text.n);
         int failed = out_failed(&whole);
         if (!failed) out_string(o, whole.p, whole.n);
@@ -200,7 +269,7 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
     if (chat) out_text(o, "}");
     out_text(o, ",\"logprobs\":");
     if (r->logprobs < 0) out_text(o, "null");
-    else if (chat ? put_chat_logprobs(o, env, c, e) : put_completion_logprobs(o, env, p, c, e)) return -1;
+    else if (chat ? put_chat_logprobs(o, env, p, c, e) : put_completion_logprobs(o, env, p, c, e)) return -1;
     put_ending(o, r, c);
     if (r->return_ids) {
         if (!chat) {
@@ -280,7 +349,7 @@ static void write_plain(struct out *o, const struct answer_env *env, const struc
             const struct job_choice *c = &j->prompt[i].choice[k];
             if (i + k) out_text(o, "\t");
             if (env->format == ANSWER_TEXT) {
-                if (j->record.echo) put_one_line(o, j->prompt[i].text, j->prompt[i].text_bytes);
+                if (j->record.echo) put_one_line(o, j->prompt[i].text, job_echo_bytes(&j->prompt[i], c));
                 put_one_line(o, c->text.p, c->text.n);
                 continue;
             }
@@ -300,34 +369,25 @@ int answer_write(struct out *o, const struct answer_env *env, const struct job *
     return out_failed(o) ? err_memory(e) : 0;
 }
 
-/* A message may quote a hostile line and be cut anywhere: what is not UTF-8 becomes '?'. */
-static void put_message(struct out *o, const char *s)
+static void put_error(struct out *o, int status, const struct refusal *why)
 {
-    char clean[sizeof(struct err)];
-    size_t n = strlen(s);
-    for (size_t i = 0; i < n;) {
-        utf8proc_int32_t c;
-        utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
-        size_t len = got > 0 ? (size_t)got : 1;
-        if (got > 0) memcpy(clean + i, s + i, len);
-        else clean[i] = '?';
-        i += len;
-    }
-    out_string(o, clean, n);
+    out_text(o, "{\"message\":");
+    out_string(o, why->why.msg, strlen(why->why.msg));
+    out_text(o, status == 400 ? ",\"type\":\"BadRequestError\",\"param\":" : ",\"type\":\"InternalServerError\",\"param\":");
+    if (why->field) out_string(o, why->field, strlen(why->field));
+    else out_text(o, "null");
+    out_text(o, status == 400 ? ",\"code\":\"invalid_request\"}" : ",\"code\":\"server_error\"}");
 }
 
 int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status, const struct refusal *why, struct err *e)
 {
     if (env->format == ANSWER_JSONL) {
         put_head(o, r, status);
-        out_text(o, "null},\"error\":{\"message\":");
-        put_message(o, why->why.msg);
-        out_text(o, status == 400 ? ",\"type\":\"BadRequestError\",\"param\":" : ",\"type\":\"InternalServerError\",\"param\":");
-        if (why->field) out_string(o, why->field, strlen(why->field));
-        else out_text(o, "null");
-        out_text(o, ",\"code\":");
-        out_int(o, status);
-        out_text(o, "}}");
+        out_text(o, "{\"error\":");
+        put_error(o, status, why);
+        out_text(o, "}},\"error\":");
+        put_error(o, status, why);
+        out_text(o, "}");
     }
     out_text(o, "\n");
     return out_failed(o) ? err_memory(e) : 0;

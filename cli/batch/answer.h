@@ -19,7 +19,8 @@ struct answer_env {
  * ids are one line per record, its choices separated by tabs; in text newline, return, tab and backslash are written as
  * \n, \r, \t and \\. -1: out of memory. */
 int answer_write(struct out *o, const struct answer_env *env, const struct job *j, struct err *e);
-/* The line of a record that was refused (400) or that the model failed on (500); text and ids give an empty line. */
+/* The line of a record that was refused (400) or that the model failed on (500): the error stands in the response's body, where
+ * OpenAI has it, and beside the response, where vLLM has it. Text and ids give an empty line. */
 int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status, const struct refusal *why,
                   struct err *e);
 

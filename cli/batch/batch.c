@@ -5,6 +5,7 @@
 #include "cli/run.h"
 #include "core/chat.h"
 #include "core/gen_config.h"
+#include "core/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#define COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
+enum { MAX_HELD = 256 << 20 }; /* bytes of the lines whose records are computed or wait: no more are read then */
 enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
 
 static int ends_with(const char *s, const char *end)
@@ -54,7 +57,8 @@ static int open_chat(struct batch_run *b, struct err *e)
     char *given;
     size_t n, n_old = 0;
     const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
-    b->started = old ? manifest_started(old, n_old) : run_local_time();
+    b->started = run_local_time();
+    if (old && manifest_started(old, n_old, &b->started, e)) return err_prefix(e, "%s", b->journal_path);
     if (run_read_template(b->o, &given, &n, e)) return -1;
     if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
     int rc = chat_open_model(&b->chat, &b->model.file, given, n, b->started, e);
@@ -112,6 +116,7 @@ static int scan_input(struct batch_run *b, struct err *e)
     struct input_line line;
     int more;
     b->plain = !strcmp(b->o->input_format, "text");
+    if (input_check_text(b->input, e)) return -1;
     while ((more = input_next(b->input, &line, e)) == 1) {
         if (!b->n_records && !strcmp(b->o->input_format, "auto")) b->plain = line.text[strspn(line.text, " \t")] != '{';
         b->n_records++;
@@ -148,7 +153,7 @@ void batch_see_id(struct batch_run *b, const struct record *r)
     for (; b->seen[i] && b->seen[i] != h; i = (i + 1) & (b->n_seen - 1)) {
     }
     if (b->seen[i]) {
-        meter_break(&b->meter);
+        progress_clear();
         fprintf(stderr, "note: line %llu has a custom_id that came before (\"%.*s\"); all of them are answered\n",
                 (unsigned long long)r->number, (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
         b->warned_of_duplicate = 1;
@@ -179,7 +184,6 @@ static int name_output(struct batch_run *b, struct err *e)
     }
     int stream = result_is_stream(b->output, e);
     if (stream) return stream < 0 ? -1 : 0;
-    if (input_is(b->input, b->output)) return err_set(e, "%s: is the input", b->output);
     if (asprintf(&b->journal_path, "%s.journal", b->output) >= 0) return 0;
     b->journal_path = NULL;
     return err_memory(e);
@@ -194,6 +198,17 @@ static int open_journal(struct batch_run *b, struct err *e)
     if (journal_open(&b->journal, b->journal_path, b->n_slots, note, e)) return -1;
     if (note[0]) fprintf(stderr, "note: %s\n", note);
     return 0;
+}
+
+/* What a journal says of the output that it completed. */
+static int read_completion(const struct batch_run *b, const char *text, size_t n, unsigned long long v[3], struct err *e)
+{
+    char copy[128], again[128];
+    snprintf(copy, sizeof copy, "%.*s", (int)(n < sizeof copy ? n : 0), text);
+    int fits = sscanf(copy, COMPLETION, &v[0], &v[1], &v[2]) == 3 && v[0] <= b->n_slots && v[2] <= UINT32_MAX;
+    if (fits) snprintf(again, sizeof again, COMPLETION, v[0], v[1], v[2]);
+    if (fits && strlen(again) == n && !memcmp(again, text, n)) return 0;
+    return err_set(e, "%s: is damaged: what it says of %s cannot be: --restart starts over", b->journal_path, b->output);
 }
 
 /* The journal's manifest against this run's: continues or starts. 1: the run was complete already. */
@@ -220,13 +235,14 @@ static int match_journal(struct batch_run *b, struct err *e)
     out_clear(&b->line);
     if (manifest_write(&b->line, &m, e)) return -1;
     if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);
-    if (manifest_check(old, n_old, b->line.p, b->line.n, e))
-        return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
+    int other = manifest_check(old, n_old, b->line.p, b->line.n, e);
+    if (other > 0) return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
+    if (other) return err_prefix(e, "%s", b->journal_path);
     if (!done) return 0;
     uint64_t bytes, bytes_now, errors;
     uint32_t crc, crc_now;
     unsigned long long v[3];
-    if (sscanf(done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}", &v[0], &v[1], &v[2]) != 3) CHECK(!"a sound frame is ours");
+    if (read_completion(b, done, n_done, v, e)) return -1;
     errors = v[0], bytes = v[1], crc = (uint32_t)v[2];
     int missing = result_checksum(b->output, &bytes_now, &crc_now, e);
     if (missing < 0) return -1;
@@ -256,14 +272,28 @@ static void drop_job(struct batch_run *b, struct job *j)
     if (j->previous) j->previous->next = j->next;
     else b->live = j->next;
     if (j->next) j->next->previous = j->previous;
+    b->held -= j->line_bytes;
     job_close(j);
+}
+
+/* What a second signal says; the text that it may just be saying is left alone. */
+static void prepare_words(struct batch_run *b)
+{
+    char *words = b->last_words[b->n_words++ % 2];
+    if (b->journal_path)
+        snprintf(words, sizeof b->last_words[0], "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command continues\n",
+                 progress_erase(), (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots, b->journal_path);
+    else snprintf(words, sizeof b->last_words[0], "%sstopped at once: answers that were not written are lost\n", progress_erase());
+    run_say_on_signal(b->first_words, words);
 }
 
 static int keep_line(struct batch_run *b, uint64_t slot, int is_error, struct err *e)
 {
     b->meter.n_done++;
     b->meter.n_errors += is_error != 0;
-    return journal_add(b->journal, slot, is_error, b->line.p, b->line.n, e);
+    if (journal_add(b->journal, slot, is_error, b->line.p, b->line.n, e)) return -1;
+    prepare_words(b);
+    return 0;
 }
 
 /* Answers of the jobs that the last step finished. */
@@ -277,7 +307,7 @@ static int keep_finished(struct batch_run *b, struct err *e)
             int prompt = job_prompt_tokens(j), generated = job_generated_tokens(j);
             out_clear(&b->line);
             if (j->failed[0]) err_set(&why.why, "%s", j->failed);
-            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, 500, &why, e) : answer_write(&b->line, &b->answer, j, e);
+            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, j->status, &why, e) : answer_write(&b->line, &b->answer, j, e);
             if (!rc) rc = keep_line(b, j->index, j->failed[0] != 0, e);
             meter_answer(&b->meter, prompt, generated, j->end - j->start, j->first_token > 0 ? j->first_token - j->start : -1);
             trace_request(b->trace, j->index, j->start, j->first_token, j->end, prompt, generated);
@@ -303,7 +333,10 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     }
     link_job(b, j);
     j->index = slot;
+    j->line_bytes = line->n;
+    b->held += line->n;
     j->start = meter_now();
+    for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = slot + 1;
     for (int i = 0; i < j->n_prompts; i++)
         if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
     return 0;
@@ -314,7 +347,7 @@ static int feed(struct batch_run *b, struct err *e)
 {
     double start = meter_now();
     int n = 0;
-    while (!b->at_end && !run_stop_requested && sched_wants(b->engine.sched) > 0) {
+    while (!b->at_end && !run_stop_requested && b->held < MAX_HELD && sched_wants(b->engine.sched) > 0) {
         struct input_line line;
         uint64_t slot;
         int more = batch_next(b, &line, &slot, e);
@@ -338,9 +371,10 @@ static int loop(struct batch_run *b, struct err *e)
     while (busy || !b->at_end) {
         if (feed(b, e)) return -1;
         if (run_stop_requested && !stop_at) {
-            stop_at = meter_now() + b->o->grace;
-            meter_break(&b->meter);
-            fprintf(stderr, "stopping: running requests have %d s to end; a second signal ends at once\n", b->o->grace);
+            double now = meter_now();
+            stop_at = now + b->o->grace;
+            sched_drain(b->engine.sched);
+            trace_span(b->trace, "stopping", now, now);
         }
         double start = meter_now();
         if (stop_at && start >= stop_at && sched_abort(b->engine.sched, e)) return -1;
@@ -365,7 +399,7 @@ static int put_in_place(struct batch_run *b, struct err *e)
         result_finish(&b->result, e))
         return -1;
     if (!b->journal_path) return 0;
-    int n = snprintf(done, sizeof done, "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n", (unsigned long long)journal_errors(b->journal),
+    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal),
                      (unsigned long long)b->result.bytes, (unsigned long long)b->result.crc);
     return journal_complete(b->journal, done, (size_t)n, e);
 }
@@ -389,27 +423,27 @@ static int write_report(struct batch_run *b, struct err *e)
     out_bytes(&s, "", 1);
     if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
     int rc = out_failed(&s) || out_failed(&o) ? err_memory(e) : 0;
-    FILE *f = rc ? NULL : fopen(b->o->report, "we");
-    if (!rc && !f) rc = err_sys(e, "--report %s", b->o->report);
-    if (f) {
-        int bad = fwrite(o.p, 1, o.n, f) != o.n;
-        if (fclose(f) || bad) rc = err_sys(e, "--report %s", b->o->report);
+    if (!rc) {
+        fwrite(o.p, 1, o.n, side_begin(&b->report));
+        rc = side_close(&b->report, e);
     }
     out_free(&s);
     out_free(&o);
     return rc;
 }
 
-static void say_end(struct batch_run *b, int rc)
+/* COMPLETE: all answers are where -o says, whatever else failed. */
+static void say_end(struct batch_run *b, int rc, int complete)
 {
     const struct meter *m = &b->meter;
     double t = meter_now() - m->start;
-    meter_break(&b->meter);
+    progress_clear();
     fprintf(stderr, "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, generated %llu (%.1f tok/s)\n",
             (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, t,
             (unsigned long long)m->n_prompt_tokens, (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
     if (rc == OK) return;
-    if (b->journal_path)
+    if (complete) fprintf(stderr, "all answers are in %s\n", b->result.path);
+    else if (b->journal_path)
         fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n", (unsigned long long)journal_count(b->journal),
                 (unsigned long long)b->n_slots, b->journal_path);
     else fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n", b->output);
@@ -429,6 +463,7 @@ static int run(struct batch_run *b, struct err *e)
         return FAILED;
     }
     if (!o->check_only && (name_output(b, e) || open_journal(b, e))) return FAILED;
+    if (!o->check_only && (trace_open(&b->trace, o->trace, e) || side_open(&b->report, "--report", o->report, e))) return FAILED;
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
     if (engine_open(&b->engine, o, &b->model, e)) return FAILED;
@@ -437,29 +472,41 @@ static int run(struct batch_run *b, struct err *e)
         if (complete) return complete < 0 ? FAILED : b->meter.n_errors ? SOME_FAILED : OK;
     }
     if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"), !strcmp(o->order, "done"), e)) return FAILED;
-    if (trace_open(&b->trace, o->trace, e)) return FAILED;
-    meter_open(&b->meter, b->n_slots, journal_count(b->journal));
+    snprintf(b->first_words, sizeof b->first_words, "%sstopping: running requests have %d s to end; a second signal ends at once\n",
+             progress_erase(), o->grace);
+    prepare_words(b);
+    run_catch_signals();
+    meter_open(&b->meter, b->n_slots, journal_count(b->journal), b->journal_path || !isatty(1) || strcmp(b->output, "-"));
     b->meter.n_errors = journal_errors(b->journal);
     if (b->meter.n_resumed)
         fprintf(stderr, "continuing: %llu of %llu answers are there\n", (unsigned long long)b->meter.n_resumed,
                 (unsigned long long)b->n_slots);
-    int rc = loop(b, e);
+    int rc = loop(b, e), complete = 0;
     struct err late;
     if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;
-    if (!rc) rc = put_in_place(b, e);
+    if (!rc) {
+        rc = put_in_place(b, e);
+        complete = !rc;
+    }
     if (rc >= 0 && o->report && write_report(b, e)) rc = -1;
-    if (trace_close(b->trace, &late) && rc >= 0) {
+    int trace_rc = trace_close(b->trace, &late);
+    b->trace = NULL;
+    if (trace_rc && rc >= 0) {
         *e = late;
         rc = -1;
     }
-    say_end(b, rc);
+    say_end(b, rc, complete);
     return rc < 0 ? FAILED : rc == STOPPED ? STOPPED : b->meter.n_errors ? SOME_FAILED : OK;
 }
 
 int run_batch(const struct options *o, struct err *e)
 {
     struct batch_run b = {.o = o, .result.fd = -1};
+    struct err ignored;
     int rc = run(&b, e);
+    run_say_on_signal(NULL, NULL);
+    trace_close(b.trace, &ignored);
+    side_close(&b.report, &ignored);
     for (struct job *j = b.live, *next; j; j = next) {
         next = j->next;
         job_close(j);

@@ -10,6 +10,7 @@
 #include "cli/batch/manifest.h"
 #include "cli/meter.h"
 #include "cli/batch/result.h"
+#include "cli/outputs.h"
 #include "cli/batch/trace.h"
 
 struct batch_run {
@@ -36,14 +37,18 @@ struct batch_run {
     struct result result;
     struct meter meter;
     struct trace *trace;
+    struct side_file report;
 
     uint64_t n_read; /* records of the input read by the loop */
     int at_end;
+    uint64_t held; /* bytes of the lines of `live` */
     struct job *live, *finished; /* in the scheduler; handed back and not yet answered */
     struct out line;
     uint64_t *seen; /* [n_seen] hash set of custom_ids, 0: free */
     uint64_t n_seen;
     int warned_of_duplicate;
+    char first_words[128], last_words[2][4096]; /* on signals */
+    unsigned n_words;
 };
 
 /* Reads all records and prints those that would fail. Returns the exit code. */

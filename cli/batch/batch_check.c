@@ -1,6 +1,8 @@
 /* batch_check.c: --check. */
 #include "cli/batch/batch.h"
 
+#include "cli/run.h"
+
 #include <stdio.h>
 
 int batch_check(struct batch_run *b, struct err *e)
@@ -9,6 +11,10 @@ int batch_check(struct batch_run *b, struct err *e)
     uint64_t slot, n_failed = 0, n_prompt = 0;
     int more;
     while ((more = batch_next(b, &line, &slot, e)) == 1) {
+        if (run_stop_requested) {
+            fprintf(stderr, "stopped before line %llu\n", (unsigned long long)line.number);
+            return 4;
+        }
         struct job *j;
         struct refusal why;
         int rc = job_open(&j, &b->env, &line, b->plain, &b->defaults, &why, e);

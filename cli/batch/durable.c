@@ -14,6 +14,13 @@ int dur_open(int *fd, const char *path, int flags, struct err *e)
     return *fd < 0 ? err_sys(e, "%s", path) : 0;
 }
 
+int dur_create(int *fd, const char *path, struct err *e)
+{
+    if (dur_open(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e) == 0) return 0;
+    if (errno != EEXIST || dur_remove(path, e)) return -1;
+    return dur_open(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e);
+}
+
 int dur_write(int fd, const void *p, size_t n, int64_t offset, const char *path, struct err *e)
 {
     const char *from = p;

@@ -9,15 +9,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utf8proc.h>
 #include <zlib.h>
 
-enum { CHUNK = 256 << 10 };
+enum { CHUNK = 256 << 10, LOOK = 64 << 10 }; /* read at a time; looked at to see whether it is text */
 
 struct input {
     const char *path;
     int fd;
-    dev_t dev;
-    ino_t ino;
     gzFile gz;
     unsigned char *chunk; /* [CHUNK]: at..end not yet taken */
     size_t at, end;
@@ -67,8 +66,6 @@ int input_open(struct input **result, const char *path, const char *spool_near, 
     struct stat st;
     if (fstat(in->fd, &st)) rc = err_sys(e, "%s", path);
     else if (S_ISDIR(st.st_mode)) rc = err_set(e, "%s: is a directory", path);
-    in->dev = st.st_dev;
-    in->ino = st.st_ino;
     if (!rc && !S_ISREG(st.st_mode)) rc = spool(&in->fd, path, spool_near, e);
     if (!rc && !(in->chunk = malloc(CHUNK))) rc = err_memory(e);
     if (!rc) rc = input_rewind(in, e);
@@ -109,6 +106,13 @@ int input_rewind(struct input *in, struct err *e)
     return 0;
 }
 
+/* zlib names the descriptor, which nobody gave. */
+static const char *without_descriptor(const char *why)
+{
+    const char *end = strncmp(why, "<fd:", 4) ? NULL : strstr(why, ">: ");
+    return end ? end + 3 : why;
+}
+
 /* 1: there are bytes in the chunk; 0: the end. */
 static int fill(struct input *in, struct err *e)
 {
@@ -116,12 +120,91 @@ static int fill(struct input *in, struct err *e)
     int code, got = gzread(in->gz, in->chunk, CHUNK);
     const char *why = gzerror(in->gz, &code);
     if (code == Z_MEM_ERROR) return err_memory(e);
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) return err_set(e, "%s: damaged or cut gzip file: %s", in->path, why);
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) return err_set(e, "%s: damaged or cut gzip file: %s", in->path, without_descriptor(why));
     in->at = 0;
     in->end = (size_t)got;
     in->crc = (uint32_t)crc32_z(in->crc, in->chunk, in->end);
     in->bytes += in->end;
     return got > 0;
+}
+
+/* Bytes of TEXT [n] before the first one that is no text: NUL or not UTF-8. With CUT the last character may lack its end. */
+static size_t text_bytes(const unsigned char *text, size_t n, int cut)
+{
+    for (size_t i = 0; i < n;) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t got = utf8proc_iterate(text + i, (utf8proc_ssize_t)(n - i), &c);
+        if (got > 0 && c) i += (size_t)got;
+        else if (got < 0 && cut && n - i < 4 && text[i] >= 0xc2 && (n - i == 1 || (text[i + 1] & 0xc0) == 0x80)) return n;
+        else return i;
+    }
+    return n;
+}
+
+/* What begins so, or NULL. P [n] */
+static const char *known_format(const unsigned char *p, size_t n)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *name;
+    } formats[] = {
+        {"\x1f\x8b", 2, "gzip inside gzip"},
+        {"PK\3\4", 4, "a zip archive"},
+        {"PK\5\6", 4, "a zip archive"},
+        {"\xfd" "7zXZ", 6, "an xz file"},
+        {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
+        {"\x04\x22\x4d\x18", 4, "an lz4 file"},
+        {"7z\xbc\xaf\x27\x1c", 6, "a 7z archive"},
+        {"GGUF", 4, "a GGUF model"},
+        {"PAR1", 4, "a Parquet file"},
+        {"ARROW1\0", 7, "an Arrow file"},
+        {"\x93NUMPY", 6, "a NumPy file"},
+        {"SQLite format 3", 16, "an SQLite database"},
+        {"\x7f" "ELF", 4, "a program"},
+        {"%PDF-", 5, "a PDF file"},
+        {"\x89PNG", 4, "a PNG image"},
+        {"\xff\xfe\0\0", 4, "UTF-32 text"},
+        {"\0\0\xfe\xff", 4, "UTF-32 text"},
+        {"\xff\xfe", 2, "UTF-16 text"},
+        {"\xfe\xff", 2, "UTF-16 text"},
+    };
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (n >= formats[i].n && !memcmp(p, formats[i].bytes, formats[i].n)) return formats[i].name;
+    if (n > 10 && !memcmp(p, "BZh", 3) && !memcmp(p + 4, "1AY&SY", 6)) return "a bzip2 file";
+    if (n > 262 && !memcmp(p + 257, "ustar", 5)) return "a tar archive";
+    if (n > 9 && !p[5] && !p[6] && !p[7] && p[8] == '{') return "a safetensors file";
+    if (n > 8 && p[0] == 0x80 && p[1] >= 2 && p[1] <= 5) return "a Python pickle";
+    size_t even = 0, odd = 0; /* every other byte of plain English in UTF-16 is 0 */
+    for (size_t i = 0; i + 1 < n; i += 2) even += !p[i], odd += !p[i + 1];
+    return n > 3 && (odd > n / 4 ? !even : even > n / 4 && !odd) ? "UTF-16 text" : NULL;
+}
+
+int input_check_text(struct input *in, struct err *e)
+{
+    int rc = fill(in, e);
+    if (rc <= 0) return rc;
+    const unsigned char *p = in->chunk;
+    size_t n = in->end < LOOK ? in->end : LOOK, n_lines = 0, n_bad = 0, first = 0, at = 0;
+    if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) at = 3;
+    int json = 0, first_bad = 0;
+    while (at < n) {
+        const unsigned char *newline = memchr(p + at, '\n', n - at);
+        size_t len = newline ? (size_t)(newline - p) - at : n - at, good = text_bytes(p + at, len, !newline && in->end >= LOOK);
+        if (good < len) {
+            if (!n_bad++) first = at + good;
+            first_bad |= !n_lines;
+        } else if (!n_lines) {
+            json = p[at] == '{';
+        }
+        n_lines += len > 0;
+        at += len + 1;
+    }
+    /* a text has a bad line here and there, not first; of a batch file each line stands for itself */
+    const char *format = n_bad && !json ? known_format(p, n) : NULL;
+    if (format) return err_set(e, "%s: looks like %s: the input must be UTF-8 text, plain or gzip", in->path, format);
+    if (!n_bad || json || (!first_bad && n_bad * 4 < n_lines)) return 0;
+    return err_set(e, "%s: is not UTF-8 text: byte %zu is %s", in->path, first, p[first] ? "no part of a character" : "zero");
 }
 
 static int append(struct input *in, size_t n, const unsigned char *p, size_t bytes, struct err *e)
@@ -178,9 +261,3 @@ int input_next(struct input *in, struct input_line *line, struct err *e)
 
 uint32_t input_crc(const struct input *in) { return in->crc; }
 uint64_t input_bytes(const struct input *in) { return in->bytes; }
-
-int input_is(const struct input *in, const char *path)
-{
-    struct stat st;
-    return !stat(path, &st) && st.st_dev == in->dev && st.st_ino == in->ino;
-}

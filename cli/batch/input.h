@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INPUT_MAX_LINE = 256 << 20 };
+enum { INPUT_MAX_LINE = 64 << 20 };
 
 struct input;
 
@@ -24,12 +24,13 @@ struct input_line {
 int input_open(struct input **in, const char *path, const char *spool_near, struct err *e);
 void input_close(struct input *in);
 int input_rewind(struct input *in, struct err *e);
+/* Refuses what is not text as a whole, by what its beginning looks like: archives, models, other encodings. Lines that are bad
+ * within a text are none of its business. For a file just opened or rewound. */
+int input_check_text(struct input *in, struct err *e);
 /* 1: the next line that is not empty (only spaces, tabs and carriage returns count as empty); 0: the end; -1: failed. */
 int input_next(struct input *in, struct input_line *line, struct err *e);
 /* crc32 and bytes of what was read since the start, unpacked. */
 uint32_t input_crc(const struct input *in);
 uint64_t input_bytes(const struct input *in);
-/* 1 when PATH is the file being read. */
-int input_is(const struct input *in, const char *path);
 
 #endif

@@ -33,6 +33,11 @@ static int encode(const struct job *j, const char *text, size_t bytes, struct jo
         *e = inner;
         return -1;
     }
+    for (size_t i = 0; i < p->ids.n; i++) {
+        if (p->ids.id[i] < env->vocab) continue;
+        err_set(&inner, "prompt: token %zu of the text is id %d, the model's vocabulary ends at %d", i, p->ids.id[i], env->vocab - 1);
+        return refuse(why, j->record.kind == RECORD_CHAT ? "messages" : "prompt", &inner);
+    }
     if (j->record.echo) {
         if (!(p->text = malloc(bytes + 1))) return err_memory(e);
         memcpy(p->text, text, bytes);
@@ -59,9 +64,9 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
         }
         return refuse(why, "prompt", &inner);
     }
-    if (j->record.echo && j->env->tokenizer && tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, 0, &p->text, &p->text_bytes, e))
-        return -1;
-    return 0;
+    p->from_ids = 1;
+    if (!j->record.echo || !j->env->tokenizer) return 0;
+    return tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, j->record.skip_special, &p->text, &p->text_bytes, e);
 }
 
 static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p, struct refusal *why, struct err *e)
@@ -119,7 +124,15 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
     const struct record *r = &j->record;
     const json_t *first = json_array_get(r->prompt, 0);
     int many = json_is_array(r->prompt) && first && !json_is_integer(first), rc = 0;
-    if (add_prompts(j, many ? (int)json_array_size(r->prompt) : 1, e)) return -1;
+    size_t n_prompts = many ? json_array_size(r->prompt) : 1;
+    struct err inner;
+    if (n_prompts * (size_t)r->n > RECORD_MAX_CHOICES) {
+        const char *field = r->n > 1 ? "n" : "prompt";
+        err_set(&inner, "%s: %zu prompts with n %d are %zu choices, a record may ask for %d", field, n_prompts, r->n,
+                n_prompts * (size_t)r->n, RECORD_MAX_CHOICES);
+        return refuse(why, field, &inner);
+    }
+    if (add_prompts(j, (int)n_prompts, e)) return -1;
     if (r->kind == RECORD_CHAT) rc = chat_prompt(j, &j->prompt[0], why, e);
     else if (!r->prompt) rc = encode(j, r->text, r->text_bytes, &j->prompt[0], why, e);
     else if (!many) rc = one_prompt(j, r->prompt, &j->prompt[0], why, e);
@@ -129,11 +142,42 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
     const char *field = r->kind == RECORD_CHAT ? "messages" : "prompt";
     for (int i = 0; i < j->n_prompts; i++) {
         size_t n = j->prompt[i].ids.n, limit = (size_t)j->env->n_ctx - (r->max_tokens != 0);
-        struct err inner;
         if (!n) err_set(&inner, "%s: is empty", field);
         else if (n > limit) err_set(&inner, "%s: has %zu tokens, the context %d", field, n, j->env->n_ctx);
         else continue;
         return refuse(why, field, &inner);
+    }
+    return 0;
+}
+
+/* ---- how much an answer may be */
+
+/* About what a token takes of the answer, without its text. */
+static uint64_t token_bytes(const struct record *r) { return 16 + (r->logprobs < 0 ? 0 : 64 + 128 * (uint64_t)r->logprobs); }
+
+/* Counts N bytes of the answer. 1: it became too large. */
+static int grow(struct job *j, uint64_t n)
+{
+    j->bytes += n;
+    if (j->bytes > JOB_MAX_ANSWER && !j->failed[0]) {
+        snprintf(j->failed, sizeof j->failed, "the answer takes more than %llu MiB: ask for less of n, max_tokens, logprobs or echo",
+                 (unsigned long long)(JOB_MAX_ANSWER >> 20));
+        j->status = 400;
+    }
+    return j->failed[0] != 0;
+}
+
+/* What is known of the answer before anything is computed. */
+static int measure(struct job *j, struct refusal *why)
+{
+    const struct record *r = &j->record;
+    struct err inner;
+    for (int i = 0; i < j->n_prompts; i++) {
+        const struct job_prompt *p = &j->prompt[i];
+        uint64_t choice = 512 + (r->echo ? p->text_bytes + (r->logprobs >= 0) * p->ids.n * token_bytes(r) : 0) + (r->return_ids ? p->ids.n * 8 : 0);
+        if (!grow(j, choice * (uint64_t)r->n)) continue;
+        err_set(&inner, "%s", j->failed);
+        return refuse(why, NULL, &inner);
     }
     return 0;
 }
@@ -162,11 +206,12 @@ static int make_requests(struct job *j, struct err *e)
         };
         p->choice = calloc((size_t)r->n, sizeof *p->choice);
         if (!p->choice) return err_memory(e);
+        if (j->env->tokenizer && tok_stream_open_after(&p->stream, j->env->tokenizer, r->skip_special, p->ids.id, p->ids.n, e)) return -1;
         for (int c = 0; c < r->n; c++) {
             struct job_choice *ch = &p->choice[c];
             ch->stopped_by_string = ch->stopped_by_token = -1;
             if (stop_open(&ch->stop, r->stop, r->n_stop, e)) return -1;
-            if (j->env->tokenizer && tok_stream_open(&ch->stream, j->env->tokenizer, r->skip_special, e)) return -1;
+            if (p->stream && tok_stream_copy(&ch->stream, p->stream, e)) return -1;
         }
     }
     j->n_running = j->n_prompts;
@@ -182,6 +227,8 @@ int job_open(struct job **result, const struct job_env *env, const struct input_
     j->env = env;
     int rc = record_parse(&j->record, line, plain, d, why, e);
     if (!rc) rc = read_prompts(j, why, e);
+    if (!rc) rc = measure(j, why);
+    if (!rc) record_settle(&j->record);
     if (!rc) rc = make_requests(j, e);
     if (rc < 0) job_close(j);
     else *result = j;
@@ -203,6 +250,7 @@ void job_close(struct job *j)
             out_free(&ch->tops);
         }
         free(p->choice);
+        tok_stream_close(p->stream);
         tok_ids_free(&p->ids);
         free(p->text);
         out_free(&p->scores);
@@ -226,6 +274,11 @@ int job_generated_tokens(const struct job *j)
     for (int i = 0; i < j->n_prompts; i++)
         for (int c = 0; j->prompt[i].choice && c < j->record.n; c++) n += (int)(j->prompt[i].choice[c].ids.n / sizeof(int32_t));
     return n;
+}
+
+size_t job_echo_bytes(const struct job_prompt *p, const struct job_choice *c)
+{
+    return p->from_ids && c->stream ? tok_stream_before(c->stream) : p->text_bytes;
 }
 
 /* ---- what the scheduler hands back */
@@ -286,6 +339,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     const char *piece;
     size_t n;
     if (!p->job->first_token) p->job->first_token = env->clock();
+    if (grow(p->job, token_bytes(r))) return 1;
     out_bytes(&c->ids, &t->id, sizeof t->id);
     if (r->logprobs >= 0) keep_score(&c->scores, &c->tops, t);
     if (out_failed(&c->ids) || out_failed(&c->scores) || out_failed(&c->tops)) return err_memory(e);
@@ -297,6 +351,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     }
     if (ends && !r->include_stop) return 0;
     if (tok_stream_push(c->stream, t->id, &piece, &n, e)) return -1;
+    if (grow(p->job, n)) return 1;
     /* As vLLM has it, the text of the first min_tokens tokens is not searched for stop strings. */
     return add_text(r, c, piece, n, (int)(c->ids.n / sizeof(int32_t)) > r->sampling.min_tokens, e);
 }
@@ -321,7 +376,10 @@ static int on_done(void *arg, const char *msg, struct err *e)
     struct job_prompt *p = arg;
     struct job *j = p->job;
     (void)e;
-    if (msg && !j->failed[0]) snprintf(j->failed, sizeof j->failed, "%s", msg);
+    if (msg && !j->failed[0]) {
+        snprintf(j->failed, sizeof j->failed, "%s", msg);
+        j->status = 500;
+    }
     if (--j->n_running) return 0;
     j->end = j->env->clock();
     j->env->done(j->env->arg, j);

@@ -9,6 +9,9 @@
 #include "core/stop.h"
 #include "core/tokenizer.h"
 
+/* Most bytes of one record's answer. */
+#define JOB_MAX_ANSWER ((uint64_t)1 << 30)
+
 struct job;
 struct chat;
 
@@ -51,8 +54,10 @@ struct job_choice {
 struct job_prompt {
     struct job *job;
     struct tok_ids ids;
-    char *text; /* [text_bytes] for echo, or NULL */
+    char *text; /* [text_bytes] for echo, or NULL: as the record has it, or what its ids say */
     size_t text_bytes;
+    int from_ids; /* the prompt was given as ids */
+    struct tok_stream *stream; /* of the text behind the prompt, where each choice begins; NULL without a tokenizer */
     struct out scores, tops; /* of the prompt's tokens from position 1 on, for echo with logprobs */
     struct request request;
     struct job_choice *choice; /* [record.n] */
@@ -63,8 +68,10 @@ struct job {
     struct record record;
     int n_prompts, n_running;  /* requests not yet ended */
     struct job_prompt *prompt; /* [n_prompts] */
-    char failed[256];          /* why the model failed on this record alone, or "" */
-    uint64_t index;            /* the caller's */
+    uint64_t bytes;            /* about as many as its answer has, as far as it is known */
+    char failed[256];          /* why there is no answer, or "" */
+    int status;                /* of an answer that failed: 500 for the model's failure, 400 when the record asks too much */
+    uint64_t index, line_bytes; /* the caller's */
     int aborted;
     double start, first_token, end;              /* seconds of env->clock */
     struct job *next, *previous, *next_finished; /* the caller's */
@@ -77,5 +84,7 @@ int job_open(struct job **j, const struct job_env *env, const struct input_line 
 void job_close(struct job *j);
 int job_prompt_tokens(const struct job *j);
 int job_generated_tokens(const struct job *j);
+/* Bytes of p->text that stand before the text of choice C, which has ended. */
+size_t job_echo_bytes(const struct job_prompt *p, const struct job_choice *c);
 
 #endif

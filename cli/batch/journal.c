@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { CHUNK = 64 << 10, CRC_AT = 33, LOCK_TRIES = 30, LOCK_MICROSECONDS = 100000 };
+enum { CHUNK = 64 << 10, CRC_AT = 33, MAX_NOTE = 256, LOCK_TRIES = 30, LOCK_MICROSECONDS = 100000 };
 
 struct slot {
     uint64_t offset; /* of the frame */
@@ -58,6 +58,12 @@ static int parse_header(const char *text, struct frame *f)
     return !memcmp(again, text, JOURNAL_HEADER);
 }
 
+/* What a frame of its type may be: only nothing may be empty. */
+static int is_plausible(const struct frame *f)
+{
+    return (f->type == 'x' || f->bytes) && f->bytes <= UINT32_MAX && memchr("mrcx", f->type, 4);
+}
+
 /* Up to N bytes at AT; fewer only at the end of the file. */
 static int read_at(const struct journal *j, void *p, size_t n, uint64_t at, size_t *got, struct err *e)
 {
@@ -71,23 +77,27 @@ static int read_at(const struct journal *j, void *p, size_t n, uint64_t at, size
     return 0;
 }
 
-/* The frame at AT: 1 sound (payload appended to *o unless NULL), 0 not, -1 failed. SIZE is the file's. */
+/* The frame at AT: 1 sound (the checksum fits, the payload is a line), 0 not, -1 failed. The payload is appended to *o unless NULL.
+ * SIZE is the file's. */
 static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struct frame *f, struct out *o, struct err *e)
 {
     char text[JOURNAL_HEADER], chunk[CHUNK];
     size_t got;
     if (read_at(j, text, sizeof text, at, &got, e)) return -1;
-    if (got < sizeof text || !parse_header(text, f) || f->bytes > size - at - JOURNAL_HEADER) return 0;
+    if (got < sizeof text || !parse_header(text, f) || !is_plausible(f) || f->bytes > size - at - JOURNAL_HEADER) return 0;
     uint32_t crc = header_crc(text);
+    uint64_t first_end = 0; /* of the payload's first line */
     for (uint64_t i = 0; i < f->bytes; i += got) {
         size_t want = f->bytes - i < CHUNK ? (size_t)(f->bytes - i) : CHUNK;
         if (read_at(j, chunk, want, at + JOURNAL_HEADER + i, &got, e)) return -1;
         if (got < want) return 0;
         crc = (uint32_t)crc32(crc, (const unsigned char *)chunk, (unsigned)got);
+        const char *newline = first_end ? NULL : memchr(chunk, '\n', got);
+        if (newline) first_end = i + (uint64_t)(newline - chunk) + 1;
         if (o) out_bytes(o, chunk, got);
     }
     if (o && out_failed(o)) return err_memory(e);
-    return crc == f->crc;
+    return crc == f->crc && (f->type == 'x' || first_end == f->bytes);
 }
 
 /* ---- opening */
@@ -109,14 +119,16 @@ static int open_locked(struct journal *j, char *note, struct err *e)
 {
     for (;;) {
         struct stat ours, named;
-        if (dur_open(&j->fd, j->path, O_RDWR | O_CREAT, e)) return -1;
+        if (dur_open(&j->fd, j->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, e))
+            return errno == ELOOP ? err_set(e, "%s: is a symbolic link: the journal must be a file", j->path) : -1;
+        if (fstat(j->fd, &ours)) return err_sys(e, "%s", j->path);
+        if (!S_ISREG(ours.st_mode)) return err_set(e, "%s: is not a file", j->path);
         if (try_lock(j->fd)) {
             if (errno == EWOULDBLOCK) return err_set(e, "%s: another run is writing it", j->path);
             if (errno != ENOSYS && errno != ENOLCK && errno != EOPNOTSUPP) return err_sys(e, "%s", j->path);
-            snprintf(note, 256, "%s: this file system has no locks: do not run the same command twice at a time", j->path);
+            snprintf(note, MAX_NOTE, "%s: this file system has no locks: do not run the same command twice at a time", j->path);
             return 0;
         }
-        if (fstat(j->fd, &ours)) return err_sys(e, "%s", j->path);
         if (!stat(j->path, &named) && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev) return 0;
         close(j->fd);
         j->fd = -1;
@@ -160,23 +172,138 @@ static int check_beginning(const struct journal *j, uint64_t size, const struct 
     return err_set(e, "%s: its beginning is damaged: remove it to start over", j->path);
 }
 
+/* A frame's header at the beginning of a line of the journal, from FROM on, at *at. 1: found; 0: none. The header may lie. */
+static int find_header(const struct journal *j, uint64_t from, uint64_t size, uint64_t *at, struct err *e)
+{
+    char chunk[CHUNK];
+    size_t got;
+    for (uint64_t base = from; base + JOURNAL_HEADER < size; base += CHUNK - JOURNAL_HEADER) {
+        if (read_at(j, chunk, sizeof chunk, base, &got, e)) return -1;
+        for (const char *p = chunk; got >= JOURNAL_HEADER + 1 && p <= chunk + got - JOURNAL_HEADER - 1; p++) {
+            struct frame f;
+            p = memchr(p, '\n', (size_t)(chunk + got - JOURNAL_HEADER - p));
+            if (!p) break;
+            if (p[1] != '#' || !parse_header(p + 1, &f)) continue;
+            *at = base + (uint64_t)(p + 1 - chunk);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The first sound frame behind the damage at AT, far enough from it for an x frame: *next. 1: found; 0: none. *lost: answers between,
+ * as far as their headers can be seen. */
+static int find_sound(const struct journal *j, uint64_t at, uint64_t size, uint64_t *next, uint64_t *lost, struct err *e)
+{
+    char text[JOURNAL_HEADER];
+    struct frame f;
+    size_t got;
+    int rc;
+    uint64_t last = at;
+    if (read_at(j, text, sizeof text, at, &got, e)) return -1;
+    if (got == sizeof text && parse_header(text, &f) && f.bytes < size - at - JOURNAL_HEADER) { /* where its header says */
+        *next = at + JOURNAL_HEADER + f.bytes;
+        *lost = 1;
+        if ((rc = read_frame(j, *next, size, &f, NULL, e))) return rc;
+        *lost = 0;
+    }
+    for (uint64_t from = at + 1; (rc = find_header(j, from, size, next, e)) == 1; from = *next) {
+        int sound = read_frame(j, *next, size, &f, NULL, e);
+        if (sound < 0) return -1;
+        if (last < *next) ++*lost;
+        last = *next;
+        if (sound && *next - at >= JOURNAL_HEADER) return 1;
+    }
+    if (!rc) ++*lost;
+    return rc;
+}
+
+/* Whether the bytes from AT to the end look as a crash leaves them: less than a frame, or zeros at the end. */
+static int is_torn(const struct journal *j, uint64_t at, uint64_t size, struct err *e)
+{
+    char text[JOURNAL_HEADER], last = 0;
+    struct frame f;
+    size_t got;
+    if (read_at(j, text, sizeof text, at, &got, e)) return -1;
+    if (got < sizeof text) return 1;
+    if (read_at(j, &last, 1, size - 1, &got, e)) return -1;
+    return !last || (parse_header(text, &f) && f.bytes > size - at - JOURNAL_HEADER);
+}
+
+/* Puts an x frame over the bytes from AT to NEXT. */
+static int cover(const struct journal *j, uint64_t at, uint64_t next, struct err *e)
+{
+    char text[JOURNAL_HEADER + 1], chunk[CHUNK];
+    struct frame f = {.type = 'x', .bytes = next - at - JOURNAL_HEADER};
+    memset(chunk, '\n', sizeof chunk);
+    format_header(text, &f);
+    f.crc = header_crc(text);
+    for (int write = 0; write < 2; write++) {
+        for (uint64_t i = 0; i < f.bytes; i += CHUNK) {
+            size_t n = f.bytes - i < CHUNK ? (size_t)(f.bytes - i) : CHUNK;
+            if (!write) f.crc = (uint32_t)crc32(f.crc, (const unsigned char *)chunk, (unsigned)n);
+            else if (dur_write(j->fd, chunk, n, (int64_t)(at + JOURNAL_HEADER + i), j->path, e)) return -1;
+        }
+        format_header(text, &f);
+    }
+    return dur_write(j->fd, text, JOURNAL_HEADER, (int64_t)at, j->path, e);
+}
+
+/* What was found wrong with a journal. */
+struct harm {
+    uint64_t at, n_lost, n_torn; /* first damaged byte and answers lost to damage; bytes cut off */
+};
+
+/* The frame at AT is not sound: covers it up to the next one that is, or cuts it off. *next is where reading goes on. */
+static int mend(struct journal *j, uint64_t at, uint64_t size, uint64_t *next, struct harm *h, struct err *e)
+{
+    uint64_t lost = 0;
+    int found = find_sound(j, at, size, next, &lost, e), torn = found ? 0 : is_torn(j, at, size, e);
+    if (found < 0 || torn < 0) return -1;
+    if (torn) h->n_torn = size - at;
+    else if (!h->n_lost) h->at = at;
+    if (!torn) h->n_lost += lost;
+    if (found) return cover(j, at, *next, e);
+    *next = size;
+    return dur_truncate(j->fd, (int64_t)at, j->path, e);
+}
+
+static void describe(const struct harm *h, const char *path, char *note)
+{
+    if (!h->n_lost && !h->n_torn) return;
+    int n = snprintf(note, MAX_NOTE, "%.100s: ", path);
+    if (h->n_lost)
+        n += snprintf(note + n, (size_t)(MAX_NOTE - n), "damaged at byte %llu: %llu answer%s computed again, the others are kept%s",
+                      (unsigned long long)h->at, (unsigned long long)h->n_lost, h->n_lost == 1 ? " is" : "s are", h->n_torn ? "; " : "");
+    if (h->n_torn)
+        snprintf(note + n, (size_t)(MAX_NOTE - n), "%llu bytes that a crash left unfinished are cut off", (unsigned long long)h->n_torn);
+}
+
 static int scan(struct journal *j, char *note, struct err *e)
 {
     struct stat st;
-    if (fstat(j->fd, &st)) return err_sys(e, "%s", j->path);
-    uint64_t size = (uint64_t)st.st_size, at = 0;
     struct frame f = {0};
+    struct harm harm = {0};
+    if (fstat(j->fd, &st)) return err_sys(e, "%s", j->path);
+    uint64_t size = (uint64_t)st.st_size, at = 0, next;
     int rc = size ? read_frame(j, 0, size, &f, &j->manifest, e) : 0;
     if (rc < 0) return -1;
     if (!rc || f.type != 'm') {
         out_clear(&j->manifest);
         return size ? check_beginning(j, size, &f, e) : 0;
     }
-    for (at = JOURNAL_HEADER + f.bytes; at < size; at += JOURNAL_HEADER + f.bytes) {
+    j->end = JOURNAL_HEADER + f.bytes;
+    for (at = j->end; at < size; at = next) {
         rc = read_frame(j, at, size, &f, NULL, e);
         if (rc < 0) return -1;
-        if (!rc) break;
+        if (!rc) {
+            if (mend(j, at, size, &next, &harm, e)) return -1;
+            if (next < size) j->end = next;
+            continue;
+        }
+        j->end = next = at + JOURNAL_HEADER + f.bytes;
         if (f.type == 'c') {
+            out_clear(&j->completion);
             if (read_frame(j, at, size, &f, &j->completion, e) < 0) return -1;
         } else if (f.type == 'r' && f.slot < j->n_slots && !journal_has(j, f.slot)) {
             /* A slot beyond the input belongs to another input, which the manifest tells. */
@@ -185,11 +312,7 @@ static int scan(struct journal *j, char *note, struct err *e)
             j->slot[f.slot] = (struct slot){at, (uint32_t)f.bytes};
         }
     }
-    j->end = at;
-    if (at < size) {
-        snprintf(note, 256, "%s: %llu bytes that a crash left unfinished are cut off", j->path, (unsigned long long)(size - at));
-        if (dur_truncate(j->fd, (int64_t)at, j->path, e)) return -1;
-    }
+    describe(&harm, j->path, note);
     return 0;
 }
 
@@ -337,7 +460,7 @@ int journal_complete(struct journal *j, const char *payload, size_t n, struct er
     if (asprintf(&temp, "%s.tmp", j->path) < 0) return err_memory(e);
     out_clear(&j->frame);
     if (make_frame(&j->frame, 'm', 0, 0, j->manifest.p, j->manifest.n, e) || make_frame(&j->frame, 'c', 0, 0, payload, n, e)) rc = -1;
-    if (!rc) rc = dur_open(&fd, temp, O_WRONLY | O_CREAT | O_TRUNC, e);
+    if (!rc) rc = dur_create(&fd, temp, e);
     if (!rc) rc = dur_write(fd, j->frame.p, j->frame.n, 0, temp, e);
     if (!rc) rc = dur_sync(fd, temp, e);
     if (fd >= 0) close(fd);

@@ -2,12 +2,13 @@
  * nobody and whatever stops the run loses nothing that was finished.
  * Owns: OUT.journal, its lock, the index of what it holds. Must not know: what an answer looks like, what a manifest says.
  *
- * FORMAT. Frames, each a header line of 42 bytes and a payload of whole lines:
- *     #T SLOT S BYTES CRC\n     T: m manifest, r answer, c complete; S: 1 where the answer is an error record, else 0;
+ * FORMAT. Frames, each a header line of 42 bytes and a payload of one line:
+ *     #T SLOT S BYTES CRC\n     T: m manifest, r answer, c complete, x nothing; S: 1 where the answer is an error record, else 0;
  *                               SLOT, BYTES, CRC in 16, 10 and 8 hex digits; CRC: crc32 of header (up to it) and payload
  * The first frame is the manifest: what the answers depend on. Nothing follows before it is on the medium. Answers are
- * appended as they finish, and brought to the medium in groups (JOURNAL_SYNC_*). A frame cut or damaged by a crash ends
- * the journal: it and what follows are cut off and computed again.
+ * appended as they finish, and brought to the medium in groups (JOURNAL_SYNC_*). A frame that a crash left unfinished ends
+ * the journal: it is cut off and computed again. Damage that sound frames follow costs what it covers: an x frame takes its
+ * place, and those answers are computed again.
  * When the output file is in place the journal is replaced (rename) by one that holds the manifest and a `c` frame with
  * the output's size and crc32, so that the same command knows that there is nothing left to do. */
 #ifndef CLI_JOURNAL_H
@@ -25,7 +26,7 @@ enum { JOURNAL_HEADER = 42, JOURNAL_SYNC_BYTES = 4 << 20 };
 struct journal;
 
 /* Opens or creates PATH, locks it (another run on it is an error), reads what it holds and cuts a torn end. PATH NULL: an
- * unnamed temporary file, never synced. *note receives a line for people, or "". */
+ * unnamed temporary file, never synced. *note receives a line for people, or "". A symbolic link is refused. */
 int journal_open(struct journal **j, const char *path, uint64_t n_slots, char note[256], struct err *e);
 /* Removes the file when nothing was started in it. */
 void journal_close(struct journal *j);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void key(struct out *o, const char *name)
@@ -95,20 +96,36 @@ static int load(json_t **v, const char *p, size_t n, struct err *e)
 {
     *v = json_read(p, n, 0, NULL, e);
     if (json_is_object(*v)) return 0;
+    int no_memory = !*v && err_is_memory(e);
     json_decref(*v);
-    return err_is_memory(e) ? -1 : err_set(e, "its description of the run is not JSON");
+    return no_memory ? -1 : err_set(e, "is damaged: its description of the run is not JSON: --restart starts over");
 }
 
-int64_t manifest_started(const char *old, size_t n_old)
+int manifest_started(const char *old, size_t n_old, int64_t *started, struct err *e)
 {
-    json_t *v = json_loadb(old, n_old, 0, NULL);
-    int64_t started = json_integer_value(json_object_get(v, "started"));
+    json_t *v;
+    if (load(&v, old, n_old, e)) return -1;
+    const json_t *number = json_object_get(v, "started");
+    *started = json_integer_value(number);
+    int rc = json_is_integer(number) ? 0 : err_set(e, "is damaged: it does not say when the run was begun: --restart starts over");
     json_decref(v);
-    return started;
+    return rc;
 }
 
+/* A value for people: a number that real() wrote with few digits and no quotes, other things as JSON. */
 static void brief(char s[64], const json_t *v)
 {
+    const char *t = json_string_value(v);
+    double x = t ? strtod(t, NULL) : 0;
+    char exact[32];
+    snprintf(exact, sizeof exact, "%.17g", x);
+    if (t && !strcmp(t, exact)) {
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(s, 64, "%.*g", digits, x);
+            if (strtod(s, NULL) == x) break;
+        }
+        return;
+    }
     char *dumped = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     snprintf(s, 64, "%s", dumped ? dumped : "nothing");
     free(dumped);
@@ -133,7 +150,8 @@ int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now,
         brief(y, v);
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s was %s, is %s", *list ? "; " : "", name, x, y);
     }
-    if (*list) rc = err_set(e, "%s", list);
+    if (json_check(e)) rc = -1;
+    else if (*list) rc = -err_set(e, "%s", list);
     json_decref(a);
     json_decref(b);
     return rc;

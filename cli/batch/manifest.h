@@ -25,9 +25,9 @@ struct manifest {
 
 /* Appends it as one line of JSON. */
 int manifest_write(struct out *o, const struct manifest *m, struct err *e);
-/* When the run that wrote OLD [n_old] was begun. */
-int64_t manifest_started(const char *old, size_t n_old);
-/* Compares an OLD one [n_old] with the line that manifest_write gave: an error names what changed. */
+/* When the run that wrote OLD [n_old] was begun. -1: OLD is not what manifest_write wrote. */
+int manifest_started(const char *old, size_t n_old, int64_t *started, struct err *e);
+/* Compares an OLD one [n_old] with the line that manifest_write gave. 1: *e names what changed; -1: failed. */
 int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now, struct err *e);
 
 #endif

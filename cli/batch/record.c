@@ -8,7 +8,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64 };
+enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64, MAX_STOP_BYTES = 4096 };
+enum { MAX_VALUES = 4 << 20 }; /* of a line: jansson takes up to 200 bytes for each */
 
 /* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an answer; REFUSED ones may
  * only hold a value that asks for nothing (null, false, "", [], {}). */
@@ -137,6 +138,7 @@ static int read_stop(struct record *r, const json_t *v, struct refusal *why, str
         const json_t *s = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(s)) return refuse(why, "stop", "must be a string or an array of strings");
         if (!json_string_length(s)) return refuse(why, "stop", "a stop string is empty");
+        if (json_string_length(s) > MAX_STOP_BYTES) return refuse(why, "stop", "a stop string is longer than 4096 bytes");
         if (strlen(json_string_value(s)) != json_string_length(s)) return refuse(why, "stop", "a stop string contains NUL");
         stop[r->n_stop++] = json_string_value(s);
     }
@@ -147,6 +149,7 @@ static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct re
 {
     if (!json_is_array(v)) return refuse(why, "stop_token_ids", "must be an array of token ids");
     size_t n = json_array_size(v);
+    if (n > (size_t)vocab) return refuse(why, "stop_token_ids", "has more ids than the vocabulary");
     int32_t *ids = malloc((n + 1) * sizeof *ids);
     if (!ids) return err_memory(e);
     r->sampling.stop_ids = ids;
@@ -217,7 +220,7 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
         if (!json_is_string(v)) return refuse(why, name, "must be a string");
         r->model = json_string_value(v);
     } else if (!strcmp(name, "seed")) {
-        if (!as_integer(v, &x)) return refuse(why, name, "must be an integer");
+        if (!as_integer(v, &x)) return refuse(why, name, "must be an integer from -9223372036854775808 to 9223372036854775807");
         r->sampling.seed = json_is_integer(v) ? (uint64_t)json_integer_value(v) : (uint64_t)(int64_t)x;
         r->has_seed = 1;
     } else if (!strcmp(name, "stop")) {
@@ -314,19 +317,71 @@ static int is_utf8(const char *s, size_t n)
     return 1;
 }
 
-static int parse_json(struct record *r, const struct input_line *line, struct refusal *why, struct err *e)
+/* 1 when the line has more values than may be. */
+static int has_too_many_values(const char *p, size_t n)
+{
+    size_t values = 0;
+    int in_string = 0;
+    if (n <= MAX_VALUES) return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '"') in_string = !in_string;
+        else if (in_string) i += p[i] == '\\';
+        else values += p[i] == ',' || p[i] == '[' || p[i] == '{';
+    }
+    return values > MAX_VALUES;
+}
+
+/* *big: the line has integers beyond 64 bits, and all of its integers were read as reals. */
+static int parse_json(struct record *r, const struct input_line *line, int *big, struct refusal *why, struct err *e)
 {
     json_error_t je;
+    *big = 0;
+    if (has_too_many_values(line->text, line->n)) return refuse(why, NULL, "the line holds more than 4194304 values");
     r->root = json_read(line->text, line->n, JSON_ALLOW_NUL, &je, e);
+    if (!r->root && !err_is_memory(e) && json_error_code(&je) == json_error_numeric_overflow) {
+        *big = 1;
+        r->root = json_read(line->text, line->n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &je, e);
+    }
     if (!r->root && err_is_memory(e)) return -1;
     if (!r->root) {
-        e->msg[0] = 0;
+        *e = (struct err){0};
         why->field = NULL;
         if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
-        err_set(&why->why, "not JSON: %s (at byte %d)", je.text, je.position);
+        err_set(&why->why, "not JSON: %s (at byte %d)", json_why(&je), je.position);
         return 1;
     }
+    *e = (struct err){0};
     return json_is_object(r->root) ? 0 : refuse(why, NULL, "not a JSON object");
+}
+
+static int holds_big(const json_t *v)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+    double x = json_real_value(v);
+    if (json_is_real(v)) return x >= 0x1p63 || x < -0x1p63;
+    json_array_foreach (v, i, item)
+        if (holds_big(item)) return 1;
+    json_object_foreach ((json_t *)v, key, item)
+        if (holds_big(item)) return 1;
+    return 0;
+}
+
+/* What is read has no such integer: it is in something that is handed on as it is. */
+static int refuse_big(const struct record *r, const json_t *body, struct refusal *why)
+{
+    const json_t *const places[] = {body, r->root};
+    const char *key;
+    json_t *v;
+    for (int i = 0; i < 2; i++)
+        json_object_foreach ((json_t *)places[i], key, v)
+            if (holds_big(v)) {
+                why->field = key;
+                err_set(&why->why, "%.80s: holds an integer that is not from -9223372036854775808 to 9223372036854775807", key);
+                return 1;
+            }
+    return refuse(why, NULL, "a number is too large");
 }
 
 int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
@@ -340,7 +395,7 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
     json_forget();
     why->field = NULL;
     why->why.msg[0] = 0;
-    if (line->too_long) return refuse(why, NULL, "the line is longer than 256 MiB");
+    if (line->too_long) return refuse(why, NULL, "the line is longer than 64 MiB");
     if (plain) {
         if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
         r->text = line->text;
@@ -349,10 +404,11 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
         r->add_special = !d->chat; /* a chat template writes BOS itself */
     } else {
         const json_t *body = NULL;
-        int rc = parse_json(r, line, why, e);
+        int big, rc = parse_json(r, line, &big, why, e);
         if (!rc) rc = read_envelope(r, &body, why);
         r->add_special = r->kind == RECORD_COMPLETION;
         if (!rc) rc = read_body(r, body, d, why, e);
+        if (!rc && big) rc = refuse_big(r, body, why);
         if (json_check(e)) return -1;
         if (rc) return rc;
     }
@@ -373,6 +429,18 @@ void record_free(struct record *r)
     free((void *)r->sampling.bias);
     free(r->stop);
     *r = (struct record){0};
+}
+
+void record_settle(struct record *r)
+{
+    json_t *body = json_object_get(r->root, "body"), *v;
+    const char *key;
+    void *next;
+    r->prompt = r->messages = r->tools = r->kwargs = NULL;
+    json_object_foreach_safe (r->root, next, key, v)
+        if (v != body && strcmp(key, "custom_id")) json_object_del(r->root, key);
+    json_object_foreach_safe (body, next, key, v)
+        if (strcmp(key, "stop") && strcmp(key, "model")) json_object_del(body, key);
 }
 
 uint64_t record_hash(const struct record *r)

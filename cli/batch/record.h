@@ -44,6 +44,9 @@ struct record {
     int n_stop;
 };
 
+/* Most choices of one record: its prompts times n. */
+enum { RECORD_MAX_CHOICES = 65536 };
+
 /* Why a record is refused. */
 struct refusal {
     struct err why;
@@ -55,6 +58,8 @@ struct refusal {
 int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
                  struct err *e);
 void record_free(struct record *r);
+/* Gives back what is not needed any more once the prompts are made: prompt, messages, tools and kwargs are gone. */
+void record_settle(struct record *r);
 /* FNV-1a (Fowler, Noll, Vo; 64 bits) of the record's id: names its random stream and the ids in its answer. */
 uint64_t record_hash(const struct record *r);
 

@@ -1,6 +1,7 @@
 #include "cli/batch/result.h"
 
 #include "cli/batch/durable.h"
+#include "cli/outputs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,7 @@ int result_advance(struct result *r, struct journal *j, uint64_t n_slots, struct
 {
     if (r->part) {
         if (journal_count(j) < n_slots) return 0;
-        if (dur_open(&r->fd, r->part, O_WRONLY | O_CREAT | O_TRUNC, e)) return -1;
+        if (dur_create(&r->fd, r->part, e)) return -1;
     }
     if (r->as_finished) {
         int more;

@@ -1,11 +1,13 @@
 #include "cli/batch/trace.h"
 
+#include "cli/outputs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 struct trace {
-    FILE *f;
-    const char *path;
+    struct side_file side;
+    FILE *f; /* side's; empty until the first event */
     double origin; /* seconds; the first event's */
     struct sched_stats last;
     int n;
@@ -17,11 +19,9 @@ int trace_open(struct trace **result, const char *path, struct err *e)
     if (!path) return 0;
     struct trace *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e);
-    t->path = path;
-    t->f = fopen(path, "we");
-    if (!t->f) {
+    if (side_open(&t->side, "--trace", path, e)) {
         free(t);
-        return err_sys(e, "--trace %s", path);
+        return -1;
     }
     *result = t;
     return 0;
@@ -34,7 +34,11 @@ static double at(struct trace *t, double seconds)
     return (seconds - t->origin) * 1e6;
 }
 
-static void begin(struct trace *t) { fputs(t->n++ ? ",\n" : "[\n", t->f); }
+static void begin(struct trace *t)
+{
+    if (!t->f) t->f = side_begin(&t->side);
+    fputs(t->n++ ? ",\n" : "[\n", t->f);
+}
 
 void trace_step(struct trace *t, double start, double end, const struct sched_stats *s)
 {
@@ -84,9 +88,8 @@ void trace_request(struct trace *t, uint64_t index, double start, double first_t
 int trace_close(struct trace *t, struct err *e)
 {
     if (!t) return 0;
-    fputs(t->n ? "\n]\n" : "[]\n", t->f);
-    int bad = ferror(t->f), rc = 0;
-    if (fclose(t->f) || bad) rc = err_sys(e, "--trace %s", t->path);
+    if (t->f) fputs("\n]\n", t->f);
+    int rc = side_close(&t->side, e);
     free(t);
     return rc;
 }

@@ -2,9 +2,11 @@
  * " {choice}" after "{query}\nAnswer:", the whole tokenized together, BOS in front. acc takes the likeliest choice, acc_norm
  * the likeliest per character. A question's first choice is scored before its others, which find its pages in the cache. */
 #include "cli/meter.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
 #include "core/json.h"
+#include "core/progress.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct question;
 
@@ -33,6 +34,7 @@ struct question {
 struct quiz {
     const struct options *o;
     struct scorer scorer;
+    struct side_file samples, report;
     char *examples;            /* solved questions before each one, or "" */
     struct question *question; /* [n] */
     int n, cap, n_begun, n_done;
@@ -211,12 +213,14 @@ static int next_choice(void *arg, struct score **score, struct err *e)
 
 static void show_progress(struct quiz *z)
 {
-    int terminal = isatty(2);
+    int terminal = progress_terminal();
     double t = meter_now();
+    char done[64], left[64] = "";
     if (t - z->shown < (terminal ? 0.5 : 30)) return;
     z->shown = t;
-    fprintf(stderr, "%s%d of %d questions, %.0f s left%s", terminal ? "\r" : "", z->n_done, z->n,
-            (t - z->start) / (z->n_done ? z->n_done : 1) * (z->n - z->n_done), terminal ? "  " : "\n");
+    snprintf(done, sizeof done, "%d of %d questions", z->n_done, z->n);
+    if (z->n_done) snprintf(left, sizeof left, "%.0f s left", (t - z->start) / z->n_done * (z->n - z->n_done));
+    (terminal ? progress_draw : progress_log)((const char *const[]){done, left}, 2);
 }
 
 static int choice_done(void *arg, struct score *score, struct err *e)
@@ -257,18 +261,16 @@ static struct accuracy accuracy(const struct quiz *z, int normalize)
     return (struct accuracy){p, z->n > 1 ? sqrt(p * (1 - p) / (z->n - 1)) : 0}; /* of the mean, with the sample's deviation */
 }
 
-static int write_samples(const struct quiz *z, struct err *e)
+static int write_samples(struct quiz *z, struct err *e)
 {
-    FILE *f = fopen(z->o->samples, "we");
-    if (!f) return err_sys(e, "--samples %s", z->o->samples);
+    FILE *f = side_begin(&z->samples);
     for (int i = 0; i < z->n; i++) {
         const struct question *q = &z->question[i];
         fprintf(f, "{\"doc_id\": %d, \"target\": %d, \"loglikelihoods\": [", i, q->gold);
         for (int j = 0; j < q->n_choices; j++) fprintf(f, j ? ", %.17g" : "%.17g", q->choice[j].log_likelihood);
         fprintf(f, "], \"acc\": %d, \"acc_norm\": %d}\n", best(q, 0) == q->gold, best(q, 1) == q->gold);
     }
-    int failed = ferror(f);
-    return fclose(f) || failed ? err_sys(e, "--samples %s", z->o->samples) : 0;
+    return side_close(&z->samples, e);
 }
 
 /* The questions' file without folder and ending: what lm-evaluation-harness would call the task. */
@@ -281,7 +283,7 @@ static void task_name(const char *path, char *name, size_t cap)
 }
 
 /* The shape of lm-evaluation-harness's results.json. */
-static int write_report(const struct quiz *z, const char *task, double seconds, struct err *e)
+static int write_report(struct quiz *z, const char *task, double seconds, struct err *e)
 {
     const struct options *o = z->o;
     struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
@@ -292,12 +294,12 @@ static int write_report(const struct quiz *z, const char *task, double seconds, 
                   "opt4gptq-run", "model_args", o->model, "act", o->act, "kv", o->kv, "backend", z->scorer.engine.instructions,
                   "few_shot_file", o->few_shot_file, "total_evaluation_time_seconds", seconds);
     if (!j) return json_check(e) ? -1 : err_set(e, "--report: a file name that is not UTF-8");
-    int rc = json_dump_file(j, o->report, JSON_INDENT(2)) ? err_sys(e, "--report %s", o->report) : 0;
+    json_dumpf(j, side_begin(&z->report), JSON_INDENT(2));
     json_decref(j);
-    return rc;
+    return json_check(e) ? -1 : side_close(&z->report, e);
 }
 
-static int finish(const struct quiz *z, double seconds, struct err *e)
+static int finish(struct quiz *z, double seconds, struct err *e)
 {
     char task[256];
     task_name(z->o->choices, task, sizeof task);
@@ -313,10 +315,16 @@ static int finish(const struct quiz *z, double seconds, struct err *e)
 int run_choices(const struct options *o, struct err *e)
 {
     struct quiz z = {.o = o};
-    int rc = scorer_open(&z.scorer, o, e) || open_questions(&z, e) ? -1 : 0;
-    z.start = z.shown = meter_now();
+    struct err ignored;
+    int rc = side_open(&z.samples, "--samples", o->samples, e) || side_open(&z.report, "--report", o->report, e) ||
+                     scorer_open(&z.scorer, o, e) || open_questions(&z, e)
+                 ? -1
+                 : 0;
+    run_catch_signals();
+    z.start = meter_now();
+    z.shown = z.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
     if (!rc) rc = scorer_run(&z.scorer, next_choice, choice_done, &z, e);
-    if (isatty(2) && z.n_done) fprintf(stderr, "\r%60s\r", "");
+    progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d questions: no accuracy\n", z.n_done, z.n);
     if (!rc) rc = finish(&z, meter_now() - z.start, e);
     for (int i = 0; i < z.n; i++) free_question(&z.question[i]);
@@ -324,5 +332,7 @@ int run_choices(const struct options *o, struct err *e)
     free(z.ready);
     free(z.examples);
     scorer_close(&z.scorer);
+    side_close(&z.samples, &ignored);
+    side_close(&z.report, &ignored);
     return rc < 0 ? 1 : rc > 0 ? 4 : 0;
 }

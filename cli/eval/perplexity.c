@@ -5,15 +5,16 @@
  * contiguous (the GPTQ papers'): windows as they come, every token but the first is predicted.
  * In both the text is tokenized as one, without special tokens, and the last partial window is dropped. */
 #include "cli/meter.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
+#include "core/progress.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct window {
     struct score score;
@@ -24,6 +25,7 @@ struct window {
 struct perplexity {
     const struct options *o;
     struct scorer scorer;
+    struct side_file samples, report;
     struct tok_ids text; /* BOS is put into the windows' places */
     size_t n_bytes, n_words;
     struct window *window;                       /* [n_windows] */
@@ -109,13 +111,16 @@ static struct result sum_up(const struct perplexity *p)
 /* A line that overwrites itself on a terminal, one every 30 s elsewhere. */
 static void show_progress(struct perplexity *p)
 {
-    int terminal = isatty(2);
+    int terminal = progress_terminal();
     double t = meter_now();
+    char done[64], left[64] = "", perplexity[64];
     if (t - p->shown < (terminal ? 0.5 : 30)) return;
     p->shown = t;
     struct result r = sum_up(p);
-    fprintf(stderr, "%s%d of %d windows, perplexity so far %.4f, %.0f s left%s", terminal ? "\r" : "", p->n_done, p->n_windows,
-            r.perplexity, (t - p->start) / p->n_done * (p->n_windows - p->n_done), terminal ? "  " : "\n");
+    snprintf(done, sizeof done, "%d of %d windows", p->n_done, p->n_windows);
+    if (p->n_done) snprintf(left, sizeof left, "%.0f s left", (t - p->start) / p->n_done * (p->n_windows - p->n_done));
+    snprintf(perplexity, sizeof perplexity, "perplexity so far %.4f", r.perplexity);
+    (terminal ? progress_draw : progress_log)((const char *const[]){done, left, perplexity}, 3);
 }
 
 static int window_done(void *arg, struct score *score, struct err *e)
@@ -137,11 +142,10 @@ static int window_done(void *arg, struct score *score, struct err *e)
     return 0;
 }
 
-static int report(const struct perplexity *p, const struct result *r, double seconds, struct err *e)
+static int report(struct perplexity *p, const struct result *r, double seconds, struct err *e)
 {
     const struct options *o = p->o;
-    FILE *f = fopen(o->report, "we");
-    if (!f) return err_sys(e, "--report %s", o->report);
+    FILE *f = side_begin(&p->report);
     struct out text = {0};
     out_text(&text, "{\n  \"model\": ");
     out_string(&text, o->model, strlen(o->model));
@@ -151,6 +155,7 @@ static int report(const struct perplexity *p, const struct result *r, double sec
     int failed = out_failed(&text);
     if (!failed) fwrite(text.p, 1, text.n, f);
     out_free(&text);
+    if (failed) return err_memory(e);
     fprintf(
         f,
         ",\n  \"mode\": \"%s\", \"n_ctx\": %d, \"windows\": %d, \"windows_of\": %d, \"act\": \"%s\", \"kv\": \"%s\", \"backend\": \"%s\",\n"
@@ -161,33 +166,36 @@ static int report(const struct perplexity *p, const struct result *r, double sec
         o->perplexity, p->scorer.n_ctx, p->n_done, p->n_windows, o->act, o->kv, p->scorer.engine.instructions, r->n_tokens, r->perplexity,
         r->perplexity_error, r->nll, r->nll_error, r->per_byte, r->per_word, r->per_byte / log(2), exp(r->per_byte), exp(r->per_word),
         seconds);
-    failed |= ferror(f);
-    return fclose(f) || failed ? err_sys(e, "--report %s", o->report) : 0;
+    return side_close(&p->report, e);
 }
 
 /* A line per window: the log-probability of each predicted token, for comparisons token by token. */
-static int write_samples(const struct perplexity *p, struct err *e)
+static int write_samples(struct perplexity *p, struct err *e)
 {
-    FILE *f = fopen(p->o->samples, "we");
-    if (!f) return err_sys(e, "--samples %s", p->o->samples);
+    FILE *f = side_begin(&p->samples);
     for (int i = 0; i < p->n_windows; i++) {
         if (!p->window[i].is_done) continue;
         fprintf(f, "{\"window\": %d, \"first\": %d, \"logprobs\": [", i, p->window[i].score.from);
         for (int t = 0; t < p->n_predicted; t++) fprintf(f, t ? ", %.17g" : "%.17g", p->window[i].score.logprob[t]);
         fprintf(f, "]}\n");
     }
-    int failed = ferror(f);
-    return fclose(f) || failed ? err_sys(e, "--samples %s", p->o->samples) : 0;
+    return side_close(&p->samples, e);
 }
 
 int run_perplexity(const struct options *o, struct err *e)
 {
     struct perplexity p = {.o = o};
-    int rc = scorer_open(&p.scorer, o, e) || open_text(&p, e) ? -1 : 0;
-    p.start = p.shown = meter_now();
+    struct err ignored;
+    int rc = side_open(&p.samples, "--samples", o->samples, e) || side_open(&p.report, "--report", o->report, e) ||
+                     scorer_open(&p.scorer, o, e) || open_text(&p, e)
+                 ? -1
+                 : 0;
+    run_catch_signals();
+    p.start = meter_now();
+    p.shown = p.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
     if (!rc) rc = scorer_run(&p.scorer, next_window, window_done, &p, e);
     double seconds = meter_now() - p.start;
-    if (isatty(2) && p.n_done) fprintf(stderr, "\r%60s\r", "");
+    progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d windows\n", p.n_done, p.n_windows);
     if (rc >= 0 && p.n_done) {
         struct result r = sum_up(&p);
@@ -204,5 +212,7 @@ int run_perplexity(const struct options *o, struct err *e)
     free(p.window);
     tok_ids_free(&p.text);
     scorer_close(&p.scorer);
+    side_close(&p.samples, &ignored);
+    side_close(&p.report, &ignored);
     return rc < 0 ? 1 : rc > 0 ? 4 : 0;
 }

@@ -1,7 +1,9 @@
 #include "cli/eval/score.h"
 
 #include "cli/run.h"
+#include "core/progress.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int scorer_open(struct scorer *s, const struct options *o, struct err *e)
@@ -54,7 +56,7 @@ static int submit(struct scorer *s, struct score *c, struct err *e)
     return sched_submit(s->engine.sched, &c->request, e);
 }
 
-int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, struct err *e),
+static int run(struct scorer *s, int (*next)(void *arg, struct score **score, struct err *e),
                int (*done)(void *arg, struct score *score, struct err *e), void *arg, struct err *e)
 {
     s->done = done;
@@ -72,4 +74,16 @@ int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, st
         busy = sched_step(s->engine.sched, e);
         if (busy < 0) return -1;
     }
+}
+
+int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, struct err *e),
+               int (*done)(void *arg, struct score *score, struct err *e), void *arg, struct err *e)
+{
+    char words[2][80];
+    snprintf(words[0], sizeof words[0], "%sstopping after this step; a second signal ends at once\n", progress_erase());
+    snprintf(words[1], sizeof words[1], "%sstopped at once\n", progress_erase());
+    run_say_on_signal(words[0], words[1]);
+    int rc = run(s, next, done, arg, e);
+    run_say_on_signal(NULL, NULL);
+    return rc;
 }

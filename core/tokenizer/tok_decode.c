@@ -20,6 +20,8 @@ struct tok_stream {
     int skip_special;
     struct tok_match *match;
     struct tok_buf text, token; /* text: the piece; token: one id's spelling */
+    struct tok_buf before;      /* end of the text before that the steps still hold, and hand on again: not part of the pieces */
+    size_t n_before, n_met;     /* bytes of the text before; of them in `before` that came out again */
     struct stage st[];          /* [dec.n] */
 };
 
@@ -136,7 +138,8 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
     struct stage *g = &s->st[k];
     const struct tok_step *d = &s->t->dec.s[k];
     if (g->joined && needs_whole(d)) {
-        if (tok_buf_add(&g->held, p, n, e) || !end) return end ? -1 : 0;
+        if (tok_buf_add(&g->held, p, n, e)) return -1;
+        if (!end) return 0;
         /* From here on it is one token in one part; the step's own state starts empty. */
         struct tok_buf all = g->held;
         g->held = (struct tok_buf){0};
@@ -173,6 +176,7 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
 int tok_stream_open(struct tok_stream **s, const struct tokenizer *t, int skip_special, struct err *e)
 {
     struct tok_stream *x = calloc(1, sizeof *x + t->dec.n * sizeof x->st[0]);
+    *s = NULL;
     if (!x) return err_memory(e);
     if (tok_match_open(&x->match, e)) {
         free(x);
@@ -188,6 +192,27 @@ int tok_stream_open(struct tok_stream **s, const struct tokenizer *t, int skip_s
     return 0;
 }
 
+int tok_stream_copy(struct tok_stream **s, const struct tok_stream *from, struct err *e)
+{
+    struct tok_stream *x;
+    if (tok_stream_open(s, from->t, from->skip_special, e)) return -1;
+    x = *s;
+    x->n_before = from->n_before;
+    x->n_met = from->n_met;
+    if (tok_buf_add(&x->before, from->before.p, from->before.n, e)) goto fail;
+    for (size_t k = 0; k < x->t->dec.n; k++) {
+        const struct stage *g = &from->st[k];
+        x->st[k].tokens = g->tokens;
+        x->st[k].stripped = g->stripped;
+        if (tok_buf_add(&x->st[k].held, g->held.p, g->held.n, e)) goto fail;
+    }
+    return 0;
+fail:
+    tok_stream_close(x);
+    *s = NULL;
+    return -1;
+}
+
 void tok_stream_close(struct tok_stream *s)
 {
     if (!s) return;
@@ -197,6 +222,7 @@ void tok_stream_close(struct tok_stream *s)
     }
     tok_buf_free(&s->text);
     tok_buf_free(&s->token);
+    tok_buf_free(&s->before);
     tok_match_close(s->match);
     free(s);
 }
@@ -246,12 +272,53 @@ static int finish(struct tok_stream *s, struct err *e)
     return 0;
 }
 
+int tok_stream_open_after(struct tok_stream **s, const struct tokenizer *t, int skip_special, const int32_t *ids, size_t n,
+                          struct err *e)
+{
+    struct tok_stream *x, *end = NULL;
+    if (tok_stream_open(s, t, skip_special, e)) return -1;
+    x = *s;
+    for (size_t i = 0; i < n; i++) {
+        x->text.n = 0;
+        if (push(x, ids[i], e)) goto fail;
+        x->n_before += x->text.n;
+    }
+    if (tok_stream_copy(&end, x, e) || finish(end, e)) goto fail;
+    x->before = end->text;
+    end->text = (struct tok_buf){0};
+    x->n_before += x->before.n;
+    tok_stream_close(end);
+    return 0;
+fail:
+    tok_stream_close(end);
+    tok_stream_close(x);
+    *s = NULL;
+    return -1;
+}
+
+size_t tok_stream_before(const struct tok_stream *s) { return s->n_before; }
+
+/* The piece in s->text without what belongs to the text before, which comes first and character by character. */
+static void hand_out(struct tok_stream *s, const char **piece, size_t *bytes)
+{
+    const char *p = s->text.n ? s->text.p : "";
+    size_t n = s->text.n, len;
+    for (; n && s->n_met < s->before.n; p += len, n -= len, s->n_met += len) {
+        tok_utf8_next((const unsigned char *)p, n, &len);
+        if (len <= s->before.n - s->n_met && !memcmp(p, s->before.p + s->n_met, len)) continue;
+        s->n_before -= s->before.n - s->n_met;
+        s->before.n = s->n_met;
+        break;
+    }
+    *piece = p;
+    *bytes = n;
+}
+
 int tok_stream_push(struct tok_stream *s, int32_t id, const char **piece, size_t *bytes, struct err *e)
 {
     s->text.n = 0;
     if (push(s, id, e)) return -1;
-    *piece = s->text.p ? s->text.p : "";
-    *bytes = s->text.n;
+    hand_out(s, piece, bytes);
     return 0;
 }
 
@@ -259,8 +326,8 @@ int tok_stream_flush(struct tok_stream *s, const char **piece, size_t *bytes, st
 {
     s->text.n = 0;
     if (finish(s, e)) return -1;
-    *piece = s->text.p ? s->text.p : "";
-    *bytes = s->text.n;
+    hand_out(s, piece, bytes);
+    s->before.n = s->n_met = 0;
     return 0;
 }
 
@@ -278,5 +345,38 @@ int tok_decode(const struct tokenizer *t, const int32_t *ids, size_t n, int skip
     rc = 0;
 fail:
     tok_stream_close(s);
+    return rc;
+}
+
+/* A few times the id before it use up what a decoder strips of a text's beginning. */
+int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes, struct err *e)
+{
+    struct tok_ids before = {0};
+    struct tok_stream *s = NULL;
+    struct tok_buf out = {0};
+    const char *piece;
+    size_t n = 1, all;
+    int rc = -1;
+    for (size_t k = 0; k < t->dec.n; k++)
+        if (t->dec.s[k].op == TOK_DEC_STRIP) n += (size_t)t->dec.s[k].left;
+    for (size_t i = 0; i < n; i++)
+        if (tok_ids_push(&before, id, e)) goto fail;
+    if (tok_stream_open_after(&s, t, 0, before.id, n, e)) goto fail;
+    all = tok_stream_before(s);
+    if (tok_stream_push(s, id, &piece, &n, e) || tok_buf_add(&out, piece, n, e)) goto fail;
+    if (tok_stream_flush(s, &piece, &n, e) || tok_buf_add(&out, piece, n, e)) goto fail;
+    if (tok_stream_before(s) < all) { /* the id joins with itself: each is part of a character */
+        rc = tok_decode(t, &id, 1, 0, text, bytes, e);
+        goto fail;
+    }
+    *bytes = out.n;
+    if (tok_buf_add(&out, "", 1, e)) goto fail;
+    *text = out.p;
+    out = (struct tok_buf){0};
+    rc = 0;
+fail:
+    tok_stream_close(s);
+    tok_ids_free(&before);
+    tok_buf_free(&out);
     return rc;
 }

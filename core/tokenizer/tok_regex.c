@@ -201,7 +201,8 @@ int tok_pattern_regex(struct tok_pattern **p, const char *src, size_t n, struct 
     if (!t->re) {
         PCRE2_UCHAR why[160];
         pcre2_get_error_message(code, why, sizeof why);
-        err_set(e, "pattern \"%.*s\": %s", (int)(n < 80 ? n : 80), src, (const char *)why);
+        if (code == PCRE2_ERROR_HEAP_FAILED) err_memory(e);
+        else err_set(e, "pattern \"%.*s\": %s", (int)(n < 80 ? n : 80), src, (const char *)why);
         goto fail;
     }
     t->jit = pcre2_jit_compile(t->re, PCRE2_JIT_COMPLETE) == 0;

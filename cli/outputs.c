@@ -1,0 +1,179 @@
+#include "cli/outputs.h"
+
+#include "cli/batch/shard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- which file a name means */
+
+struct place {
+    int exists;
+    dev_t dev; /* of the file, or of the folder in which it would be made */
+    ino_t ino;
+    char name[NAME_MAX + 1]; /* in that folder */
+};
+
+enum { MAX_LINKS = 40 };
+
+/* 0; 1: cannot be compared: no regular file, or none that could be made. Follows links, also those that lead nowhere yet. */
+static int find(const char *path, struct place *p)
+{
+    char at[PATH_MAX], target[PATH_MAX];
+    struct stat st;
+    *p = (struct place){0};
+    if (!stat(path, &st)) {
+        *p = (struct place){1, st.st_dev, st.st_ino, ""};
+        return !S_ISREG(st.st_mode);
+    }
+    if (strlen(path) >= sizeof at) return 1;
+    strcpy(at, path);
+    for (int i = 0; i < MAX_LINKS; i++) {
+        ssize_t n = readlink(at, target, sizeof target - 1);
+        char *slash = strrchr(at, '/');
+        if (n < 0) {
+            const char *name = slash ? slash + 1 : at;
+            if (strlen(name) > NAME_MAX) return 1;
+            strcpy(p->name, name);
+            if (slash) slash[slash == at] = 0;
+            if (stat(slash ? at : ".", &st)) return 1;
+            p->dev = st.st_dev;
+            p->ino = st.st_ino;
+            return 0;
+        }
+        target[n] = 0;
+        size_t folder = target[0] != '/' && slash ? (size_t)(slash - at) + 1 : 0;
+        if (folder + (size_t)n >= sizeof at) return 1;
+        memcpy(at + folder, target, (size_t)n + 1);
+    }
+    return 1;
+}
+
+static int same(const struct place *a, const struct place *b)
+{
+    return a->exists == b->exists && a->dev == b->dev && a->ino == b->ino && !strcmp(a->name, b->name);
+}
+
+/* ---- all that a run reads and writes */
+
+enum { MAX_FILES = 24 };
+
+struct file {
+    const char *what; /* the option, or the standard stream */
+    char path[PATH_MAX + 64];
+    int written, is_stream; /* streams may be one file among each other */
+    struct place place;
+};
+
+struct files {
+    struct file *file;
+    int n;
+};
+
+static void add(struct files *f, const char *what, const char *path, const char *suffix, int written)
+{
+    if (!path || !strcmp(path, "-")) return;
+    struct file *x = &f->file[f->n];
+    *x = (struct file){.what = what, .written = written};
+    if ((size_t)snprintf(x->path, sizeof x->path, "%s%s", path, suffix) < sizeof x->path && !find(x->path, &x->place)) f->n++;
+}
+
+static void add_stream(struct files *f, const char *what, int fd, int written)
+{
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return;
+    f->file[f->n++] = (struct file){.what = what, .written = written, .is_stream = 1, .place = {1, st.st_dev, st.st_ino, ""}};
+}
+
+/* What -o makes. A link of that name is followed, as the batch does. */
+static int add_answers(struct files *f, const struct options *o, struct err *e)
+{
+    static const char *const suffix[] = {"", ".journal", ".journal.tmp", ".part"};
+    char path[PATH_MAX];
+    struct shard s;
+    if (!o->output || !strcmp(o->output, "-")) return 0;
+    if (shard_parse(&s, o->shard, e)) return -1;
+    int n = s.n > 1 ? snprintf(path, sizeof path, "%s.%llu-of-%llu", o->output, (unsigned long long)s.i, (unsigned long long)s.n)
+                    : snprintf(path, sizeof path, "%s", o->output);
+    if (n >= (int)sizeof path) return err_set(e, "-o: the name is too long");
+    struct stat st;
+    char *target = !lstat(path, &st) && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) add(f, "-o", target ? target : path, suffix[i], 1);
+    free(target);
+    return 0;
+}
+
+static int compare(const struct file *a, const struct file *b, struct err *e)
+{
+    if ((!a->written && !b->written) || (a->is_stream && b->is_stream) || !same(&a->place, &b->place)) return 0;
+    const struct file *out = b->written && !b->is_stream ? b : a->written ? a : b, *other = out == a ? b : a;
+    if (out->is_stream) return err_set(e, "%s is the file of %s: it would be written over", out->what, other->what);
+    return err_set(e, "%s %s: is also the file of %s%s", out->what, out->path, other->what,
+                   other->written ? "" : ", which would be written over");
+}
+
+int outputs_check(const struct options *o, struct err *e)
+{
+    struct files f = {calloc(MAX_FILES, sizeof *f.file), 0};
+    if (!f.file) return err_memory(e);
+    add(&f, "-m", o->model, "", 0);
+    add(&f, "-f", o->file, "", 0);
+    add(&f, "-i", o->input, "", 0);
+    add(&f, "--chat-template-file", o->chat_template_file, "", 0);
+    add(&f, "--multiple-choice", o->choices, "", 0);
+    add(&f, "--few-shot-file", o->few_shot_file, "", 0);
+    add(&f, "--hip-library", o->hip_library, "", 0);
+    add_stream(&f, "stdin", 0, 0);
+    add_stream(&f, "stdout", 1, 1);
+    add_stream(&f, "stderr", 2, 1);
+    int rc = add_answers(&f, o, e);
+    add(&f, "--report", o->report, "", 1);
+    add(&f, "--trace", o->trace, "", 1);
+    add(&f, "--samples", o->samples, "", 1);
+    add(&f, "--logits-out", o->logits_out, "", 1);
+    add(&f, "--logits-out", o->logits_out, ".part", 1);
+    CHECK(f.n <= MAX_FILES);
+    for (int i = 0; i < f.n && !rc; i++)
+        for (int j = 0; j < i && !rc; j++) rc = compare(&f.file[j], &f.file[i], e);
+    free(f.file);
+    return rc;
+}
+
+/* ---- files beside the answers */
+
+int side_open(struct side_file *s, const char *option, const char *path, struct err *e)
+{
+    *s = (struct side_file){.option = option, .path = path};
+    if (!path) return 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    s->created = fd >= 0;
+    if (fd < 0) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666); /* there already, or a link to what is not */
+    if (fd < 0) return err_sys(e, "%s %s", option, path);
+    if ((s->f = fdopen(fd, "w"))) return 0;
+    close(fd);
+    return err_memory(e);
+}
+
+FILE *side_begin(struct side_file *s)
+{
+    s->created = 0;
+    int ignored = ftruncate(fileno(s->f), 0); /* what cannot be emptied is a pipe or a device */
+    (void)ignored;
+    return s->f;
+}
+
+int side_close(struct side_file *s, struct err *e)
+{
+    if (!s->f) return 0;
+    int bad = ferror(s->f);
+    if (s->created) unlink(s->path);
+    if (fclose(s->f)) bad = err_sys(e, "%s %s", s->option, s->path);
+    else if (bad) bad = err_set(e, "%s %s: not all of it could be written", s->option, s->path);
+    s->f = NULL;
+    return bad;
+}
