@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/stats.h"
+#include "core/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -114,10 +115,12 @@ static json_t *record(const struct test *t, const struct bench_options *o, const
         json_array_append_new(ts, json_real(rate[i]));
     }
     struct stats w = stats_of(wall, n), r = stats_of(rate, n), p = stats_of(cpu, n);
-    json_t *j = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:i s:i s:s s:s}", "build_version", OPT4GPTQ_VERSION, "cpu_info", facts->cpu_info,
-                          "backends", o->backend, "model_filename", facts->filename, "model_type", facts->model_type, "model_size",
-                          (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch", o->n_batch, "n_threads",
-                          c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
+    json_t *j = json_pack(
+        "{s:s s:s s:s s:o s:s s:I s:I s:i s:i s:s s:s}", "build_version", OPT4GPTQ_VERSION,
+        "cpu_info", facts->cpu_info, "backends", o->backend, "model_filename",
+        json_text(facts->filename), "model_type", facts->model_type, "model_size",
+        (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch",
+        o->n_batch, "n_threads", c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
     json_t *more =
         json_pack("{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act", act_name[c->act], "cpu", c->cpu,
                   "n_parallel", t->n_parallel, "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",

@@ -136,6 +136,16 @@ static void habits(void)
     check(p.code == 0 && strstr(p.out, "\"act\": \"i16\"") && !p.err_bytes,
           "the arithmetic is opt4gptq-run's", &p);
     process_free(&p);
+    char odd[620];
+    snprintf(odd, sizeof odd, "%s/m\xff", dir);
+    if (symlink(model, odd)) exit(2);
+    RUN(&p, SMALL, "--model", odd);
+    json_t *record = parse(&p);
+    const char *filename = json_string_value(json_object_get(record, "model_filename"));
+    check(filename && strstr(filename, "/m\xef\xbf\xbd"), "a name that is not UTF-8", &p);
+    json_decref(record);
+    process_free(&p);
+    unlink(odd);
     RUN(&p, SMALL, "--act", "auto,f32,i16");
     check(p.code == 0 && lines(p.out) == 2, "auto is one of those named", &p);
     process_free(&p);
