@@ -626,7 +626,10 @@ static void open_fixture(struct fixture *f, const char *data, const char *name)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", data, name);
-    if (!realpath(path, f->dir)) die(path);
+    char *real = realpath(path, NULL);
+    if (!real || strlen(real) >= sizeof f->dir) die(path);
+    strcpy(f->dir, real);
+    free(real);
     snprintf(f->name, sizeof f->name, "%.63s", name);
     snprintf(f->model, sizeof f->model, "%s/%.63s.safetensors", temp_dir, name);
     f->n_files = list(f->dir, f->file, MAX_FILES);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct notes quiet = {1};
+static const struct notes quiet = {.quiet = 1};
 
 static uint32_t next_random(uint32_t *s) { return *s = *s * 1664525u + 1013904223u, *s >> 8; }
 
