@@ -657,7 +657,7 @@ int main(int argc, char **argv)
     process_run(&p, (char *[]){convert_bin, "--info", model, NULL}, NULL);
     check(p.code == 0 && strstr(p.out, "llama"), "--info", &p);
     process_free(&p);
-    process_run(&p, (char *[]){convert_bin, "tests/data/gptq/llama-act-order-asym", file_a, NULL},
+    process_run(&p, (char *[]){convert_bin, "-v", "tests/data/gptq/llama-act-order-asym", file_a, NULL},
                 NULL);
     check(p.code == 0 && strstr(p.err, "in 2 of 2 layers gate and up leave"),
           "a conversion says what it did about act-order", &p);
