@@ -161,7 +161,8 @@ TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
 $B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/files $B/tests/bench $B/tests/batch $B/tests/stop $B/tests/text $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
-$B/tests/cli: $B/cli/llama_names.o # it tries every name
+$B/tests/cli: $B/cli/llama_names.o # they try every name
+$B/tests/bench: $B/bench/llama_bench_names.o
 $B/tests/asm: $B/tests/asm.o | $(CPU_ALL) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc

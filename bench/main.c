@@ -1,4 +1,5 @@
 /* main.c: opt4gptq-bench: opens the model, says what it is, calls the mode. */
+#include "backend-cpu/kernels.h"
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/shape.h"
@@ -35,10 +36,25 @@ static void describe_model(struct bench_facts *f, const struct model *m, const c
              f->n_params * (f->n_params < 1e8 ? 1e-6 : 1e-9), quantized, m->file.map ? "" : " (made up)");
 }
 
+/* Whether there are such rungs, here or elsewhere. */
 static int check_rungs(const struct bench_options *o, struct err *e)
 {
+    for (int i = 0; i < o->cpu.n; i++) {
+        int known = !strcmp(o->cpu.v[i], "auto");
+        for (int k = 0; cpu_ladder[k]; k++) known |= !strcmp(o->cpu.v[i], cpu_ladder[k]->name);
+        if (!known)
+            return err_set(e, "--cpu %s: unknown (opt4gptq-run --version lists the rungs)",
+                           o->cpu.v[i]);
+    }
+    return 0;
+}
+
+/* Whether they run on this processor. */
+static int check_processor(const struct bench_options *o, struct err *e)
+{
+    char note[256];
     for (int i = 0; i < o->cpu.n; i++)
-        if (!rig_rung(o->cpu.v[i])) return err_set(e, "--cpu %s: unknown (opt4gptq-run --version lists the rungs)", o->cpu.v[i]);
+        if (!cpu_choose(cpu_ladder, o->cpu.v[i], note, sizeof note, e)) return -1;
     return 0;
 }
 
@@ -47,10 +63,16 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
     struct bench_facts facts = {0};
     struct model m = {0};
     read_cpu_info(facts.cpu_info, sizeof facts.cpu_info);
+    if (strcmp(o->backend, "hip") && check_processor(o, e)) return -1;
     if (o->probe) return bench_probe(o, &facts, out, e);
     if (o->ablation) return bench_ablation(o, &facts, out, e);
     if (o->model ? model_open(&m, o->model, e) : shape_open(&m, &shapes[0], e)) return -1;
     describe_model(&facts, &m, o->model ? o->model : "made-up TinyLlama-1.1B");
+    if (!o->model)
+        fprintf(stderr,
+                "opt4gptq-bench: made-up weights of TinyLlama-1.1B's shape, %.2f GB (-m FILE "
+                "measures a model)%s",
+                facts.model_bytes * 1e-9, o->ops || o->roofline ? "\n" : ": ");
     int rc = (o->ops ? bench_ops : o->roofline ? bench_roofline : bench_runs)(o, &m, &facts, out, e);
     if (o->model) model_close(&m);
     else shape_close(&m);
@@ -71,6 +93,7 @@ int main(int argc, char **argv)
             return fflush(stdout) ? 1 : 0;
         }
         if (!check_rungs(&o, &e)) {
+            bench_options_settle(&o);
             out_open(&out, o.output);
             rc = measure(&o, &out, &e) || out_close(&out, &e) ? 1 : 0;
         }

@@ -3,7 +3,9 @@
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/stats.h"
+#include "core/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,10 +115,12 @@ static json_t *record(const struct test *t, const struct bench_options *o, const
         json_array_append_new(ts, json_real(rate[i]));
     }
     struct stats w = stats_of(wall, n), r = stats_of(rate, n), p = stats_of(cpu, n);
-    json_t *j = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:i s:i s:s s:s}", "build_version", OPT4GPTQ_VERSION, "cpu_info", facts->cpu_info,
-                          "backends", o->backend, "model_filename", facts->filename, "model_type", facts->model_type, "model_size",
-                          (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch", o->n_batch, "n_threads",
-                          c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
+    json_t *j = json_pack(
+        "{s:s s:s s:s s:o s:s s:I s:I s:i s:i s:s s:s}", "build_version", OPT4GPTQ_VERSION,
+        "cpu_info", facts->cpu_info, "backends", o->backend, "model_filename",
+        json_text(facts->filename), "model_type", facts->model_type, "model_size",
+        (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch",
+        o->n_batch, "n_threads", c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
     json_t *more =
         json_pack("{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act", act_name[c->act], "cpu", c->cpu,
                   "n_parallel", t->n_parallel, "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",
@@ -170,8 +174,46 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     return 0;
 }
 
+/* Seconds that a test takes, from a few of its tokens. */
+static int estimate(const struct test *x, const struct tests *t, double *seconds, struct err *e)
+{
+    enum { SOME = 32, STEPS = 2 };
+    const int n = x->n_prompt ? (x->n_prompt < SOME ? x->n_prompt : SOME) : STEPS;
+    for (int i = 0; i < 2; i++) { /* the first time touches the weights */
+        double start = stats_wall();
+        if (x->n_prompt ? run_prompt(x, n, t->o->n_batch, e)
+                        : run_gen(x, x->n_gen < n ? x->n_gen : n, e))
+            return -1;
+        *seconds = (stats_wall() - start) / n * (x->n_prompt + x->n_gen);
+    }
+    return 0;
+}
+
+/* The rest of the line on what was asked for without a model: what is run, how often, how long that takes. */
+static int announce(const struct tests *t, struct err *e)
+{
+    double seconds = 0;
+    for (int i = 0; i < t->n; i++) {
+        double one;
+        if (estimate(&t->test[i], t, &one, e)) {
+            fprintf(stderr, "\n");
+            return -1;
+        }
+        seconds += one * (t->o->repetitions +
+                          (t->test[i].n_prompt > 0)); /* a prompt warms up as a whole */
+        if (i < 4)
+            fprintf(stderr, "%s%s%d", i ? ", " : "", t->test[i].n_prompt ? "pp" : "tg",
+                    t->test[i].n_prompt + t->test[i].n_gen);
+    }
+    const char *more = t->n > 4 ? ", ..," : ",";
+    fprintf(stderr, "%s %d run%s of each, about %.0f s\n", more, t->o->repetitions,
+            t->o->repetitions == 1 ? "" : "s", ceil(seconds));
+    return 0;
+}
+
 static int measure(struct tests *t, struct err *e)
 {
+    if (!t->o->model && announce(t, e)) return -1;
     for (int i = 0; i < t->n; i++) { /* warm-up: the whole prompt, or a few steps of a generation */
         const struct test *x = &t->test[i];
         if (x->n_prompt ? run_prompt(x, x->n_prompt, t->o->n_batch, e) : run_gen(x, x->n_gen < 4 ? x->n_gen : 4, e)) return -1;

@@ -1,6 +1,7 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
+#include "cli/engine.h"
 #include "cli/machine.h"
 #include "core/gen_config.h"
 #include "core/scheduler.h"
@@ -58,8 +59,7 @@ static int read_prompt(struct completion *c, struct err *e)
             return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i, c->prompt.id[i],
                            c->model.config.vocab - 1);
     c->n_ctx = o->n_ctx ? o->n_ctx : c->model.config.context;
-    if (o->n_ctx > c->model.config.context)
-        fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n", o->n_ctx, c->model.config.context);
+    engine_say_context(o, &c->model);
     if (c->prompt.n >= (size_t)c->n_ctx)
         return err_set(e, "the prompt has %zu tokens, the context %d: no room for an answer (-c sets the context)", c->prompt.n, c->n_ctx);
     return 0;

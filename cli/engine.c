@@ -12,6 +12,13 @@ enum { LOGITS_BYTES = 32 << 20, STARTS = 8 };
 
 int engine_context(const struct options *o, const struct model *m) { return o->n_ctx ? o->n_ctx : m->config.context; }
 
+void engine_say_context(const struct options *o, const struct model *m)
+{
+    if (o->n_ctx <= m->config.context) return;
+    fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n",
+            o->n_ctx, m->config.context);
+}
+
 static int pages(int positions) { return (positions + KV_PAGE - 1) / KV_PAGE; }
 
 /* Pages that the memory (a GPU's own, where that computes) allows, at most what all sequences can fill. */
@@ -47,6 +54,7 @@ static int choose_pages(const struct options *o, const struct model *m, const st
 int engine_open(struct engine *g, const struct options *o, const struct model *m, struct err *e)
 {
     memset(g, 0, sizeof *g);
+    engine_say_context(o, m);
     int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs, logits = (int)(LOGITS_BYTES / ((size_t)m->config.vocab * sizeof(float)));
     if (logits > rows) logits = rows;
     struct forward_options f = machine_forward(o);

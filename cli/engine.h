@@ -14,6 +14,8 @@ struct engine {
 
 /* Context of a run: -c, or the model's. */
 int engine_context(const struct options *o, const struct model *m);
+/* A note on stderr when -c is more than the positions that the model was made for. */
+void engine_say_context(const struct options *o, const struct model *m);
 /* Sizes and opens forward and scheduler; says on stderr what they take. */
 int engine_open(struct engine *g, const struct options *o, const struct model *m, struct err *e);
 void engine_close(struct engine *g);

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 static _Thread_local int lacked_memory;
 static _Thread_local jmp_buf *reading; /* in json_read: where a failed allocation goes */
@@ -32,6 +33,26 @@ json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, s
     reading = NULL;
     if (!j) err_set(e, "%s", own.text);
     if (why) *why = own;
+    return j;
+}
+
+json_t *json_text(const char *s)
+{
+    static const char instead[] = "\xef\xbf\xbd";
+    char *text = s ? malloc(strlen(s) * (sizeof instead - 1) + 1) : NULL;
+    size_t n = 0;
+    for (utf8proc_ssize_t got; text && *s; s += got) {
+        utf8proc_int32_t c;
+        got = utf8proc_iterate((const utf8proc_uint8_t *)s, -1, &c);
+        const char *from = got > 0 ? s : instead;
+        size_t bytes = got > 0 ? (size_t)got : sizeof instead - 1;
+        memcpy(text + n, from, bytes);
+        n += bytes;
+        if (got <= 0) got = 1;
+    }
+    if (s && !text) lacked_memory = 1;
+    json_t *j = text ? json_stringn(text, n) : NULL;
+    free(text);
     return j;
 }
 

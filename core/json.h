@@ -17,6 +17,10 @@ json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, s
 /* What is wrong with a text that is not JSON, in a few words. */
 const char *json_why(const json_error_t *why);
 
+/* A string of S, where a byte that is not UTF-8 becomes U+FFFD: names of files go into JSON by this.
+ * NULL: S is NULL, or memory is short (json_check). */
+json_t *json_text(const char *s);
+
 /* -1 and "out of memory" when an allocation of jansson failed in this thread since json_forget (or ever): to be asked after
  * json_pack, json_object_set and their like, whose results are used without a look at each. */
 int json_check(struct err *e);

@@ -286,12 +286,12 @@ static void refusals(void)
     process_free(&p)
     REFUSED(2, "no output", "-c", "64");
     REFUSED(2, "--order", "-o", out, "--order", "random");
-    REFUSED(2, "excludes", "-o", out, "-p", "x");
+    REFUSED(2, "-i and -p exclude", "-o", out, "-p", "x");
     REFUSED(1, "is a directory", "-o", dir);
     REFUSED(2, "is also the file of -i", "-o", in);
     REFUSED(1, "No such file", "-o", "/nonexistent/out");
     REFUSED(2, "--shard 3/3", "-o", out, "--shard", "3/3");
-    REFUSED(1, "--mem 5X", "-o", out, "--mem", "5X");
+    REFUSED(2, "--mem 5X", "-o", out, "--mem", "5X");
     REFUSED(1, "--mem 1 MiB", "-o", out, "--mem", "1M");
     REFUSED(1, "one context", "-o", out, "--kv-pages", "3");
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--chat");

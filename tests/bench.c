@@ -1,5 +1,6 @@
 /* bench.c: opt4gptq-bench on models/demo: every mode and format, llama-bench's fields, what a wrong option says.
  * Nothing here depends on how fast the machine is. usage: bench BUILD_DIR. */
+#include "bench/llama_bench_names.h"
 #include "tests/process.h"
 
 #include <jansson.h>
@@ -60,23 +61,30 @@ static void errors(void)
         {"-p", "x", "'x' is not an integer", 2},
         {"-p", "-1", "not in 0..", 2},
         {"-p", "8,", "'' is not an integer", 2},
-        {"--act", "f32,bf16", "--act bf16: must be one of f32, f16, i16, int8", 2},
+        {"--act", "f32,bf16", "--act bf16: must be one of auto, f32, f16, i16, int8", 2},
         {"--kv", "q8", "--kv q8", 2},
         {"--cpu", "z80", "--cpu z80: unknown", 2},
         {"--backend", "cuda", "--backend cuda", 2},
-        {"-o", "sql", "--output sql", 2},
+        {"-o", "sql", "-o sql: must be one of md, csv, json, jsonl", 2},
         {"-r", "0", "not in 1..", 2},
         {"--frobnicate", "1", "--frobnicate", 2},
-        {"stray", "-r1", "stray", 2},
-        {"--ops", "--probe", "exclude", 2},
-        {"--ablation", "-mx", "-m has no part", 2},
-        {"--backend=hip", "-t2", "not --backend hip", 2},
-        {"--device", "1", "need --backend hip", 2},
-        {"--cpu-time", "-t2", "needs -t 1", 2},
-        {"-p0", "-n0", "nothing to measure", 2},
+        {"stray", "--cpu-time", "stray", 2},
+        {"-r1", "-ops", "unknown option '-r1' (see --help; a value is a word of its own: -r 1)", 2},
+        {"-m", "-p", "-m needs a file", 2},
+        {"--roofl", "1", "unknown option '--roofl' (is --roofline meant?)", 2},
+        {"--n_prompt=x", "-h", "--n-prompt: 'x' is not an integer", 2},
+        {"--ops", "--probe", "--ops and --probe exclude each other", 2},
+        {"--shape", "tiny", "--shape needs --ablation", 2},
+        {"--ablation", "--model=x", "--model has no part", 2},
+        {"--backend=hip", "--cpu=avx2", "--cpu is about the CPU, not --backend hip", 2},
+        {"--backend=hip", "--threads=2", "--threads is about the CPU", 2},
+        {"--device", "0", "--device needs --backend hip", 2},
+        {"--cpu-time", "--threads=2", "needs -t 1", 2},
+        {"--n-prompt=0", "--n-gen=0", "nothing to measure", 2},
         {"-np", "0", "not in 1..", 2},
         {"-m", "/nonexistent", "/nonexistent", 1},
         {"-m", "README.md", "README.md", 1},
+        {"-m", "models/demo", "convert it first: opt4gptq-convert models/demo OUT.safetensors", 1},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct process p;
@@ -89,6 +97,63 @@ static void errors(void)
     struct process p;
     RUN(&p, "-m", model, "-p", "8", "-n", "0", "-d", "16777216", "-np", "1");
     check(p.code == 1 && strstr(p.err, "KV cache") && lines(p.err) == 1, "a KV cache beyond all memory is refused", &p);
+    process_free(&p);
+}
+
+/* Every name of llama-bench's: refused in one line, or accepted with a note; and what is said of threads and made-up weights. */
+static void habits(void)
+{
+    struct process p;
+    int n = 0;
+#define SMALL "-m", model, "-p", "2", "-n", "0", "-r", "1", "-o", "jsonl"
+    for (const struct args_other *o = llama_bench_names; o->names; o++)
+        for (const char *at = o->names; *at; at += strspn(at, " "), n++) {
+            char name[64], want[512], what[128];
+            size_t length = strcspn(at, " ");
+            snprintf(name, sizeof name, "%.*s", (int)length, at);
+            at += length;
+            snprintf(what, sizeof what, "llama-bench's %s", name);
+            if (o->answer == ARGS_ACCEPTED) RUN(&p, name, SMALL);
+            else RUN(&p, name, "1", SMALL);
+            snprintf(want, sizeof want,
+                     o->answer == ARGS_REFUSED ? "opt4gptq-bench: %s: %s\n" : "note: %s: %s\n",
+                     name, o->says);
+            check(p.code == (o->answer == ARGS_REFUSED ? 2 : 0) && !strcmp(p.err, want) &&
+                      !p.out_bytes == (p.code != 0),
+                  what, &p);
+            process_free(&p);
+        }
+    check(n > 60, "llama-bench's names were tried", NULL);
+    RUN(&p, "-t", "1,1000,1001", SMALL);
+    check(p.code == 0 && strstr(p.err, "note: -t 1000: this process may use ") &&
+              strstr(p.err, "note: -t 1001: ") && lines(p.err) == 2,
+          "more threads than processors", &p);
+    char *end = strchr(p.out, '\n');
+    check(end && lines(p.out) <= 2 && strstr(p.out, "\"n_threads\": 1"),
+          "each number of threads once", &p);
+    process_free(&p);
+    RUN(&p, SMALL);
+    check(p.code == 0 && strstr(p.out, "\"act\": \"i16\"") && !p.err_bytes,
+          "the arithmetic is opt4gptq-run's", &p);
+    process_free(&p);
+    char odd[620];
+    snprintf(odd, sizeof odd, "%s/m\xff", dir);
+    if (symlink(model, odd)) exit(2);
+    RUN(&p, SMALL, "--model", odd);
+    json_t *record = parse(&p);
+    const char *filename = json_string_value(json_object_get(record, "model_filename"));
+    check(filename && strstr(filename, "/m\xef\xbf\xbd"), "a name that is not UTF-8", &p);
+    json_decref(record);
+    process_free(&p);
+    unlink(odd);
+    RUN(&p, SMALL, "--act", "auto,f32,i16");
+    check(p.code == 0 && lines(p.out) == 2, "auto is one of those named", &p);
+    process_free(&p);
+    RUN(&p, "-p", "1", "-n", "0", "-r", "1", "-t", "1");
+    check(p.code == 0 && lines(p.err) == 1 &&
+              strstr(p.err, "made-up weights of TinyLlama-1.1B's shape, 0.77 GB") &&
+              strstr(p.err, ": pp1, 1 run of each, about "),
+          "without a model a line says what is run", &p);
     process_free(&p);
 }
 
@@ -214,9 +279,10 @@ int main(int argc, char **argv)
     check(p.code == 0, "convert models/demo", &p);
     process_free(&p);
     RUN(&p, "--help");
-    check(p.code == 0 && strstr(p.out, "--n-prompt") && strstr(p.out, " -np "), "--help", &p);
+    check(p.code == 0 && strstr(p.out, "--n-prompt") && strstr(p.out, "-np, "), "--help", &p);
     process_free(&p);
     errors();
+    habits();
     runs();
     modes();
     unlink(model);

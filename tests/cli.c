@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char run_bin[512], emulated_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-cli-XXXXXX", model[600], file_a[600];
+static char run_bin[512], emulated_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-cli-XXXXXX",
+                                                               model[600], file_a[600];
 static int n_passed, n_failed, n_skipped;
 
 static void check(int ok, const char *what, const struct process *p)
@@ -63,7 +64,8 @@ static void expect_error(char *const argv[], int code, const char *says)
     struct process p;
     process_run(&p, argv, NULL);
     char what[256] = "error of:";
-    for (int i = 1; argv[i]; i++) snprintf(what + strlen(what), sizeof what - strlen(what), " %s", argv[i]);
+    for (int i = 1; argv[i]; i++)
+        snprintf(what + strlen(what), sizeof what - strlen(what), " %s", argv[i]);
     check(p.code == code && lines(p.err) == 1 && strstr(p.err, says) && !p.out_bytes, what, &p);
     process_free(&p);
 }
@@ -84,7 +86,8 @@ static void errors(void)
     /* a build without kernels says that first */
     struct process version;
     RUN(&version, NULL, "--version");
-    ERROR(1, strstr(version.out, "backends: hip") ? "/nonexistent/lib" : "without clang-19", "-m", model, "-p", "x", "--backend", "hip", "--hip-library", "/nonexistent/lib");
+    ERROR(1, strstr(version.out, "backends: hip") ? "/nonexistent/lib" : "without clang-19", "-m",
+          model, "-p", "x", "--backend", "hip", "--hip-library", "/nonexistent/lib");
     process_free(&version);
     ERROR(2, "--frobnicate", "--frobnicate");
     ERROR(1, "No such file", "-m", "/nonexistent", "-p", "x");
@@ -97,8 +100,10 @@ static void errors(void)
     ERROR(2, "'x'", "-m", "/nonexistent", "--prompt-ids", "1,x", "--format", "ids");
     ERROR(2, "empty", "-m", "/nonexistent", "--prompt-ids", "", "--format", "ids");
     ERROR(1, "/nonexistent/file", "-m", model, "-f", "/nonexistent/file");
-    ERROR(1, "/nonexistent/logits", "-m", model, "-p", "x", "-n", "0", "--logits-out", "/nonexistent/logits");
-#define CONVERT_ERROR(code, says, ...) expect_error((char *[]){convert_bin, __VA_ARGS__, NULL}, code, says)
+    ERROR(1, "/nonexistent/logits", "-m", model, "-p", "x", "-n", "0", "--logits-out",
+          "/nonexistent/logits");
+#define CONVERT_ERROR(code, says, ...)                                                             \
+    expect_error((char *[]){convert_bin, __VA_ARGS__, NULL}, code, says)
     CONVERT_ERROR(1, "/nonexistent", "/nonexistent", "/tmp/x.safetensors");
     CONVERT_ERROR(1, "config.json", dir, "/tmp/x.safetensors");
     CONVERT_ERROR(1, text_file, "--verify", text_file);
@@ -113,7 +118,8 @@ static void usage(void)
 #define USAGE(says, ...) ERROR(2, says, "-m", "/nonexistent", __VA_ARGS__)
     USAGE("unknown option '--predic' (is --predict meant?)", "-p", "x", "--predic", "5");
     USAGE("unknown option '--sam'", "-p", "x", "--sam", "5");
-    USAGE("unknown option '-n5' (see --help; a value is a word of its own: -n 5)", "-p", "x", "-n5");
+    USAGE("unknown option '-n5' (see --help; a value is a word of its own: -n 5)", "-p", "x",
+          "-n5");
     USAGE("unknown option '-vh'", "-vh");
     USAGE("unknown option '-prompt' (", "-prompt", "x");
     USAGE("--chat takes no value", "--chat=yes", "-p", "x");
@@ -146,17 +152,20 @@ static void usage(void)
     USAGE("--stop: the text is not UTF-8", "-p", "x", "--stop", "good", "--stop", "\xff\xfe");
     USAGE("-sys: the text is not UTF-8", "-p", "x", "--chat", "-sys", "\xc3");
     USAGE("-p: the text is not UTF-8", "-p", "\xed\xa0\x80", "--chat");
-    static const char *const sizes[] = {"1e30T", "1e400", "-1G", "0", "nan", "inf", "0.5", "8388608T", "6X", "6GG", "", "G"};
+    static const char *const sizes[] = {"1e30T", "1e400",    "-1G", "0",   "nan", "inf",
+                                        "0.5",   "8388608T", "6X",  "6GG", "",    "G"};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         USAGE("not a size", "-i", "x", "-o", "y", "--mem", (char *)sizes[i]);
-    RUN(&p, NULL, "-m", model, "--tokenize", "-p", "a\xff"
-                                                   "b");
+    RUN(&p, NULL, "-m", model, "--tokenize", "-p",
+        "a\xff"
+        "b");
     check(p.code == 0 && p.out_bytes > 4, "a plain prompt may have any bytes", &p);
     process_free(&p);
     /* what else -m may be given; unit_whatis has all kinds */
     snprintf(gguf, sizeof gguf, "%s/x.gguf", dir);
     write_file(gguf, "GGUF\3...........................", 32);
-    ERROR(1, "convert it first: opt4gptq-convert models/demo OUT.safetensors", "-m", "models/demo", "-p", "x");
+    ERROR(1, "convert it first: opt4gptq-convert models/demo OUT.safetensors", "-m", "models/demo",
+          "-p", "x");
     ERROR(1, "is a file of a GPTQ checkpoint", "-m", "models/demo/model.safetensors", "-p", "x");
     ERROR(1, "is a GGUF file", "-m", gguf, "-p", "x");
     ERROR(1, "is a GGUF file", "-m", gguf, "--multiple-choice", "x");
@@ -192,7 +201,8 @@ static void foreign_name(char *name, const struct args_other *o, const char *pla
         char *value = o->answer == ARGS_WITH_VALUE ? "7" : "off";
         if (with) ASK(&p, "-p", "The heart", name, value, "-n", "4", "--format", "ids");
         else ASK(&p, "-p", "The heart", name, "-n", "4", "--format", "ids");
-        check(p.code == 0 && !strcmp(p.out, plain) && !strncmp(p.err, want, strlen(want)), what, &p);
+        check(p.code == 0 && !strcmp(p.out, plain) && !strncmp(p.err, want, strlen(want)), what,
+              &p);
         process_free(&p);
     }
 }
@@ -213,15 +223,18 @@ static void llama_cpp(void)
             foreign_name(name, o, plain.out);
         }
     check(n > 450, "llama.cpp's names were tried", NULL);
-    ASK(&p, "--prompt", "The heart", "--n_predict", "4", "--format=ids", "--ctx_size", "64", "--batch_size=7", "--top_k", "1", "--top_p",
-        "1", "--min_p", "0", "--repeat_penalty", "1", "--temperature", "0", "--mlock", "--no-mmap", "-fa", "on", "--jinja", "--no-warmup",
-        "-ub", "64");
+    ASK(&p, "--prompt", "The heart", "--n_predict", "4", "--format=ids", "--ctx_size", "64",
+        "--batch_size=7", "--top_k", "1", "--top_p", "1", "--min_p", "0", "--repeat_penalty", "1",
+        "--temperature", "0", "--mlock", "--no-mmap", "-fa", "on", "--jinja", "--no-warmup", "-ub",
+        "64");
     check(p.code == 0 && !strcmp(p.out, plain.out), "other spellings of the same options", &p);
-    check(lines(p.err) == 6 + 2, "a note for each option that changes nothing", &p); /* and the statistics */
+    check(lines(p.err) == 6 + 2, "a note for each option that changes nothing",
+          &p); /* and the statistics */
     process_free(&p);
     process_free(&plain);
     RUN(&p, NULL, "-m", model, "-p", "x\\ny", "-n", "0", "--stop", "a\\tb");
-    check(p.code == 0 && strstr(p.err, "note: -p: \\n is a backslash") && strstr(p.err, "note: --stop: \\t is a backslash"),
+    check(p.code == 0 && strstr(p.err, "note: -p: \\n is a backslash") &&
+              strstr(p.err, "note: --stop: \\t is a backslash"),
           "texts with a backslash and a letter", &p);
     process_free(&p);
     RUN(&p, NULL, "-m", model, "-p", "x\\\\ny\\w", "-n", "0", "--stop", "\n");
@@ -251,7 +264,9 @@ static void help(void)
         process_free(&p);
     }
     RUN(&p, NULL, "--help");
-    check(strstr(p.out, "(default f16)") && strstr(p.out, "auto (default)") && strstr(p.out, "(default -1:"), "defaults in the help", &p);
+    check(strstr(p.out, "(default f16)") && strstr(p.out, "auto (default)") &&
+              strstr(p.out, "(default -1:"),
+          "defaults in the help", &p);
     process_free(&p);
 }
 
@@ -262,13 +277,15 @@ static void demo_answers(void)
     size_t i;
     json_t *v;
     json_array_foreach (json_object_get(expected, "prompts"), i, v) {
-        const char *prompt = json_string_value(json_object_get(v, "prompt")), *text = json_string_value(json_object_get(v, "text"));
+        const char *prompt = json_string_value(json_object_get(v, "prompt")),
+                   *text = json_string_value(json_object_get(v, "text"));
         char want[4096], ids[2048] = "";
         size_t j;
         json_t *id;
         struct process p;
         json_array_foreach (json_object_get(v, "ids"), j, id)
-            snprintf(ids + strlen(ids), sizeof ids - strlen(ids), j ? " %lld" : "%lld", json_integer_value(id));
+            snprintf(ids + strlen(ids), sizeof ids - strlen(ids), j ? " %lld" : "%lld",
+                     json_integer_value(id));
         strcat(ids, "\n");
         RUN(&p, NULL, "-m", model, "--tokenize", "--special", "-p", (char *)prompt);
         check(p.code == 0 && !strcmp(p.out, ids), "tokenize a demo prompt", &p);
@@ -290,14 +307,16 @@ static void text_round_trip(void)
 {
     static const char text[] =
         "Gr\xc3\xbc\xc3\x9f"
-        "e \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\n\n  tabs\tand spaces  \n";
+        "e \xe4\xbd\xa0\xe5\xa5\xbd "
+        "\xf0\x9f\x98\x80\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\n\n  tabs\tand spaces  \n";
     char path[700];
     struct process p, q;
     snprintf(path, sizeof path, "%s/text", dir);
     write_file(path, text, sizeof text - 1);
     RUN(&p, NULL, "-m", model, "--tokenize", "-f", path);
     RUN(&q, p.out, "-m", model, "--detokenize", "-f", "-");
-    check(q.code == 0 && q.out_bytes == sizeof text && !memcmp(q.out, text, sizeof text - 1) && q.out[sizeof text - 1] == '\n',
+    check(q.code == 0 && q.out_bytes == sizeof text && !memcmp(q.out, text, sizeof text - 1) &&
+              q.out[sizeof text - 1] == '\n',
           "text survives ids and back, last newline included", &q);
     process_free(&p);
     process_free(&q);
@@ -307,7 +326,8 @@ static void text_round_trip(void)
 static void generation(void)
 {
     struct process p, q;
-    ASK(&p, "-p", "Once upon a time there was", "-n", "64", "--stop", "the same", "--no-display-prompt");
+    ASK(&p, "-p", "Once upon a time there was", "-n", "64", "--stop", "the same",
+        "--no-display-prompt");
     check(p.code == 0 && !strcmp(p.out, " a great crowd of people, and the people were all in \n"),
           "a stop string that straddles tokens ends the text before it", &p);
     process_free(&p);
@@ -316,17 +336,23 @@ static void generation(void)
     process_free(&p);
     ASK(&p, "-p", "Once upon a time there was", "-n", "0");
     check(p.code == 0 && !p.out_bytes, "-n 0 prints nothing", &p);
-    check(strstr(p.err, "prompt 8 tokens") && strstr(p.err, "tok/s") && strstr(p.err, "MiB"), "statistics on stderr", &p);
+    check(strstr(p.err, "prompt 8 tokens") && strstr(p.err, "tok/s") && strstr(p.err, "MiB"),
+          "statistics on stderr", &p);
     process_free(&p);
     ASK(&p, "-p", "Once upon a time there was", "-c", "12", "--format", "ids");
-    check(p.code == 0 && !strcmp(p.out, "260 610 2443 280\n"), "generation ends with the context", &p);
+    check(p.code == 0 && !strcmp(p.out, "260 610 2443 280\n"), "generation ends with the context",
+          &p);
     process_free(&p);
     RUN(&p, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3");
-    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t", "1");
+    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t",
+        "1");
     check(p.code == 0 && !strcmp(p.out, q.out), "a seed repeats", &q);
     process_free(&q);
-    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t", "1024");
-    check(q.code == 0 && !strcmp(p.out, q.out) && strstr(q.err, "note: -t 1024: this process may use "), "too many threads", &q);
+    RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "3", "-t",
+        "1024");
+    check(q.code == 0 && !strcmp(p.out, q.out) &&
+              strstr(q.err, "note: -t 1024: this process may use "),
+          "too many threads", &q);
     process_free(&q);
     RUN(&q, NULL, "-m", model, "-p", "The heart", "-n", "24", "--format", "ids", "-s", "4");
     check(q.code == 0 && strcmp(p.out, q.out), "another seed gives another text", &q);
@@ -337,18 +363,22 @@ static void generation(void)
 static const char *long_prompt(void)
 {
     static char prompt[1500];
-    while (strlen(prompt) < 1200) strcat(prompt, "The heart pumps blood through the body, and the lungs take in air. ");
+    while (strlen(prompt) < 1200)
+        strcat(prompt, "The heart pumps blood through the body, and the lungs take in air. ");
     return prompt;
 }
 
 /* Logits of the long prompt and 8 greedy ids, as one block of bytes. A rung that does not run here runs in the program that has it
  * emulated (tests/emulated), where there is one; else NULL. */
-static char *whole_run(const char *program, const char *rung, const char *act, const char *threads, const char *chunk, size_t *n)
+static char *whole_run(const char *program, const char *rung, const char *act, const char *threads,
+                       const char *chunk, size_t *n)
 {
     struct process p;
-#define PINNED "--cpu", (char *)rung, "--act", (char *)act, "-t", (char *)threads, "-b", (char *)chunk
-    char *const argv[] = {(char *)program, "-m",  model,  "--temp",       "0",    "-p", (char *)long_prompt(), "-n", "8",
-                          "--format",      "ids", PINNED, "--logits-out", file_a, NULL};
+#define PINNED                                                                                     \
+    "--cpu", (char *)rung, "--act", (char *)act, "-t", (char *)threads, "-b", (char *)chunk
+    char *const argv[] = {(char *)program,       "-m",   model, "--temp",   "0",   "-p",
+                          (char *)long_prompt(), "-n",   "8",   "--format", "ids", PINNED,
+                          "--logits-out",        file_a, NULL};
     process_run(&p, argv, NULL);
     char *bytes = NULL;
     int absent = p.code == 1 && strstr(p.err, "this processor");
@@ -399,10 +429,13 @@ static void invariance(void)
         char *first = NULL;
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             size_t n = 0;
-            char *bytes = whole_run(run_bin, runs[i].rung, acts[a], runs[i].threads, runs[i].chunk, &n), what[160];
+            char *bytes =
+                     whole_run(run_bin, runs[i].rung, acts[a], runs[i].threads, runs[i].chunk, &n),
+                 what[160];
             if (!bytes) continue;
-            snprintf(what, sizeof what, "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a], runs[i].rung,
-                     runs[i].threads, runs[i].chunk);
+            snprintf(what, sizeof what,
+                     "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a],
+                     runs[i].rung, runs[i].threads, runs[i].chunk);
             if (first) check(n == n_first && n > 1000000 && !memcmp(first, bytes, n), what, NULL);
             if (!first) first = bytes, n_first = n;
             else free(bytes);
@@ -420,19 +453,22 @@ static void interrupt(void)
     if (!pid) {
         dup2(out[1], 1);
         dup2(out[1], 2);
-        execv(run_bin, (char *[]){run_bin, "-m", model, "-p", "Once", "--temp", "0", "--ignore-eos", "--cpu", "ref", NULL});
+        execv(run_bin, (char *[]){run_bin, "-m", model, "-p", "Once", "--temp", "0", "--ignore-eos",
+                                  "--cpu", "ref", NULL});
         _exit(127);
     }
     close(out[1]);
     static char text[65536];
     size_t n = 0;
-    for (ssize_t got; n + 1 < sizeof text && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;) {
+    for (ssize_t got;
+         n + 1 < sizeof text && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;) {
         if (n < 40 && n + (size_t)got >= 40) kill(pid, SIGINT);
         n += (size_t)got;
     }
     int status;
     waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "tok/s"), "Ctrl-C ends with statistics and exit 4", NULL);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "tok/s"),
+          "Ctrl-C ends with statistics and exit 4", NULL);
     close(out[0]);
 }
 
@@ -446,8 +482,8 @@ static void interrupt_prompt(void)
     pid_t pid = fork();
     if (!pid) {
         dup2(err[1], 2);
-        execv(run_bin, (char *[]){run_bin, "-m", model, "--prompt-ids", ids, "-n", "1", "-b", "1", "--format", "ids", "--cpu", "ref",
-                                  "--logits-out", file_a, NULL});
+        execv(run_bin, (char *[]){run_bin, "-m", model, "--prompt-ids", ids, "-n", "1", "-b", "1",
+                                  "--format", "ids", "--cpu", "ref", "--logits-out", file_a, NULL});
         _exit(127);
     }
     close(err[1]);
@@ -464,15 +500,17 @@ static void interrupt_prompt(void)
     text[n > 0 ? n : 0] = 0;
     close(err[0]);
     waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "stopped after"), "Ctrl-C within the prompt", NULL);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "stopped after"),
+          "Ctrl-C within the prompt", NULL);
     check(access(file_a, F_OK), "a stopped run leaves no logits file", NULL);
 }
 
 /* --chat: the model's template, or one that is given, wraps the prompt; BOS comes once; only the answer is printed. */
 static void chat(void)
 {
-    static const char template[] = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
-                                   "{% if add_generation_prompt %}Once upon a time there was{% endif %}";
+    static const char template[] =
+        "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}Once upon a time there was{% endif %}";
     static const char raises[] = "{{ raise_exception('no ' + messages[0].role + ' today') }}";
     static const char rendered[] = "[system] Be brief.\n[user] Hi\nOnce upon a time there was";
     char path[700], checkpoint[700], with[700], command[8000];
@@ -482,17 +520,22 @@ static void chat(void)
     snprintf(with, sizeof with, "%s/with.safetensors", dir);
     write_file(path, template, sizeof template - 1);
     RUN(&p, NULL, "-m", model, "--tokenize", "--special", "-p", (char *)rendered);
-    RUN(&q, NULL, "-m", model, "--tokenize", "--special", "--chat", "-sys", "Be brief.", "-p", "Hi", "--chat-template-file", path);
-    check(q.code == 0 && q.out_bytes > 40 && !strcmp(p.out, q.out), "--chat renders the given template, with one BOS", &q);
+    RUN(&q, NULL, "-m", model, "--tokenize", "--special", "--chat", "-sys", "Be brief.", "-p", "Hi",
+        "--chat-template-file", path);
+    check(q.code == 0 && q.out_bytes > 40 && !strcmp(p.out, q.out),
+          "--chat renders the given template, with one BOS", &q);
     process_free(&p);
     process_free(&q);
     ASK(&p, "-p", (char *)rendered, "-n", "8", "--no-display-prompt");
-    ASK(&q, "--chat", "--system-prompt", "Be brief.", "-p", "Hi", "--chat-template-file", path, "-n", "8");
-    check(q.code == 0 && q.out_bytes > 8 && !strcmp(p.out, q.out), "--chat answers the rendered prompt and prints only that", &q);
+    ASK(&q, "--chat", "--system-prompt", "Be brief.", "-p", "Hi", "--chat-template-file", path,
+        "-n", "8");
+    check(q.code == 0 && q.out_bytes > 8 && !strcmp(p.out, q.out),
+          "--chat answers the rendered prompt and prints only that", &q);
     /* the same with the template in the checkpoint */
     snprintf(command, sizeof command,
-             "cp -r models/demo %s && cp %s %s/chat_template.jinja && %s %s %s && %s --info %s | grep chat_template.jinja", checkpoint,
-             path, checkpoint, convert_bin, checkpoint, with, convert_bin, with);
+             "cp -r models/demo %s && cp %s %s/chat_template.jinja && %s %s %s && %s --info %s | "
+             "grep chat_template.jinja",
+             checkpoint, path, checkpoint, convert_bin, checkpoint, with, convert_bin, with);
     process_free(&q);
     process_run(&q, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
     check(q.code == 0, "a checkpoint with chat_template.jinja converts", &q);
@@ -502,16 +545,20 @@ static void chat(void)
     process_free(&p);
     process_free(&q);
     ERROR(1, "no chat template", "-m", model, "--chat", "-p", "x");
-    ERROR(1, "/nonexistent/t", "-m", model, "--chat", "-p", "x", "--chat-template-file", "/nonexistent/t");
+    ERROR(1, "/nonexistent/t", "-m", model, "--chat", "-p", "x", "--chat-template-file",
+          "/nonexistent/t");
     ERROR(2, "-sys needs --chat", "-m", model, "-p", "x", "-sys", "y");
-    ERROR(2, "--chat-template-file needs --chat", "-m", model, "-p", "x", "--chat-template-file", "y");
+    ERROR(2, "--chat-template-file needs --chat", "-m", model, "-p", "x", "--chat-template-file",
+          "y");
     ERROR(2, "--chat needs the prompt as text", "-m", model, "--prompt-ids", "1", "--chat");
     write_file(path, raises, sizeof raises - 1);
-    ERROR(1, "line 1: no user today", "-m", model, "--chat", "-p", "x", "--chat-template-file", path);
+    ERROR(1, "line 1: no user today", "-m", model, "--chat", "-p", "x", "--chat-template-file",
+          path);
     ERROR(2, "UTF-8", "-m", model, "--chat", "-p", "\xff", "--chat-template-file", path);
     /* chat_template.json and the second template of tools travel too */
     snprintf(command, sizeof command,
-             "cd %s && rm chat_template.jinja && mkdir additional_chat_templates && echo '{\"chat_template\": \"J{{ messages[0].content "
+             "cd %s && rm chat_template.jinja && mkdir additional_chat_templates && echo "
+             "'{\"chat_template\": \"J{{ messages[0].content "
              "}}\"}' >chat_template.json && "
              "echo T >additional_chat_templates/tool_use.jinja",
              checkpoint);
@@ -522,12 +569,14 @@ static void chat(void)
     process_free(&q);
     RUN(&p, NULL, "-m", model, "--tokenize", "-p", "Jx");
     RUN(&q, NULL, "-m", with, "--tokenize", "--chat", "-p", "x");
-    check(q.code == 0 && !strcmp(p.out, q.out), "chat_template.json is found in the model file", &q);
+    check(q.code == 0 && !strcmp(p.out, q.out), "chat_template.json is found in the model file",
+          &q);
     process_free(&p);
     process_free(&q);
     size_t n;
     char *bytes = read_file(with, &n);
-    check(bytes && memmem(bytes, n, "file.additional_chat_templates/tool_use.jinja", 45), "a second template is in the model file", NULL);
+    check(bytes && memmem(bytes, n, "file.additional_chat_templates/tool_use.jinja", 45),
+          "a second template is in the model file", NULL);
     free(bytes);
     snprintf(command, sizeof command, "rm -r %s %s %s", checkpoint, with, path);
     process_run(&q, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
@@ -549,7 +598,8 @@ static void gpu(const char *build)
 {
     char library[700], small[700], logits[2][700], kernels[700];
     struct process p;
-    snprintf(library, sizeof library, "%s%s/tests/libhip-fibers.so", build[0] == '/' ? "" : "./", build);
+    snprintf(library, sizeof library, "%s%s/tests/libhip-fibers.so", build[0] == '/' ? "" : "./",
+             build);
     snprintf(kernels, sizeof kernels, "%s/gpu/gfx90a.co", build);
     if (access(library, R_OK) || access(kernels, R_OK)) {
         printf("SKIP the GPU backend: not in this build\n");
@@ -560,16 +610,20 @@ static void gpu(const char *build)
     process_run(&p, (char *[]){convert_bin, "tests/data/gptq/llama", small, NULL}, NULL);
     process_free(&p);
     process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", library, NULL}, NULL);
-    check(p.code == 0 && strstr(p.out, "0: fibers") && strstr(p.out, "kernels for gfx90a"), "--list-devices", &p);
+    check(p.code == 0 && strstr(p.out, "0: fibers") && strstr(p.out, "kernels for gfx90a"),
+          "--list-devices", &p);
     process_free(&p);
-#define GPU(...)                                                                                                                           \
-    run_bin, "-m", small, "--prompt-ids", "1,5,7,9,11", "--format", "ids", "--backend", "hip", "--hip-library", library, __VA_ARGS__
+#define GPU(...)                                                                                   \
+    run_bin, "-m", small, "--prompt-ids", "1,5,7,9,11", "--format", "ids", "--backend", "hip",     \
+        "--hip-library", library, __VA_ARGS__
     expect_error((char *[]){GPU("--device", "3", NULL)}, 1, "--device 3");
     expect_error((char *[]){GPU("--act", "i16", NULL)}, 1, "f16 or f32");
     expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_1");
     for (int i = 0; i < 2; i++) {
         snprintf(logits[i], sizeof logits[i], "%s/logits%d", dir, i);
-        process_run(&p, (char *[]){GPU("-n", "0", "-b", i ? "2" : "512", "--logits-out", logits[i], NULL)}, NULL);
+        process_run(
+            &p, (char *[]){GPU("-n", "0", "-b", i ? "2" : "512", "--logits-out", logits[i], NULL)},
+            NULL);
         check(p.code == 0, "prompt on the GPU backend", &p);
         process_free(&p);
     }
@@ -603,14 +657,18 @@ int main(int argc, char **argv)
     process_run(&p, (char *[]){convert_bin, "--info", model, NULL}, NULL);
     check(p.code == 0 && strstr(p.out, "llama"), "--info", &p);
     process_free(&p);
-    process_run(&p, (char *[]){convert_bin, "tests/data/gptq/llama-act-order-asym", file_a, NULL}, NULL);
-    check(p.code == 0 && strstr(p.err, "in 2 of 2 layers gate and up leave"), "a conversion says what it did about act-order", &p);
+    process_run(&p, (char *[]){convert_bin, "-v", "tests/data/gptq/llama-act-order-asym", file_a, NULL},
+                NULL);
+    check(p.code == 0 && strstr(p.err, "in 2 of 2 layers gate and up leave"),
+          "a conversion says what it did about act-order", &p);
     process_free(&p);
     process_run(&p, (char *[]){convert_bin, "--info", file_a, NULL}, NULL);
-    check(p.code == 0 && strstr(p.out, "act-order (in 2 layers gate and up are ordered"), "--info says it", &p);
+    check(p.code == 0 && strstr(p.out, "act-order (in 2 layers gate and up are ordered"),
+          "--info says it", &p);
     process_free(&p);
     process_run(&p, (char *[]){convert_bin, "--verify", file_a, NULL}, NULL);
-    check(p.code == 0 && strstr(p.out, "in 2 layers gate and up are ordered"), "--verify says it", &p);
+    check(p.code == 0 && strstr(p.out, "in 2 layers gate and up are ordered"), "--verify says it",
+          &p);
     process_free(&p);
     unlink(file_a);
     process_run(&p, (char *[]){run_bin, "--version", NULL}, NULL);

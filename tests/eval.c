@@ -29,6 +29,8 @@ static void check(int ok, const char *format, ...)
     va_end(v);
 }
 
+static char run_stderr[4096]; /* of the last run */
+
 /* Runs "PROGRAM rest": words separated by blanks, %T is the temporary directory. Returns stdout (to free) or NULL. */
 static char *run(const char *program, const char *rest, int want)
 {
@@ -47,6 +49,7 @@ static char *run(const char *program, const char *rest, int want)
     struct process p;
     process_run(&p, argv, NULL);
     char *out = p.code == want ? strdup(p.out) : NULL;
+    snprintf(run_stderr, sizeof run_stderr, "%s", p.err);
     if (!out) printf("  %s %s: exit %d, not %d: %s", program, rest, p.code, want, p.err);
     process_free(&p);
     return out;
@@ -178,6 +181,78 @@ static void test_choices(void)
     json_decref(report);
 }
 
+/* What a report says of the part that was computed, and of names that are not UTF-8. */
+static void test_parts(void)
+{
+    static const char bad[] = "q\xff.jsonl";
+    char path[512];
+    write_file(bad, "{\"query\": \"A\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n"
+                    "\n{\"query\": \"D\", \"choices\": [\"e\", \"f\"], \"gold\": 1}\n"
+                    "{\"query\": \"G\", \"choices\": [\"h\", \"i\"], \"gold\": 1}\n");
+    char *out = run("opt4gptq-run",
+                    "-m %T/demo --multiple-choice %T/q\xff.jsonl --limit 2 --few-shot 1 "
+                    "--few-shot-file %T/q\xff.jsonl "
+                    "--report %T/report",
+                    0);
+    check(out && strstr(out, "q\xef\xbf\xbd, 2 questions, 1-shot") == out,
+          "a name that is not UTF-8: %s", out ? out : "nothing\n");
+    free(out);
+    json_t *report = load_json(temp_dir, "report");
+    const json_t *n = json_object_get(json_object_get(report, "n-samples"), "q\xef\xbf\xbd");
+    check(json_integer_value(json_object_get(n, "original")) == 3 &&
+              json_integer_value(json_object_get(n, "effective")) == 2,
+          "--limit: the questions of the file beside those asked");
+    const char *shots =
+        json_string_value(json_object_get(json_object_get(report, "config"), "few_shot_file"));
+    check(shots && strstr(shots, "/q\xef\xbf\xbd.jsonl"), "a report in UTF-8");
+    json_decref(report);
+    free(run("opt4gptq-run", "-m %T/demo --multiple-choice %T/q\xff.jsonl --report %T/report", 0));
+    report = load_json(temp_dir, "report");
+    n = json_object_get(json_object_get(report, "n-samples"), "q\xef\xbf\xbd");
+    check(json_integer_value(json_object_get(n, "original")) == 3 &&
+              json_integer_value(json_object_get(n, "effective")) == 3,
+          "without --limit they are all");
+    json_decref(report);
+    free(run("opt4gptq-run",
+             "-m %T/demo --perplexity contiguous -f %T/text -c 16 --windows 2 --report %T/report",
+             0));
+    char *all = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/text", 0);
+    int tokens = 1;
+    for (const char *p = all; p && *p; p++) tokens += *p == ' ';
+    report = load_json(temp_dir, "report");
+    check(json_integer_value(json_object_get(report, "windows")) == 2 &&
+              json_integer_value(json_object_get(report, "windows_of")) == tokens / 16,
+          "--windows: the windows of the text beside those computed");
+    json_decref(report);
+    free(all);
+    snprintf(path, sizeof path, "%s/%s", temp_dir, bad);
+    unlink(path);
+}
+
+/* A context beyond the model's positions is said in every mode. */
+static void test_long_context(void)
+{
+    static const char *const modes[] = {"-p x -n 0", "--perplexity contiguous -f %T/long",
+                                        "--multiple-choice %T/questions", "-i %T/lines -o - -n 1"};
+    char rest[512], want[128];
+    FILE *f;
+    snprintf(rest, sizeof rest, "%s/long", temp_dir);
+    f = fopen(rest, "w");
+    for (int i = 0; f && i < 1200; i++) fprintf(f, "The water of the river. ");
+    if (!f || fclose(f)) exit(2);
+    write_file("lines", "The water\n");
+    snprintf(want, sizeof want,
+             "note: -c 1200 is more than the 1024 positions that the model was made for");
+    for (int i = 0; i < 4; i++) {
+        snprintf(rest, sizeof rest, "-m %%T/demo -c 1200 -np 1 %s", modes[i]);
+        free(run("opt4gptq-run", rest, 0));
+        check(strstr(run_stderr, want) != NULL, "a note on -c 1200: %s", modes[i]);
+        snprintf(rest, sizeof rest, "-m %%T/demo -c 1024 -np 1 %s", modes[i]);
+        free(run("opt4gptq-run", rest, 0));
+        check(!strstr(run_stderr, "positions that"), "none on -c 1024: %s", modes[i]);
+    }
+}
+
 static void test_refusals(void)
 {
     static const struct {
@@ -280,6 +355,8 @@ int main(int argc, char **argv)
     test_windows("contiguous", 0);
     test_windows("second-half", 1);
     test_choices();
+    test_parts();
+    test_long_context();
     test_refusals();
     if (argc >= 3 && access(argv[2], R_OK) == 0) {
         static const char *const models[] = {"demo",      "demo-8bit-g64",  "demo-2bit-g32", "wiki-g128-act-asym",

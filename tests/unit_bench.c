@@ -136,7 +136,7 @@ static void lists_of_options(void **state)
     (void)state;
     struct bench_options o;
     struct err e;
-    assert_int_equal(PARSE(&o, &e, "-p", "1,2,2", "-p", "30", "-np", "8,32", "-n0", "--act", "int8,f32"), 0);
+    assert_int_equal(PARSE(&o, &e, "-p", "1,2,2", "-p", "30", "-np", "8,32", "-n", "0", "--act", "int8,f32"), 0);
     assert_int_equal(o.prompt.n, 3);
     assert_int_equal(o.prompt.v[2], 30);
     assert_int_equal(o.parallel.v[1], 32);

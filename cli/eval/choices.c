@@ -38,6 +38,7 @@ struct quiz {
     char *examples;            /* solved questions before each one, or "" */
     struct question *question; /* [n] */
     int n, cap, n_begun, n_done;
+    int n_set;             /* questions of the whole file; n without --limit */
     struct choice **ready; /* [n_all] choices whose context is cached, in the order in which they became so */
     int n_all, ready_first, ready_count;
     double start, shown;
@@ -95,8 +96,11 @@ static int parse_question(struct question *q, const char *line, struct err *e)
     return rc;
 }
 
-/* Calls take() with every question of the file, at most `limit` (0: all); take owns it. */
-static int read_questions(const char *path, int limit, int (*take)(void *arg, struct question *q, struct err *e), void *arg, struct err *e)
+/* Calls take() with every question of the file, at most `limit` (0: all); take owns it. *n_all (may be NULL) counts the lines of
+ * the others as well. */
+static int read_questions(const char *path, int limit,
+                          int (*take)(void *arg, struct question *q, struct err *e), void *arg,
+                          int *n_all, struct err *e)
 {
     FILE *f = fopen(path, "re");
     if (!f) return err_sys(e, "%s", path);
@@ -104,8 +108,12 @@ static int read_questions(const char *path, int limit, int (*take)(void *arg, st
     size_t cap = 0;
     ssize_t n;
     int rc = 0;
-    for (int number = 1, taken = 0; !rc && (!limit || taken < limit) && (n = getline(&line, &cap, f)) >= 0; number++) {
+    for (int number = 1, taken = 0;
+         !rc && (n_all || !limit || taken < limit) && (n = getline(&line, &cap, f)) >= 0;
+         number++) {
         if (line[strspn(line, " \t\r\n")] == 0) continue;
+        if (n_all) ++*n_all;
+        if (limit && taken == limit) continue;
         struct question q;
         rc = strlen(line) != (size_t)n ? err_set(e, "a zero byte") : parse_question(&q, line, e);
         if (rc) err_prefix(e, "%s line %d", path, number);
@@ -185,8 +193,9 @@ static int open_questions(struct quiz *z, struct err *e)
     const struct options *o = z->o;
     z->examples = strdup("");
     if (!z->examples) return err_memory(e);
-    if (o->n_few_shot && read_questions(o->few_shot_file, o->n_few_shot, take_example, z, e)) return -1;
-    if (read_questions(o->choices, o->n_limit, take_question, z, e)) return -1;
+    if (o->n_few_shot && read_questions(o->few_shot_file, o->n_few_shot, take_example, z, NULL, e))
+        return -1;
+    if (read_questions(o->choices, o->n_limit, take_question, z, &z->n_set, e)) return -1;
     if (!z->n) return err_set(e, "%s: has no questions", o->choices);
     z->ready = malloc((size_t)z->n_all * sizeof *z->ready);
     if (!z->ready) return err_memory(e);
@@ -273,13 +282,15 @@ static int write_samples(struct quiz *z, struct err *e)
     return side_close(&z->samples, e);
 }
 
-/* The questions' file without folder and ending: what lm-evaluation-harness would call the task. */
-static void task_name(const char *path, char *name, size_t cap)
+/* The questions' file without folder and ending, as UTF-8: what lm-evaluation-harness would call the task. */
+static json_t *task_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    snprintf(name, cap, "%s", slash ? slash + 1 : path);
-    char *dot = strrchr(name, '.');
+    char *name = strdup(slash ? slash + 1 : path), *dot = name ? strrchr(name, '.') : NULL;
     if (dot && dot != name) *dot = 0;
+    json_t *j = json_text(name);
+    free(name);
+    return j;
 }
 
 /* The shape of lm-evaluation-harness's results.json. */
@@ -287,13 +298,16 @@ static int write_report(struct quiz *z, const char *task, double seconds, struct
 {
     const struct options *o = z->o;
     struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
-    json_t *j =
-        json_pack("{s:{s:{s:s, s:f, s:f, s:f, s:f}}, s:{s:i}, s:{s:{s:i, s:i}}, s:{s:s, s:s, s:s, s:s, s:s, s:s?}, s:f}", "results", task,
-                  "alias", task, "acc,none", acc.value, "acc_stderr,none", acc.error, "acc_norm,none", norm.value, "acc_norm_stderr,none",
-                  norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original", z->n, "effective", z->n, "config", "model",
-                  "opt4gptq-run", "model_args", o->model, "act", o->act, "kv", o->kv, "backend", z->scorer.engine.instructions,
-                  "few_shot_file", o->few_shot_file, "total_evaluation_time_seconds", seconds);
-    if (!j) return json_check(e) ? -1 : err_set(e, "--report: a file name that is not UTF-8");
+    json_t *j = json_pack("{s:{s:{s:s, s:f, s:f, s:f, s:f}}, s:{s:i}, s:{s:{s:i, s:i}}, s:{s:s, "
+                          "s:o, s:s, s:s, s:s, s:o?}, s:f}",
+                          "results", task, "alias", task, "acc,none", acc.value, "acc_stderr,none",
+                          acc.error, "acc_norm,none", norm.value, "acc_norm_stderr,none",
+                          norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original",
+                          z->n_set, "effective", z->n, "config", "model", "opt4gptq-run",
+                          "model_args", json_text(o->model), "act", o->act, "kv", o->kv, "backend",
+                          z->scorer.engine.instructions, "few_shot_file",
+                          json_text(o->few_shot_file), "total_evaluation_time_seconds", seconds);
+    if (!j) return err_memory(e);
     json_dumpf(j, side_begin(&z->report), JSON_INDENT(2));
     json_decref(j);
     return json_check(e) ? -1 : side_close(&z->report, e);
@@ -301,15 +315,18 @@ static int write_report(struct quiz *z, const char *task, double seconds, struct
 
 static int finish(struct quiz *z, double seconds, struct err *e)
 {
-    char task[256];
-    task_name(z->o->choices, task, sizeof task);
+    json_t *task = task_name(z->o->choices);
+    if (!task) return err_memory(e);
+    const char *name = json_string_value(task);
     struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
-    printf("%s, %d questions, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n", task, z->n, z->o->n_few_shot, acc.value, acc.error,
-           norm.value, norm.error);
+    printf("%s, %d questions, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n", name, z->n,
+           z->o->n_few_shot, acc.value, acc.error, norm.value, norm.error);
     fprintf(stderr, "%.1f s\n", seconds);
-    if (fflush(stdout)) return err_sys(e, "cannot write to stdout");
-    if (z->o->samples && write_samples(z, e)) return -1;
-    return z->o->report ? write_report(z, task, seconds, e) : 0;
+    int rc = fflush(stdout) ? err_sys(e, "cannot write to stdout") : 0;
+    if (!rc && z->o->samples) rc = write_samples(z, e);
+    if (!rc && z->o->report) rc = write_report(z, name, seconds, e);
+    json_decref(task);
+    return rc;
 }
 
 int run_choices(const struct options *o, struct err *e)

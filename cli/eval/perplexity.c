@@ -30,6 +30,7 @@ struct perplexity {
     size_t n_bytes, n_words;
     struct window *window;                       /* [n_windows] */
     int n_windows, n_begun, n_done, n_predicted; /* per window */
+    size_t n_all; /* windows of the whole text; n_windows without --windows */
     double start, shown;
 };
 
@@ -62,6 +63,7 @@ static int open_text(struct perplexity *p, struct err *e)
     if (n_ctx < 4) return err_set(e, "-c %d: a window has at least 4 tokens", n_ctx);
     size_t windows = p->text.n / (size_t)n_ctx;
     if (!windows) return err_set(e, "the text has %zu tokens, one window %d (-c sets the window)", p->text.n, n_ctx);
+    p->n_all = windows;
     p->n_windows = o->n_windows && (size_t)o->n_windows < windows ? o->n_windows : windows > INT32_MAX ? INT32_MAX : (int)windows;
     int second_half = !strcmp(o->perplexity, "second-half"), from = second_half ? n_ctx / 2 + 1 : 1;
     if (second_half && g->bos < 0)
@@ -156,16 +158,19 @@ static int report(struct perplexity *p, const struct result *r, double seconds, 
     if (!failed) fwrite(text.p, 1, text.n, f);
     out_free(&text);
     if (failed) return err_memory(e);
-    fprintf(
-        f,
-        ",\n  \"mode\": \"%s\", \"n_ctx\": %d, \"windows\": %d, \"windows_of\": %d, \"act\": \"%s\", \"kv\": \"%s\", \"backend\": \"%s\",\n"
-        "  \"tokens\": %ld, \"perplexity\": %.17g, \"perplexity_stderr\": %.17g, \"nll\": %.17g, \"nll_stderr\": %.17g,\n"
-        "  \"nll_per_byte\": %.17g, \"nll_per_word\": %.17g, \"bits_per_byte\": %.17g, \"byte_perplexity\": %.17g, \"word_perplexity\": "
-        "%.17g,\n"
-        "  \"seconds\": %.3f\n}\n",
-        o->perplexity, p->scorer.n_ctx, p->n_done, p->n_windows, o->act, o->kv, p->scorer.engine.instructions, r->n_tokens, r->perplexity,
-        r->perplexity_error, r->nll, r->nll_error, r->per_byte, r->per_word, r->per_byte / log(2), exp(r->per_byte), exp(r->per_word),
-        seconds);
+    fprintf(f,
+            ",\n  \"mode\": \"%s\", \"n_ctx\": %d, \"windows\": %d, \"windows_of\": %zu, \"act\": "
+            "\"%s\", \"kv\": \"%s\", \"backend\": \"%s\",\n"
+            "  \"tokens\": %ld, \"perplexity\": %.17g, \"perplexity_stderr\": %.17g, \"nll\": "
+            "%.17g, \"nll_stderr\": %.17g,\n"
+            "  \"nll_per_byte\": %.17g, \"nll_per_word\": %.17g, \"bits_per_byte\": %.17g, "
+            "\"byte_perplexity\": %.17g, \"word_perplexity\": "
+            "%.17g,\n"
+            "  \"seconds\": %.3f\n}\n",
+            o->perplexity, p->scorer.n_ctx, p->n_done, p->n_all, o->act, o->kv,
+            p->scorer.engine.instructions, r->n_tokens, r->perplexity, r->perplexity_error, r->nll,
+            r->nll_error, r->per_byte, r->per_word, r->per_byte / log(2), exp(r->per_byte),
+            exp(r->per_word), seconds);
     return side_close(&p->report, e);
 }
 
