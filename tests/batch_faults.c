@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { N_KILLS = 20, FIRST_VARIANT = 2, NEXT_OCCURRENCE = 15 }; /* each run takes several times as long */
+enum { N_KILLS = 20, FIRST_VARIANT = 2, NEXT_OCCURRENCE = 15, ALLOCATION_STEP = 17 }; /* each run takes several times as long */
 #else
-enum { N_KILLS = 200, FIRST_VARIANT = 0, NEXT_OCCURRENCE = 1 };
+enum { N_KILLS = 200, FIRST_VARIANT = 0, NEXT_OCCURRENCE = 1, ALLOCATION_STEP = 1 };
 #endif
 enum { KILLED = 99, MAX_OPS = 4096, MAX_FILES = 64, ARENA = 8 << 20, MAX_SITES = 4096, MAX_NAME = 64 };
 enum op { OP_OPEN, OP_WRITE, OP_TRUNCATE, OP_SYNC, OP_SYNC_DIR, OP_RENAME, OP_REMOVE, N_OPS };
@@ -52,9 +52,10 @@ static struct shared {
     int fail_nth, fail_errno, fail_short; /* 0: never; else the n-th call of that kind fails */
     void *fail_caller;                    /* an allocation asked for from here ... */
     uint64_t fail_occurrence;             /* ... the n-th time fails */
+    uint64_t fail_allocation;             /* the n-th of all fails, none after it; 0: none */
     int hit;                              /* the planned failure happened */
     /* what happened */
-    uint64_t units;
+    uint64_t units, n_allocations;
     int calls[N_OPS], n_entries, overflow, n_sites;
     struct entry entry[MAX_OPS];
     struct site site[MAX_SITES];
@@ -245,6 +246,11 @@ int __wrap_clock_gettime(clockid_t c, struct timespec *t)
 static int allocation_fails(void *caller)
 {
     if (!active) return 0;
+    if (++shared->n_allocations == shared->fail_allocation) {
+        shared->hit = 1;
+        errno = ENOMEM;
+        return 1;
+    }
     int i = 0;
     while (i < shared->n_sites && shared->site[i].caller != caller) i++;
     if (i == MAX_SITES) {
@@ -311,7 +317,7 @@ static int batch(const char *output)
     char out_path[400], err_path[300];
     snprintf(out_path, sizeof out_path, "%s/%s", watched, output);
     snprintf(err_path, sizeof err_path, "%s/stderr", dir);
-    shared->units = shared->arena_used = 0;
+    shared->units = shared->arena_used = shared->n_allocations = 0;
     shared->n_entries = shared->overflow = shared->n_sites = shared->hit = 0;
     memset(shared->calls, 0, sizeof shared->calls);
     fflush(NULL);
@@ -342,6 +348,7 @@ static void plan_nothing(void)
     shared->kill_at = 0;
     shared->fail_nth = 0;
     shared->fail_caller = NULL;
+    shared->fail_allocation = 0;
     shared->fail_occurrence = 0;
 }
 
@@ -466,6 +473,18 @@ static void replay(struct disk *d, const struct entry *x)
     }
 }
 
+/* Whether the last run's stderr holds this. */
+static int was_said(const char *what)
+{
+    char path[300];
+    size_t n;
+    snprintf(path, sizeof path, "%s/stderr", dir);
+    char *text = read_file(path, &n);
+    int there = text && strstr(text, what);
+    free(text);
+    return there;
+}
+
 /* What is on the medium after a loss of power. Variant 0: nothing that was not synced; 1: names as they were, contents
  * only what was synced; 2: any mixture: names one way or the other, of unsynced writes some beginning, or zeros. */
 static void materialize(struct disk *d, int variant)
@@ -497,7 +516,7 @@ static void power_loss(const char *output, const char *want, size_t n_want)
     plan_nothing();
     new_directory();
     check(batch(output) == 3 && !shared->overflow, "a run is logged", 0);
-    int n = shared->n_entries;
+    int n = shared->n_entries, n_placed = 0;
     memcpy(log, shared->entry, sizeof log);
     memcpy(bytes, shared->arena, shared->arena_used);
     size_t n_bytes = shared->arena_used;
@@ -512,8 +531,17 @@ static void power_loss(const char *output, const char *want, size_t n_want)
                 free(d.inode[i].now);
                 free(d.inode[i].kept);
             }
+            char path[400];
+            snprintf(path, sizeof path, "%s/%s", watched, output);
+            if (!access(path, F_OK)) { /* the output was in its place: nothing of it is computed again */
+                plan_nothing();
+                check(batch(output) == 3 && (was_said("is complete") || was_said("continuing: 8 of 8")),
+                      "after a loss of power what was complete is not computed again", 10 * k + variant);
+                n_placed++;
+            }
             check(completes(output, want, n_want), "after a loss of power the same command gives the same bytes", 10 * k + variant);
         }
+    check(n_placed > 3, "power is lost after the output was in its place", n_placed);
     printf("power lost after each of %d changes on disk, in %d ways\n", n, 3 - FIRST_VARIANT);
 }
 
@@ -580,6 +608,37 @@ static void failing_allocations(const char *output, const char *want, size_t n_w
     printf("%d failing allocations at %d places\n", n_runs, n);
 }
 
+/* Each allocation of a whole small batch fails once, and no other: exit 1 with "out of memory", or the same bytes. */
+static void each_allocation(const char *output)
+{
+    static const char lines[] = "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+                                "heart\",\"max_tokens\":2,\"stop\":[\"zz\"],\"logit_bias\":{\"5\":3},\"logprobs\":1,\"echo\":true}}\n"
+                                "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A\",\"wish\":1}}\n"
+                                "not a record\n";
+    char path[400];
+    size_t n_want;
+    write_file(input, lines, sizeof lines - 1);
+    plan_nothing();
+    new_directory();
+    check(batch(output) == 3, "a small batch", 0);
+    snprintf(path, sizeof path, "%s/%s", watched, output);
+    char *want = read_file(path, &n_want);
+    uint64_t n = shared->n_allocations;
+    for (uint64_t k = 1; k <= n; k += ALLOCATION_STEP) {
+        new_directory();
+        plan_nothing();
+        shared->fail_allocation = k;
+        int rc = batch(output), fine = rc == 3 && same_output(output, want, n_want);
+        check(shared->hit, "the k-th allocation fails", (int)k);
+        check(fine || (rc == 1 && said_why() && was_said("out of memory")), "the k-th allocation fails: \"out of memory\", or the same bytes",
+              (int)k);
+        if (!shared->calls[OP_WRITE] && k % 16) continue; /* nothing was begun */
+        check(fine || completes(output, want, n_want), "after it the same command gives the same bytes", (int)k);
+    }
+    printf("each of %llu allocations failed once\n", (unsigned long long)n);
+    free(want);
+}
+
 int main(int argc, char **argv)
 {
     static const char lines[] =
@@ -624,6 +683,7 @@ int main(int argc, char **argv)
     power_loss("out.jsonl", plain, n_plain);
     failing_calls("out.jsonl", plain, n_plain);
     failing_allocations("out.jsonl", plain, n_plain);
+    each_allocation("out.jsonl");
     free(plain);
     free(packed);
     process_run(&p, (char *[]){"/bin/rm", "-r", dir, NULL}, NULL);

@@ -199,6 +199,10 @@ int tok_pattern_regex(struct tok_pattern **p, const char *src, size_t n, struct 
     /* Ruby syntax: ^ and $ match at every line. No duplicate names, no \C. */
     t->re = pcre2_compile((PCRE2_SPTR)(b.p ? b.p : ""), b.n,
                           PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_UTF_CHECK, &code, &at, cc);
+    if (!t->re && (code == PCRE2_ERROR_HEAP_FAILED || code == PCRE2_ERROR_NOMEMORY)) {
+        err_memory(e);
+        goto fail;
+    }
     if (!t->re) {
         PCRE2_UCHAR why[160];
         pcre2_get_error_message(code, why, sizeof why);
