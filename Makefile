@@ -143,12 +143,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli files eval bench step batch batch_faults convert_faults gpu
+TESTS := asm checkop fuzz e2e cli convert files eval bench step batch batch_faults convert_faults gpu
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/files $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/convert $B/tests/files $B/tests/bench $B/tests/batch $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/asm: $B/tests/asm.o | $(CPU_ALL) $B/tests/asm_sample.o
 # The system calls and allocations of the batch mode go through the test's own.

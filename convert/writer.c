@@ -1,9 +1,11 @@
 #include "convert/writer.h"
 
 #include "convert/job.h"
+#include "convert/notes.h"
 #include "core/json.h"
 #include "core/modelfile.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -113,17 +116,39 @@ struct crew {
     double start, shown;
 };
 
+static int terminal_columns(void)
+{
+    struct winsize w;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) || !w.ws_col ? 80 : w.ws_col;
+}
+
+void writer_progress(char *line, size_t cap, int columns, uint64_t done, uint64_t total, double spent)
+{
+    char d[32], t[32], speed[32];
+    double part = total ? (double)done / (double)total : 1, left = part > 0 ? spent / part - spent : 0;
+    int n = snprintf(line, cap, "%3.0f%%", 100 * part);
+    if (left < 360000) n += snprintf(line + n, cap - (size_t)n, "  %d:%02d left", (int)left / 60, (int)left % 60);
+    const char *of = note_bytes(total, t), *have = note_bytes(done, d);
+    if (spent > 0)
+        snprintf(line + n, cap - (size_t)n, "  %s of %s  %s/s", have, of, note_bytes((uint64_t)((double)done / spent), speed));
+    /* the last column stays free: some terminals go to the next line with it */
+    if (columns < 1) columns = 1;
+    if (strlen(line) > (size_t)columns - 1) line[columns - 1] = 0;
+}
+
 /* Called with the lock held. */
 static void show_progress(struct crew *c, int last)
 {
+    char line[160];
     double t = now(), spent = t - c->start;
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
-    double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
-    if (last) fprintf(stderr, "\r\033[K");
-    else if (c->done)
-        fprintf(stderr, "\r\033[Kconverting %3.0f%%  %.1f of %.1f GB  %.2f GB/s  %d:%02d left ", 100 * part, (double)c->done / 1e9,
-                (double)c->total / 1e9, (double)c->done / 1e9 / spent, (int)left / 60, (int)left % 60);
+    if (last) {
+        fprintf(stderr, "\r\033[K");
+    } else if (c->done) {
+        writer_progress(line, sizeof line, terminal_columns(), c->done, c->total, spent);
+        fprintf(stderr, "\r\033[K%s", line);
+    }
     fflush(stderr);
 }
 
@@ -164,10 +189,33 @@ static int run_jobs(struct crew *c, struct err *e)
     return c->failed ? -1 : 0;
 }
 
+static int is_same(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+
+/* *yes: OUT, whose name without links is REAL, lies in the checkpoint's directory, or is one of its files under another name (a
+ * hub's cache is made of links). */
+static int is_of_checkpoint(const struct plan *p, const struct stat *out, const char *real, int *yes, struct err *e)
+{
+    struct stat in;
+    char *dir = realpath(p->dir->path, NULL);
+    DIR *d = dir ? opendir(dir) : NULL;
+    if (!d) {
+        free(dir);
+        return err_sys(e, "%s", p->dir->path);
+    }
+    size_t n = strlen(dir);
+    *yes = !strncmp(real, dir, n) && real[n] == '/';
+    for (size_t i = 0; i < p->dir->n_shards && !*yes; i++) *yes = !fstat(p->dir->shards[i].fd, &in) && is_same(&in, out);
+    for (struct dirent *x; !*yes && (x = readdir(d));) *yes = !fstatat(dirfd(d), x->d_name, &in, 0) && is_same(&in, out);
+    closedir(d);
+    free(dir);
+    return 0;
+}
+
 /* The file to replace: absent, or a regular one that is not part of what is being read. *real: through symbolic links. */
 static int check_target(const struct plan *p, const char *path, char **real, struct err *e)
 {
-    struct stat out, in;
+    struct stat out;
+    int is_input = 0;
     if (stat(path, &out)) {
         if (errno != ENOENT) return err_sys(e, "%s", path);
         if (!lstat(path, &out)) return err_set(e, "%s: is a symbolic link to nothing", path);
@@ -176,11 +224,18 @@ static int check_target(const struct plan *p, const char *path, char **real, str
     }
     if (S_ISDIR(out.st_mode)) return err_set(e, "%s: is a directory (name a file, such as %s/model.safetensors)", path, path);
     if (!S_ISREG(out.st_mode)) return err_set(e, "%s: is not a regular file", path);
-    for (size_t i = 0; i < p->dir->n_shards; i++)
-        if (!fstat(p->dir->shards[i].fd, &in) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return err_set(e, "%s: is part of the checkpoint being read", path);
-    *real = realpath(path, NULL);
-    return *real ? 0 : err_sys(e, "%s", path);
+    if (!(*real = realpath(path, NULL))) return err_sys(e, "%s", path);
+    if (is_of_checkpoint(p, &out, *real, &is_input, e)) return -1;
+    if (!is_input) return 0;
+    struct modelfile m; /* an earlier result that lies there may be replaced */
+    struct err why;
+    if (!mf_open(&m, path, &why)) {
+        mf_close(&m);
+        return 0;
+    }
+    if (!err_is_memory(&why)) return err_set(e, "%s: is part of the checkpoint being read", path);
+    *e = why;
+    return -1;
 }
 
 /* A file that has no name until it is finished, where the file system can do that: nothing is left of a process that is killed. */

@@ -10,12 +10,13 @@
 #include "convert/quant_config.h"
 #include "convert/slots.h"
 #include "convert/unpack.h"
+#include "convert/writer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct notes quiet = {1};
+static const struct notes quiet = {.quiet = 1};
 
 static uint32_t next_random(uint32_t *s) { return *s = *s * 1664525u + 1013904223u, *s >> 8; }
 
@@ -434,6 +435,45 @@ static void test_quant_config(void **state)
     }
 }
 
+/* Two lines on a terminal are one that cannot be wiped out. */
+static void test_progress(void **state)
+{
+    (void)state;
+    char line[160];
+    const uint64_t sizes[] = {0, 1, 999, 5261737, 4200000000u, 140000000000u, UINT64_MAX};
+    const double times[] = {0, 0.001, 0.3, 61, 90000, 1e9};
+    for (int columns = 0; columns <= 200; columns++)
+        for (int i = 0; i < 7; i++)
+            for (int k = 0; k < 6; k++)
+                for (int part = 0; part <= 2; part++) {
+                    writer_progress(line, sizeof line, columns, sizes[i] / 2 * (uint64_t)part, sizes[i], times[k]);
+                    assert_true(strlen(line) <= (size_t)(columns > 1 ? columns - 1 : 0));
+                    assert_true(columns < 5 || line[3] == '%');
+                }
+    writer_progress(line, sizeof line, 80, 2100000000u, 4200000000u, 7);
+    assert_string_equal(line, " 50%  0:07 left  2.10 GB of 4.20 GB  300 MB/s");
+    writer_progress(line, sizeof line, 40, 2100000000u, 4200000000u, 7);
+    assert_string_equal(line, " 50%  0:07 left  2.10 GB of 4.20 GB  30");
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {{0, "0 bytes"},       {999, "999 bytes"},     {1000, "1.00 KB"},       {5261737, "5.26 MB"},   {52617370, "52.6 MB"},
+                 {999499, "999 KB"},   {999500, "1.00 MB"},    {774000000, "774 MB"},   {9994999, "9.99 MB"},   {9995000, "10.0 MB"},
+                 {99950000, "100 MB"}, {999500000, "1.00 GB"}, {1000000000000, "1.00 TB"}};
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{0, "1 ms"}, {0.0301, "30 ms"}, {0.9994, "999 ms"}, {0.9996, "1.0 s"}, {61.26, "61.3 s"}, {312, "312 s"}, {1230, "20 min"}};
+    char text[32];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) assert_string_equal(note_bytes(sizes[i].bytes, text), sizes[i].text);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) assert_string_equal(note_seconds(times[i].seconds, text), times[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
         cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
         cmocka_unit_test(test_windows),         cmocka_unit_test(test_quant_config),
+        cmocka_unit_test(test_progress),        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

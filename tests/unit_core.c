@@ -110,7 +110,7 @@ static void hostile_headers_are_refused_by_name(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]}}",
          "overlap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
-         "duplicate"},
+         "twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}", "'a'"},
         {"{\"__metadata__\":{\"x\":1}}", "'x'"},
         {"[1,2]", "not a JSON object"},
