@@ -130,14 +130,16 @@ static void hostile_headers_are_refused_by_name(void **state)
     }
 }
 
-/* The length of the header, when the file has 8 bytes and N more. */
+/* Too short for a length, and the length of the header when the file has 8 bytes and N more. */
 static void a_header_ends_with_its_file(void **state)
 {
     (void)state;
     const struct {
         uint64_t length, n;
         const char *says;
-    } cases[] = {{2, 2, NULL}, {3, 2, "its header would be 3 bytes"}, {2, 1, "its header would be 2"}, {UINT64_MAX, 2, "its header"}, {100000001, 100000001, "its header would be 100000001"}};
+    } cases[] = {{2, 2, NULL}, {3, 2, "its header would be 3 bytes"}, {2, 1, "its header would be 2"}, {UINT64_MAX, 2, "its header"},
+                 {100000001, 100000001, "its header would be 100000001"},
+                 {2, (uint64_t)-1, "only 7 bytes"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[] = "/tmp/opt4gptq-unit-XXXXXX";
         struct st_file s;

@@ -185,6 +185,7 @@ static void test_groups(void **state)
     try("of 8", set_sizes, &(struct sizes){256, 32, 0}, "32 groups do not divide");
     try("of 48", set_sizes, &(struct sizes){288, 6, 288}, "6 groups do not divide 288 inputs");
     try("no whole number", set_sizes, &(struct sizes){256, 3, 0}, "3 groups do not divide");
+    try("a rest", set_sizes, &(struct sizes){296, 9, 296}, "9 groups do not divide 296 inputs");
     try("none", set_sizes, &(struct sizes){256, 0, 0}, "0 groups do not divide");
     try("more slots than inputs", set_sizes, &(struct sizes){288, 9, 288}, NULL);
     try("more slots without perm", set_sizes, &(struct sizes){288, 9, 0}, "packs 288 inputs of 256 and has no perm");
@@ -399,6 +400,11 @@ static void one_byte_short(struct parts *m, const void *arg)
 static void test_file(void **state)
 {
     (void)state;
+    static const char cut[] = "{\"opt4gptq.header_crc32\":\"00000000\"";
+    uint32_t sum;
+    size_t where;
+    assert_int_equal(mf_header_crc(cut, sizeof cut - 2, &sum, &where), 0); /* ends with its last digit */
+    assert_int_equal(mf_header_crc(cut, sizeof cut - 3, &sum, &where), -1);
     try("version 2", set_meta, &(struct setting){"opt4gptq.version", "2"}, "version '2'");
     try("version 10", set_meta, &(struct setting){"opt4gptq.version", "10"}, "version '10'");
     try("version 1x", set_meta, &(struct setting){"opt4gptq.version", "1x"}, "version '1x'");
