@@ -154,12 +154,12 @@ $B/%.o: %.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # --- tests: each program prints its own results; scripts/test sums them up
-TESTS := asm checkop fuzz e2e cli files eval bench step batch batch_faults convert_faults stop text gpu
+TESTS := asm checkop fuzz e2e cli convert files eval bench step batch batch_faults convert_faults stop text gpu
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c))
 TEST_PROGRAMS := $(addprefix $B/tests/,$(TESTS) $(UNITS))
 
 $B/tests/checkop: $(patsubst %.c,$B/%.o,$(wildcard tests/checkop*.c)) $B/bench/batches.o $(CORE) $(CPU_ALL) $(HIP)
-$B/tests/fuzz $B/tests/e2e $B/tests/cli $B/tests/files $B/tests/bench $B/tests/batch $B/tests/stop $B/tests/text $B/tests/eval $B/tests/gpu: $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
+$(addprefix $B/tests/,fuzz e2e cli convert files bench batch stop text eval gpu): $B/tests/%: $B/tests/%.o $B/tests/process.o $(CORE)
 $B/tests/step: $B/tests/step.o $B/tests/process.o $(filter-out $B/bench/main.o,$(BENCH)) $(CORE) $(CPU) $(HIP)
 $B/tests/cli: $B/cli/llama_names.o # they try every name
 $B/tests/bench: $B/bench/llama_bench_names.o

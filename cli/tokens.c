@@ -28,7 +28,7 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
             break;
         }
         ssize_t got = read(fd, p + n, cap - n);
-        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EINTR && !run_stop_requested) continue;
         if (got < 0) {
             err_sys(e, "%s", o->file);
             break;

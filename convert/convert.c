@@ -2,7 +2,7 @@
 
 #include "convert/info.h"
 #include "convert/plan.h"
-#include "core/json.h"
+#include "core/whatis.h"
 
 int convert_run(const struct convert_options *o, struct err *e)
 {
@@ -14,9 +14,14 @@ int convert_run(const struct convert_options *o, struct err *e)
     struct writer_result r;
     json_t *config = NULL, *generation = NULL, *meta = NULL;
     int rc = -1;
-    if (hfd_open(&d, o->dir, e) || hfd_json(&d, "config.json", &config, e)) goto fail;
+    if (hfd_open(&d, o->dir, e)) {
+        whatis(o->dir, WHATIS_CHECKPOINT, e);
+        goto fail;
+    }
+    if (hfd_json(&d, "config.json", &config, e)) goto fail;
     if (!config) {
         err_set(e, "%s: has no config.json: not a Hugging Face checkpoint", o->dir);
+        whatis(o->dir, WHATIS_CHECKPOINT, e);
         goto fail;
     }
     if (hfd_json(&d, "generation_config.json", &generation, e)) goto fail;
@@ -26,8 +31,9 @@ int convert_run(const struct convert_options *o, struct err *e)
     }
     if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) || qc_read_shards(&q, &d, n, e)) goto fail;
     if (plan_build(&p, &d, &c, &q, o->no_tokenizer, n, e) || info_metadata(&p, &meta, e) || writer_run(&p, meta, &o->out, &r, e)) goto fail;
-    note_info(n, "%s: %s, %d quantized and %d plain linears, %.2f GB in %.1f s", o->out.path, c.architecture, p.facts.n_quantized,
-              p.facts.n_plain, (double)r.file_bytes / 1e9, r.seconds);
+    char size[32], spent[32];
+    note_info(n, "%s: %s, %d quantized and %d plain linears, %s in %s", o->out.path, c.architecture, p.facts.n_quantized, p.facts.n_plain,
+              note_bytes(r.file_bytes, size), note_seconds(r.seconds, spent));
     rc = 0;
 fail:
     plan_free(&p);

@@ -82,7 +82,7 @@ int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e
     *j = json_read(text, n, 0, &je, e);
     free(text);
     if (!*j && err_is_memory(e)) return err_prefix(e, "%s/%s", d->path, name);
-    if (!*j) return err_set(e, "%s/%s: line %d: %s", d->path, name, je.line, je.text);
+    if (!*j) return err_set(e, "%s/%s: is not JSON: line %d: %s", d->path, name, je.line, json_why(&je));
     if (!json_is_object(*j)) {
         json_decref(*j);
         *j = NULL;
@@ -240,7 +240,8 @@ static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
         snprintf(name, sizeof name, "%s.safetensors", bases[i]);
         char *path = join(d->path, name);
         if (!path) return err_memory(e);
-        int found = !access(path, F_OK);
+        struct stat sb; /* of a link itself: where it leads is seen when it is opened */
+        int found = !lstat(path, &sb);
         free(path);
         if (found) return add_shard(d, name, e);
     }
@@ -276,7 +277,7 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     for (size_t i = 0; i < n_named && !rc; i++) {
         char *p = join(d->path, d->shard_names[i]);
         if (!p) rc = err_memory(e);
-        else if (access(p, F_OK)) rc = err_set(e, "%s: is named in the index but not there: the download is incomplete", p);
+        else if (access(p, F_OK) && errno == ENOENT) rc = err_set(e, "%s: is not there: the download is incomplete", p);
         else if (is_lfs_pointer(p))
             rc = err_set(e, "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the directory", p);
         else rc = st_open(&d->shards[i], p, e);

@@ -363,7 +363,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, cons
     if (!f) return err_memory(e);
     memcpy(f, c->inv_freq, (size_t)c->head_dim / 2 * sizeof *f);
     if (plan_memory(p, "rope.inv_freq", DT_F32, c->head_dim / 2, f, e)) return -1;
-    if (plan_texts(p, no_tokenizer, e) || check_unused(p, e)) return -1;
+    if (check_unused(p, e) || plan_texts(p, no_tokenizer, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         p->tensors[i].offset = at;

@@ -1,10 +1,12 @@
 #include "convert/writer.h"
 
 #include "convert/job.h"
+#include "convert/notes.h"
 #include "core/json.h"
 #include "core/modelfile.h"
 #include "core/progress.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -121,13 +123,13 @@ static void show_progress(struct crew *c, int last)
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
     double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
-    char percent[32], bytes[64], speed[32], rest[64];
+    char percent[32], rest[64] = "", bytes[80], speed[48], a[32], b[32];
     if (last) progress_clear();
     else if (c->done) {
         snprintf(percent, sizeof percent, "converting %.0f%%", 100 * part);
-        snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
-        snprintf(bytes, sizeof bytes, "%.2f of %.2f GB", (double)c->done / 1e9, (double)c->total / 1e9);
-        snprintf(speed, sizeof speed, "%.2f GB/s", (double)c->done / 1e9 / spent);
+        if (left < 360000) snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
+        snprintf(bytes, sizeof bytes, "%s of %s", note_bytes(c->done, a), note_bytes(c->total, b));
+        snprintf(speed, sizeof speed, "%s/s", note_bytes((uint64_t)((double)c->done / (spent > 1e-3 ? spent : 1e-3)), a));
         progress_draw((const char *const[]){percent, rest, bytes, speed}, 4);
     }
 }
@@ -169,10 +171,33 @@ static int run_jobs(struct crew *c, struct err *e)
     return c->failed ? -1 : 0;
 }
 
+static int is_same(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+
+/* *yes: OUT, whose name without links is REAL, lies in the checkpoint's directory, or is one of its files under another name (a
+ * hub's cache is made of links). */
+static int is_of_checkpoint(const struct plan *p, const struct stat *out, const char *real, int *yes, struct err *e)
+{
+    struct stat in;
+    char *dir = realpath(p->dir->path, NULL);
+    DIR *d = dir ? opendir(dir) : NULL;
+    if (!d) {
+        free(dir);
+        return err_sys(e, "%s", p->dir->path);
+    }
+    size_t n = strlen(dir);
+    *yes = !strncmp(real, dir, n) && real[n] == '/';
+    for (size_t i = 0; i < p->dir->n_shards && !*yes; i++) *yes = !fstat(p->dir->shards[i].fd, &in) && is_same(&in, out);
+    for (struct dirent *x; !*yes && (x = readdir(d));) *yes = !fstatat(dirfd(d), x->d_name, &in, 0) && is_same(&in, out);
+    closedir(d);
+    free(dir);
+    return 0;
+}
+
 /* The file to replace: absent, or a regular one that is not part of what is being read. *real: through symbolic links. */
 static int check_target(const struct plan *p, const char *path, char **real, struct err *e)
 {
-    struct stat out, in;
+    struct stat out;
+    int is_input = 0;
     if (stat(path, &out)) {
         if (errno != ENOENT) return err_sys(e, "%s", path);
         if (!lstat(path, &out)) return err_set(e, "%s: is a symbolic link to nothing", path);
@@ -181,11 +206,18 @@ static int check_target(const struct plan *p, const char *path, char **real, str
     }
     if (S_ISDIR(out.st_mode)) return err_set(e, "%s: is a directory (name a file, such as %s/model.safetensors)", path, path);
     if (!S_ISREG(out.st_mode)) return err_set(e, "%s: is not a regular file", path);
-    for (size_t i = 0; i < p->dir->n_shards; i++)
-        if (!fstat(p->dir->shards[i].fd, &in) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return err_set(e, "%s: is part of the checkpoint being read", path);
-    *real = realpath(path, NULL);
-    return *real ? 0 : err_sys(e, "%s", path);
+    if (!(*real = realpath(path, NULL))) return err_sys(e, "%s", path);
+    if (is_of_checkpoint(p, &out, *real, &is_input, e)) return -1;
+    if (!is_input) return 0;
+    struct modelfile m; /* an earlier result that lies there may be replaced */
+    struct err why;
+    if (!mf_open(&m, path, &why)) {
+        mf_close(&m);
+        return 0;
+    }
+    if (!err_is_memory(&why)) return err_set(e, "%s: is part of the checkpoint being read", path);
+    *e = why;
+    return -1;
 }
 
 /* A file that has no name until it is finished, where the file system can do that: nothing is left of a process that is killed. */

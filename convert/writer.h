@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct plan;
@@ -23,7 +24,8 @@ struct writer_result {
     double seconds;
 };
 
-/* META: the __metadata__ strings but for opt4gptq.crc32. OUT must be absent or a regular file outside the plan's shards. */
+/* META: the __metadata__ strings but for opt4gptq.crc32. OUT must be absent or a regular file that is not
+ * part of the checkpoint. */
 int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o, struct writer_result *r, struct err *e);
 
 #endif

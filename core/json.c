@@ -75,6 +75,7 @@ const char *json_why(const json_error_t *why)
     case json_error_premature_end_of_input: return "it ends too early";
     case json_error_end_of_input_expected: return "something follows its end";
     case json_error_numeric_overflow: return "a number is too large";
+    case json_error_duplicate_key: return "a key appears twice";
     case json_error_stack_overflow: return "it is nested too deep";
     case json_error_null_character:
     case json_error_null_byte_in_key: return "a NUL in a string";

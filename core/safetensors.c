@@ -101,8 +101,10 @@ static int check_overlap(const struct st_file *s, struct err *e)
 
 static int parse_header(struct st_file *s, const char *text, size_t n, struct err *e)
 {
-    s->header = json_read(text, n, JSON_REJECT_DUPLICATES, NULL, e);
-    if (!s->header) return err_prefix(e, err_is_memory(e) ? "%s" : "%s: header is not JSON", s->path);
+    json_error_t why;
+    s->header = json_read(text, n, JSON_REJECT_DUPLICATES, &why, e);
+    if (!s->header && err_is_memory(e)) return err_prefix(e, "%s", s->path);
+    if (!s->header) return err_set(e, "%s: header is not JSON: %s (at byte %d)", s->path, json_why(&why), why.position);
     if (!json_is_object(s->header)) return err_set(e, "%s: header is not a JSON object", s->path);
     s->tensors = calloc(json_object_size(s->header) + 1, sizeof *s->tensors);
     if (!s->tensors) return err_memory_for(e, "%s: out of memory", s->path);

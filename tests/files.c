@@ -231,6 +231,7 @@ static void waits_end_by_a_signal(void)
 {
     static const char *const waits[] = {"-m demo.safetensors -i fifo -o out",
                                         "-m demo.safetensors -f fifo",
+                                        "-m demo.safetensors -f fifo 9<>fifo", /* opened, but nothing is written */
                                         "-m demo.safetensors -p x --chat --chat-template-file fifo",
                                         "-m demo.safetensors --multiple-choice fifo",
                                         "-m demo.safetensors --perplexity contiguous -f fifo",

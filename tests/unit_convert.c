@@ -10,6 +10,7 @@
 #include "convert/quant_config.h"
 #include "convert/slots.h"
 #include "convert/unpack.h"
+#include "convert/writer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -434,6 +435,24 @@ static void test_quant_config(void **state)
     }
 }
 
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {{0, "0 bytes"},       {999, "999 bytes"},     {1000, "1.00 KB"},       {5261737, "5.26 MB"},   {52617370, "52.6 MB"},
+                 {999499, "999 KB"},   {999500, "1.00 MB"},    {774000000, "774 MB"},   {9994999, "9.99 MB"},   {9995000, "10.0 MB"},
+                 {99950000, "100 MB"}, {999500000, "1.00 GB"}, {1000000000000, "1.00 TB"}};
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{0, "1 ms"}, {0.0301, "30 ms"}, {0.9994, "999 ms"}, {0.9996, "1.0 s"}, {61.26, "61.3 s"}, {312, "312 s"}, {1230, "20 min"}};
+    char text[32];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) assert_string_equal(note_bytes(sizes[i].bytes, text), sizes[i].text);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) assert_string_equal(note_seconds(times[i].seconds, text), times[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
         cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
         cmocka_unit_test(test_windows),         cmocka_unit_test(test_quant_config),
+               cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

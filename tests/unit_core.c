@@ -101,7 +101,12 @@ static void hostile_headers_are_refused_by_name(void **state)
          NULL},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,20]}}", "its shape and dtype need 16"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}", "truncated"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[17],\"data_offsets\":[0,17]}}", "truncated"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[16,17]}}", "truncated"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[16,0]}}", "bad data_offsets"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}",
+         "overlap"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,4],\"data_offsets\":[0,16]}}", NULL},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[-16,0]}}", "bad data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", "shape overflows"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}", "not a list of sizes"},
@@ -110,7 +115,7 @@ static void hostile_headers_are_refused_by_name(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]}}",
          "overlap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
-         "duplicate"},
+         "twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}", "'a'"},
         {"{\"__metadata__\":{\"x\":1}}", "'x'"},
         {"[1,2]", "not a JSON object"},
@@ -122,6 +127,33 @@ static void hostile_headers_are_refused_by_name(void **state)
         assert_int_equal(rc, cases[i].says ? -1 : 0);
         if (cases[i].says && !strstr(message, cases[i].says)) fail_msg("case %zu: '%s' does not say '%s'", i, message, cases[i].says);
         if (cases[i].says) assert_non_null(strstr(message, "/tmp/opt4gptq-unit-"));
+    }
+}
+
+/* Too short for a length, and the length of the header when the file has 8 bytes and N more. */
+static void a_header_ends_with_its_file(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t length, n;
+        const char *says;
+    } cases[] = {{2, 2, NULL}, {3, 2, "its header would be 3 bytes"}, {2, 1, "its header would be 2"}, {UINT64_MAX, 2, "its header"},
+                 {100000001, 100000001, "its header would be 100000001"},
+                 {2, (uint64_t)-1, "only 7 bytes"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/opt4gptq-unit-XXXXXX";
+        struct st_file s;
+        struct err e = {0};
+        int fd = mkstemp(path), rc;
+        assert_int_equal(write(fd, &cases[i].length, 8), 8);
+        assert_int_equal(write(fd, "{}", 2), 2);
+        assert_int_equal(ftruncate(fd, (off_t)(8 + cases[i].n)), 0);
+        close(fd);
+        rc = st_open(&s, path, &e);
+        if (!rc) st_close(&s);
+        unlink(path);
+        assert_int_equal(rc, cases[i].says ? -1 : 0);
+        if (cases[i].says && !strstr(e.msg, cases[i].says)) fail_msg("case %zu: '%s'", i, e.msg);
     }
 }
 
@@ -240,6 +272,7 @@ int main(void)
         cmocka_unit_test(exp_is_within_two_ulp),
         cmocka_unit_test(sincos_are_correctly_rounded_or_nearly),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
+        cmocka_unit_test(a_header_ends_with_its_file),
         cmocka_unit_test(stop_strings_straddle_pieces),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(options_are_checked),
