@@ -299,7 +299,7 @@ static void tools(void)
                     lines);
         const char *message =
             "\"error\":{\"message\":\"tools: the model's chat template does not use "
-            "tools\",\"type\":\"BadRequestError\",\"param\":\"tools\",\"code\":400}";
+            "tools\",\"type\":\"BadRequestError\",\"param\":\"tools\",\"code\":\"invalid_request\"}";
         const char *second = strchr(p.out, '\n');
         check(p.code == (i ? 0 : 3) && (strstr(p.out, message) == NULL) == i,
               "tools and a template without them", &p);

@@ -467,15 +467,15 @@ static int run(struct batch_run *b, struct err *e)
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
     if (engine_open(&b->engine, o, &b->model, e)) return FAILED;
+    snprintf(b->first_words, sizeof b->first_words, "%sstopping: running requests have %d s to end; a second signal ends at once\n",
+             progress_erase(), o->grace);
+    prepare_words(b);
+    run_catch_signals(); /* before the journal begins: from then on there is something to continue */
     if (b->journal_path) {
         int complete = match_journal(b, e);
         if (complete) return complete < 0 ? FAILED : b->meter.n_errors ? SOME_FAILED : OK;
     }
     if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"), !strcmp(o->order, "done"), e)) return FAILED;
-    snprintf(b->first_words, sizeof b->first_words, "%sstopping: running requests have %d s to end; a second signal ends at once\n",
-             progress_erase(), o->grace);
-    prepare_words(b);
-    run_catch_signals();
     meter_open(&b->meter, b->n_slots, journal_count(b->journal), b->journal_path || !isatty(1) || strcmp(b->output, "-"));
     b->meter.n_errors = journal_errors(b->journal);
     if (b->meter.n_resumed)

@@ -1,5 +1,7 @@
 #include "cli/batch/durable.h"
 
+#include "cli/run.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 int dur_open(int *fd, const char *path, int flags, struct err *e)
 {
     do *fd = open(path, flags | O_CLOEXEC, 0666);
-    while (*fd < 0 && errno == EINTR);
+    while (*fd < 0 && errno == EINTR && !run_stop_requested); /* a pipe without a reader */
     return *fd < 0 ? err_sys(e, "%s", path) : 0;
 }
 
