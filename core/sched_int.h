@@ -90,7 +90,7 @@ struct sched {
     int n_order;
     struct request **queue; /* ring [queue_size] of requests of which nothing was started */
     int queue_size, queue_first, n_queue;
-    int drains; /* sched_drain was called */
+    int drains;          /* sched_drain was called */
     uint64_t last_group; /* of the request that was begun last */
     uint64_t n_jobs;
     int rows_left, logits_left; /* while a step is planned */

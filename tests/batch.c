@@ -380,7 +380,11 @@ static void hostile_records(void)
         {CHAT("{\"role\":\"user\",\"content\":\"x\",\"x\":[@]}"), "0", 1000000, NULL},
         {COMPLETION("\"prompt\":[@],\"n\":1024"), "\"a\"", 20000, "20000 prompts with n 1024 are 20480000 choices"},
         {COMPLETION("\"prompt\":[@]"), "[1]", 65537, "65537 choices, a record may ask for 65536"},
-        {COMPLETION("\"prompt\":[@],\"n\":4,\"echo\":true"), "\"" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" "\"", 64, NULL},
+        {COMPLETION("\"prompt\":[@],\"n\":4,\"echo\":true"),
+         "\""
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "\"",
+         64, NULL},
         {COMPLETION("\"prompt\":\"a\",\"stop_token_ids\":[@]"), "1", 4097, "stop_token_ids: has more ids than the vocabulary"},
         {COMPLETION("\"prompt\":\"a\",\"min_tokens\":1,\"stop_token_ids\":[4096]"), 0, 0, "inside the vocabulary"},
         {COMPLETION("\"prompt\":\"a\",\"min_tokens\":1,\"stop_token_ids\":[4095]"), 0, 0, NULL},
@@ -417,15 +421,18 @@ static void hostile_records(void)
         errors += records[i].says != NULL;
     }
     if (!f || fclose(f)) exit(2);
-    const char *text = "{% for m in messages %}{{ m['content'] }}{% if m['content'] == 'big' %}{{ 'x' * 300000000 }}{% endif %}{% endfor %}";
+    const char *text =
+        "{% for m in messages %}{{ m['content'] }}{% if m['content'] == 'big' %}{{ 'x' * 300000000 }}{% endif %}{% endfor %}";
     write_file(template, text, strlen(text));
-    process_run(&p, (char *[]){run_bin, "-m", model, "-t", "1", "-i", path, "-o", out, "-c", "64", "--chat-template-file", template, NULL}, NULL);
+    process_run(&p, (char *[]){run_bin, "-m", model, "-t", "1", "-i", path, "-o", out, "-c", "64", "--chat-template-file", template, NULL},
+                NULL);
     check(p.code == 3, "hostile records do not end a batch", &p);
     process_free(&p);
     char *answers = read_file(out, &n), *line = answers ? strtok(answers, "\n") : NULL;
     for (int i = 0; i < N; i++, line = strtok(NULL, "\n")) {
         struct process q = {.out = line, .err = (char *)""};
-        int ok = line && (records[i].says ? strstr(line, records[i].says) && strstr(line, "\"status_code\":400") : strstr(line, "\"error\":null") != NULL);
+        int ok = line && (records[i].says ? strstr(line, records[i].says) && strstr(line, "\"status_code\":400")
+                                          : strstr(line, "\"error\":null") != NULL);
         check(ok, records[i].line, line ? &q : NULL);
     }
     check(!line, "an answer for each", NULL);
@@ -448,8 +455,9 @@ static void error_records(void)
     json_t *r = line_of(p.out, 0), *response = json_object_get(r, "response"), *error = json_object_get(r, "error"),
            *inner = json_object_get(json_object_get(response, "body"), "error");
     check(p.code == 3 && json_integer_value(json_object_get(response, "status_code")) == 400 && json_equal(error, inner) &&
-              json_object_size(error) == 4 && json_is_string(json_object_get(error, "code")) && json_is_string(json_object_get(error, "type")) &&
-              json_is_string(json_object_get(error, "message")) && json_is_string(json_object_get(error, "param")),
+              json_object_size(error) == 4 && json_is_string(json_object_get(error, "code")) &&
+              json_is_string(json_object_get(error, "type")) && json_is_string(json_object_get(error, "message")) &&
+              json_is_string(json_object_get(error, "param")),
           "the form of an error record", &p);
     json_decref(r);
     process_free(&p);
@@ -466,7 +474,9 @@ static void binary_inputs(void)
     } inputs[] = {
 #define BYTES(s) s, sizeof s - 1
         {BYTES("PK\3\4\24\0\0\0\10\0abcdefgh\n"), "a zip archive"},
-        {BYTES("\xfd" "7zXZ\0\0\4\xe6\xd6\xb4\x46\n"), "an xz file"},
+        {BYTES("\xfd"
+               "7zXZ\0\0\4\xe6\xd6\xb4\x46\n"),
+         "an xz file"},
         {BYTES("\x28\xb5\x2f\xfd\x24\x10\x81\0\0hello\n"), "a zstd file"},
         {BYTES("BZh91AY&SY\xfd\x11\0\x41"), "a bzip2 file"},
         {BYTES("GGUF\3\0\0\0\x20\1\0\0"), "a GGUF model"},
@@ -480,7 +490,9 @@ static void binary_inputs(void)
         {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "a PNG image"},
         {BYTES("GGUF is a format\n"), NULL},
         {BYTES("\xef\xbb\xbfhello\n"), NULL},
-        {BYTES("1\n2\n3\n4\n5\n6\n7\nb\xff" "d\n9\n"), NULL},
+        {BYTES("1\n2\n3\n4\n5\n6\n7\nb\xff"
+               "d\n9\n"),
+         NULL},
 #undef BYTES
     };
     char path[400];
@@ -532,9 +544,13 @@ static void forge_journal(const char *manifest, const char *completion)
 
 static void forged_journals(void)
 {
-    static const char *const manifests[] = {"x\n", "[]\n", "{\"a\"\n", "{}\n", "{\"started\":\"x\"}\n", "{\"started\":1,\"model (name)\":\"m\xff\"}\n"};
-    static const char *const completions[] = {"x\n", "{\"errors\":1}\n", "{\"errors\":41,\"bytes\":1,\"crc32\":1}\n",
-                                              "{\"errors\":-1,\"bytes\":1,\"crc32\":1}\n", "{\"errors\":1,\"bytes\":1,\"crc32\":99999999999}\n",
+    static const char *const manifests[] = {
+        "x\n", "[]\n", "{\"a\"\n", "{}\n", "{\"started\":\"x\"}\n", "{\"started\":1,\"model (name)\":\"m\xff\"}\n"};
+    static const char *const completions[] = {"x\n",
+                                              "{\"errors\":1}\n",
+                                              "{\"errors\":41,\"bytes\":1,\"crc32\":1}\n",
+                                              "{\"errors\":-1,\"bytes\":1,\"crc32\":1}\n",
+                                              "{\"errors\":1,\"bytes\":1,\"crc32\":99999999999}\n",
                                               "{\"errors\":1,\"bytes\":1,\"crc32\":1}x\n"};
     struct process p;
     char path[400], *own;

@@ -630,8 +630,8 @@ static void each_allocation(const char *output)
         shared->fail_allocation = k;
         int rc = batch(output), fine = rc == 3 && same_output(output, want, n_want);
         check(shared->hit, "the k-th allocation fails", (int)k);
-        check(fine || (rc == 1 && said_why() && was_said("out of memory")), "the k-th allocation fails: \"out of memory\", or the same bytes",
-              (int)k);
+        check(fine || (rc == 1 && said_why() && was_said("out of memory")),
+              "the k-th allocation fails: \"out of memory\", or the same bytes", (int)k);
         if (!shared->calls[OP_WRITE] && k % 16) continue; /* nothing was begun */
         check(fine || completes(output, want, n_want), "after it the same command gives the same bytes", (int)k);
     }

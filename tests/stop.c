@@ -142,9 +142,10 @@ static void release(struct run *r)
 
 static int said(const struct run *r, const char *what) { return r->said.p && strstr(r->said.p, what); }
 
-#define BATCH(r, columns, ...)                                                                                                            \
-    start(r, columns, (char *[N_ARGS]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "4", "--ignore-eos", "-n", "90",       \
-                                       "--trace", fifo, __VA_ARGS__})
+#define BATCH(r, columns, ...)                                                                                                             \
+    start(r, columns,                                                                                                                      \
+          (char *[N_ARGS]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "4", "--ignore-eos", "-n", "90", "--trace", fifo,  \
+                           __VA_ARGS__})
 
 /* Reads on until the journal has MORE bytes than BEFORE. 0: the program ended first. */
 static int until_journal(struct run *r, long before, long more)
@@ -282,7 +283,8 @@ static void terminals(void)
         if (write(r.err, "\003", 1) != 1) exit(2);
         finish(&r);
         check(r.code == 4 && said(&r, "^C") && said(&r, "\033[Kstopping"), "^C on a terminal", r.said.p);
-        check_screen(&r, i % 2 && widths[3 - i] > widths[i] ? widths[3 - i] : widths[i], "/40 done", "a progress line leaves nothing behind");
+        check_screen(&r, i % 2 && widths[3 - i] > widths[i] ? widths[3 - i] : widths[i], "/40 done",
+                     "a progress line leaves nothing behind");
         release(&r);
     }
     start(&r, 60, (char *[]){run_bin, "-m", model, "-f", text_file, "--perplexity", "contiguous", "-c", "64", "-t", "1", NULL});
@@ -299,6 +301,7 @@ int main(int argc, char **argv)
 {
     struct process p;
     if (argc < 2 || !mkdtemp(dir)) return 2;
+    alarm(1800); /* a batch that stands still and says nothing would be waited for without end */
     snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
     snprintf(convert_bin, sizeof convert_bin, "%s/opt4gptq-convert", argv[1]);
     snprintf(model, sizeof model, "%s/demo.safetensors", dir);

@@ -22,7 +22,10 @@ static char file[1 << 16]; /* [n_file] a journal with N answers */
 static size_t n_file, frame_at[N + 1];
 static const char manifest[] = "{\"started\":1}\n";
 
-static void answer(char *text, size_t cap, int i) { snprintf(text, cap, "answer %d %.*s\n", i, i * 9 % 50, "....................................................."); }
+static void answer(char *text, size_t cap, int i)
+{
+    snprintf(text, cap, "answer %d %.*s\n", i, i * 9 % 50, ".....................................................");
+}
 
 static void put(const char *p, size_t n)
 {

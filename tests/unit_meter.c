@@ -78,8 +78,13 @@ static void close_screen(void)
     close(screen.master);
 }
 
-static const struct sched_stats busy = {.n_waiting = 240, .n_running = 256, .n_pages = 4352, .n_pages_used = 4070, .n_steps = 9,
-                                        .n_prompt_tokens = 123456789, .n_generated_tokens = 98765432};
+static const struct sched_stats busy = {.n_waiting = 240,
+                                        .n_running = 256,
+                                        .n_pages = 4352,
+                                        .n_pages_used = 4070,
+                                        .n_steps = 9,
+                                        .n_prompt_tokens = 123456789,
+                                        .n_generated_tokens = 98765432};
 
 static void lines_fit_the_width(void **state)
 {

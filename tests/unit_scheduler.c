@@ -758,12 +758,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_does_not_begin_after_a_drain),
-        cmocka_unit_test(answers_are_those_of_a_plain_loop), cmocka_unit_test(answers_do_not_depend_on_scheduling),
-        cmocka_unit_test(tokens_keep_their_phase),           cmocka_unit_test(the_next_step_need_not_know_the_tokens),
-        cmocka_unit_test(wrong_pages_are_noticed),           cmocka_unit_test(many_requests),
-        cmocka_unit_test(equal_prefixes_are_computed_once),  cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
-        cmocka_unit_test(sequences_start_together),          cmocka_unit_test(an_abort_ends_every_choice_once),
-        cmocka_unit_test(a_request_that_fails_fails_alone),  cmocka_unit_test(only_wanted_logits_leave_the_backend),
+        cmocka_unit_test(answers_are_those_of_a_plain_loop),
+        cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(tokens_keep_their_phase),
+        cmocka_unit_test(the_next_step_need_not_know_the_tokens),
+        cmocka_unit_test(wrong_pages_are_noticed),
+        cmocka_unit_test(many_requests),
+        cmocka_unit_test(equal_prefixes_are_computed_once),
+        cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
+        cmocka_unit_test(sequences_start_together),
+        cmocka_unit_test(an_abort_ends_every_choice_once),
+        cmocka_unit_test(a_request_that_fails_fails_alone),
+        cmocka_unit_test(only_wanted_logits_leave_the_backend),
         cmocka_unit_test(what_can_never_run_is_refused),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);

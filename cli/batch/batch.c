@@ -281,8 +281,9 @@ static void prepare_words(struct batch_run *b)
 {
     char *words = b->last_words[b->n_words++ % 2];
     if (b->journal_path)
-        snprintf(words, sizeof b->last_words[0], "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command continues\n",
-                 progress_erase(), (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots, b->journal_path);
+        snprintf(words, sizeof b->last_words[0],
+                 "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command continues\n", progress_erase(),
+                 (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots, b->journal_path);
     else snprintf(words, sizeof b->last_words[0], "%sstopped at once: answers that were not written are lost\n", progress_erase());
     run_say_on_signal(b->first_words, words);
 }
@@ -307,7 +308,8 @@ static int keep_finished(struct batch_run *b, struct err *e)
             int prompt = job_prompt_tokens(j), generated = job_generated_tokens(j);
             out_clear(&b->line);
             if (j->failed[0]) err_set(&why.why, "%s", j->failed);
-            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, j->status, &why, e) : answer_write(&b->line, &b->answer, j, e);
+            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, j->status, &why, e)
+                              : answer_write(&b->line, &b->answer, j, e);
             if (!rc) rc = keep_line(b, j->index, j->failed[0] != 0, e);
             meter_answer(&b->meter, prompt, generated, j->end - j->start, j->first_token > 0 ? j->first_token - j->start : -1);
             trace_request(b->trace, j->index, j->start, j->first_token, j->end, prompt, generated);
@@ -399,8 +401,8 @@ static int put_in_place(struct batch_run *b, struct err *e)
         result_finish(&b->result, e))
         return -1;
     if (!b->journal_path) return 0;
-    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal),
-                     (unsigned long long)b->result.bytes, (unsigned long long)b->result.crc);
+    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal), (unsigned long long)b->result.bytes,
+                     (unsigned long long)b->result.crc);
     return journal_complete(b->journal, done, (size_t)n, e);
 }
 

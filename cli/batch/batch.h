@@ -41,7 +41,7 @@ struct batch_run {
 
     uint64_t n_read; /* records of the input read by the loop */
     int at_end;
-    uint64_t held; /* bytes of the lines of `live` */
+    uint64_t held;               /* bytes of the lines of `live` */
     struct job *live, *finished; /* in the scheduler; handed back and not yet answered */
     struct out line;
     uint64_t *seen; /* [n_seen] hash set of custom_ids, 0: free */

@@ -120,7 +120,8 @@ static int fill(struct input *in, struct err *e)
     int code, got = gzread(in->gz, in->chunk, CHUNK);
     const char *why = gzerror(in->gz, &code);
     if (code == Z_MEM_ERROR) return err_memory(e);
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) return err_set(e, "%s: damaged or cut gzip file: %s", in->path, without_descriptor(why));
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END))
+        return err_set(e, "%s: damaged or cut gzip file: %s", in->path, without_descriptor(why));
     in->at = 0;
     in->end = (size_t)got;
     in->crc = (uint32_t)crc32_z(in->crc, in->chunk, in->end);
@@ -152,7 +153,9 @@ static const char *known_format(const unsigned char *p, size_t n)
         {"\x1f\x8b", 2, "gzip inside gzip"},
         {"PK\3\4", 4, "a zip archive"},
         {"PK\5\6", 4, "a zip archive"},
-        {"\xfd" "7zXZ", 6, "an xz file"},
+        {"\xfd"
+         "7zXZ",
+         6, "an xz file"},
         {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
         {"\x04\x22\x4d\x18", 4, "an lz4 file"},
         {"7z\xbc\xaf\x27\x1c", 6, "a 7z archive"},
@@ -161,7 +164,9 @@ static const char *known_format(const unsigned char *p, size_t n)
         {"ARROW1\0", 7, "an Arrow file"},
         {"\x93NUMPY", 6, "a NumPy file"},
         {"SQLite format 3", 16, "an SQLite database"},
-        {"\x7f" "ELF", 4, "a program"},
+        {"\x7f"
+         "ELF",
+         4, "a program"},
         {"%PDF-", 5, "a PDF file"},
         {"\x89PNG", 4, "a PNG image"},
         {"\xff\xfe\0\0", 4, "UTF-32 text"},

@@ -178,7 +178,8 @@ static int measure(struct job *j, struct refusal *why)
     struct err inner;
     for (int i = 0; i < j->n_prompts; i++) {
         const struct job_prompt *p = &j->prompt[i];
-        uint64_t choice = 512 + (r->echo ? p->text_bytes + (r->logprobs >= 0) * p->ids.n * token_bytes(r) : 0) + (r->return_ids ? p->ids.n * 8 : 0);
+        uint64_t choice = 512 + (r->return_ids ? p->ids.n * 8 : 0);
+        if (r->echo) choice += p->text_bytes + (r->logprobs >= 0 ? p->ids.n * token_bytes(r) : 0);
         if (!grow(j, choice * (uint64_t)r->n)) continue;
         err_set(&inner, "%s", j->failed);
         return refuse(why, NULL, &inner);

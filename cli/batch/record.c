@@ -437,10 +437,8 @@ void record_settle(struct record *r)
     const char *key;
     void *next;
     r->prompt = r->messages = r->tools = r->kwargs = NULL;
-    json_object_foreach_safe (r->root, next, key, v)
-        if (v != body && strcmp(key, "custom_id")) json_object_del(r->root, key);
-    json_object_foreach_safe (body, next, key, v)
-        if (strcmp(key, "stop") && strcmp(key, "model")) json_object_del(body, key);
+    json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id")) json_object_del(r->root, key);
+    json_object_foreach_safe(body, next, key, v) if (strcmp(key, "stop") && strcmp(key, "model")) json_object_del(body, key);
 }
 
 uint64_t record_hash(const struct record *r)
