@@ -45,8 +45,8 @@ static int source(const struct plan *p, json_t **j, struct err *e)
     if (!real) return err_sys(e, "%s", p->dir->path);
     json_t *files = json_array();
     for (size_t i = 0; i < p->dir->n_shards; i++)
-        json_array_append_new(files, json_pack("{s:o, s:I}", "name", name_of(p->dir->shard_names[i]), "bytes",
-                                               (json_int_t)p->dir->shards[i].file_bytes));
+        json_array_append_new(
+            files, json_pack("{s:o, s:I}", "name", name_of(p->dir->shard_names[i]), "bytes", (json_int_t)p->dir->shards[i].file_bytes));
     *j = json_pack("{s:o, s:o, s:s, s:s}", "directory", name_of(slash && slash[1] ? slash + 1 : real), "files", files, "quantizer",
                    p->quant->quantizer, "converter", OPT4GPTQ_VERSION);
     free(real);
@@ -234,18 +234,18 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     fprintf(out, "head           %s\n",
             mf_find(m, "lm_head.codes", &v)    ? "quantized"
             : mf_find(m, "lm_head.weight", &v) ? "16 or 32 bits"
-                                                : "the embedding");
+                                               : "the embedding");
     fprintf(out, "tokenizer      %s\n",
             mf_source_file(m, "tokenizer.json", &n)    ? "tokenizer.json"
             : mf_source_file(m, "tokenizer.model", &n) ? "tokenizer.model"
-                                                        : "none");
+                                                       : "none");
     const char *tc = mf_source_file(m, "tokenizer_config.json", &n);
     int template = tc && memmem(tc, n, "\"chat_template\"", 15);
     fprintf(out, "chat template  %s\n",
             mf_source_file(m, "chat_template.jinja", &n)  ? "chat_template.jinja"
-            : template                                     ? "in tokenizer_config.json"
+            : template                                    ? "in tokenizer_config.json"
             : mf_source_file(m, "chat_template.json", &n) ? "chat_template.json"
-                                                           : "none");
+                                                          : "none");
     files = json_array_size(json_object_get(s, "files"));
     fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files, files == 1 ? "" : "s");
     if (*string(s, "quantizer")) fprintf(out, ", quantized by %s", string(s, "quantizer"));

@@ -325,8 +325,8 @@ static void report(const struct plan *p)
                   " fields are all ones, where programs differ",
                   f->n_asymmetric, rule, f->n_all_ones);
     else if (f->n_asymmetric && f->n_v1)
-        note_detail(p->notes, "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s", f->n_asymmetric,
-                    rule);
+        note_detail(p->notes, "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s",
+                    f->n_asymmetric, rule);
     if (f->n_unordered)
         note_warn(p->notes,
                   "desc_act is true, but %d modules have no usable g_idx: the order of their inputs is not known, "
@@ -334,7 +334,7 @@ static void report(const struct plan *p)
                   f->n_unordered);
     if (f->n_sorted)
         note_detail(p->notes, "act-order: in %d of %d layers gate and up leave their results in the order that down wants", f->n_sorted,
-                  p->config->n_layers);
+                    p->config->n_layers);
     if (p->quant->present && f->n_quantized && !p->quant->sym_said && p->quant->method == QUANT_GPTQ)
         note_detail(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
 }

@@ -9,10 +9,15 @@
 #include <string.h>
 
 enum { TOKENIZER, SPM, TOKENIZER_CONFIG, SPECIAL_MAP, TEMPLATE, TEMPLATE_JSON, TOOL_USE, GENERATION, CONFIG, N_TEXTS };
-static const char *const names[N_TEXTS] = {
-    "tokenizer.json",      "tokenizer.model",    "tokenizer_config.json",                    "special_tokens_map.json",
-    "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja", "generation_config.json",
-    "config.json"};
+static const char *const names[N_TEXTS] = {"tokenizer.json",
+                                           "tokenizer.model",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "chat_template.jinja",
+                                           "chat_template.json",
+                                           "additional_chat_templates/tool_use.jinja",
+                                           "generation_config.json",
+                                           "config.json"};
 
 static int check_tokenizer(const struct plan *p, const struct chat_file text[N_TEXTS], struct err *e)
 {
@@ -32,7 +37,8 @@ static int check_tokenizer(const struct plan *p, const struct chat_file text[N_T
     }
     if (tok_open(&t, &s, &why)) {
         *e = why;
-        return err_is_memory(e) ? -1 : err_set(e, "%s/%s (--no-tokenizer converts without it, for use with token ids)", p->dir->path, why.msg);
+        return err_is_memory(e) ? -1
+                                : err_set(e, "%s/%s (--no-tokenizer converts without it, for use with token ids)", p->dir->path, why.msg);
     }
     int n = tok_n_ids(t), vocab = p->config->vocab;
     if (n > vocab)

@@ -105,7 +105,7 @@ static void errors(void)
 #define CONVERT_ERROR(code, says, ...)                                                             \
     expect_error((char *[]){convert_bin, __VA_ARGS__, NULL}, code, says)
     CONVERT_ERROR(1, "/nonexistent", "/nonexistent", "/tmp/x.safetensors");
-    CONVERT_ERROR(1, "config.json", dir, "/tmp/x.safetensors");
+    CONVERT_ERROR(1, "holds a model file already, no checkpoint", dir, "/tmp/x.safetensors");
     CONVERT_ERROR(1, text_file, "--verify", text_file);
     unlink(text_file);
 }

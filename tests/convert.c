@@ -81,10 +81,9 @@ static void done(const char *command, int n, const char *says)
 static void special_files(void)
 {
     static const char *const kinds[] = {"mkfifo", "mkdir", "ln -s /dev/zero", "ln -s ../socket", "ln -s ../loop"};
-    static const char *const names[] = {"config.json",           "generation_config.json",
-                                        "quantize_config.json",  "model.safetensors.index.json",
-                                        "model.safetensors",     "tokenizer.json",
-                                        "tokenizer_config.json", "chat_template.jinja"};
+    static const char *const names[] = {
+        "config.json",       "generation_config.json", "quantize_config.json",  "model.safetensors.index.json",
+        "model.safetensors", "tokenizer.json",         "tokenizer_config.json", "chat_template.jinja"};
     char command[300];
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -114,8 +113,10 @@ static void special_files(void)
 
 static void texts(void)
 {
-    static const char word_piece[] = "{\\\"version\\\":\\\"1.0\\\",\\\"model\\\":{\\\"type\\\":\\\"WordPiece\\\",\\\"vocab\\\":{\\\"a\\\":0}}}";
-    static const char small_vocab[] = "{\\\"version\\\":\\\"1.0\\\",\\\"added_tokens\\\":[],\\\"model\\\":{\\\"type\\\":\\\"BPE\\\",\\\"vocab\\\":{\\\"a\\\":0,\\\"b\\\":%d},\\\"merges\\\":[]}}";
+    static const char word_piece[] =
+        "{\\\"version\\\":\\\"1.0\\\",\\\"model\\\":{\\\"type\\\":\\\"WordPiece\\\",\\\"vocab\\\":{\\\"a\\\":0}}}";
+    static const char small_vocab[] = "{\\\"version\\\":\\\"1.0\\\",\\\"added_tokens\\\":[],\\\"model\\\":{\\\"type\\\":\\\"BPE\\\","
+                                      "\\\"vocab\\\":{\\\"a\\\":0,\\\"b\\\":%d},\\\"merges\\\":[]}}";
     char command[1000], vocab[300];
     snprintf(command, sizeof command, "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out", word_piece);
     refused(command, "c/tokenizer.json: model: WordPiece is not supported");
@@ -139,7 +140,8 @@ static void texts(void)
 static void orders(void)
 {
     /* a tensor's name changed in its place */
-    refused("new llama-act-order-asym; cp $D/../../../models/demo/tokenizer.json c; sed 's/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
+    refused("new llama-act-order-asym; cp $D/../../../models/demo/tokenizer.json c; sed "
+            "'s/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
             "$D/llama-act-order-asym/model.safetensors >x; rm c/model.safetensors; mv x c/model.safetensors; $C -q c out",
             "tensor 'model.layers.1.mlp.up_prox.g_idx' is not part of");
     done("new llama; rm c/config.json c/quantize_config.json; for f in config quantize_config; do "
@@ -156,7 +158,8 @@ static void output(void)
 {
     struct process p;
     shell(&p, "$C $D/../../../models/demo out");
-    check(p.code == 0 && lines(p.err) == 1 && !strncmp(p.err, "opt4gptq-convert: out: llama, 42 quantized and 0 plain linears, 5.26 MB in ", 75) &&
+    check(p.code == 0 && lines(p.err) == 1 &&
+              !strncmp(p.err, "opt4gptq-convert: out: llama, 42 quantized and 0 plain linears, 5.26 MB in ", 75) &&
               (ends_with(p.err, " ms\n") || ends_with(p.err, " s\n")) && !p.out_bytes,
           "one line about a small model", &p);
     process_free(&p);
@@ -175,7 +178,9 @@ static void targets(void)
     refused("mkdir -p c/sub; echo hello >c/sub/note; $C -q c c/sub/note", "c/sub/note: is part of");
     refused("ln -f c/model.safetensors same; $C -q c same", "same: is part of");
     refused("ln -sf $D/../../../models/demo/config.json c/link; $C -q c c/link", "is part of");
-    done("cmp blobs/1 keep && $C -q c c/result && cp c/result keep && $C -q c c/result && cmp c/result keep && cmp same c/model.safetensors", 0, "");
+    done(
+        "cmp blobs/1 keep && $C -q c c/result && cp c/result keep && $C -q c c/result && cmp c/result keep && cmp same c/model.safetensors",
+        0, "");
     /* OUT is a link: the file that it names is replaced; what stands beside OUT is never written through */
     done("echo old >big; echo victim >victim; ln -sf big link; ln -sf victim link.partial; ln -sf victim big.partial; "
          "$C -q c link && test -L link && cmp big keep && test $(cat victim) = victim && rm *.partial",

@@ -36,11 +36,11 @@ static const char *const op_names[N_OPS] = {"open", "read", "write", "claim", "s
 /* Shared with the children. */
 static struct shared {
     /* the plan */
-    long fail_from, fail_to;         /* allocations of these numbers (from 1) fail; 0: none */
-    enum op op;                      /* the call number `nth` (from 1, 0: none) of this kind ... */
-    long nth;                        /* ... */
-    int error, kill, shrink;         /* fails so, or the process dies at it, or the file is cut before it */
-    int no_nameless;                 /* 1: the file system has no O_TMPFILE; 2: there is no /proc */
+    long fail_from, fail_to; /* allocations of these numbers (from 1) fail; 0: none */
+    enum op op;              /* the call number `nth` (from 1, 0: none) of this kind ... */
+    long nth;                /* ... */
+    int error, kill, shrink; /* fails so, or the process dies at it, or the file is cut before it */
+    int no_nameless;         /* 1: the file system has no O_TMPFILE; 2: there is no /proc */
     /* what happened */
     int hit, rc, signal;
     long n_allocations, n_calls[N_OPS];
@@ -55,9 +55,9 @@ static int n_passed, n_failed, n_skipped;
 
 /* ---- wrappers */
 
-#define WRAP(type, name, ...) \
-    type __real_##name(__VA_ARGS__); \
-    type __wrap_##name(__VA_ARGS__); \
+#define WRAP(type, name, ...)                                                                                                              \
+    type __real_##name(__VA_ARGS__);                                                                                                       \
+    type __wrap_##name(__VA_ARGS__);                                                                                                       \
     type __wrap_##name(__VA_ARGS__)
 
 static int lacks_memory(void)
@@ -135,7 +135,8 @@ static void check(int ok, const char *what, const char *of, long number)
 {
     if (ok) n_passed++;
     else n_failed++;
-    if (!ok && n_failed <= 20) printf("FAIL %s: %s, number %ld: rc %d, signal %d, '%s'\n", of, what, number, shared->rc, shared->signal, shared->message);
+    if (!ok && n_failed <= 20)
+        printf("FAIL %s: %s, number %ld: rc %d, signal %d, '%s'\n", of, what, number, shared->rc, shared->signal, shared->message);
 }
 
 static char *read_file(const char *path, size_t *n)
@@ -203,10 +204,7 @@ static int open_model(const char *what, struct err *e)
     return rc;
 }
 
-static void plan_nothing(void)
-{
-    memset(shared, 0, offsetof(struct shared, out));
-}
+static void plan_nothing(void) { memset(shared, 0, offsetof(struct shared, out)); }
 
 static void run(int (*f)(const char *, struct err *), const char *what)
 {
@@ -285,7 +283,8 @@ static void allocations(const char *name, int (*f)(const char *, struct err *), 
                 check(same(want, n_want, text, n_text), "other bytes without a word", name, k);
                 check(!clear(&has_out), "a file is left", name, k);
             } else {
-                check(shared->rc == 1 && strstr(shared->message, "out of memory") != NULL, all ? "all fail from here on" : "one fails", name, k);
+                check(shared->rc == 1 && strstr(shared->message, "out of memory") != NULL, all ? "all fail from here on" : "one fails",
+                      name, k);
                 check(!clear(&has_out) && !has_out, "a file is left", name, k);
             }
         }
@@ -379,7 +378,8 @@ static void shrinking(const char *what)
         shared->op = OP_READ, shared->nth = i, shared->shrink = 1;
         write_file(shard, whole, n);
         run(alone, copy);
-        check(!shared->signal && (!shared->rc || strstr(shared->message, shard) || strstr(shared->message, "json")), "a shard that shrinks", "convert", i);
+        check(!shared->signal && (!shared->rc || strstr(shared->message, shard) || strstr(shared->message, "json")), "a shard that shrinks",
+              "convert", i);
         refused += shared->rc == 1;
         check((!clear(&has_out) && !has_out) || !shared->rc, "a file is left", "convert", i);
     }
@@ -410,8 +410,8 @@ static void shrinking_mapped(void)
     if (waitpid(pid, &status, 0) != pid) exit(2);
     char *said = read_file(err, &n);
     said[n] = 0;
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strchr(said, '\n') == said + n - 1 && strstr(said, copy), "a mapped file that shrinks",
-          "--verify", status);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strchr(said, '\n') == said + n - 1 && strstr(said, copy),
+          "a mapped file that shrinks", "--verify", status);
     free(said);
 }
 

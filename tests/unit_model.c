@@ -85,12 +85,13 @@ static void *replace(struct parts *m, const char *name, const char *dtype, size_
     assert_true(begin + bytes <= ROOM);
     memset(m->data + m->n_data, 0, begin + bytes - m->n_data);
     m->n_data = begin + bytes;
-    json_object_set_new(m->header, name,
-                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", dims, "data_offsets", (json_int_t)begin,
-                                  (json_int_t)(begin + bytes)));
+    json_object_set_new(
+        m->header, name,
+        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", dims, "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes)));
     return m->data + begin;
 }
-#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                                         \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) { __VA_ARGS__ }
 #define REPLACE(m, name, dtype, item, ...) replace(m, name, dtype, item, SHAPE(__VA_ARGS__))
 
 /* Opens what EDIT makes of the file: refused with SAYS, or opened when SAYS is NULL. */
@@ -462,9 +463,9 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),   cmocka_unit_test(test_perm),   cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_groups),  cmocka_unit_test(test_shapes), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_finite),  cmocka_unit_test(test_config), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_whole),  cmocka_unit_test(test_perm),   cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_groups), cmocka_unit_test(test_shapes), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_finite), cmocka_unit_test(test_config), cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, make, clean);
 }
