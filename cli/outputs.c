@@ -146,6 +146,18 @@ int outputs_check(const struct options *o, struct err *e)
 
 /* ---- files beside the answers */
 
+static ssize_t write_all(void *fd, const char *p, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        ssize_t w = write((int)(intptr_t)fd, p + at, n - at);
+        if (w < 0 && errno != EINTR) return 0; /* fopencookie's word for an error */
+        if (w > 0) at += (size_t)w;
+    }
+    return (ssize_t)n;
+}
+
+static int close_fd(void *fd) { return close((int)(intptr_t)fd); }
+
 int side_open(struct side_file *s, const char *option, const char *path, struct err *e)
 {
     *s = (struct side_file){.option = option, .path = path};
@@ -154,7 +166,8 @@ int side_open(struct side_file *s, const char *option, const char *path, struct 
     s->created = fd >= 0;
     if (fd < 0) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666); /* there already, or a link to what is not */
     if (fd < 0) return err_sys(e, "%s %s", option, path);
-    if ((s->f = fdopen(fd, "w"))) return 0;
+    s->fd = fd;
+    if ((s->f = fopencookie((void *)(intptr_t)fd, "w", (cookie_io_functions_t){.write = write_all, .close = close_fd}))) return 0;
     close(fd);
     return err_memory(e);
 }
@@ -162,7 +175,7 @@ int side_open(struct side_file *s, const char *option, const char *path, struct 
 FILE *side_begin(struct side_file *s)
 {
     s->created = 0;
-    int ignored = ftruncate(fileno(s->f), 0); /* what cannot be emptied is a pipe or a device */
+    int ignored = ftruncate(s->fd, 0); /* what cannot be emptied is a pipe or a device */
     (void)ignored;
     return s->f;
 }

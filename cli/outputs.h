@@ -14,7 +14,8 @@ int outputs_check(const struct options *o, struct err *e);
 /* A file beside the answers (--report, --trace, --samples), open from the start, written at the end: what it held stays until
  * then, and if nothing comes to be written it is as it was. */
 struct side_file {
-    FILE *f; /* NULL: not asked for */
+    FILE *f; /* NULL: not asked for; a signal does not interrupt its writes */
+    int fd;
     const char *option, *path;
     int created;
 };

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { STOP_WAIT_MS = 20000 };
 
 int dur_open(int *fd, const char *path, int flags, struct err *e)
 {
@@ -23,11 +26,20 @@ int dur_create(int *fd, const char *path, struct err *e)
     return dur_open(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e);
 }
 
+/* A signal came while a pipe was full: 1 when its reader goes on within a while, which a process that shall end does wait. */
+static int is_read(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, STOP_WAIT_MS) > 0;
+}
+
 int dur_write(int fd, const void *p, size_t n, int64_t offset, const char *path, struct err *e)
 {
     const char *from = p;
     while (n) {
         ssize_t w = offset < 0 ? write(fd, from, n) : pwrite(fd, from, n, offset);
+        if (w < 0 && errno == EINTR && offset < 0 && run_stop_requested && !is_read(fd))
+            return err_set(e, "%s: nothing reads it any more", path);
         if (w < 0 && errno == EINTR) continue;
         if (w < 0) return err_sys(e, "%s", path);
         from += w;
