@@ -61,7 +61,7 @@ static int make(void **state)
     put_text("x.gguf", "GGUF\3.......and the rest of it");
     put_text("noname", "GGUF\3.......and the rest of it");
     put("old.bin", "\x80\x02}q\0.", 6);
-    put("zip.bin", "PK\3\4................archive/data.pkl", 40);
+    put_text("zip.bin", "PK\3\4................archive/data.pkl");
     put_text("packed.gz", "\x1f\x8b\x08 and so on");
     put_text("page.safetensors", "<!DOCTYPE html><html>");
     put_text("lfs.safetensors", "version https://git-lfs.github.com/spec/v1\n");
