@@ -6,7 +6,7 @@ set -u
 build=$1 arm=$2
 dir=$(mktemp -d) passed=0 failed=0
 trap 'rm -rf "$dir"' EXIT
-emulate() { timeout -s KILL "$@"; } # SECONDS COMMAND...
+emulate() { timeout -s KILL "$@"; } # SECONDS COMMAND...: only what hangs takes that long
 
 add() { # of a line "NAME: N passed, N failed, N skipped" in $dir/log
     line=$(grep -E ': [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$dir/log" | tail -n 1)
@@ -29,7 +29,7 @@ generations() { # NAME MODEL ARGS...
         for run in "scalar 1" "neon 1" "dotprod 1" "auto 2"; do
             rung=${run% *} threads=${run#* }
             rm -f "$dir/got"
-            emulate 120 qemu-aarch64 "$arm/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --cpu $rung -t $threads \
+            emulate 3600 qemu-aarch64 "$arm/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --cpu $rung -t $threads \
                 --logits-out "$dir/got" "$@" >"$dir/got.ids" 2>"$dir/err"
             if [ -s "$dir/want" ] && [ -s "$dir/want.ids" ] && cmp -s "$dir/want" "$dir/got" && cmp -s "$dir/want.ids" "$dir/got.ids"; then
                 passed=$((passed + 1))
@@ -49,7 +49,7 @@ generations llama-act-order-asym "$dir/fixture" -n 8 --prompt-ids 1,5,9,17,33,2,
 "$build/tests/asm" "$arm" aarch64-linux-gnu- >"$dir/log" 2>&1
 grep -v ' instructions, ' "$dir/log"
 add asm
-emulate 600 qemu-aarch64 "$arm/tests/checkop" --quick >"$dir/log" 2>&1
+emulate 3600 qemu-aarch64 "$arm/tests/checkop" --quick >"$dir/log" 2>&1
 cat "$dir/log"
 add checkop
 echo "arm64: $passed passed, $failed failed, 0 skipped"
