@@ -332,6 +332,8 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
         for (int k = 0; k < i; k++)
             if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads) *l = x->limits[k];
         if (l->rung) continue;
+        for (int k = 0; k < i; k++)
+            if (x->limits[k].n_threads == g->threads) l->bandwidth = x->limits[k].bandwidth;
         if (rig_limits(&x->rigs.rig[i], l, e)) return -1;
         if (out_is_md(out)) rig_print_limits(&x->rigs.rig[i], l);
     }

@@ -181,8 +181,8 @@ int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads
     const struct probe_peak *fp32 = peak_of(rung, PROBE_FP32), *int8 = peak_of(rung, PROBE_INT8);
     size_t bytes;
     if (!fp32 || !int8) return err_set(e, "there is no probe of the peak of rung '%s'", rung);
-    *l = (struct probe_limits){.rung = rung, .n_threads = n_threads};
-    return probe_bandwidth(n_threads, &l->bandwidth, &bytes, e) || probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
+    *l = (struct probe_limits){.rung = rung, .n_threads = n_threads, .bandwidth = l->bandwidth};
+    return (!(l->bandwidth > 0) && probe_bandwidth(n_threads, &l->bandwidth, &bytes, e)) || probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
                    probe_peak_rate(int8, n_threads, &l->int8, e)
                ? -1
                : 0;

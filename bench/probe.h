@@ -35,6 +35,7 @@ struct probe_limits {
     int n_threads;
     double bandwidth, fp32, int8; /* per second */
 };
+/* A bandwidth above 0 in *l is taken as known: it is that of the threads, whatever their instructions. */
 int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads, struct err *e);
 
 #endif

@@ -180,6 +180,7 @@ int bench_roofline(const struct bench_options *o, const struct model *m, const s
     for (int i = 0; i < rigs.n && !rc; i++) {
         struct rig *r = &rigs.rig[i];
         if (l.rung != r->config.cpu || l.n_threads != r->config.threads) { /* rigs of one rung stand together */
+            if (l.n_threads != r->config.threads) l.bandwidth = 0;
             rc = rig_limits(r, &l, e);
             if (!rc && out_is_md(out)) {
                 printf("\n");
