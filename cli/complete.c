@@ -109,6 +109,7 @@ static int open_all(struct completion *c, struct err *e)
     if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
     if (c->tokenizer && tok_stream_open_after(&c->stream, c->tokenizer, !o->special, c->prompt.id, c->prompt.n, e)) return -1;
+    run_say_on_signal("\nstopping after this step; a second signal ends at once\n", "stopped at once\n");
     run_catch_signals();
     if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;
     return 0;

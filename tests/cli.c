@@ -469,6 +469,7 @@ static void interrupt(void)
     waitpid(pid, &status, 0);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "tok/s"),
           "Ctrl-C ends with statistics and exit 4", NULL);
+    check(strstr(text, "\nstopping after this step") != NULL, "Ctrl-C is answered", NULL);
     close(out[0]);
 }
 
@@ -496,11 +497,14 @@ static void interrupt_prompt(void)
         else usleep(1000);
     kill(pid, SIGINT);
     char text[4096];
-    ssize_t n = read(err[0], text, sizeof text - 1);
-    text[n > 0 ? n : 0] = 0;
+    size_t n = 0;
+    for (ssize_t got; n + 1 < sizeof text && (got = read(err[0], text + n, sizeof text - 1 - n)) > 0;)
+        n += (size_t)got;
+    text[n] = 0;
     close(err[0]);
     waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "stopped after"),
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "stopping after this step") &&
+              strstr(text, "stopped after"),
           "Ctrl-C within the prompt", NULL);
     check(access(file_a, F_OK), "a stopped run leaves no logits file", NULL);
 }
