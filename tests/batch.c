@@ -608,6 +608,7 @@ static void other_options(void)
         {{"--input-format", "text"}, "--input-format was "},
         {{"--act", "int8"}, "--act was "},
         {{"--kv", "f32"}, "--kv was "},
+        {{"--cpu", "ref"}, "instruction set was null, is "},
     };
     struct process p;
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");

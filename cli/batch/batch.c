@@ -225,8 +225,8 @@ static int match_journal(struct batch_run *b, struct err *e)
         .sampling = b->defaults.sampling,
         .n_ctx = b->env.n_ctx,
         .backend = b->engine.backend,
-        /* what fp32 and fp16 sums depend on: instructions, or the GPU */
-        .instructions = strcmp(b->o->act, "f32") && strcmp(b->o->backend, "hip") ? NULL : b->engine.instructions,
+        /* what sums of floating-point numbers depend on: instructions, the double precision of the reference, or the GPU */
+        .instructions = strcmp(b->o->act, "f32") && strcmp(b->o->cpu, "ref") && strcmp(b->o->backend, "hip") ? NULL : b->engine.instructions,
         .template_crc = b->template_crc,
         .started = b->started,
     };
