@@ -7,7 +7,7 @@
 
 /* Replaces "auto" in --backend and --act by what is taken: a GPU when one can run the embedded kernels and no option asks
  * for what only the CPU has; then the fastest arithmetic whose error is not above that of fp16 activations
- * (docs/measured.md). */
+ * (docs/performance.md). */
 void machine_settle(struct options *o);
 /* Of settled options. */
 const struct backend *machine_backend(const struct options *o);

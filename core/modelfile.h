@@ -1,7 +1,8 @@
 /* modelfile.h: our model file, opened read-only and checked.
  * Owns: the mapping, the format. Must not know: how anything is computed, where a checkpoint came from.
  *
- * FORMAT, version 1. A valid safetensors file, so that any safetensors reader opens it. The data section
+ * FORMAT, version 1 (this text decides; docs/model-file.md has it as tables, with a reader in Python). A valid safetensors
+ * file, so that any safetensors reader opens it. The data section
  * starts at a multiple of 64 and so does every tensor; gaps are closed by U8 tensors named "pad.N", because
  * the container allows no holes.
  *
