@@ -179,7 +179,6 @@ static void set_defaults(struct options *o)
 }
 
 /* NAME is the option as it was given. */
-/* NAME is the option as it was given. */
 static int set_number(const struct option_row *r, struct options *o, const char *name,
                       const char *arg, struct err *e)
 {

@@ -231,11 +231,11 @@ static int fetch_layer(struct model *m, int i, struct err *e)
     snprintf(name, sizeof name, "layers.%d.post_attention_layernorm.weight", i);
     if (fetch_f32(m, name, g->dim, &l->post_norm, e)) return -1;
     struct tview v;
+    char k_name[sizeof name];
     snprintf(name, sizeof name, "layers.%d.self_attn.q_norm.weight", i);
-    if (!mf_find(&m->file, name, &v)) return 0;
-    if (fetch_f32(m, name, g->head_dim, &l->q_norm, e)) return -1;
-    snprintf(name, sizeof name, "layers.%d.self_attn.k_norm.weight", i);
-    return fetch_f32(m, name, g->head_dim, &l->k_norm, e);
+    snprintf(k_name, sizeof k_name, "layers.%d.self_attn.k_norm.weight", i);
+    if (!mf_find(&m->file, name, &v) && !mf_find(&m->file, k_name, &v)) return 0; /* both or neither */
+    return fetch_f32(m, name, g->head_dim, &l->q_norm, e) || fetch_f32(m, k_name, g->head_dim, &l->k_norm, e) ? -1 : 0;
 }
 
 int model_open(struct model *m, const char *path, struct err *e)

@@ -11,7 +11,7 @@
 /* Most alternatives that a log-probability record carries beside the token itself. */
 enum { REQUEST_MAX_TOP = 20 };
 
-/* Why a choice ended; REQUEST_STOP covers EOS, stop_token_ids and a sink that asked for the end. */
+/* Why a choice ended; FINISH_STOP covers EOS, stop_token_ids and a sink that asked for the end. */
 enum finish { FINISH_STOP, FINISH_LENGTH, FINISH_ABORTED };
 
 struct token_top {

@@ -126,7 +126,6 @@ void check_linear(struct check *c);
 void check_linear_f16(struct check *c);
 void check_linear_i16(struct check *c);
 void check_linear_int8(struct check *c);
-void check_linear_f16(struct check *c);
 void check_paper(struct check *c);
 void check_outlier(struct check *c);
 void check_embed(struct check *c);

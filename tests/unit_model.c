@@ -226,6 +226,7 @@ static void test_shapes(void **state)
         {{"layers.0.input_layernorm.weight", "F32", 4, 1, {255}}, "has shape"},
         {{"layers.1.post_attention_layernorm.weight", "F32", 4, 1, {257}}, "has shape"},
         {{"layers.0.self_attn.q_norm.weight", "F32", 4, 1, {64}}, "k_norm.weight' is missing"},
+        {{"layers.0.self_attn.k_norm.weight", "F32", 4, 1, {64}}, "q_norm.weight' is missing"},
         {{"layers.0.self_attn.q_norm.weight", "F32", 4, 1, {63}}, "has shape"},
         {{"layers.0.mlp.up_proj.bias", "F32", 4, 1, {383}}, "has shape"},
         {{"layers.0.mlp.up_proj.codes", "U8", 1, 4, {23, 32, 16, 4}}, "has shape"},
