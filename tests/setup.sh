@@ -4,6 +4,7 @@
 set -u
 build=$(realpath "$1") root=$(pwd) passed=0 failed=0 skipped=0
 dir=$(mktemp -d)
+unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs the tests
 trap 'rm -rf "$dir"' EXIT
 expect() { # WHAT PATTERN LINES: of $dir/out
     if grep -q -- "$2" "$dir/out" && [ "$(wc -l <"$dir/out")" -le "$3" ]; then
