@@ -159,7 +159,8 @@ int args_next(struct args *a, struct args_word *w, struct err *e)
     return 0;
 }
 
-void args_names(const struct args_row *r, char *out, size_t cap)
+/* The names shown in the help, as "-n, --predict": those up to the first with two dashes. */
+static void names_of(const struct args_row *r, char *out, size_t cap)
 {
     *out = 0;
     for (int k = 0; k < ARGS_NAMES && r->names[k]; k++) {
@@ -200,7 +201,7 @@ void args_help(const void *rows, size_t stride, int n_rows, FILE *f)
             wrap(r->help, 0, 0, f);
             continue;
         }
-        args_names(r, left, sizeof left);
+        names_of(r, left, sizeof left);
         size_t n = strlen(left);
         if (r->arg) n += (size_t)snprintf(left + n, sizeof left - n, " %s", r->arg);
         if (n < LEFT) fprintf(f, "  %-*s", LEFT, left);

@@ -63,7 +63,5 @@ int args_next(struct args *a, struct args_word *w, struct err *e);
 void args_help(const void *rows, size_t stride, int n_rows, FILE *f);
 /* One line for each note. */
 void args_say(const struct args_note *note, int n, FILE *f);
-/* The names shown in the help, as "-n, --predict": those up to the first with two dashes. */
-void args_names(const struct args_row *r, char *out, size_t cap);
 
 #endif
