@@ -178,7 +178,7 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
 }
 
 /* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum as an instruction, because gcc 12 reorders integer
- * sums across a block until its registers no longer hold them (tests/emulated compile this for processors without it). */
+ * sums across a block until its registers no longer hold them (tests/emulators/immintrin compile this for processors without it). */
 ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 {
     __m512i v = _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1));

@@ -4,10 +4,10 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
-#include "core/memory.h"
-#include "core/modelfile.h"
-#include "core/pool.h"
-#include "core/softmax.h"
+#include "core/base/memory.h"
+#include "core/model/modelfile.h"
+#include "core/base/pool.h"
+#include "core/sample/softmax.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 
-#include "core/backend.h"
+#include "core/step/backend.h"
 
 extern const struct backend backend_cpu;
 

@@ -4,7 +4,7 @@
 #ifndef BACKEND_CPU_CPU_MATH_H
 #define BACKEND_CPU_CPU_MATH_H
 
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 #include <math.h>
 

@@ -44,7 +44,7 @@ ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim
                              const float *sinv)
 {
     int half = head_dim / 2;
-    float v[1024]; /* head_dim <= 1024, checked by core/model.c; a copy, because y may be x, which would rule out vectors */
+    float v[1024]; /* head_dim <= 1024, checked by core/model/model.c; a copy, because y may be x, which would rule out vectors */
     for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
         if (weight) {
             float f = 1.0f / sqrtf(sum_squares(x, head_dim) / (float)head_dim + eps);

@@ -14,7 +14,7 @@
 #ifndef BACKEND_CPU_KERNELS_H
 #define BACKEND_CPU_KERNELS_H
 
-#include "core/backend.h"
+#include "core/step/backend.h"
 
 enum {
     CPU_SUBGROUP = 128,  /* longest run of products summed before the scale is applied */
@@ -66,7 +66,7 @@ struct cpu_kernels {
     void (*q4i)(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
     void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
-    /* one row of `norm` (core/backend.h) */
+    /* one row of `norm` (core/step/backend.h) */
     void (*norm)(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
     /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin [head_dim/2] */
     void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cos, const float *sin);

@@ -129,7 +129,7 @@ static void ref_attend(const struct attend_task *t, float *scratch)
         for (int h = 0; h < t->n_heads; h++) {
             const float *q = t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim;
             float *out = t->out + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim;
-            double acc[1024] = {0}, max = -INFINITY, sum = 0; /* head_dim <= 1024, checked by core/model.c */
+            double acc[1024] = {0}, max = -INFINITY, sum = 0; /* head_dim <= 1024, checked by core/model/model.c */
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) max = fmax(max, key_dot(t, q, p));
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
                 const void *v = page_values(t, p / KV_PAGE);

@@ -11,7 +11,7 @@ static const char *vnni_unusable(void)
 }
 
 /* As assembly: with the intrinsic, gcc 12 copies the accumulators to and fro and stores some in every iteration. The intrinsic
- * is for tests/emulated, which compile this file for processors without the instruction. */
+ * is for tests/emulators/immintrin, which compile this file for processors without the instruction. */
 ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 {
 #ifdef __AVX512VNNI__

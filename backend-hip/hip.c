@@ -2,7 +2,7 @@
  * and attention (hip_attend.c).
  * Must not know: how a runtime is found (hip_runtime.c), what a kernel does inside.
  * One stream: everything happens in the order issued. */
-#include "backend-hip/hip_int.h"
+#include "backend-hip/hip_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

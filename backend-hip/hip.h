@@ -2,7 +2,7 @@
 #ifndef BACKEND_HIP_HIP_H
 #define BACKEND_HIP_HIP_H
 
-#include "core/backend.h"
+#include "core/step/backend.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows attend in spans of positions that
  * the next operation merges, prompts in tiles of rows. Must not know: linears. */
-#include "backend-hip/hip_int.h"
+#include "backend-hip/hip_internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* hip_linear.c: which kernel computes a linear, and its launch.
  * The phase of a row, the weights' format and the arithmetic choose the family (the rows of the table below). Within a family the
  * number of rows may choose, because its members give the same bits. */
-#include "backend-hip/hip_int.h"
+#include "backend-hip/hip_internal.h"
 
 #include <math.h>
 #include <stdio.h>

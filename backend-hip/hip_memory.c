@@ -3,7 +3,7 @@
  * read while the last one is on its way; results of a step are copied into pinned memory in the same way. Nothing here waits without a limit: a device that does not come to an end within
  * be_config.wait_seconds is given up, and then not asked for anything again, because every call could block.
  * Must not know: what is stored. */
-#include "backend-hip/hip_int.h"
+#include "backend-hip/hip_internal.h"
 
 #include <sched.h>
 #include <stdio.h>

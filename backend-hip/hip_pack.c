@@ -1,8 +1,8 @@
 /* hip_pack.c: linears from the model file's layout to the device's. The mapped file is copied piece by piece into a stage on
  * the device, and a kernel puts each piece where it belongs. */
-#include "backend-hip/hip_int.h"
+#include "backend-hip/hip_internal.h"
 
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <stdlib.h>
 

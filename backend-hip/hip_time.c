@@ -1,6 +1,6 @@
 /* hip_time.c: what opt4gptq-bench measures on a device: the paper's kernels alone, between two events, and copies.
  * Must not know: what the measurements are for. */
-#include "backend-hip/hip_int.h"
+#include "backend-hip/hip_internal.h"
 
 #include <stdio.h>
 

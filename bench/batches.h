@@ -3,8 +3,8 @@
 #ifndef BENCH_BATCHES_H
 #define BENCH_BATCHES_H
 
-#include "core/batch.h"
-#include "core/err.h"
+#include "core/step/batch.h"
+#include "core/base/err.h"
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
 
 #include "bench/options.h"
 #include "bench/out.h"
-#include "core/model.h"
+#include "core/model/model.h"
 
 /* What is said of model and machine in every record. */
 struct bench_facts {

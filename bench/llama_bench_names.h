@@ -3,7 +3,7 @@
 #ifndef BENCH_LLAMA_BENCH_NAMES_H
 #define BENCH_LLAMA_BENCH_NAMES_H
 
-#include "core/args.h"
+#include "core/base/args.h"
 
 extern const struct args_other llama_bench_names[];
 

@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/shape.h"
-#include "core/process.h"
+#include "core/base/process.h"
 
 #include <stdio.h>
 #include <string.h>

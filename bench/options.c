@@ -1,7 +1,7 @@
 #include "bench/options.h"
 
 #include "bench/llama_bench_names.h"
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 #include <errno.h>
 #include <stddef.h>

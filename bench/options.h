@@ -4,8 +4,8 @@
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
-#include "core/args.h"
-#include "core/backend.h"
+#include "core/base/args.h"
+#include "core/step/backend.h"
 
 enum { MAX_LIST = 16, BENCH_MAX_OPTIONS = 40 };
 

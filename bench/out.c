@@ -1,6 +1,6 @@
 #include "bench/out.h"
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>

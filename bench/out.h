@@ -3,7 +3,7 @@
 #ifndef BENCH_OUT_H
 #define BENCH_OUT_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <jansson.h>
 

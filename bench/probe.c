@@ -3,7 +3,7 @@
 #include "bench/probe_kernels.h"
 #include "bench/stats.h"
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

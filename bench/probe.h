@@ -4,7 +4,7 @@
 #ifndef BENCH_PROBE_H
 #define BENCH_PROBE_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stddef.h>
 

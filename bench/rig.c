@@ -1,11 +1,11 @@
 #include "bench/rig.h"
 
-#include "core/memory.h"
+#include "core/base/memory.h"
 
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
 #include "backend-hip/hip.h"
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "bench/options.h"
 #include "bench/probe.h"
 #include "bench/work.h"
-#include "core/forward.h"
+#include "core/step/forward.h"
 
 struct rig_config {
     const struct backend *backend;
@@ -61,7 +61,7 @@ int rigs_open(struct rigs *r, const struct model *m, const struct bench_options 
 void rigs_close(struct rigs *r);
 /* The batch of a step; it begins with n_seqs * rows fixed tokens. */
 void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output);
-/* The step of such a batch, begun (core/forward.h) or computed. */
+/* The step of such a batch, begun (core/step/forward.h) or computed. */
 void rig_begin(struct rig *r, const struct step_shape *s, enum rig_output output);
 int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e);
 

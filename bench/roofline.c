@@ -6,7 +6,7 @@
 #include "bench/stats.h"
 #include "bench/timed.h"
 
-#include "core/sampler.h"
+#include "core/sample/sampler.h"
 
 #include <math.h>
 #include <stdio.h>

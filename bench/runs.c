@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/stats.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef BENCH_SHAPE_H
 #define BENCH_SHAPE_H
 
-#include "core/model.h"
+#include "core/model/model.h"
 
 struct shape {
     const char *name;

@@ -4,7 +4,7 @@
 #define BENCH_TIMED_H
 
 #include "bench/work.h"
-#include "core/forward.h"
+#include "core/step/forward.h"
 
 struct timed {
     struct backend ops; /* first: the wrapper finds its struct through the backend's own table */

@@ -3,7 +3,7 @@
 #ifndef BENCH_WORK_H
 #define BENCH_WORK_H
 
-#include "core/model.h"
+#include "core/model/model.h"
 
 /* The operations of a step, in the order of forward_step. */
 enum op {

@@ -1,7 +1,7 @@
 /* chat_prompt.c: the prompt of --chat: one message (and --system-prompt) through the model's chat template. */
 #include "cli/run.h"
-#include "core/chat.h"
-#include "core/json.h"
+#include "core/text/chat.h"
+#include "core/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

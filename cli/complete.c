@@ -3,9 +3,9 @@
 
 #include "cli/engine.h"
 #include "cli/machine.h"
-#include "core/gen_config.h"
-#include "core/scheduler.h"
-#include "core/stop.h"
+#include "core/sample/gen_config.h"
+#include "core/sched/scheduler.h"
+#include "core/text/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>

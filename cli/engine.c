@@ -1,7 +1,7 @@
 #include "cli/engine.h"
 
 #include "cli/machine.h"
-#include "core/memory.h"
+#include "core/base/memory.h"
 
 #include <stdio.h>
 #include <string.h>

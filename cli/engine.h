@@ -4,7 +4,7 @@
 #define CLI_ENGINE_H
 
 #include "cli/options.h"
-#include "core/scheduler.h"
+#include "core/sched/scheduler.h"
 
 struct engine {
     struct forward forward;

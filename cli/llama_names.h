@@ -3,7 +3,7 @@
 #ifndef CLI_LLAMA_NAMES_H
 #define CLI_LLAMA_NAMES_H
 
-#include "core/args.h"
+#include "core/base/args.h"
 
 extern const struct args_other llama_names[];
 

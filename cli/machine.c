@@ -2,7 +2,7 @@
 
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 #include <stdio.h>
 #include <string.h>

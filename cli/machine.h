@@ -3,7 +3,7 @@
 #define CLI_MACHINE_H
 
 #include "cli/options.h"
-#include "core/forward.h"
+#include "core/step/forward.h"
 
 /* Replaces "auto" in --backend and --act by what is taken: a GPU when one can run the embedded kernels and no option asks
  * for what only the CPU has; then the fastest arithmetic whose error is not above that of fp16 activations

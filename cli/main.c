@@ -5,7 +5,7 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/usage.h"
-#include "core/process.h"
+#include "core/base/process.h"
 
 #include <stdio.h>
 #include <string.h>

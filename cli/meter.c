@@ -1,7 +1,7 @@
 #include "cli/meter.h"
 
-#include "core/memory.h"
-#include "core/progress.h"
+#include "core/base/memory.h"
+#include "core/base/progress.h"
 
 #include <math.h>
 #include <stdio.h>

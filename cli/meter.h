@@ -4,7 +4,7 @@
 #define CLI_METER_H
 
 #include "cli/out.h"
-#include "core/scheduler.h"
+#include "core/sched/scheduler.h"
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
-#include "core/args.h"
-#include "core/err.h"
+#include "core/base/args.h"
+#include "core/base/err.h"
 
 #include <stdint.h>
 

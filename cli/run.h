@@ -3,8 +3,8 @@
 #define CLI_RUN_H
 
 #include "cli/options.h"
-#include "core/forward.h"
-#include "core/tokenizer.h"
+#include "core/step/forward.h"
+#include "core/text/tokenizer.h"
 
 #include <signal.h>
 

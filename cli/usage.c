@@ -3,7 +3,7 @@
 #include "backend-cpu/kernels.h"
 #include "cli/batch/shard.h"
 #include "cli/run.h"
-#include "core/memory.h"
+#include "core/base/memory.h"
 
 #include <stdio.h>
 #include <string.h>

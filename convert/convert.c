@@ -2,7 +2,7 @@
 
 #include "convert/info.h"
 #include "convert/plan.h"
-#include "core/whatis.h"
+#include "core/model/whatis.h"
 
 int convert_run(const struct convert_options *o, struct err *e)
 {

@@ -5,7 +5,7 @@
 #define CONVERT_HF_CONFIG_H
 
 #include "convert/notes.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <jansson.h>
 
@@ -26,7 +26,7 @@ struct hf_config {
 /* CONFIG: config.json; GENERATION: generation_config.json or NULL. Messages say "config.json: ...". */
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation, const struct notes *n, struct err *e);
 void hfc_free(struct hf_config *c);
-/* As "opt4gptq.config" of core/modelfile.h wants it. */
+/* As "opt4gptq.config" of core/model/modelfile.h wants it. */
 json_t *hfc_to_json(const struct hf_config *c);
 
 /* Fills inv_freq, rope_scale, rope and (dynamic scaling) context from rope_theta, rope_scaling or rope_parameters.

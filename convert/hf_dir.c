@@ -1,7 +1,7 @@
 #include "convert/hf_dir.h"
 
-#include "core/file.h"
-#include "core/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 
 #include <dirent.h>
 #include <errno.h>

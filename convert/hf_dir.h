@@ -5,7 +5,7 @@
 #define CONVERT_HF_DIR_H
 
 #include "convert/notes.h"
-#include "core/safetensors.h"
+#include "core/base/safetensors.h"
 
 struct hf_tensor {
     const struct st_file *shard;

@@ -1,7 +1,7 @@
 #include "convert/info.h"
 
 #include "convert/plan.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

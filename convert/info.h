@@ -3,7 +3,7 @@
 #ifndef CONVERT_INFO_H
 #define CONVERT_INFO_H
 
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <stdio.h>
 

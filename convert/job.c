@@ -1,7 +1,7 @@
 #include "convert/job.h"
 
 #include "convert/panels.h"
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* opt4gptq-convert: options and signals. */
 #include "convert/convert.h"
 #include "convert/info.h"
-#include "core/args.h"
-#include "core/process.h"
+#include "core/base/args.h"
+#include "core/base/process.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "convert/notes.h"
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

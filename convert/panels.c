@@ -1,6 +1,6 @@
 #include "convert/panels.h"
 
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <string.h>
 

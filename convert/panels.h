@@ -1,11 +1,11 @@
-/* panels.h: our own layout of 4-bit linears (core/modelfile.h), written.
+/* panels.h: our own layout of 4-bit linears (core/model/modelfile.h), written.
  * Owns: panels of 16 rows, blocks of 8 inputs, scales and zeros beside them. Pure functions.
  * Must not know: files, packings of other programs. */
 #ifndef CONVERT_PANELS_H
 #define CONVERT_PANELS_H
 
 #include "convert/slots.h"
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 #include <stddef.h>
 

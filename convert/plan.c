@@ -1,6 +1,6 @@
 #include "convert/plan.h"
 
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* One quantized module: what its tensors say against what the configuration says, and its slices of work. */
 #include "convert/plan.h"
 
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <inttypes.h>
 #include <math.h>

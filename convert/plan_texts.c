@@ -1,8 +1,8 @@
 /* The checkpoint's small files, which go into the model file byte for byte; read here as opt4gptq-run will read them. */
 #include "convert/plan.h"
 
-#include "core/chat.h"
-#include "core/tokenizer.h"
+#include "core/text/chat.h"
+#include "core/text/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

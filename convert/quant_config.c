@@ -1,6 +1,6 @@
 #include "convert/quant_config.h"
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,6 +1,6 @@
 #include "convert/slots.h"
 
-#include "core/modelfile.h"
+#include "core/model/modelfile.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

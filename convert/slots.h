@@ -4,7 +4,7 @@
 #ifndef CONVERT_SLOTS_H
 #define CONVERT_SLOTS_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdint.h>
 

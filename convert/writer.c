@@ -2,9 +2,9 @@
 
 #include "convert/job.h"
 #include "convert/notes.h"
-#include "core/json.h"
-#include "core/modelfile.h"
-#include "core/progress.h"
+#include "core/base/json.h"
+#include "core/model/modelfile.h"
+#include "core/base/progress.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef CONVERT_WRITER_H
 #define CONVERT_WRITER_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <jansson.h>
 #include <signal.h>

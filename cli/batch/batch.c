@@ -3,9 +3,9 @@
 #include "cli/batch/batch.h"
 
 #include "cli/run.h"
-#include "core/chat.h"
-#include "core/gen_config.h"
-#include "core/progress.h"
+#include "core/text/chat.h"
+#include "core/sample/gen_config.h"
+#include "core/base/progress.h"
 
 #include <errno.h>
 #include <stdio.h>

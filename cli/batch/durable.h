@@ -3,7 +3,7 @@
 #ifndef CLI_DURABLE_H
 #define CLI_DURABLE_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

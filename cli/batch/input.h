@@ -4,7 +4,7 @@
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 #include "cli/batch/job.h"
 
 #include "cli/run.h"
-#include "core/chat.h"
-#include "core/json.h"
+#include "core/text/chat.h"
+#include "core/base/json.h"
 
 #include <math.h>
 #include <stdio.h>

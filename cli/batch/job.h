@@ -5,9 +5,9 @@
 
 #include "cli/out.h"
 #include "cli/batch/record.h"
-#include "core/request.h"
-#include "core/stop.h"
-#include "core/tokenizer.h"
+#include "core/sched/request.h"
+#include "core/text/stop.h"
+#include "core/text/tokenizer.h"
 
 /* Most bytes of one record's answer. */
 #define JOB_MAX_ANSWER ((uint64_t)1 << 30)

@@ -15,7 +15,7 @@
 #define CLI_JOURNAL_H
 
 #include "cli/out.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "cli/batch/manifest.h"
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/batch/shard.h"
-#include "core/sampler.h"
+#include "core/sample/sampler.h"
 
 struct manifest {
     const struct options *options;

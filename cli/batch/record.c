@@ -1,7 +1,7 @@
 #include "cli/batch/record.h"
 
-#include "core/json.h"
-#include "core/request.h"
+#include "core/base/json.h"
+#include "core/sched/request.h"
 
 #include <stdio.h>
 #include <stdlib.h>

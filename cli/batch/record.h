@@ -6,7 +6,7 @@
 #define CLI_RECORD_H
 
 #include "cli/batch/input.h"
-#include "core/sampler.h"
+#include "core/sample/sampler.h"
 
 #include <jansson.h>
 

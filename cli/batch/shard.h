@@ -3,7 +3,7 @@
 #ifndef CLI_SHARD_H
 #define CLI_SHARD_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #ifndef CLI_TOKEN_TEXT_H
 #define CLI_TOKEN_TEXT_H
 
-#include "core/tokenizer.h"
+#include "core/text/tokenizer.h"
 
 struct token_text {
     const struct tokenizer *tokenizer;

@@ -3,7 +3,7 @@
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
 
-#include "core/scheduler.h"
+#include "core/sched/scheduler.h"
 
 struct trace;
 

@@ -5,8 +5,8 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
-#include "core/json.h"
-#include "core/progress.h"
+#include "core/base/json.h"
+#include "core/base/progress.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -8,7 +8,7 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
-#include "core/progress.h"
+#include "core/base/progress.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "cli/eval/score.h"
 
 #include "cli/run.h"
-#include "core/progress.h"
+#include "core/base/progress.h"
 
 #include <stdio.h>
 #include <string.h>

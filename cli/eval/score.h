@@ -4,7 +4,7 @@
 #define CLI_SCORE_H
 
 #include "cli/engine.h"
-#include "core/tokenizer.h"
+#include "core/text/tokenizer.h"
 
 /* One sequence of tokens. The caller fills id, n and from; arg of the request's sink is its own. */
 struct score {

@@ -1,0 +1,51 @@
+# backend-hip/gpu.mk: the GPU kernels. One source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
+# Without clang-19 the backend is built without them and says so.
+ifndef STATIC
+CLANG       := $(shell command -v clang-19)
+endif
+CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
+GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
+PTX_ARCHS   := sm_70 sm_80 sm_90a
+PTX_sm_70   := ptx63
+PTX_sm_80   := ptx78
+PTX_sm_90a  := ptx80
+GPU_SOURCES := $(wildcard backend-hip/kernels/*.hip backend-hip/kernels/*/*)
+GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
+# a sanitized build has no kernels of its own
+G           := $(if $(SAN),build,$B)/gpu
+IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$G/%.co) $(PTX_ARCHS:%=$G/%.ptx))
+ifdef CLANG
+$B/backend-hip/runtime/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"'
+$B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/gfx906.tsv $G/sources
+ifdef SAN
+$B/backend-hip/runtime/hip_images.o: | $B/gpu
+$B/gpu:
+	@mkdir -p $B
+	$(Q)ln -s ../$G $@
+endif
+else ifndef STATIC
+all: no-kernels
+no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
+endif
+
+# clang finds the linker of its own version by PATH only
+$G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
+	@mkdir -p $(@D)
+	$(SAY) KERNELS $*
+	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
+	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+
+# for a device that none of the code objects fits: hip_compile.c
+$G/sources: $(GPU_SOURCES)
+	@mkdir -p $(@D)
+	$(Q)for f in $^; do printf '%s\0' $$f; cat $$f; printf '\0'; done >$@
+
+# what opt4gptq-bench --ablation prints where there is no GPU; empty without llvm-objdump-19
+$G/gfx906.tsv: $G/gfx906.co scripts/kernel-table
+	$(Q)scripts/kernel-table --tsv $(G:/gpu=) >$@
+
+$G/%.ptx: $(GPU_SOURCES) backend-hip/gpu.mk
+	@mkdir -p $(@D)
+	$(SAY) KERNELS $*
+	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
+	    $(GPU_FLAGS) -S -o $@ backend-hip/kernels/kernels.hip

@@ -1,0 +1,97 @@
+/* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products in fp32, of halves. Three kinds, which differ in what
+ * a lane holds:
+ *   MATRIX_MFMA    gfx908, 90a, 942: v_mfma_f32_16x16x16 (f16), 64 lanes. Lane l has of A row l % 16, of B column l % 16, inputs
+ *                  4 (l / 16) .. + 3; of the result column l % 16, rows 4 (l / 16) .. + 3
+ *   MATRIX_WMMA    gfx11: v_wmma_f32_16x16x16_f16, 32 lanes. Lanes l and l + 16 both have of A row l, of B column l, all 16
+ *                  inputs; of the result column l % 16, rows l / 16, l / 16 + 2, .. + 14
+ *   MATRIX_WMMA12  gfx12: the same instruction; lane l has row and column l % 16, inputs 8 (l / 16) .. + 7; of the result column
+ *                  l % 16, rows 8 (l / 16) .. + 7
+ * (AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4.) Which inputs an instruction calls 0 to 15 is all the same, if
+ * only A and B agree: so a lane takes words of 8 inputs of a chunk as they come. On the host tests/emulators/fibers/fibers.c does what the
+ * documents say. */
+#ifndef KERNELS_MATRIX_H
+#define KERNELS_MATRIX_H
+
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
+#define MATRIX_HAS_MFMA 1
+#elif defined(__gfx1100__)
+#define MATRIX_HAS_WMMA 1
+#elif defined(__gfx1201__)
+#define MATRIX_HAS_WMMA12 1
+#elif !defined(__AMDGCN__) && !defined(__NVPTX__)
+#define MATRIX_HAS_MFMA 1
+#define MATRIX_HAS_WMMA 1
+#define MATRIX_HAS_WMMA12 1
+#endif
+
+enum matrix_kind { MATRIX_MFMA, MATRIX_WMMA, MATRIX_WMMA12 };
+enum { MATRIX = 16 };
+
+DEVICE int matrix_lanes(const int kind) { return kind == MATRIX_MFMA ? 64 : 32; }
+
+/* Words of 8 inputs of a chunk that a lane holds, and which its i-th is. */
+DEVICE int matrix_words(const int kind) { return kind == MATRIX_MFMA ? 1 : kind == MATRIX_WMMA ? 4 : 2; }
+DEVICE int matrix_word(const int kind, int lane, int i)
+{
+    return kind == MATRIX_MFMA ? lane / MATRIX : kind == MATRIX_WMMA ? i : 2 * i + lane / MATRIX;
+}
+
+/* Values of the result that a lane holds, and the row of its i-th; the column is lane % 16. */
+DEVICE int matrix_values(const int kind) { return kind == MATRIX_MFMA ? 4 : 8; }
+DEVICE int matrix_row(const int kind, int lane, int i)
+{
+    return kind == MATRIX_MFMA ? 4 * (lane / MATRIX) + i : kind == MATRIX_WMMA ? 2 * i + lane / MATRIX : 8 * (lane / MATRIX) + i;
+}
+
+/* c[values] += a b, one instruction; a, b: the registers that it takes, 2, 8 or 4. */
+DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, float *c)
+{
+#if defined(__AMDGCN__)
+#if defined(MATRIX_HAS_MFMA)
+    typedef _Float16 operand __attribute__((vector_size(8)));
+    typedef float result __attribute__((vector_size(16)));
+#elif defined(MATRIX_HAS_WMMA)
+    typedef _Float16 operand __attribute__((vector_size(32)));
+    typedef float result __attribute__((vector_size(32)));
+#else
+    typedef _Float16 operand __attribute__((vector_size(16)));
+    typedef float result __attribute__((vector_size(32)));
+#endif
+    operand x, y;
+    result r;
+    __builtin_memcpy(&x, a, sizeof x);
+    __builtin_memcpy(&y, b, sizeof y);
+    __builtin_memcpy(&r, c, sizeof r);
+#if defined(MATRIX_HAS_MFMA)
+    r = __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, r, 0, 0, 0);
+#elif defined(MATRIX_HAS_WMMA)
+    r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, r);
+#else
+    r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(x, y, r);
+#endif
+    __builtin_memcpy(c, &r, sizeof r);
+    (void)kind;
+#else
+    fiber_matrix(kind, a, b, c);
+#endif
+}
+
+/* c[values] = the sum over a chunk; a, b: the words that a lane holds of it. Two instructions. */
+DEVICE void matrix_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *c)
+{
+    const int words = matrix_words(kind), registers = 2 * words;
+    UNROLL for (int i = 0; i < matrix_values(kind); i++) c[i] = 0;
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        u32 x[8], y[8];
+        UNROLL for (int i = 0; i < registers; i++)
+        {
+            int from = half * registers + i;
+            x[i] = a[from / 4][from % 4];
+            y[i] = b[from / 4][from % 4];
+        }
+        matrix_multiply_add(kind, x, y, c);
+    }
+}
+
+#endif

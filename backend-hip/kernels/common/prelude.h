@@ -1,0 +1,385 @@
+/* prelude.h: the few words in which the kernels are written, for three targets from one source, which is plain C but for
+ * these words: AMD (clang -x hip, freestanding), NVIDIA (clang -x cuda, freestanding, to PTX) and the host, where each
+ * thread of a block is a fiber (tests/emulators/fibers/fibers.c).
+ * Must not know: any kernel.
+ *
+ *   KERNEL(name, struct args) { ... }   a kernel; THREADS threads to a block
+ *   ARGS                                const pointer to its arguments, once the launch before has ended
+ *   EARLY_ARGS                          the same at once: only what no launch of a step writes may be read, and nothing
+ *                                       written, before wait_for_producer(), which every thread calls
+ *   KERNEL_TWICE(name, struct args) { ... }   one that is to leave room for a second block
+ *   KERNEL_BLOCKS(name, blocks, struct args) { ... }   one of which so many blocks are to fit side by side (NVIDIA)
+ *   KERNEL_SIZED(name, threads, blocks, struct args) { ... }   both
+ *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
+ *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
+ *   LDS(float, name, count)             memory shared by a block, undefined at its start
+ *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
+ *   barrier()                           all threads of the block reach it; memory written before is seen after
+ *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what it was before: who comes
+ *                                       first is not said
+ *
+ * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else. So the bits of a
+ * result are those of the source, whatever it is inlined into: kernels for one row and for sixteen agree. */
+#ifndef KERNELS_PRELUDE_H
+#define KERNELS_PRELUDE_H
+
+enum { THREADS = 256 };
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned u32;
+typedef unsigned long long u64;
+typedef _Float16 f16;
+typedef _Float16 f16x2 __attribute__((vector_size(4)));
+typedef u32 u32x4 __attribute__((vector_size(16)));
+typedef float f32x2 __attribute__((vector_size(8)));
+typedef float f32x4 __attribute__((vector_size(16)));
+
+#if defined(__AMDGCN__)
+
+#define DEVICE static inline __attribute__((device, always_inline))
+#define KERNEL_OF(name, threads, type)                                                                                                     \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(const type args_by_value)
+#define EARLY_ARGS (&args_by_value)
+#define LDS(type, name, count) static __attribute__((shared)) type name[count]
+#if __clang_major__ >= 16
+#define UNROLL _Pragma("unroll")
+#else /* of the runtimes' compilers: what is not unrolled by force comes too late for arrays to be held in registers */
+#define UNROLL _Pragma("clang loop unroll(full)")
+#endif
+#define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
+#define NO_UNROLL _Pragma("nounroll")
+DEVICE void wait_for_producer(void) {}
+DEVICE int thread(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
+DEVICE int block_x(void) { return (int)__builtin_amdgcn_workgroup_id_x(); }
+DEVICE int block_y(void) { return (int)__builtin_amdgcn_workgroup_id_y(); }
+DEVICE int block_z(void) { return (int)__builtin_amdgcn_workgroup_id_z(); }
+DEVICE void barrier(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE int take_numbers(int *counter, int n) { return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP); }
+DEVICE float rcp_estimate(float x) { return __builtin_amdgcn_rcpf(x); }
+DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
+
+#elif defined(__NVPTX__)
+
+#define DEVICE static inline __attribute__((device, always_inline))
+#define KERNEL_OF(name, threads, type) extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
+#define EARLY_ARGS (&args_by_value)
+#define LDS(type, name, count) static __attribute__((shared)) type name[count]
+#define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
+#define NO_UNROLL _Pragma("nounroll")
+/* From sm_90 on launches overlap (programmatic dependent launch): the next one may start now, this one goes on when all
+ * before it have ended. */
+DEVICE void wait_for_producer(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+DEVICE int thread(void) { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
+DEVICE void barrier(void) { __syncthreads(); }
+DEVICE int take_numbers(int *counter, int n) { return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
+DEVICE u32 shuffle_xor(u32 v, int lanes)
+{
+    u32 other;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(v), "r"(lanes));
+    return other;
+}
+DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
+DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
+/* 2^x to 2^-22 of itself; subnormal ones are 0. */
+DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
+
+#else
+
+#include "backend-hip/kernels/host/fibers.h"
+
+#include <math.h>
+
+#define DEVICE static inline __attribute__((always_inline, unused))
+#define KERNEL_OF(name, threads, type)                                                                                                     \
+    void name(const type *args);                                                                                                           \
+    void name(const type *args)
+#define EARLY_ARGS args
+#define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
+#define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
+#define UNROLL_4
+#define UNROLL_8
+#define NO_UNROLL
+DEVICE void wait_for_producer(void) {}
+DEVICE int thread(void) { return fiber_thread; }
+DEVICE int block_x(void) { return fiber_block[0]; }
+DEVICE int block_y(void) { return fiber_block[1]; }
+DEVICE int block_z(void) { return fiber_block[2]; }
+DEVICE void barrier(void) { fiber_barrier(); }
+DEVICE int take_numbers(int *counter, int n)
+{
+    int first = *counter;
+    *counter += n;
+    return first;
+}
+DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
+DEVICE float rcp_estimate(float x) { return 1 / x; }
+DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
+
+#endif
+
+#define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
+/* of which two blocks have registers on a compute unit of AMD's */
+#if defined(__AMDGCN__)
+#define KERNEL_TWICE(name, type)                                                                                                           \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(2))) void name(                   \
+        const type args_by_value)
+#else
+#define KERNEL_TWICE(name, type) KERNEL(name, type)
+#endif
+/* of which `blocks` are to have registers on a multiprocessor of NVIDIA's */
+#if defined(__NVPTX__)
+#define KERNEL_SIZED(name, threads, blocks, type)                                                                                          \
+    extern "C" __attribute__((global, launch_bounds(threads, blocks))) void name(const type args_by_value)
+#else
+#define KERNEL_SIZED(name, threads, blocks, type) KERNEL_OF(name, threads, type)
+#endif
+#define KERNEL_BLOCKS(name, blocks, type) KERNEL_SIZED(name, THREADS, blocks, type)
+#define ARGS (wait_for_producer(), EARLY_ARGS)
+
+/* Brings `bytes` on from p into the last cache, by up to a line of 128 bytes for each thread. */
+DEVICE void prefetch_lines(const void *p, int bytes)
+{
+#if defined(__NVPTX__)
+    if (thread() * 128 < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + thread() * 128) : "memory");
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
+DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+/* Of a NaN and a number the number is taken, if the NaN is a; by one instruction where the compiler would make two of it. */
+#if defined(__NVPTX__)
+DEVICE float max32(float a, float b) { return __builtin_fmaxf(a, b); }
+#else
+DEVICE float max32(float a, float b) { return a > b ? a : b; }
+#endif
+DEVICE float abs32(float x) { return __builtin_fabsf(x); }
+
+DEVICE u32 bits_of(float x)
+{
+    u32 u;
+    __builtin_memcpy(&u, &x, 4);
+    return u;
+}
+
+DEVICE float f32_of(u32 u)
+{
+    float x;
+    __builtin_memcpy(&x, &u, 4);
+    return x;
+}
+
+DEVICE f16x2 pair_of(u32 u)
+{
+    f16x2 h;
+    __builtin_memcpy(&h, &u, 4);
+    return h;
+}
+
+DEVICE u32 word_of(f16x2 h)
+{
+    u32 u;
+    __builtin_memcpy(&u, &h, 4);
+    return u;
+}
+
+DEVICE f16 half_of(u32 u)
+{
+    u16 low = (u16)u;
+    f16 h;
+    __builtin_memcpy(&h, &low, 2);
+    return h;
+}
+
+/* a * b + c where the product is exact in fp16, so that it makes no difference whether it is fused. */
+DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
+{
+#if !defined(__AMDGCN__) && !defined(__NVPTX__)
+    return a * b + c;
+#elif __has_builtin(__builtin_elementwise_fma)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return (f16x2){(f16)__builtin_fmaf16(a[0], b[0], c[0]), (f16)__builtin_fmaf16(a[1], b[1], c[1])};
+#endif
+}
+
+/* Bytes 0 and 2 (odd 0), or 1 and 3 (odd 1), of a word as the low bytes of two halves whose high bytes are all `high`. */
+DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_perm(word, high * 0x01010101u, odd ? 0x00070005u : 0x00060004u);
+#else
+    return (word >> (8 * odd) & 0x00ff00ffu) | high * 0x01000100u;
+#endif
+}
+
+/* For addresses whose pointer is the same for all threads of a block and whose 32-bit offset is the thread's own: AMD adds the
+ * two in the load itself. Left alone the compiler adds them up in advance, in two registers for each address. */
+DEVICE const u8 *uniform(const u8 *p)
+{
+#if defined(__AMDGCN__)
+    const __attribute__((address_space(1))) u8 *global = (const __attribute__((address_space(1))) u8 *)p;
+    __asm__("" : "+s"(global));
+    return (const u8 *)global;
+#else
+    return p;
+#endif
+}
+
+DEVICE u32 of_lane(u32 offset)
+{
+#if defined(__AMDGCN__)
+    __asm__("" : "+v"(offset));
+#endif
+    return offset;
+}
+
+/* Waits for the load of a value here. */
+DEVICE void await_16(u32x4 *v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(*v));
+#else
+    (void)v;
+#endif
+}
+
+DEVICE void await_4(u32 *v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+v"(*v));
+#else
+    (void)v;
+#endif
+}
+
+DEVICE float f32_of_bf16(u32 u) { return f32_of(u << 16); }
+
+/* c + a[0] * b[0] + a[1] * b[1]: exact products, fp32 sums. */
+DEVICE float dot2(f16x2 a, f16x2 b, float c)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_fdot2(a, b, c, 0);
+#else
+    return fma32((float)a[1], (float)b[1], fma32((float)a[0], (float)b[0], c));
+#endif
+}
+
+/* 1 / x, and x^-1/2, good to an ulp or two, for normal x whose result is normal. */
+DEVICE float rcp32(float x)
+{
+    float r = rcp_estimate(x);
+    return fma32(fma32(-x, r, 1), r, r);
+}
+
+DEVICE float rsqrt32(float x)
+{
+    float r = rsqrt_estimate(x);
+    return fma32(fma32(-x * r, r, 1), 0.5f * r, r);
+}
+
+/* e^x, 2 ulp. 0 below -87, e^88 above 88; NaN stays. NVIDIA has 2^x: of the rounded x log2(e), what that is off by as a correction.
+ * Else as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4. */
+DEVICE float exp32(float x)
+{
+    float y = x > 88 ? 88 : x;
+#if defined(__NVPTX__)
+    float t = y * 0x1.715476p+0f, off = fma32(y, 0x1.4ae0c0p-26f, fma32(y, 0x1.715476p+0f, -t)), e = exp2_estimate(t);
+    return y < -87 ? 0 : fma32(e, off * 0x1.62e43p-1f, e);
+#else
+    float n = y * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
+    float r = fma32(-n, 0x1.7f7d1cp-20f, fma32(-n, 0x1.62e4p-1f, y));
+    float p = fma32(0x1.6d4328p-10f, r, 0x1.120b74p-7f);
+    p = fma32(p, r, 0x1.5554eap-5f);
+    p = fma32(p, r, 0x1.5554dcp-3f);
+    p = fma32(p, r, 0.5f);
+    float e = fma32(p, r * r, r) + 1;
+    e = y < -87 ? 0 : e * f32_of((u32)((int)(y < -87 ? 0 : n) + 127) << 23);
+    return x != x ? x : e;
+#endif
+}
+
+/* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is exact), then Taylor
+ * polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. 2 ulp. */
+DEVICE void sincos32(float x, float *s, float *c)
+{
+    float n = x * 0x1.45f306p-1f + 0x1.8p23f - 0x1.8p23f;
+    float r = fma32(-n, 0x1.921fb6p+0f, x);
+    r = fma32(-n, -0x1.777a5cp-25f, r);
+    r = fma32(-n, -0x1.ee59dap-50f, r);
+    float r2 = r * r;
+    float p = fma32(0x1.71de3ap-19f, r2, -0x1.a01a02p-13f);
+    p = fma32(p, r2, 0x1.111112p-7f);
+    p = fma32(p, r2, -0x1.555556p-3f);
+    float sr = fma32(p * r2, r, r);
+    float q = fma32(-0x1.27e4fcp-22f, r2, 0x1.a01a02p-16f);
+    q = fma32(q, r2, -0x1.6c16c2p-10f);
+    q = fma32(q, r2, 0x1.555556p-5f);
+    q = fma32(q, r2, -0.5f);
+    float cr = fma32(q, r2, 1);
+    int quadrant = (int)n & 3;
+    float ss = quadrant & 1 ? cr : sr, cc = quadrant & 1 ? sr : cr;
+    *s = quadrant & 2 ? -ss : ss;
+    *c = quadrant == 1 || quadrant == 2 ? -cc : cc;
+}
+
+/* Sum and maximum over the block of one value per thread, the same in every thread; tree of fixed shape. scratch[THREADS]
+ * may be used again afterwards. */
+DEVICE float sum_or_max(float a, float b, const int max) { return max ? max32(a, b) : a + b; }
+
+#if !defined(__AMDGCN__)
+/* The tree over scratch[THREADS] by one warp, the last levels among its lanes; the result in each of them. */
+DEVICE float warp_tree(const float *scratch, const int max)
+{
+    int t = thread();
+    float v[THREADS / 32];
+    UNROLL for (int i = 0; i < THREADS / 32; i++) v[i] = scratch[t % 32 + 32 * i];
+    UNROLL for (int w = THREADS / 64; w; w /= 2) UNROLL for (int i = 0; i < w; i++) v[i] = sum_or_max(v[i], v[i + w], max);
+    UNROLL for (int w = 16; w; w /= 2)
+    {
+        float other = f32_of(shuffle_xor(bits_of(v[0]), w));
+        v[0] = t & w ? sum_or_max(other, v[0], max) : sum_or_max(v[0], other, max);
+    }
+    return v[0];
+}
+#endif
+
+DEVICE float block_tree(float x, float *scratch, const int max)
+{
+    int t = thread();
+    scratch[t] = x;
+    barrier();
+#if defined(__NVPTX__) /* every warp goes through the whole tree: two barriers instead of ten */
+    float result = warp_tree(scratch, max);
+#else
+    for (int w = THREADS / 2; w; w /= 2) {
+        if (t < w) scratch[t] = sum_or_max(scratch[t], scratch[t + w], max);
+        barrier();
+    }
+    float result = scratch[0];
+#endif
+    barrier();
+    return result;
+}
+
+DEVICE float block_sum(float x, float *scratch) { return block_tree(x, scratch, 0); }
+DEVICE float block_max(float x, float *scratch) { return block_tree(x, scratch, 1); }
+
+#endif

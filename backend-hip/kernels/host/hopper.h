@@ -1,0 +1,56 @@
+/* fiber_hopper.h: what kernels/hopper.h has as inline PTX, as host code of fiber_matrix.c. Products are done at once; what is done
+ * early is not noticed here. */
+#ifndef TESTS_FIBER_HOPPER_H
+#define TESTS_FIBER_HOPPER_H
+
+#include "backend-hip/kernels/host/fibers.h"
+
+#define REGISTERS_LESS(n) (void)(n)
+#define REGISTERS_MORE(n) (void)(n)
+
+DEVICE void phase_init(u32 barrier, u32 arrivals) { fiber_phase_init(barrier, (int)arrivals); }
+DEVICE void phase_init_done(void) {}
+DEVICE void phase_arrive(u32 barrier) { fiber_phase_arrive(barrier, 0); }
+DEVICE void phase_arrive_expect(u32 barrier, u32 bytes) { fiber_phase_arrive(barrier, (int)bytes); }
+DEVICE void phase_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, parity); }
+DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
+DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
+DEVICE u32 max_of_warp(u32 v)
+{
+    for (int i = 1; i < 32; i *= 2) {
+        u32 other = shuffle_xor(v, i);
+        v = v > other ? v : other;
+    }
+    return v;
+}
+DEVICE u32 keep(u32 v) { return v; }
+DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
+
+DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
+DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }
+DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
+DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
+DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier) { fiber_copy_bytes(lds, from, bytes, barrier); }
+DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier) { fiber_copy_box(lds, map, c0, c1, c2, barrier); }
+
+DEVICE void wgmma_begin(void) {}
+DEVICE void wgmma_commit(void) {}
+DEVICE void wgmma_wait_but_one(u32 *q0, u32 *q1) { (void)q0, (void)q1; }
+DEVICE void wgmma_wait_all(void) {}
+DEVICE void wgmma_done(float *c, int n) { (void)c, (void)n; }
+DEVICE void wgmma_wait(float *c, int n) { (void)c, (void)n; }
+DEVICE void matrix_reads_after(void) {}
+
+DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate, int n)
+{
+    const u32 a[] = {a0, a1, a2, a3};
+    fiber_wgmma(c, a, b, n, 0, accumulate);
+}
+
+DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int n)
+{
+    const u32 a[] = {a0, a1, a2, a3};
+    fiber_wgmma(c, a, b, n, 1, 1);
+}
+
+#endif

@@ -1,0 +1,144 @@
+#include "backend-hip/runtime/hip_compile.h"
+
+#include "backend-hip/runtime/hip_images.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char main_source[] = "backend-hip/kernels/kernels.hip";
+static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"};
+enum { MAX_HEADERS = 32, MAX_NAMES = 16 };
+
+/* hiprtc's functions, prototypes of its own header. */
+struct rtc {
+    int (*create)(void **program, const char *source, const char *name, int n, const char **headers, const char **names);
+    int (*compile)(void *program, int n, const char **options);
+    int (*code_size)(void *program, size_t *bytes);
+    int (*code)(void *program, char *out);
+    int (*log_size)(void *program, size_t *bytes);
+    int (*log)(void *program, char *out);
+};
+
+static int find_symbols(struct rtc *r, void *library)
+{
+    static const struct {
+        size_t slot;
+        const char *name;
+    } symbols[] = {{offsetof(struct rtc, create), "hiprtcCreateProgram"},       {offsetof(struct rtc, compile), "hiprtcCompileProgram"},
+                   {offsetof(struct rtc, code_size), "hiprtcGetCodeSize"},      {offsetof(struct rtc, code), "hiprtcGetCode"},
+                   {offsetof(struct rtc, log_size), "hiprtcGetProgramLogSize"}, {offsetof(struct rtc, log), "hiprtcGetProgramLog"}};
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *p = library ? dlsym(library, symbols[i].name) : NULL;
+        if (!p) return 0;
+        memcpy((char *)r + symbols[i].slot, &p, sizeof p);
+    }
+    return 1;
+}
+
+/* The runtime library itself (older ones contain the compiler), then the known names. */
+static int find_compiler(struct rtc *r, const char *runtime)
+{
+    if (find_symbols(r, dlopen(runtime, RTLD_NOW | RTLD_LOCAL))) return 1;
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++)
+        if (find_symbols(r, dlopen(compilers[i], RTLD_NOW | RTLD_LOCAL))) return 1;
+    return 0;
+}
+
+/* The line of a log that says what is wrong; clang begins with the files that led there. */
+static const char *what_failed(const char *log)
+{
+    const char *p = strstr(log, "error: ");
+    while (p && p > log && p[-1] != '\n') p--;
+    return p ? p : log;
+}
+
+/* Writes the code object, or why there is none, to the file; 0 or -1. Runs in the child. */
+static int compile(const char *runtime, const char *arch, int file)
+{
+    struct rtc r;
+    char offload[96];
+    const char *source = NULL, *text[MAX_HEADERS], *name[MAX_HEADERS];
+    void *program = NULL;
+    size_t n = 0;
+    int n_headers = 0;
+    for (const char *p = hip_kernel_sources; *p;) {
+        const char *body = p + strlen(p) + 1;
+        CHECK(n_headers < MAX_HEADERS);
+        if (!strcmp(p, main_source)) source = body;
+        else name[n_headers] = p, text[n_headers++] = body;
+        p = body + strlen(body) + 1;
+    }
+    snprintf(offload, sizeof offload, "--offload-arch=%s", arch);
+    const char *options[] = {offload, "-O3", "-ffp-contract=off", "-fno-strict-aliasing"};
+    if (!find_compiler(&r, runtime)) {
+        dprintf(file, "neither %s nor libhiprtc has hiprtc's functions", runtime);
+        return -1;
+    }
+    int code = r.create(&program, source, main_source, n_headers, text, name);
+    if (!code) code = r.compile(program, sizeof options / sizeof *options, options);
+    if (code) {
+        char *log = !r.log_size(program, &n) && n ? calloc(1, n + 1) : NULL;
+        if (!log || r.log(program, log)) dprintf(file, "error %d without a log", code);
+        else dprintf(file, "error %d: %.*s", code, (int)strcspn(what_failed(log), "\n"), what_failed(log));
+        return -1;
+    }
+    char *object = !r.code_size(program, &n) && n ? malloc(n) : NULL;
+    if (!object || r.code(program, object)) {
+        dprintf(file, "no code object");
+        return -1;
+    }
+    for (size_t at = 0; at < n;) {
+        ssize_t put = write(file, object + at, n - at);
+        if (put <= 0) return -1;
+        at += (size_t)put;
+    }
+    return 0;
+}
+
+/* Waits for the child; its status, or -1 when it took too long and was killed. */
+static int wait_child(pid_t child, int seconds)
+{
+    int status;
+    for (long ms = 0; ms < 1000l * seconds; ms += 10) {
+        pid_t got = waitpid(child, &status, WNOHANG);
+        if (got == child) return status;
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return -1;
+}
+
+int hip_compile(const char *runtime, const char *arch, int seconds, void **object, struct err *e)
+{
+    if (!*hip_kernel_sources) return err_set(e, "this build contains no source of the kernels");
+    if (!*arch) return err_set(e, "the runtime does not tell the device's architecture");
+    int file = memfd_create("opt4gptq kernels", MFD_CLOEXEC);
+    if (file < 0) return err_sys(e, "a file for compiled kernels");
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) _exit(compile(runtime, arch, file) ? 1 : 0);
+    int status = child < 0 ? -1 : wait_child(child, seconds), rc = -1;
+    off_t n = lseek(file, 0, SEEK_END);
+    char *bytes = n >= 0 ? malloc((size_t)n + 1) : NULL;
+    if (child < 0) err_sys(e, "fork");
+    else if (status == -1) err_set(e, "the compiler hangs: killed after %d s (--gpu-timeout)", seconds);
+    else if (WIFSIGNALED(status)) err_set(e, "the compiler crashed: %s", strsignal(WTERMSIG(status)));
+    else if (!bytes || pread(file, bytes, (size_t)n, 0) != n) err_memory(e);
+    else if (WEXITSTATUS(status)) err_set(e, "%.*s", (int)n, bytes);
+    else rc = 0;
+    close(file);
+    if (rc) {
+        free(bytes);
+        return -1;
+    }
+    *object = bytes;
+    return 0;
+}

@@ -1,0 +1,228 @@
+#include "backend-hip/runtime/hip_stream.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GRAPHS = 16, N_SEEN = 64, MIN_GRAPH = 8 };
+
+struct call {
+    void *function;
+    const char *name;
+    unsigned grid[3], threads, lds, cluster;
+    uint32_t at, bytes; /* in args */
+};
+
+struct calls {
+    int n, cap;
+    size_t n_args, cap_args;
+    struct call *call;
+    char *args;
+};
+
+struct graph {
+    struct calls calls;
+    void *exec; /* NULL: free */
+    uint64_t hash, used;
+};
+
+struct hip_stream {
+    const struct hip_device *device;
+    void *stream; /* NULL: the default one, and no graphs */
+    int units, overlaps;
+    struct calls now;
+    struct graph graph[MAX_GRAPHS];
+    uint64_t seen[N_SEEN], n_flushed; /* hashes of what was issued lately */
+};
+
+int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct err *e)
+{
+    struct hip_stream *s = calloc(1, sizeof *s);
+    const struct hip_api *api = &d->library->api;
+    char text[160];
+    int code = 0;
+    if (!s) return err_memory(e);
+    s->device = d;
+    if (d->library->is_cuda) {
+        code = api->cuda_stream(&s->stream, 0);
+        if (!code) code = api->cuda_attribute(&s->units, CUDA_ATTRIBUTE_MULTIPROCESSORS, d->handle);
+        s->overlaps = api->cuda_launch_ex && !strcmp(d->image->arch, "sm_90a");
+    }
+    if (code) {
+        free(s);
+        return err_set(e, "%s: %s", d->name, hip_error_text(d->library, code, text, sizeof text));
+    }
+    *out = s;
+    return 0;
+}
+
+static void free_calls(struct calls *c)
+{
+    free(c->call);
+    free(c->args);
+    memset(c, 0, sizeof *c);
+}
+
+static void drop_graph(struct hip_stream *s, struct graph *g)
+{
+    if (g->exec && !s->device->hung) s->device->library->api.cuda_graph_exec_drop(g->exec);
+    free_calls(&g->calls);
+    memset(g, 0, sizeof *g);
+}
+
+void hip_stream_close(struct hip_stream *s)
+{
+    if (!s) return;
+    for (int i = 0; i < MAX_GRAPHS; i++) drop_graph(s, &s->graph[i]);
+    free_calls(&s->now);
+    free(s); /* the stream itself stays, as the library and the device do */
+}
+
+void *hip_stream_handle(const struct hip_stream *s) { return s->stream; }
+
+int hip_stream_units(const struct hip_stream *s) { return s->units; }
+
+int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }
+
+/* Arguments begin at multiples of 16; what is between them is 0, so that calls can be compared as bytes. */
+int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
+                   unsigned cluster, const void *args, size_t bytes)
+{
+    struct calls *c = &s->now;
+    size_t whole = (bytes + 15) / 16 * 16;
+    if (c->n == c->cap) {
+        int cap = c->cap ? 2 * c->cap : 256;
+        struct call *p = realloc(c->call, (size_t)cap * sizeof *p);
+        if (!p) return -1;
+        c->call = p;
+        c->cap = cap;
+    }
+    if (c->n_args + whole > c->cap_args) {
+        size_t cap = 2 * (c->cap_args + whole);
+        char *p = realloc(c->args, cap);
+        if (!p) return -1;
+        c->args = p;
+        c->cap_args = cap;
+    }
+    struct call *k = &c->call[c->n++];
+    memset(k, 0, sizeof *k);
+    k->function = function;
+    k->name = name;
+    memcpy(k->grid, grid, sizeof k->grid);
+    k->threads = threads;
+    k->lds = lds;
+    k->cluster = cluster;
+    k->at = (uint32_t)c->n_args;
+    k->bytes = (uint32_t)bytes;
+    memset(c->args + c->n_args + whole - 16, 0, 16);
+    memcpy(c->args + c->n_args, args, bytes);
+    c->n_args += whole;
+    return 0;
+}
+
+static int issue(struct hip_stream *s, const char **name)
+{
+    const struct hip_library *l = s->device->library;
+    for (int i = 0; i < s->now.n; i++) {
+        const struct call *k = &s->now.call[i];
+        size_t bytes = k->bytes;
+        void *extra[] = {HIP_LAUNCH_BUFFER, s->now.args + k->at, HIP_LAUNCH_BYTES, &bytes, l->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
+        int code;
+        *name = k->name;
+        if (s->overlaps) { /* the first one also waits for copies, which are no launches */
+            struct cuda_launch_attribute attribute[] = {{.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0},
+                                                        {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
+            const struct cuda_launch_config config = {
+                {k->grid[0], k->grid[1], k->grid[2]}, {k->threads, 1, 1}, k->lds, s->stream, attribute, k->cluster > 1 ? 2 : 1};
+            code = l->api.cuda_launch_ex(&config, k->function, NULL, extra);
+        } else {
+            code = l->api.launch(k->function, k->grid[0], k->grid[1], k->grid[2], k->threads, 1, 1, k->lds, s->stream, NULL, extra);
+        }
+        if (code) return code;
+    }
+    return 0;
+}
+
+static uint64_t hash_of(const struct calls *c)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    const void *const part[] = {c->call, c->args};
+    const size_t bytes[] = {(size_t)c->n * sizeof *c->call, c->n_args};
+    for (int i = 0; i < 2; i++)
+        for (size_t at = 0; at < bytes[i]; at += 8) {
+            uint64_t v;
+            memcpy(&v, (const char *)part[i] + at, 8);
+            h = (h ^ v) * 0x9e3779b97f4a7c15u;
+            h ^= h >> 32;
+        }
+    return h;
+}
+
+static int same_calls(const struct calls *a, const struct calls *b)
+{
+    return a->n == b->n && a->n_args == b->n_args && !memcmp(a->call, b->call, (size_t)a->n * sizeof *a->call) &&
+           !memcmp(a->args, b->args, a->n_args);
+}
+
+static int copy_calls(struct calls *to, const struct calls *from)
+{
+    *to = *from;
+    to->call = malloc((size_t)from->n * sizeof *from->call);
+    to->args = malloc(from->n_args);
+    if (!to->call || !to->args) {
+        free_calls(to);
+        return -1;
+    }
+    memcpy(to->call, from->call, (size_t)from->n * sizeof *from->call);
+    memcpy(to->args, from->args, from->n_args);
+    return 0;
+}
+
+/* Captures what was added as a graph, in place of the one that was not used for longest. */
+static int make_graph(struct hip_stream *s, uint64_t hash, struct graph **out, const char **name)
+{
+    const struct hip_api *api = &s->device->library->api;
+    struct graph *g = &s->graph[0];
+    void *captured = NULL;
+    for (int i = 1; i < MAX_GRAPHS; i++)
+        if (s->graph[i].used < g->used) g = &s->graph[i];
+    drop_graph(s, g);
+    if (copy_calls(&g->calls, &s->now)) return 0; /* without a copy there is no graph, and it goes on without */
+    int code = api->cuda_capture(s->stream, CUDA_CAPTURE_THREAD_LOCAL);
+    *name = "a graph of a step";
+    if (code) return code;
+    code = issue(s, name);
+    int end = api->cuda_capture_end(s->stream, &captured);
+    if (!code) code = end;
+    if (!code) code = api->cuda_graph_make(&g->exec, captured, 0);
+    if (captured) api->cuda_graph_drop(captured);
+    g->hash = hash;
+    *out = g;
+    return code;
+}
+
+int hip_stream_flush(struct hip_stream *s, const char **name)
+{
+    struct graph *g = NULL;
+    int code = 0, came_before = 0;
+    *name = "";
+    if (!s->now.n) return 0;
+    if (s->stream && s->now.n >= MIN_GRAPH) {
+        uint64_t hash = hash_of(&s->now);
+        for (int i = 0; i < MAX_GRAPHS && !g; i++)
+            if (s->graph[i].exec && s->graph[i].hash == hash && same_calls(&s->graph[i].calls, &s->now)) g = &s->graph[i];
+        for (int i = 0; i < N_SEEN && !g; i++) came_before |= s->seen[i] == hash;
+        s->seen[s->n_flushed++ % N_SEEN] = hash;
+        if (came_before) code = make_graph(s, hash, &g, name);
+    }
+    if (!code && g) {
+        g->used = s->n_flushed;
+        *name = "a step";
+        code = s->device->library->api.cuda_graph_launch(g->exec, s->stream);
+    } else if (!code) {
+        code = issue(s, name);
+    }
+    s->now.n = 0;
+    s->now.n_args = 0;
+    return code;
+}

@@ -1,0 +1,74 @@
+#include "core/base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages may quote bytes of hostile files: a control character must not reach the terminal. */
+static void make_printable(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f) *s = '?';
+}
+
+static void err_write(struct err *e, enum err_kind kind, const char *fmt, va_list ap)
+{
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    make_printable(e->msg);
+    e->kind = kind;
+}
+
+int err_set(struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err_write(e, ERR_OTHER, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int err_sys(struct err *e, const char *fmt, ...)
+{
+    int code = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    err_write(e, code == ENOMEM ? ERR_MEMORY : ERR_OTHER, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(e->msg);
+    snprintf(e->msg + n, sizeof e->msg - n, ": %s", code == ENOMEM ? "out of memory" : strerror(code));
+    return -1;
+}
+
+int err_prefix(struct err *e, const char *fmt, ...)
+{
+    char old[sizeof e->msg];
+    memcpy(old, e->msg, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    err_write(e, e->kind, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(e->msg);
+    snprintf(e->msg + n, sizeof e->msg - n, ": %s", old);
+    return -1;
+}
+
+int err_memory(struct err *e) { return err_memory_for(e, "out of memory"); }
+
+int err_memory_for(struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err_write(e, ERR_MEMORY, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int err_is_memory(const struct err *e) { return e->kind == ERR_MEMORY; }
+
+_Noreturn void check_failed(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "opt4gptq: internal error at %s:%d: %s\n", file, line, what);
+    abort();
+}

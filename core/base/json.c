@@ -1,0 +1,92 @@
+#include "core/base/json.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+static _Thread_local int lacked_memory;
+static _Thread_local jmp_buf *reading; /* in json_read: where a failed allocation goes */
+
+static void *hook(size_t n)
+{
+    void *p = malloc(n);
+    if (p) return p;
+    lacked_memory = 1;
+    if (reading) longjmp(*reading, 1);
+    return NULL;
+}
+
+__attribute__((constructor)) static void set_hook(void) { json_set_alloc_funcs(hook, free); }
+
+json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e)
+{
+    json_error_t own;
+    jmp_buf here;
+    if (setjmp(here)) { /* what jansson held is not freed: nobody knows it any more, and who lacks memory ends the program */
+        reading = NULL;
+        err_memory(e);
+        return NULL;
+    }
+    reading = &here;
+    json_t *j = json_loadb(text, n, flags, &own);
+    reading = NULL;
+    if (!j) err_set(e, "%s", own.text);
+    if (why) *why = own;
+    return j;
+}
+
+json_t *json_text(const char *s)
+{
+    static const char instead[] = "\xef\xbf\xbd";
+    char *text = s ? malloc(strlen(s) * (sizeof instead - 1) + 1) : NULL;
+    size_t n = 0;
+    for (utf8proc_ssize_t got; text && *s; s += got) {
+        utf8proc_int32_t c;
+        got = utf8proc_iterate((const utf8proc_uint8_t *)s, -1, &c);
+        const char *from = got > 0 ? s : instead;
+        size_t bytes = got > 0 ? (size_t)got : sizeof instead - 1;
+        memcpy(text + n, from, bytes);
+        n += bytes;
+        if (got <= 0) got = 1;
+    }
+    if (s && !text) lacked_memory = 1;
+    json_t *j = text ? json_stringn(text, n) : NULL;
+    free(text);
+    return j;
+}
+
+const char *json_why(const json_error_t *why)
+{
+    static const struct {
+        const char *begins, *means; /* jansson has one code for all errors of syntax */
+    } syntax[] = {{"control character", "a control character inside a string"},
+                  {"unexpected newline", "a line end inside a string"},
+                  {"invalid escape", "an unknown escape in a string"},
+                  {"invalid Unicode", "an escape that is no character"},
+                  {"invalid token", "an unknown word"},
+                  {"string or '}' expected", "a key is missing"},
+                  {"':' expected", "a colon is missing"},
+                  {"',' expected", "a comma is missing"},
+                  {"'}' expected", "a comma or } is missing"},
+                  {"']' expected", "a comma or ] is missing"},
+                  {"'[' or '{' expected", "it begins with neither { nor ["}};
+    switch (json_error_code(why)) {
+    case json_error_premature_end_of_input: return "it ends too early";
+    case json_error_end_of_input_expected: return "something follows its end";
+    case json_error_numeric_overflow: return "a number is too large";
+    case json_error_duplicate_key: return "a key appears twice";
+    case json_error_stack_overflow: return "it is nested too deep";
+    case json_error_null_character:
+    case json_error_null_byte_in_key: return "a NUL in a string";
+    case json_error_invalid_utf8: return "a string is not UTF-8";
+    default: break;
+    }
+    for (size_t i = 0; i < sizeof syntax / sizeof *syntax; i++)
+        if (!strncmp(why->text, syntax[i].begins, strlen(syntax[i].begins))) return syntax[i].means;
+    return "something is out of place";
+}
+
+int json_check(struct err *e) { return lacked_memory ? err_memory(e) : 0; }
+
+void json_forget(void) { lacked_memory = 0; }

@@ -1,0 +1,319 @@
+#include "core/sample/sampler.h"
+
+#include "core/sample/softmax.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 512 };              /* logits that draw_any skips at once */
+static const double GREEDY = 1e-5; /* temperatures below are 0, as in vLLM */
+static const uint32_t IN_PROMPT = 1u << 31;
+
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose outputs over a counter pass as random. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static const uint64_t GOLDEN = 0x9e3779b97f4a7c15u; /* splitmix64's step */
+
+uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice)
+{
+    return mix(mix(mix(seed + GOLDEN) ^ stream) + (choice + 1) * GOLDEN);
+}
+
+/* Uniform in [0, 1) with 53 bits. */
+static double draw(const struct sampler_context *c)
+{
+    return (double)(mix(c->key + ((uint64_t)c->n_generated + 1) * GOLDEN) >> 11) * 0x1p-53;
+}
+
+int sampler_open(struct sampler *s, int vocab, struct err *e)
+{
+    s->vocab = vocab;
+    s->seen = calloc((size_t)vocab, sizeof *s->seen);
+    s->block_sum = malloc(((size_t)vocab / BLOCK + 1) * sizeof *s->block_sum);
+    s->candidates = malloc((size_t)vocab * sizeof *s->candidates);
+    s->heap = malloc((size_t)vocab * sizeof *s->heap);
+    if (s->seen && s->block_sum && s->candidates && s->heap) return 0;
+    sampler_close(s);
+    return err_memory(e);
+}
+
+void sampler_close(struct sampler *s)
+{
+    free(s->seen);
+    free(s->block_sum);
+    free(s->candidates);
+    free(s->heap);
+    memset(s, 0, sizeof *s);
+}
+
+static int penalizes(const struct sampler_params *p)
+{
+    return p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
+}
+
+int sampler_adjusts(const struct sampler_params *p, int n_generated) { return n_generated < p->min_tokens || p->n_bias || penalizes(p); }
+
+enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top)
+{
+    if (sampler_adjusts(p, n_generated)) return SAMPLER_WANTS_LOGITS;
+    if (p->temperature < GREEDY) return SAMPLER_WANTS_BEST;
+    return p->top_k > 0 && p->top_k <= n_top ? SAMPLER_WANTS_TOP : SAMPLER_WANTS_LOGITS;
+}
+
+static void penalize(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n, float *logits)
+{
+    float r = (float)p->repetition_penalty, f = (float)p->frequency_penalty, a = (float)p->presence_penalty;
+    for (int i = 0; i < n; i++) {
+        uint32_t seen = s->seen[id[i]], times = seen & ~IN_PROMPT;
+        float *l = &logits[id[i]];
+        if (!seen) continue; /* done at an earlier place of the same token */
+        *l = *l > 0 ? *l / r : *l * r;
+        if (times) *l -= f * (float)times + a;
+        s->seen[id[i]] = 0;
+    }
+}
+
+void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits)
+{
+    const struct sampler_params *p = c->params;
+    if (c->n_generated < p->min_tokens) {
+        for (int i = 0; i < c->n_eos; i++) logits[c->eos[i]] = -INFINITY;
+        for (int i = 0; i < p->n_stop_ids; i++) logits[p->stop_ids[i]] = -INFINITY;
+    }
+    for (int i = 0; i < p->n_bias; i++) logits[p->bias[i].id] += p->bias[i].value;
+    if (!penalizes(p)) return;
+    for (int i = 0; i < c->n_generated; i++) s->seen[c->generated[i]]++;
+    int n_prompt = p->repetition_penalty != 1 ? c->n_prompt : 0;
+    for (int i = 0; i < n_prompt; i++) s->seen[c->prompt[i]] |= IN_PROMPT;
+    penalize(s, p, c->prompt, n_prompt, logits);
+    penalize(s, p, c->generated, c->n_generated, logits);
+}
+
+/* A total order, so that every selection has one result. */
+static int before(const struct sampler_candidate *a, const struct sampler_candidate *b)
+{
+    return a->key < b->key || (a->key == b->key && a->id < b->id);
+}
+
+static void swap(struct sampler_candidate *a, struct sampler_candidate *b)
+{
+    struct sampler_candidate t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static int precedes(const struct softmax_logit *a, const struct softmax_logit *b)
+{
+    return a->value > b->value || (a->value == b->value && a->id < b->id);
+}
+
+/* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not in order. */
+static void sift_down(struct softmax_logit *heap, int n, int i, struct softmax_logit x)
+{
+    for (int l; (l = 2 * i + 1) < n; i = l) {
+        if (l + 1 < n && precedes(&heap[l], &heap[l + 1])) l++;
+        if (!precedes(&x, &heap[l])) break;
+        heap[i] = heap[l];
+    }
+    heap[i] = x;
+}
+
+static void make_heap(struct softmax_logit *heap, int n)
+{
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(heap, n, i, heap[i]);
+}
+
+static struct sampler_candidate candidate(struct softmax_logit l)
+{
+    return (struct sampler_candidate){.key = -l.value, .logit = l.value, .id = l.id};
+}
+
+static int take_candidates(struct sampler *s, int n)
+{
+    for (int i = 0; i < n; i++) s->candidates[i] = candidate(s->heap[i]);
+    return n;
+}
+
+/* The k best of the logits >= floor, in the order of a heap that goes over all. On ties the lower id, which is there, stays. */
+static int gather_best(struct sampler *s, const float *logits, double floor, int k)
+{
+    int n = 0, i = 0;
+    for (; i < s->vocab && n < k; i++)
+        if (logits[i] >= floor) s->heap[n++] = (struct softmax_logit){logits[i], i};
+    if (n < k) return take_candidates(s, n);
+    make_heap(s->heap, k);
+    for (; (i = softmax_next(logits, i, s->vocab, s->heap->value)) < s->vocab; i++)
+        sift_down(s->heap, k, 0, (struct softmax_logit){logits[i], i});
+    return take_candidates(s, k);
+}
+
+/* The same, in the same order: what is left out never came into that heap. */
+static int gather_top(struct sampler *s, const struct softmax_logit *top, int n_top, double floor, int k)
+{
+    int n = 0, i = 0;
+    for (; i < n_top && n < k; i++)
+        if (top[i].value >= floor) s->heap[n++] = top[i];
+    if (n < k) return take_candidates(s, n);
+    make_heap(s->heap, k);
+    for (; i < n_top; i++)
+        if (top[i].value > s->heap->value) sift_down(s->heap, k, 0, top[i]);
+    return take_candidates(s, k);
+}
+
+static int gather(struct sampler *s, const float *logits, double floor)
+{
+    int n = 0;
+    for (int i = 0; i < s->vocab; i++)
+        if (logits[i] >= floor) s->candidates[n++] = candidate((struct softmax_logit){logits[i], i});
+    return n;
+}
+
+/* Moves to the front the fewest best candidates that together weigh MASS, at least one; returns their number. Quickselect
+ * on weights, so that nothing is sorted but the last few. */
+static int select_mass(struct sampler_candidate *c, int n, double mass)
+{
+    int lo = 0, hi = n;
+    double have = 0; /* weight of c[0 .. lo-1], all of which are needed */
+    while (hi - lo > 16) {
+        struct sampler_candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2], *last = &c[hi - 1];
+        if (before(middle, first)) swap(middle, first);
+        if (before(last, middle)) swap(last, middle);
+        if (before(middle, first)) swap(middle, first);
+        swap(middle, last); /* the median of three is the pivot */
+        int at = lo;
+        double left = 0;
+        for (int i = lo; i < hi - 1; i++)
+            if (before(&c[i], last)) {
+                swap(&c[i], &c[at]);
+                left += c[at++].weight;
+            }
+        swap(&c[at], last);
+        left += c[at].weight;
+        if (have + left >= mass) hi = at + 1;
+        else lo = at + 1, have += left;
+    }
+    for (int i = lo + 1; i < hi; i++)
+        for (int j = i; j > lo && before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
+    while (lo < hi && (lo == 0 || have < mass)) have += c[lo++].weight;
+    return lo;
+}
+
+static double total_weight(const struct sampler_candidate *c, int n)
+{
+    double total = 0;
+    for (int i = 0; i < n; i++) total += c[i].weight;
+    return total;
+}
+
+/* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the expected one come first. Keys are
+ * minus logits before and after. */
+static int select_typical(struct sampler_candidate *c, int n, double max, double scale, double typical_p)
+{
+    double total = total_weight(c, n), log_total = softmax_log(total), expected = 0;
+    for (int i = 0; i < n; i++) {
+        c[i].key = log_total - (c[i].logit - max) * scale;
+        expected += c[i].weight / total * c[i].key;
+    }
+    for (int i = 0; i < n; i++) c[i].key = fabs(c[i].key - expected);
+    n = select_mass(c, n, typical_p * total);
+    for (int i = 0; i < n; i++) c[i].key = -c[i].logit;
+    return n;
+}
+
+/* Sums of weights by blocks; returns the total. */
+static double sum_blocks(struct sampler *s, const float *logits, double max, double scale)
+{
+    double total = 0;
+    for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++)
+        total += s->block_sum[b] = softmax_sum(logits + i, s->vocab - i < BLOCK ? s->vocab - i : BLOCK, max, scale);
+    return total;
+}
+
+/* A draw from all logits: no candidate is written down. */
+static int32_t draw_any(struct sampler *s, const float *logits, double max, double scale, double u)
+{
+    u *= sum_blocks(s, logits, max, scale);
+    int b = 0, n_blocks = (s->vocab + BLOCK - 1) / BLOCK, last = -1;
+    while (b < n_blocks - 1 && u >= s->block_sum[b]) u -= s->block_sum[b++];
+    /* rounding may leave u past the block's end: then the last possible one before it */
+    for (int i = 0; i < s->vocab && (i < (b + 1) * BLOCK || last < 0); i++) {
+        if (i < b * BLOCK || logits[i] == -INFINITY) continue;
+        last = i;
+        u -= softmax_exp((logits[i] - max) * scale);
+        if (u < 0) break;
+    }
+    return last;
+}
+
+/* Truncates the n candidates further and draws one. Of all logits the rest have no weight, or all have MASS, 0: as much as these. */
+static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max, double mass)
+{
+    const struct sampler_params *p = context->params;
+    struct sampler_candidate *c = s->candidates;
+    double scale = 1 / p->temperature, u = draw(context);
+    for (int i = 0; i < n; i++) c[i].weight = softmax_exp((c[i].logit - max) * scale);
+    if (p->typical_p < 1) n = select_typical(c, n, max, scale, p->typical_p);
+    if (p->top_p < 1) n = select_mass(c, n, mass > 0 ? mass : p->top_p * total_weight(c, n));
+    u *= total_weight(c, n);
+    for (int i = 0; i < n - 1; i++) {
+        u -= c[i].weight;
+        if (u < 0) return c[i].id;
+    }
+    return c[n - 1].id;
+}
+
+/* Logits below cannot be drawn: those that min_p rules out, or that are forbidden. */
+static double floor_of(const struct sampler_params *p, double max)
+{
+    double floor = p->min_p > 0 ? max + softmax_log(p->min_p) * p->temperature : -(double)FLT_MAX;
+    return floor > max ? max : floor;
+}
+
+static int32_t sample(struct sampler *s, const struct sampler_context *c, const float *logits, double max)
+{
+    const struct sampler_params *p = c->params;
+    double scale = 1 / p->temperature, floor = floor_of(p, max), mass = 0;
+    if (p->top_k > 0 && p->top_k < s->vocab) return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
+    if (p->min_p <= 0 && p->typical_p >= 1) {
+        if (p->top_p >= 1) return draw_any(s, logits, max, scale, draw(c));
+        /* Those below (1 - top_p) * total / vocab together weigh less than the tail that is cut. */
+        double total = sum_blocks(s, logits, max, scale);
+        mass = p->top_p * total;
+        floor = max + softmax_log((1 - p->top_p) * total / s->vocab) * p->temperature;
+        if (floor > max) floor = max;
+    }
+    return draw_one(s, c, gather(s, logits, floor), max, mass);
+}
+
+static int check_largest(int best, struct err *e)
+{
+    if (best >= 0) return 0;
+    return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows (or no token is allowed)");
+}
+
+int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e)
+{
+    if (check_largest(best, e)) return -1;
+    *token = c->params->temperature < GREEDY ? best : sample(s, c, logits, logits[best]);
+    return 0;
+}
+
+int sampler_choose_top(struct sampler *s, const struct sampler_context *c, const struct softmax_logit *top, int n, int best, int32_t *token,
+                       struct err *e)
+{
+    int at = 0, k = c->params->top_k;
+    if (check_largest(best, e)) return -1;
+    while (at < n && top[at].id != best) at++;
+    CHECK(at < n && k > 0 && k < s->vocab);
+    *token = draw_one(s, c, gather_top(s, top, n, floor_of(c->params, top[at].value), k), top[at].value, 0);
+    return 0;
+}

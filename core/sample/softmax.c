@@ -1,0 +1,164 @@
+#include "core/sample/softmax.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Two doubles or four floats: what every x86-64 and arm64 has. Sums over whole vocabularies use AVX2 where it is there. */
+typedef double pair __attribute__((vector_size(16)));
+typedef int64_t bits __attribute__((vector_size(16)));
+typedef float quad __attribute__((vector_size(16)));
+typedef int32_t mask __attribute__((vector_size(16)));
+
+/* 2^(j/32) */
+/* clang-format off */
+static const double power[32] = {
+    0x1p0, 0x1.059b0d3158574p0, 0x1.0b5586cf9890fp0, 0x1.11301d0125b51p0,
+    0x1.172b83c7d517bp0, 0x1.1d4873168b9aap0, 0x1.2387a6e756238p0, 0x1.29e9df51fdee1p0,
+    0x1.306fe0a31b715p0, 0x1.371a7373aa9cbp0, 0x1.3dea64c123422p0, 0x1.44e086061892dp0,
+    0x1.4bfdad5362a27p0, 0x1.5342b569d4f82p0, 0x1.5ab07dd485429p0, 0x1.6247eb03a5585p0,
+    0x1.6a09e667f3bcdp0, 0x1.71f75e8ec5f74p0, 0x1.7a11473eb0187p0, 0x1.82589994cce13p0,
+    0x1.8ace5422aa0dbp0, 0x1.93737b0cdc5e5p0, 0x1.9c49182a3f09p0, 0x1.a5503b23e255dp0,
+    0x1.ae89f995ad3adp0, 0x1.b7f76f2fb5e47p0, 0x1.c199bdd85529cp0, 0x1.cb720dcef9069p0,
+    0x1.d5818dcfba487p0, 0x1.dfc97337b9b5fp0, 0x1.ea4afa2a490dap0, 0x1.f50765b6e454p0,
+};
+/* clang-format on */
+
+/* exp(k ln2/32 + r) = 2^(k/32) e^r with |r| <= ln2/64; e^r - 1 by its Taylor series to r^5, ln2/32 in two parts so that r is
+ * exact. Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits: five of them choose from the table, the
+ * others are the exponent. */
+static inline pair exp_pair(pair x)
+{
+    const pair shift = {0x1.8p52, 0x1.8p52}, lowest = {-700, -700};
+    bits low = x < lowest;
+    x = (pair)(((bits)x & ~low) | ((bits)lowest & low));
+    pair t = x * 0x1.71547652b82fep5 + shift, k = t - shift;
+    pair r = x - k * 0x1.62e42fefp-6 - k * 0x1.473de6af278edp-39;
+    pair p = r * (1.0 / 120) + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r * r + r;
+    pair from = {power[((bits)t)[0] & 31], power[((bits)t)[1] & 31]};
+    return (pair)((bits)(from + from * p) + (((bits)t & ~31LL) << 47));
+}
+
+double softmax_exp(double x) { return exp_pair((pair){x, x})[0]; }
+
+/* m 2^k with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh z, z = (m-1)/(m+1), by its series to z^23. */
+double softmax_log(double x)
+{
+    int k;
+    double m = frexp(x, &k);
+    if (m < 0.70710678118654752) m *= 2, k--;
+    double z = (m - 1) / (m + 1), z2 = z * z, sum = 0;
+    for (int i = 23; i >= 3; i -= 2) sum = (sum + 1.0 / i) * z2;
+    return k * 0x1.62e42fefa39efp-1 + 2 * (z + z * sum);
+}
+
+/* 8 lanes: lane i adds logits i, i + 8, ... */
+static double sum_pairs(const float *logits, int n, double max, double scale)
+{
+    pair sum[4] = {{0}};
+    for (int i = 0; i + 8 <= n; i += 8)
+        for (int j = 0; j < 4; j++) sum[j] += exp_pair(((pair){logits[i + 2 * j], logits[i + 2 * j + 1]} - max) * scale);
+    pair all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return all[0] + all[1];
+}
+
+#if defined(__x86_64__)
+typedef double four __attribute__((vector_size(32)));
+typedef int64_t four_bits __attribute__((vector_size(32)));
+
+/* The same operations, and exp_pair's, on four at once: 1.7 times as fast. */
+__attribute__((target("avx2"))) static double sum_fours(const float *logits, int n, double max, double scale)
+{
+    const four shift = {0x1.8p52, 0x1.8p52, 0x1.8p52, 0x1.8p52}, lowest = {-700, -700, -700, -700};
+    four sum[2] = {{0}};
+    for (int i = 0; i + 8 <= n; i += 8)
+        for (int j = 0; j < 2; j++) {
+            quad f;
+            memcpy(&f, logits + i + 4 * j, sizeof f);
+            four x = (__builtin_convertvector(f, four) - max) * scale;
+            four_bits low = x < lowest;
+            x = (four)(((four_bits)x & ~low) | ((four_bits)lowest & low));
+            four t = x * 0x1.71547652b82fep5 + shift, k = t - shift;
+            four r = x - k * 0x1.62e42fefp-6 - k * 0x1.473de6af278edp-39;
+            four p = r * (1.0 / 120) + 1.0 / 24;
+            p = p * r + 1.0 / 6;
+            p = p * r + 0.5;
+            p = p * r * r + r;
+            four_bits at = (four_bits)t & 31;
+            four from = {power[at[0]], power[at[1]], power[at[2]], power[at[3]]};
+            sum[j] += (four)((four_bits)(from + from * p) + (((four_bits)t & ~31LL) << 47));
+        }
+    double even = (sum[0][0] + sum[0][2]) + (sum[1][0] + sum[1][2]), odd = (sum[0][1] + sum[0][3]) + (sum[1][1] + sum[1][3]);
+    return even + odd;
+}
+#endif
+
+double softmax_sum(const float *logits, int n, double max, double scale)
+{
+    double total;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) total = sum_fours(logits, n, max, scale);
+    else
+#endif
+        total = sum_pairs(logits, n, max, scale);
+    for (int i = n / 8 * 8; i < n; i++) total += softmax_exp((logits[i] - max) * scale);
+    return total;
+}
+
+int softmax_largest(const float *logits, int n)
+{
+    quad most[4], nan[4] = {{0}};
+    float max = -INFINITY;
+    int i = 0, bad = 0;
+    for (int j = 0; j < 4; j++) most[j] = (quad){-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 4; j++) {
+            quad x;
+            memcpy(&x, logits + i + 4 * j, sizeof x);
+            nan[j] = (quad)((mask)nan[j] | (x != x));
+            mask more = x > most[j];
+            most[j] = (quad)(((mask)x & more) | ((mask)most[j] & ~more));
+        }
+    for (int j = 0; j < 16; j++) {
+        bad |= ((mask)nan[j / 4])[j % 4] != 0;
+        if (most[j / 4][j % 4] > max) max = most[j / 4][j % 4];
+    }
+    for (; i < n; i++) {
+        bad |= logits[i] != logits[i];
+        if (logits[i] > max) max = logits[i];
+    }
+    if (bad || !(fabsf(max) < INFINITY)) return -1;
+    for (i = 0; logits[i] != max; i++) {
+    }
+    return i;
+}
+
+int softmax_next(const float *logits, int i, int n, float low)
+{
+    for (; i + 16 <= n; i += 16) {
+        mask more = {0};
+        for (int j = 0; j < 4; j++) {
+            quad x;
+            memcpy(&x, logits + i + 4 * j, sizeof x);
+            more |= x > low;
+        }
+        if (more[0] | more[1] | more[2] | more[3]) break;
+    }
+    while (i < n && !(logits[i] > low)) i++;
+    return i;
+}
+
+void softmax_top(const float *logits, int n, int k, int32_t *id)
+{
+    int kept = 0;
+    float worst = k ? -INFINITY : INFINITY; /* of k kept ones */
+    for (int i = 0; i < n; i++) {
+        if (kept == k && (i = softmax_next(logits, i, n, worst)) == n) return;
+        int j = kept < k ? kept++ : k - 1;
+        for (; j && logits[i] > logits[id[j - 1]]; j--) id[j] = id[j - 1];
+        id[j] = i;
+        if (kept == k) worst = logits[id[k - 1]];
+    }
+}

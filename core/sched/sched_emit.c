@@ -1,0 +1,83 @@
+#include "core/sched/sched_internal.h"
+
+/* Takes a job whose request said its last word out of the scheduler. */
+static void drop_job(struct sched *s, struct job *j)
+{
+    for (int i = 0; i < s->n_held; i++)
+        if (s->seq[i].state != SEQ_FREE && s->seq[i].state != SEQ_DONE && s->seq[i].job == j) seq_leave(s, &s->seq[i], SEQ_DONE);
+    j->request = NULL;
+}
+
+static int finish(struct sched *s, struct seq *q, enum finish why, struct err *e)
+{
+    struct job *j = q->job;
+    const struct request *r = j->request;
+    seq_leave(s, q, SEQ_DONE);
+    if (r->sink->finished(r->arg, q->choice, why, e)) return -1;
+    if (++j->n_finished < r->n_choices) return 0;
+    j->request = NULL;
+    return r->sink->done(r->arg, NULL, e);
+}
+
+static int fail_request(struct sched *s, struct seq *q, const char *msg, struct err *e)
+{
+    const struct request *r = q->job->request;
+    drop_job(s, q->job);
+    return r->sink->done(r->arg, msg, e);
+}
+
+static int emit_token(struct sched *s, const struct sched_row *row, struct err *e)
+{
+    struct seq *q = row->seq;
+    const struct request *r = q->job->request;
+    if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
+    s->stats.n_generated_tokens++;
+    int end = r->sink->token(r->arg, q->choice, &row->token, e);
+    if (end < 0) return -1;
+    if (end || row->ends) return finish(s, q, FINISH_STOP, e);
+    int n_generated = row_n_generated(row) + 1;
+    if (n_generated == r->max_tokens || r->n_prompt + n_generated == s->options.n_ctx) return finish(s, q, FINISH_LENGTH, e);
+    return 0;
+}
+
+/* What the prompt's row hands out. */
+static int emit_prompt_row(struct sched *s, const struct sched_row *row, const float *logits, struct err *e)
+{
+    const struct request *r = row->seq->job->request;
+    if (row->shows && r->sink->prompt_logits(r->arg, row->pos, logits, e)) return -1;
+    if (!row->scores) return 0;
+    if (row->failed.msg[0]) return fail_request(s, row->seq, row->failed.msg, e);
+    return r->sink->prompt_token(r->arg, row->pos + 1, &row->token, e);
+}
+
+/* Without tokens to generate a request ends with its prompt. */
+static int finish_prompt_only(struct sched *s, struct job *j, struct err *e)
+{
+    const struct request *r = j->request;
+    drop_job(s, j);
+    for (int c = 0; c < r->n_choices; c++)
+        if (r->sink->finished(r->arg, c, FINISH_LENGTH, e)) return -1;
+    return r->sink->done(r->arg, NULL, e);
+}
+
+static int emit_part(struct sched *s, const struct flight *f, const struct sched_part *p, struct err *e)
+{
+    struct seq *q = p->seq;
+    q->n_flights--;
+    for (int at = p->first_logit; at < p->first_logit + p->n_logits && q->state != SEQ_DONE && q->state != SEQ_FREE; at++) {
+        const struct sched_row *row = &f->row[at];
+        const float *logits = s->forward->logits + (size_t)at * (size_t)s->forward->model->config.vocab;
+        CHECK(row->seq == q);
+        if ((row->scores || row->shows) && emit_prompt_row(s, row, logits, e)) return -1;
+        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE && emit_token(s, row, e)) return -1;
+    }
+    if (q->state == SEQ_DONE && !q->n_flights) q->state = SEQ_FREE;
+    return q->state == SEQ_ENDING && !q->n_flights && !q->job->request->max_tokens ? finish_prompt_only(s, q->job, e) : 0;
+}
+
+int sched_emit(struct sched *s, struct flight *f, struct err *e)
+{
+    for (int i = 0; i < f->n_parts; i++)
+        if (emit_part(s, f, &f->part[i], e)) return -1;
+    return 0;
+}

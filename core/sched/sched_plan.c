@@ -1,0 +1,230 @@
+#include "core/sched/sched_internal.h"
+
+#include <string.h>
+
+/* 1 when the next token comes from this row. */
+static int generates(const struct seq *q, int row) { return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0; }
+
+/* 1 when this row says how likely the prompt's next token is, to somebody who was not told yet. */
+static int scores(const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    return row >= q->job->next_row && r->prompt_top >= 0 && row + 1 >= r->score_from && row + 1 < r->n_prompt;
+}
+
+/* 1 when this row's logits are handed out as they are. */
+static int shows(const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    return r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt;
+}
+
+/* What is wanted of a row: only which logit is the largest, what the backend's `top` leaves, or all of them. */
+enum { WANTS_NOTHING, WANTS_BEST, WANTS_TOP, WANTS_LOGITS };
+
+/* The largest top_k for which that is enough; of all tokens it would be none. */
+static int most_top(const struct sched *s)
+{
+    int vocab = s->forward->model->config.vocab;
+    return !s->forward->top ? 0 : vocab > BE_TOP ? BE_TOP : vocab - 1;
+}
+
+static int wants(const struct sched *s, const struct seq *q, int row)
+{
+    static const int what[] = {[SAMPLER_WANTS_BEST] = WANTS_BEST, [SAMPLER_WANTS_TOP] = WANTS_TOP, [SAMPLER_WANTS_LOGITS] = WANTS_LOGITS};
+    const struct request *r = q->job->request;
+    if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
+    if (!generates(q, row)) return WANTS_NOTHING;
+    return r->n_top >= 0 ? WANTS_LOGITS : what[sampler_wants(&r->sampling, q->n_generated, most_top(s))];
+}
+
+/* First row from FROM on that must be computed because it hands out something; at the latest the last token's. */
+static int first_wanted_row(const struct sched *s, const struct seq *q, int from)
+{
+    int last = seq_n_tokens(q) - 1, row = from;
+    const struct request *r = q->job->request;
+    if (!r->sink->prompt_logits && r->prompt_top < 0) return last;
+    while (row < last && !wants(s, q, row)) row++;
+    return row;
+}
+
+void seq_find_pages(struct sched *s, struct seq *q)
+{
+    const struct request *r = q->job->request;
+    if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE || q->n_computed != q->n_shared * KV_PAGE) return;
+    int limit = first_wanted_row(s, q, q->n_computed);
+    if (limit > r->n_prompt) limit = r->n_prompt;
+    while (q->n_computed + KV_PAGE <= limit) {
+        int32_t page = kv_find(&s->kv, q->chain, r->prompt + q->n_computed);
+        if (page < 0) return;
+        CHECK(q->n_pages == q->n_shared);
+        q->page[q->n_pages++] = page;
+        q->n_shared++;
+        q->chain = s->kv.page[page].serial;
+        q->n_computed += KV_PAGE;
+        s->stats.n_cached_tokens += KV_PAGE;
+    }
+}
+
+/* The full pages of the prompt that are computed with this step's rows: others may use them in the same step already,
+ * because every layer stores the keys and values of all rows before it attends. */
+static void publish(struct sched *s, struct seq *q)
+{
+    const struct request *r = q->job->request;
+    int computed = q->n_computed + q->n_rows, end = computed < r->n_prompt ? computed : r->n_prompt;
+    for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++)
+        q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain, r->prompt + q->n_shared * KV_PAGE);
+}
+
+/* The last page first, so that of one prefix the end is given up before the beginning. */
+void seq_release_pages(struct sched *s, struct seq *q)
+{
+    while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
+    q->n_computed = q->n_shared = 0;
+    q->chain = q->job->root;
+}
+
+void seq_leave(struct sched *s, struct seq *q, enum seq_state state)
+{
+    if (q->state == SEQ_RUNNING || q->state == SEQ_PREEMPTED) {
+        int at = 0;
+        while (s->order[at] != q) at++;
+        memmove(&s->order[at], &s->order[at + 1], (size_t)(--s->n_order - at) * sizeof *s->order);
+        seq_release_pages(s, q);
+    }
+    q->state = state == SEQ_DONE && !q->n_flights ? SEQ_FREE : state;
+}
+
+/* Takes all pages from the youngest running sequence behind the AT-th. 0 when there is none. */
+static int preempt(struct sched *s, int at)
+{
+    for (int i = s->n_order - 1; i > at; i--) {
+        struct seq *q = s->order[i];
+        if (q->state != SEQ_RUNNING) continue;
+        seq_release_pages(s, q);
+        q->state = SEQ_PREEMPTED;
+        s->rows_left += q->reserved;
+        s->stats.n_preemptions++;
+        return 1;
+    }
+    return 0;
+}
+
+/* Pages for up to ROWS more positions of the AT-th sequence; returns for how many there are. */
+static int take_pages(struct sched *s, int at, int rows)
+{
+    struct seq *q = s->order[at];
+    while (q->n_pages * KV_PAGE < q->n_computed + rows) {
+        int32_t page = kv_take(&s->kv);
+        if (page >= 0) q->page[q->n_pages++] = page;
+        else if (!preempt(s, at)) break;
+    }
+    int got = q->n_pages * KV_PAGE - q->n_computed;
+    return got < rows ? got : rows;
+}
+
+/* Rows of one sequence, the oldest first: nobody younger can be in its way. */
+static void plan_seq(struct sched *s, int at)
+{
+    struct seq *q = s->order[at];
+    int n_prompt = q->job->request->n_prompt;
+    seq_find_pages(s, q);
+    int end = q->n_computed < n_prompt ? n_prompt : seq_n_tokens(q), rows = q->reserved + s->rows_left;
+    if (rows > end - q->n_computed) rows = end - q->n_computed;
+    int n_logits = 0;
+    for (int i = 0; i < rows; i++)
+        if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
+    int got = take_pages(s, at, rows);
+    for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
+    s->rows_left -= rows - q->reserved;
+    if (n_logits > 1) s->logits_left -= n_logits - 1;
+    q->n_rows = rows;
+    q->n_logits = n_logits;
+    publish(s, q);
+}
+
+static void add_rows(struct sched *s, struct flight *f, struct seq *q)
+{
+    struct batch *b = &s->batch;
+    const struct request *r = q->job->request;
+    q->first_logit = b->n_logits;
+    b->seq_start[b->n_seqs] = b->n_rows;
+    b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
+    memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page, (size_t)q->n_pages * sizeof *q->page);
+    for (int i = 0; i < q->n_rows; i++) {
+        int row = b->n_rows++, pos = q->n_computed + i;
+        b->token[row] = pos < r->n_prompt ? r->prompt[pos] : q->generated[pos - r->n_prompt];
+        b->pos[row] = pos;
+        b->seq[row] = b->n_seqs;
+        b->slot[row] = q->page[pos / KV_PAGE] * KV_PAGE + pos % KV_PAGE;
+        int what = wants(s, q, pos);
+        if (!what) continue;
+        struct sched_row *to = &f->row[b->n_logits];
+        f->wanted[b->n_logits] = what == WANTS_LOGITS;
+        f->n_wanted += what >= WANTS_TOP;
+        to->top_at = what == WANTS_TOP ? b->n_top : -1;
+        if (what == WANTS_TOP) b->top_row[b->n_top++] = b->n_logits;
+        to->seq = q;
+        to->pos = pos;
+        to->generates = generates(q, pos);
+        to->scores = scores(q, pos);
+        to->shows = shows(q, pos);
+        f->shows |= to->shows;
+        b->logit_row[b->n_logits++] = row;
+    }
+    CHECK(b->n_logits - q->first_logit == q->n_logits);
+    b->seq_start[++b->n_seqs] = b->n_rows;
+}
+
+void sched_plan(struct sched *s, struct flight *f)
+{
+    /* Every sequence has a logits row for itself, every decoding one also a row: n_slots is at most either. */
+    s->rows_left = s->options.n_batch;
+    s->logits_left = s->forward->options.max_logits;
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+        q->n_rows = q->n_logits = 0;
+        q->reserved = q->state == SEQ_RUNNING && q->n_computed >= q->job->request->n_prompt;
+        s->rows_left -= q->reserved;
+        s->logits_left -= q->state == SEQ_RUNNING;
+    }
+    for (int i = 0; i < s->n_order; i++)
+        if (s->order[i]->state == SEQ_RUNNING) plan_seq(s, i);
+
+    struct batch *b = &s->batch;
+    b->n_rows = b->n_seqs = b->n_logits = b->n_top = 0;
+    f->n_parts = f->n_wanted = f->shows = 0;
+    for (int decode = 1; decode >= 0; decode--) {
+        for (int i = 0; i < s->n_order; i++) {
+            struct seq *q = s->order[i];
+            if (q->n_rows && (q->n_computed >= q->job->request->n_prompt) == decode) add_rows(s, f, q);
+        }
+        if (decode) b->n_decode = b->n_rows, b->n_decode_logits = b->n_logits;
+    }
+    CHECK(b->n_rows > 0);
+    f->n_logits = b->n_logits;
+    for (int i = 0; i < s->n_order; i++)
+        if (s->order[i]->n_rows) f->part[f->n_parts++] = (struct sched_part){s->order[i], s->order[i]->first_logit, s->order[i]->n_logits};
+}
+
+/* The tokens of the last rows are not known yet, but that there is one more of each is. */
+void sched_advance(struct sched *s, struct flight *f)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        const struct sched_part *p = &f->part[i];
+        struct seq *q = p->seq;
+        const struct request *r = q->job->request;
+        int last = p->first_logit + p->n_logits - 1, is_prompt = q->n_computed < r->n_prompt;
+        q->n_flights++;
+        q->n_computed += q->n_rows;
+        if (is_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
+        if (is_prompt && q->job->next_row < q->n_computed) q->job->next_row = q->n_computed;
+        if (q->n_computed >= r->n_prompt) q->job->prompt_done = 1;
+        if (p->n_logits && f->row[last].generates) {
+            q->generated[q->n_generated++] = -1 - last;
+            if (q->n_generated == r->max_tokens || seq_n_tokens(q) == s->options.n_ctx) seq_leave(s, q, SEQ_ENDING);
+        } else if (!r->max_tokens && q->n_computed == r->n_prompt) {
+            seq_leave(s, q, SEQ_ENDING);
+        }
+    }
+}

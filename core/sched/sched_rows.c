@@ -1,0 +1,114 @@
+#include "core/sched/sched_internal.h"
+#include "core/sample/softmax.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The log-probability of ID and the N_TOP likeliest tokens. */
+static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id, int n_top)
+{
+    int32_t ids[REQUEST_MAX_TOP];
+    row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
+    if (n_top < 0 || best < 0) return;
+    double max = logits[best], log_sum = softmax_log(softmax_sum(logits, vocab, max, 1));
+    row->token.logprob = logits[id] - max - log_sum;
+    row->token.n_top = n_top < vocab ? n_top : vocab;
+    softmax_top(logits, vocab, row->token.n_top, ids);
+    for (int i = 0; i < row->token.n_top; i++) row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
+}
+
+static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best, int thread, int32_t *id, struct err *e)
+{
+    const struct seq *q = row->seq;
+    const struct request *r = q->job->request;
+    int n_generated = row_n_generated(row);
+    const struct model_config *g = &s->forward->model->config;
+    struct sampler *sampler = &s->sampler[thread];
+    const struct sampler_context c = {.params = &r->sampling,
+                                      .key = q->key,
+                                      .n_prompt = r->n_prompt,
+                                      .n_generated = n_generated,
+                                      .n_eos = g->n_eos,
+                                      .prompt = r->prompt,
+                                      .generated = q->generated,
+                                      .eos = g->eos};
+    if (row->top_at >= 0) {
+        const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
+        return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best, id, e);
+    }
+    if (sampler_adjusts(&r->sampling, n_generated)) { /* the log-probabilities are those of the model */
+        float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
+        memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
+        sampler_adjust(sampler, &c, adjusted);
+        logits = adjusted;
+        best = softmax_largest(logits, g->vocab);
+    }
+    return sampler_choose(sampler, &c, logits, best, id, e);
+}
+
+struct row_job {
+    struct sched *s;
+    struct flight *f;
+};
+
+static void row_task(void *arg, int at, int thread)
+{
+    const struct row_job *j = arg;
+    struct sched *s = j->s;
+    struct sched_row *row = &j->f->row[at];
+    if (row->seq->state == SEQ_DONE) return;
+    const struct request *r = row->seq->job->request;
+    int vocab = s->forward->model->config.vocab, best = s->forward->best[at];
+    const float *logits = s->forward->logits + (size_t)at * (size_t)vocab;
+    int32_t id;
+    row->failed.msg[0] = 0;
+    if (row->generates) {
+        if (!choose(s, row, logits, best, thread, &id, &row->failed)) describe(row, logits, best, vocab, id, r->n_top);
+    } else if (row->scores) {
+        if (best < 0) err_set(&row->failed, "the model's logits are not finite: the checkpoint is damaged or overflows");
+        else describe(row, logits, best, vocab, r->prompt[row->pos + 1], r->prompt_top);
+    }
+}
+
+static int is_one_of(const int32_t *ids, int n, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id) return 1;
+    return 0;
+}
+
+static int ends(const struct sched *s, const struct sched_row *row)
+{
+    const struct sampler_params *p = &row->seq->job->request->sampling;
+    const struct model_config *g = &s->forward->model->config;
+    int32_t id = row->token.id;
+    return row->failed.msg[0] || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id);
+}
+
+/* Where there was not room for what a token is to be drawn from, it is drawn from all logits. */
+static int fetch(struct sched *s, struct flight *f, struct err *e)
+{
+    for (int i = 0; i < f->n_logits; i++) {
+        struct sched_row *row = &f->row[i];
+        f->wanted[i] = row->top_at >= 0 && !forward_has_top(s->forward, row->top_at);
+        if (f->wanted[i]) row->top_at = -1;
+    }
+    return forward_fetch(s->forward, f->wanted, f->n_logits, e);
+}
+
+int sched_settle(struct sched *s, struct flight *f, struct err *e)
+{
+    struct row_job j = {s, f};
+    if (f->n_wanted && fetch(s, f, e)) return -1;
+    if (f->n_wanted > 1) pool_run(s->pool, f->n_logits, row_task, &j);
+    else
+        for (int i = 0; i < f->n_logits; i++) row_task(&j, i, 0);
+    for (int i = 0; i < f->n_logits; i++) {
+        struct sched_row *row = &f->row[i];
+        if (row->seq->state == SEQ_DONE || !row->generates) continue;
+        row->seq->generated[row_n_generated(row)] = row->failed.msg[0] ? 0 : row->token.id;
+        row->ends = ends(s, row);
+        if (row->ends) seq_leave(s, row->seq, SEQ_ENDING);
+    }
+    return 0;
+}

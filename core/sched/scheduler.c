@@ -1,0 +1,328 @@
+#include "core/sched/sched_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+static int open_arrays(struct sched *s, struct err *e)
+{
+    struct batch *b = &s->batch;
+    size_t rows = (size_t)s->options.n_batch, slots = (size_t)s->n_slots, vocab = (size_t)s->forward->model->config.vocab,
+           n_logits = (size_t)s->forward->options.max_logits;
+    b->table_stride = sched_pages(s->options.n_ctx);
+    size_t stride = (size_t)b->table_stride, n_ctx = (size_t)s->options.n_ctx;
+    /* untouched parts of the larger ones cost nothing */
+    size_t held = (size_t)s->n_held;
+    s->seq = calloc(held, sizeof *s->seq);
+    s->job = calloc(held, sizeof *s->job);
+    s->order = calloc(slots, sizeof *s->order);
+    s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
+    int32_t *p = b->token = calloc(rows * 4 + 2 * n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx), sizeof *p);
+    int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
+    for (int i = 0; i < 2; i++) {
+        struct flight *f = &s->flight[i];
+        f->part = malloc(slots * sizeof *f->part);
+        f->row = malloc(n_logits * sizeof *f->row);
+        f->wanted = malloc(n_logits * sizeof *f->wanted);
+        failed |= !f->part || !f->row || !f->wanted;
+    }
+    if (failed) return err_memory(e);
+    b->pos = p += rows;
+    b->seq = p += rows;
+    b->slot = p += rows;
+    b->logit_row = p += rows;
+    b->top_row = p += n_logits;
+    b->seq_start = p += n_logits;
+    b->kv_len = p += slots + 1;
+    b->block_table = p += slots;
+    p += slots * stride;
+    for (size_t i = 0; i < held; i++, p += stride + n_ctx) s->seq[i].page = p, s->seq[i].generated = p + stride;
+    return 0;
+}
+
+/* Threads for the rows of a step, each with memory of its own. */
+static int open_threads(struct sched *s, struct err *e)
+{
+    int n = s->forward->options.n_threads > 0 ? s->forward->options.n_threads : pool_n_processors();
+    n = least(n, s->forward->options.max_logits);
+    s->sampler = calloc((size_t)n, sizeof *s->sampler);
+    if (!s->sampler) return err_memory(e);
+    if (pool_open(&s->pool, n, e)) return -1;
+    for (int i = 0; i < n; i++)
+        if (sampler_open(&s->sampler[i], s->forward->model->config.vocab, e)) return -1;
+    return 0;
+}
+
+int sched_open(struct sched **out, struct forward *f, const struct sched_options *o, struct err *e)
+{
+    CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows && f->options.max_logits > 0);
+    struct sched *s = calloc(1, sizeof *s);
+    if (!s) return err_memory(e);
+    s->forward = f;
+    s->options = *o;
+    s->n_slots = least(o->n_seqs, least(o->n_batch, f->options.max_logits));
+    s->n_held = 2 * s->n_slots;
+    if (kv_open(&s->kv, f->options.n_pages, e) || open_threads(s, e) || open_arrays(s, e)) {
+        sched_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+void sched_close(struct sched *s)
+{
+    if (!s) return;
+    for (struct err e; s->forward->n_ended != s->forward->n_begun;) (void)forward_end(s->forward, &e); /* it writes to what will be freed */
+    kv_close(&s->kv);
+    for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
+    pool_close(s->pool);
+    free(s->sampler);
+    free(s->seq);
+    free(s->job);
+    free(s->order);
+    for (int i = 0; i < 2; i++) {
+        free(s->flight[i].part);
+        free(s->flight[i].row);
+        free(s->flight[i].wanted);
+    }
+    free(s->adjusted);
+    free(s->batch.token);
+    free(s->queue);
+    free(s);
+}
+
+/* Positions that are ever computed of a choice: not that of its last token. */
+static int max_positions(const struct sched *s, const struct request *r)
+{
+    return r->max_tokens < s->options.n_ctx - r->n_prompt ? r->n_prompt + r->max_tokens - (r->max_tokens > 0)
+                                                          : s->options.n_ctx - (r->max_tokens > 0);
+}
+
+/* Choices to be started yet; those of a request that only evaluates its prompt end with the first. */
+static int choices_left(const struct job *j) { return j->request && j->request->max_tokens ? j->request->n_choices - j->n_started : 0; }
+
+int sched_wants(const struct sched *s)
+{
+    int n = 2 * s->n_slots - s->n_order; /* as many in waiting as run */
+    for (int i = 0; i < s->n_held; i++) n -= choices_left(&s->job[i]);
+    for (int i = 0; i < s->n_queue && n > 0; i++) n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
+    return n > 0 ? n : 0;
+}
+
+int sched_submit(struct sched *s, struct request *r, struct err *e)
+{
+    CHECK(r->n_prompt > 0 && r->n_choices > 0 && r->max_tokens >= 0 && r->n_top <= REQUEST_MAX_TOP && r->prompt_top <= REQUEST_MAX_TOP);
+    for (int i = 0; i < r->n_prompt; i++) CHECK(r->prompt[i] >= 0 && r->prompt[i] < s->forward->model->config.vocab);
+    int room = s->options.n_ctx - (r->max_tokens > 0);
+    if (r->n_prompt > room) return err_set(e, "the prompt has %d tokens, %d fit into the context", r->n_prompt, room);
+    int pages = sched_pages(max_positions(s, r));
+    if (pages > s->kv.n_pages) return err_set(e, "the request needs %d KV pages at most, there are %d", pages, s->kv.n_pages);
+    if (s->n_queue == s->queue_size) {
+        int size = s->queue_size ? 2 * s->queue_size : 64;
+        struct request **q = malloc((size_t)size * sizeof *q);
+        if (!q) return err_memory(e);
+        for (int i = 0; i < s->n_queue; i++) q[i] = s->queue[(s->queue_first + i) % s->queue_size];
+        free(s->queue);
+        s->queue = q;
+        s->queue_size = size;
+        s->queue_first = 0;
+    }
+    s->queue[(s->queue_first + s->n_queue++) % s->queue_size] = r;
+    return 0;
+}
+
+/* Pages that the sequence lacks for its tokens and the next one. */
+static int n_missing_pages(const struct sched *s, const struct seq *q)
+{
+    int n = sched_pages(least(seq_n_tokens(q) + 1, max_positions(s, q->job->request))) - q->n_pages;
+    return n > 0 ? n : 0;
+}
+
+/* Lets the sequence run if the pages suffice for it, for what those who run are sure to need and for one page more of each of
+ * these, or it would soon be preempted; when nobody runs they suffice. */
+static int enter(struct sched *s, struct seq *q)
+{
+    int n_running = 0, missing = 0;
+    for (int i = 0; i < s->n_order; i++)
+        if (s->order[i]->state == SEQ_RUNNING) n_running++, missing += n_missing_pages(s, s->order[i]);
+    uint64_t n_cached = s->stats.n_cached_tokens;
+    seq_find_pages(s, q);
+    if (n_running && missing + n_missing_pages(s, q) + n_running > kv_n_free(&s->kv)) {
+        seq_release_pages(s, q);
+        s->stats.n_cached_tokens = n_cached;
+        return 0;
+    }
+    q->state = SEQ_RUNNING;
+    return 1;
+}
+
+/* Starts the job's next choice; 0 when there is no room. */
+static int start_choice(struct sched *s, struct job *j)
+{
+    struct seq *q = s->seq;
+    while (q->state != SEQ_FREE) q++;
+    *q = (struct seq){.job = j, .choice = j->n_started, .chain = j->root, .generated = q->generated, .page = q->page};
+    q->key = sampler_key(j->request->sampling.seed, j->request->stream, (uint64_t)q->choice);
+    if (!enter(s, q)) return 0;
+    j->n_started++;
+    s->order[s->n_order++] = q;
+    return 1;
+}
+
+/* The oldest one that has choices to start. */
+static struct job *next_job(struct sched *s)
+{
+    struct job *oldest = NULL;
+    for (int i = 0; i < s->n_held; i++) {
+        struct job *j = &s->job[i];
+        if (choices_left(j) && j->prompt_done && (!oldest || j->age < oldest->age)) oldest = j;
+    }
+    return oldest;
+}
+
+/* 1 when the first request of the queue may be begun. */
+static int may_begin(const struct sched *s)
+{
+    if (!s->n_queue || !s->drains) return s->n_queue != 0;
+    uint64_t group = s->queue[s->queue_first]->group;
+    return group && group == s->last_group;
+}
+
+void sched_drain(struct sched *s) { s->drains = 1; }
+
+/* 1 when sequences should start: as many as are to start together can, or as there are. */
+static int enough_to_start(const struct sched *s)
+{
+    int n_free = s->n_slots - s->n_order, n_waiting = may_begin(s) ? s->n_queue : 0;
+    for (int i = 0; i < s->n_held; i++)
+        if (s->job[i].prompt_done) n_waiting += choices_left(&s->job[i]);
+    return !s->n_order || n_free >= least(s->options.gather, n_waiting);
+}
+
+/* First those who were preempted, then further choices, then new requests; none overtakes another of its kind. */
+static void admit(struct sched *s)
+{
+    for (int i = 0; i < s->n_order; i++)
+        if (s->order[i]->state == SEQ_PREEMPTED && !enter(s, s->order[i])) return;
+    if (!enough_to_start(s)) return;
+    while (s->n_order < s->n_slots) {
+        struct job *j = next_job(s);
+        if (j) {
+            if (!start_choice(s, j)) return;
+            continue;
+        }
+        if (!may_begin(s)) return;
+        for (j = s->job; j->request; j++) {
+        }
+        *j = (struct job){.request = s->queue[s->queue_first], .age = s->n_jobs, .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
+        if (!start_choice(s, j)) {
+            j->request = NULL;
+            return;
+        }
+        s->n_jobs++;
+        s->last_group = j->request->group;
+        s->queue_first = (s->queue_first + 1) % s->queue_size;
+        s->n_queue--;
+    }
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct flight *oldest(struct sched *s) { return s->n_emitted == s->n_begun ? NULL : &s->flight[s->n_emitted % 2]; }
+
+/* Begins a step if there is one to compute. */
+static void begin(struct sched *s)
+{
+    struct flight *f = &s->flight[s->n_begun % 2];
+    admit(s);
+    if (!s->n_order) return;
+    sched_plan(s, f);
+    double start = seconds();
+    forward_begin(s->forward, &s->batch, f->wanted);
+    s->stats.forward_seconds += seconds() - start;
+    s->stats.n_steps++;
+    s->n_begun++;
+    sched_advance(s, f);
+}
+
+static int settle(struct sched *s, struct flight *f, struct err *e)
+{
+    double start = seconds();
+    int rc = forward_end(s->forward, e);
+    s->stats.forward_seconds += seconds() - start;
+    return rc ? rc : sched_settle(s, f, e);
+}
+
+static int emit(struct sched *s, struct flight *f, struct err *e)
+{
+    s->n_emitted++;
+    return sched_emit(s, f, e);
+}
+
+/* The step that is in flight is handed out while the next one is computed. That one can only begin early if the backend knows all
+ * its tokens, and after the sinks have seen logits that are in its way. */
+int sched_step(struct sched *s, struct err *e)
+{
+    struct flight *f = oldest(s);
+    int settled = f && f->n_wanted;
+    if (settled && settle(s, f, e)) return -1;
+    if (f && f->shows) {
+        if (emit(s, f, e)) return -1;
+        f = NULL;
+    }
+    begin(s);
+    if (!s->options.overlap) f = oldest(s);
+    if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;
+    int busy = s->n_order || may_begin(s) || oldest(s);
+    for (int i = 0; i < s->n_held; i++) busy |= s->job[i].request != NULL;
+    return busy;
+}
+
+static int abort_request(struct sched *s, struct request *r, struct job *j, struct err *e)
+{
+    for (int c = 0; c < r->n_choices; c++) {
+        int ended = j && c < j->n_started;
+        for (int i = 0; i < s->n_order; i++)
+            if (s->order[i]->job == j && s->order[i]->choice == c) ended = 0;
+        if (!ended && r->sink->finished(r->arg, c, FINISH_ABORTED, e)) return -1;
+    }
+    return r->sink->done(r->arg, NULL, e);
+}
+
+int sched_abort(struct sched *s, struct err *e)
+{
+    struct flight *f = oldest(s);
+    int rc = f && (settle(s, f, e) || emit(s, f, e)) ? -1 : 0;
+    for (int i = 0; i < s->n_held && !rc; i++)
+        if (s->job[i].request) rc = abort_request(s, s->job[i].request, &s->job[i], e);
+    for (; s->n_queue && !rc; s->n_queue--, s->queue_first = (s->queue_first + 1) % s->queue_size)
+        rc = abort_request(s, s->queue[s->queue_first], NULL, e);
+    for (int i = 0; i < s->n_order; i++) {
+        seq_release_pages(s, s->order[i]);
+        s->order[i]->state = SEQ_FREE;
+    }
+    memset(s->job, 0, (size_t)s->n_held * sizeof *s->job);
+    s->n_order = s->n_queue = 0;
+    return rc;
+}
+
+void sched_stats(const struct sched *s, struct sched_stats *out)
+{
+    *out = s->stats;
+    out->n_waiting = s->n_queue;
+    out->n_running = 0;
+    for (int i = 0; i < s->n_order; i++) {
+        out->n_waiting += s->order[i]->state == SEQ_PREEMPTED;
+        out->n_running += s->order[i]->state == SEQ_RUNNING;
+    }
+    out->n_pages = s->kv.n_pages;
+    out->n_pages_used = s->kv.n_used;
+}

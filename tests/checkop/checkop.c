@@ -1,0 +1,152 @@
+/* checkop.c: compares every variant of every operation with the reference.
+ * usage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] [--quick]
+ *                [--mutate] [--list]
+ * --quick: the small cases, and no mutants; --mutate: only mutants */
+#include "tests/checkop/checkop.h"
+
+#include "backend-cpu/cpu.h"
+#include "backend-cpu/kernels.h"
+#include "backend-hip/hip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const struct op ops[] = {
+    {"linear", check_linear}, {"f16", check_linear_f16},  {"i16", check_linear_i16}, {"int8", check_linear_int8},
+    {"paper", check_paper},   {"outlier", check_outlier}, {"embed", check_embed},    {"norm", check_norm},
+    {"rope", check_rope},     {"attend", check_attend},   {"glu", check_glu},        {"gather", check_gather},
+    {"argmax", check_argmax}, {"top", check_top},         {"block", check_block},    {NULL, NULL},
+};
+
+static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
+
+/* The backends and the names of their variants, from the production tables. */
+static const struct {
+    const struct backend *ops;
+    const char *(*variant)(int i); /* NULL after the last */
+    int agree;                     /* all variants but "ref" give the same bits */
+    const char *lacks;             /* operations that it does not have */
+} backends[] = {{&backend_cpu, cpu_variant, 1, "paper top"}, {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
+
+enum { N_BACKENDS = sizeof backends / sizeof *backends };
+
+struct args {
+    const char *backend, *variant, *op;
+    uint64_t seed;
+    int quick, mutate, list;
+};
+
+static int usage(const char *why)
+{
+    fprintf(
+        stderr,
+        "checkop: %s\nusage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] "
+        "[--quick] [--mutate] [--list]\n",
+        why);
+    return 2;
+}
+
+struct gpu_choice gpu;
+
+int has(const struct variant *v, const char *op)
+{
+    for (int b = 0; b < N_BACKENDS; b++)
+        if (backends[b].ops == v->ops && strstr(backends[b].lacks, op)) return 0;
+    return 1;
+}
+
+int listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
+        if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ',')) return 1;
+    return 0;
+}
+
+/* The variants asked for that this machine can run; the others are reported. */
+static void find_variants(struct check *c, const struct args *a, int *n_skipped)
+{
+    for (int b = 0; b < N_BACKENDS; b++)
+        for (int i = 0; backends[b].variant(i); i++) {
+            struct variant v = {backends[b].ops, backends[b].variant(i), backends[b].agree && strcmp(backends[b].variant(i), "ref")};
+            struct be_config config = plain_config(1, 1);
+            struct be *be;
+            struct err e;
+            if (strcmp(a->backend, v.ops->name)) continue;
+            if (a->variant && !listed(a->variant, v.name)) continue;
+            config.variant = v.name;
+            config.n_threads = 1;
+            config.library = gpu.library;
+            config.device = gpu.device;
+            if (v.ops->open(&be, &config, &e)) {
+                printf("SKIP %s %s: %s\n", v.ops->name, v.name, e.msg);
+                ++*n_skipped;
+                continue;
+            }
+            v.ops->close(be);
+            if (a->list) printf("%s %s\n", v.ops->name, v.name);
+            CHECK(c->n < MAX_VARIANTS);
+            c->v[c->n++] = v;
+        }
+}
+
+static int report(const struct check *c, const char *variant, const struct tally *t, const char *against)
+{
+    printf("%-4s %-8s %-7s %4ld cases, largest error %.4f of its bound%s%s\n", t->n_failed ? "FAIL" : "ok", variant, c->op, t->n_cases,
+           t->worst, *against ? " " : "", against);
+    if (t->n_failed) printf("     %d comparisons failed\n", t->n_failed);
+    fflush(stdout);
+    return t->n_failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = {.backend = "cpu", .seed = 1};
+    for (int i = 1; i < argc; i++) {
+        const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(o, "--quick")) a.quick = 1; /* the small cases, no mutants */
+        else if (!strcmp(o, "--mutate")) a.mutate = 1;
+        else if (!strcmp(o, "--list")) a.list = 1;
+        else if (!value) return usage(o);
+        else if (!strcmp(o, "--backend")) a.backend = value, i++;
+        else if (!strcmp(o, "--variant")) a.variant = value, i++;
+        else if (!strcmp(o, "--hip-library")) gpu.library = value, i++;
+        else if (!strcmp(o, "--device")) gpu.device = atoi(value), i++;
+        else if (!strcmp(o, "--op")) a.op = value, i++;
+        else if (!strcmp(o, "--seed")) a.seed = strtoull(value, NULL, 10), i++;
+        else return usage(o);
+    }
+    struct check c = {.ref = {&backend_cpu, "ref", 0}, .seed = a.seed, .quick = a.quick};
+    int n_skipped = 0, n_failed = 0, n_passed = 0, n_ops = 0;
+    find_variants(&c, &a, &n_skipped);
+    if (!c.n) return usage("no such backend or variant here");
+    for (int i = 0; a.list && ops[i].name; i++) printf("op %s\n", ops[i].name);
+    if (a.list) return 0;
+    struct timespec t0, t1;
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    for (int i = 0; ops[i].name && !a.mutate; i++) {
+        if ((a.op && !listed(a.op, ops[i].name)) || !has(&c.v[0], ops[i].name)) continue;
+        c.op = ops[i].name;
+        memset(&c.ref_tally, 0, sizeof c.ref_tally);
+        memset(c.tally, 0, sizeof c.tally);
+        ops[i].check(&c);
+        n_ops++;
+        int bad = 0, n = c.n;
+        if (c.ref_tally.n_cases) bad += report(&c, "ref", &c.ref_tally, "(against the harness's own arithmetic)"), n++;
+        for (int v = 0; v < c.n; v++) bad += report(&c, c.v[v].name, &c.tally[v], "");
+        n_failed += bad;
+        n_passed += n - bad;
+    }
+    if (!a.mutate && !n_ops) return usage("no such operation");
+    if (a.mutate || (!a.op && !a.quick)) {
+        int n_mutants, missed = check_mutants(&c, &c.v[c.n - 1], a.op, &n_mutants);
+        n_failed += missed;
+        n_passed += n_mutants - missed;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    printf("seed %llu, %.1f s\n", (unsigned long long)a.seed, (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9);
+    printf("checkop: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
+    return n_failed != 0;
+}

@@ -1,0 +1,328 @@
+/* checkop_attend.c: attend over paged keys and values, several sequences in one batch.
+ *
+ * inv_freq is 0 here, so that rope_store stores the keys as given (times cos 0 = 1) and both sides hold the same ones;
+ * checkop_rope.c is about the rotation. With A = sum_p p_p |v_p| (p: the probabilities) and
+ *     d = (head_dim + 4) * 2^-24 * max_p sum_i |q_i k_i| * scale,
+ * the error of a score: head_dim products and additions, the scale, the subtraction of the maximum, the reference's:
+ *     |y - ref| <= (2^-14 + 2 (e^d - 1)) A
+ * Scores off by d change each probability by e^d in the numerator and e^d in the sum. 2^-14 = 1024 roundings is for
+ * the exponentials, the sums over positions (256 of a chunk, then 4 per chunk merged) and the quotient.
+ * With fp16 activations a backend may round probabilities to halves (of 11 bits), as it stores values: another 2^-11 A. */
+#include "tests/checkop/checkop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SEQS = 11, GARBAGE = 0x4b }; /* pages hold what others left there: large finite numbers in either type */
+
+struct attend_case {
+    int n_heads, n_kv_heads, head_dim;
+    enum kv_type kv;
+    int window;
+    float gain; /* on the queries: 1 gives flat probabilities, 8 peaked ones */
+    int n_decode, n_seqs;
+    struct span span[MAX_SEQS]; /* seq is its index; decode rows come first and have one row */
+};
+
+/* many generated rows, few of them long */
+#define MIXED_ROWS                                                                                                                         \
+    {                                                                                                                                      \
+        {0, 900, 1}, {1, 0, 1}, {2, 17, 1}, {3, 255, 1}, {4, 256, 1}, {5, 300, 1}, {6, 5, 1}, {7, 511, 1}, {8, 64, 1}, {9, 600, 1},        \
+        {                                                                                                                                  \
+            10, 40, 9                                                                                                                      \
+        }                                                                                                                                  \
+    }
+
+static const struct attend_case cases[] = {
+    {4, 4, 32, KV_F16, 0, 1, 0, 1, {{0, 0, 1}}},
+    {4, 4, 32, KV_F32, 0, 1, 0, 1, {{0, 0, 33}}},
+    {8, 2, 64, KV_F16, 0, 2, 2, 4, {{0, 15, 1}, {1, 16, 1}, {2, 0, 17}, {3, 250, 12}}},
+    {8, 2, 64, KV_F32, 0, 2, 2, 4, {{0, 255, 1}, {1, 256, 1}, {2, 17, 31}, {3, 505, 9}}},
+    {4, 1, 80, KV_F16, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
+    {7, 1, 36, KV_F16, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 5}}},
+    {14, 2, 96, KV_F32, 0, 1, 1, 2, {{0, 1099, 1}, {1, 30, 7}}},
+    {40, 1, 64, KV_F16, 0, 2, 1, 3, {{0, 280, 1}, {1, 0, 6}, {2, 254, 4}}},
+    {66, 2, 32, KV_F16, 0, 1, 1, 2, {{0, 40, 1}, {1, 14, 4}}},
+    {2, 2, 128, KV_F16, 0, 8, 1, 2, {{0, 1040, 1}, {1, 1000, 40}}},
+    {32, 8, 128, KV_F16, 0, 1, 1, 2, {{0, 200, 1}, {1, 0, 18}}},
+    /* windows: one page, across pages, across chunks, wider than the context, one position */
+    {8, 2, 64, KV_F16, 16, 2, 2, 4, {{0, 15, 1}, {1, 300, 1}, {2, 0, 40}, {3, 250, 12}}},
+    {4, 2, 32, KV_F32, 100, 2, 1, 3, {{0, 600, 1}, {1, 0, 130}, {2, 350, 12}}},
+    {4, 4, 64, KV_F16, 257, 2, 1, 2, {{0, 1023, 1}, {1, 500, 40}}},
+    {4, 4, 36, KV_F16, 4096, 1, 0, 1, {{0, 10, 30}}},
+    {4, 2, 64, KV_F32, 1, 1, 1, 2, {{0, 300, 1}, {1, 0, 40}}},
+    {4, 2, 64, KV_F16, 5, 4, 1, 2, {{0, 259, 1}, {1, 240, 40}}},
+    {8, 2, 64, KV_F16, 0, 2, 10, 11, MIXED_ROWS},
+    {2, 2, 128, KV_F16, 300, 2, 10, 11, MIXED_ROWS},
+    {4, 4, 36, KV_F32, 0, 1, 10, 11, MIXED_ROWS},
+};
+
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* Everything of one case on the host. Positions are numbered through all sequences: start[seq] + pos. */
+struct attend_data {
+    const struct attend_case *k;
+    struct be_config config;
+    struct page_map pages;
+    struct batch batch;
+    int start[MAX_SEQS + 1];
+    float *key, *value; /* [positions][n_kv_heads * head_dim], as given */
+    float *q;           /* [batch rows][n_heads * head_dim] */
+    float scale;
+    size_t q_row, kv_row;
+};
+
+static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k, enum act act)
+{
+    struct attend_data d = {.k = k,
+                            .q_row = (size_t)(k->n_heads * k->head_dim),
+                            .kv_row = (size_t)(k->n_kv_heads * k->head_dim),
+                            .scale = 1 / sqrtf((float)k->head_dim)};
+    int n_ctx[MAX_SEQS], past = 0;
+    for (int i = 0; i < k->n_seqs; i++) {
+        n_ctx[i] = k->span[i].pos0 + k->span[i].rows;
+        d.start[i + 1] = d.start[i] + n_ctx[i];
+        past += k->span[i].pos0;
+    }
+    d.pages = make_pages(a, r, n_ctx, k->n_seqs);
+    d.batch = make_batch(a, &d.pages, k->span, k->n_seqs, k->n_decode);
+    size_t n = (size_t)d.start[k->n_seqs] * d.kv_row;
+    d.key = arena_get(a, n * 4);
+    d.value = arena_get(a, n * 4);
+    for (size_t i = 0; i < n; i++) d.key[i] = rng_normal(r), d.value[i] = rng_normal(r) * (i % 97 == 5 ? 30 : 1);
+    d.q = arena_get(a, (size_t)d.batch.n_rows * d.q_row * 4);
+    for (int i = 0; i < d.batch.n_rows; i++) {
+        float *q = d.q + (size_t)i * d.q_row;
+        for (size_t j = 0; j < d.q_row; j++) q[j] = rng_normal(r) * k->gain;
+        if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
+    }
+    d.config = (struct be_config){
+        .act = act, .kv = k->kv, .n_heads = k->n_heads, .n_kv_heads = k->n_kv_heads, .head_dim = k->head_dim, .rope_scale = 1, .max_k = 64};
+    d.config.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
+    d.config.max_rows = d.config.max_seqs = past > d.batch.n_rows ? past : d.batch.n_rows;
+    d.config.max_pages = d.batch.table_stride;
+    return d;
+}
+
+static double stored(float x, enum kv_type kv) { return kv == KV_F16 ? f32_from_f16(f16_from_f32(x)) : x; }
+
+/* One query head of one row: the harness's own result and the bound. */
+static void expect_head(const struct attend_data *d, int seq, int pos, const float *q, int kv_head, double *p, float *y, float *bound)
+{
+    int hd = d->k->head_dim, first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0;
+    size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
+    double max = -INFINITY, magnitude = 0, sum = 0;
+    for (int i = 0; i <= pos - first; i++) {
+        const float *k = d->key + at + (size_t)i * d->kv_row;
+        double s = 0, m = 0;
+        for (int j = 0; j < hd; j++) {
+            double t = q[j] * stored(k[j], d->k->kv);
+            s += t;
+            m += fabs(t);
+        }
+        p[i] = s * d->scale;
+        max = fmax(max, p[i]);
+        magnitude = fmax(magnitude, m);
+    }
+    double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
+    double acc[256] = {0}, mass[256] = {0}, off = (hd + 4) * U * magnitude * d->scale;
+    CHECK(hd <= 256);
+    for (int i = 0; i <= pos - first; i++) {
+        const float *v = d->value + at + (size_t)i * d->kv_row;
+        double w = exp(p[i] - max);
+        sum += w;
+        for (int j = 0; j < hd; j++) {
+            double t = w * stored(v[j], d->k->kv);
+            acc[j] += t;
+            mass[j] += fabs(t);
+        }
+    }
+    for (int j = 0; j < hd; j++) {
+        y[j] = (float)(acc[j] / sum);
+        bound[j] = (float)((allowed + 2 * expm1(off)) * mass[j] / sum);
+    }
+}
+
+static void expect(struct arena *a, const struct attend_data *d, float *y, float *bound)
+{
+    double *p = arena_get(a, (size_t)d->start[d->k->n_seqs] * sizeof *p);
+    int group = d->k->n_heads / d->k->n_kv_heads;
+    for (int row = 0; row < d->batch.n_rows; row++)
+        for (int h = 0; h < d->k->n_heads; h++) {
+            size_t at = (size_t)row * d->q_row + (size_t)(h * d->k->head_dim);
+            expect_head(d, d->batch.seq[row], d->batch.pos[row], d->q + at, h / group, p, y + at, bound + at);
+        }
+}
+
+/* The sequences on one side. */
+struct attend_side {
+    struct side s;
+    struct dbuf kv, q, k, v, out;
+};
+
+/* Stores and attends the rows of `span`; the queries are those of the rows from `row` on. out [rows][q_row] or NULL. */
+static void step(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const struct batch *b,
+                 const struct span *span, int n, const float *q, int store, float *out)
+{
+    struct arena a = {0};
+    size_t rows = (size_t)b->n_rows;
+    float *k = arena_get(&a, rows * d->kv_row * 4), *val = arena_get(&a, rows * d->kv_row * 4);
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        size_t from = (size_t)(d->start[span[i].seq] + span[i].pos0) * d->kv_row, len = (size_t)span[i].rows * d->kv_row;
+        memcpy(k + at, d->key + from, len * 4);
+        memcpy(val + at, d->value + from, len * 4);
+        at += len;
+    }
+    struct dbuf dk = dbuf_from(&t->s, k, rows * d->kv_row * 4), dv = dbuf_from(&t->s, val, rows * d->kv_row * 4);
+    struct dbuf dq = q ? dbuf_from(&t->s, q, rows * d->q_row * 4)
+                       : dbuf_from(&t->s, memset(arena_get(&a, rows * d->q_row * 4), 0, 1), rows * d->q_row * 4);
+    struct dbuf o = dbuf_new(&t->s, rows * d->q_row * 4);
+    t->s.ops->begin_step(t->s.be, b);
+    if (store)
+        t->s.ops->rope_store(
+            t->s.be, &(struct rope_args){.d_q = (float *)dq.d, .d_k = (float *)dk.d, .d_v = (float *)dv.d, .eps = 1e-6f, .d_kv = t->kv.d});
+    if (out) {
+        t->s.ops->attend(
+            t->s.be,
+            &(struct attend_args){.d_q = (float *)dq.d, .d_kv = t->kv.d, .d_out = (float *)o.d, .window = d->k->window, .scale = d->scale});
+        dbuf_get(&t->s, &o, out);
+        float *q_after = arena_get(&a, rows * d->q_row * 4);
+        dbuf_get(&t->s, &dq, q_after);
+        compare_bits(c, v, name, "the queries afterwards", q_after, q, rows * d->q_row, d->q_row);
+        compare_fences(c, v, name, "output", &t->s, &o);
+        compare_fences(c, v, name, "queries", &t->s, &dq);
+    }
+    compare_fences(c, v, name, "pages", &t->s, &t->kv);
+    struct dbuf *all[] = {&dk, &dv, &dq, &o};
+    for (int i = 0; i < 4; i++) dbuf_free(&t->s, all[i]);
+    arena_free(&a);
+}
+
+/* What was before this step. */
+static void store_past(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d)
+{
+    struct arena a = {0};
+    struct span past[MAX_SEQS];
+    int n = 0;
+    for (int i = 0; i < d->k->n_seqs; i++)
+        if (d->k->span[i].pos0) past[n++] = (struct span){i, 0, d->k->span[i].pos0};
+    if (n) {
+        struct batch b = make_batch(&a, &d->pages, past, n, 0);
+        step(c, v, name, t, d, &b, past, n, NULL, 1, NULL);
+    }
+    arena_free(&a);
+}
+
+static void open_sequences(struct check *c, int v, const char *name, struct attend_side *t, const struct variant *on, int n_threads,
+                           const struct attend_data *d)
+{
+    side_open(&t->s, on, n_threads, d->config);
+    size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(t->s.be);
+    struct arena a = {0};
+    t->kv = dbuf_from(&t->s, memset(arena_get(&a, bytes), GARBAGE, bytes), bytes);
+    arena_free(&a);
+    store_past(c, v, name, t, d);
+}
+
+static void close_sequences(struct attend_side *t)
+{
+    dbuf_free(&t->s, &t->kv);
+    side_close(&t->s);
+}
+
+/* Each row in a step of its own, over what the whole batch has stored: positions after its own exist already. */
+static void rows_alone(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const float *whole)
+{
+    int n = d->batch.n_rows;
+    for (int row = 0; row<n; row += n> 24 && row > 3 && row < n - 4 ? 7 : 1) {
+        struct arena a = {0};
+        struct span one = {d->batch.seq[row], d->batch.pos[row], 1};
+        struct batch b = make_batch(&a, &d->pages, &one, 1, row < d->k->n_decode);
+        float *out = arena_get(&a, d->q_row * 4);
+        char what[48];
+        snprintf(what, sizeof what, "row %d by itself", row);
+        step(c, v, name, t, d, &b, &one, 1, d->q + (size_t)row * d->q_row, 0, out);
+        compare_bits(c, v, name, what, out, whole + (size_t)row * d->q_row, d->q_row, d->q_row);
+        arena_free(&a);
+    }
+}
+
+/* The prompt rows in steps of `chunk` positions, sequence after sequence, from a fresh cache. */
+static void in_chunks(struct check *c, int v, const char *name, const struct variant *on, const struct attend_data *d, int chunk,
+                      const float *whole)
+{
+    struct attend_side t;
+    char what[48];
+    open_sequences(c, v, name, &t, on, 1, d);
+    int row = 0;
+    for (int i = 0; i < d->k->n_seqs; i++)
+        for (int done = 0; done < d->k->span[i].rows;) {
+            struct arena a = {0};
+            int rows = d->k->span[i].rows - done < chunk ? d->k->span[i].rows - done : chunk;
+            struct span part = {i, d->k->span[i].pos0 + done, rows};
+            struct batch b = make_batch(&a, &d->pages, &part, 1, i < d->k->n_decode);
+            size_t at = (size_t)row * d->q_row, n = (size_t)rows * d->q_row;
+            float *out = arena_get(&a, n * 4);
+            snprintf(what, sizeof what, "chunks of %d, at row %d", chunk, row);
+            step(c, v, name, &t, d, &b, &part, 1, d->q + at, 1, out);
+            compare_bits(c, v, name, what, out, whole + at, n, d->q_row);
+            row += rows;
+            done += rows;
+            arena_free(&a);
+        }
+    close_sequences(&t);
+}
+
+static void check_case(struct check *c, const struct attend_case *k)
+{
+    if (is_caught(c)) return;
+    char name[NAME_BYTES];
+    struct arena a = {0};
+    int n = snprintf(name, NAME_BYTES, "%s%d/%d heads of %d, kv %s, window %d, gain %g, rows", c->act == ACT_F16 ? "f16, " : "", k->n_heads,
+                     k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
+    for (int i = 0; i < k->n_seqs; i++) n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0, k->span[i].rows);
+    struct rng r = rng_for(c->seed, name);
+    struct attend_data d = make_data(&a, &r, k, c->act);
+    size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
+    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4), *tight = arena_get(&a, total * 4),
+          *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4),
+          *kept = arena_get(&a, total * 4);
+    expect(&a, &d, want, bound);
+    /* of the bound of fp32 activations, of which that of fp16 is up to 9 times */
+    for (size_t i = 0; i < total; i++) tight[i] = bound[i] * (c->act == ACT_F16 ? 0x1p-12f : 0x1p-8f);
+    struct attend_side t;
+    open_sequences(c, REF, name, &t, &c->ref, 2, &d);
+    step(c, REF, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, ref);
+    close_sequences(&t);
+    count_case(c, REF);
+    compare(c, REF, name, "against the harness", ref, want, tight, rows, d.q_row);
+    for (int v = 0; v < c->n; v++) {
+        count_case(c, v);
+        open_sequences(c, v, name, &t, &c->v[v], 1, &d);
+        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, first);
+        compare(c, v, name, "output", first, ref, bound, rows, d.q_row);
+        compare_variants(c, v, name, "output", kept, first, total, d.q_row);
+        rows_alone(c, v, name, &t, &d, first);
+        close_sequences(&t);
+        open_sequences(c, v, name, &t, &c->v[v], 3, &d);
+        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, got);
+        compare_bits(c, v, name, "3 threads against 1", got, first, total, d.q_row);
+        close_sequences(&t);
+        in_chunks(c, v, name, &c->v[v], &d, 1, first);
+        in_chunks(c, v, name, &c->v[v], &d, 7, first);
+    }
+    arena_free(&a);
+}
+
+void check_attend(struct check *c)
+{
+    for (int i = 0; i < N_CASES; i++)
+        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16) check_case(c, &cases[i]);
+    if (!strcmp(c->v[0].ops->name, "cpu")) return; /* its attention is that of fp32 */
+    c->act = ACT_F16;
+    for (int i = 0; i < N_CASES; i++)
+        if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16)) check_case(c, &cases[i]);
+    c->act = ACT_F32;
+}

@@ -1,0 +1,476 @@
+/* checkop_mutate.c: the test of the test. A mutant is a backend that passes everything on to a good one, but breaks one
+ * thing: what a wrong kernel, a wrong repack or a wrong index would do. The checks run on it unchanged and must fail.
+ * The first "mutant" breaks nothing and must pass, or the wrapper itself would be what is caught. */
+#include "tests/checkop/checkop.h"
+#include "tests/unit/ever_top.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind {
+    NOTHING,
+    CODE,
+    ZERO,
+    ZERO_COLUMN,
+    SCALE,
+    PERM,
+    FIRST_PERM,
+    BIAS,
+    NO_BIAS,
+    WEIGHT,
+    TAIL,
+    OVERRUN,
+    INPUT,
+    BY_ROWS,
+    BY_THREADS,
+    INT8_FOR_I16,
+    F32_FOR_F16,
+    TOKEN,
+    NO_DELTA,
+    X_KEPT,
+    EPS,
+    ANGLE,
+    NO_NORM,
+    WRONG_NORM,
+    VALUE,
+    KEY,
+    WINDOW,
+    NO_WINDOW,
+    PAGE,
+    SLOT,
+    SCORE_SCALE,
+    PAST_ONLY,
+    FUTURE,
+    SUBNORMAL_LOST,
+    UP,
+    ELEMENT,
+    LOGIT_ROW,
+    LAST_TIE,
+    NAN_UNSEEN,
+    FEW_OF_TOP,
+    NEXT_ROW,
+};
+
+static const struct mutant {
+    enum kind kind;
+    const char *op, *what;
+} mutants[] = {
+    {CODE, "linear", "one 4-bit code off by one"},
+    {ZERO, "linear", "one zero point off by one"},
+    {ZERO_COLUMN, "linear", "all zero points of one output off by one"},
+    {SCALE, "linear", "one scale off by one ulp"},
+    {SUBNORMAL_LOST, "linear", "subnormal fp16 scales read as 0"},
+    {PERM, "linear", "one perm entry wrong"},
+    {FIRST_PERM, "linear", "all linears of a call permuted as the first"},
+    {BIAS, "linear", "one bias off by one ulp"},
+    {NO_BIAS, "linear", "no bias"},
+    {WEIGHT, "linear", "one dense weight off by one ulp"},
+    {TAIL, "linear", "last output of the last row not written"},
+    {OVERRUN, "linear", "one output too many written"},
+    {INPUT, "linear", "input overwritten"},
+    {BY_ROWS, "linear", "last bit depends on the number of rows"},
+    {BY_THREADS, "linear", "last bit depends on the number of threads"},
+    {CODE, "i16", "one 4-bit code off by one"},
+    {ZERO, "i16", "one zero point off by one"},
+    {SCALE, "i16", "one scale off by one ulp"},
+    {PERM, "i16", "one perm entry wrong"},
+    {BY_ROWS, "i16", "last bit depends on the number of rows"},
+    {BY_THREADS, "i16", "last bit depends on the number of threads"},
+    {INT8_FOR_I16, "i16", "one digit where two are asked for"},
+    {F32_FOR_F16, "f16", "activations not rounded"},
+    {CODE, "int8", "one 4-bit code off by one"},
+    {ZERO, "int8", "one zero point off by one"},
+    {CODE, "f16", "one 4-bit code off by one"},
+    {ZERO, "f16", "one zero point off by one"},
+    {SCALE, "f16", "one scale off by one ulp"},
+    {PERM, "f16", "one perm entry wrong"},
+    {TOKEN, "embed", "last row takes the next token"},
+    {NO_DELTA, "norm", "delta not added"},
+    {X_KEPT, "norm", "x not updated"},
+    {EPS, "norm", "eps doubled"},
+    {BY_THREADS, "norm", "last bit depends on the number of threads"},
+    {ANGLE, "rope", "last row at the next position"},
+    {NO_NORM, "rope", "q_norm left out"},
+    {WRONG_NORM, "rope", "keys normed with q_norm"},
+    {KEY, "rope", "one key element off by 1%"},
+    {VALUE, "rope", "one value element off by 1%"},
+    {SLOT, "rope", "two positions of a page swapped"},
+    {WINDOW, "attend", "window one too wide"},
+    {NO_WINDOW, "attend", "window ignored"},
+    {PAGE, "attend", "one page id wrong"},
+    {SLOT, "attend", "two positions of a page swapped"},
+    {SCORE_SCALE, "attend", "scale of the scores off by 1%"},
+    {PAST_ONLY, "attend", "own position not seen"},
+    {FUTURE, "attend", "next position seen"},
+    {TAIL, "attend", "last output of the last row not written"},
+    {BY_ROWS, "attend", "last bit depends on the number of rows"},
+    {BY_THREADS, "attend", "last bit depends on the number of threads"},
+    {UP, "glu", "one element of up off by 10 ulp"},
+    {TAIL, "glu", "last output not written"},
+    {ELEMENT, "glu", "last bit depends on the place of an element"},
+    {LOGIT_ROW, "gather", "last row wrong"},
+    {LAST_TIE, "argmax", "highest index on ties"},
+    {NAN_UNSEEN, "argmax", "NaN passes for a number"},
+    {FEW_OF_TOP, "top", "only what is among the 63 largest"},
+    {ELEMENT, "top", "one id is its neighbour's"},
+    {TAIL, "top", "the last one is left out"},
+    {NEXT_ROW, "top", "the last row is the row after it"},
+};
+
+enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
+
+static enum kind now;          /* what the next mutant to be opened breaks */
+static struct variant healthy; /* what it is built around */
+
+struct mutant_be {
+    struct be be;
+    struct be *inner;
+    struct arena arena;
+    int n_threads, n_rows, n_top;
+    const int32_t *first_perm;
+    int first_k;
+};
+
+static struct mutant_be *of(struct be *be) { return (struct mutant_be *)be; }
+static struct be *in(const struct be *be) { return ((const struct mutant_be *)be)->inner; }
+static const struct backend *fns(void) { return healthy.ops; }
+
+extern const struct backend mutant_backend;
+const struct backend mutant_backend;
+
+static int m_open(struct be **out, const struct be_config *config, struct err *e)
+{
+    struct mutant_be *m = calloc(1, sizeof *m);
+    if (!m) return err_set(e, "out of memory");
+    struct be_config c = *config;
+    c.variant = healthy.name;
+    if (now == INT8_FOR_I16) c.act = ACT_INT8;
+    if (now == F32_FOR_F16) c.act = ACT_F32;
+    m->be.ops = &mutant_backend;
+    m->n_threads = c.n_threads;
+    if (fns()->open(&m->inner, &c, e)) {
+        free(m);
+        return -1;
+    }
+    *out = &m->be;
+    return 0;
+}
+
+static void m_close(struct be *be)
+{
+    fns()->close(in(be));
+    arena_free(&of(be)->arena);
+    free(be);
+}
+
+static const char *m_describe(const struct be *be) { return fns()->describe(in(be)); }
+static void *m_alloc(struct be *be, size_t bytes) { return fns()->alloc(in(be), bytes); }
+static void m_free(struct be *be, void *d) { fns()->free(in(be), d); }
+static void m_upload(struct be *be, void *d, const void *src, size_t bytes) { fns()->upload(in(be), d, src, bytes); }
+static void m_download(struct be *be, void *dst, const void *d, size_t bytes) { fns()->download(in(be), dst, d, bytes); }
+static void m_drop(struct be *be, struct be_linear *w) { fns()->drop(in(be), w); }
+static size_t m_kv_page_bytes(const struct be *be) { return fns()->kv_page_bytes(in(be)); }
+static int m_sync(struct be *be, struct err *e) { return fns()->sync(in(be), e); }
+
+/* Reads, changes, writes back device memory. */
+static float peek(struct be *be, const float *d)
+{
+    struct err e;
+    float x;
+    fns()->download(in(be), &x, d, sizeof x);
+    fns()->sync(in(be), &e);
+    return x;
+}
+
+static void poke(struct be *be, float *d, float x) { fns()->upload(in(be), d, &x, sizeof x); }
+
+static float next_bit(float x) { return f32_from_bits(f32_bits(x) ^ 1); }
+
+static void *copy(struct mutant_be *m, const void *src, size_t bytes) { return memcpy(arena_get(&m->arena, bytes), src, bytes); }
+
+static void *copy_of_device(struct mutant_be *m, const void *d, size_t bytes)
+{
+    struct err e;
+    void *p = arena_get(&m->arena, bytes);
+    fns()->download(in(&m->be), p, d, bytes);
+    fns()->sync(in(&m->be), &e);
+    return p;
+}
+
+/* The last output and an input in the middle that matters to it. */
+static void break_quantized(struct mutant_be *m, struct linear *w)
+{
+    size_t panels = (size_t)(w->out + 15) / 16, n_scales = panels * (size_t)w->n_groups * 16;
+    int n = w->out - 1, j = w->k / 2 + 3;
+    while (w->perm && w->perm[j] < 0) j = (j + 1) % w->k;
+    size_t group_at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j / w->group)) * 16 + (size_t)(n % 16);
+    if (now == CODE) {
+        uint8_t *codes = copy(m, w->codes, panels * (size_t)w->k * 8);
+        codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16 * 4 + j % 4)] ^= j % 8 < 4 ? 1 : 16;
+        w->codes = codes;
+    } else if (now == ZERO || now == ZERO_COLUMN) {
+        uint8_t *zeros = copy(m, w->zeros, n_scales);
+        for (int g = 0; g < w->n_groups; g++)
+            if (now == ZERO_COLUMN || g == j / w->group) {
+                uint8_t *z = zeros + ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 + (size_t)(n % 16);
+                *z = *z ? *z - 1 : 1;
+            }
+        w->zeros = zeros;
+    } else if (now == SCALE || now == SUBNORMAL_LOST) {
+        void *scales = copy(m, w->scales, n_scales * dtype_bytes(w->scale_type));
+        if (w->scale_type == DT_F16) {
+            uint16_t *half = scales;
+            if (now == SCALE) half[group_at] ^= 1;
+            for (size_t i = 0; now == SUBNORMAL_LOST && i < n_scales; i++)
+                if (!(half[i] & 0x7c00)) half[i] = 0;
+        } else if (now == SCALE) {
+            ((float *)scales)[group_at] *= 1 + 0x1p-11f; /* one ulp of fp16: less is within the bound */
+        }
+        w->scales = scales;
+    } else if (now == PERM && w->perm) {
+        int32_t *perm = copy(m, w->perm, (size_t)w->k * sizeof *perm);
+        perm[j] = (perm[j] + 1) % w->in;
+        w->perm = perm;
+    } else if (now == FIRST_PERM && w->perm) {
+        if (m->first_perm && m->first_k == w->k) w->perm = m->first_perm;
+        else m->first_perm = w->perm, m->first_k = w->k;
+    }
+}
+
+static int m_pack(struct be *be, const struct linear *good, struct be_linear **out, struct err *e)
+{
+    struct mutant_be *m = of(be);
+    struct linear w = *good;
+    if (w.codes) break_quantized(m, &w);
+    else if (now == WEIGHT) {
+        size_t n = (size_t)w.in * (size_t)w.out;
+        void *weight = copy(m, w.weight, n * dtype_bytes(w.weight_type));
+        if (w.weight_type == DT_F32) ((float *)weight)[n - 1] *= 1 + 0x1p-11f;
+        else ((uint16_t *)weight)[n - 1] ^= 1;
+        w.weight = weight;
+    }
+    if (now == BIAS && w.bias) {
+        float *bias = copy(m, w.bias, (size_t)w.out * sizeof *bias);
+        bias[w.out - 1] = next_bit(bias[w.out - 1]);
+        w.bias = bias;
+    }
+    if (now == NO_BIAS) w.bias = NULL;
+    return fns()->pack(in(be), &w, out, e);
+}
+
+static void m_begin_step(struct be *be, const struct batch *good)
+{
+    struct mutant_be *m = of(be);
+    struct batch *b = copy(m, good, sizeof *b);
+    size_t rows = (size_t)b->n_rows * sizeof(int32_t), last = (size_t)b->n_rows - 1;
+    m->n_rows = b->n_rows;
+    b->token = copy(m, b->token, rows);
+    b->pos = copy(m, b->pos, rows);
+    b->slot = copy(m, b->slot, rows);
+    if (now == TOKEN) b->token[last] ^= 1;
+    if (now == ANGLE) b->pos[last]++;
+    if (now == SLOT && b->n_rows > 1 && b->slot[last] % KV_PAGE) {
+        int32_t s = b->slot[last];
+        b->slot[last] = b->slot[last - 1];
+        b->slot[last - 1] = s;
+    }
+    for (int i = 0; i < b->n_rows; i++) {
+        if (now == PAST_ONLY && b->pos[i]) b->pos[i]--;
+        if (now == FUTURE && (b->pos[i] + 1) / KV_PAGE < b->table_stride) b->pos[i]++;
+    }
+    if (now == PAGE && b->table_stride > 1) {
+        b->block_table = copy(m, b->block_table, (size_t)(b->n_seqs * b->table_stride) * sizeof *b->block_table);
+        int32_t *table = b->block_table + (b->n_seqs - 1) * b->table_stride;
+        table[0] = table[1];
+    }
+    m->n_top = b->n_top;
+    if (now == NEXT_ROW && b->n_top) {
+        b->top_row = copy(m, b->top_row, (size_t)b->n_top * sizeof *b->top_row);
+        b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
+    }
+    if (now == LOGIT_ROW && b->n_logits) {
+        b->logit_row = copy(m, b->logit_row, (size_t)b->n_logits * sizeof *b->logit_row);
+        b->logit_row[b->n_logits - 1] = (b->logit_row[b->n_logits - 1] + 1) % b->n_rows;
+    }
+    fns()->begin_step(in(be), b);
+}
+
+static void m_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+{
+    fns()->embed(in(be), table, d_chosen, d_out);
+}
+
+static void m_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+{
+    float x = peek(be, d_x);
+    fns()->norm(in(be), d_x, now == NO_DELTA ? NULL : d_delta, d_weight, now == EPS ? 2 * eps : eps, d_out, rows, dim);
+    if (now == X_KEPT) poke(be, d_x, x);
+    if (now == BY_THREADS && of(be)->n_threads == 3) poke(be, d_out, next_bit(peek(be, d_out)));
+}
+
+static void break_output(struct be *be, float *d_y, size_t n, int rows)
+{
+    if (now == TAIL) poke(be, d_y + n - 1, NAN);
+    if (now == OVERRUN) poke(be, d_y + n, 1);
+    if ((now == BY_ROWS && rows > 4) || (now == BY_THREADS && of(be)->n_threads == 3)) poke(be, d_y, next_bit(peek(be, d_y)));
+}
+
+/* How many outputs the linears of a call have is not ours to know here: the checks fence every output, so the end of an
+ * output is where the fence begins. */
+static size_t length_to_fence(struct be *be, const float *d_y, int rows)
+{
+    size_t n = 0;
+    while (f32_bits(peek(be, d_y + n)) != 0x7fc0beef) n++;
+    return n - n % (size_t)rows;
+}
+
+static void m_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
+{
+    fns()->linear(in(be), n, w, d_x, d_y, rows, n_decode);
+    if (now == TAIL || now == OVERRUN || now == BY_ROWS || now == BY_THREADS)
+        break_output(be, d_y[n - 1], length_to_fence(be, d_y[n - 1], rows), rows);
+    if (now == INPUT) poke(be, (float *)d_x, next_bit(peek(be, d_x)));
+}
+
+static void m_rope_store(struct be *be, const struct rope_args *good)
+{
+    struct rope_args a = *good;
+    if (now == NO_NORM) a.d_q_norm = NULL;
+    if (now == WRONG_NORM) a.d_k_norm = a.d_q_norm;
+    if (now == VALUE) poke(be, (float *)a.d_v, peek(be, a.d_v) * 1.01f);
+    size_t last = length_to_fence(be, a.d_k, of(be)->n_rows) - 1;
+    float k = peek(be, a.d_k + last);
+    if (now == KEY) poke(be, (float *)a.d_k + last, k * 1.01f);
+    fns()->rope_store(in(be), &a);
+    poke(be, (float *)a.d_k + last, k);
+}
+
+static void m_attend(struct be *be, const struct attend_args *good)
+{
+    struct attend_args a = *good;
+    if (now == WINDOW && a.window) a.window++;
+    if (now == NO_WINDOW) a.window = 0;
+    if (now == SCORE_SCALE) a.scale *= 1.01f;
+    fns()->attend(in(be), &a);
+    break_output(be, a.d_out, length_to_fence(be, a.d_out, of(be)->n_rows), of(be)->n_rows);
+}
+
+static void m_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
+{
+    if (now == UP) poke(be, (float *)d_up + n / 2, peek(be, d_up + n / 2) * (1 + 10 * 0x1p-23f));
+    fns()->glu(in(be), d_gate, d_up, n);
+    break_output(be, d_gate, n, 1);
+    if (now == ELEMENT && n >= 8) poke(be, d_gate + 1, next_bit(peek(be, d_gate + 1)));
+}
+
+static void m_gather(struct be *be, const float *d_x, float *d_out, int dim) { fns()->gather(in(be), d_x, d_out, dim); }
+
+static void m_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
+{
+    fns()->argmax(in(be), d_logits, d_id, rows, vocab);
+    if (now != LAST_TIE && now != NAN_UNSEEN) return;
+    struct arena a = {0};
+    struct err e;
+    size_t n = (size_t)rows * (size_t)vocab;
+    float *x = arena_get(&a, n * sizeof *x);
+    int32_t *id = arena_get(&a, (size_t)rows * sizeof *id);
+    fns()->download(in(be), x, d_logits, n * sizeof *x);
+    fns()->download(in(be), id, d_id, (size_t)rows * sizeof *id);
+    fns()->sync(in(be), &e);
+    for (int r = 0; r < rows; r++, x += vocab) {
+        if (now == NAN_UNSEEN && id[r] < 0) id[r] = 0;
+        for (int i = 0; now == LAST_TIE && id[r] >= 0 && i < vocab; i++)
+            if (x[i] >= x[id[r]]) id[r] = i;
+    }
+    fns()->upload(in(be), d_id, id, (size_t)rows * sizeof *id);
+    arena_free(&a);
+}
+
+/* Leaves out what is not among the 63 largest up to it. */
+static void keep_fewer(struct softmax_logit *top)
+{
+    float x[BE_TOP_ROOM];
+    uint8_t is[BE_TOP_ROOM];
+    int n = 0, n_kept = 0;
+    for (; n < BE_TOP_ROOM && top[n].id >= 0; n++) x[n] = top[n].value;
+    ever_top(x, n, BE_TOP - 1, is);
+    for (int i = 0; i < n; i++)
+        if (is[i]) top[n_kept++] = top[i];
+    if (n_kept < n) top[n_kept].id = -1;
+}
+
+static void m_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+{
+    struct mutant_be *m = of(be);
+    size_t n = (size_t)m->n_top * BE_TOP_ROOM;
+    fns()->top(in(be), d_logits, d_top, vocab);
+    if (now != FEW_OF_TOP && now != ELEMENT && now != TAIL) return;
+    struct softmax_logit *top = copy_of_device(m, d_top, n * sizeof *top);
+    for (size_t i = 0; i < n; i += BE_TOP_ROOM) {
+        int last = 0;
+        while (last < BE_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;
+        if (now == FEW_OF_TOP) keep_fewer(top + i);
+        else if (last-- > 1) top[i + (size_t)last].id = now == TAIL ? -1 : top[i + (size_t)last].id + 1;
+    }
+    fns()->upload(in(be), d_top, top, n * sizeof *top);
+}
+
+const struct backend mutant_backend = {
+    .name = "mutant",
+    .open = m_open,
+    .close = m_close,
+    .describe = m_describe,
+    .alloc = m_alloc,
+    .free = m_free,
+    .upload = m_upload,
+    .download = m_download,
+    .pack = m_pack,
+    .drop = m_drop,
+    .kv_page_bytes = m_kv_page_bytes,
+    .begin_step = m_begin_step,
+    .sync = m_sync,
+    .embed = m_embed,
+    .norm = m_norm,
+    .linear = m_linear,
+    .rope_store = m_rope_store,
+    .attend = m_attend,
+    .glu = m_glu,
+    .gather = m_gather,
+    .argmax = m_argmax,
+    .top = m_top,
+};
+
+/* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
+static int failures(const struct check *c, const struct op *op, enum kind kind, int quiet, long *n_cases)
+{
+    struct check m = {
+        .ref = c->ref, .v = {{&mutant_backend, "mutant", 0}}, .n = 1, .seed = c->seed, .quick = 1, .quiet = quiet, .op = op->name};
+    now = kind;
+    op->check(&m);
+    *n_cases = m.tally[0].n_cases;
+    return m.tally[0].n_failed;
+}
+
+int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n_mutants)
+{
+    int n_caught = 0, n_false = 0;
+    long n_cases;
+    healthy = *v;
+    *n_mutants = 0;
+    for (int i = 0; ops[i].name; i++)
+        if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) && failures(c, &ops[i], NOTHING, 0, &n_cases))
+            n_false++, printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
+    for (int i = 0; i < N_MUTANTS; i++) {
+        const struct op *op = ops;
+        while (strcmp(op->name, mutants[i].op)) op++;
+        if (!has(v, op->name) || (only && !listed(only, op->name))) continue;
+        ++*n_mutants;
+        int n = failures(c, op, mutants[i].kind, 1, &n_cases);
+        n_caught += n > 0;
+        if (!n) printf("FAIL mutants: %s: %s: not caught in %ld cases\n", op->name, mutants[i].what, n_cases);
+    }
+    printf("mutations caught: %d/%d (around %s)\n", n_caught, *n_mutants, v->name);
+    return *n_mutants - n_caught + n_false;
+}

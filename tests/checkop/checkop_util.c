@@ -1,0 +1,279 @@
+#include "tests/checkop/checkop.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FENCE_BYTES = 256, MAX_PRINTED = 4 };
+
+static const uint32_t fence_word = 0x7fc0beef; /* a NaN that nobody computes */
+
+static _Noreturn void die(const char *what, const char *why)
+{
+    fprintf(stderr, "checkop: %s: %s\n", what, why);
+    exit(2);
+}
+
+struct rng rng_for(uint64_t seed, const char *name)
+{
+    struct rng r = {seed * 0x9e3779b97f4a7c15u + 1};
+    for (; *name; name++) r.s = (r.s ^ (unsigned char)*name) * 0x100000001b3u;
+    rng_next(&r);
+    return r;
+}
+
+uint64_t rng_next(struct rng *r)
+{
+    uint64_t z = r->s += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+int rng_below(struct rng *r, int n) { return (int)(rng_next(r) % (uint64_t)n); }
+
+/* The sum of 12 uniform numbers: cheap, bounded, normal enough. */
+float rng_normal(struct rng *r)
+{
+    int sum = 0;
+    for (int i = 0; i < 3; i++) {
+        uint64_t z = rng_next(r);
+        for (int k = 0; k < 4; k++, z >>= 16) sum += (int)(z & 0xffff);
+    }
+    return (float)(sum - 6 * 0x10000 + 6) / 0x10000;
+}
+
+void *arena_get(struct arena *a, size_t bytes)
+{
+    if (a->n == a->cap) {
+        a->cap = a->cap ? 2 * a->cap : 64;
+        a->block = realloc(a->block, a->cap * sizeof *a->block);
+        if (!a->block) die("arena", "out of memory");
+    }
+    void *p;
+    if (posix_memalign(&p, 64, bytes ? bytes : 1)) die("arena", "out of memory");
+    memset(p, 0, bytes);
+    return a->block[a->n++] = p;
+}
+
+void arena_free(struct arena *a)
+{
+    while (a->n) free(a->block[--a->n]);
+    free(a->block);
+    memset(a, 0, sizeof *a);
+}
+
+void fill_row(struct rng *r, enum row_kind kind, int hot, float *x, int dim)
+{
+    for (int i = 0; i < dim; i++) x[i] = kind == ROW_ZERO || kind == ROW_ONE_HOT ? 0 : rng_normal(r);
+    if (kind == ROW_ONE_HOT) x[hot % dim] = 1;
+    if (kind == ROW_LARGE)
+        for (int i = 0; i < dim; i++) x[i] *= 1e4f;
+    if (kind == ROW_SPIKE) x[hot % dim] = 1000;
+}
+
+void fill_rows(struct rng *r, int first, float *x, int rows, int dim)
+{
+    for (int i = 0; i < rows; i++)
+        fill_row(r, (enum row_kind)((first + i) % ROW_KINDS), rng_below(r, dim), x + (size_t)i * (size_t)dim, dim);
+}
+
+void side_open(struct side *s, const struct variant *v, int n_threads, struct be_config config)
+{
+    struct err e;
+    config.variant = v->name;
+    config.n_threads = n_threads;
+    config.library = gpu.library;
+    config.device = gpu.device;
+    s->ops = v->ops;
+    if (s->ops->open(&s->be, &config, &e)) die(v->name, e.msg);
+}
+
+void side_close(struct side *s) { s->ops->close(s->be); }
+
+struct be_config plain_config(int max_rows, int max_k)
+{
+    static const float inv_freq[1];
+    return (struct be_config){.act = ACT_F32,
+                              .kv = KV_F16,
+                              .n_heads = 1,
+                              .n_kv_heads = 1,
+                              .head_dim = 2,
+                              .inv_freq = inv_freq,
+                              .rope_scale = 1,
+                              .max_rows = max_rows,
+                              .max_seqs = max_rows,
+                              .max_pages = max_rows / KV_PAGE + 8, /* the harness leaves some unused */
+                              .max_k = max_k};
+}
+
+static void sync_or_die(struct side *s)
+{
+    struct err e;
+    if (s->ops->sync(s->be, &e)) die("sync", e.msg);
+}
+
+struct dbuf dbuf_new(struct side *s, size_t bytes)
+{
+    size_t whole = bytes + 2 * FENCE_BYTES;
+    char *base = s->ops->alloc(s->be, whole), *host = malloc(whole + 4);
+    if (!base || !host) die("alloc", "out of memory");
+    for (size_t i = 0; i < whole; i += 4) memcpy(host + i, &fence_word, 4);
+    s->ops->upload(s->be, base, host, whole);
+    sync_or_die(s);
+    free(host);
+    return (struct dbuf){base + FENCE_BYTES, bytes};
+}
+
+struct dbuf dbuf_from(struct side *s, const void *src, size_t bytes)
+{
+    struct dbuf b = dbuf_new(s, bytes);
+    s->ops->upload(s->be, b.d, src, bytes);
+    sync_or_die(s);
+    return b;
+}
+
+void dbuf_get(struct side *s, const struct dbuf *b, void *dst)
+{
+    s->ops->download(s->be, dst, b->d, b->bytes);
+    sync_or_die(s);
+}
+
+int dbuf_fences_hold(struct side *s, const struct dbuf *b)
+{
+    uint32_t before[FENCE_BYTES / 4], after[FENCE_BYTES / 4];
+    s->ops->download(s->be, before, b->d - FENCE_BYTES, FENCE_BYTES);
+    s->ops->download(s->be, after, b->d + b->bytes, FENCE_BYTES);
+    sync_or_die(s);
+    for (int i = 0; i < FENCE_BYTES / 4; i++)
+        if (before[i] != fence_word || after[i] != fence_word) return 0;
+    return 1;
+}
+
+void dbuf_free(struct side *s, struct dbuf *b)
+{
+    s->ops->free(s->be, b->d - FENCE_BYTES);
+    b->d = NULL;
+}
+
+static struct tally *tally_of(struct check *c, int v) { return v == REF ? &c->ref_tally : &c->tally[v]; }
+
+int is_caught(const struct check *c) { return c->quiet && c->tally[0].n_failed; }
+
+void count_case(struct check *c, int v) { tally_of(c, v)->n_cases++; }
+
+void fail(struct check *c, int v, const char *name, const char *fmt, ...)
+{
+    struct tally *t = tally_of(c, v);
+    if (++t->n_failed > MAX_PRINTED || c->quiet) return;
+    va_list ap;
+    printf("FAIL %s %s [%s]: ", v == REF ? c->ref.name : c->v[v].name, c->op, name);
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    printf(t->n_failed == MAX_PRINTED ? "\n  (further failures of this variant and operation are only counted)\n" : "\n");
+}
+
+void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound,
+             size_t rows, size_t cols)
+{
+    struct tally *t = tally_of(c, v);
+    double worst = 0;
+    size_t at = 0, n_bad = 0;
+    for (size_t i = 0; i < rows * cols; i++) {
+        double d = fabs((double)got[i] - want[i]), f = d == 0 ? 0 : bound[i] > 0 ? d / bound[i] : INFINITY;
+        if (f != f) f = INFINITY; /* NaN */
+        n_bad += f > 1;
+        if (f > worst) worst = f, at = i;
+    }
+    if (worst > t->worst) t->worst = worst;
+    if (n_bad)
+        fail(c, v, name,
+             "%s: %zu of %zu elements out of bound; worst at row %zu of %zu, column %zu of %zu: got %.9g, expected %.9g, |difference| "
+             "%.3g, bound %.3g",
+             what, n_bad, rows * cols, at / cols, rows, at % cols, cols, got[at], want[at], fabs((double)got[at] - want[at]), bound[at]);
+}
+
+void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got, const void *want, size_t n, size_t cols)
+{
+    const uint32_t *g = got, *w = want;
+    for (size_t i = 0; i < n; i++)
+        if (g[i] != w[i]) {
+            fail(c, v, name, "%s: bits differ first at row %zu, column %zu: 0x%08x (%.9g), expected 0x%08x (%.9g)", what, i / cols,
+                 i % cols, g[i], f32_from_bits(g[i]), w[i], f32_from_bits(w[i]));
+            return;
+        }
+}
+
+void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept, const float *got, size_t n, size_t cols)
+{
+    if (!c->v[v].agrees) return;
+    for (int u = 0; u < v; u++)
+        if (c->v[u].agrees && c->v[u].ops == c->v[v].ops) {
+            char text[96];
+            snprintf(text, sizeof text, "%s, against variant %s", what, c->v[u].name);
+            compare_bits(c, v, name, text, got, kept, n, cols);
+            return;
+        }
+    memcpy(kept, got, n * sizeof *kept);
+}
+
+void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s, const struct dbuf *b)
+{
+    if (!dbuf_fences_hold(s, b)) fail(c, v, name, "%s: wrote outside its %zu bytes", what, b->bytes);
+}
+
+struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int n_seqs)
+{
+    struct page_map m = {.n_pages = 3, .stride = 1};
+    for (int i = 0; i < n_seqs; i++) {
+        int n = (n_ctx[i] + KV_PAGE - 1) / KV_PAGE;
+        m.n_pages += n;
+        if (n > m.stride) m.stride = n;
+    }
+    int32_t *ids = arena_get(a, (size_t)m.n_pages * sizeof *ids);
+    for (int i = 0; i < m.n_pages; i++) {
+        int j = rng_below(r, i + 1);
+        ids[i] = ids[j];
+        ids[j] = i;
+    }
+    m.table = arena_get(a, (size_t)(n_seqs * m.stride) * sizeof *m.table);
+    int used = 0;
+    for (int i = 0; i < n_seqs; i++)
+        for (int p = 0; p < m.stride; p++) m.table[i * m.stride + p] = p < (n_ctx[i] + KV_PAGE - 1) / KV_PAGE ? ids[used++] : 0;
+    return m;
+}
+
+/* Each array alone, not as batch_place has them: so a read past the end of one shows. */
+struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n, int n_decode)
+{
+    struct batch b = {.table_stride = m->stride};
+    size_t rows = 0;
+    for (int i = 0; i < n; i++) rows += (size_t)span[i].rows;
+    b.token = arena_get(a, rows * sizeof(int32_t));
+    b.pos = arena_get(a, rows * sizeof(int32_t));
+    b.seq = arena_get(a, rows * sizeof(int32_t));
+    b.slot = arena_get(a, rows * sizeof(int32_t));
+    b.seq_start = arena_get(a, (size_t)(n + 1) * sizeof(int32_t));
+    b.kv_len = arena_get(a, (size_t)n * sizeof(int32_t));
+    b.block_table = arena_get(a, (size_t)(n * m->stride) * sizeof(int32_t));
+    b.logit_row = arena_get(a, 1);
+    b.top_row = arena_get(a, 1);
+    batch_set(&b, m, span, n, n_decode);
+    return b;
+}
+
+struct batch make_plain_batch(struct arena *a, int rows, int n_decode)
+{
+    int n = n_decode + (rows > n_decode), *n_ctx = arena_get(a, (size_t)n * sizeof *n_ctx);
+    struct span *span = arena_get(a, (size_t)n * sizeof *span);
+    for (int i = 0; i < n; i++) {
+        n_ctx[i] = i < n_decode ? 1 : rows - n_decode;
+        span[i] = (struct span){i, 0, n_ctx[i]};
+    }
+    struct rng r = {1};
+    struct page_map m = make_pages(a, &r, n_ctx, n);
+    return make_batch(a, &m, span, n, n_decode);
+}

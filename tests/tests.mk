@@ -1,0 +1,130 @@
+# tests/tests.mk: the test programs, the emulators, `make test` and `make test-arm64`. tests/README.md says what each is for; every
+# program prints its own results and scripts/test sums them up.
+
+# A test program is BUILD/tests/bin/NAME and its main is tests/FOLDER/NAME.c.
+BIN      := $B/tests/bin
+WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
+UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
+OTHERS   := asm checkop fuzz step gpu batch_faults convert_faults
+TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
+CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
+but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
+
+$(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $B/tests/process.o $(CORE)
+$(BIN)/cli: $B/cli/llama_names.o # every name is tried
+$(BIN)/bench: $B/bench/llama_bench_names.o
+$(BIN)/checkop: $(CHECKOP) $(CORE) $(CPU_ALL) $(HIP)
+$(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
+$(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
+$(BIN)/gpu: $B/tests/faults/gpu.o $B/tests/process.o $(CORE)
+$(BIN)/step: $B/tests/faults/step.o $B/tests/process.o $(call but_main,bench) $(CORE) $(CPU) $(HIP)
+# The system calls and allocations of the batch mode and of the converter go through the test's own.
+wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
+$(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
+$(BIN)/batch_faults: $B/tests/faults/batch_faults.o $B/tests/process.o $(CORE) $(CPU) $(HIP) $(call but_main,cli)
+convert_wrapped := malloc calloc realloc strdup strndup realpath pthread_create open access pread pwrite fallocate ftruncate fsync linkat rename
+$(BIN)/convert_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(convert_wrapped))
+$(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(CORE) $(call but_main,convert)
+
+$(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
+$(UNITS:%=$(BIN)/%): LIBS += -lcmocka
+$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $(CORE) $(CPU) $(HIP) $(call but_main,convert) $(call but_main,cli) $(call but_main,bench)
+# this one counts allocations within a step
+$(BIN)/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+# this one fails every allocation once
+$(BIN)/unit_allocation_text: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
+$(TEST_PROGRAMS):
+	@mkdir -p $(@D)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# --- the gfx906 interpreter: a libamdhip64 that executes code objects on the CPU (tests/emulators/gfx906/gfx906.h). Its loops
+# over lanes are compiled twice; the second copy is for processors with AVX2, FMA and F16C.
+GFX_SRC  := tests/emulators/gfx906
+GFX      := $(BIN)/libamdhip64-gfx906.so
+LANES    := int f32 f16
+GFX_OBJS := $(patsubst %.c,$B/%.o,$(filter-out $(LANES:%=$(GFX_SRC)/lanes_%.c),$(wildcard $(GFX_SRC)/*.c))) \
+            $(LANES:%=$B/$(GFX_SRC)/lanes_%_base.o)
+GFX_O    := $(if $(SAN),-O1,-O3)
+GFX_CC    = $(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c
+ifeq ($(MACHINE),x86_64)
+GFX_OBJS += $(LANES:%=$B/$(GFX_SRC)/lanes_%_v3.o)
+endif
+$(filter-out $B/$(GFX_SRC)/lanes_%,$(GFX_OBJS)): ALL_CFLAGS += $(GFX_O) -fPIC -fvisibility=hidden
+$B/$(GFX_SRC)/lanes_%_base.o: $(GFX_SRC)/lanes_%.c Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $< for any processor
+	$(Q)$(GFX_CC) $(GFX_O) -DLANE_TABLE=lanes_$*_base -o $@ $<
+$B/$(GFX_SRC)/lanes_%_v3.o: $(GFX_SRC)/lanes_%.c Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $< for AVX2
+	$(Q)$(GFX_CC) $(GFX_O) -mavx2 -mfma -mf16c -DLANE_TABLE=lanes_$*_v3 -o $@ $<
+$(GFX): $(GFX_OBJS)
+	@mkdir -p $(@D)
+	$(SAY) LD $@
+	$(Q)$(CC) $(filter-out -pie,$(ALL_LDFLAGS)) -shared -o $@ $^ -lm
+
+# its tests; kernels of a compiler are part of them where clang-19 is installed (it finds its linker by PATH)
+GFX_TEST := $(BIN)/gfx906-test
+GFX_CO   := $(if $(shell command -v clang-19),$(foreach o,O3 O0,$(BIN)/gfx906-kernels-$o.co))
+$(GFX_TEST): $(patsubst %.c,$B/%.o,$(wildcard $(GFX_SRC)/test/*.c)) | $(GFX) $(GFX_CO)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ -ldl -lm
+$(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
+	@mkdir -p $(@D)
+	$(SAY) CLANG $@
+	$(Q)PATH=/usr/lib/llvm-19/bin:$$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=gfx906 \
+	  -mcode-object-version=4 -nogpuinc -nogpulib -$* -o $@ $<
+
+# --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
+FIBERS_SRC := $(addprefix tests/emulators/fibers/,fibers.c fiber_matrix.c fiber_kernels.c)
+FIBERS_CC   = $(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS))
+FIBERS_DEPS := $(wildcard tests/emulators/fibers/*.h) $(GPU_SOURCES) Makefile tests/tests.mk
+FIBERS := $(BIN)/libhip-fibers.so
+$(FIBERS): $(FIBERS_SRC) $(FIBERS_DEPS)
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(FIBERS_CC) -o $@ $(filter %.c,$^) -lm
+# the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
+FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
+$(FIBERS_CUDA): $(BIN)/libcuda-fibers-%.so: $(FIBERS_SRC) tests/emulators/fibers/fiber_cuda.c $(FIBERS_DEPS)
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(FIBERS_CC) -DFIBERS_CUDA=$* -o $@ $(filter %.c,$^) -lm
+
+# --- the variants of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulators/immintrin), in checkop and in a whole
+# program, so that they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.
+ifeq ($(MACHINE)$(SAN),x86_64)
+EMULATED := avx512 vnni amx
+EMULATED_OBJS := $(EMULATED:%=$B/emulated/%.o) $(filter-out $(EMULATED:%=$B/backend-cpu/%.o),$(CPU))
+EMULATED_PROGRAMS := $(BIN)/checkop-emulated $(BIN)/run-emulated
+$B/emulated/%.o: backend-cpu/%.c Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $< emulated
+	$(Q)$(CC) $(ALL_CFLAGS) -Og -g0 -mavx2 -mfma -mf16c -Wno-psabi -Itests/emulators/immintrin -MMD -MP -c -o $@ $<
+$(BIN)/checkop-emulated: $(CHECKOP) $(CORE) $(EMULATED_OBJS) $(HIP)
+$(BIN)/run-emulated: $(RUN) $(CORE) $(EMULATED_OBJS) $(HIP)
+$(EMULATED_PROGRAMS):
+	@mkdir -p $(@D)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+endif
+
+test:
+	@scripts/deps --test
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
+	@scripts/test $B $(SHARED) $(T)
+
+ARM := build-arm64
+test-arm64:
+	@if scripts/deps --arm64; then \
+	    $(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(BIN)/asm && \
+	    $(MAKE) --no-print-directory -j$$(nproc) CC=aarch64-linux-gnu-gcc B=$(ARM) $(ARM)/opt4gptq-run $(ARM)/tests/bin/checkop \
+	        $(ARM)/tests/checkop/asm_sample.o && \
+	    tests/whole/arm64.sh $B $(ARM); \
+	else \
+	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
+	fi
+
+.PHONY: test test-arm64

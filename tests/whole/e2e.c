@@ -1,0 +1,302 @@
+/* e2e.c: whole programs against what transformers answers: converts checkpoints with the real converter, runs the real
+ * opt4gptq-run on their token ids, compares logits and greedy tokens with expected.safetensors.
+ * usage: e2e BUILD_DIR [SHARED_DIR]           the CPU backend; models/demo and tests/data/gptq without SHARED_DIR
+ *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what is installed), on DIR or
+ *                                             the checkpoints in it
+ * Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by ROUNDED times what the same roundings of
+ * activations, keys and values alone cost, on the CPU in double precision. fp16 arithmetic may choose another greedy token where
+ * the two best logits are closer than four times the bound; what comes after is not compared. */
+#include "core/base/safetensors.h"
+#include "tests/process.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Largest |difference| allowed, in standard deviations of the expected logits. */
+static const struct rung {
+    const char *name;
+    double bound, trained_bound; /* of the fixtures, whose weights are random, and of trained models */
+    const char *backend, *cpu, *act, *kv;
+} cpu_rungs[] = {{"ref", 1e-4, 1e-4, "cpu", "ref", "f32", "f32"},
+                 {"scalar", 2e-4, 2e-4, "cpu", "scalar", "f32", "f32"},
+                 {"auto", 2e-4, 2e-4, "cpu", "auto", "f32", "f32"},
+                 {NULL, 0, 0, NULL, NULL, NULL, NULL}},
+  control = {"cpu f16", 0, 0, "cpu", "ref", "f16", "f16"},
+  gpu_rungs[] = {{"f32", 2e-4, 2e-4, "hip", "auto", "f32", "f32"},
+                 {"f16", 5e-3, 2e-2, "hip", "auto", "f16", "f16"},
+                 {NULL, 0, 0, NULL, NULL, NULL, NULL}};
+
+enum { MAX_IDS = 4096 };
+#define ROUNDED 1.5
+
+static const struct rung *rungs = cpu_rungs;
+static const char *library; /* of the GPU, NULL: the installed one */
+
+static const char *build_dir;
+static char temp_dir[] = "/tmp/opt4gptq-e2e-XXXXXX";
+static int n_passed, n_failed, n_skipped;
+
+static void check(int ok, const char *what, const char *name)
+{
+    if (ok) n_passed++;
+    else n_failed++, printf("FAIL %s: %s\n", name, what);
+}
+
+/* Runs a program; its exit code, its stdout in out [cap] (may be NULL). */
+static int run(char *const argv[], char *out, size_t cap)
+{
+    struct process p;
+    process_run(&p, argv, NULL);
+    int code = p.code;
+    if (out) snprintf(out, cap, "%s", p.out);
+    if (code) printf("  %s", p.err);
+    process_free(&p);
+    return code;
+}
+
+static void *load(const struct st_file *s, const char *name, enum dtype want, size_t *n)
+{
+    struct err e;
+    const struct st_tensor *t = st_find(s, name);
+    if (!t || t->dtype != want) return NULL;
+    void *p = malloc(t->bytes + 1);
+    if (p && st_read(s, p, t->offset, t->bytes, &e)) free(p), p = NULL;
+    *n = t->bytes / dtype_bytes(want);
+    return p;
+}
+
+static void join_ids(const int64_t *id, size_t n, char sep, char *out, size_t cap)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < n && at + 24 < cap; i++) at += (size_t)snprintf(out + at, cap - at, "%lld%c", (long long)id[i], sep);
+    if (at) out[at - 1] = 0;
+}
+
+/* Largest |got - want| in standard deviations of want; infinity when shapes differ or a value is not finite. */
+static double distance(const float *want, size_t n, const char *path)
+{
+    struct st_file s;
+    struct err e;
+    size_t n_got = 0;
+    if (st_open(&s, path, &e)) return INFINITY;
+    float *got = load(&s, "logits", DT_F32, &n_got);
+    st_close(&s);
+    double mean = 0, var = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) mean += want[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += (want[i] - mean) * (want[i] - mean) / (double)n;
+    if (!got || n_got != n) worst = INFINITY;
+    for (size_t i = 0; i < n && worst < INFINITY; i++) {
+        double d = fabs((double)got[i] - want[i]);
+        worst = d <= worst ? worst : d == d ? d : INFINITY;
+    }
+    free(got);
+    return worst / sqrt(var);
+}
+
+/* 1 when the token in which two greedy answers first differ was a close call: by the CPU's logits, the two best were closer
+ * than four times the bound. */
+static int close_call(const char *model, const char *prompt, const char *greedy, const char *got, double bound)
+{
+    static char ids[2 * MAX_IDS * 8];
+    char bin[512], logits[512];
+    size_t same = 0, n = 0;
+    for (size_t i = 0; greedy[i] && greedy[i] == got[i]; i++)
+        if (greedy[i] == ' ') same = i;
+    int at = snprintf(ids, sizeof ids, "%s", prompt);
+    if (same) snprintf(ids + at, sizeof ids - (size_t)at, ",%.*s", (int)same, greedy); /* ids may be separated by spaces */
+    snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
+    snprintf(logits, sizeof logits, "%s/close.safetensors", temp_dir);
+    char *argv[] = {bin,   "-m",   (char *)model, "--prompt-ids", ids, "--backend",    "cpu",  "--act",
+                    "f32", "--kv", "f32",         "-n",           "0", "--logits-out", logits, NULL};
+    struct st_file s;
+    struct err e;
+    if (run(argv, NULL, 0) || st_open(&s, logits, &e)) return 0;
+    const struct st_tensor *t = st_find(&s, "logits");
+    size_t vocab = t ? (size_t)t->shape[1] : 0;
+    float *x = load(&s, "logits", DT_F32, &n);
+    st_close(&s);
+    unlink(logits);
+    if (!x || n < vocab) return 0;
+    double best = -INFINITY, second = -INFINITY, mean = 0, var = 0;
+    for (size_t i = n - vocab; i < n; i++) {
+        if (x[i] > best) second = best, best = x[i];
+        else if (x[i] > second) second = x[i];
+        mean += x[i] / (double)vocab;
+    }
+    for (size_t i = n - vocab; i < n; i++) var += (x[i] - mean) * (x[i] - mean) / (double)vocab;
+    free(x);
+    return best - second < 4 * bound * sqrt(var);
+}
+
+/* All prompts of one converted model on one rung: logits of the prompt, then the greedy continuation. */
+static double test_rung(const char *name, const char *model, const struct st_file *want, const struct rung *r, double bound, int *greedy_ok)
+{
+    static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
+    char bin[512], logits[512], count[16], key[32];
+    double worst = 0;
+    snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
+    snprintf(logits, sizeof logits, "%s/logits.safetensors", temp_dir);
+    *greedy_ok = 1;
+    for (int i = 0;; i++) {
+        size_t n = 0, n_greedy = 0, n_logits = 0;
+        snprintf(key, sizeof key, "ids.%d", i);
+        int64_t *prompt = load(want, key, DT_I64, &n);
+        if (!prompt) return i ? worst : INFINITY;
+        snprintf(key, sizeof key, "greedy.%d", i);
+        int64_t *expected = load(want, key, DT_I64, &n_greedy);
+        snprintf(key, sizeof key, "logits.%d", i);
+        float *expected_logits = load(want, key, DT_F32, &n_logits);
+        join_ids(prompt, n, ',', ids, sizeof ids);
+        join_ids(expected, n_greedy, ' ', greedy, sizeof greedy);
+        snprintf(count, sizeof count, "%zu", n_greedy);
+        char *argv[] = {bin,
+                        "-m",
+                        (char *)model,
+                        "--prompt-ids",
+                        ids,
+                        "--temp",
+                        "0",
+                        "--ignore-eos",
+                        "--format",
+                        "ids",
+                        "-n",
+                        count,
+                        "--logits-out",
+                        logits,
+                        "--backend",
+                        (char *)r->backend,
+                        "--cpu",
+                        (char *)r->cpu,
+                        "--act",
+                        (char *)r->act,
+                        "--kv",
+                        (char *)r->kv,
+                        library ? "--hip-library" : NULL,
+                        (char *)library,
+                        NULL};
+        int rc = run(argv, got, sizeof got);
+        got[strcspn(got, "\n")] = 0;
+        double d = rc ? INFINITY : distance(expected_logits, n_logits, logits);
+        if (d > worst) worst = d;
+        if (rc || strcmp(got, greedy)) {
+            int close = !rc && !strcmp(r->act, "f16") && close_call(model, ids, greedy, got, bound);
+            if (*greedy_ok) *greedy_ok = close ? 2 : 0;
+            if (!rc && !close && r != &control)
+                printf("  %s %s prompt %d: greedy %s\n  %*s expected: %s\n", name, r->name, i, got, (int)strlen(name), "", greedy);
+        }
+        unlink(logits);
+        free(prompt);
+        free(expected);
+        free(expected_logits);
+    }
+}
+
+static void test_checkpoint(const char *name, const char *dir, int trained)
+{
+    char path[2048], model[512], bin[512];
+    struct st_file want;
+    struct err e;
+    snprintf(path, sizeof path, "%s/expected.safetensors", dir);
+    if (access(path, R_OK)) return;
+    snprintf(bin, sizeof bin, "%s/opt4gptq-convert", build_dir);
+    snprintf(model, sizeof model, "%s/model.safetensors", temp_dir);
+    char *convert[] = {bin, (char *)dir, model, NULL};
+    if (run(convert, NULL, 0)) {
+        check(0, "does not convert", name);
+        return;
+    }
+    char *verify[] = {bin, "--verify", model, NULL};
+    check(run(verify, NULL, 0) == 0, "converted file does not verify", name);
+    if (st_open(&want, path, &e)) {
+        check(0, e.msg, name);
+        return;
+    }
+    printf("%-24s", name);
+    for (const struct rung *r = rungs; r->name; r++) {
+        int greedy_ok;
+        double bound = trained ? r->trained_bound : r->bound;
+        if (!strcmp(r->act, "f16")) {
+            double alone = test_rung(name, model, &want, &control, bound, &greedy_ok);
+            check(isfinite(alone), "the reference in fp16 fails", name);
+            if (isfinite(alone) && ROUNDED * alone > bound) bound = ROUNDED * alone, printf("  rounded %.1e", alone);
+        }
+        double d = test_rung(name, model, &want, r, bound, &greedy_ok);
+        printf("  %s %.1e %s", r->name, d, greedy_ok == 1 ? "same" : greedy_ok ? "same up to a close call" : "DIFFERS");
+        fflush(stdout);
+        check(d <= bound, "logits out of bound", name);
+        check(greedy_ok, "greedy tokens differ", name);
+    }
+    printf("\n");
+    st_close(&want);
+    unlink(model);
+}
+
+static int by_string(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Whether a path of so many characters is a folder called "models": the checkpoints in it are trained. */
+static int is_models(const char *path, size_t length)
+{
+    return length >= 6 && !strncmp(path + length - 6, "models", 6) && (length == 6 || path[length - 7] == '/');
+}
+
+/* The checkpoints in a folder. */
+static void test_folder(const char *folder)
+{
+    size_t length = strlen(folder);
+    int trained = is_models(folder, length);
+    char *names[256], path[1024];
+    int n = 0;
+    DIR *d = opendir(folder);
+    if (!d) {
+        printf("SKIP %s: not there\n", folder);
+        n_skipped++;
+        return;
+    }
+    for (struct dirent *f; (f = readdir(d)) && n < 256;)
+        if (f->d_name[0] != '.') names[n++] = strdup(f->d_name);
+    closedir(d);
+    qsort(names, (size_t)n, sizeof *names, by_string);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        test_checkpoint(names[i], path, trained);
+        free(names[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !mkdtemp(temp_dir)) return 2;
+    int gpu = argc > 3 && !strcmp(argv[1], "--hip");
+    build_dir = argv[gpu ? 3 : 1];
+    if (gpu && strcmp(argv[2], "default")) library = argv[2];
+    if (gpu) rungs = gpu_rungs;
+    printf("largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
+    if (gpu) {
+        for (int i = 4; i < argc; i++) {
+            char path[512];
+            snprintf(path, sizeof path, "%s/expected.safetensors", argv[i]);
+            if (access(path, R_OK)) test_folder(argv[i]);
+            else {
+                const char *slash = strrchr(argv[i], '/');
+                test_checkpoint(argv[i], argv[i], slash && is_models(argv[i], (size_t)(slash - argv[i])));
+            }
+        }
+    } else {
+        char path[512];
+        const char *shared = argc > 2 ? argv[2] : "../shared";
+        test_folder("models");
+        test_folder("tests/data/gptq");
+        snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
+        test_folder(path);
+        snprintf(path, sizeof path, "%s/models", shared);
+        test_folder(path);
+    }
+    rmdir(temp_dir);
+    printf("e2e: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
+    return n_failed != 0;
+}
