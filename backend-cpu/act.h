@@ -1,6 +1,6 @@
-/* act.h: activations as integers: per row and sub-group, scale = largest magnitude / largest integer, rounded to nearest
- * even. Plain fp32 operations, so that every machine gets the same integers; each rung compiles
- * them for its own instruction set. */
+/* act.h: activations as integers: per row and sub-group, scale = largest magnitude / largest
+ * integer, rounded to nearest even. Plain fp32 operations, so that every machine gets the same
+ * integers; each rung compiles them for its own instruction set. */
 #ifndef BACKEND_CPU_ACT_H
 #define BACKEND_CPU_ACT_H
 
@@ -10,14 +10,16 @@
 ALWAYS_INLINE int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
 
 /* Inputs j0 .. j0+n-1 of w in packed order: inside x, or gathered into group. */
-ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n, float *group)
+ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n,
+                                          float *group)
 {
     if (!w->perm) return x + j0;
     for (int i = 0; i < n; i++) group[i] = w->perm[j0 + i] < 0 ? 0 : x[w->perm[j0 + i]];
     return group;
 }
 
-/* The scale of a sub-group whose largest magnitude has the bits `most`, and what to multiply by; 0 where all integers are to be 0. */
+/* The scale of a sub-group whose largest magnitude has the bits `most`, and what to multiply by; 0
+ * where all integers are to be 0. */
 ALWAYS_INLINE float quantize_factor(int32_t most, int n_digits, float *scale)
 {
     float largest, top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
@@ -26,8 +28,9 @@ ALWAYS_INLINE float quantize_factor(int32_t most, int n_digits, float *scale)
     return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
 }
 
-/* The same of the sub-group x[n]. Magnitudes are compared as the integers that their bits are, which compilers turn into vectors as
- * they do not with floats; not-a-number lies above infinity. */
+/* The same of the sub-group x[n]. Magnitudes are compared as the integers that their bits are,
+ * which compilers turn into vectors as they do not with floats; not-a-number lies above infinity.
+ */
 ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
 {
     int32_t most = 0;
@@ -40,8 +43,10 @@ ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *s
     return quantize_factor(most, n_digits, scale);
 }
 
-/* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers. */
-ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first, int8_t *second, float *scale)
+/* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers.
+ */
+ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first,
+                                     int8_t *second, float *scale)
 {
     float inverse = quantize_scale(x, n, n_digits, scale);
     int32_t sum = 0;
@@ -55,15 +60,18 @@ ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t
     return sum;
 }
 
-ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row,
+                                 const struct q4_digits *q)
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits + (size_t)row * (size_t)n;
-        ((int32_t *)q->sum)[s] =
-            quantize_group(quantize_input(w, x, j0, n, group), n, q->n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits +
+                        (size_t)row * (size_t)n;
+        ((int32_t *)q->sum)[s] = quantize_group(quantize_input(w, x, j0, n, group), n, q->n_digits,
+                                                first, first + rows * (size_t)n,
+                                                (float *)q->scale + s);
     }
 }
 

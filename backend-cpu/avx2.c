@@ -15,7 +15,8 @@ static const char *avx2_unusable(void)
 /* 8 scales of a panel half. */
 ALWAYS_INLINE __m256 load_scales(const struct linear *w, size_t at)
 {
-    return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at) : _mm256_loadu_ps((const float *)w->scales + at);
+    return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at)
+                                   : _mm256_loadu_ps((const float *)w->scales + at);
 }
 
 /* Input b (0..7) of a block as 8 floats code - zero; v is 32 bytes of codes: 8 rows x 8 nibbles. */
@@ -27,7 +28,10 @@ ALWAYS_INLINE __m256 code_minus_zero(__m256i v, int b, __m256 zero)
     return _mm256_sub_ps(_mm256_cvtepi32_ps(c), zero);
 }
 
-ALWAYS_INLINE __m256 load_zeros(const uint8_t *z) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)z))); }
+ALWAYS_INLINE __m256 load_zeros(const uint8_t *z)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)z)));
+}
 
 /* Outputs n0 .. n0+7 of one row; the last panel may be ragged. */
 ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m256 v)
@@ -42,8 +46,10 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m25
     for (int l = 0; n0 + l < w->out; l++) y[n0 + l] = w->bias ? lane[l] + w->bias[n0 + l] : lane[l];
 }
 
-/* np panels x m rows from r0 on straight from the codes, the sums of a sub-group in registers: 2*np*m <= 8 of them. */
-ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int rows, int r0, int p, const int np, const int m)
+/* np panels x m rows from r0 on straight from the codes, the sums of a sub-group in registers:
+ * 2*np*m <= 8 of them. */
+ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int rows, int r0, int p,
+                          const int np, const int m)
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
     __m256 total[4][4];
@@ -51,7 +57,9 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (r, m) total[h][r] = _mm256_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
         __m256 zero[4];
-        EACH (h, 2 * np) zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
+        EACH (h, 2 * np)
+            zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups +
+                                 (size_t)(g * 16 + h % 2 * 8));
         for (int j0 = g * w->group, j1; j0 < (g + 1) * w->group; j0 = j1) {
             j1 = q4_next(w, j0);
             const float *xj = x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)(j1 - j0);
@@ -61,66 +69,85 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
             for (int j = j0; j < j1; j += 8) {
                 const uint8_t *c = w->codes + (size_t)p * panel_codes + (size_t)j * 8;
                 __m256i v[4];
-                EACH (h, 2 * np) v[h] = _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
+                EACH (h, 2 * np)
+                    v[h] = _mm256_loadu_si256(
+                        (const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
                 EACH (b, 8)
                     EACH (h, 2 * np) {
                         __m256 q = code_minus_zero(v[h], b, zero[h]);
-                        EACH (r, m) sum[h][r] = _mm256_fmadd_ps(q, _mm256_broadcast_ss(xj + r * (j1 - j0) + j - j0 + b), sum[h][r]);
+                        EACH (r, m)
+                            sum[h][r] = _mm256_fmadd_ps(
+                                q, _mm256_broadcast_ss(xj + r * (j1 - j0) + j - j0 + b), sum[h][r]);
                     }
             }
             EACH (h, 2 * np) {
-                __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + (size_t)(g * 16 + h % 2 * 8));
+                __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups +
+                                              (size_t)(g * 16 + h % 2 * 8));
                 EACH (r, m) total[h][r] = _mm256_fmadd_ps(s, sum[h][r], total[h][r]);
             }
         }
     }
     EACH (h, 2 * np)
-        EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8, total[h][r]);
+        EACH (r, m)
+            store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + h / 2) * 16 + h % 2 * 8,
+                          total[h][r]);
 }
 
-/* For a single row codes become floats by their place in a mantissa: 2^23 with a code in its lowest byte is 2^23 + code, 2^15 with one
- * in the byte above is 2^15 + code, 2^7 with one above that is 2^7 + code, exactly; so a zero is kept as what is to be subtracted
- * from each. The codes of four inputs are cut out together, and a blend puts the byte of one of them into its power of two. */
-#define OF_8(v)                                                                                                                            \
-    {                                                                                                                                      \
-        v, v, v, v, v, v, v, v                                                                                                             \
-    }
+/* For a single row codes become floats by their place in a mantissa: 2^23 with a code in its lowest
+ * byte is 2^23 + code, 2^15 with one in the byte above is 2^15 + code, 2^7 with one above that is
+ * 2^7 + code, exactly; so a zero is kept as what is to be subtracted from each. The codes of four
+ * inputs are cut out together, and a blend puts the byte of one of them into its power of two. */
+#define OF_8(v) {v, v, v, v, v, v, v, v}
 static const uint32_t two_15[8] = OF_8(0x47000000), two_7[8] = OF_8(0x43000000);
 
 struct zeros {
     __m256 at[3]; /* 2^23 + zero, 2^15 + zero, 2^7 + zero */
 };
 
-/* 8 inputs x of one row x four panel halves, two at c0 and two at c1; sum[h] += their products, input by input. The four take turns,
- * so that no addition waits for the last. As assembly: there are just enough registers, and gcc 12 wants more. */
-ALWAYS_INLINE void q4_step(const uint8_t *c0, const uint8_t *c1, const float *x, const struct zeros *zero, __m256 *sum)
+/* 8 inputs x of one row x four panel halves, two at c0 and two at c1; sum[h] += their products,
+ * input by input. The four take turns, so that no addition waits for the last. As assembly: there
+ * are just enough registers, and gcc 12 wants more. */
+ALWAYS_INLINE void q4_step(const uint8_t *c0, const uint8_t *c1, const float *x,
+                           const struct zeros *zero, __m256 *sum)
 {
     const __m256i low = _mm256_set1_epi32(0x0f0f0f0f), two_23 = _mm256_set1_epi32(0x4b000000);
-    const __m256i all_but_0 = _mm256_set1_epi32(~0xff), all_but_1 = _mm256_set1_epi32(~0xff00), all_but_2 = _mm256_set1_epi32(~0xff0000);
+    const __m256i all_but_0 = _mm256_set1_epi32(~0xff), all_but_1 = _mm256_set1_epi32(~0xff00),
+                  all_but_2 = _mm256_set1_epi32(~0xff0000);
     __m256i v0, v1, v2, v3, t, xb;
-#define LOAD "vmovdqu (%[c0]), %[v0]\n\tvmovdqu 32(%[c0]), %[v1]\n\tvmovdqu (%[c1]), %[v2]\n\tvmovdqu 32(%[c1]), %[v3]\n\t"
-#define EACH_OF(op, by) op by ", %[v0], %[v0]\n\t" op by ", %[v1], %[v1]\n\t" op by ", %[v2], %[v2]\n\t" op by ", %[v3], %[v3]\n\t"
-#define ADD(zero_at, s) "vsubps " zero_at "(%[zero]), %[t], %[t]\n\tvfmadd231ps %[xb], %[t], %[" s "]\n\t"
-#define BLEND(v, others, power, zero_at, s) "vpblendvb %[" others "], " power ", %[" v "], %[t]\n\t" ADD(zero_at, s)
-#define INPUT(at, others, power, z0, z1, z2, z3)                                                                                           \
-    "vbroadcastss " at "(%[x]), %[xb]\n\t" BLEND("v0", others, power, z0, "s0") BLEND("v1", others, power, z1, "s1")                       \
-        BLEND("v2", others, power, z2, "s2") BLEND("v3", others, power, z3, "s3")
-#define SHIFTED(v, zero_at, s) "vpsrld $24, %[" v "], %[t]\n\tvpor %[two_23], %[t], %[t]\n\t" ADD(zero_at, s)
-#define LAST_INPUT(at)                                                                                                                     \
-    "vbroadcastss " at "(%[x]), %[xb]\n\t" SHIFTED("v0", "0", "s0") SHIFTED("v1", "96", "s1") SHIFTED("v2", "192", "s2")                   \
-        SHIFTED("v3", "288", "s3")
-#define INPUTS(at0, at1, at2, at3)                                                                                                         \
-    INPUT(at0, "all_but_0", "%[two_23]", "0", "96", "192", "288")                                                                          \
-    INPUT(at1, "all_but_1", "%[two_15]", "32", "128", "224", "320")                                                                        \
+#define LOAD                                                                                       \
+    "vmovdqu (%[c0]), %[v0]\n\tvmovdqu 32(%[c0]), %[v1]\n\tvmovdqu (%[c1]), %[v2]\n\tvmovdqu "     \
+    "32(%[c1]), %[v3]\n\t"
+#define EACH_OF(op, by)                                                                            \
+    op by ", %[v0], %[v0]\n\t" op by ", %[v1], %[v1]\n\t" op by ", %[v2], %[v2]\n\t" op by         \
+          ", %[v3], %[v3]\n\t"
+#define ADD(zero_at, s)                                                                            \
+    "vsubps " zero_at "(%[zero]), %[t], %[t]\n\tvfmadd231ps %[xb], %[t], %[" s "]\n\t"
+#define BLEND(v, others, power, zero_at, s)                                                        \
+    "vpblendvb %[" others "], " power ", %[" v "], %[t]\n\t" ADD(zero_at, s)
+#define INPUT(at, others, power, z0, z1, z2, z3)                                                   \
+    "vbroadcastss " at "(%[x]), %[xb]\n\t" BLEND("v0", others, power, z0, "s0")                    \
+        BLEND("v1", others, power, z1, "s1") BLEND("v2", others, power, z2, "s2")                  \
+            BLEND("v3", others, power, z3, "s3")
+#define SHIFTED(v, zero_at, s)                                                                     \
+    "vpsrld $24, %[" v "], %[t]\n\tvpor %[two_23], %[t], %[t]\n\t" ADD(zero_at, s)
+#define LAST_INPUT(at)                                                                             \
+    "vbroadcastss " at "(%[x]), %[xb]\n\t" SHIFTED("v0", "0", "s0") SHIFTED("v1", "96", "s1")      \
+        SHIFTED("v2", "192", "s2") SHIFTED("v3", "288", "s3")
+#define INPUTS(at0, at1, at2, at3)                                                                 \
+    INPUT(at0, "all_but_0", "%[two_23]", "0", "96", "192", "288")                                  \
+    INPUT(at1, "all_but_1", "%[two_15]", "32", "128", "224", "320")                                \
     INPUT(at2, "all_but_2", "%[two_7]", "64", "160", "256", "352") LAST_INPUT(at3)
-    __asm__(LOAD EACH_OF("vpand", " %[low]") INPUTS("0", "4", "8", "12") LOAD EACH_OF("vpsrld", " $4") EACH_OF("vpand", " %[low]")
-                INPUTS("16", "20", "24", "28")
-            : [s0] "+x"(sum[0]), [s1] "+x"(sum[1]), [s2] "+x"(sum[2]), [s3] "+x"(sum[3]), [v0] "=&x"(v0), [v1] "=&x"(v1), [v2] "=&x"(v2),
-              [v3] "=&x"(v3), [t] "=&x"(t), [xb] "=&x"(xb)
-            : [c0] "r"(c0), [c1] "r"(c1), [x] "r"(x), [zero] "r"(zero), [low] "x"(low), [two_23] "x"(two_23), [all_but_0] "x"(all_but_0),
-              [all_but_1] "x"(all_but_1), [all_but_2] "x"(all_but_2), [two_15] "m"(two_15), [two_7] "m"(two_7),
-              "m"(*(const uint8_t(*)[64])c0), "m"(*(const uint8_t(*)[64])c1), "m"(*(const float(*)[8])x),
-              "m"(*(const struct zeros(*)[4])zero));
+    __asm__(LOAD EACH_OF("vpand", " %[low]") INPUTS("0", "4", "8", "12")
+                LOAD EACH_OF("vpsrld", " $4") EACH_OF("vpand", " %[low]")
+                    INPUTS("16", "20", "24", "28")
+            : [s0] "+x"(sum[0]), [s1] "+x"(sum[1]), [s2] "+x"(sum[2]), [s3] "+x"(sum[3]),
+              [v0] "=&x"(v0), [v1] "=&x"(v1), [v2] "=&x"(v2), [v3] "=&x"(v3), [t] "=&x"(t),
+              [xb] "=&x"(xb)
+            : [c0] "r"(c0), [c1] "r"(c1), [x] "r"(x), [zero] "r"(zero), [low] "x"(low),
+              [two_23] "x"(two_23), [all_but_0] "x"(all_but_0), [all_but_1] "x"(all_but_1),
+              [all_but_2] "x"(all_but_2), [two_15] "m"(two_15), [two_7] "m"(two_7),
+              "m"(*(const uint8_t(*)[64])c0), "m"(*(const uint8_t(*)[64])c1),
+              "m"(*(const float(*)[8])x), "m"(*(const struct zeros(*)[4])zero));
 #undef LOAD
 #undef EACH_OF
 #undef ADD
@@ -144,13 +171,16 @@ static void q4_row(const struct linear *w, const float *x, float *y, int p)
         __m256 sum[4];
         j1 = q4_next(w, j0);
         EACH (h, 4) {
-            __m256 z = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + group * 16 + (size_t)(h % 2 * 8));
-            zero[h] = (struct zeros){{z + _mm256_set1_ps(0x1p23f), z + _mm256_set1_ps(0x1p15f), z + _mm256_set1_ps(0x1p7f)}};
+            __m256 z = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups + group * 16 +
+                                  (size_t)(h % 2 * 8));
+            zero[h] = (struct zeros){{z + _mm256_set1_ps(0x1p23f), z + _mm256_set1_ps(0x1p15f),
+                                      z + _mm256_set1_ps(0x1p7f)}};
             sum[h] = _mm256_setzero_ps();
         }
         for (int j = j0; j < j1; j += 8, c += 64) q4_step(c, c + panel_codes, x + j, zero, sum);
         EACH (h, 4) {
-            __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + group * 16 + (size_t)(h % 2 * 8));
+            __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + group * 16 +
+                                          (size_t)(h % 2 * 8));
             total[h] = _mm256_fmadd_ps(s, sum[h], total[h]);
         }
     }
@@ -164,7 +194,8 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
     const uint8_t *z = w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
     __m256 z0 = load_zeros(z), z1 = load_zeros(z + 8);
     for (int j = 0; j < n; j += 8, c += 64, dst += 8 * 16) {
-        __m256i v0 = _mm256_loadu_si256((const void *)c), v1 = _mm256_loadu_si256((const void *)(c + 32));
+        __m256i v0 = _mm256_loadu_si256((const void *)c),
+                v1 = _mm256_loadu_si256((const void *)(c + 32));
         EACH (b, 8) {
             _mm256_storeu_ps(dst + b * 16, code_minus_zero(v0, b, z0));
             _mm256_storeu_ps(dst + b * 16 + 8, code_minus_zero(v1, b, z1));
@@ -173,7 +204,8 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
 }
 
 /* total[m][16] += scale * sum over n inputs of codes[n][16] * x[m][n] */
-ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, const int m)
+ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __m256 s1,
+                        float *total, const int m)
 {
     __m256 a[6], b[6];
     EACH (r, m) a[r] = b[r] = _mm256_setzero_ps();
@@ -192,7 +224,8 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __
 }
 
 /* Register blocks of 6 rows or as many less as share out evenly. */
-static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total, int rows)
+static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total,
+                  int rows)
 {
     for (int left = (rows + 5) / 6, m; left; left--, rows -= m, x += m * n, total += m * 16) {
         m = rows / left;
@@ -207,9 +240,10 @@ static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s
     }
 }
 
-/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in L1) and meets all of
- * them. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr, int p0, int p1, float *scratch)
+/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in
+ * L1) and meets all of them. */
+static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr,
+                    int p0, int p1, float *scratch)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
@@ -218,25 +252,28 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, load_scales(w, at), load_scales(w, at + 8),
-                  total + (p - p0) * nr * 16, nr);
+            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n,
+                  load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16) {
             store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8, _mm256_loadu_ps(total + 8));
+            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8,
+                          _mm256_loadu_ps(total + 8));
         }
 }
 
 /* Rows that are cheaper straight from the codes than through unpack_panel: measured on a Zen 3. */
 enum { FEW_ROWS = 12 };
 
-static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+                    float *scratch)
 {
     if (rows > FEW_ROWS) {
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
+            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1,
+                    scratch);
         return;
     }
     int p = p0;
@@ -254,9 +291,10 @@ static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, 
         }
 }
 
-/* Integer activations. Two digits are kept as the 16-bit integer that they stand for (madd_epi16 multiplies it by a code at
- * once), one digit as a byte (maddubs_epi16). The inputs of a block of 8 stand in the order in which masks and shifts bring
- * the codes out of a 32-bit word: bytes 0..3 and 4..7; 16-bit pairs (0,2) (1,3) (4,6) (5,7). */
+/* Integer activations. Two digits are kept as the 16-bit integer that they stand for (madd_epi16
+ * multiplies it by a code at once), one digit as a byte (maddubs_epi16). The inputs of a block of 8
+ * stand in the order in which masks and shifts bring the codes out of a 32-bit word: bytes 0..3 and
+ * 4..7; 16-bit pairs (0,2) (1,3) (4,6) (5,7). */
 ALWAYS_INLINE __m256i broadcast_4(const void *p)
 {
     int32_t v;
@@ -264,21 +302,28 @@ ALWAYS_INLINE __m256i broadcast_4(const void *p)
     return _mm256_set1_epi32(v);
 }
 
-/* a += v in 32 or 16 bits. As an instruction, because gcc 12 reorders integer sums across a block until its registers no
- * longer hold them. */
-ALWAYS_INLINE void add_32(__m256i *a, __m256i v) { __asm__("vpaddd %1, %0, %0" : "+x"(*a) : "x"(v)); }
-ALWAYS_INLINE void add_16(__m256i *a, __m256i v) { __asm__("vpaddw %1, %0, %0" : "+x"(*a) : "x"(v)); }
+/* a += v in 32 or 16 bits. As an instruction, because gcc 12 reorders integer sums across a block
+ * until its registers no longer hold them. */
+ALWAYS_INLINE void add_32(__m256i *a, __m256i v)
+{
+    __asm__("vpaddd %1, %0, %0" : "+x"(*a) : "x"(v));
+}
+ALWAYS_INLINE void add_16(__m256i *a, __m256i v)
+{
+    __asm__("vpaddw %1, %0, %0" : "+x"(*a) : "x"(v));
+}
 
-/* Rows are taken four at a time, shared out evenly. Two-digit activations of such a block stand together over all inputs, as
- * [sub-group][its rows][n], so that a block is one stream: apart, by a power of two, its pieces would push each other out of L1
- * and L2. */
+/* Rows are taken four at a time, shared out evenly. Two-digit activations of such a block stand
+ * together over all inputs, as [sub-group][its rows][n], so that a block is one stream: apart, by a
+ * power of two, its pieces would push each other out of L1 and L2. */
 struct block {
     int first, n;
 };
 
 ALWAYS_INLINE struct block block_of(int row, int rows)
 {
-    int blocks = (rows + 3) / 4, n = rows / blocks, shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, then of n + 1 */
+    int blocks = (rows + 3) / 4, n = rows / blocks,
+        shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, then of n + 1 */
     if (row < shorter) return (struct block){row / n * n, n};
     return (struct block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
 }
@@ -289,11 +334,13 @@ ALWAYS_INLINE void store_digits(int8_t *digit, int n_digits, int i, __m256i v)
     __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     if (n_digits == 2)
         _mm_storeu_si128((void *)(digit + 2 * i),
-                         _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15)));
+                         _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13,
+                                                               10, 11, 14, 15)));
     else _mm_storel_epi64((void *)(digit + i), _mm_packs_epi16(words, words));
 }
 
-static void avx2_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+static void avx2_quantize(const struct linear *w, const float *x, int row,
+                          const struct q4_digits *q)
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
@@ -303,9 +350,12 @@ static void avx2_quantize(const struct linear *w, const float *x, int row, const
         n = q4_next(w, j0) - j0;
         const float *from = quantize_input(w, x, j0, n, group);
         float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
-        int8_t *digit = block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) * (size_t)q->n_digits;
+        int8_t *digit = block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) *
+                                    (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();
-        for (int i = 0; i < n; i += 8) { /* cvtps rounds to even, like round_small; the scale 0 gives 0, also for NaN */
+        for (int i = 0; i < n;
+             i +=
+             8) { /* cvtps rounds to even, like round_small; the scale 0 gives 0, also for NaN */
             __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
             __m256i k = inverse == 0 ? _mm256_setzero_si256() : _mm256_cvtps_epi32(v);
             sum = _mm256_add_epi32(sum, k);
@@ -313,7 +363,8 @@ static void avx2_quantize(const struct linear *w, const float *x, int row, const
         }
         int32_t lane[8];
         _mm256_storeu_si256((void *)lane, sum);
-        ((int32_t *)q->sum)[s] = lane[0] + lane[1] + lane[2] + lane[3] + lane[4] + lane[5] + lane[6] + lane[7];
+        ((int32_t *)q->sum)[s] = lane[0] + lane[1] + lane[2] + lane[3] + lane[4] + lane[5] +
+                                 lane[6] + lane[7];
     }
 }
 
@@ -328,7 +379,8 @@ ALWAYS_INLINE __m256i pairs(__m256i v, const int i)
 /* Adds to total (8 outputs) the integer sum of one sub-group. */
 ALWAYS_INLINE __m256 add_group(__m256 total, __m256i sum, __m256 scale, float act_scale)
 {
-    return _mm256_add_ps(total, _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(_mm256_set1_ps(act_scale), scale)));
+    return _mm256_add_ps(total, _mm256_mul_ps(_mm256_cvtepi32_ps(sum),
+                                              _mm256_mul_ps(_mm256_set1_ps(act_scale), scale)));
 }
 
 ALWAYS_INLINE __m256i load_zeros_int(const struct linear *w, size_t at)
@@ -339,11 +391,14 @@ ALWAYS_INLINE __m256i load_zeros_int(const struct linear *w, size_t at)
 /* Codes of panel half h (0 .. 3: two of one panel, two of the next) at c, 8 inputs. */
 ALWAYS_INLINE __m256i load_codes(const uint8_t *c, size_t panel_codes, int h)
 {
-    return _mm256_loadu_si256((const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
+    return _mm256_loadu_si256(
+        (const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
 }
 
-/* n inputs of nh panel halves x m rows of two-digit activations (row stride n) straight from the codes: integer sums. */
-ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t *x, int n, __m256i sum[4][4], const int nh, const int m)
+/* n inputs of nh panel halves x m rows of two-digit activations (row stride n) straight from the
+ * codes: integer sums. */
+ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t *x, int n,
+                             __m256i sum[4][4], const int nh, const int m)
 {
     EACH (h, nh)
         EACH (r, m) sum[h][r] = _mm256_setzero_si256();
@@ -361,8 +416,10 @@ ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t 
     }
 }
 
-/* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of those fit, then they are widened. */
-ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t *x, int n, __m256i sum[4][4], const int nh, const int m)
+/* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of those fit,
+ * then they are widened. */
+ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t *x, int n,
+                             __m256i sum[4][4], const int nh, const int m)
 {
     const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     EACH (h, nh)
@@ -387,33 +444,38 @@ ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t 
 }
 
 /* nh panel halves from h0 on x m rows from r0 on, into y. */
-ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, float *y, int h0, int r0, const int digits, const int nh,
-                           const int m)
+ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, float *y, int h0,
+                           int r0, const int digits, const int nh, const int m)
 {
-    size_t rows = (size_t)x->rows, s = (size_t)r0, panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
+    size_t rows = (size_t)x->rows, s = (size_t)r0, panel_codes = (size_t)(w->k / 8) * 64,
+           panel_groups = (size_t)w->n_groups * 16;
     const uint8_t *c = w->codes + (size_t)(h0 / 2) * panel_codes + (size_t)(h0 % 2 * 32);
     __m256 total[4][4];
     EACH (h, nh)
         EACH (r, m) total[h][r] = _mm256_setzero_ps();
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const int8_t *digit =
-            x->digit + (digits == 2 ? (size_t)r0 * (size_t)w->k + (size_t)(j0 * m) : (size_t)j0 * rows + (size_t)(r0 * n)) * digits;
+        const int8_t *digit = x->digit + (digits == 2 ? (size_t)r0 * (size_t)w->k + (size_t)(j0 * m)
+                                                      : (size_t)j0 * rows + (size_t)(r0 * n)) *
+                                             digits;
         __m256i sum[4][4];
         if (digits == 2) dot_words(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
         else dot_bytes(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
         EACH (h, nh) {
-            size_t at = (size_t)((h0 + h) / 2) * panel_groups + (size_t)(j0 / w->group * 16 + (h0 + h) % 2 * 8);
+            size_t at = (size_t)((h0 + h) / 2) * panel_groups +
+                        (size_t)(j0 / w->group * 16 + (h0 + h) % 2 * 8);
             __m256i zero = load_zeros_int(w, at);
             __m256 scale = load_scales(w, at);
             EACH (r, m) {
-                __m256i v = _mm256_sub_epi32(sum[h][r], _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
+                __m256i v = _mm256_sub_epi32(
+                    sum[h][r], _mm256_mullo_epi32(zero, _mm256_set1_epi32(x->sum[s + (size_t)r])));
                 total[h][r] = add_group(total[h][r], v, scale, x->scale[s + (size_t)r]);
             }
         }
     }
     EACH (h, nh)
-        EACH (r, m) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (h0 + h) * 8, total[h][r]);
+        EACH (r, m)
+            store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (h0 + h) * 8, total[h][r]);
 }
 
 /* n inputs of one panel from j0 on as bytes, zero points left in: [n/4] fours, each [16][4]. */
@@ -425,7 +487,8 @@ static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *d
         EACH (h, 2) {
             __m256i v = _mm256_loadu_si256((const void *)(c + h * 32));
             _mm256_storeu_si256((void *)(dst + h * 32), _mm256_and_si256(v, mask));
-            _mm256_storeu_si256((void *)(dst + 64 + h * 32), _mm256_and_si256(_mm256_srli_epi16(v, 4), mask));
+            _mm256_storeu_si256((void *)(dst + 64 + h * 32),
+                                _mm256_and_si256(_mm256_srli_epi16(v, 4), mask));
         }
 }
 
@@ -452,7 +515,8 @@ ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
         __m256i part_a[3], part_b[3];
         EACH (r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
         EACH (i, 8) {
-            __m256i c0 = _mm256_loadu_si256((const void *)(c + i * 64)), c1 = _mm256_loadu_si256((const void *)(c + i * 64 + 32));
+            __m256i c0 = _mm256_loadu_si256((const void *)(c + i * 64)),
+                    c1 = _mm256_loadu_si256((const void *)(c + i * 64 + 32));
             EACH (r, m) {
                 __m256i v = broadcast_4(x + r * t->n + j0 + i * 4);
                 add_16(&part_a[r], _mm256_maddubs_epi16(c0, v));
@@ -470,8 +534,10 @@ ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
         __m256i sum = _mm256_set1_epi32(t->sum[r0 + r]);
         __m256i va = _mm256_sub_epi32(a[r], _mm256_mullo_epi32(t->zero[0], sum)),
                 vb = _mm256_sub_epi32(b[r], _mm256_mullo_epi32(t->zero[1], sum));
-        _mm256_storeu_ps(total, add_group(_mm256_loadu_ps(total), va, t->w_scale[0], t->scale[r0 + r]));
-        _mm256_storeu_ps(total + 8, add_group(_mm256_loadu_ps(total + 8), vb, t->w_scale[1], t->scale[r0 + r]));
+        _mm256_storeu_ps(total,
+                         add_group(_mm256_loadu_ps(total), va, t->w_scale[0], t->scale[r0 + r]));
+        _mm256_storeu_ps(
+            total + 8, add_group(_mm256_loadu_ps(total + 8), vb, t->w_scale[1], t->scale[r0 + r]));
     }
 }
 
@@ -485,8 +551,10 @@ static void meet(const struct meeting *t, int rows)
     }
 }
 
-/* Rows r0 .. r0+nr-1 of one digit, more than FEW_BYTE_ROWS of them: a panel is unpacked once for all. */
-static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y, int r0, int nr, int p0, int p1, float *scratch)
+/* Rows r0 .. r0+nr-1 of one digit, more than FEW_BYTE_ROWS of them: a panel is unpacked once for
+ * all. */
+static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y, int r0, int nr,
+                     int p0, int p1, float *scratch)
 {
     int8_t *codes = (int8_t *)scratch;
     float *total = scratch + CPU_SUBGROUP * 16;
@@ -512,12 +580,15 @@ static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16) {
             store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8, _mm256_loadu_ps(total + 8));
+            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8,
+                          _mm256_loadu_ps(total + 8));
         }
 }
 
-/* m rows from r0 on, straight from the codes, as many panel halves at once as the registers hold. */
-ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int h0, int h1, int r0, int m, const int digits)
+/* m rows from r0 on, straight from the codes, as many panel halves at once as the registers hold.
+ */
+ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int h0,
+                              int h1, int r0, int m, const int digits)
 {
     int h = h0;
     switch (m) {
@@ -537,11 +608,13 @@ ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x,
     }
 }
 
-/* Rows of one digit that are cheaper straight from the codes, four at a time, than through unpack_bytes. Two digits always are: the
- * shift and mask that bring out their codes run where the additions cannot (measured on a Zen 3). */
+/* Rows of one digit that are cheaper straight from the codes, four at a time, than through
+ * unpack_bytes. Two digits always are: the shift and mask that bring out their codes run where the
+ * additions cannot (measured on a Zen 3). */
 enum { FEW_BYTE_ROWS = 8 };
 
-static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                     float *scratch)
 {
     if (x->n_digits == 2 || x->rows <= FEW_BYTE_ROWS) {
         struct block b;
@@ -564,7 +637,8 @@ ALWAYS_INLINE __m256 load_weights(const void *w, enum dtype t, size_t at)
 {
     if (t == DT_F16) return load_f16((const uint16_t *)w + at);
     if (t == DT_BF16)
-        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)((const uint16_t *)w + at))), 16));
+        return _mm256_castsi256_ps(_mm256_slli_epi32(
+            _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)((const uint16_t *)w + at))), 16));
     return _mm256_loadu_ps((const float *)w + at);
 }
 
@@ -578,19 +652,22 @@ ALWAYS_INLINE float fold_256(__m256 lo, __m256 hi)
 }
 
 /* Adds the inputs from j on, fewer than LANES, to the lanes of output n. */
-static __attribute__((noinline)) void dense_tail(const struct linear *w, enum dtype t, const float *x, int n, int j, __m256 *a)
+static __attribute__((noinline)) void dense_tail(const struct linear *w, enum dtype t,
+                                                 const float *x, int n, int j, __m256 *a)
 {
     float lane[LANES];
     _mm256_storeu_ps(lane, a[0]);
     _mm256_storeu_ps(lane + 8, a[1]);
     for (int l = 0; j + l < w->in; l++)
-        lane[l] = fmaf(f32_at(w->weight, t, (size_t)n * (size_t)w->in + (size_t)(j + l)), x[j + l], lane[l]);
+        lane[l] = fmaf(f32_at(w->weight, t, (size_t)n * (size_t)w->in + (size_t)(j + l)), x[j + l],
+                       lane[l]);
     a[0] = _mm256_loadu_ps(lane);
     a[1] = _mm256_loadu_ps(lane + 8);
 }
 
 /* nn outputs x m rows, each with its 16 lanes. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
+ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
+                               int n0, const int nn, const int m)
 {
     int in = w->in, j = 0;
     __m256 a[4][3][2];
@@ -599,10 +676,13 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
     for (; j + LANES <= in; j += LANES)
         EACH (h, 2) {
             __m256 v[4];
-            EACH (i, nn) v[i] = load_weights(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + h * 8));
+            EACH (i, nn)
+                v[i] = load_weights(w->weight, t,
+                                    (size_t)(n0 + i) * (size_t)in + (size_t)(j + h * 8));
             EACH (r, m) {
                 __m256 xr = _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8);
-                if (m > 1) __asm__("" : "+x"(xr)); /* loaded once: gcc would load it for every output */
+                if (m > 1)
+                    __asm__("" : "+x"(xr)); /* loaded once: gcc would load it for every output */
                 EACH (i, nn) a[i][r][h] = _mm256_fmadd_ps(v[i], xr, a[i][r][h]);
             }
         }
@@ -616,13 +696,15 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
 
 enum { DENSE_CHUNK = 16 };
 
-ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
+ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y,
+                               int rows, int n0, int n1)
 {
     size_t in = (size_t)w->in, out = (size_t)w->out;
     int n = n0;
     if (rows == 1)
         for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1);
-    for (int end; n + 2 <= n1; n = end) { /* up to three rows, shared out evenly, stay in L1, the weights of some outputs in L2 */
+    for (int end; n + 2 <= n1; n = end) { /* up to three rows, shared out evenly, stay in L1, the
+                                             weights of some outputs in L2 */
         end = n + DENSE_CHUNK <= n1 ? n + DENSE_CHUNK : n + (n1 - n) / 2 * 2;
         for (int left = (rows + 2) / 3, r = 0, m; left; left--, r += m) {
             m = (rows - r) / left;
@@ -637,7 +719,8 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
         }
     }
     for (; n < n1; n++)
-        for (int r = 0; r < rows; r++) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
+        for (int r = 0; r < rows; r++)
+            dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
 }
 
 static void avx2_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
@@ -647,19 +730,21 @@ static void avx2_dense(const struct linear *w, const float *x, float *y, int row
     else dense_typed(w, DT_F32, x, y, rows, n0, n1);
 }
 
-static void avx2_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+static void avx2_norm(float *x, const float *delta, const float *weight, float eps, float *out,
+                      int dim)
 {
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
-                      const float *sinv)
+static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                      float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2",    avx2_unusable, avx2_q4,     avx2_quantize, avx2_q4i, avx2_dense,
-                                     avx2_norm, avx2_rope,     avx2_attend, avx2_glu,      0};
+const struct cpu_kernels cpu_avx2 = {"avx2",      avx2_unusable, avx2_q4,   avx2_quantize,
+                                     avx2_q4i,    avx2_dense,    avx2_norm, avx2_rope,
+                                     avx2_attend, avx2_glu,      0};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -1,4 +1,5 @@
-/* avx2_attend.h: attention and GLU of rung "avx2", a part of avx2.c and included by it alone; and the little that both need. */
+/* avx2_attend.h: attention and GLU of rung "avx2", a part of avx2.c and included by it alone; and
+ * the little that both need. */
 #ifndef BACKEND_CPU_AVX2_ATTEND_H
 #define BACKEND_CPU_AVX2_ATTEND_H
 
@@ -8,22 +9,26 @@
 
 ALWAYS_INLINE __m256 load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
 
-/* Loops over the parts of a register block: their bounds are constants once inlined, and every one must be unrolled
- * for the block to live in registers. */
+/* Loops over the parts of a register block: their bounds are constants once inlined, and every one
+ * must be unrolled for the block to live in registers. */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
 ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
 {
-    return kv == KV_F16 ? load_f16((const uint16_t *)p + at) : _mm256_loadu_ps((const float *)p + at);
+    return kv == KV_F16 ? load_f16((const uint16_t *)p + at)
+                        : _mm256_loadu_ps((const float *)p + at);
 }
 
-/* n <= 4 queries x the 16 positions of a page: a load of keys meets all queries, a broadcast of a query both halves. */
-ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+/* n <= 4 queries x the 16 positions of a page: a load of keys meets all queries, a broadcast of a
+ * query both halves. */
+ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim,
+                                enum kv_type kv, float *scores)
 {
     __m256 a[4][2];
     EACH (i, n) a[i][0] = a[i][1] = _mm256_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
-        __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)), k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
+        __m256 k0 = load_kv(keys, kv, (size_t)(d * KV_PAGE)),
+               k1 = load_kv(keys, kv, (size_t)(d * KV_PAGE + 8));
         EACH (i, n) {
             __m256 v = _mm256_broadcast_ss(q[i] + d);
             a[i][0] = _mm256_fmadd_ps(k0, v, a[i][0]);
@@ -36,15 +41,17 @@ ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *
     }
 }
 
-ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, int head_dim, enum kv_type kv, float *scores)
+ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, int head_dim,
+                                enum kv_type kv, float *scores)
 {
     int i = 0;
-    for (; i + 4 <= n; i += 4) scores_block(q + i, 4, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
+    for (; i + 4 <= n; i += 4)
+        scores_block(q + i, 4, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
     for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, kv, scores + i * ATTEND_CHUNK);
 }
 
-ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv,
-                               float *scores)
+ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *const *keys, int n_pages,
+                               int head_dim, enum kv_type kv, float *scores)
 {
     for (int k = 0; k < n_pages; k++, scores += KV_PAGE) {
         if (kv == KV_F16) scores_typed(q, n, keys[k], head_dim, KV_F16, scores);
@@ -53,7 +60,8 @@ ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *const *
 }
 
 /* n <= 4 queries x 16 dimensions at a time. */
-ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values,
+                                int head_dim, enum kv_type kv, float *acc)
 {
     int d = 0;
     for (; d + 16 <= head_dim; d += 16) {
@@ -63,7 +71,8 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
             a[i][1] = _mm256_loadu_ps(acc + i * head_dim + d + 8);
         }
         for (int c = 0; c < n_pos; c++) {
-            __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)), v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
+            __m256 v0 = load_kv(values, kv, (size_t)(c * head_dim + d)),
+                   v1 = load_kv(values, kv, (size_t)(c * head_dim + d + 8));
             EACH (i, n) {
                 __m256 w = _mm256_broadcast_ss(p + i * ATTEND_CHUNK + c);
                 a[i][0] = _mm256_fmadd_ps(w, v0, a[i][0]);
@@ -79,18 +88,23 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
         for (int i = 0; i < n; i++)
             for (int c = 0; c < n_pos; c++)
                 acc[i * head_dim + d] =
-                    fmaf(p[i * ATTEND_CHUNK + c], f32_at(values, kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(c * head_dim + d)),
+                    fmaf(p[i * ATTEND_CHUNK + c],
+                         f32_at(values, kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(c * head_dim + d)),
                          acc[i * head_dim + d]);
 }
 
-ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim,
+                                enum kv_type kv, float *acc)
 {
     int i = 0;
-    for (; i + 4 <= n; i += 4) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, kv, acc + i * head_dim);
-    for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
+    for (; i + 4 <= n; i += 4)
+        values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, kv, acc + i * head_dim);
+    for (; i < n; i++)
+        values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, kv, acc + i * head_dim);
 }
 
-ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *values, int head_dim,
+                               enum kv_type kv, float *acc)
 {
     if (kv == KV_F16) values_typed(p, n, n_pos, values, head_dim, KV_F16, acc);
     else values_typed(p, n, n_pos, values, head_dim, KV_F32, acc);
@@ -100,8 +114,10 @@ ALWAYS_INLINE void avx2_values(const float *p, int n, int n_pos, const void *val
 ALWAYS_INLINE __m256 exp8(__m256 x)
 {
     __m256 keep = _mm256_cmp_ps(x, _mm256_set1_ps(EXP_MIN), _CMP_NLT_UQ); /* NaN stays NaN */
-    __m256 c = _mm256_min_ps(_mm256_set1_ps(EXP_MAX), x);                 /* the second operand survives when it is NaN */
-    __m256 n = _mm256_round_ps(_mm256_mul_ps(c, _mm256_set1_ps(EXP_LOG2E)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 c = _mm256_min_ps(_mm256_set1_ps(EXP_MAX),
+                             x); /* the second operand survives when it is NaN */
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(c, _mm256_set1_ps(EXP_LOG2E)),
+                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_HI), c);
     r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_LO), r);
     __m256 p = _mm256_set1_ps(EXP_P4);
@@ -110,7 +126,8 @@ ALWAYS_INLINE __m256 exp8(__m256 x)
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P1));
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P0));
     __m256 y = _mm256_add_ps(_mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
-    __m256i scale = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    __m256i scale =
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
     return _mm256_and_ps(_mm256_mul_ps(y, _mm256_castsi256_ps(scale)), keep);
 }
 
@@ -121,7 +138,10 @@ ALWAYS_INLINE float avx2_exps(float *p, float max, int n)
         __m256 e0 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i), m));
         _mm256_storeu_ps(p + i, e0);
         s0 = _mm256_add_ps(s0, e0);
-        __asm__("" : "+x"(s0), "+m"(*(float(*)[8])(p + i + 8))); /* one after the other: for both at once registers are short */
+        __asm__(""
+                : "+x"(s0),
+                  "+m"(*(float(*)[8])(
+                      p + i + 8))); /* one after the other: for both at once registers are short */
         __m256 e1 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i + 8), m));
         _mm256_storeu_ps(p + i + 8, e1);
         s1 = _mm256_add_ps(s1, e1);
@@ -136,10 +156,12 @@ ALWAYS_INLINE float avx2_scale(float *p, int n, float factor)
 {
     __m256 f = _mm256_set1_ps(factor), top0 = _mm256_set1_ps(-INFINITY), top1 = top0;
     for (int i = 0; i < n; i += LANES) {
-        __m256 v0 = _mm256_mul_ps(_mm256_loadu_ps(p + i), f), v1 = _mm256_mul_ps(_mm256_loadu_ps(p + i + 8), f);
+        __m256 v0 = _mm256_mul_ps(_mm256_loadu_ps(p + i), f),
+               v1 = _mm256_mul_ps(_mm256_loadu_ps(p + i + 8), f);
         _mm256_storeu_ps(p + i, v0);
         _mm256_storeu_ps(p + i + 8, v1);
-        top0 = _mm256_max_ps(v0, top0); /* the second operand survives where the first is no number */
+        top0 = _mm256_max_ps(v0,
+                             top0); /* the second operand survives where the first is no number */
         top1 = _mm256_max_ps(v1, top1);
     }
     float lane[8];
@@ -167,9 +189,11 @@ ALWAYS_INLINE __m256 glu8(__m256 g, __m256 u)
 static void avx2_glu(float *gate, const float *up, size_t n)
 {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(gate + i, glu8(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(gate + i, glu8(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
     if (i == n) return;
-    float g[8] = {0}, u[8] = {0}; /* the tail takes the same path, so that an element's value does not depend on its place */
+    float g[8] = {0}, u[8] = {0}; /* the tail takes the same path, so that an element's value does
+                                     not depend on its place */
     memcpy(g, gate + i, (n - i) * sizeof *g);
     memcpy(u, up + i, (n - i) * sizeof *u);
     _mm256_storeu_ps(g, glu8(_mm256_loadu_ps(g), _mm256_loadu_ps(u)));

@@ -1,5 +1,5 @@
-/* avx512.c: rung "avx512": AVX-512 F, BW, DQ and VL. Every output has the same order of operations as in avx2.c, so that
- * the two give the same bits. Empty on other architectures. */
+/* avx512.c: rung "avx512": AVX-512 F, BW, DQ and VL. Every output has the same order of operations
+ * as in avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__x86_64__)
 
 #include "backend-cpu/avx512.h"
@@ -9,13 +9,14 @@
 static const char *avx512_unusable(void)
 {
     __builtin_cpu_init();
-    int ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vl");
+    int ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return ok ? NULL : "this processor or system has no AVX-512 (F, BW, DQ, VL)";
 }
 
-/* How the codes of one panel and group become floats: a permutation looks up the low 4 bits of each lane and ignores the
- * rest, so that nothing has to be masked; symmetric groups (all zeros 8) have the zero in the table. */
+/* How the codes of one panel and group become floats: a permutation looks up the low 4 bits of each
+ * lane and ignores the rest, so that nothing has to be masked; symmetric groups (all zeros 8) have
+ * the zero in the table. */
 struct decode {
     __m512 table, zero;
     int symmetric;
@@ -31,17 +32,21 @@ ALWAYS_INLINE struct decode decode_of(const uint8_t *zeros)
     return d;
 }
 
-/* Input b (0..7) of a block as 16 floats code - zero; v is 64 bytes of codes: 16 rows x 8 nibbles. */
-ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero, const int symmetric)
+/* Input b (0..7) of a block as 16 floats code - zero; v is 64 bytes of codes: 16 rows x 8 nibbles.
+ */
+ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero,
+                                     const int symmetric)
 {
     int shift = b < 4 ? 8 * b : 8 * (b - 4) + 4;
     __m512 c = _mm512_permutexvar_ps(shift ? _mm512_srli_epi32(v, (unsigned)shift) : v, table);
     return symmetric ? c : _mm512_sub_ps(c, zero);
 }
 
-/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m], asking for those at ahead. */
-ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes, const float *x, int n, const struct decode *d,
-                          const int symmetric, __m512 sum[4][4], const int np, const int m)
+/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m], asking
+ * for those at ahead. */
+ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes,
+                          const float *x, int n, const struct decode *d, const int symmetric,
+                          __m512 sum[4][4], const int np, const int m)
 {
     EACH (p, np)
         EACH (r, m) sum[p][r] = _mm512_setzero_ps();
@@ -49,18 +54,21 @@ ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_c
         __m512i v[4];
         EACH (p, np) {
             v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
-            _mm_prefetch((const char *)ahead + (size_t)p * panel_codes + (size_t)j * 8, _MM_HINT_T0);
+            _mm_prefetch((const char *)ahead + (size_t)p * panel_codes + (size_t)j * 8,
+                         _MM_HINT_T0);
         }
         EACH (b, 8)
             EACH (p, np) {
                 __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, symmetric);
-                EACH (r, m) sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
+                EACH (r, m)
+                    sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
             }
     }
 }
 
 /* np panels x m rows straight from the codes: np*m accumulators. */
-ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p0, const int np, const int m)
+ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p0, const int np,
+                          const int m)
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64;
     __m512 total[4][4], sum[4][4];
@@ -74,16 +82,21 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
             symmetric &= d[p].symmetric;
         }
         if (!symmetric)
-            EACH (p, np) d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            EACH (p, np)
+                d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
             const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
-            /* behind the end of these panels come the next ones, not the neighbour that is being read already */
-            const uint8_t *ahead = c + AHEAD + ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
+            /* behind the end of these panels come the next ones, not the neighbour that is being
+             * read already */
+            const uint8_t *ahead =
+                c + AHEAD +
+                ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
             if (symmetric) q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
             else q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
             EACH (p, np) {
-                __m512 s = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
+                __m512 s = load_scales(w,
+                                       ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
                 EACH (r, m) total[p][r] = _mm512_fmadd_ps(s, sum[p][r], total[p][r]);
             }
         }
@@ -96,7 +109,8 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst, int stride)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
-    struct decode d = decode_of(w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+    struct decode d =
+        decode_of(w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
     if (d.symmetric) d.zero = _mm512_setzero_ps();
     for (int j = 0; j < n; j += 8, c += 64, dst += 8 * stride) {
         __m512i v = _mm512_loadu_si512(c);
@@ -105,7 +119,8 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
 }
 
 /* total[m][np*16] += scale * sum over n inputs of codes[n][np*16] * x[m][n], np 1 or 2 */
-ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const __m512 *s, float *total, const int np, const int m)
+ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const __m512 *s, float *total,
+                        const int np, const int m)
 {
     __m512 a[8], b[8];
     EACH (r, m) a[r] = b[r] = _mm512_setzero_ps();
@@ -124,32 +139,40 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const __m512 
     }
 }
 
-ALWAYS_INLINE void tiles(const float *codes, const float *x, int n, const __m512 *s, float *total, int rows, const int np)
+ALWAYS_INLINE void tiles(const float *codes, const float *x, int n, const __m512 *s, float *total,
+                         int rows, const int np)
 {
-    for (; rows >= 8; rows -= 8, x += 8 * n, total += 8 * np * 16) tile(codes, x, n, s, total, np, 8);
-    for (; rows >= 4; rows -= 4, x += 4 * n, total += 4 * np * 16) tile(codes, x, n, s, total, np, 4);
+    for (; rows >= 8; rows -= 8, x += 8 * n, total += 8 * np * 16)
+        tile(codes, x, n, s, total, np, 8);
+    for (; rows >= 4; rows -= 4, x += 4 * n, total += 4 * np * 16)
+        tile(codes, x, n, s, total, np, 4);
     for (; rows; rows--, x += n, total += np * 16) tile(codes, x, n, s, total, np, 1);
 }
 
-/* np panels x rows r0 .. r0+nr-1 of `rows`: sub-group by sub-group the panels are unpacked once (16 KiB, stays in L1) and
- * meet all of them. */
-ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr, int p0, float *scratch, const int np)
+/* np panels x rows r0 .. r0+nr-1 of `rows`: sub-group by sub-group the panels are unpacked once (16
+ * KiB, stays in L1) and meet all of them. */
+ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0,
+                           int nr, int p0, float *scratch, const int np)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * np * 16;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
         n = q4_next(w, j0) - j0;
         __m512 s[2];
-        EACH (p, np) s[p] = load_scales(w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+        EACH (p, np)
+            s[p] = load_scales(
+                w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
         EACH (p, np) unpack_panel(w, p0 + p, j0, n, codes + p * 16, np * 16);
         tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
     }
     for (int r = 0; r < nr; r++)
         EACH (p, np)
-            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16, _mm512_loadu_ps(total + (r * np + p) * 16), rows);
+            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16,
+                           _mm512_loadu_ps(total + (r * np + p) * 16), rows);
 }
 
-void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+               float *scratch)
 {
     int p = p0;
     if (rows > 4) {
@@ -177,8 +200,9 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
         }
 }
 
-/* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum as an instruction, because gcc 12 reorders integer
- * sums across a block until its registers no longer hold them (tests/emulators/immintrin compile this for processors without it). */
+/* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum as an instruction, because
+ * gcc 12 reorders integer sums across a block until its registers no longer hold them
+ * (tests/emulators/immintrin compile this for processors without it). */
 ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 {
     __m512i v = _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1));
@@ -197,13 +221,16 @@ ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, floa
     __m512i most0 = _mm512_setzero_si512(), most1 = most0;
     for (int i = 0; i < n; i += 32) {
         most0 = _mm512_max_epi32(most0, _mm512_and_si512(_mm512_loadu_si512(x + i), magnitude));
-        most1 = _mm512_max_epi32(most1, _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
+        most1 = _mm512_max_epi32(most1,
+                                 _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
     }
-    return quantize_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)), n_digits, scale);
+    return quantize_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)), n_digits,
+                           scale);
 }
 
 /* quantize_group of act.h, n a multiple of 32. */
-ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first, int8_t *second, float *scale)
+ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first,
+                                         int8_t *second, float *scale)
 {
     float inverse = quantize_scale_512(x, n, n_digits, scale);
     if (inverse == 0) {
@@ -213,24 +240,32 @@ ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digi
     }
     __m512i sum = _mm512_setzero_si512();
     for (int i = 0; i < n; i += 16) {
-        __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse))); /* to nearest even */
+        __m512i v = _mm512_cvtps_epi32(
+            _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse))); /* to nearest even */
         sum = _mm512_add_epi32(sum, v);
-        __m512i high = n_digits == 2 ? _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(64)), 7) : v;
+        __m512i high = n_digits == 2
+                           ? _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(64)), 7)
+                           : v;
         _mm_storeu_si128((void *)(first + i), _mm512_cvtepi32_epi8(high));
-        if (n_digits == 2) _mm_storeu_si128((void *)(second + i), _mm512_cvtepi32_epi8(_mm512_sub_epi32(v, _mm512_slli_epi32(high, 7))));
+        if (n_digits == 2)
+            _mm_storeu_si128((void *)(second + i),
+                             _mm512_cvtepi32_epi8(_mm512_sub_epi32(v, _mm512_slli_epi32(high, 7))));
     }
     return _mm512_reduce_add_epi32(sum);
 }
 
-ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row, const struct q4_digits *q, const int n_digits)
+ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row,
+                                const struct q4_digits *q, const int n_digits)
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)n_digits + (size_t)row * (size_t)n;
-        ((int32_t *)q->sum)[s] =
-            quantize_group_512(quantize_input(w, x, j0, n, group), n, n_digits, first, first + rows * (size_t)n, (float *)q->scale + s);
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)n_digits +
+                        (size_t)row * (size_t)n;
+        ((int32_t *)q->sum)[s] = quantize_group_512(quantize_input(w, x, j0, n, group), n, n_digits,
+                                                    first, first + rows * (size_t)n,
+                                                    (float *)q->scale + s);
     }
 }
 
@@ -240,7 +275,8 @@ void avx512_quantize(const struct linear *w, const float *x, int row, const stru
     else quantize_row(w, x, row, q, 1);
 }
 
-static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                       float *scratch)
 {
     q4i_512(w, x, y, p0, p1, scratch, 10, dot_maddubs);
 }
@@ -250,17 +286,20 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
 {
     if (t == DT_F32) return _mm512_maskz_loadu_ps(m, (const float *)w + at);
     __m256i h = _mm256_maskz_loadu_epi16(m, (const uint16_t *)w + at);
-    return t == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+    return t == DT_F16 ? _mm512_cvtph_ps(h)
+                       : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a small multiple of the stride. */
+/* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a
+ * small multiple of the stride. */
 struct dense_at {
     const char *x[3], *weight, *ahead;
     size_t x_row, weight_row; /* bytes */
 };
 
 /* 16 inputs into the lanes. */
-ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask, __m512 a[4][8], const int nn, const int m)
+ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask,
+                              __m512 a[4][8], const int nn, const int m)
 {
     __m512 u[4];
     EACH (i, nn) u[i] = load_weights(at->weight + (size_t)i * at->weight_row, t, 0, mask);
@@ -270,19 +309,23 @@ ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16
     }
 }
 
-/* nn outputs x m rows, inputs j0 .. j1-1; what the lanes hold before and after is kept in lanes[nn][m]. Asks for what comes `ahead` bytes
- * further on. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, int j0, int j1, float *lanes,
-                               size_t ahead, const int nn, const int m)
+/* nn outputs x m rows, inputs j0 .. j1-1; what the lanes hold before and after is kept in
+ * lanes[nn][m]. Asks for what comes `ahead` bytes further on. */
+ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
+                               int n0, int j0, int j1, float *lanes, size_t ahead, const int nn,
+                               const int m)
 {
     size_t in = (size_t)w->in, bytes = t == DT_F32 ? 4 : 2;
-    struct dense_at at = {
-        .weight = (const char *)w->weight + ((size_t)n0 * in + (size_t)j0) * bytes, .x_row = in * 4, .weight_row = in * bytes};
+    struct dense_at at = {.weight = (const char *)w->weight +
+                                    ((size_t)n0 * in + (size_t)j0) * bytes,
+                          .x_row = in * 4,
+                          .weight_row = in * bytes};
     __m512 a[4][8];
     EACH (i, 3) at.x[i] = (const char *)(x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
     at.ahead = at.weight + ahead;
     EACH (i, nn)
-        EACH (r, m) a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
+        EACH (r, m)
+            a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
     for (int left = (j1 - j0) / LANES; left; left--) {
         EACH (i, nn) _mm_prefetch(at.ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
         dense_step(&at, t, 0xffff, a, nn, m);
@@ -301,9 +344,11 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
         }
 }
 
-/* m rows x outputs n0 .. n1-1. So many inputs at a time that those of all rows stay in L1; the lanes are put aside meanwhile. The first
- * rows bring the weights, which they ask for one block ahead; the others find them in L2. */
-ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y, int n0, int n1, int bring, const int m)
+/* m rows x outputs n0 .. n1-1. So many inputs at a time that those of all rows stay in L1; the
+ * lanes are put aside meanwhile. The first rows bring the weights, which they ask for one block
+ * ahead; the others find them in L2. */
+ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y,
+                              int n0, int n1, int bring, const int m)
 {
     enum { INPUTS = 1024, OUTPUTS = 3 };
     float lanes[CPU_DENSE_ROWS * 8 * LANES];
@@ -311,12 +356,15 @@ ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float 
     CHECK(n1 - n0 <= CPU_DENSE_ROWS);
     for (int j0 = 0; j0 < w->in; j0 += INPUTS) {
         int j1 = j0 + INPUTS < w->in ? j0 + INPUTS : w->in, n = n0;
-        for (; n + OUTPUTS <= n1; n += OUTPUTS) dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, OUTPUTS, m);
-        for (; n < n1; n++) dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, 1, m);
+        for (; n + OUTPUTS <= n1; n += OUTPUTS)
+            dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, OUTPUTS, m);
+        for (; n < n1; n++)
+            dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, 1, m);
     }
 }
 
-ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
+ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y,
+                               int rows, int n0, int n1)
 {
     size_t in = (size_t)w->in, out = (size_t)w->out;
     float lanes[4 * LANES];
@@ -326,9 +374,12 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
         for (; n < n1; n++) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 1, 1);
         return;
     }
-    for (; r + 8 <= rows; r += 8) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 8);
-    for (; r + 4 <= rows; r += 4) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 4);
-    for (; r + 2 <= rows; r += 2) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 2);
+    for (; r + 8 <= rows; r += 8)
+        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 8);
+    for (; r + 4 <= rows; r += 4)
+        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 4);
+    for (; r + 2 <= rows; r += 2)
+        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 2);
     for (; r < rows; r++) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 1);
 }
 
@@ -344,13 +395,15 @@ void avx512_norm(float *x, const float *delta, const float *weight, float eps, f
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                 float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512",    avx512_unusable, avx512_q4,     avx512_quantize, avx512_q4i,  avx512_dense,
-                                       avx512_norm, avx512_rope,     avx512_attend, avx512_glu,      CACHED_BYTES};
+const struct cpu_kernels cpu_avx512 = {"avx512",      avx512_unusable, avx512_q4,   avx512_quantize,
+                                       avx512_q4i,    avx512_dense,    avx512_norm, avx512_rope,
+                                       avx512_attend, avx512_glu,      CACHED_BYTES};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -1,5 +1,6 @@
-/* avx512.h: what the AVX-512 rungs share: the operations that a later rung takes over as they are, and the integer q4
- * kernel over a four-way dot product that each rung has its own instruction for. */
+/* avx512.h: what the AVX-512 rungs share: the operations that a later rung takes over as they are,
+ * and the integer q4 kernel over a four-way dot product that each rung has its own instruction for.
+ */
 #ifndef BACKEND_CPU_AVX512_H
 #define BACKEND_CPU_AVX512_H
 
@@ -7,14 +8,17 @@
 
 #include <immintrin.h>
 
-void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
+void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+               float *scratch);
 void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
 void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
-void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv);
+void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                 float eps, const float *cosv, const float *sinv);
 void avx512_attend(const struct attend_task *t, float *scratch);
 void avx512_glu(float *gate, const float *up, size_t n);
-void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
+void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+              float *scratch);
 
 /* Half of the level-2 cache of most processors with AVX-512 or AMX. */
 enum { CACHED_BYTES = 1 << 20 };
@@ -30,7 +34,8 @@ ALWAYS_INLINE __m512 load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loa
 /* 16 scales of one panel and group. */
 ALWAYS_INLINE __m512 load_scales(const struct linear *w, size_t at)
 {
-    return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at) : _mm512_loadu_ps((const float *)w->scales + at);
+    return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at)
+                                   : _mm512_loadu_ps((const float *)w->scales + at);
 }
 
 /* Outputs n0 .. n0+15 of one row; the last panel may be ragged. */
@@ -42,7 +47,8 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m51
     _mm512_mask_storeu_ps(y + n0, m, v);
 }
 
-/* The same for one of many rows, past the caches: nothing is fetched that is only overwritten. Whoever uses it ends with _mm_sfence. */
+/* The same for one of many rows, past the caches: nothing is fetched that is only overwritten.
+ * Whoever uses it ends with _mm_sfence. */
 ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m512 v, int rows)
 {
     if (rows < STREAM_ROWS || w->out - n0 < 16 || ((uintptr_t)(y + n0) & 63)) {
@@ -64,10 +70,12 @@ ALWAYS_INLINE __m512i load_4(const int8_t *p)
     return _mm512_set1_epi32(v);
 }
 
-/* total[m][np*16] += one sub-group of panels at c0 and c1 (np 1 or 2) x m rows; first and second digits [m][n]. */
-ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first, const int8_t *second, int n, const __m512i *zero,
-                            const __m512 *scale, const int32_t *sum, const float *act_scale, float *total, const int np, const int digits,
-                            const int m, dot4_fn *dot4)
+/* total[m][np*16] += one sub-group of panels at c0 and c1 (np 1 or 2) x m rows; first and second
+ * digits [m][n]. */
+ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first,
+                            const int8_t *second, int n, const __m512i *zero, const __m512 *scale,
+                            const int32_t *sum, const float *act_scale, float *total, const int np,
+                            const int digits, const int m, dot4_fn *dot4)
 {
     enum { MAX = 12 };
     const __m512i mask = _mm512_set1_epi8(15);
@@ -75,8 +83,10 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *
     EACH (r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
     for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
         __m512i v0 = _mm512_loadu_si512(c0), v1 = np == 2 ? _mm512_loadu_si512(c1) : v0;
-        __m512i low0 = _mm512_and_si512(v0, mask), high0 = _mm512_and_si512(_mm512_srli_epi16(v0, 4), mask);
-        __m512i low1 = _mm512_and_si512(v1, mask), high1 = _mm512_and_si512(_mm512_srli_epi16(v1, 4), mask);
+        __m512i low0 = _mm512_and_si512(v0, mask),
+                high0 = _mm512_and_si512(_mm512_srli_epi16(v0, 4), mask);
+        __m512i low1 = _mm512_and_si512(v1, mask),
+                high1 = _mm512_and_si512(_mm512_srli_epi16(v1, 4), mask);
         EACH (r, m) {
             __m512i f = load_4(first + r * n), g = load_4(first + r * n + 4);
             a0[r] = dot4(dot4(a0[r], low0, f), high0, g);
@@ -90,24 +100,29 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *
     }
     EACH (r, m)
         EACH (p, np) {
-            __m512i a = p ? a1[r] : a0[r], b = p ? b1[r] : b0[r], v = digits == 2 ? _mm512_add_epi32(_mm512_slli_epi32(a, 7), b) : a;
+            __m512i a = p ? a1[r] : a0[r], b = p ? b1[r] : b0[r],
+                    v = digits == 2 ? _mm512_add_epi32(_mm512_slli_epi32(a, 7), b) : a;
             v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero[p], _mm512_set1_epi32(sum[r])));
             float *t = total + (r * np + p) * 16;
             __m512 f = _mm512_mul_ps(_mm512_set1_ps(act_scale[r]), scale[p]);
-            _mm512_storeu_ps(t, _mm512_add_ps(_mm512_loadu_ps(t), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
+            _mm512_storeu_ps(
+                t, _mm512_add_ps(_mm512_loadu_ps(t), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
         }
 }
 
-/* np panels from p on x rows r0 .. r0+nr-1; most: digit rows of a register block, two accumulators each and what dot4 needs. */
-ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p, int r0, int nr, float *total,
-                              const int np, const int digits, const int most, dot4_fn *dot4)
+/* np panels from p on x rows r0 .. r0+nr-1; most: digit rows of a register block, two accumulators
+ * each and what dot4 needs. */
+ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p,
+                              int r0, int nr, float *total, const int np, const int digits,
+                              const int most, dot4_fn *dot4)
 {
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         const uint8_t *c = w->codes + (size_t)p * panel + (size_t)j0 * 8;
-        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
+        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n,
+                     *second = first + rows * (size_t)n;
         __m512i zero[2];
         __m512 scale[2];
         EACH (i, np) {
@@ -118,27 +133,30 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
         int r = 0;
         const int m = most / digits;
         for (; r + m <= nr; r += m)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
-                     digits, m, dot4);
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r,
+                     x->scale + s + r, total + r * np * 16, np, digits, m, dot4);
         for (; r + 4 <= nr; r += 4)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
-                     digits, 4, dot4);
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r,
+                     x->scale + s + r, total + r * np * 16, np, digits, 4, dot4);
         for (; r < nr; r++)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r, x->scale + s + r, total + r * np * 16, np,
-                     digits, 1, dot4);
+            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r,
+                     x->scale + s + r, total + r * np * 16, np, digits, 1, dot4);
     }
     for (int r = 0; r < nr; r++)
         EACH (i, np)
-            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16, _mm512_loadu_ps(total + (r * np + i) * 16), x->rows);
+            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16,
+                           _mm512_loadu_ps(total + (r * np + i) * 16), x->rows);
 }
 
-/* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at which the hardware's
- * prefetcher stops. */
+/* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at
+ * which the hardware's prefetcher stops. */
 enum { AHEAD = 8192 };
 
-/* One row: the codes are read once, in the order in which they lie, and asked for ahead of time: this is decode, and
- * decode is the memory bus. A low and a high accumulator per digit and block of a pair, so that no sum waits for the last. */
-ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p, const int digits, dot4_fn *dot4)
+/* One row: the codes are read once, in the order in which they lie, and asked for ahead of time:
+ * this is decode, and decode is the memory bus. A low and a high accumulator per digit and block of
+ * a pair, so that no sum waits for the last. */
+ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p,
+                           const int digits, dot4_fn *dot4)
 {
     const __m512i mask = _mm512_set1_epi8(15);
     const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
@@ -165,16 +183,20 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
         }
         __m512i v = _mm512_add_epi32(_mm512_add_epi32(a[0], a[1]), _mm512_add_epi32(a[2], a[3]));
         if (digits == 2)
-            v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
+            v = _mm512_add_epi32(
+                _mm512_slli_epi32(v, 7),
+                _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
         __m512i zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
         v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero, _mm512_set1_epi32(x->sum[s])));
-        total = _mm512_add_ps(total, _mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(_mm512_set1_ps(x->scale[s]), load_scales(w, at))));
+        total = _mm512_add_ps(
+            total, _mm512_mul_ps(_mm512_cvtepi32_ps(v),
+                                 _mm512_mul_ps(_mm512_set1_ps(x->scale[s]), load_scales(w, at))));
     }
     store_outputs(w, y, p * 16, total);
 }
 
-ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch, const int most,
-                           dot4_fn *dot4)
+ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0,
+                           int p1, float *scratch, const int most, dot4_fn *dot4)
 {
     if (x->rows == 1) {
         for (int p = p0; p < p1; p++) {

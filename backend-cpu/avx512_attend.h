@@ -1,4 +1,5 @@
-/* avx512_attend.h: attention and GLU of rung "avx512", a part of avx512.c and included by it alone; and the little that both need. */
+/* avx512_attend.h: attention and GLU of rung "avx512", a part of avx512.c and included by it alone;
+ * and the little that both need. */
 #ifndef BACKEND_CPU_AVX512_ATTEND_H
 #define BACKEND_CPU_AVX512_ATTEND_H
 
@@ -18,7 +19,8 @@ ALWAYS_INLINE __m512 exp16(__m512 x, const int capped)
 {
     __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
     __m512 c = capped ? _mm512_min_ps(_mm512_set1_ps(EXP_MAX), x) : x;
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(EXP_LOG2E)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(EXP_LOG2E)),
+                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_HI), c);
     r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_LO), r);
     __m512 p = _mm512_set1_ps(EXP_P4);
@@ -30,14 +32,15 @@ ALWAYS_INLINE __m512 exp16(__m512 x, const int capped)
     return _mm512_maskz_scalef_ps(keep, y, n);
 }
 
-/* Keys and values that so many queries meet are converted to fp32 once: a conversion costs as much as two products of a vector. */
+/* Keys and values that so many queries meet are converted to fp32 once: a conversion costs as much
+ * as two products of a vector. */
 enum { CONVERT_FROM = 16 };
 
 /* Pages that are worked on at once; the ones that come next are asked for meanwhile. */
 enum { PAGES_TOGETHER = 2 };
 
-/* Keys and values are read page by page, keys of the chunk first: page i of this order from the chunk's first on, where i may lead into
- * the next chunk. */
+/* Keys and values are read page by page, keys of the chunk first: page i of this order from the
+ * chunk's first on, where i may lead into the next chunk. */
 ALWAYS_INLINE const char *page_in_turn(const struct attend_state *a, int i)
 {
     int n = a->page1 - a->page0, next = a->page1 + i - 2 * n;
@@ -46,9 +49,13 @@ ALWAYS_INLINE const char *page_in_turn(const struct attend_state *a, int i)
     return page_keys(a->t, next < a->last_page ? next : a->last_page);
 }
 
-ALWAYS_INLINE __m512 load_kv(const char *p, enum kv_type kv) { return kv == KV_F16 ? load_f16(p) : _mm512_loadu_ps(p); }
+ALWAYS_INLINE __m512 load_kv(const char *p, enum kv_type kv)
+{
+    return kv == KV_F16 ? load_f16(p) : _mm512_loadu_ps(p);
+}
 
-/* Some pages of keys or of values, as they are stored or converted, and what is asked for while the first queries meet them. */
+/* Some pages of keys or of values, as they are stored or converted, and what is asked for while the
+ * first queries meet them. */
 struct kv_pages {
     const char *at[PAGES_TOGETHER];
     const char *ahead[PAGES_TOGETHER];
@@ -56,7 +63,8 @@ struct kv_pages {
 };
 
 /* Pages i .. i+n-1 in turn; converted, into the scratch behind the queries. */
-ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, int n, const int convert)
+ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, int n,
+                                         const int convert)
 {
     struct kv_pages p = {.n = n};
     int size = a->t->head_dim * KV_PAGE;
@@ -76,15 +84,18 @@ ALWAYS_INLINE void ask_lines(const char *p, const int lines)
     EACH (i, lines) _mm_prefetch(p + i * 64, _MM_HINT_T0);
 }
 
-/* m queries q[head_dim][m] x the positions of np pages of type kv: up to 16 sums, so that none waits for itself. */
-ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const char *const *ahead, int head_dim, float *scores, const int m,
-                                const int np, enum kv_type kv, enum kv_type stored)
+/* m queries q[head_dim][m] x the positions of np pages of type kv: up to 16 sums, so that none
+ * waits for itself. */
+ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const char *const *ahead,
+                                int head_dim, float *scores, const int m, const int np,
+                                enum kv_type kv, enum kv_type stored)
 {
     const size_t line = KV_PAGE * kv_bytes(kv), step = 2 * KV_PAGE * kv_bytes(stored);
     const char *k0 = keys[0], *k1 = keys[np - 1], *a0 = ahead[0], *a1 = ahead[np - 1];
     __m512 a[QUERY_BLOCK][2];
     EACH (i, m) a[i][0] = a[i][1] = _mm512_setzero_ps();
-    for (int d = 0; d < head_dim; d += 2) { /* a head has an even number of dimensions: rotation takes pairs */
+    for (int d = 0; d < head_dim;
+         d += 2) { /* a head has an even number of dimensions: rotation takes pairs */
         ask_lines(a0, stored == KV_F16 ? 1 : 2);
         if (np == 2) ask_lines(a1, stored == KV_F16 ? 1 : 2);
         EACH (h, 2) {
@@ -107,8 +118,8 @@ ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const c
 ALWAYS_INLINE int query_block(int left) { return left >= 8 ? 8 : left >= 4 ? 4 : 1; }
 
 /* All queries x np pages; only the first block asks: later ones ask for what is at hand. */
-ALWAYS_INLINE void scores_pages(const struct attend_state *a, const struct kv_pages *p, float *scores, const int np, enum kv_type kv,
-                                enum kv_type stored)
+ALWAYS_INLINE void scores_pages(const struct attend_state *a, const struct kv_pages *p,
+                                float *scores, const int np, enum kv_type kv, enum kv_type stored)
 {
     int hd = a->t->head_dim;
     for (int i = 0, m; i < a->n; i += m) {
@@ -126,23 +137,28 @@ ALWAYS_INLINE void scores_chunk(struct attend_state *a, enum kv_type stored, con
 {
     enum kv_type kv = convert ? KV_F32 : stored;
     for (int i = 0, n = a->page1 - a->page0; i < n; i += PAGES_TOGETHER) {
-        struct kv_pages p = take_pages(a, i, n - i < PAGES_TOGETHER ? n - i : PAGES_TOGETHER, convert);
+        struct kv_pages p = take_pages(a, i, n - i < PAGES_TOGETHER ? n - i : PAGES_TOGETHER,
+                                       convert);
         float *s = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
         if (p.n == 2) scores_pages(a, &p, s, 2, kv, stored);
         else scores_pages(a, &p, s, 1, kv, stored);
     }
 }
 
-/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on, lanes outside mask left alone. */
-ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int ask, int n_pos, int head_dim, int d, __mmask16 mask,
-                                float *acc, const int m, const int nd, enum kv_type kv, enum kv_type stored)
+/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on, lanes outside
+ * mask left alone. */
+ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int ask, int n_pos,
+                                int head_dim, int d, __mmask16 mask, float *acc, const int m,
+                                const int nd, enum kv_type kv, enum kv_type stored)
 {
-    const size_t bytes = kv_bytes(kv), row = (size_t)head_dim * bytes, ahead_row = (size_t)head_dim * kv_bytes(stored);
+    const size_t bytes = kv_bytes(kv), row = (size_t)head_dim * bytes,
+                 ahead_row = (size_t)head_dim * kv_bytes(stored);
     __m512 a[QUERY_BLOCK][2];
     EACH (i, m)
         EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(mask, acc + i * head_dim + d + k * LANES);
     for (int page = 0, left = n_pos; left > 0; page++, left -= KV_PAGE) {
-        const char *x = v->at[page] + (size_t)d * bytes, *next = ask ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
+        const char *x = v->at[page] + (size_t)d * bytes,
+                   *next = ask ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
         for (int c = left < KV_PAGE ? left : KV_PAGE; c; c--, p++, x += row, next += ahead_row) {
             __m512 u[2];
             if (nd == 2) {
@@ -160,18 +176,21 @@ ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int as
         EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, mask, a[i][k]);
 }
 
-ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int ask, int n_pos, int head_dim, float *acc, const int m,
-                               enum kv_type kv, enum kv_type stored)
+ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int ask, int n_pos,
+                               int head_dim, float *acc, const int m, enum kv_type kv,
+                               enum kv_type stored)
 {
     int d = 0;
-    for (; d + 2 * LANES <= head_dim; d += 2 * LANES) values_block(p, v, ask, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
+    for (; d + 2 * LANES <= head_dim; d += 2 * LANES)
+        values_block(p, v, ask, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
     for (; d < head_dim; d += LANES) {
         __mmask16 mask = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
         values_block(p, v, ask, n_pos, head_dim, d, mask, acc, m, 1, kv, stored);
     }
 }
 
-/* One page after the other as they are stored: that is how they come from memory. Converted, two, for fewer ways of the sums to memory. */
+/* One page after the other as they are stored: that is how they come from memory. Converted, two,
+ * for fewer ways of the sums to memory. */
 ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, const int convert)
 {
     enum kv_type kv = convert ? KV_F32 : stored;
@@ -179,13 +198,20 @@ ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, con
     int hd = a->t->head_dim, n = a->page1 - a->page0;
     for (int i = 0; i < n; i += together) {
         struct kv_pages v = take_pages(a, n + i, n - i < together ? n - i : together, convert);
-        int left = a->end - (a->page0 + i) * KV_PAGE, n_pos = left < v.n * KV_PAGE ? left : v.n * KV_PAGE; /* beyond: not written yet */
+        int left = a->end - (a->page0 + i) * KV_PAGE,
+            n_pos = left < v.n * KV_PAGE ? left : v.n * KV_PAGE; /* beyond: not written yet */
         const float *p = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
         for (int k = 0, m; k < a->n; k += m) {
             m = query_block(a->n - k);
-            if (m == 8) values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 8, kv, stored);
-            else if (m == 4) values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 4, kv, stored);
-            else values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 1, kv, stored);
+            if (m == 8)
+                values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 8, kv,
+                            stored);
+            else if (m == 4)
+                values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 4, kv,
+                            stored);
+            else
+                values_dims(p + k * ATTEND_CHUNK, &v, !k, n_pos, hd, a->acc + k * hd, 1, kv,
+                            stored);
         }
     }
 }
@@ -210,8 +236,14 @@ ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float 
         if (a <= i && i + LANES - 1 <= b) {
             v = _mm512_mul_ps(v, f);
         } else {
-            int low = a - i < 0 ? 0 : a - i < LANES ? a - i : LANES, high = b + 1 - i < 0 ? 0 : b + 1 - i < LANES ? b + 1 - i : LANES;
-            v = _mm512_mask_mul_ps(none, (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1)), v, f);
+            int low = a - i < 0       ? 0
+                      : a - i < LANES ? a - i
+                                      : LANES,
+                high = b + 1 - i < 0       ? 0
+                       : b + 1 - i < LANES ? b + 1 - i
+                                           : LANES;
+            v = _mm512_mask_mul_ps(none, (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1)), v,
+                                   f);
         }
         _mm512_storeu_ps(p + i, v);
         top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
@@ -219,7 +251,8 @@ ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float 
     return _mm512_reduce_max_ps(top);
 }
 
-/* Queries into rest, [head_dim][block] block by block: what a step of the scores multiplies lies together. */
+/* Queries into rest, [head_dim][block] block by block: what a step of the scores multiplies lies
+ * together. */
 ALWAYS_INLINE void pack_queries(struct attend_state *a)
 {
     int hd = a->t->head_dim;
@@ -232,12 +265,16 @@ ALWAYS_INLINE void pack_queries(struct attend_state *a)
     }
 }
 
-/* How keys and values are met. Each a function of its own: gcc runs out of registers for pointers in larger ones. */
+/* How keys and values are met. Each a function of its own: gcc runs out of registers for pointers
+ * in larger ones. */
 #define NOT_INLINE static __attribute__((noinline))
 NOT_INLINE void avx512_attend_keys(struct attend_state *a) { scores_chunk(a, KV_F16, 0); }
 NOT_INLINE void avx512_attend_values(struct attend_state *a) { values_chunk(a, KV_F16, 0); }
 NOT_INLINE void avx512_attend_keys_converted(struct attend_state *a) { scores_chunk(a, KV_F16, 1); }
-NOT_INLINE void avx512_attend_values_converted(struct attend_state *a) { values_chunk(a, KV_F16, 1); }
+NOT_INLINE void avx512_attend_values_converted(struct attend_state *a)
+{
+    values_chunk(a, KV_F16, 1);
+}
 NOT_INLINE void avx512_attend_keys_f32(struct attend_state *a) { scores_chunk(a, KV_F32, 0); }
 NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(a, KV_F32, 0); }
 
@@ -266,7 +303,9 @@ void avx512_glu(float *gate, const float *up, size_t n)
         __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
         __m512 g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
         __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), g), 1);
-        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
+        _mm512_mask_storeu_ps(
+            gate + i, m,
+            _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
     }
 }
 

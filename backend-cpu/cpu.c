@@ -1,5 +1,6 @@
 /* cpu.c: the backend table over the rungs: memory, scratch, how an operation is cut into tasks.
- * Must not know: what a kernel does inside a task. Operations run at once, so sync has nothing to wait for. */
+ * Must not know: what a kernel does inside a task. Operations run at once, so sync has nothing to
+ * wait for. */
 #include "backend-cpu/cpu.h"
 
 #include "backend-cpu/cpu_math.h"
@@ -44,9 +45,10 @@ struct cpu {
     char description[224];
 };
 
-/* Blocks remember their mapping in front of the data: munmap needs it. Anonymous pages cost nothing until touched,
- * which is what a large KV cache wants. Large blocks come in huge pages where the system gives them, the rest behind the last whole one
- * aside: a task writes a column of the outputs of many rows, each on a page of its own, and keys and values lie scattered. */
+/* Blocks remember their mapping in front of the data: munmap needs it. Anonymous pages cost nothing
+ * until touched, which is what a large KV cache wants. Large blocks come in huge pages where the
+ * system gives them, the rest behind the last whole one aside: a task writes a column of the
+ * outputs of many rows, each on a page of its own, and keys and values lie scattered. */
 enum { BLOCK_HEADER = 64, HUGE_PAGE = 2 << 20 };
 
 struct mapping {
@@ -60,7 +62,8 @@ static void *cpu_alloc(struct be *be, size_t bytes)
     if (bytes > SIZE_MAX / 2) return NULL;
     bytes += BLOCK_HEADER;
     size_t huge = bytes / HUGE_PAGE * HUGE_PAGE, slack = huge ? HUGE_PAGE : 0;
-    char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
     struct mapping m = {p, bytes + slack};
     if (huge) {
@@ -142,7 +145,8 @@ static uint64_t cpu_packed_bytes(const struct linear *w)
 static uint64_t cpu_scratch_bytes(const struct be_config *g)
 {
     return (uint64_t)g->max_rows *
-           ((uint64_t)g->max_k * sizeof(float) + (uint64_t)g->head_dim * (1 + (uint64_t)g->n_kv_heads) * sizeof(float));
+           ((uint64_t)g->max_k * sizeof(float) +
+            (uint64_t)g->head_dim * (1 + (uint64_t)g->n_kv_heads) * sizeof(float));
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -152,13 +156,16 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->be.ops = &backend_cpu;
     c->config = *config;
     char note[128];
-    c->kernels = cpu_choose(cpu_ladder, config->variant ? config->variant : "auto", note, sizeof note, e);
+    c->kernels = cpu_choose(cpu_ladder, config->variant ? config->variant : "auto", note,
+                            sizeof note, e);
     if (!c->kernels) goto fail;
     int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
     if (pool_open(&c->pool, n, e)) goto fail;
     size_t rows = (size_t)config->max_rows, half = (size_t)config->head_dim / 2;
     c->scratch_bytes = scratch_size(config);
-    size_t inputs = rows * (size_t)config->max_k; /* untouched pages of the arithmetic not chosen cost nothing */
+    size_t inputs =
+        rows *
+        (size_t)config->max_k; /* untouched pages of the arithmetic not chosen cost nothing */
     c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
     c->digit = cpu_alloc(&c->be, inputs * 2 + DIGIT_SLACK);
     c->act_scale = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(float));
@@ -168,11 +175,13 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
     c->blocks = cpu_alloc(&c->be, rows * sizeof *c->blocks);
-    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin || !c->rotated || !c->scratch || !c->blocks) {
+    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin ||
+        !c->rotated || !c->scratch || !c->blocks) {
         err_memory_for(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
-    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s%s", c->kernels->name, n, n == 1 ? "" : "s", note);
+    snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s%s", c->kernels->name, n,
+             n == 1 ? "" : "s", note);
     *out = &c->be;
     return 0;
 fail:
@@ -180,7 +189,10 @@ fail:
     return -1;
 }
 
-static const char *cpu_describe(const struct be *be) { return ((const struct cpu *)be)->description; }
+static const char *cpu_describe(const struct be *be)
+{
+    return ((const struct cpu *)be)->description;
+}
 
 static int cpu_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
@@ -217,7 +229,8 @@ static void angles_task(void *arg, int row, int thread)
     }
 }
 
-/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones. */
+/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones.
+ */
 static void cut_blocks(struct cpu *c, const struct batch *b)
 {
     int group = c->config.n_heads / c->config.n_kv_heads;
@@ -263,10 +276,13 @@ static void embed_task(void *arg, int row, int thread)
     int dim = j->w->in, id = j->c->batch->token[row];
     if (id < 0) id = j->chosen[-1 - id];
     size_t at = (size_t)(id < 0 ? 0 : id) * (size_t)dim;
-    for (int i = 0; i < dim; i++) j->out[(size_t)row * (size_t)dim + (size_t)i] = f32_at(j->w->weight, j->w->weight_type, at + (size_t)i);
+    for (int i = 0; i < dim; i++)
+        j->out[(size_t)row * (size_t)dim + (size_t)i] = f32_at(j->w->weight, j->w->weight_type,
+                                                               at + (size_t)i);
 }
 
-static void cpu_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+static void cpu_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
+                      float *d_out)
 {
     struct cpu *c = (struct cpu *)be;
     struct embed_job j = {c, &table->w, d_chosen, d_out};
@@ -289,7 +305,8 @@ static void norm_task(void *arg, int row, int thread)
     j->k->norm(j->x + at, j->delta ? j->delta + at : NULL, j->weight, j->eps, j->out + at, j->dim);
 }
 
-static void cpu_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+static void cpu_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
+                     float eps, float *d_out, int rows, int dim)
 {
     struct cpu *c = (struct cpu *)be;
     struct norm_job j = {c->kernels, d_x, d_out, d_delta, d_weight, eps, dim};
@@ -315,8 +332,9 @@ static int linear_tasks(const struct linear *w)
     return (w->out + unit - 1) / unit;
 }
 
-/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the end of a task is then the beginning of
- * the same thread's next one. Of n tasks the i-th to be claimed. */
+/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the
+ * end of a task is then the beginning of the same thread's next one. Of n tasks the i-th to be
+ * claimed. */
 static int neighbours(int i, int n, int n_threads)
 {
     int k = i % n_threads, each = n / n_threads, more = n % n_threads;
@@ -332,12 +350,14 @@ static void linear_task(void *arg, int task, int thread)
     if (i) task -= j->end[i - 1];
     const struct linear *w = j->w[i];
     if (w->codes) {
-        int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS, p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
+        int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS,
+            p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
         float *scratch = (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes);
         if (j->digits.rows) j->c->kernels->q4i(w, &j->digits, j->y[i], p0, p1, scratch);
         else j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, scratch);
     } else {
-        int n0 = task * CPU_DENSE_ROWS, n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
+        int n0 = task * CPU_DENSE_ROWS,
+            n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
         j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
     }
 }
@@ -349,8 +369,8 @@ struct pack_job {
     int rows, round_f16;
 };
 
-/* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for ACT_F16. In two steps, because
- * one factor may be beyond fp32. */
+/* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for
+ * ACT_F16. In two steps, because one factor may be beyond fp32. */
 struct two_factors {
     float a, b;
 };
@@ -377,12 +397,14 @@ static void pack_task(void *arg, int row, int thread)
     struct two_factors f = j->round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
     for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
         j1 = q4_next(w, j0);
-        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0), *out = group;
+        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0),
+              *out = group;
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
         else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
         if (j->round_f16)
-            for (int i = 0; i < j1 - j0; i++) group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
+            for (int i = 0; i < j1 - j0; i++)
+                group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
     }
 }
 
@@ -403,16 +425,19 @@ static void quantize_task(void *arg, int row, int thread)
 /* 1 when the two can read the same packed activations. */
 static int same_input(const struct linear *a, const struct linear *b)
 {
-    return !!a->codes == !!b->codes && (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
+    return !!a->codes == !!b->codes &&
+           (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
-/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in kernels.h). */
+/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in
+ * kernels.h). */
 static void linear_rows(struct cpu *c, struct linear_job *j)
 {
     const struct linear *first = j->w[0];
     int integers = c->config.act == ACT_I16 || c->config.act == ACT_INT8;
     if (first->codes && integers) {
-        j->digits = (struct q4_digits){j->rows, c->config.act == ACT_I16 ? 2 : 1, c->digit, c->act_scale, c->act_sum};
+        j->digits = (struct q4_digits){j->rows, c->config.act == ACT_I16 ? 2 : 1, c->digit,
+                                       c->act_scale, c->act_sum};
         struct quantize_job q = {first, j->x, &j->digits, c->kernels};
         pool_run(c->pool, j->rows, quantize_task, &q);
     } else if (first->codes && (first->perm || j->rows > 1 || c->config.act == ACT_F16)) {
@@ -433,8 +458,8 @@ static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
     return ((rows + parts - 1) / parts + 15) / 16 * 16;
 }
 
-static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows,
-                       int n_decode)
+static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
+                       float *const d_y[], int rows, int n_decode)
 {
     struct cpu *c = (struct cpu *)be;
     (void)n_decode; /* one arithmetic for both phases here */
@@ -462,14 +487,16 @@ struct rope_job {
     const struct rope_args *a;
 };
 
-static void store_page(const struct cpu *c, char *page, int offset, int head, const float *k, const float *v)
+static void store_page(const struct cpu *c, char *page, int offset, int head, const float *k,
+                       const float *v)
 {
     int hd = c->config.head_dim;
     enum kv_type t = c->config.kv;
     char *keys = page + (size_t)head * 2 * KV_PAGE * (size_t)hd * kv_bytes(t);
     if (t == KV_F16) {
         uint16_t *kd = (uint16_t *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
-        for (int d = 0; d < hd; d++) kd[d * KV_PAGE + offset] = f16_from_f32(k[d]), vd[d] = f16_from_f32(v[d]);
+        for (int d = 0; d < hd; d++)
+            kd[d * KV_PAGE + offset] = f16_from_f32(k[d]), vd[d] = f16_from_f32(v[d]);
     } else {
         float *kd = (float *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
         for (int d = 0; d < hd; d++) kd[d * KV_PAGE + offset] = k[d], vd[d] = v[d];
@@ -485,12 +512,17 @@ static void rope_task(void *arg, int row, int thread)
     const struct be_config *g = &c->config;
     size_t hd = (size_t)g->head_dim, kv_row = (size_t)g->n_kv_heads * hd;
     const float *cosr = c->cos + (size_t)row * hd / 2, *sinr = c->sin + (size_t)row * hd / 2;
-    float *q = a->d_q + (size_t)row * (size_t)g->n_heads * hd, *k = c->rotated + (size_t)row * kv_row;
+    float *q = a->d_q + (size_t)row * (size_t)g->n_heads * hd,
+          *k = c->rotated + (size_t)row * kv_row;
     const float *v = a->d_v + (size_t)row * kv_row;
     c->kernels->rope(q, q, g->n_heads, g->head_dim, a->d_q_norm, a->eps, cosr, sinr);
-    c->kernels->rope(a->d_k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, a->d_k_norm, a->eps, cosr, sinr);
-    char *page = (char *)a->d_kv + (size_t)(c->batch->slot[row] / KV_PAGE) * cpu_kv_page_bytes(&c->be);
-    for (int h = 0; h < g->n_kv_heads; h++) store_page(c, page, c->batch->slot[row] % KV_PAGE, h, k + (size_t)h * hd, v + (size_t)h * hd);
+    c->kernels->rope(a->d_k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, a->d_k_norm,
+                     a->eps, cosr, sinr);
+    char *page = (char *)a->d_kv +
+                 (size_t)(c->batch->slot[row] / KV_PAGE) * cpu_kv_page_bytes(&c->be);
+    for (int h = 0; h < g->n_kv_heads; h++)
+        store_page(c, page, c->batch->slot[row] % KV_PAGE, h, k + (size_t)h * hd,
+                   v + (size_t)h * hd);
 }
 
 static void cpu_rope_store(struct be *be, const struct rope_args *a)
@@ -511,10 +543,13 @@ static void attend_task_run(void *arg, int task, int thread)
     const struct cpu *c = j->c;
     const struct batch *b = c->batch;
     const struct be_config *g = &c->config;
-    int per_block = g->n_kv_heads * c->head_tasks, kv_head = task % per_block / c->head_tasks, part = task % c->head_tasks;
+    int per_block = g->n_kv_heads * c->head_tasks, kv_head = task % per_block / c->head_tasks,
+        part = task % c->head_tasks;
     const struct attend_block *block = &c->blocks[task / per_block];
-    int group = g->n_heads / g->n_kv_heads, first = part * c->heads_per_task, row = block->row, head = kv_head * group + first;
-    size_t stride = (size_t)g->n_heads * (size_t)g->head_dim, at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
+    int group = g->n_heads / g->n_kv_heads, first = part * c->heads_per_task, row = block->row,
+        head = kv_head * group + first;
+    size_t stride = (size_t)g->n_heads * (size_t)g->head_dim,
+           at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
     struct attend_task t = {
         .q = j->a->d_q + at,
         .out = j->a->d_out + at,
@@ -526,7 +561,8 @@ static void attend_task_run(void *arg, int task, int thread)
         .head_dim = g->head_dim,
         .scale = j->a->scale,
         .kv = g->kv,
-        .pages = (const char *)j->a->d_kv + (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv),
+        .pages = (const char *)j->a->d_kv +
+                 (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv),
         .page_bytes = cpu_kv_page_bytes(&c->be),
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
     };
@@ -568,7 +604,8 @@ static void cpu_gather(struct be *be, const float *d_x, float *d_out, int dim)
 {
     const struct batch *b = ((struct cpu *)be)->batch;
     for (int i = 0; i < b->n_logits; i++)
-        memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim, (size_t)dim * sizeof *d_x);
+        memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim,
+               (size_t)dim * sizeof *d_x);
 }
 
 struct argmax_job {

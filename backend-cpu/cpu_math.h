@@ -1,5 +1,5 @@
-/* cpu_math.h: elementary functions of our own, so that results do not depend on the C library's version or on
- * which of its variants a processor selects. Operations in a fixed order, fused where
+/* cpu_math.h: elementary functions of our own, so that results do not depend on the C library's
+ * version or on which of its variants a processor selects. Operations in a fixed order, fused where
  * fmaf says so and nowhere else (-ffp-contract=off). */
 #ifndef BACKEND_CPU_CPU_MATH_H
 #define BACKEND_CPU_CPU_MATH_H
@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* exp(r) on |r| <= ln2/2 as 1 + r + r^2 * P(r), P of degree 4 (minimax): within 2 ulp after the scaling by 2^n. */
+/* exp(r) on |r| <= ln2/2 as 1 + r + r^2 * P(r), P of degree 4 (minimax): within 2 ulp after the
+ * scaling by 2^n. */
 #define EXP_LOG2E 0x1.715476p+0f
 #define EXP_LN2_HI 0x1.62e4p-1f /* 15 bits: n * hi is exact for |n| < 2^9 */
 #define EXP_LN2_LO 0x1.7f7d1cp-20f

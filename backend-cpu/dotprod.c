@@ -1,4 +1,5 @@
-/* dotprod.c: rung "dotprod": NEON with the four-way int8 dot product (FEAT_DotProd). Empty on other architectures. */
+/* dotprod.c: rung "dotprod": NEON with the four-way int8 dot product (FEAT_DotProd). Empty on other
+ * architectures. */
 #if defined(__aarch64__)
 
 #include "backend-cpu/neon.h"
@@ -7,11 +8,15 @@
 
 enum { ASIMDDP = 1 << 20 }; /* HWCAP_ASIMDDP, Linux' bit of AT_HWCAP */
 
-static const char *dotprod_unusable(void) { return getauxval(AT_HWCAP) & ASIMDDP ? NULL : "this processor has no dot product (ASIMDDP)"; }
+static const char *dotprod_unusable(void)
+{
+    return getauxval(AT_HWCAP) & ASIMDDP ? NULL : "this processor has no dot product (ASIMDDP)";
+}
 
-/* A lane of codes is four inputs of one row; a lane of digits the same four inputs, used for every row. */
-ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, int n, int32x4_t sum[MAX_PLANES][4], const int planes,
-                              enum code_form form)
+/* A lane of codes is four inputs of one row; a lane of digits the same four inputs, used for every
+ * row. */
+ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, int n,
+                              int32x4_t sum[MAX_PLANES][4], const int planes, enum code_form form)
 {
     const int block = form == CODES_BYTES ? 128 : 64;
     EACH (i, planes)
@@ -28,20 +33,24 @@ ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, 
                 int8x16_t low, high;
                 load_codes(codes + b * block, h, form, &low, &high);
                 EACH (i, planes) {
-                    sum[i][h] = b ? vdotq_laneq_s32(sum[i][h], low, d[i], 2) : vdotq_laneq_s32(sum[i][h], low, d[i], 0);
-                    sum[i][h] = b ? vdotq_laneq_s32(sum[i][h], high, d[i], 3) : vdotq_laneq_s32(sum[i][h], high, d[i], 1);
+                    sum[i][h] = b ? vdotq_laneq_s32(sum[i][h], low, d[i], 2)
+                                  : vdotq_laneq_s32(sum[i][h], low, d[i], 0);
+                    sum[i][h] = b ? vdotq_laneq_s32(sum[i][h], high, d[i], 3)
+                                  : vdotq_laneq_s32(sum[i][h], high, d[i], 1);
                 }
             }
     }
 }
 
-static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                        float *scratch)
 {
     q4i_128(w, x, y, p0, p1, scratch, 4, dot_planes);
 }
 
-const struct cpu_kernels cpu_dotprod = {
-    "dotprod", dotprod_unusable, neon_q4, neon_quantize, dotprod_q4i, neon_dense, neon_norm, neon_rope, neon_attend, neon_glu, 0};
+const struct cpu_kernels cpu_dotprod = {"dotprod",   dotprod_unusable, neon_q4,   neon_quantize,
+                                        dotprod_q4i, neon_dense,       neon_norm, neon_rope,
+                                        neon_attend, neon_glu,         0};
 
 #else
 typedef int translation_unit_is_not_empty;

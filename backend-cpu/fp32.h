@@ -1,6 +1,6 @@
-/* fp32.h: what the fp32 rungs share: reductions over 16 lanes, RMSNorm, RoPE and the walk over the KV chunks.
- * Each rung compiles these for its own instruction set; the inner loops that a compiler does not find are given
- * by the rung as functions, inlined. */
+/* fp32.h: what the fp32 rungs share: reductions over 16 lanes, RMSNorm, RoPE and the walk over the
+ * KV chunks. Each rung compiles these for its own instruction set; the inner loops that a compiler
+ * does not find are given by the rung as functions, inlined. */
 #ifndef BACKEND_CPU_FP32_H
 #define BACKEND_CPU_FP32_H
 
@@ -32,7 +32,8 @@ ALWAYS_INLINE float sum_squares(const float *x, int n)
     return fold_lanes(s);
 }
 
-ALWAYS_INLINE void fp32_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+ALWAYS_INLINE void fp32_norm(float *x, const float *delta, const float *weight, float eps,
+                             float *out, int dim)
 {
     if (delta)
         for (int i = 0; i < dim; i++) x[i] += delta[i];
@@ -40,11 +41,12 @@ ALWAYS_INLINE void fp32_norm(float *x, const float *delta, const float *weight, 
     for (int i = 0; i < dim; i++) out[i] = x[i] * f * weight[i];
 }
 
-ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
-                             const float *sinv)
+ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim,
+                             const float *weight, float eps, const float *cosv, const float *sinv)
 {
     int half = head_dim / 2;
-    float v[1024]; /* head_dim <= 1024, checked by core/model/model.c; a copy, because y may be x, which would rule out vectors */
+    float v[1024]; /* head_dim <= 1024, checked by core/model/model.c; a copy, because y may be x,
+                      which would rule out vectors */
     for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
         if (weight) {
             float f = 1.0f / sqrtf(sum_squares(x, head_dim) / (float)head_dim + eps);
@@ -58,17 +60,23 @@ ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim
     }
 }
 
-/* scores[i][c] = q_i . key(c) for n <= QUERY_BLOCK queries (row i at q[i], [head_dim]) and the KV_PAGE positions c of each of
- * n_pages <= PAGES_AT_ONCE pages; scores has rows of ATTEND_CHUNK floats. */
-typedef void scores_fn(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv, float *scores);
-/* acc[i][d] += sum over positions c of p[i][c] * value(page, c)[d], c ascending in 0 .. n_pos-1; p has rows of
- * ATTEND_CHUNK floats, acc of head_dim */
-typedef void values_fn(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc);
-/* p[i] = exp(p[i] - max) for n (a multiple of LANES) elements; returns their sum, lane by lane and folded */
+/* scores[i][c] = q_i . key(c) for n <= QUERY_BLOCK queries (row i at q[i], [head_dim]) and the
+ * KV_PAGE positions c of each of n_pages <= PAGES_AT_ONCE pages; scores has rows of ATTEND_CHUNK
+ * floats. */
+typedef void scores_fn(const float *const *q, int n, const void *const *keys, int n_pages,
+                       int head_dim, enum kv_type kv, float *scores);
+/* acc[i][d] += sum over positions c of p[i][c] * value(page, c)[d], c ascending in 0 .. n_pos-1; p
+ * has rows of ATTEND_CHUNK floats, acc of head_dim */
+typedef void values_fn(const float *p, int n, int n_pos, const void *values, int head_dim,
+                       enum kv_type kv, float *acc);
+/* p[i] = exp(p[i] - max) for n (a multiple of LANES) elements; returns their sum, lane by lane and
+ * folded */
 typedef float exps_fn(float *p, float max, int n);
-/* Of p[from .. to-1], whole pages: p[i] *= factor where a <= i <= b, the others become -infinity; returns the largest that is a number */
+/* Of p[from .. to-1], whole pages: p[i] *= factor where a <= i <= b, the others become -infinity;
+ * returns the largest that is a number */
 typedef float mask_fn(float *p, int from, int to, int a, int b, float factor);
-/* For mask_scores: p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is a number */
+/* For mask_scores: p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is
+ * a number */
 typedef float scale_fn(float *p, int n, float factor);
 
 /* For rungs without one of their own; gcc 12 makes vectors of it for arm64, not for x86. */
@@ -96,12 +104,14 @@ struct attend_state {
     float *scores;        /* [n][ATTEND_CHUNK]: scores, then weights */
     float *acc, *run;     /* [n][head_dim]: values of the chunk, of all chunks before it */
     float *rest;          /* [n][head_dim] of the rung */
-    float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES], run_sum[ATTEND_QUERIES];
+    float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES],
+        run_sum[ATTEND_QUERIES];
 };
 
 ALWAYS_INLINE const float *attend_query(const struct attend_task *t, int i)
 {
-    return t->q + (size_t)(i / t->n_heads) * (size_t)t->row_stride + (size_t)(i % t->n_heads) * (size_t)t->head_dim;
+    return t->q + (size_t)(i / t->n_heads) * (size_t)t->row_stride +
+           (size_t)(i % t->n_heads) * (size_t)t->head_dim;
 }
 
 ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task *t, float *scratch)
@@ -132,11 +142,12 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
     return 1;
 }
 
-/* Asks for the keys or values of a page while the one before is worked on: pages lie scattered, so the hardware cannot foresee
- * them. */
+/* Asks for the keys or values of a page while the one before is worked on: pages lie scattered, so
+ * the hardware cannot foresee them. */
 ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
 {
-    for (size_t i = 0, n = (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv); i < n; i += 64) __builtin_prefetch((const char *)p + i);
+    for (size_t i = 0, n = (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv); i < n; i += 64)
+        __builtin_prefetch((const char *)p + i);
 }
 
 /* Scores of all queries for the chunk. */
@@ -153,13 +164,15 @@ ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, 
                 ask_for(next < a->page1 ? page_keys(t, next) : page_values(t, a->page0), t);
         }
         for (int i = 0; i < a->n; i += QUERY_BLOCK)
-            scores(q + i, a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, keys, n, t->head_dim, t->kv,
-                   a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0);
+            scores(q + i, a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, keys, n, t->head_dim,
+                   t->kv, a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0);
     }
 }
 
-/* A mask_fn for rungs without one of their own: only the pages at the ends are looked at one position after the other. */
-ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float factor, scale_fn *scale)
+/* A mask_fn for rungs without one of their own: only the pages at the ends are looked at one
+ * position after the other. */
+ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float factor,
+                                scale_fn *scale)
 {
     int whole0 = (a + LANES - 1) / LANES * LANES, whole1 = (b + 1) / LANES * LANES;
     float max = whole0 < whole1 ? scale(p + whole0, whole1 - whole0, factor) : -INFINITY;
@@ -177,13 +190,14 @@ ALWAYS_INLINE float fp32_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, fp32_scale);
 }
 
-/* Scores become weights: the exponentials of their distances from the largest. Only positions that a query sees take part; the others of
- * the pages read get weight 0. */
+/* Scores become weights: the exponentials of their distances from the largest. Only positions that
+ * a query sees take part; the others of the pages read get weight 0. */
 ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask)
 {
     const struct attend_task *t = a->t;
     int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
-    for (int i0 = 0, i1; i0 < a->n; i0 = i1) { /* some queries at a time, so that none waits for its own maximum */
+    for (int i0 = 0, i1; i0 < a->n;
+         i0 = i1) { /* some queries at a time, so that none waits for its own maximum */
         int sees[QUERY_BLOCK];
         i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
         for (int i = i0; i < i1; i++) {
@@ -207,22 +221,27 @@ ALWAYS_INLINE void attend_values(struct attend_state *a, values_fn *values)
 {
     const struct attend_task *t = a->t;
     for (int page = a->page0; page < a->page1; page++) {
-        int n_pos = a->end - page * KV_PAGE < KV_PAGE ? a->end - page * KV_PAGE : KV_PAGE; /* beyond: not written yet */
+        int n_pos = a->end - page * KV_PAGE < KV_PAGE ? a->end - page * KV_PAGE
+                                                      : KV_PAGE; /* beyond: not written yet */
         if (page + 1 < a->page1) ask_for(page_values(t, page + 1), t);
         for (int i = 0; i < a->n; i += QUERY_BLOCK)
-            values(a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0, a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, n_pos,
-                   page_values(t, page), t->head_dim, t->kv, a->acc + i * t->head_dim);
+            values(a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0,
+                   a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, n_pos, page_values(t, page),
+                   t->head_dim, t->kv, a->acc + i * t->head_dim);
     }
 }
 
 /* Merges one chunk's (max, sum, values) of one query into its running ones. */
-ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float max, float sum, const float *acc, int head_dim)
+ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float max, float sum,
+                               const float *acc, int head_dim)
 {
     float m = *run_max > max ? *run_max : max;
-    float a = cpu_expf(*run_max - m), b = cpu_expf(max - m); /* cpu_expf(-inf) is 0: the first chunk needs no case */
+    float a = cpu_expf(*run_max - m),
+          b = cpu_expf(max - m); /* cpu_expf(-inf) is 0: the first chunk needs no case */
     *run_max = m;
     *run_sum = *run_sum * a + sum * b;
-    for (int d = 0; d < head_dim; d++) run[d] = run[d] * a + acc[d] * b; /* not fused: once per chunk */
+    for (int d = 0; d < head_dim; d++)
+        run[d] = run[d] * a + acc[d] * b; /* not fused: once per chunk */
 }
 
 /* Merges the chunk into what was before it. */
@@ -230,7 +249,9 @@ ALWAYS_INLINE void attend_merge(struct attend_state *a)
 {
     int hd = a->t->head_dim;
     for (int i = 0; i < a->n; i++)
-        if (a->max[i] > -INFINITY) merge_chunk(&a->run_max[i], &a->run_sum[i], a->run + i * hd, a->max[i], a->sum[i], a->acc + i * hd, hd);
+        if (a->max[i] > -INFINITY)
+            merge_chunk(&a->run_max[i], &a->run_sum[i], a->run + i * hd, a->max[i], a->sum[i],
+                        a->acc + i * hd, hd);
 }
 
 ALWAYS_INLINE void attend_end(const struct attend_state *a)
@@ -242,8 +263,8 @@ ALWAYS_INLINE void attend_end(const struct attend_state *a)
     }
 }
 
-ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores, values_fn *values, exps_fn *exps,
-                               mask_fn *mask)
+ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores,
+                               values_fn *values, exps_fn *exps, mask_fn *mask)
 {
     struct attend_state a;
     const float *q[ATTEND_QUERIES];

@@ -1,48 +1,56 @@
 /* kernels.h: what a rung of the CPU ladder provides: the inner work of one task of each operation.
- * To add a rung, write one file with a const struct cpu_kernels and name it in cpu_ladder (ladder.c).
- * Rows of x and y are dense; every function is a pure function of its arguments, called from any thread.
+ * To add a rung, write one file with a const struct cpu_kernels and name it in cpu_ladder
+ * (ladder.c). Rows of x and y are dense; every function is a pure function of its arguments, called
+ * from any thread.
  *
- * Order of operations in all rungs but the reference, the same for any number of rows; a product that is added to
- * something is fused (fmaf) except where said. So the rungs agree bit by bit, on any machine:
- *  q4      per output: sub-groups of min(group, 128) inputs; within one, products summed input by input from 0;
- *          then total = total + scale * sum, sub-group by sub-group; bias last
- *  q4i     per output: sub-group by sub-group, total = total + integer sum * (activation scale * weight scale), each
- *          operation rounded; bias last
- *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias last
- *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by dimension, maximum,
- *          exponentials, their sum in 16 lanes, values summed position by position; chunks merged in order */
+ * Order of operations in all rungs but the reference, the same for any number of rows; a product
+ * that is added to something is fused (fmaf) except where said. So the rungs agree bit by bit, on
+ * any machine:
+ *  q4      per output: sub-groups of min(group, 128) inputs; within one, products summed input by
+ *          input from 0; then total = total + scale * sum, sub-group by sub-group; bias last
+ *  q4i     per output: sub-group by sub-group, total = total + integer sum * (activation scale *
+ *          weight scale), each operation rounded; bias last
+ *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias
+ *          last
+ *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by
+ *          dimension, maximum, exponentials, their sum in 16 lanes, values summed position by
+ *          position; chunks merged in order */
 #ifndef BACKEND_CPU_KERNELS_H
 #define BACKEND_CPU_KERNELS_H
 
 #include "core/step/backend.h"
 
 enum {
-    CPU_SUBGROUP = 128,  /* longest run of products summed before the scale is applied */
-    CPU_PANELS = 4,      /* panels of 16 outputs per q4 task */
-    CPU_ROW_TILE = 240,  /* rows per pass over the codes; the heights of the register blocks divide it */
+    CPU_SUBGROUP = 128, /* longest run of products summed before the scale is applied */
+    CPU_PANELS = 4,     /* panels of 16 outputs per q4 task */
+    CPU_ROW_TILE =
+        240, /* rows per pass over the codes; the heights of the register blocks divide it */
     CPU_DENSE_ROWS = 64, /* outputs per dense task */
     ATTEND_CHUNK = 256,
     ATTEND_QUERIES = 32, /* most (row, head) pairs of one attend task */
 };
 
-/* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or the digit. A rung reads only
- * what its own quantize wrote: avx2 keeps the same bytes in another order. */
+/* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or
+ * the digit. A rung reads only what its own quantize wrote: avx2 keeps the same bytes in another
+ * order. */
 struct q4_digits {
     int rows, n_digits;
-    const int8_t *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 * rows * n_digits; behind
-                            the last there are DIGIT_SLACK more bytes to read */
-    const float *scale;  /* [sub-group][rows] activation = scale * integer */
-    const int32_t *sum;  /* [sub-group][rows] sum of the integers */
+    const int8_t
+        *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 *
+                   rows * n_digits; behind the last there are DIGIT_SLACK more bytes to read */
+    const float *scale; /* [sub-group][rows] activation = scale * integer */
+    const int32_t *sum; /* [sub-group][rows] sum of the integers */
 };
 
 enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127, DIGIT_SLACK = 32 };
 
-/* One attend task: some consecutive rows of one sequence and some query heads that share one KV head. */
+/* One attend task: some consecutive rows of one sequence and some query heads that share one KV
+ * head. */
 struct attend_task {
-    const float *q;                  /* first row, first head; a row is row_stride floats, a head head_dim */
-    float *out;                      /* the same shape */
+    const float *q; /* first row, first head; a row is row_stride floats, a head head_dim */
+    float *out;     /* the same shape */
     int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
-    int pos0;                        /* position of the first row; row r attends to positions <= pos0 + r */
+    int pos0; /* position of the first row; row r attends to positions <= pos0 + r */
     int window, head_dim;
     float scale;
     enum kv_type kv;
@@ -53,27 +61,35 @@ struct attend_task {
 
 struct cpu_kernels {
     const char *name;
-    const char *(*unusable)(void); /* NULL when this processor and system can run it, else why not */
-    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x permuted and packed: the inputs of a sub-group
-     * (from j0 on, n of them, see q4_next) stand together as [rows][n] at x + j0 * rows. So the rows of a register block lie
-     * side by side (a power-of-two row length would put them all into one set of the L1 cache); one row is just [k].
-     * scratch: CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread, and for q4i CPU_PANELS*32 bytes for each input */
-    void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
-    /* x [in] as row `row` of *q, through whose pointers it writes; a sub-group with a value that is not finite gets the
-     * scale NaN (act.h) */
+    const char *(*unusable)(
+        void); /* NULL when this processor and system can run it, else why not */
+    /* y[rows][out], outputs of panels p0 .. p1-1 (at most CPU_PANELS); x permuted and packed: the
+     * inputs of a sub-group (from j0 on, n of them, see q4_next) stand together as [rows][n] at x +
+     * j0 * rows. So the rows of a register block lie side by side (a power-of-two row length would
+     * put them all into one set of the L1 cache); one row is just [k]. scratch:
+     * CPU_PANELS*16*(CPU_SUBGROUP + CPU_ROW_TILE) floats of the calling thread, and for q4i
+     * CPU_PANELS*32 bytes for each input */
+    void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+               float *scratch);
+    /* x [in] as row `row` of *q, through whose pointers it writes; a sub-group with a value that is
+     * not finite gets the scale NaN (act.h) */
     void (*quantize)(const struct linear *w, const float *x, int row, const struct q4_digits *q);
     /* q4 from integer activations */
-    void (*q4i)(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch);
+    void (*q4i)(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
     void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
     /* one row of `norm` (core/step/backend.h) */
     void (*norm)(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
-    /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin [head_dim/2] */
-    void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cos, const float *sin);
+    /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin
+     * [head_dim/2] */
+    void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                 float eps, const float *cos, const float *sin);
     /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 4 * head_dim) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
     void (*glu)(float *gate, const float *up, size_t n);
-    /* About how many bytes of packed activations or digits one core's cache holds while it takes task after task; 0: any number */
+    /* About how many bytes of packed activations or digits one core's cache holds while it takes
+     * task after task; 0: any number */
     size_t cached_bytes;
 };
 
@@ -87,16 +103,17 @@ extern const struct cpu_kernels cpu_neon, cpu_dotprod;
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
 extern const struct cpu_kernels *const cpu_ladder[];
 
-/* The known-answer check: NULL, or the name of the first kernel of k that disagrees with rung scalar, which is taken to be
- * right, as ref is. About a millisecond; 200 KiB of stack. */
+/* The known-answer check: NULL, or the name of the first kernel of k that disagrees with rung
+ * scalar, which is taken to be right, as ref is. About a millisecond; 200 KiB of stack. */
 const char *cpu_selfcheck(const struct cpu_kernels *k);
-/* The rung called `name` of a ladder, or for "auto" the last that this machine can run and that passes the check. NULL with an
- * error that names rung and kernel (pinned) or lists the names. note [note_bytes]: which rungs "auto" refused, "" for none. */
-const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name, char *note, size_t note_bytes,
-                                     struct err *e);
+/* The rung called `name` of a ladder, or for "auto" the last that this machine can run and that
+ * passes the check. NULL with an error that names rung and kernel (pinned) or lists the names. note
+ * [note_bytes]: which rungs "auto" refused, "" for none. */
+const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name,
+                                     char *note, size_t note_bytes, struct err *e);
 
-/* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in which the
- * lanes of a vector want them, without horizontal sums. */
+/* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in
+ * which the lanes of a vector want them, without horizontal sums. */
 static inline const void *page_keys(const struct attend_task *t, int page_index)
 {
     return t->pages + (size_t)t->table[page_index] * t->page_bytes;

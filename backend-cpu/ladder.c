@@ -17,12 +17,15 @@ static const struct cpu_kernels *pinned(const struct cpu_kernels *k, struct err 
 {
     const char *why = k->unusable(), *wrong = why ? NULL : cpu_selfcheck(k);
     if (why) err_set(e, "--cpu %s: %s", k->name, why);
-    else if (wrong) err_set(e, "--cpu %s: its kernel %s gives wrong results on this machine (known-answer check)", k->name, wrong);
+    else if (wrong)
+        err_set(e,
+                "--cpu %s: its kernel %s gives wrong results on this machine (known-answer check)",
+                k->name, wrong);
     return why || wrong ? NULL : k;
 }
 
-const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name, char *note, size_t note_bytes,
-                                     struct err *e)
+const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name,
+                                     char *note, size_t note_bytes, struct err *e)
 {
     char names[128] = "";
     int n = 0;
@@ -39,7 +42,8 @@ const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, co
         if (ladder[n]->unusable()) continue;
         const char *wrong = cpu_selfcheck(ladder[n]);
         if (!wrong) return ladder[n];
-        snprintf(note + strlen(note), note_bytes - strlen(note), "; not %s: its %s gives wrong results here", ladder[n]->name, wrong);
+        snprintf(note + strlen(note), note_bytes - strlen(note),
+                 "; not %s: its %s gives wrong results here", ladder[n]->name, wrong);
     }
     err_set(e, "--cpu auto: no rung runs on this machine");
     return NULL;

@@ -1,13 +1,14 @@
-/* neon.c: rung "neon": what every arm64 processor has. Every output has the same order of operations as in avx2.c, so that
- * the two give the same bits. Empty on other architectures. */
+/* neon.c: rung "neon": what every arm64 processor has. Every output has the same order of
+ * operations as in avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
 #include "backend-cpu/neon.h"
 
 static const char *always(void) { return 0; }
 
-/* How four rows' codes become floats. A code less its zero point is a signed byte; a table lookup moves byte b of each row
- * to the top of its lane, and the conversion divides by 2^24: two instructions, exact. */
+/* How four rows' codes become floats. A code less its zero point is a signed byte; a table lookup
+ * moves byte b of each row to the top of its lane, and the conversion divides by 2^24: two
+ * instructions, exact. */
 struct decode {
     uint8x16_t place[4];
 };
@@ -15,7 +16,8 @@ struct decode {
 ALWAYS_INLINE struct decode decode_init(void)
 {
     struct decode d;
-    const uint32x4_t rows = {0x00ffffff, 0x04ffffff, 0x08ffffff, 0x0cffffff}; /* an index of 255 gives 0 */
+    const uint32x4_t rows = {0x00ffffff, 0x04ffffff, 0x08ffffff,
+                             0x0cffffff}; /* an index of 255 gives 0 */
     EACH (b, 4) d.place[b] = vreinterpretq_u8_u32(vaddq_u32(rows, vdupq_n_u32((uint32_t)b << 24)));
     return d;
 }
@@ -40,8 +42,10 @@ ALWAYS_INLINE uint8x16_t code_minus_zero(const uint8_t *codes, int half, uint8x1
     return vsubq_u8(half ? vshrq_n_u8(v, 4) : vandq_u8(v, vdupq_n_u8(15)), zero);
 }
 
-/* np panels x m rows straight from the codes, the sums of a sub-group in registers: 4*np*m <= 16 of them. */
-ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np, const int m)
+/* np panels x m rows straight from the codes, the sums of a sub-group in registers: 4*np*m <= 16 of
+ * them. */
+ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np,
+                          const int m)
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
     const struct decode d = decode_init();
@@ -51,13 +55,17 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
     for (int g = 0; g < w->n_groups; g++) {
         size_t at = (size_t)p * panel_groups + (size_t)g * 16;
         uint8x16_t zero[8];
-        EACH (h, 4 * np) zero[h] = load_zeros(w->zeros + at + (size_t)(h / 4) * panel_groups, h % 4);
+        EACH (h, 4 * np)
+            zero[h] = load_zeros(w->zeros + at + (size_t)(h / 4) * panel_groups, h % 4);
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
             const float *xj = x + (size_t)j0 * m;
             const uint8_t *c = w->codes + (size_t)p * panel_codes + (size_t)j0 * 8;
-            /* behind the end of these panels come the next ones, not the neighbour that is being read already */
-            const uint8_t *ahead = c + AHEAD + ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
+            /* behind the end of these panels come the next ones, not the neighbour that is being
+             * read already */
+            const uint8_t *ahead =
+                c + AHEAD +
+                ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
             float32x4_t sum[8][4];
             EACH (h, 4 * np)
                 EACH (r, m) sum[h][r] = vdupq_n_f32(0);
@@ -67,7 +75,8 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                     float32x4_t v[4];
                     EACH (r, m) v[r] = vld1q_f32(xj + r * n + j + half * 4);
                     EACH (h, 4 * np) {
-                        uint8x16_t u = code_minus_zero(c + (size_t)(h / 4) * panel_codes + h % 4 * 16, half, zero[h]);
+                        uint8x16_t u = code_minus_zero(
+                            c + (size_t)(h / 4) * panel_codes + h % 4 * 16, half, zero[h]);
                         EACH (b, 4) {
                             float32x4_t q = decode_input(&d, b, u);
                             EACH (r, m) sum[h][r] = vfmaq_n_f32(sum[h][r], q, v[r][b]);
@@ -79,19 +88,24 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                 float32x4_t s[4];
                 load_16(w->scales, w->scale_type, at + (size_t)i * panel_groups, s);
                 EACH (h, 4)
-                    EACH (r, m) total[i * 4 + h][r] = vfmaq_f32(total[i * 4 + h][r], s[h], sum[i * 4 + h][r]);
+                    EACH (r, m)
+                        total[i * 4 + h][r] = vfmaq_f32(total[i * 4 + h][r], s[h],
+                                                        sum[i * 4 + h][r]);
             }
         }
     }
     EACH (h, 4 * np)
-        EACH (r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 4) * 16 + h % 4 * 4, total[h][r]);
+        EACH (r, m)
+            store_outputs(w, y + (size_t)r * (size_t)w->out, (p + h / 4) * 16 + h % 4 * 4,
+                          total[h][r]);
 }
 
 /* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
-    const uint8_t *zeros = w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+    const uint8_t *zeros = w->zeros +
+                           ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
     const struct decode d = decode_init();
     uint8x16_t zero[4];
     EACH (h, 4) zero[h] = load_zeros(zeros, h);
@@ -106,7 +120,8 @@ static void unpack_panel(const struct linear *w, int p, int j0, int n, float *ds
 }
 
 /* total[m][16] += scale * sum over n inputs (a multiple of 4) of codes[n][16] * x[m][n] */
-ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const float32x4_t s[4], float *total, const int m)
+ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const float32x4_t s[4],
+                        float *total, const int m)
 {
     float32x4_t a[4][4];
     EACH (r, m)
@@ -127,7 +142,8 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int n, const float32
         }
 }
 
-static void tiles(const float *codes, const float *x, int n, const float32x4_t s[4], float *total, int rows)
+static void tiles(const float *codes, const float *x, int n, const float32x4_t s[4], float *total,
+                  int rows)
 {
     for (; rows >= 4; rows -= 4, x += 4 * n, total += 4 * 16) tile(codes, x, n, s, total, 4);
     switch (rows) {
@@ -137,9 +153,10 @@ static void tiles(const float *codes, const float *x, int n, const float32x4_t s
     }
 }
 
-/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in L1) and meets all of
- * them. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr, int p0, int p1, float *scratch)
+/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in
+ * L1) and meets all of them. */
+static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr,
+                    int p0, int p1, float *scratch)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
@@ -147,21 +164,27 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
         n = q4_next(w, j0) - j0;
         for (int p = p0; p < p1; p++) {
             float32x4_t s[4];
-            load_16(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16, s);
+            load_16(w->scales, w->scale_type,
+                    ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16, s);
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total + (p - p0) * nr * 16, nr);
+            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s,
+                  total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16)
-            EACH (h, 4) store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + h * 4, vld1q_f32(total + h * 4));
+            EACH (h, 4)
+                store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + h * 4,
+                              vld1q_f32(total + h * 4));
 }
 
-void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+             float *scratch)
 {
     if (rows > 4) {
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1, scratch);
+            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1,
+                    scratch);
         return;
     }
     int p = p0;
@@ -182,7 +205,8 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
     size_t rows = (size_t)q->rows, s = (size_t)row;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits + (size_t)row * (size_t)n,
+        int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits +
+                        (size_t)row * (size_t)n,
                *second = first + rows * (size_t)n;
         const float *from = quantize_input(w, x, j0, n, group);
         float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
@@ -195,8 +219,11 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
                 int32x4_t b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(from + j + i * 8 + 4), inverse));
                 v[i] = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
                 sum = vpadalq_s16(sum, v[i]);
-                high[i] = q->n_digits == 2 ? vshrn_n_s16(vaddq_s16(v[i], vdupq_n_s16(64)), 7) : vmovn_s16(v[i]);
-                low[i] = vsub_s8(vmovn_s16(v[i]), vshl_n_s8(high[i], 7)); /* modulo 256: v - 128 * high fits a byte */
+                high[i] = q->n_digits == 2 ? vshrn_n_s16(vaddq_s16(v[i], vdupq_n_s16(64)), 7)
+                                           : vmovn_s16(v[i]);
+                low[i] =
+                    vsub_s8(vmovn_s16(v[i]),
+                            vshl_n_s8(high[i], 7)); /* modulo 256: v - 128 * high fits a byte */
             }
             vst1q_s8(first + j, vcombine_s8(high[0], high[1]));
             if (q->n_digits == 2) vst1q_s8(second + j, vcombine_s8(low[0], low[1]));
@@ -216,8 +243,8 @@ ALWAYS_INLINE void multiply_add(int16x8_t part[8], int h, int8x16_t codes, const
 }
 
 /* Products are summed in 16 bits over at most 64 inputs (16 products per lane), then widened. */
-ALWAYS_INLINE void mlal_planes(const uint8_t *codes, const int8_t *const *digit, int n, int32x4_t sum[MAX_PLANES][4], const int planes,
-                               enum code_form form)
+ALWAYS_INLINE void mlal_planes(const uint8_t *codes, const int8_t *const *digit, int n,
+                               int32x4_t sum[MAX_PLANES][4], const int planes, enum code_form form)
 {
     const int block = form == CODES_BYTES ? 128 : 64;
     EACH (i, planes)
@@ -239,17 +266,21 @@ ALWAYS_INLINE void mlal_planes(const uint8_t *codes, const int8_t *const *digit,
             }
         }
         EACH (i, planes)
-            EACH (h, 4) sum[i][h] = vaddq_s32(sum[i][h], vpaddq_s32(vpaddlq_s16(part[i][2 * h]), vpaddlq_s16(part[i][2 * h + 1])));
+            EACH (h, 4)
+                sum[i][h] = vaddq_s32(sum[i][h], vpaddq_s32(vpaddlq_s16(part[i][2 * h]),
+                                                            vpaddlq_s16(part[i][2 * h + 1])));
     }
 }
 
-static void neon_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void neon_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                     float *scratch)
 {
     q4i_128(w, x, y, p0, p1, scratch, 2, mlal_planes);
 }
 
 /* nn outputs x m rows, each with its 16 lanes: nn*m <= 4. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y, int n0, const int nn, const int m)
+ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
+                               int n0, const int nn, const int m)
 {
     int in = w->in, j = 0;
     float32x4_t a[4][4][4];
@@ -263,7 +294,9 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
             load_16(w->weight, t, at, v);
             if (m == 1) prefetch((const char *)w->weight + at * (t == DT_F32 ? 4 : 2) + AHEAD);
             EACH (r, m)
-                EACH (h, 4) a[i][r][h] = vfmaq_f32(a[i][r][h], v[h], vld1q_f32(x + (size_t)r * (size_t)in + j + h * 4));
+                EACH (h, 4)
+                    a[i][r][h] = vfmaq_f32(a[i][r][h], v[h],
+                                           vld1q_f32(x + (size_t)r * (size_t)in + j + h * 4));
         }
     EACH (i, nn)
         EACH (r, m) {
@@ -271,13 +304,15 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
             EACH (h, 4) vst1q_f32(lane + h * 4, a[i][r][h]);
             for (int l = 0; j + l < in; l++)
                 lane[l] =
-                    fmaf(f32_at(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + l)), x[(size_t)r * (size_t)in + j + l], lane[l]);
+                    fmaf(f32_at(w->weight, t, (size_t)(n0 + i) * (size_t)in + (size_t)(j + l)),
+                         x[(size_t)r * (size_t)in + j + l], lane[l]);
             float total = fold_lanes(lane);
             y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
 }
 
-ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y, int rows, int n0, int n1)
+ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y,
+                               int rows, int n0, int n1)
 {
     size_t in = (size_t)w->in, out = (size_t)w->out;
     int n = n0;
@@ -285,7 +320,8 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
         for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1);
     for (; n < n1; n++) { /* the weights of one output stay in L1 for all rows */
         int r = 0;
-        for (; r + 4 <= rows; r += 4) dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 4);
+        for (; r + 4 <= rows; r += 4)
+            dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 4);
         switch (rows - r) {
         case 3: dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 3); break;
         case 2: dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 2); break;
@@ -306,12 +342,14 @@ void neon_norm(float *x, const float *delta, const float *weight, float eps, flo
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv)
+void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
+               const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim, enum dtype t, float *scores)
+ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim,
+                                enum dtype t, float *scores)
 {
     float32x4_t a[4][4];
     EACH (i, n)
@@ -326,15 +364,16 @@ ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *
         EACH (h, 4) vst1q_f32(scores + i * ATTEND_CHUNK + h * 4, a[i][h]);
 }
 
-ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, int head_dim, enum dtype t, float *scores)
+ALWAYS_INLINE void scores_typed(const float *const *q, int n, const void *keys, int head_dim,
+                                enum dtype t, float *scores)
 {
     int i = 0;
     for (; i + 4 <= n; i += 4) scores_block(q + i, 4, keys, head_dim, t, scores + i * ATTEND_CHUNK);
     for (; i < n; i++) scores_block(q + i, 1, keys, head_dim, t, scores + i * ATTEND_CHUNK);
 }
 
-ALWAYS_INLINE void neon_scores(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv,
-                               float *scores)
+ALWAYS_INLINE void neon_scores(const float *const *q, int n, const void *const *keys, int n_pages,
+                               int head_dim, enum kv_type kv, float *scores)
 {
     for (int k = 0; k < n_pages; k++, scores += KV_PAGE) {
         if (kv == KV_F16) scores_typed(q, n, keys[k], head_dim, DT_F16, scores);
@@ -342,7 +381,8 @@ ALWAYS_INLINE void neon_scores(const float *const *q, int n, const void *const *
     }
 }
 
-ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values, int head_dim, enum dtype t, float *acc)
+ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values,
+                                int head_dim, enum dtype t, float *acc)
 {
     int d = 0;
     for (; d + 16 <= head_dim; d += 16) {
@@ -361,17 +401,23 @@ ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const vo
     for (; d < head_dim; d++)
         for (int i = 0; i < n; i++)
             for (int c = 0; c < n_pos; c++)
-                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c], f32_at(values, t, (size_t)(c * head_dim + d)), acc[i * head_dim + d]);
+                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c],
+                                             f32_at(values, t, (size_t)(c * head_dim + d)),
+                                             acc[i * head_dim + d]);
 }
 
-ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim, enum dtype t, float *acc)
+ALWAYS_INLINE void values_typed(const float *p, int n, int n_pos, const void *values, int head_dim,
+                                enum dtype t, float *acc)
 {
     int i = 0;
-    for (; i + 4 <= n; i += 4) values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, t, acc + i * head_dim);
-    for (; i < n; i++) values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, t, acc + i * head_dim);
+    for (; i + 4 <= n; i += 4)
+        values_block(p + i * ATTEND_CHUNK, 4, n_pos, values, head_dim, t, acc + i * head_dim);
+    for (; i < n; i++)
+        values_block(p + i * ATTEND_CHUNK, 1, n_pos, values, head_dim, t, acc + i * head_dim);
 }
 
-ALWAYS_INLINE void neon_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void neon_values(const float *p, int n, int n_pos, const void *values, int head_dim,
+                               enum kv_type kv, float *acc)
 {
     if (kv == KV_F16) values_typed(p, n, n_pos, values, head_dim, DT_F16, acc);
     else values_typed(p, n, n_pos, values, head_dim, DT_F32, acc);
@@ -381,7 +427,8 @@ ALWAYS_INLINE void neon_values(const float *p, int n, int n_pos, const void *val
 ALWAYS_INLINE float32x4_t exp4(float32x4_t x)
 {
     uint32x4_t drop = vcltq_f32(x, vdupq_n_f32(EXP_MIN)); /* not for NaN: it stays */
-    float32x4_t c = vminq_f32(x, vdupq_n_f32(EXP_MAX)), n = vrndnq_f32(vmulq_f32(c, vdupq_n_f32(EXP_LOG2E)));
+    float32x4_t c = vminq_f32(x, vdupq_n_f32(EXP_MAX)),
+                n = vrndnq_f32(vmulq_f32(c, vdupq_n_f32(EXP_LOG2E)));
     float32x4_t r = vfmsq_f32(c, n, vdupq_n_f32(EXP_LN2_HI));
     r = vfmsq_f32(r, n, vdupq_n_f32(EXP_LN2_LO));
     float32x4_t p = vfmaq_f32(vdupq_n_f32(EXP_P3), vdupq_n_f32(EXP_P4), r);
@@ -390,7 +437,8 @@ ALWAYS_INLINE float32x4_t exp4(float32x4_t x)
     p = vfmaq_f32(vdupq_n_f32(EXP_P0), p, r);
     float32x4_t y = vaddq_f32(vfmaq_f32(r, p, vmulq_f32(r, r)), vdupq_n_f32(1.0f));
     int32x4_t scale = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23);
-    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(vmulq_f32(y, vreinterpretq_f32_s32(scale))), drop));
+    return vreinterpretq_f32_u32(
+        vbicq_u32(vreinterpretq_u32_f32(vmulq_f32(y, vreinterpretq_f32_s32(scale))), drop));
 }
 
 ALWAYS_INLINE float neon_exps(float *p, float max, int n)
@@ -408,11 +456,15 @@ ALWAYS_INLINE float neon_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
-void neon_attend(const struct attend_task *t, float *scratch) { fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask); }
+void neon_attend(const struct attend_task *t, float *scratch)
+{
+    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask);
+}
 
 ALWAYS_INLINE float32x4_t glu4(float32x4_t g, float32x4_t u)
 {
-    return vmulq_f32(vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), exp4(vsubq_f32(vdupq_n_f32(0), g)))), u);
+    return vmulq_f32(vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), exp4(vsubq_f32(vdupq_n_f32(0), g)))),
+                     u);
 }
 
 void neon_glu(float *gate, const float *up, size_t n)
@@ -420,15 +472,17 @@ void neon_glu(float *gate, const float *up, size_t n)
     size_t i = 0;
     for (; i + 4 <= n; i += 4) vst1q_f32(gate + i, glu4(vld1q_f32(gate + i), vld1q_f32(up + i)));
     if (i == n) return;
-    float g[4] = {0}, u[4] = {0}; /* the tail takes the same path, so that an element's value does not depend on its place */
+    float g[4] = {0}, u[4] = {0}; /* the tail takes the same path, so that an element's value does
+                                     not depend on its place */
     memcpy(g, gate + i, (n - i) * sizeof *g);
     memcpy(u, up + i, (n - i) * sizeof *u);
     vst1q_f32(g, glu4(vld1q_f32(g), vld1q_f32(u)));
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-const struct cpu_kernels cpu_neon = {"neon",    always,    neon_q4,     neon_quantize, neon_q4i, neon_dense,
-                                     neon_norm, neon_rope, neon_attend, neon_glu,      0};
+const struct cpu_kernels cpu_neon = {"neon",      always,     neon_q4,   neon_quantize,
+                                     neon_q4i,    neon_dense, neon_norm, neon_rope,
+                                     neon_attend, neon_glu,   0};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -1,5 +1,5 @@
-/* neon.h: what the arm64 rungs share: the operations that a later rung takes over as they are, and the integer q4
- * kernel over dot products that each rung has its own instructions for. */
+/* neon.h: what the arm64 rungs share: the operations that a later rung takes over as they are, and
+ * the integer q4 kernel over dot products that each rung has its own instructions for. */
 #ifndef BACKEND_CPU_NEON_H
 #define BACKEND_CPU_NEON_H
 
@@ -7,15 +7,18 @@
 
 #include <arm_neon.h>
 
-void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch);
+void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+             float *scratch);
 void neon_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 void neon_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
 void neon_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
-void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv, const float *sinv);
+void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
+               const float *cosv, const float *sinv);
 void neon_attend(const struct attend_task *t, float *scratch);
 void neon_glu(float *gate, const float *up, size_t n);
 
-/* Loops over the parts of a register block, see avx2.c. The 16 rows of a panel are four quarters of four. */
+/* Loops over the parts of a register block, see avx2.c. The 16 rows of a panel are four quarters of
+ * four. */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
 /* Bytes ahead of the reading position that single-row kernels ask for, as in avx512.h. */
@@ -27,7 +30,8 @@ ALWAYS_INLINE void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 ALWAYS_INLINE float32x4_t load_4(const void *w, enum dtype t, size_t at)
 {
     if (t == DT_F16) return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)w + at)));
-    if (t == DT_BF16) return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)w + at), 16));
+    if (t == DT_BF16)
+        return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)w + at), 16));
     return vld1q_f32((const float *)w + at);
 }
 
@@ -63,30 +67,35 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, float
     for (int l = 0; n0 + l < w->out; l++) y[n0 + l] = w->bias ? lane[l] + w->bias[n0 + l] : lane[l];
 }
 
-/* A sub-group's codes of one panel, either packed as in the model file or with a byte for each: per block of 8 inputs 64
- * bytes for inputs 0..3 ([row][input]), then 64 for inputs 4..7. */
+/* A sub-group's codes of one panel, either packed as in the model file or with a byte for each: per
+ * block of 8 inputs 64 bytes for inputs 0..3 ([row][input]), then 64 for inputs 4..7. */
 enum code_form { CODES_PACKED, CODES_BYTES };
 
 /* Quarter h of a block as codes of inputs 0..3 and 4..7, [4 rows][4 inputs] each. */
-ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, int8x16_t *low, int8x16_t *high)
+ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, int8x16_t *low,
+                              int8x16_t *high)
 {
     uint8x16_t v = vld1q_u8(block + h * 16);
     *low = vreinterpretq_s8_u8(form == CODES_BYTES ? v : vandq_u8(v, vdupq_n_u8(15)));
-    *high = vreinterpretq_s8_u8(form == CODES_BYTES ? vld1q_u8(block + 64 + h * 16) : vshrq_n_u8(v, 4));
+    *high = vreinterpretq_s8_u8(form == CODES_BYTES ? vld1q_u8(block + 64 + h * 16)
+                                                    : vshrq_n_u8(v, 4));
 }
 
 /* Most planes (a plane: one digit of one row) that a register block takes. */
 enum { MAX_PLANES = 4 };
 
-/* sum[plane][h] = integer dot products of one panel's codes with n digits of each plane, rows 4h .. 4h+3. n is a multiple of
- * 32 and at most CPU_SUBGROUP. Packed codes are asked for ahead of time. */
-typedef void planes_fn(const uint8_t *codes, const int8_t *const *digit, int n, int32x4_t sum[MAX_PLANES][4], int planes,
-                       enum code_form form);
+/* sum[plane][h] = integer dot products of one panel's codes with n digits of each plane, rows 4h ..
+ * 4h+3. n is a multiple of 32 and at most CPU_SUBGROUP. Packed codes are asked for ahead of time.
+ */
+typedef void planes_fn(const uint8_t *codes, const int8_t *const *digit, int n,
+                       int32x4_t sum[MAX_PLANES][4], int planes, enum code_form form);
 
-/* total[m][16] += one sub-group of a panel x m rows; first and second digits [m][n]; zeros, scales: the panel's 16. */
-ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int8_t *second, int n, const uint8_t *zeros,
-                            const float32x4_t scale[4], const int32_t *sum, const float *act_scale, float *total, const int digits,
-                            const int m, enum code_form form, planes_fn *dot)
+/* total[m][16] += one sub-group of a panel x m rows; first and second digits [m][n]; zeros, scales:
+ * the panel's 16. */
+ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int8_t *second, int n,
+                            const uint8_t *zeros, const float32x4_t scale[4], const int32_t *sum,
+                            const float *act_scale, float *total, const int digits, const int m,
+                            enum code_form form, planes_fn *dot)
 {
     const int8_t *digit[MAX_PLANES];
     int32x4_t s[MAX_PLANES][4];
@@ -107,7 +116,8 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int
             int32x4_t v = digits == 2 ? vaddq_s32(vshlq_n_s32(s[r][h], 7), s[m + r][h]) : s[r][h];
             v = vmlsq_n_s32(v, zero[h], sum[r]);
             float *t = total + r * 16 + h * 4;
-            vst1q_f32(t, vaddq_f32(vld1q_f32(t), vmulq_f32(vcvtq_f32_s32(v), vmulq_n_f32(scale[h], act_scale[r]))));
+            vst1q_f32(t, vaddq_f32(vld1q_f32(t), vmulq_f32(vcvtq_f32_s32(v),
+                                                           vmulq_n_f32(scale[h], act_scale[r]))));
         }
 }
 
@@ -123,10 +133,12 @@ static void spread_codes(const uint8_t *codes, int n, uint8_t *dst)
         }
 }
 
-/* Panel p x rows r0 .. r0+nr-1, sub-group by sub-group; m rows at a time. One row reads the codes where they lie; for more,
- * a sub-group's are spread into bytes once (2 KiB, stays in L1). scratch: total [nr][16], then those bytes. */
-ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, float *y, int p, int r0, int nr, float *scratch,
-                             const int digits, const int m, enum code_form form, planes_fn *dot)
+/* Panel p x rows r0 .. r0+nr-1, sub-group by sub-group; m rows at a time. One row reads the codes
+ * where they lie; for more, a sub-group's are spread into bytes once (2 KiB, stays in L1). scratch:
+ * total [nr][16], then those bytes. */
+ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, float *y, int p,
+                             int r0, int nr, float *scratch, const int digits, const int m,
+                             enum code_form form, planes_fn *dot)
 {
     float *total = scratch;
     uint8_t *bytes = (uint8_t *)(scratch + CPU_ROW_TILE * 16);
@@ -135,7 +147,8 @@ ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, 
     memset(total, 0, (size_t)(nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows, packed += n * 8) {
         n = q4_next(w, j0) - j0;
-        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n, *second = first + rows * (size_t)n;
+        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n,
+                     *second = first + rows * (size_t)n;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
         float32x4_t scale[4];
         load_16(w->scales, w->scale_type, at, scale);
@@ -146,19 +159,21 @@ ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, 
         }
         int r = 0;
         for (; r + m <= nr; r += m)
-            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r, x->scale + s + r, total + r * 16,
-                     digits, m, form, dot);
+            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r,
+                     x->scale + s + r, total + r * 16, digits, m, form, dot);
         for (; m > 1 && r < nr; r++)
-            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r, x->scale + s + r, total + r * 16,
-                     digits, 1, form, dot);
+            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r,
+                     x->scale + s + r, total + r * 16, digits, 1, form, dot);
     }
     for (int r = 0; r < nr; r++)
-        EACH (h, 4) store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + h * 4, vld1q_f32(total + r * 16 + h * 4));
+        EACH (h, 4)
+            store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + h * 4,
+                          vld1q_f32(total + r * 16 + h * 4));
 }
 
 /* planes: how many this rung's register block takes, 2 or 4. */
-ALWAYS_INLINE void q4i_128(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch, const int planes,
-                           planes_fn *dot)
+ALWAYS_INLINE void q4i_128(const struct linear *w, const struct q4_digits *x, float *y, int p0,
+                           int p1, float *scratch, const int planes, planes_fn *dot)
 {
     for (int p = p0; p < p1; p++) {
         if (x->rows == 1) {
@@ -168,7 +183,8 @@ ALWAYS_INLINE void q4i_128(const struct linear *w, const struct q4_digits *x, fl
         }
         for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
             int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE;
-            if (x->n_digits == 2) q4i_panel(w, x, y, p, r, nr, scratch, 2, planes / 2, CODES_BYTES, dot);
+            if (x->n_digits == 2)
+                q4i_panel(w, x, y, p, r, nr, scratch, 2, planes / 2, CODES_BYTES, dot);
             else q4i_panel(w, x, y, p, r, nr, scratch, 1, planes, CODES_BYTES, dot);
         }
     }

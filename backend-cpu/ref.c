@@ -1,4 +1,5 @@
-/* ref.c: rung "ref": the reference. Double accumulation, no tricks; every other kernel is compared with it. */
+/* ref.c: rung "ref": the reference. Double accumulation, no tricks; every other kernel is compared
+ * with it. */
 #include "backend-cpu/act.h"
 
 #include <math.h>
@@ -7,18 +8,21 @@ static const char *always(void) { return 0; }
 
 static int code_at(const struct linear *w, int n, int j)
 {
-    uint8_t b = w->codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16) * 4 + (size_t)(j % 4)];
+    uint8_t b = w->codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
+                         (size_t)(n % 16) * 4 + (size_t)(j % 4)];
     return j % 8 < 4 ? b & 15 : b >> 4;
 }
 
 /* n inputs of output n from j0 on as code - zero (one group). */
 static void unpack_row(const struct linear *w, int n, int j0, int count, double *dst)
 {
-    int zero = w->zeros[((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16)];
+    int zero = w->zeros[((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 +
+                        (size_t)(n % 16)];
     for (int j = 0; j < count; j++) dst[j] = code_at(w, n, j0 + j) - zero;
 }
 
-static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+                   float *scratch)
 {
     double *total = (double *)scratch, codes[CPU_SUBGROUP];
     int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
@@ -28,24 +32,33 @@ static void ref_q4(const struct linear *w, const float *x, float *y, int rows, i
             for (int r = 0; r < nr; r++) total[r] = 0;
             for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
                 j1 = q4_next(w, j0);
-                double scale = f32_at(w->scales, w->scale_type,
-                                      ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16));
+                double scale =
+                    f32_at(w->scales, w->scale_type,
+                           ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 +
+                               (size_t)(n % 16));
                 unpack_row(w, n, j0, j1 - j0, codes);
                 for (int r = 0; r < nr; r++) {
-                    const float *xr = x + (size_t)j0 * (size_t)rows + (size_t)(r0 + r) * (size_t)(j1 - j0);
+                    const float *xr = x + (size_t)j0 * (size_t)rows +
+                                      (size_t)(r0 + r) * (size_t)(j1 - j0);
                     double sum = 0;
                     for (int j = 0; j < j1 - j0; j++) sum += codes[j] * xr[j];
                     total[r] += scale * sum;
                 }
             }
-            for (int r = 0; r < nr; r++) y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] = (float)(total[r] + (w->bias ? w->bias[n] : 0));
+            for (int r = 0; r < nr; r++)
+                y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] =
+                    (float)(total[r] + (w->bias ? w->bias[n] : 0));
         }
     }
 }
 
-static void ref_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+static void ref_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
+{
+    fp32_quantize(w, x, row, q);
+}
 
-static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                    float *scratch)
 {
     (void)scratch;
     int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
@@ -55,16 +68,21 @@ static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y,
             size_t s = (size_t)r;
             for (int j0 = 0, j1; j0 < w->k; j0 = j1, s += (size_t)x->rows) {
                 j1 = q4_next(w, j0);
-                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 + (size_t)(n % 16),
+                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) *
+                                16 +
+                            (size_t)(n % 16),
                        length = (size_t)(j1 - j0);
-                const int8_t *first = x->digit + (size_t)j0 * (size_t)x->rows * (size_t)x->n_digits + (size_t)r * length;
+                const int8_t *first = x->digit +
+                                      (size_t)j0 * (size_t)x->rows * (size_t)x->n_digits +
+                                      (size_t)r * length;
                 const int8_t *second = first + (size_t)x->rows * length;
                 long sum = 0;
                 for (int j = j0; j < j1; j++) {
                     int v = x->n_digits == 2 ? 128 * first[j - j0] + second[j - j0] : first[j - j0];
                     sum += (long)(code_at(w, n, j) - w->zeros[at]) * v;
                 }
-                total += (double)f32_at(w->scales, w->scale_type, at) * (double)x->scale[s] * (double)sum;
+                total += (double)f32_at(w->scales, w->scale_type, at) * (double)x->scale[s] *
+                         (double)sum;
             }
             y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(total + (w->bias ? w->bias[n] : 0));
         }
@@ -76,13 +94,15 @@ static void ref_dense(const struct linear *w, const float *x, float *y, int rows
         for (int r = 0; r < rows; r++) {
             double sum = 0;
             for (int j = 0; j < w->in; j++)
-                sum += (double)f32_at(w->weight, w->weight_type, (size_t)n * (size_t)w->in + (size_t)j) *
+                sum += (double)f32_at(w->weight, w->weight_type,
+                                      (size_t)n * (size_t)w->in + (size_t)j) *
                        x[(size_t)r * (size_t)w->in + (size_t)j];
             y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(sum + (w->bias ? w->bias[n] : 0));
         }
 }
 
-static void ref_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+static void ref_norm(float *x, const float *delta, const float *weight, float eps, float *out,
+                     int dim)
 {
     double sum = 0;
     for (int i = 0; i < dim; i++) {
@@ -93,8 +113,8 @@ static void ref_norm(float *x, const float *delta, const float *weight, float ep
     for (int i = 0; i < dim; i++) out[i] = (float)(x[i] * f * weight[i]);
 }
 
-static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
-                     const float *sinv)
+static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                     float eps, const float *cosv, const float *sinv)
 {
     int half = head_dim / 2;
     for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
@@ -105,7 +125,8 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
             f = 1 / sqrt(sum / head_dim + (double)eps);
         }
         for (int i = 0; i < half; i++) {
-            double a = x[i] * f * (weight ? weight[i] : 1), b = x[i + half] * f * (weight ? weight[i + half] : 1);
+            double a = x[i] * f * (weight ? weight[i] : 1),
+                   b = x[i + half] * f * (weight ? weight[i + half] : 1);
             y[i] = (float)(a * cosv[i] - b * sinv[i]);
             y[i + half] = (float)(b * cosv[i] + a * sinv[i]);
         }
@@ -117,26 +138,33 @@ static double key_dot(const struct attend_task *t, const float *q, int pos)
     const void *k = page_keys(t, pos / KV_PAGE);
     double s = 0;
     for (int d = 0; d < t->head_dim; d++)
-        s += (double)q[d] * f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
+        s += (double)q[d] *
+             f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
     return s * t->scale;
 }
 
-/* Two passes over the positions (maximum, then sums) instead of storing the scores: they have no bound here. */
+/* Two passes over the positions (maximum, then sums) instead of storing the scores: they have no
+ * bound here. */
 static void ref_attend(const struct attend_task *t, float *scratch)
 {
     (void)scratch;
     for (int r = 0; r < t->n_rows; r++)
         for (int h = 0; h < t->n_heads; h++) {
-            const float *q = t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim;
-            float *out = t->out + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim;
-            double acc[1024] = {0}, max = -INFINITY, sum = 0; /* head_dim <= 1024, checked by core/model/model.c */
-            for (int p = attend_first(t, r); p <= t->pos0 + r; p++) max = fmax(max, key_dot(t, q, p));
+            const float *q = t->q + (size_t)r * (size_t)t->row_stride +
+                             (size_t)h * (size_t)t->head_dim;
+            float *out = t->out + (size_t)r * (size_t)t->row_stride +
+                         (size_t)h * (size_t)t->head_dim;
+            double acc[1024] = {0}, max = -INFINITY,
+                   sum = 0; /* head_dim <= 1024, checked by core/model/model.c */
+            for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
+                max = fmax(max, key_dot(t, q, p));
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
                 const void *v = page_values(t, p / KV_PAGE);
                 double w = exp(key_dot(t, q, p) - max);
                 sum += w;
                 for (int d = 0; d < t->head_dim; d++)
-                    acc[d] += w * f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(p % KV_PAGE * t->head_dim + d));
+                    acc[d] += w * f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32,
+                                         (size_t)(p % KV_PAGE * t->head_dim + d));
             }
             for (int d = 0; d < t->head_dim; d++) out[d] = (float)(acc[d] / sum);
         }
@@ -147,4 +175,6 @@ static void ref_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
 }
 
-const struct cpu_kernels cpu_ref = {"ref", always, ref_q4, ref_quantize, ref_q4i, ref_dense, ref_norm, ref_rope, ref_attend, ref_glu, 0};
+const struct cpu_kernels cpu_ref = {"ref",      always,    ref_q4,   ref_quantize,
+                                    ref_q4i,    ref_dense, ref_norm, ref_rope,
+                                    ref_attend, ref_glu,   0};

@@ -1,4 +1,5 @@
-/* scalar.c: rung "scalar": plain C over 16-wide arrays, for processors without a rung of their own. */
+/* scalar.c: rung "scalar": plain C over 16-wide arrays, for processors without a rung of their own.
+ */
 #include "backend-cpu/act.h"
 
 static const char *always(void) { return 0; }
@@ -6,7 +7,8 @@ static const char *always(void) { return 0; }
 /* One sub-group of one panel as floats code - zero: dst [n][16], inputs j0 .. j0+n-1. */
 static void unpack_codes(const struct linear *w, int p, int j0, int n, float *dst)
 {
-    const uint8_t *z = w->zeros + ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES;
+    const uint8_t *z = w->zeros +
+                       ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES;
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
     for (int j = 0; j < n; j += 8, c += 64)
         for (int b = 0; b < 4; b++)
@@ -16,32 +18,39 @@ static void unpack_codes(const struct linear *w, int p, int j0, int n, float *ds
             }
 }
 
-static void scalar_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+static void scalar_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+                      float *scratch)
 {
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * LANES;
     for (int p = p0; p < p1; p++)
         for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
-            int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE, n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
+            int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE,
+                n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
             memset(total, 0, (size_t)(nr * LANES) * sizeof *total);
             for (int j0 = 0, n; j0 < w->k; j0 += n) {
                 n = q4_next(w, j0) - j0;
                 float s[LANES];
                 for (int l = 0; l < LANES; l++)
                     s[l] =
-                        f32_at(w->scales, w->scale_type, ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES + (size_t)l);
+                        f32_at(w->scales, w->scale_type,
+                               ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES +
+                                   (size_t)l);
                 unpack_codes(w, p, j0, n, codes);
                 for (int r = 0; r < nr; r++) {
                     const float *xr = x + (size_t)j0 * (size_t)rows + (size_t)(r0 + r) * (size_t)n;
                     float sum[LANES] = {0};
                     for (int j = 0; j < n; j++)
-                        for (int l = 0; l < LANES; l++) sum[l] = fmaf(codes[j * LANES + l], xr[j], sum[l]);
-                    for (int l = 0; l < LANES; l++) total[r * LANES + l] = fmaf(s[l], sum[l], total[r * LANES + l]);
+                        for (int l = 0; l < LANES; l++)
+                            sum[l] = fmaf(codes[j * LANES + l], xr[j], sum[l]);
+                    for (int l = 0; l < LANES; l++)
+                        total[r * LANES + l] = fmaf(s[l], sum[l], total[r * LANES + l]);
                 }
             }
             for (int r = 0; r < nr; r++)
                 for (int l = 0; l < n1; l++) {
                     int o = p * LANES + l;
-                    y[(size_t)(r0 + r) * (size_t)w->out + (size_t)o] = w->bias ? total[r * LANES + l] + w->bias[o] : total[r * LANES + l];
+                    y[(size_t)(r0 + r) * (size_t)w->out + (size_t)o] =
+                        w->bias ? total[r * LANES + l] + w->bias[o] : total[r * LANES + l];
                 }
         }
 }
@@ -65,14 +74,20 @@ ALWAYS_INLINE void dot_digit(const int16_t *codes, const int8_t *x, int n, int f
     for (int j0 = 0; j0 < n; j0 += 16) {
         int16_t part[LANES] = {0};
         for (int j = j0; j < j0 + 16; j++)
-            for (int l = 0; l < LANES; l++) part[l] = (int16_t)(part[l] + codes[j * LANES + l] * x[j]);
+            for (int l = 0; l < LANES; l++)
+                part[l] = (int16_t)(part[l] + codes[j * LANES + l] * x[j]);
         for (int l = 0; l < LANES; l++) sum[l] += part[l];
     }
 }
 
-static void scalar_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q) { fp32_quantize(w, x, row, q); }
+static void scalar_quantize(const struct linear *w, const float *x, int row,
+                            const struct q4_digits *q)
+{
+    fp32_quantize(w, x, row, q);
+}
 
-static void scalar_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void scalar_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                       float *scratch)
 {
     int16_t *codes = (int16_t *)scratch;
     float *total = scratch + CPU_SUBGROUP * LANES;
@@ -85,22 +100,27 @@ static void scalar_q4i(const struct linear *w, const struct q4_digits *x, float 
             for (int j0 = 0, n; j0 < w->k; j0 += n, s += (size_t)x->rows) {
                 n = q4_next(w, j0) - j0;
                 size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES;
-                const int8_t *digit = x->digit + (size_t)j0 * (size_t)(x->rows * x->n_digits) + (size_t)r0 * (size_t)n;
+                const int8_t *digit = x->digit + (size_t)j0 * (size_t)(x->rows * x->n_digits) +
+                                      (size_t)r0 * (size_t)n;
                 unpack_raw(w, p, j0, n, codes);
                 for (int r = 0; r < nr; r++, digit += n) {
                     int32_t sum[LANES] = {0};
                     dot_digit(codes, digit, n, 1, sum);
-                    if (x->n_digits == 2) dot_digit(codes, digit + (size_t)x->rows * (size_t)n, n, 128, sum);
+                    if (x->n_digits == 2)
+                        dot_digit(codes, digit + (size_t)x->rows * (size_t)n, n, 128, sum);
                     for (int l = 0; l < LANES; l++) {
                         int32_t v = sum[l] - w->zeros[at + (size_t)l] * x->sum[s + (size_t)r];
-                        total[r * LANES + l] += (float)v * (x->scale[s + (size_t)r] * f32_at(w->scales, w->scale_type, at + (size_t)l));
+                        total[r * LANES + l] += (float)v *
+                                                (x->scale[s + (size_t)r] *
+                                                 f32_at(w->scales, w->scale_type, at + (size_t)l));
                     }
                 }
             }
             for (int r = 0; r < nr; r++)
                 for (int l = 0; l < n1; l++) {
                     int o = p * LANES + l;
-                    y[(size_t)(r0 + r) * (size_t)w->out + (size_t)o] = w->bias ? total[r * LANES + l] + w->bias[o] : total[r * LANES + l];
+                    y[(size_t)(r0 + r) * (size_t)w->out + (size_t)o] =
+                        w->bias ? total[r * LANES + l] + w->bias[o] : total[r * LANES + l];
                 }
         }
 }
@@ -114,44 +134,53 @@ static void scalar_dense(const struct linear *w, const float *x, float *y, int r
             float sum[LANES] = {0};
             int j = 0;
             for (; j + LANES <= w->in; j += LANES)
-                for (int l = 0; l < LANES; l++) sum[l] = fmaf(f32_at(w->weight, w->weight_type, at + (size_t)(j + l)), xr[j + l], sum[l]);
-            for (int l = 0; j + l < w->in; l++) sum[l] = fmaf(f32_at(w->weight, w->weight_type, at + (size_t)(j + l)), xr[j + l], sum[l]);
+                for (int l = 0; l < LANES; l++)
+                    sum[l] = fmaf(f32_at(w->weight, w->weight_type, at + (size_t)(j + l)),
+                                  xr[j + l], sum[l]);
+            for (int l = 0; j + l < w->in; l++)
+                sum[l] = fmaf(f32_at(w->weight, w->weight_type, at + (size_t)(j + l)), xr[j + l],
+                              sum[l]);
             float total = fold_lanes(sum);
             y[(size_t)r * (size_t)w->out + (size_t)n] = w->bias ? total + w->bias[n] : total;
         }
 }
 
-static void scalar_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+static void scalar_norm(float *x, const float *delta, const float *weight, float eps, float *out,
+                        int dim)
 {
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
-static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
-                        const float *sinv)
+static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                        float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-ALWAYS_INLINE void scalar_scores(const float *const *q, int n, const void *const *keys, int n_pages, int head_dim, enum kv_type kv,
-                                 float *scores)
+ALWAYS_INLINE void scalar_scores(const float *const *q, int n, const void *const *keys, int n_pages,
+                                 int head_dim, enum kv_type kv, float *scores)
 {
     enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
     for (int k = 0; k < n_pages; k++)
         for (int i = 0; i < n; i++) {
             float sum[KV_PAGE] = {0};
             for (int d = 0; d < head_dim; d++)
-                for (int c = 0; c < KV_PAGE; c++) sum[c] = fmaf(q[i][d], f32_at(keys[k], t, (size_t)(d * KV_PAGE + c)), sum[c]);
+                for (int c = 0; c < KV_PAGE; c++)
+                    sum[c] = fmaf(q[i][d], f32_at(keys[k], t, (size_t)(d * KV_PAGE + c)), sum[c]);
             memcpy(scores + i * ATTEND_CHUNK + k * KV_PAGE, sum, sizeof sum);
         }
 }
 
-ALWAYS_INLINE void scalar_values(const float *p, int n, int n_pos, const void *values, int head_dim, enum kv_type kv, float *acc)
+ALWAYS_INLINE void scalar_values(const float *p, int n, int n_pos, const void *values, int head_dim,
+                                 enum kv_type kv, float *acc)
 {
     enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
     for (int i = 0; i < n; i++)
         for (int c = 0; c < n_pos; c++)
             for (int d = 0; d < head_dim; d++)
-                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c], f32_at(values, t, (size_t)(c * head_dim + d)), acc[i * head_dim + d]);
+                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c],
+                                             f32_at(values, t, (size_t)(c * head_dim + d)),
+                                             acc[i * head_dim + d]);
 }
 
 ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
@@ -172,5 +201,6 @@ static void scalar_glu(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + cpu_expf(-gate[i])) * up[i];
 }
 
-const struct cpu_kernels cpu_scalar = {"scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
-                                       scalar_norm, scalar_rope, scalar_attend, scalar_glu,      0};
+const struct cpu_kernels cpu_scalar = {
+    "scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
+    scalar_norm, scalar_rope, scalar_attend, scalar_glu,      0};

@@ -1,12 +1,13 @@
-/* selfcheck.c: the known-answer check: a rung proves each of its kernels on small fixed vectors before the ladder takes it,
- * against rung scalar, bit by bit. A compiler, an emulator or a system that gets one instruction set wrong is found at start-up
- * and not in the answers. Must not know: how the ladder chooses. */
+/* selfcheck.c: the known-answer check: a rung proves each of its kernels on small fixed vectors
+ * before the ladder takes it, against rung scalar, bit by bit. A compiler, an emulator or a system
+ * that gets one instruction set wrong is found at start-up and not in the answers. Must not know:
+ * how the ladder chooses. */
 #include "backend-cpu/fp32.h"
 
 #include <stdio.h>
 
-/* Small, but with every path that kernels have: several panels and a ragged one, all register blocks of rows, a sub-group
- * shorter than the longest, vectors and tails. */
+/* Small, but with every path that kernels have: several panels and a ragged one, all register
+ * blocks of rows, a sub-group shorter than the longest, vectors and tails. */
 enum {
     K = 160,
     OUT = 68,  /* 4 panels and a quarter: two tasks */
@@ -33,7 +34,8 @@ struct vectors {
     int32_t act_sum[MANY * 2];
 };
 
-/* What a kernel made. Digits are not compared: a rung may lay them out for itself; q4i shows that they are right. */
+/* What a kernel made. Digits are not compared: a rung may lay them out for itself; q4i shows that
+ * they are right. */
 struct result {
     float f[MANY * OUT];
     int32_t sum[MANY * 2];
@@ -47,10 +49,12 @@ static void fill(struct vectors *v)
 {
     uint32_t s = 1;
     for (size_t i = 0; i < sizeof v->codes; i++) v->codes[i] = (uint8_t)(next(&s) >> 24);
-    for (size_t i = 0; i < sizeof v->zeros; i++) v->zeros[i] = i < 32 ? 8 : (uint8_t)((next(&s) >> 24) % 17);
+    for (size_t i = 0; i < sizeof v->zeros; i++)
+        v->zeros[i] = i < 32 ? 8 : (uint8_t)((next(&s) >> 24) % 17);
     for (size_t i = 0; i < sizeof v->scales / 2; i++)
         v->scales[i] = (uint16_t)(i == 3 ? 0x0123 : next(&s) >> 18 | 0x1000); /* one subnormal */
-    for (size_t i = 0; i < sizeof v->half / 2; i++) v->half[i] = (uint16_t)(next(&s) >> 18 & 0xbfff);
+    for (size_t i = 0; i < sizeof v->half / 2; i++)
+        v->half[i] = (uint16_t)(next(&s) >> 18 & 0xbfff);
     for (size_t i = 0; i < sizeof v->x / 4; i++) v->x[i] = next_float(&s);
     for (size_t i = 0; i < sizeof v->bias / 4; i++) v->bias[i] = next_float(&s);
     for (size_t i = 0; i < sizeof v->weight / 4; i++) v->weight[i] = next_float(&s);
@@ -72,15 +76,18 @@ static struct linear quantized(const struct vectors *v)
 
 enum { PANELS = (OUT + 15) / 16 };
 
-/* One row on all panels, more on two: the first two have all zero points 8, which may be a case of its own. */
+/* One row on all panels, more on two: the first two have all zero points 8, which may be a case of
+ * its own. */
 static void run_q4(const struct cpu_kernels *k, struct vectors *v, int rows, struct result *r)
 {
     struct linear w = quantized(v);
     int p0 = rows == 1 || rows == 2 ? 0 : PANELS - 2, p1 = rows == 2 ? 2 : PANELS;
-    for (int p = p0; p < p1; p += CPU_PANELS) k->q4(&w, v->x, r->f, rows, p, p + CPU_PANELS < p1 ? p + CPU_PANELS : p1, v->scratch);
+    for (int p = p0; p < p1; p += CPU_PANELS)
+        k->q4(&w, v->x, r->f, rows, p, p + CPU_PANELS < p1 ? p + CPU_PANELS : p1, v->scratch);
 }
 
-static struct q4_digits quantize(const struct cpu_kernels *k, struct vectors *v, int rows, int digits)
+static struct q4_digits quantize(const struct cpu_kernels *k, struct vectors *v, int rows,
+                                 int digits)
 {
     struct linear w = quantized(v);
     struct q4_digits q = {rows, digits, v->digit, v->act_scale, v->act_sum};
@@ -88,7 +95,8 @@ static struct q4_digits quantize(const struct cpu_kernels *k, struct vectors *v,
     return q;
 }
 
-static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int digits, struct result *r)
+static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int digits,
+                         struct result *r)
 {
     quantize(k, v, MANY, digits);
     memcpy(r->f, v->act_scale, sizeof v->act_scale);
@@ -100,7 +108,8 @@ static void run_q4i(const struct cpu_kernels *k, struct vectors *v, int variant,
 {
     struct linear w = quantized(v);
     struct q4_digits q = quantize(k, v, variant / 10, variant % 10);
-    for (int p = 0; p < PANELS; p += CPU_PANELS) k->q4i(&w, &q, r->f, p, p + CPU_PANELS < PANELS ? p + CPU_PANELS : PANELS, v->scratch);
+    for (int p = 0; p < PANELS; p += CPU_PANELS)
+        k->q4i(&w, &q, r->f, p, p + CPU_PANELS < PANELS ? p + CPU_PANELS : PANELS, v->scratch);
 }
 
 static void run_dense(const struct cpu_kernels *k, struct vectors *v, int type, struct result *r)
@@ -123,7 +132,8 @@ static void run_norm(const struct cpu_kernels *k, struct vectors *v, int variant
 
 static void run_rope(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
-    k->rope(v->x, r->f, HEADS, HEAD_DIM, variant ? v->bias : NULL, 1e-5f, v->bias + HEAD_DIM, v->bias + 2 * HEAD_DIM);
+    k->rope(v->x, r->f, HEADS, HEAD_DIM, variant ? v->bias : NULL, 1e-5f, v->bias + HEAD_DIM,
+            v->bias + 2 * HEAD_DIM);
 }
 
 static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, struct result *r)
@@ -194,7 +204,9 @@ const char *cpu_selfcheck(const struct cpu_kernels *k)
     struct vectors v;
     struct result want, got;
     if (k == &cpu_ref || k == &cpu_scalar) return NULL;
-    _Static_assert(ATTEND_QUERIES * (ATTEND_CHUNK + 4 * HEAD_DIM) <= sizeof v.scratch / sizeof *v.scratch, "scratch of attend");
+    _Static_assert(ATTEND_QUERIES * (ATTEND_CHUNK + 4 * HEAD_DIM) <=
+                       sizeof v.scratch / sizeof *v.scratch,
+                   "scratch of attend");
     fill(&v);
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         memset(&want, 0, sizeof want);

@@ -7,11 +7,14 @@ static const char *vnni_unusable(void)
 {
     __builtin_cpu_init();
     const char *why = cpu_avx512.unusable();
-    return why ? why : __builtin_cpu_supports("avx512vnni") ? NULL : "this processor has no AVX-512 VNNI";
+    return why                                    ? why
+           : __builtin_cpu_supports("avx512vnni") ? NULL
+                                                  : "this processor has no AVX-512 VNNI";
 }
 
-/* As assembly: with the intrinsic, gcc 12 copies the accumulators to and fro and stores some in every iteration. The intrinsic
- * is for tests/emulators/immintrin, which compile this file for processors without the instruction. */
+/* As assembly: with the intrinsic, gcc 12 copies the accumulators to and fro and stores some in
+ * every iteration. The intrinsic is for tests/emulators/immintrin, which compile this file for
+ * processors without the instruction. */
 ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 {
 #ifdef __AVX512VNNI__
@@ -22,13 +25,15 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
-void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+              float *scratch)
 {
     q4i_512(w, x, y, p0, p1, scratch, 12, dot_vnni);
 }
 
-const struct cpu_kernels cpu_vnni = {"vnni",      vnni_unusable, avx512_q4,     avx512_quantize, vnni_q4i,    avx512_dense,
-                                     avx512_norm, avx512_rope,   avx512_attend, avx512_glu,      CACHED_BYTES};
+const struct cpu_kernels cpu_vnni = {"vnni",        vnni_unusable, avx512_q4,   avx512_quantize,
+                                     vnni_q4i,      avx512_dense,  avx512_norm, avx512_rope,
+                                     avx512_attend, avx512_glu,    CACHED_BYTES};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -1,7 +1,7 @@
-/* hip.c: the backend table for GPUs: opening, steps, and all operations but the linears (hip_linear.c)
- * and attention (hip_attend.c).
- * Must not know: how a runtime is found (hip_runtime.c), what a kernel does inside.
- * One stream: everything happens in the order issued. */
+/* hip.c: the backend table for GPUs: opening, steps, and all operations but the linears
+ * (hip_linear.c) and attention (hip_attend.c). Must not know: how a runtime is found
+ * (hip_runtime.c), what a kernel does inside. One stream: everything happens in the order issued.
+ */
 #include "backend-hip/hip_internal.h"
 
 #include <stdio.h>
@@ -73,28 +73,32 @@ void hip_flush(struct hip *h)
     if (code) hip_fail(h, code, name);
 }
 
-void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
-                         unsigned cluster, const void *args, size_t bytes)
+void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3],
+                         unsigned threads, unsigned lds, unsigned cluster, const void *args,
+                         size_t bytes)
 {
     if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
     CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    if (hip_stream_add(h->stream, function, name, grid, threads, lds, cluster, args, bytes)) err_memory(&h->failed);
+    if (hip_stream_add(h->stream, function, name, grid, threads, lds, cluster, args, bytes))
+        err_memory(&h->failed);
 }
 
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
-                size_t bytes)
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3],
+                unsigned threads, unsigned lds, const void *args, size_t bytes)
 {
     hip_launch_clusters(h, function, name, grid, threads, lds, 1, args, bytes);
 }
 
-void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes)
+void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y,
+                       const void *args, size_t bytes)
 {
     const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
     CHECK(grid_x < 1u << 31);
     hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
 }
 
-void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds, const void *args, size_t bytes)
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds,
+                     const void *args, size_t bytes)
 {
     const unsigned grid[3] = {(unsigned)rows, 1, 1};
     hip_launch(h, h->kernel[k], kernel_names[k], grid, threads, lds, args, bytes);
@@ -107,12 +111,17 @@ void hip_settle(struct hip *h)
     p->kernel = K_COUNT;
     if (hip_one_launch(h, k)) return;
     if (k == K_NORM) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->norm, sizeof p->norm);
-    if (k == K_GLU) hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu, sizeof p->glu);
-    if (k == K_MERGE) hip_launch_kernel(h, k, (size_t)p->rows, (size_t)p->merge.n_heads, &p->merge, sizeof p->merge);
+    if (k == K_GLU)
+        hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu,
+                          sizeof p->glu);
+    if (k == K_MERGE)
+        hip_launch_kernel(h, k, (size_t)p->rows, (size_t)p->merge.n_heads, &p->merge,
+                          sizeof p->merge);
     if (k == K_ROPE_STORE) hip_launch_rope(h, &p->rope, 0, p->rows);
 }
 
-struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim)
+struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows,
+                                      int dim)
 {
     hip_settle(h);
     h->pending.kernel = k;
@@ -127,7 +136,8 @@ static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
 static size_t hip_kv_page_bytes(const struct be *be)
 {
     const struct be_config *g = &((const struct hip *)be)->config;
-    return (size_t)g->n_kv_heads * 2 * PAGE * (((size_t)g->head_dim + 7) / 8 * 8) * element_bytes(g->kv);
+    return (size_t)g->n_kv_heads * 2 * PAGE * (((size_t)g->head_dim + 7) / 8 * 8) *
+           element_bytes(g->kv);
 }
 
 static void hip_close(struct be *be)
@@ -146,23 +156,34 @@ static void hip_close(struct be *be)
 /* Where there is such a kernel. */
 static int allow_lds(const struct hip *h, enum hip_kernel k, int bytes, struct err *e)
 {
-    if (!h->kernel[k] || !api_of(h)->cuda_function_set(h->kernel[k], CUDA_FUNCTION_SHARED_BYTES, bytes)) return 0;
-    return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name, kernel_names[k], bytes);
+    if (!h->kernel[k] ||
+        !api_of(h)->cuda_function_set(h->kernel[k], CUDA_FUNCTION_SHARED_BYTES, bytes))
+        return 0;
+    return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name,
+                   kernel_names[k], bytes);
 }
 
 static int open_device(struct hip *h, struct err *e)
 {
     const struct hip_library *l;
-    if (!hip_images[0].arch) return err_set(e, "--backend hip: this build contains no kernels (it was made without clang-19)");
-    if (hip_library_open(&l, h->config.library, e) || hip_device_open(&h->device, l, h->config.device, hip_wait_seconds(&h->config), e))
+    if (!hip_images[0].arch)
+        return err_set(
+            e, "--backend hip: this build contains no kernels (it was made without clang-19)");
+    if (hip_library_open(&l, h->config.library, e) ||
+        hip_device_open(&h->device, l, h->config.device, hip_wait_seconds(&h->config), e))
         return -1;
     const struct hip_device *d = h->device;
     if (!d->image)
-        return err_set(e, "%s%s%s: none of the embedded kernels fits this device (opt4gptq-run --version lists them)%s%s", d->name,
-                       d->arch[0] ? ", " : "", d->arch, d->why[0] ? ", and to compile them for it failed: " : "", d->why);
+        return err_set(e,
+                       "%s%s%s: none of the embedded kernels fits this device (opt4gptq-run "
+                       "--version lists them)%s%s",
+                       d->name, d->arch[0] ? ", " : "", d->arch,
+                       d->why[0] ? ", and to compile them for it failed: " : "", d->why);
     for (int i = 0; i < K_COUNT; i++) {
         struct err absent; /* the last ones are for NVIDIA only */
-        if (!hip_device_function(h->device, kernel_names[i], &h->kernel[i], i < K_ATTEND_TILE_64 ? e : &absent)) continue;
+        if (!hip_device_function(h->device, kernel_names[i], &h->kernel[i],
+                                 i < K_ATTEND_TILE_64 ? e : &absent))
+            continue;
         if (i < K_ATTEND_TILE_64) return -1;
         h->kernel[i] = NULL;
     }
@@ -188,14 +209,19 @@ static int open_device(struct hip *h, struct err *e)
         struct err absent; /* kernels for other devices are in other images */
         const struct hip_api *api = api_of(h);
         CHECK(i < MAX_VARIANTS);
-        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent)) h->variant[i] = NULL;
+        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent))
+            h->variant[i] = NULL;
         /* a device with less LDS does without the kernels for more rows */
-        else if (hip_variants[i].lds && api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES, (int)hip_variants[i].lds))
+        else if (hip_variants[i].lds &&
+                 api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES,
+                                        (int)hip_variants[i].lds))
             h->variant[i] = NULL;
     }
-    h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map && !strcmp(d->image->arch, "sm_90a");
+    h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map &&
+                     !strcmp(d->image->arch, "sm_90a");
     if (h->pinned && !h->variant[h->pinned - hip_variants])
-        return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name, h->device->name, h->device->image->arch);
+        return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name,
+                       h->device->name, h->device->image->arch);
     return 0;
 }
 
@@ -205,18 +231,22 @@ enum { N_SCRATCH = 9 };
 static size_t batch_ints(const struct be_config *c)
 {
     return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
-           2 * TILE_GROUPS * ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
+           2 * TILE_GROUPS *
+               ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
            (size_t)c->max_rows * (size_t)hip_most_spans(c);
 }
 
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
-    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2, k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
+    size_t rows = (size_t)c->max_rows, half = (size_t)c->head_dim / 2,
+           k = ((size_t)c->max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
     size_t parts = hip_part_floats(c);
-    size_t packed = 3 * rows + MAX_TILE_ROWS; /* of halves: three parts, or two phases that may end with a whole tile each */
-    const size_t sizes[N_SCRATCH] = {packed * k * 2,    rows * 4,        half * 4,
-                                     rows * half * 4,   rows * half * 4, STAGE_BYTES,
-                                     batch_ints(c) * 4, parts * 4,       rows * ARGMAX_SPANS * sizeof(struct largest)};
+    size_t packed = 3 * rows + MAX_TILE_ROWS; /* of halves: three parts, or two phases that may end
+                                                 with a whole tile each */
+    const size_t sizes[N_SCRATCH] = {
+        packed * k * 2,    rows * 4,        half * 4,
+        rows * half * 4,   rows * half * 4, STAGE_BYTES,
+        batch_ints(c) * 4, parts * 4,       rows * ARGMAX_SPANS * sizeof(struct largest)};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
@@ -236,7 +266,9 @@ static int hip_available(const struct be_config *c, uint64_t *bytes, struct err 
     if (open_device(&h, e)) return -1;
     int code = api_of(&h)->memory_info(&left, &total);
     char text[160];
-    if (code) return err_set(e, "%s: free memory: %s", h.device->name, hip_error_text(h.device->library, code, text, sizeof text));
+    if (code)
+        return err_set(e, "%s: free memory: %s", h.device->name,
+                       hip_error_text(h.device->library, code, text, sizeof text));
     *bytes = left;
     return 0;
 }
@@ -244,14 +276,17 @@ static int hip_available(const struct be_config *c, uint64_t *bytes, struct err 
 static int alloc_scratch(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    void **const d[N_SCRATCH] = {&h->d_packed, (void **)&h->d_scale, (void **)&h->d_inv_freq, (void **)&h->d_cos,    (void **)&h->d_sin,
-                                 &h->d_stage,  (void **)&h->d_batch, (void **)&h->d_parts,    (void **)&h->d_largest};
+    void **const d[N_SCRATCH] = {
+        &h->d_packed,         (void **)&h->d_scale, (void **)&h->d_inv_freq,
+        (void **)&h->d_cos,   (void **)&h->d_sin,   &h->d_stage,
+        (void **)&h->d_batch, (void **)&h->d_parts, (void **)&h->d_largest};
     size_t bytes[N_SCRATCH];
     if (hip_waiting_open(h, e)) return -1;
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++)
         if (!(*d[i] = hip_alloc(&h->be, bytes[i])))
-            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name, (double)bytes[i] / (1 << 20));
+            return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch",
+                           h->device->name, (double)bytes[i] / (1 << 20));
     h->batch_copy = malloc(batch_ints(c) * sizeof *h->batch_copy);
     if (!h->batch_copy) return err_memory(e);
     hip_upload(&h->be, h->d_inv_freq, c->inv_freq, (size_t)c->head_dim / 2 * 4);
@@ -260,12 +295,15 @@ static int alloc_scratch(struct hip *h, struct err *e)
 
 static int hip_open(struct be **out, const struct be_config *config, struct err *e)
 {
-    if (config->act != ACT_F32 && config->act != ACT_F16) return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
+    if (config->act != ACT_F32 && config->act != ACT_F16)
+        return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
     if (config->head_dim > MAX_HEAD_DIM || config->head_dim % 2)
-        return err_set(e, "--backend hip: heads of %d dimensions; even sizes up to %d are supported", config->head_dim, MAX_HEAD_DIM);
+        return err_set(e,
+                       "--backend hip: heads of %d dimensions; even sizes up to %d are supported",
+                       config->head_dim, MAX_HEAD_DIM);
     if (hip_most_spans(config) >= MERGE_WEIGHTS)
-        return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported", config->max_pages * PAGE,
-                       MERGE_WEIGHTS * SPAN / 4 * 3);
+        return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported",
+                       config->max_pages * PAGE, MERGE_WEIGHTS * SPAN / 4 * 3);
     struct hip *h = calloc(1, sizeof *h);
     if (!h) return err_memory(e);
     h->be.ops = &backend_hip;
@@ -296,9 +334,11 @@ static const char *hip_describe(const struct be *be)
 {
     struct hip *h = (struct hip *)be;
     const struct hip_device *d = h->device;
-    snprintf(h->description, sizeof h->description, "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
-             d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch, h->config.act == ACT_F16 ? "f16" : "f32",
-             h->pinned ? h->pinned->name : "auto", (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
+    snprintf(h->description, sizeof h->description,
+             "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
+             d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch,
+             h->config.act == ACT_F16 ? "f16" : "f32", h->pinned ? h->pinned->name : "auto",
+             (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
     return h->description;
 }
 
@@ -322,7 +362,9 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->block_table, &h->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     h->n_spans = hip_spans(b);
-    size_t n = 2 * TILE_GROUPS * ((size_t)b->n_seqs + (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)) + /* of tiles, at most */
+    size_t n = 2 * TILE_GROUPS *
+                   ((size_t)b->n_seqs +
+                    (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)) + /* of tiles, at most */
                (size_t)b->n_decode * (size_t)h->n_spans;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= batch_ints(&h->config));
@@ -338,31 +380,39 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     n += (size_t)hip_fill_work(h, b, h->batch_copy + n);
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
     int half = h->config.head_dim / 2;
-    struct angles_args a = {h->d_pos, h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale, b->n_rows, half};
+    struct angles_args a = {h->d_pos,  h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale,
+                            b->n_rows, half};
     hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
 }
 
-static void hip_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+static void hip_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
+                      float *d_out)
 {
     struct hip *h = (struct hip *)be;
-    struct embed_args a = {table->d_weight, h->d_token, d_chosen, d_out, table->in, table->n_chunks, (int)table->kind};
+    struct embed_args a = {table->d_weight, h->d_token,      d_chosen,        d_out,
+                           table->in,       table->n_chunks, (int)table->kind};
     hip_settle(h);
     hip_launch_kernel(h, K_EMBED, (size_t)h->batch->n_rows, 1, &a, sizeof a);
 }
 
-static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
+                     float eps, float *d_out, int rows, int dim)
 {
     struct hip *h = (struct hip *)be;
     if (d_delta && hip_one_adds(h, d_x, d_delta, rows, dim)) d_delta = NULL;
-    hip_wait_for_next(h, K_NORM, d_out, rows, dim)->norm = (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
+    hip_wait_for_next(h, K_NORM, d_out, rows, dim)->norm =
+        (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
 }
 
 static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
 {
     struct hip *h = (struct hip *)be;
     if (hip_one_gates(h, d_gate, d_up, n)) return;
-    int rows = h->batch->n_rows; /* a whole number of elements each, or there is no linear that reads them */
-    hip_wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu = (struct glu_args){d_gate, d_up, n};
+    int rows =
+        h->batch
+            ->n_rows; /* a whole number of elements each, or there is no linear that reads them */
+    hip_wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu =
+        (struct glu_args){d_gate, d_up, n};
 }
 
 static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
@@ -383,7 +433,8 @@ static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
     hip_launch_kernel(h, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 
-_Static_assert((int)TOP == BE_TOP && (int)TOP_ROOM == BE_TOP_ROOM && sizeof(struct largest) == sizeof(struct softmax_logit),
+_Static_assert((int)TOP == BE_TOP && (int)TOP_ROOM == BE_TOP_ROOM &&
+                   sizeof(struct largest) == sizeof(struct softmax_logit),
                "kernels and core agree");
 
 static void hip_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
@@ -391,7 +442,8 @@ static void hip_top(struct be *be, const float *d_logits, struct softmax_logit *
     struct hip *h = (struct hip *)be;
     struct top_args a = {d_logits, h->d_top_row, (struct largest *)d_top, vocab};
     hip_settle(h);
-    hip_launch(h, h->kernel[K_TOP], kernel_names[K_TOP], (const unsigned[]){(unsigned)h->batch->n_top, 1, 1}, TOP_THREADS, 0, &a, sizeof a);
+    hip_launch(h, h->kernel[K_TOP], kernel_names[K_TOP],
+               (const unsigned[]){(unsigned)h->batch->n_top, 1, 1}, TOP_THREADS, 0, &a, sizeof a);
 }
 
 const char *hip_image_name(int i) { return hip_images[i].arch; }
@@ -410,7 +462,8 @@ int hip_list_devices(const char *library, struct err *e)
     for (int i = 0; i < n; i++) {
         struct hip_device *d;
         if (hip_device_open(&d, l, i, 0, e)) return -1;
-        printf("%d: %s%s%s, %.1f GiB, %s%s (%s)\n", i, d->name, d->arch[0] ? ", " : "", d->arch, (double)d->memory / (1 << 30),
+        printf("%d: %s%s%s, %.1f GiB, %s%s (%s)\n", i, d->name, d->arch[0] ? ", " : "", d->arch,
+               (double)d->memory / (1 << 30),
                d->image     ? "kernels for "
                : l->is_cuda ? "no embedded kernels fit"
                             : "no embedded kernels fit: they will be compiled for it",

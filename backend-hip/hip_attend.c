@@ -1,5 +1,6 @@
-/* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows attend in spans of positions that
- * the next operation merges, prompts in tiles of rows. Must not know: linears. */
+/* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows
+ * attend in spans of positions that the next operation merges, prompts in tiles of rows. Must not
+ * know: linears. */
 #include "backend-hip/hip_internal.h"
 
 #include <string.h>
@@ -15,7 +16,8 @@ static void *by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kerne
 /* hopper_attend.hip: with fp16 activations weights of values are halves, too. */
 static void *wide_kernel(const struct hip *h)
 {
-    return h->config.act == ACT_F16 ? by_head(h, K_ATTEND_HALF_64, K_ATTEND_HALF_128) : by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128);
+    return h->config.act == ACT_F16 ? by_head(h, K_ATTEND_HALF_64, K_ATTEND_HALF_128)
+                                    : by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128);
 }
 
 static void *pages_kernel(const struct hip *h) { return by_head(h, K_PAGES_64, K_PAGES_128); }
@@ -30,15 +32,18 @@ static int spans(int positions)
 
 static size_t part_floats(const struct be_config *c, int n_rows, int n_spans)
 {
-    return (size_t)n_rows * (size_t)c->n_heads * (size_t)n_spans * (size_t)((c->head_dim + 7) / 8 * 8 + 8);
+    return (size_t)n_rows * (size_t)c->n_heads * (size_t)n_spans *
+           (size_t)((c->head_dim + 7) / 8 * 8 + 8);
 }
 
 int hip_most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
 
-/* Generated tokens attend in spans, whose results need room: that of 128 tokens with most spans, in 128 MiB if one does not take more. */
+/* Generated tokens attend in spans, whose results need room: that of 128 tokens with most spans, in
+ * 128 MiB if one does not take more. */
 size_t hip_part_floats(const struct be_config *c)
 {
-    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128, some = ((size_t)32 << 20) / part_floats(c, 1, hip_most_spans(c));
+    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128,
+           some = ((size_t)32 << 20) / part_floats(c, 1, hip_most_spans(c));
     return part_floats(c, (int)(some < 1 ? 1 : some < n ? some : n), hip_most_spans(c));
 }
 
@@ -51,9 +56,13 @@ int hip_spans(const struct batch *b)
 }
 
 /* Generated rows whose spans there is room for at once. */
-static int rows_at_once(const struct hip *h) { return (int)(hip_part_floats(&h->config) / part_floats(&h->config, 1, h->n_spans)); }
+static int rows_at_once(const struct hip *h)
+{
+    return (int)(hip_part_floats(&h->config) / part_floats(&h->config, 1, h->n_spans));
+}
 
-enum { LISTED_ROWS = 8, NOTHING = 0xffff }; /* of fewer rows there is no list; a span that no row has */
+/* of fewer rows there is no list; a span that no row has */
+enum { LISTED_ROWS = 8, NOTHING = 0xffff };
 
 /* A number of blocks that steps repeat: at most a quarter more. */
 static int rounded(int n)
@@ -63,11 +72,13 @@ static int rounded(int n)
     return (n + step - 1) / step * step;
 }
 
-/* The spans of generated rows row .. end - 1, those of most positions first, so that what starts last is short; returns how many. */
+/* The spans of generated rows row .. end - 1, those of most positions first, so that what starts
+ * last is short; returns how many. */
 static int list_spans(const struct batch *b, int row, int end, int32_t *work)
 {
     enum { PAGES = SPAN / PAGE };
-    int n_of[PAGES] = {0}, at[PAGES], n = 0; /* by the pages that a span has less than a whole one */
+    int n_of[PAGES] = {0}, at[PAGES],
+        n = 0; /* by the pages that a span has less than a whole one */
     for (int i = row; i < end; i++) {
         n_of[0] += b->pos[i] / SPAN;
         n_of[PAGES - 1 - b->pos[i] % SPAN / PAGE]++;
@@ -93,10 +104,12 @@ int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
     }
     most = rounded(most);
     if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || most >= 1 << 16) return 0;
-    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->n_spans) return 0;
+    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->n_spans)
+        return 0;
     for (int row = 0, k = 0; row < b->n_decode; row += at_once, k++) {
         int end = b->n_decode - row < at_once ? b->n_decode : row + at_once;
-        for (int n = list_spans(b, row, end, work + k * most); n < most; n++) work[k * most + n] = NOTHING;
+        for (int n = list_spans(b, row, end, work + k * most); n < most; n++)
+            work[k * most + n] = NOTHING;
     }
     h->work_blocks = most;
     return launches * most;
@@ -106,11 +119,14 @@ int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
 static int prompt_groups(const struct batch *b, int seq, int *begin)
 {
     *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
-    return b->seq_start[seq + 1] > *begin ? (b->seq_start[seq + 1] - *begin + GROUP_ROWS - 1) / GROUP_ROWS : 0;
+    return b->seq_start[seq + 1] > *begin
+               ? (b->seq_start[seq + 1] - *begin + GROUP_ROWS - 1) / GROUP_ROWS
+               : 0;
 }
 
-/* Where all tiles run side by side, an early group is with a late one, so that they take equally long; else neighbours, which share
- * most of their keys and values, and tiles with most positions come first: what starts last is short. */
+/* Where all tiles run side by side, an early group is with a late one, so that they take equally
+ * long; else neighbours, which share most of their keys and values, and tiles with most positions
+ * come first: what starts last is short. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 {
     int n = 0, all = 0, begin;
@@ -119,13 +135,18 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
     for (int i = 0; i < b->n_seqs; i++) {
         int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
         for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
-            int of[TILE_GROUPS] = {at_once ? groups - 1 - j : 2 * j + 1, at_once ? j : 2 * j}, at = n++;
+            int of[TILE_GROUPS] = {at_once ? groups - 1 - j : 2 * j + 1, at_once ? j : 2 * j},
+                at = n++;
             int last = begin + (of[0] < groups ? of[0] : of[1]) * GROUP_ROWS; /* row */
-            for (; at > 0 && b->pos[tile[4 * at - 4]] < b->pos[last]; at--) memcpy(tile + 4 * at, tile + 4 * at - 4, 4 * sizeof *tile);
+            for (; at > 0 && b->pos[tile[4 * at - 4]] < b->pos[last]; at--)
+                memcpy(tile + 4 * at, tile + 4 * at - 4, 4 * sizeof *tile);
             for (int g = 0; g < TILE_GROUPS; g++) {
-                int row = begin + of[g] * GROUP_ROWS, there = of[g] < groups && (g == 0 || of[1] != of[0]);
+                int row = begin + of[g] * GROUP_ROWS,
+                    there = of[g] < groups && (g == 0 || of[1] != of[0]);
                 tile[4 * at + 2 * g] = there ? row : last;
-                tile[4 * at + 2 * g + 1] = !there ? 0 : end - row < GROUP_ROWS ? end - row : GROUP_ROWS;
+                tile[4 * at + 2 * g + 1] = !there                   ? 0
+                                           : end - row < GROUP_ROWS ? end - row
+                                                                    : GROUP_ROWS;
             }
         }
     }
@@ -135,15 +156,18 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
 {
     struct rope_kernel_args a = *all;
-    size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim), half = at * (size_t)(a.head_dim / 2);
-    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? BLOCK_THREADS / (a.head_dim / 16) : 1;
+    size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
+           half = at * (size_t)(a.head_dim / 2);
+    int heads = a.n_heads + a.n_kv_heads,
+        of_block = a.in_octets ? BLOCK_THREADS / (a.head_dim / 16) : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
     a.k += kv;
     a.v += kv;
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    hip_launch_kernel(h, K_ROPE_STORE, (size_t)rows, (size_t)((heads + of_block - 1) / of_block), &a, sizeof a);
+    hip_launch_kernel(h, K_ROPE_STORE, (size_t)rows, (size_t)((heads + of_block - 1) / of_block),
+                      &a, sizeof a);
 }
 
 void hip_rope_store(struct be *be, const struct rope_args *r)
@@ -176,7 +200,8 @@ void hip_rope_store(struct be *be, const struct rope_args *r)
     hip_launch_rope(h, &a, 0, n);
 }
 
-/* Whether no generated row has another one of its sequence beside it, whose key it would look at. */
+/* Whether no generated row has another one of its sequence beside it, whose key it would look at.
+ */
 static int single_rows(const struct batch *b)
 {
     for (int i = 0; i < b->n_decode; i++)
@@ -188,16 +213,19 @@ static int single_rows(const struct batch *b)
 static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
 {
     const struct be_config *c = &h->config;
-    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim, kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim,
-           half = (size_t)c->head_dim / 2, n_decode = (size_t)h->batch->n_decode, at_once = (size_t)rows_at_once(h);
+    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim,
+           kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim, half = (size_t)c->head_dim / 2,
+           n_decode = (size_t)h->batch->n_decode, at_once = (size_t)rows_at_once(h);
     for (size_t row = 0; row < n_decode; row += at_once) {
         enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
         void *pages = pages_kernel(h);
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         int of_kv = c->n_heads / c->n_kv_heads;
-        const unsigned blocks = h->work_blocks ? (unsigned)h->work_blocks : (unsigned)n, of_row = h->work_blocks ? 1 : (unsigned)h->n_spans;
+        const unsigned blocks = h->work_blocks ? (unsigned)h->work_blocks : (unsigned)n,
+                       of_row = h->work_blocks ? 1 : (unsigned)h->n_spans;
         const unsigned grid[3] = {blocks, (unsigned)c->n_heads, of_row},
-                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), blocks, of_row};
+                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), blocks,
+                                        of_row};
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -209,10 +237,14 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
         s.work = h->work_blocks ? h->d_work + row / at_once * (size_t)h->work_blocks : NULL;
         hip_settle(h);
         if (pages)
-            hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS, (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);
-        else hip_launch(h, h->kernel[k], "attention of generated rows", grid, BLOCK_THREADS, 0, &s, sizeof s);
+            hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS,
+                       (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);
+        else
+            hip_launch(h, h->kernel[k], "attention of generated rows", grid, BLOCK_THREADS, 0, &s,
+                       sizeof s);
         hip_wait_for_next(h, K_MERGE, a->out + row * q_row, (int)n, (int)q_row)->merge =
-            (struct merge_args){h->d_parts, a->out + row * q_row, s.pos, h->n_spans, a->window, c->n_heads, c->head_dim};
+            (struct merge_args){h->d_parts, a->out + row * q_row, s.pos,      h->n_spans,
+                                a->window,  c->n_heads,           c->head_dim};
     }
 }
 
@@ -223,9 +255,11 @@ static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
     size_t n_decode = (size_t)h->batch->n_decode;
     void *wide = wide_kernel(h), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
     if (wide || tile) {
-        const unsigned grid[3] = {(unsigned)c->n_heads, (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
+        const unsigned grid[3] = {(unsigned)c->n_heads,
+                                  (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
         a.tiles = h->d_tiles;
-        hip_launch(h, wide ? wide : tile, "attention of a prompt", grid, wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
+        hip_launch(h, wide ? wide : tile, "attention of a prompt", grid,
+                   wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
                    wide ? (unsigned)ATTEND_WIDE_LDS(c->head_dim) : 0, &a, sizeof a);
         return;
     }
@@ -234,8 +268,8 @@ static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
     a.out += n_decode * q_row;
     a.pos += n_decode;
     a.seq += n_decode;
-    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16, (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a,
-                      sizeof a);
+    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16,
+                      (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a, sizeof a);
 }
 
 void hip_attend(struct be *be, const struct attend_args *t)

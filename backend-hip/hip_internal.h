@@ -45,7 +45,7 @@ enum hip_kernel {
     K_PAGES_128,
     K_PREPARE_PARTS_F16,
     K_PREPARE_PARTS_BF16,
-    K_NORM_WIDE,                    /* kernels/hopper_rows.hip; two of these, for rows of up to 4 and 11 pieces */
+    K_NORM_WIDE, /* kernels/hopper_rows.hip; two of these, for rows of up to 4 and 11 pieces */
     K_MERGE_WIDE = K_NORM_WIDE + 2, /* two, for up to 4 and FEW_SPANS, and for more */
     K_GLU_WIDE = K_MERGE_WIDE + 2,
     K_ONE_NORM, /* hip_one.c */
@@ -55,16 +55,18 @@ enum hip_kernel {
     K_COUNT
 };
 
-/* What a linear kernel multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with fp32 ones; or what
- * kernels/paper.hip does with 4-bit codes. */
+/* What a linear kernel multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with
+ * fp32 ones; or what kernels/paper.hip does with 4-bit codes. */
 enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
 enum hip_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
 
-/* One kernel for linears. All that share format and phase and are there on one device give the same bits, or the choice among
- * them by the number of rows would not be allowed. Those for both phases take activations in parts (kernels/mma_dense.hip). Those
- * of FORMAT_PAPER run only when pinned, then for both phases, and promise nothing about bits. */
-/* Linears that a variant takes: plain ones have one scale of 16 bits for each 128 inputs or more. All that take the same linear and
- * hold as many rows want the same tile: activations are prepared before it is known which of them it is. */
+/* One kernel for linears. All that share format and phase and are there on one device give the same
+ * bits, or the choice among them by the number of rows would not be allowed. Those for both phases
+ * take activations in parts (kernels/mma_dense.hip). Those of FORMAT_PAPER run only when pinned,
+ * then for both phases, and promise nothing about bits. */
+/* Linears that a variant takes: plain ones have one scale of 16 bits for each 128 inputs or more.
+ * All that take the same linear and hold as many rows want the same tile: activations are prepared
+ * before it is known which of them it is. */
 enum hip_plain { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
 
 struct hip_variant {
@@ -75,7 +77,8 @@ struct hip_variant {
     int inputs;        /* of one block, 0: all */
     int resident;      /* not 0: as many blocks for a multiprocessor take all outputs in turn */
     unsigned lds;      /* bytes of LDS that the launch has to ask for */
-    int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn (kernels/wgmma.hip) */
+    int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn
+                          (kernels/wgmma.hip) */
     enum hip_plain plain;
     int slower;       /* percent, than others of its phase for the same outputs and rows */
     unsigned threads; /* of a block, 0: BLOCK_THREADS */
@@ -86,20 +89,24 @@ enum { MAX_VARIANTS = 80, MAX_TILE_ROWS = 64 + 128 };
 extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
 
 struct be_linear {
-    int in, out, k, n_chunks, dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
+    int in, out, k, n_chunks,
+        dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
     int group_chunks, group_shift, n_groups, wide_meta;
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
     int32_t *d_perm;
-    uint16_t *d_order; /* the same for rows that a block keeps in registers; NULL: longer, or of fp32 */
-    uint16_t *d_place; /* where an input lies among the packed ones, for kernels/hopper_one.hip; NULL where it has no single place */
+    uint16_t
+        *d_order; /* the same for rows that a block keeps in registers; NULL: longer, or of fp32 */
+    uint16_t *d_place; /* where an input lies among the packed ones, for kernels/hopper_one.hip;
+                          NULL where it has no single place */
     float *d_bias;
-    void *d_maps;        /* of codes and scales, as wgmma.hip copies them; NULL: not on this device */
+    void *d_maps; /* of codes and scales, as wgmma.hip copies them; NULL: not on this device */
     const int32_t *perm; /* the host's, to know whose inputs are the same */
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
 
-/* The kernel for linears of one kind, remembered: to look for it takes longer than all else that a launch takes. */
+/* The kernel for linears of one kind, remembered: to look for it takes longer than all else that a
+ * launch takes. */
 struct hip_choice {
     enum hip_phase phase;
     enum hip_format format;
@@ -126,8 +133,9 @@ struct hip_view {
 
 enum { VIEWS = 4, STEPS = 2 };
 
-/* An operation whose launch waits for the next one: when that is a linear that reads its result, one launch does this and
- * prepares the linear's input; attend rotates queries itself, and keys of generated rows. */
+/* An operation whose launch waits for the next one: when that is a linear that reads its result,
+ * one launch does this and prepares the linear's input; attend rotates queries itself, and keys of
+ * generated rows. */
 struct hip_pending {
     enum hip_kernel kernel; /* by itself; K_COUNT: nothing waits */
     const float *out;       /* [rows][dim] */
@@ -152,13 +160,16 @@ struct hip {
     struct hip_pending pending;
     const struct batch *batch;
     int32_t *d_batch; /* this step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles, *d_work;
-    int n_tiles;               /* of prompt rows */
-    int work_blocks;           /* of each head, in a launch for generated rows, by d_work; 0: one for each row and span */
-    int32_t *batch_copy;       /* the same on the host */
-    void *d_packed;            /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a linear */
-    float *d_scale;            /* [max_rows] of fp16 ones */
-    float *d_inv_freq;         /* [head_dim/2] */
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles,
+        *d_work;
+    int n_tiles;     /* of prompt rows */
+    int work_blocks; /* of each head, in a launch for generated rows, by d_work; 0: one for each row
+                        and span */
+    int32_t *batch_copy; /* the same on the host */
+    void *d_packed;      /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a
+                            linear */
+    float *d_scale;      /* [max_rows] of fp16 ones */
+    float *d_inv_freq;   /* [head_dim/2] */
     float *d_cos, *d_sin;      /* [max_rows][head_dim/2] */
     float *d_parts;            /* of attention over spans */
     int n_spans;               /* of this step */
@@ -178,13 +189,21 @@ struct hip {
 };
 
 enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
-/* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch begins before the one before has
- * ended, and all its blocks would go to the few multiprocessors that are idle then. A block of kernels/wgmma_few.hip fits beside it.
- * WIDE_: beside what kernels/hopper_rows.hip has; its registers keep others out, too, and it was not measured without this. */
+/* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch
+ * begins before the one before has ended, and all its blocks would go to the few multiprocessors
+ * that are idle then. A block of kernels/wgmma_few.hip fits beside it. WIDE_: beside what
+ * kernels/hopper_rows.hip has; its registers keep others out, too, and it was not measured without
+ * this. */
 enum { SPREAD_LDS = 95 << 10, WIDE_SPREAD_LDS = 87 << 10 };
 
-static inline int hip_wait_seconds(const struct be_config *c) { return c->wait_seconds ? c->wait_seconds : 120; }
-static inline int hip_runs_paper(const struct hip *h) { return h->pinned && h->pinned->format == FORMAT_PAPER; }
+static inline int hip_wait_seconds(const struct be_config *c)
+{
+    return c->wait_seconds ? c->wait_seconds : 120;
+}
+static inline int hip_runs_paper(const struct hip *h)
+{
+    return h->pinned && h->pinned->format == FORMAT_PAPER;
+}
 
 /* Records the first failure; 0 is none. */
 void hip_fail(struct hip *h, int code, const char *what);
@@ -203,13 +222,16 @@ int hip_sync(struct be *be, struct err *e);
 void hip_end_step(struct be *be);
 int hip_wait_step(struct be *be, struct err *e);
 /* Adds a launch to the step unless something has failed; they run when a result is waited for. */
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds, const void *args,
-                size_t bytes);
-void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
-                         unsigned cluster, const void *args, size_t bytes);
-void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y, const void *args, size_t bytes);
+void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3],
+                unsigned threads, unsigned lds, const void *args, size_t bytes);
+void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3],
+                         unsigned threads, unsigned lds, unsigned cluster, const void *args,
+                         size_t bytes);
+void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y,
+                       const void *args, size_t bytes);
 /* One block to a row. */
-void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds, const void *args, size_t bytes);
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds,
+                     const void *args, size_t bytes);
 
 /* Of three kernels from k on the one for rows of dim elements. */
 static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
@@ -221,11 +243,15 @@ static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
 static inline int hip_merges_whole_rows(const struct hip *h)
 {
     int heads = h->config.n_heads, hd = h->config.head_dim;
-    return h->n_spans <= ROW_SPANS && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS && heads * hd <= MERGE_DIMS && hd % 4 == 0;
+    return h->n_spans <= ROW_SPANS && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS &&
+           heads * hd <= MERGE_DIMS && hd % 4 == 0;
 }
 
 /* One scale of 16 bits for each item of 128 inputs. */
-static inline int hip_is_plain(const struct be_linear *w) { return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta; }
+static inline int hip_is_plain(const struct be_linear *w)
+{
+    return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta;
+}
 
 /* Launches what waits, by itself. */
 void hip_settle(struct hip *h);
@@ -234,26 +260,30 @@ void hip_settle(struct hip *h);
 void hip_flush(struct hip *h);
 
 /* Lets an operation wait whose result is out [rows][dim]. */
-struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows, int dim);
+struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows,
+                                      int dim);
 
 void hip_rope_store(struct be *be, const struct rope_args *r);
 void hip_attend(struct be *be, const struct attend_args *t);
 /* Rows row .. row + rows - 1 of all. */
 void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows);
-/* Room for the results of spans; how many spans a generated row may have at most, and in this batch. */
+/* Room for the results of spans; how many spans a generated row may have at most, and in this
+ * batch. */
 size_t hip_part_floats(const struct be_config *c);
 int hip_most_spans(const struct be_config *c);
 int hip_spans(const struct batch *b);
 /* Prompt rows in tiles of two groups (args.h); the number of tiles. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
-/* The spans of generated rows (args.h), work_blocks for each launch, where they are fewer than rows x spans of the longest; their
- * number, which is less than that. */
+/* The spans of generated rows (args.h), work_blocks for each launch, where they are fewer than rows
+ * x spans of the longest; their number, which is less than that. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
 
-/* n linears of one generated row, which wait for the next operation. 0: not on this device, or not these. */
-int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[]);
-/* Lets the linear that waits, whose result is d_delta, add it to d_x instead; or lets the two that wait leave silu(d_gate) * d_up in
- * d_gate. 0: it is not what waits. */
+/* n linears of one generated row, which wait for the next operation. 0: not on this device, or not
+ * these. */
+int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x,
+                   float *const d_y[]);
+/* Lets the linear that waits, whose result is d_delta, add it to d_x instead; or lets the two that
+ * wait leave silu(d_gate) * d_up in d_gate. 0: it is not what waits. */
 int hip_one_adds(struct hip *h, float *d_x, const float *d_delta, int rows, int dim);
 int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t n);
 /* Bytes of LDS of a block. */
@@ -266,7 +296,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
 void hip_drop(struct be *be, struct be_linear *w);
 /* first: block of the grid at which it begins */
 struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first);
-void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode);
+void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
+                float *const d_y[], int rows, int n_decode);
 /* The pinned kernel of the paper alone, adding to d_sums. */
 void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
 /* Sets n bytes of device memory to 0. */

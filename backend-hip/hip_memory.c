@@ -1,8 +1,9 @@
-/* hip_memory.c: device memory, copies, and waiting for the device.
- * Uploads are copied into pinned memory and from there in order with the kernels, so that the next piece of a model file is
- * read while the last one is on its way; results of a step are copied into pinned memory in the same way. Nothing here waits without a limit: a device that does not come to an end within
- * be_config.wait_seconds is given up, and then not asked for anything again, because every call could block.
- * Must not know: what is stored. */
+/* hip_memory.c: device memory, copies, and waiting for the device. Uploads are copied into pinned
+ * memory and from there in order with the kernels, so that the next piece of a model file is read
+ * while the last one is on its way; results of a step are copied into pinned memory in the same
+ * way. Nothing here waits without a limit: a device that does not come to an end within
+ * be_config.wait_seconds is given up, and then not asked for anything again, because every call
+ * could block. Must not know: what is stored. */
 #include "backend-hip/hip_internal.h"
 
 #include <sched.h>
@@ -21,7 +22,8 @@ void hip_fail(struct hip *h, int code, const char *what)
 {
     char text[160];
     if (!code || h->failed.msg[0]) return;
-    err_set(&h->failed, "%s: %s: %s", h->device->name, what, hip_error_text(h->device->library, code, text, sizeof text));
+    err_set(&h->failed, "%s: %s: %s", h->device->name, what,
+            hip_error_text(h->device->library, code, text, sizeof text));
 }
 
 static double now(void)
@@ -46,7 +48,9 @@ static void wait_for(struct hip *h, void *event)
         double waited = now() - start;
         if (waited > limit) {
             h->device->hung = 1;
-            err_set(&h->failed, "%s: the device hangs: no end of the work after %d s (--gpu-timeout)", h->device->name, limit);
+            err_set(&h->failed,
+                    "%s: the device hangs: no end of the work after %d s (--gpu-timeout)",
+                    h->device->name, limit);
         } else if (waited > SPIN_SECONDS) {
             nanosleep(&(struct timespec){0, 50000}, NULL);
         } else {
@@ -58,7 +62,8 @@ static void wait_for(struct hip *h, void *event)
 static void wait_for_all(struct hip *h)
 {
     hip_flush(h);
-    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->all_done, stream_of(h)), "a kernel failed");
+    if (!h->failed.msg[0])
+        hip_fail(h, api_of(h)->event_record(h->all_done, stream_of(h)), "a kernel failed");
     wait_for(h, h->all_done);
 }
 
@@ -72,7 +77,8 @@ void *hip_alloc(struct be *be, size_t bytes)
     if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating memory");
     if (code) return NULL;
     hip_fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
-    hip_upload(be, d, &whole, sizeof whole); /* a copy that waits would wait for ever behind a kernel that hangs */
+    hip_upload(be, d, &whole,
+               sizeof whole); /* a copy that waits would wait for ever behind a kernel that hangs */
     h->bytes += whole;
     return (char *)d + BLOCK_HEADER;
 }
@@ -119,7 +125,9 @@ int hip_waiting_open(struct hip *h, struct err *e)
     char text[160];
     int code = api_of(h)->event_create(&h->all_done, 0);
     for (int i = 0; i < STEPS && !code; i++) code = api_of(h)->event_create(&h->step_done[i], 0);
-    if (code) return err_set(e, "%s: no event: %s", h->device->name, hip_error_text(h->device->library, code, text, sizeof text));
+    if (code)
+        return err_set(e, "%s: no event: %s", h->device->name,
+                       hip_error_text(h->device->library, code, text, sizeof text));
     for (int i = 0; i < UPLOADS; i++) {
         struct hip_upload *u = &h->upload[i];
         code = api_of(h)->host_alloc(&u->pinned, UPLOAD_BYTES, 0);
@@ -154,7 +162,8 @@ void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
         if (u->used) wait_for(h, u->sent);
         if (h->failed.msg[0]) return;
         memcpy(u->pinned, (const char *)src + at, n);
-        hip_fail(h, api_of(h)->copy_in_later((char *)d + at, u->pinned, n, stream_of(h)), "copy to the device");
+        hip_fail(h, api_of(h)->copy_in_later((char *)d + at, u->pinned, n, stream_of(h)),
+                 "copy to the device");
         hip_fail(h, api_of(h)->event_record(u->sent, stream_of(h)), "copy to the device");
         u->used = 1;
     }
@@ -168,11 +177,14 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
         const struct hip_view *v = &h->view[i];
         if (!v->pinned || (char *)dst < v->pinned || (char *)dst >= v->pinned + v->bytes) continue;
         hip_flush(h);
-        if (!h->failed.msg[0]) hip_fail(h, api_of(h)->copy_out_later(dst, (void *)d_src, bytes, stream_of(h)), "copy from the device");
+        if (!h->failed.msg[0])
+            hip_fail(h, api_of(h)->copy_out_later(dst, (void *)d_src, bytes, stream_of(h)),
+                     "copy from the device");
         return;
     }
     wait_for_all(h);
-    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
+    if (!h->failed.msg[0])
+        hip_fail(h, api_of(h)->copy_out(dst, (void *)d_src, bytes), "copy from the device");
 }
 
 void hip_clear(struct hip *h, void *d, size_t n)
@@ -186,7 +198,9 @@ void hip_end_step(struct be *be)
     struct hip *h = (struct hip *)be;
     CHECK(h->n_ended - h->n_waited < STEPS);
     hip_flush(h);
-    if (!h->failed.msg[0]) hip_fail(h, api_of(h)->event_record(h->step_done[h->n_ended % STEPS], stream_of(h)), "a kernel failed");
+    if (!h->failed.msg[0])
+        hip_fail(h, api_of(h)->event_record(h->step_done[h->n_ended % STEPS], stream_of(h)),
+                 "a kernel failed");
     h->n_ended++;
 }
 

@@ -1,6 +1,7 @@
-/* hip_one.c: linears of a single generated row together with the operations around them, in one launch (kernels/hopper_one.hip):
- * the norm or the attention whose result is the input, and the addition or the gating after them, which they wait for. Only where an
- * image has these kernels; everything else goes its own way (hip_linear.c), with the same bits. */
+/* hip_one.c: linears of a single generated row together with the operations around them, in one
+ * launch (kernels/hopper_one.hip): the norm or the attention whose result is the input, and the
+ * addition or the gating after them, which they wait for. Only where an image has these kernels;
+ * everything else goes its own way (hip_linear.c), with the same bits. */
 #include "backend-hip/hip_internal.h"
 
 static int is_one(enum hip_kernel k) { return k >= K_ONE_NORM && k <= K_ONE_ROW; }
@@ -11,22 +12,30 @@ static int takes(const struct hip *h, int n, const struct be_linear *const w[])
 {
     if (!h->kernel[K_ONE_NORM] || h->pinned || h->config.act != ACT_F16 || n > MAX_PARTS) return 0;
     for (int i = 0; i < n; i++) {
-        if (!hip_is_plain(w[i]) || w[i]->stride || w[i]->perm != w[0]->perm || (w[i]->perm && !w[i]->d_place) || w[i]->k != w[i]->in ||
+        if (!hip_is_plain(w[i]) || w[i]->stride || w[i]->perm != w[0]->perm ||
+            (w[i]->perm && !w[i]->d_place) || w[i]->k != w[i]->in ||
             w[i]->in != w[i]->n_chunks * CHUNK)
             return 0;
-        if (w[i]->in != w[0]->in || w[i]->in > ROW_PIECES * PIECE || w[i]->group_chunks != w[0]->group_chunks) return 0;
+        if (w[i]->in != w[0]->in || w[i]->in > ROW_PIECES * PIECE ||
+            w[i]->group_chunks != w[0]->group_chunks)
+            return 0;
     }
     return 1;
 }
 
-int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[])
+int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x,
+                   float *const d_y[])
 {
     struct hip_pending *p = &h->pending;
-    struct one_row_args a = {.linear = {.x = d_x, .n_parts = n, .rows = 1, .n_chunks = w[0]->n_chunks}, .place = w[0]->d_place};
-    enum hip_kernel k = p->out == d_x && p->rows == 1 && p->dim == w[0]->in ? p->kernel : K_COUNT, one = K_ONE_ROW;
+    struct one_row_args a = {
+        .linear = {.x = d_x, .n_parts = n, .rows = 1, .n_chunks = w[0]->n_chunks},
+        .place = w[0]->d_place};
+    enum hip_kernel k = p->out == d_x && p->rows == 1 && p->dim == w[0]->in ? p->kernel : K_COUNT,
+                    one = K_ONE_ROW;
     if (!takes(h, n, w)) return 0;
     if (k == K_NORM) {
-        if (p->norm.delta || p->dim > ONE_NORM_PIECES * PIECE) return 0; /* by itself it would add up in another order */
+        if (p->norm.delta || p->dim > ONE_NORM_PIECES * PIECE)
+            return 0; /* by itself it would add up in another order */
         one = K_ONE_NORM;
         a.norm = p->norm;
     } else if (k == K_MERGE && hip_merges_whole_rows(h) && h->n_spans <= ONE_SPANS &&
@@ -46,7 +55,9 @@ int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], cons
 int hip_one_adds(struct hip *h, float *d_x, const float *d_delta, int rows, int dim)
 {
     struct hip_pending *p = &h->pending;
-    if (!is_one(p->kernel) || p->one.linear.n_parts != 1 || p->out != d_delta || rows != 1 || p->dim != dim) return 0;
+    if (!is_one(p->kernel) || p->one.linear.n_parts != 1 || p->out != d_delta || rows != 1 ||
+        p->dim != dim)
+        return 0;
     p->one.linear.part[0].y = d_x;
     p->one.add = 1;
     return 1;
@@ -56,21 +67,28 @@ int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t 
 {
     struct hip_pending *p = &h->pending;
     const struct linear_part *part = p->one.linear.part;
-    if (p->kernel != K_ONE_NORM || p->one.linear.n_parts != 2 || p->out != d_gate || part[1].y != d_up || n != (size_t)p->dim) return 0;
+    if (p->kernel != K_ONE_NORM || p->one.linear.n_parts != 2 || p->out != d_gate ||
+        part[1].y != d_up || n != (size_t)p->dim)
+        return 0;
     if (part[1].out != p->dim) return 0;
     p->kernel = K_ONE_NORM_GATED;
     p->one.linear.n_blocks = part[1].first;
     return 1;
 }
 
-int hip_one_lds(enum hip_kernel k) { return is_normed(k) ? ONE_LDS(ONE_NORM_ITEMS, ONE_NORM_PIECES) : ONE_LDS(ONE_ITEMS, ROW_PIECES); }
+int hip_one_lds(enum hip_kernel k)
+{
+    return is_normed(k) ? ONE_LDS(ONE_NORM_ITEMS, ONE_NORM_PIECES) : ONE_LDS(ONE_ITEMS, ROW_PIECES);
+}
 
 int hip_one_launch(struct hip *h, enum hip_kernel k)
 {
     const struct one_row_args *a = &h->pending.one;
     int resident = (is_normed(k) ? ONE_NORM_BLOCKS : ONE_BLOCKS) * hip_stream_units(h->stream);
-    const unsigned grid[3] = {(unsigned)(a->linear.n_blocks < resident ? a->linear.n_blocks : resident), 1, 1};
+    const unsigned grid[3] = {
+        (unsigned)(a->linear.n_blocks < resident ? a->linear.n_blocks : resident), 1, 1};
     if (!is_one(k)) return 0;
-    hip_launch(h, h->kernel[k], "linear of one row", grid, BLOCK_THREADS, (unsigned)hip_one_lds(k), a, sizeof *a);
+    hip_launch(h, h->kernel[k], "linear of one row", grid, BLOCK_THREADS, (unsigned)hip_one_lds(k),
+               a, sizeof *a);
     return 1;
 }

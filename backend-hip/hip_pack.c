@@ -1,5 +1,5 @@
-/* hip_pack.c: linears from the model file's layout to the device's. The mapped file is copied piece by piece into a stage on
- * the device, and a kernel puts each piece where it belongs. */
+/* hip_pack.c: linears from the model file's layout to the device's. The mapped file is copied piece
+ * by piece into a stage on the device, and a kernel puts each piece where it belongs. */
 #include "backend-hip/hip_internal.h"
 
 #include "core/model/modelfile.h"
@@ -12,7 +12,8 @@ static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL
 
 static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8, packed_bytes = (size_t)l->n_chunks * CHUNK * 8;
+    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8,
+           packed_bytes = (size_t)l->n_chunks * CHUNK * 8;
     size_t at_once = STAGE_BYTES / panel_bytes;
     CHECK(at_once > 0);
     for (size_t p = 0; p < panels; p += at_once) {
@@ -24,13 +25,15 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
                                 .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES, blocks(n * packed_bytes / 4), 1, &a, sizeof a);
+        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES,
+                          blocks(n * packed_bytes / 4), 1, &a, sizeof a);
     }
 }
 
 static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t total = panels_of(w) * (size_t)w->n_groups * PANEL, bytes = dtype_bytes(w->scale_type), at_once = STAGE_BYTES / 8;
+    size_t total = panels_of(w) * (size_t)w->n_groups * PANEL, bytes = dtype_bytes(w->scale_type),
+           at_once = STAGE_BYTES / 8;
     for (size_t i = 0; i < total; i += at_once) {
         size_t n = total - i < at_once ? total - i : at_once;
         unsigned char *d_zeros = (unsigned char *)h->d_stage + at_once * 4;
@@ -38,7 +41,8 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
         hip_upload(&h->be, d_zeros, w->zeros + i, n);
         struct repack_meta_args a = {.scales = h->d_stage,
                                      .zeros = d_zeros,
-                                     .dst = (char *)l->d_meta + (l->stride ? 0 : i * (l->wide_meta ? 8 : 4)),
+                                     .dst = (char *)l->d_meta +
+                                            (l->stride ? 0 : i * (l->wide_meta ? 8 : 4)),
                                      .n = (int)n,
                                      .wide = l->wide_meta,
                                      .first = (int)i,
@@ -50,7 +54,8 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
 
 static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t element = dtype_bytes(w->weight_type), row = (size_t)w->in * element, at_once = STAGE_BYTES / (row * PANEL);
+    size_t element = dtype_bytes(w->weight_type), row = (size_t)w->in * element,
+           at_once = STAGE_BYTES / (row * PANEL);
     size_t panel_bytes = (size_t)l->n_chunks * CHUNK * element * PANEL, panels = panels_of(w);
     CHECK(at_once > 0);
     for (size_t p = 0; p < panels; p += at_once) {
@@ -63,25 +68,30 @@ static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *
                                 .n_chunks = l->n_chunks,
                                 .in = w->in,
                                 .out_left = (int)rows};
-        hip_launch_kernel(h, element == 4 ? K_REPACK_DENSE_32 : K_REPACK_DENSE_16, blocks(n * panel_bytes / 16), 1, &a, sizeof a);
+        hip_launch_kernel(h, element == 4 ? K_REPACK_DENSE_32 : K_REPACK_DENSE_16,
+                          blocks(n * panel_bytes / 16), 1, &a, sizeof a);
     }
 }
 
-/* What a tensor copy of Hopper's takes: a box of 4 panels of one item of codes, or of one group of scales. */
+/* What a tensor copy of Hopper's takes: a box of 4 panels of one item of codes, or of one group of
+ * scales. */
 static void make_maps(struct hip *h, struct be_linear *l)
 {
     const struct hip_api *api = &h->device->library->api;
-    const unsigned long long panels = ((unsigned long long)l->out + PANEL - 1) / PANEL, items = (unsigned long long)l->n_chunks / 4;
-    const unsigned long long code_sizes[] = {256, items, panels}, code_strides[] = {1024, 1024 * items};
+    const unsigned long long panels = ((unsigned long long)l->out + PANEL - 1) / PANEL,
+                             items = (unsigned long long)l->n_chunks / 4;
+    const unsigned long long code_sizes[] = {256, items, panels},
+                             code_strides[] = {1024, 1024 * items};
     const unsigned long long meta_sizes[] = {PANEL, (unsigned long long)l->n_groups, panels},
-                             meta_strides[] = {PANEL * 4, PANEL * 4 * (unsigned long long)l->n_groups};
+                             meta_strides[] = {PANEL * 4,
+                                               PANEL * 4 * (unsigned long long)l->n_groups};
     const unsigned code_box[] = {256, 1, 4}, meta_box[] = {PANEL, 1, 4}, steps[] = {1, 1, 1};
     unsigned char maps[2 * CUDA_MAP_BYTES] __attribute__((aligned(64))) = {0};
-    int code =
-        api->cuda_tensor_map(maps, CUDA_MAP_U32, 3, l->d_weight, code_sizes, code_strides, code_box, steps, 0, 0, CUDA_MAP_L2_256, 0);
+    int code = api->cuda_tensor_map(maps, CUDA_MAP_U32, 3, l->d_weight, code_sizes, code_strides,
+                                    code_box, steps, 0, 0, CUDA_MAP_L2_256, 0);
     if (!code && !l->wide_meta)
-        code = api->cuda_tensor_map(maps + CUDA_MAP_BYTES, CUDA_MAP_U32, 3, l->d_meta, meta_sizes, meta_strides, meta_box, steps, 0, 0,
-                                    CUDA_MAP_L2_256, 0);
+        code = api->cuda_tensor_map(maps + CUDA_MAP_BYTES, CUDA_MAP_U32, 3, l->d_meta, meta_sizes,
+                                    meta_strides, meta_box, steps, 0, 0, CUDA_MAP_L2_256, 0);
     if (code) hip_fail(h, code, "a map of weights");
     hip_upload(&h->be, l->d_maps, maps, sizeof maps);
 }
@@ -97,9 +107,12 @@ static void describe_groups(const struct linear *w, struct be_linear *l)
 }
 
 /* The layout of kernels/paper.hip, and room for the results of the widest linear. */
-static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l,
+                               struct err *e)
 {
-    if (l->wide_meta) return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones", h->pinned->name);
+    if (l->wide_meta)
+        return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones",
+                       h->pinned->name);
     l->stride = (int)panels_of(w) * PANEL;
     if (l->stride <= h->max_stride) return 0;
     hip_free(&h->be, h->d_sums);
@@ -108,8 +121,12 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
     return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
-/* Of 32 inputs; those of 4-bit linears are filled up to a multiple of four, but for kernels/paper.hip. */
-static int chunks_of(const struct linear *w) { return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK; }
+/* Of 32 inputs; those of 4-bit linears are filled up to a multiple of four, but for
+ * kernels/paper.hip. */
+static int chunks_of(const struct linear *w)
+{
+    return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK;
+}
 
 /* Bytes of weights or codes, and of scales and zeros. */
 static void sizes_of(const struct linear *w, size_t *weight, size_t *meta)
@@ -128,11 +145,13 @@ uint64_t hip_packed_bytes(const struct linear *w)
 {
     size_t weight, meta;
     sizes_of(w, &weight, &meta);
-    return weight + meta + (w->perm ? (4 + 2) * (size_t)w->k + 2 * (size_t)chunks_of(w) * CHUNK : 0) + (w->bias ? 4 * (size_t)w->out : 0) +
-           (w->codes ? 2 * CUDA_MAP_BYTES : 0);
+    return weight + meta +
+           (w->perm ? (4 + 2) * (size_t)w->k + 2 * (size_t)chunks_of(w) * CHUNK : 0) +
+           (w->bias ? 4 * (size_t)w->out : 0) + (w->codes ? 2 * CUDA_MAP_BYTES : 0);
 }
 
-/* Uploads where each input lies among the packed ones, if each has one place there and one launch can make use of it. 0 or -1. */
+/* Uploads where each input lies among the packed ones, if each has one place there and one launch
+ * can make use of it. 0 or -1. */
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
@@ -158,14 +177,18 @@ static int pack_places(struct be *be, const struct linear *w, struct be_linear *
     return bad ? -1 : 0;
 }
 
-/* Uploads where each packed input comes from, as a block takes it that keeps the row in registers. 0 or -1. */
+/* Uploads where each packed input comes from, as a block takes it that keeps the row in registers.
+ * 0 or -1. */
 static int pack_order(struct be *be, const struct linear *w, struct be_linear *l)
 {
     int n = l->n_chunks * CHUNK;
-    if (!w->perm || ((const struct hip *)be)->config.act != ACT_F16 || n > ROW_PIECES * PIECE || w->in > ROW_PIECES * PIECE) return 0;
+    if (!w->perm || ((const struct hip *)be)->config.act != ACT_F16 || n > ROW_PIECES * PIECE ||
+        w->in > ROW_PIECES * PIECE)
+        return 0;
     uint16_t *order = malloc((size_t)n * sizeof *order);
     if (!order) return -1;
-    for (int j = 0; j < n; j++) order[j] = (uint16_t)(j < w->k && w->perm[j] >= 0 ? w->perm[j] : w->in);
+    for (int j = 0; j < n; j++)
+        order[j] = (uint16_t)(j < w->k && w->perm[j] >= 0 ? w->perm[j] : w->in);
     l->d_order = hip_alloc(be, (size_t)n * sizeof *order);
     if (l->d_order) hip_upload(be, l->d_order, order, (size_t)n * sizeof *order);
     free(order);
@@ -186,7 +209,9 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     l->perm = w->perm;
     l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
     if (l->dense) {
-        l->kind = w->weight_type == DT_F32 ? WEIGHT_F32 : w->weight_type == DT_BF16 ? WEIGHT_BF16 : WEIGHT_F16;
+        l->kind = w->weight_type == DT_F32    ? WEIGHT_F32
+                  : w->weight_type == DT_BF16 ? WEIGHT_BF16
+                                              : WEIGHT_F16;
     } else {
         CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
         describe_groups(w, l);
@@ -203,7 +228,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     int mapped = !l->dense && !l->stride && h->tensor_maps;
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
     int no_order = pack_places(be, w, l) || pack_order(be, w, l);
-    if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) || (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
+    if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) ||
+        (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
@@ -211,8 +237,11 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             *e = h->failed;
             return -1;
         }
-        return err_set(e, "out of memory on %s: the weights do not fit (%.2f GiB are there so far, %.2f of %.2f GiB free)", h->device->name,
-                       (double)h->bytes / (1 << 30), (double)left / (1 << 30), (double)total / (1 << 30));
+        return err_set(e,
+                       "out of memory on %s: the weights do not fit (%.2f GiB are there so far, "
+                       "%.2f of %.2f GiB free)",
+                       h->device->name, (double)h->bytes / (1 << 30), (double)left / (1 << 30),
+                       (double)total / (1 << 30));
     }
     if (l->dense) {
         pack_dense(h, w, l);

@@ -1,5 +1,5 @@
-/* hip_time.c: what opt4gptq-bench measures on a device: the paper's kernels alone, between two events, and copies.
- * Must not know: what the measurements are for. */
+/* hip_time.c: what opt4gptq-bench measures on a device: the paper's kernels alone, between two
+ * events, and copies. Must not know: what the measurements are for. */
 #include "backend-hip/hip_internal.h"
 
 #include <stdio.h>
@@ -43,7 +43,8 @@ static int stopwatch_close(struct stopwatch *s, struct hip *h, double *seconds, 
     return rc ? rc : hip_sync(&h->be, e);
 }
 
-int hip_time_paper(struct be *be, int n, const struct be_linear *const w[], int rows, double *seconds, struct err *e)
+int hip_time_paper(struct be *be, int n, const struct be_linear *const w[], int rows,
+                   double *seconds, struct err *e)
 {
     struct hip *h = (struct hip *)be;
     struct stopwatch s;
@@ -67,7 +68,8 @@ int hip_copy_rate(struct be *be, double *rate, struct err *e)
     for (int i = 0; i < 3 && !rc; i++) {
         if ((rc = stopwatch_open(&s, h, e))) break;
         hip_fail(h, h->device->library->api.event_record(s.from, NULL), "events");
-        for (int k = 0; k < COPIES; k++) hip_fail(h, h->device->library->api.copy_on(d, d + BYTES, BYTES), "copy on the device");
+        for (int k = 0; k < COPIES; k++)
+            hip_fail(h, h->device->library->api.copy_on(d, d + BYTES, BYTES), "copy on the device");
         rc = stopwatch_close(&s, h, &seconds, e);
         if (2.0 * BYTES * COPIES / seconds > best) best = 2.0 * BYTES * COPIES / seconds;
     }

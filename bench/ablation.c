@@ -1,9 +1,11 @@
-/* ablation.c: Table 1 of the paper (Opt4GPTQ) for the GPU at hand: its baseline kernel, each of the three optimizations alone,
- * and all of them, in whole models and linear by linear. Without a GPU: what the compiler made of the kernels for gfx906.
+/* ablation.c: Table 1 of the paper (Opt4GPTQ) for the GPU at hand: its baseline kernel, each of the
+ * three optimizations alone, and all of them, in whole models and linear by linear. Without a GPU:
+ * what the compiler made of the kernels for gfx906.
  *
- * Whole models, by the paper's protocol: 32 prompts of ShareGPT as one batch, tokens generated per second, mean of 15 runs.
- * Here the weights are made up, and the prompts' keys and values are a constant: the time of a step depends on shapes and
- * lengths. The variants' runs take turns. Linears: the kernel alone, one launch for each layer between two events. */
+ * Whole models, by the paper's protocol: 32 prompts of ShareGPT as one batch, tokens generated per
+ * second, mean of 15 runs. Here the weights are made up, and the prompts' keys and values are a
+ * constant: the time of a step depends on shapes and lengths. The variants' runs take turns.
+ * Linears: the kernel alone, one launch for each layer between two events. */
 #include "backend-hip/hip.h"
 #include "bench/bench.h"
 #include "bench/rig.h"
@@ -15,24 +17,27 @@
 #include <string.h>
 
 /* Tokens (Llama-2's tokenizer) of the first 32 prompts of ShareGPT_V3 that have 4 to 1,024. */
-static const int prompt_tokens[] = {776, 414, 152, 7,  70,  70,  13, 32,  12, 24,  18,  46, 372, 439, 294, 4,
-                                    463, 9,   12,  81, 235, 527, 17, 181, 17, 289, 209, 18, 11,  101, 10,  32};
+static const int prompt_tokens[] = {776, 414, 152, 7,   70,  70,  13, 32,  12, 24,  18,
+                                    46,  372, 439, 294, 4,   463, 9,  12,  81, 235, 527,
+                                    17,  181, 17,  289, 209, 18,  11, 101, 10, 32};
 enum { N_PROMPTS = sizeof prompt_tokens / sizeof *prompt_tokens };
 
 /* The variants, and in which column of the paper's table they are; 0 is the baseline. */
 static const struct {
     const char *name;
     int column;
-} families[] = {{"base", 0}, {"smb", 1}, {"vml", 2}, {"ila_literal", 3}, {"ila_packed", 3}, {"all_literal", 4}, {"all_packed", 4}};
+} families[] = {{"base", 0},       {"smb", 1},         {"vml", 2},       {"ila_literal", 3},
+                {"ila_packed", 3}, {"all_literal", 4}, {"all_packed", 4}};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* The paper's improvements over its baseline on a DCU Z100, %: SMB, VML, ILA, all. */
 static const struct {
     const char *shape;
     double improvement[4];
-} paper[] = {{"llama-3-8b", {16.43, 5.89, 44.81, 61.78}},   {"llama-2-7b", {9.50, 4.91, 37.26, 54.55}},
-             {"codellama-7b", {14.74, 5.88, 46.30, 67.55}}, {"llama-13b", {17.98, 11.03, 57.19, 84.42}},
-             {"qwen1.5-1.8b", {4.94, 1.36, 16.75, 21.93}},  {"qwen1.5-4b", {6.83, 3.11, 28.74, 41.77}}};
+} paper[] = {
+    {"llama-3-8b", {16.43, 5.89, 44.81, 61.78}},   {"llama-2-7b", {9.50, 4.91, 37.26, 54.55}},
+    {"codellama-7b", {14.74, 5.88, 46.30, 67.55}}, {"llama-13b", {17.98, 11.03, 57.19, 84.42}},
+    {"qwen1.5-1.8b", {4.94, 1.36, 16.75, 21.93}},  {"qwen1.5-4b", {6.83, 3.11, 28.74, 41.77}}};
 enum { N_PAPER = sizeof paper / sizeof *paper };
 
 struct ablation {
@@ -70,7 +75,9 @@ static int choose_families(struct ablation *a, struct err *e)
         int known = 0;
         for (int i = 0; i < N_FAMILIES; i++) known |= !strcmp(v->v[k], families[i].name);
         if (!known)
-            return err_set(e, "--ablation --variant %s: there are base, smb, vml, ila_literal, ila_packed, all_literal, all_packed",
+            return err_set(e,
+                           "--ablation --variant %s: there are base, smb, vml, ila_literal, "
+                           "ila_packed, all_literal, all_packed",
                            v->v[k]);
     }
     return 0;
@@ -104,11 +111,13 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
     }
     size_t table = (size_t)N_PROMPTS * (size_t)a->map.stride;
     a->map.n_pages = *n_pages;
-    a->ints = calloc(table + batch_ints(N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride), sizeof *a->ints);
+    a->ints = calloc(table + batch_ints(N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride),
+                     sizeof *a->ints);
     if (!a->ints) return err_memory(e);
     a->map.table = a->ints;
     for (int i = 0, page = 0; i < N_PROMPTS; i++)
-        for (int k = 0; k < rig_pages(1, prompt_tokens[i] + n_gen); k++) a->ints[i * a->map.stride + k] = page++;
+        for (int k = 0; k < rig_pages(1, prompt_tokens[i] + n_gen); k++)
+            a->ints[i * a->map.stride + k] = page++;
     batch_place(&a->batch, a->ints + table, N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride);
     return 0;
 }
@@ -125,7 +134,8 @@ static int open_model(struct ablation *a, int n_gen, struct err *e)
     if (open_batch(a, n_gen, &f.n_pages, e) || shape_open(&a->model, a->shape, e)) return -1;
     f.max_seqs = N_PROMPTS;
     f.max_pages = a->map.stride;
-    if (forward_open(&a->forward, &a->model, &backend_hip, &f, e) || rig_fill_kv(&a->forward, e)) return -1;
+    if (forward_open(&a->forward, &a->model, &backend_hip, &f, e) || rig_fill_kv(&a->forward, e))
+        return -1;
     const char *text = a->forward.be->ops->describe(a->forward.be);
     snprintf(a->device, sizeof a->device, "%.*s", (int)strcspn(text, ")") + 1, text);
     return 0;
@@ -156,16 +166,19 @@ static int generate(struct ablation *a, int n, struct err *e)
     return 0;
 }
 
-/* One result: of a whole model in tokens per second, of a linear (in, out not 0) in microseconds. */
-static int write_result(const struct ablation *a, int family, int in, int out_n, int rows, struct stats s, double improvement,
-                        struct out *out, struct err *e)
+/* One result: of a whole model in tokens per second, of a linear (in, out not 0) in microseconds.
+ */
+static int write_result(const struct ablation *a, int family, int in, int out_n, int rows,
+                        struct stats s, double improvement, struct out *out, struct err *e)
 {
     double says = in ? -1 : paper_says(a->shape->name, families[family].column);
     if (!out_is_md(out)) {
-        json_t *j = json_pack("{s:s s:s s:s s:i s:i s:i s:s s:f s:f s:f s:f s:i s:f s:s}", "model", a->shape->name, "test",
-                              in ? "linear" : "generation", "variant", families[family].name, "n_in", in, "n_out", out_n, "n_rows", rows,
-                              "unit", in ? "us" : "tok/s", "mean", s.mean, "stddev", s.deviation, "min", s.lowest, "max", s.highest,
-                              "repetitions", a->o->repetitions, "improvement_percent", improvement, "device", a->device);
+        json_t *j = json_pack("{s:s s:s s:s s:i s:i s:i s:s s:f s:f s:f s:f s:i s:f s:s}", "model",
+                              a->shape->name, "test", in ? "linear" : "generation", "variant",
+                              families[family].name, "n_in", in, "n_out", out_n, "n_rows", rows,
+                              "unit", in ? "us" : "tok/s", "mean", s.mean, "stddev", s.deviation,
+                              "min", s.lowest, "max", s.highest, "repetitions", a->o->repetitions,
+                              "improvement_percent", improvement, "device", a->device);
         if (j) json_object_set_new(j, "paper_percent", says >= 0 ? json_real(says) : json_null());
         return out_record(out, j, e);
     }
@@ -195,7 +208,8 @@ static int run_model(struct ablation *a, int n_gen, struct out *out, struct err 
     for (int f = 0; f < a->n_families; f++) {
         struct stats s = stats_of(a->sample + f * reps, reps);
         if (f == 0) base = s.mean;
-        if (write_result(a, a->family[f], 0, 0, N_PROMPTS, s, 100 * (s.mean / base - 1), out, e)) return -1;
+        if (write_result(a, a->family[f], 0, 0, N_PROMPTS, s, 100 * (s.mean / base - 1), out, e))
+            return -1;
     }
     return 0;
 }
@@ -212,11 +226,15 @@ static int time_linear(struct ablation *a, int which, int rows, struct stats s[]
     for (int i = 0; i < n; i++) w[i] = f->layers[i].linear[which];
     int rc = pin(a, 0, rows, e);
     /* prepares the inputs; the results go where it is harmless */
-    if (!rc) f->be->ops->linear(f->be, 1, w, wide ? f->d_gate : f->d_h, (float *const[]){wide ? f->d_delta : f->d_up}, rows, rows);
+    if (!rc)
+        f->be->ops->linear(f->be, 1, w, wide ? f->d_gate : f->d_h,
+                           (float *const[]){wide ? f->d_delta : f->d_up}, rows, rows);
     for (int r = -2; r < reps && !rc; r++) /* what comes a second time becomes a graph */
         for (int k = 0; k < a->n_families && !rc; k++) {
             double seconds = 0;
-            rc = pin(a, a->family[k], rows, e) || hip_time_paper(f->be, n, w, rows, &seconds, e) ? -1 : 0;
+            rc = pin(a, a->family[k], rows, e) || hip_time_paper(f->be, n, w, rows, &seconds, e)
+                     ? -1
+                     : 0;
             if (r >= 0) a->sample[k * reps + r] = seconds * 1e6;
         }
     for (int k = 0; k < a->n_families && !rc; k++) s[k] = stats_of(a->sample + k * reps, reps);
@@ -238,7 +256,8 @@ static int run_linears(struct ablation *a, struct out *out, struct out *table, s
             if (out_is_md(out) && out_row(table, e)) return -1;
             for (int k = 0; k < a->n_families; k++) {
                 double improvement = 100 * (s[0].mean / s[k].mean - 1);
-                if (write_result(a, a->family[k], w->in, w->out, rows, s[k], improvement, out, e)) return -1;
+                if (write_result(a, a->family[k], w->in, w->out, rows, s[k], improvement, out, e))
+                    return -1;
                 if (!out_is_md(out)) continue;
                 if (k) out_cell(table, 3 + k, "%+.1f%%", improvement);
                 else out_cell(table, 3, "%.1f ± %.1f", s[0].mean, s[0].deviation);
@@ -267,27 +286,33 @@ static int static_table(struct out *out, struct err *e)
                                        "loop_lds_reads_less",
                                        "narrow_loads",
                                        "atomics_per_pair"};
-    static const char *const heading[] = {
-        "kernel:",       "rows",         "VGPRs",          "LDS",          "waves",         "VALU / weight, row",
-        "16-byte loads", "LDS reads 16", "LDS reads less", "narrow loads", "atomics / pair"};
+    static const char *const heading[] = {"kernel:",       "rows",          "VGPRs",
+                                          "LDS",           "waves",         "VALU / weight, row",
+                                          "16-byte loads", "LDS reads 16",  "LDS reads less",
+                                          "narrow loads",  "atomics / pair"};
     enum { N = sizeof keys / sizeof *keys };
-    if (!*hip_kernel_table) return err_set(e, "no GPU, and no table of the kernels in this build (it needs clang-19 and llvm-19)");
+    if (!*hip_kernel_table)
+        return err_set(
+            e, "no GPU, and no table of the kernels in this build (it needs clang-19 and llvm-19)");
     if (out_is_md(out) && out_table(out, N, heading, e)) return -1;
     for (const char *p = hip_kernel_table; *p;) {
         json_t *j = out_is_md(out) ? NULL : json_object();
         if (out_is_md(out) && out_row(out, e)) return -1;
         for (int i = 0; i < N; i++) {
             int n = (int)strcspn(p, "\t\n");
-            if (j) json_object_set_new(j, keys[i], i ? json_real(atof(p)) : json_stringn(p, (size_t)n));
+            if (j)
+                json_object_set_new(j, keys[i],
+                                    i ? json_real(atof(p)) : json_stringn(p, (size_t)n));
             else out_cell(out, i, "%.*s", n, p);
             p += n + 1;
         }
         if (j && out_record(out, j, e)) return -1;
     }
     if (!out_is_md(out)) return 0;
-    printf(
-        "gfx906 by the disassembly. VALU instructions, 16-byte loads and reads of LDS are those of the inner loop; narrow loads: of less "
-        "than 16 bytes, anywhere\n(activations half by half, scales); atomics that meet on a pair of outputs of 4,096 inputs\n\n");
+    printf("gfx906 by the disassembly. VALU instructions, 16-byte loads and reads of LDS are those "
+           "of the inner loop; narrow loads: of less "
+           "than 16 bytes, anywhere\n(activations half by half, scales); atomics that meet on a "
+           "pair of outputs of 4,096 inputs\n\n");
     out_print(out, NULL);
     return 0;
 }
@@ -299,24 +324,30 @@ static int find_shape(const char *name, const struct shape **s, struct err *e)
     char names[200] = "";
     for (*s = shapes; (*s)->name; ++*s) {
         if (!strcmp((*s)->name, name)) return 0;
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "", (*s)->name);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "",
+                 (*s)->name);
     }
     return err_set(e, "--shape %s: there are %s", name, names);
 }
 
-static int run_shape(struct ablation *a, const char *name, int n_gen, struct out *out, struct out *table, struct err *e)
+static int run_shape(struct ablation *a, const char *name, int n_gen, struct out *out,
+                     struct out *table, struct err *e)
 {
     if (find_shape(name, &a->shape, e)) return -1;
     memset(&a->forward, 0, sizeof a->forward);
     memset(&a->model, 0, sizeof a->model);
-    int rc = open_model(a, n_gen, e) || run_model(a, n_gen, out, e) || run_linears(a, out, table, e) ? -1 : 0;
+    int rc = open_model(a, n_gen, e) || run_model(a, n_gen, out, e) || run_linears(a, out, table, e)
+                 ? -1
+                 : 0;
     close_model(a);
     return rc ? err_prefix(e, "%s", name) : 0;
 }
 
-int bench_ablation(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e)
+int bench_ablation(const struct bench_options *o, const struct bench_facts *facts, struct out *out,
+                   struct err *e)
 {
-    static const char *const models_heading[] = {"model:", "variant:", "tok/s", "to base", "in the paper"};
+    static const char *const models_heading[] = {"model:", "variant:", "tok/s", "to base",
+                                                 "in the paper"};
     struct ablation a = {.o = o, .facts = facts};
     struct out table = {.format = out->format};
     struct err why;
@@ -331,15 +362,20 @@ int bench_ablation(const struct bench_options *o, const struct bench_facts *fact
     if (out_is_md(out)) {
         const char *heading[3 + N_FAMILIES] = {"model:", "linear:", "rows", "base us"};
         for (int k = 1; k < a.n_families; k++) heading[3 + k] = families[a.family[k]].name;
-        rc = out_table(out, 5, models_heading, e) || out_table(&table, 3 + a.n_families, heading, e) ? -1 : 0;
+        rc = out_table(out, 5, models_heading, e) || out_table(&table, 3 + a.n_families, heading, e)
+                 ? -1
+                 : 0;
     }
     for (int i = 0; i < n_shapes && !rc; i++)
-        rc = run_shape(&a, o->shape.is_default ? paper[i].shape : o->shape.v[i], n_gen, out, &table, e);
+        rc = run_shape(&a, o->shape.is_default ? paper[i].shape : o->shape.v[i], n_gen, out, &table,
+                       e);
     if (!rc && out_is_md(out)) {
-        printf("%s\n\ngeneration, %d prompts of ShareGPT as one batch (%d to %d tokens), %d tokens each; mean ± sd of %d runs in turn\n\n",
+        printf("%s\n\ngeneration, %d prompts of ShareGPT as one batch (%d to %d tokens), %d tokens "
+               "each; mean ± sd of %d runs in turn\n\n",
                a.device, N_PROMPTS, 4, 776, n_gen, o->repetitions);
         out_print(out, NULL);
-        printf("\nlinears, the kernel alone: microseconds of the baseline, improvement of the others\n\n");
+        printf("\nlinears, the kernel alone: microseconds of the baseline, improvement of the "
+               "others\n\n");
         out_print(&table, NULL);
     }
     free(table.cells);

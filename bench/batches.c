@@ -4,24 +4,33 @@
 
 size_t batch_ints(int rows, int seqs, int logits, int stride)
 {
-    return 4 * (size_t)rows + 2 * (size_t)seqs + 1 + (size_t)seqs * (size_t)stride + 2 * (size_t)logits;
+    return 4 * (size_t)rows + 2 * (size_t)seqs + 1 + (size_t)seqs * (size_t)stride +
+           2 * (size_t)logits;
 }
 
 void batch_place(struct batch *b, int32_t *memory, int rows, int seqs, int logits, int stride)
 {
     *b = (struct batch){.table_stride = stride};
-    int32_t **const array[] = {&b->token,  &b->pos,         &b->seq,       &b->slot,   &b->seq_start,
-                               &b->kv_len, &b->block_table, &b->logit_row, &b->top_row};
-    const size_t n[] = {
-        (size_t)rows,   (size_t)rows,  (size_t)rows, (size_t)rows, (size_t)seqs + 1, (size_t)seqs, (size_t)seqs * (size_t)stride,
-        (size_t)logits, (size_t)logits};
+    int32_t **const array[] = {&b->token,       &b->pos,       &b->seq,
+                               &b->slot,        &b->seq_start, &b->kv_len,
+                               &b->block_table, &b->logit_row, &b->top_row};
+    const size_t n[] = {(size_t)rows,
+                        (size_t)rows,
+                        (size_t)rows,
+                        (size_t)rows,
+                        (size_t)seqs + 1,
+                        (size_t)seqs,
+                        (size_t)seqs * (size_t)stride,
+                        (size_t)logits,
+                        (size_t)logits};
     for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
         *array[i] = memory;
         memory += n[i];
     }
 }
 
-void batch_set(struct batch *b, const struct page_map *m, const struct span *span, int n, int n_decode)
+void batch_set(struct batch *b, const struct page_map *m, const struct span *span, int n,
+               int n_decode)
 {
     int row = 0;
     for (int i = 0; i < n; i++) {

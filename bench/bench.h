@@ -1,4 +1,5 @@
-/* bench.h: the modes of opt4gptq-bench. Each opens what it needs, measures, and writes to *out; 0 or -1. */
+/* bench.h: the modes of opt4gptq-bench. Each opens what it needs, measures, and writes to *out; 0
+ * or -1. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -15,10 +16,15 @@ struct bench_facts {
 };
 
 /* Whole runs: prompts and generations. */
-int bench_runs(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e);
-int bench_ops(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e);
-int bench_roofline(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e);
-int bench_ablation(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e);
-int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e);
+int bench_runs(const struct bench_options *o, const struct model *m,
+               const struct bench_facts *facts, struct out *out, struct err *e);
+int bench_ops(const struct bench_options *o, const struct model *m, const struct bench_facts *facts,
+              struct out *out, struct err *e);
+int bench_roofline(const struct bench_options *o, const struct model *m,
+                   const struct bench_facts *facts, struct out *out, struct err *e);
+int bench_ablation(const struct bench_options *o, const struct bench_facts *facts, struct out *out,
+                   struct err *e);
+int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out,
+                struct err *e);
 
 #endif

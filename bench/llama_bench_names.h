@@ -1,5 +1,5 @@
-/* llama_bench_names.h: the options of llama-bench that opt4gptq-bench does not have, and what is said
- * of each: why it changes nothing here, or what to do instead. */
+/* llama_bench_names.h: the options of llama-bench that opt4gptq-bench does not have, and what is
+ * said of each: why it changes nothing here, or what to do instead. */
 #ifndef BENCH_LLAMA_BENCH_NAMES_H
 #define BENCH_LLAMA_BENCH_NAMES_H
 

@@ -32,8 +32,10 @@ static void describe_model(struct bench_facts *f, const struct model *m, const c
     work_model(m, &f->model_bytes, &f->n_params);
     f->filename = filename;
     if (w->codes) snprintf(quantized, sizeof quantized, "4-bit g%d", w->group);
-    snprintf(f->model_type, sizeof f->model_type, f->n_params < 1e8 ? "%s %.0fM %s%s" : "%s %.1fB %s%s", m->config.architecture,
-             f->n_params * (f->n_params < 1e8 ? 1e-6 : 1e-9), quantized, m->file.map ? "" : " (made up)");
+    snprintf(f->model_type, sizeof f->model_type,
+             f->n_params < 1e8 ? "%s %.0fM %s%s" : "%s %.1fB %s%s", m->config.architecture,
+             f->n_params * (f->n_params < 1e8 ? 1e-6 : 1e-9), quantized,
+             m->file.map ? "" : " (made up)");
 }
 
 /* Whether there are such rungs, here or elsewhere. */
@@ -73,7 +75,9 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
                 "opt4gptq-bench: made-up weights of TinyLlama-1.1B's shape, %.2f GB (-m FILE "
                 "measures a model)%s",
                 facts.model_bytes * 1e-9, o->ops || o->roofline ? "\n" : ": ");
-    int rc = (o->ops ? bench_ops : o->roofline ? bench_roofline : bench_runs)(o, &m, &facts, out, e);
+    int rc = (o->ops        ? bench_ops
+              : o->roofline ? bench_roofline
+                            : bench_runs)(o, &m, &facts, out, e);
     if (o->model) model_close(&m);
     else shape_close(&m);
     return rc;

@@ -1,5 +1,6 @@
-/* ops.c: every operation alone, on every rung, at the shapes of the model. Calls walk through the layers, so that the
- * weights come from memory as they do in a step. The repetitions of all rungs take turns. */
+/* ops.c: every operation alone, on every rung, at the shapes of the model. Calls walk through the
+ * layers, so that the weights come from memory as they do in a step. The repetitions of all rungs
+ * take turns. */
 #include "bench/bench.h"
 #include "bench/probe.h"
 #include "bench/rig.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 
 enum { MAX_CALLS = 64 };
-static const double SAMPLE_SECONDS = 0.002, MOST_SECONDS = 1; /* of one sample; of all samples of one rung and case */
+/* of one sample; of all samples of one rung and case */
+static const double SAMPLE_SECONDS = 0.002, MOST_SECONDS = 1;
 
 /* An operation at one size. DENSE stands for a plain linear of the type `type`. */
 enum { DENSE = OP_COUNT };
@@ -47,11 +49,13 @@ static int dense_linears(const struct ops *x, enum dtype type, struct linear *w,
 {
     int dim = x->m->config.dim;
     size_t bytes = (size_t)dim * (size_t)dim * dtype_bytes(type), n = x->dense_bytes / bytes;
-    *w = (struct linear){.in = dim, .out = dim, .weight = x->dense + (size_t)index % n * bytes, .weight_type = type};
+    *w = (struct linear){
+        .in = dim, .out = dim, .weight = x->dense + (size_t)index % n * bytes, .weight_type = type};
     return (int)n;
 }
 
-static struct work case_work(const struct ops *x, const struct op_case *k, enum act act, enum kv_type kv)
+static struct work case_work(const struct ops *x, const struct op_case *k, enum act act,
+                             enum kv_type kv)
 {
     int rows = k->s.n_seqs * k->s.rows;
     struct linear w;
@@ -60,7 +64,8 @@ static struct work case_work(const struct ops *x, const struct op_case *k, enum 
     return work_linear(&w, rows, act);
 }
 
-/* One call on the weights of c->layer. The plain linear is packed anew each time, outside the clock: see call_dense. */
+/* One call on the weights of c->layer. The plain linear is packed anew each time, outside the
+ * clock: see call_dense. */
 static void call_op(const struct ops *x, const struct op_case *k, struct contender *c)
 {
     struct forward *f = &c->rig->forward;
@@ -69,11 +74,14 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
     const struct model_config *g = &x->m->config;
     struct forward_layer *l = &f->layers[c->layer];
     int rows = b->n_rows, n_decode = b->n_decode;
-#define LINEAR(n, from, to, ...)                                                                                                           \
-    ops->linear(f->be, n, (const struct be_linear *const *)&l->linear[from], to, (float *const[]){__VA_ARGS__}, rows, n_decode)
+#define LINEAR(n, from, to, ...)                                                                   \
+    ops->linear(f->be, n, (const struct be_linear *const *)&l->linear[from], to,                   \
+                (float *const[]){__VA_ARGS__}, rows, n_decode)
     switch (k->op) {
     case OP_EMBED: ops->embed(f->be, f->embed, NULL, f->d_x); break;
-    case OP_NORM: ops->norm(f->be, f->d_x, f->d_delta, l->d_input_norm, g->norm_eps, f->d_h, rows, g->dim); break;
+    case OP_NORM:
+        ops->norm(f->be, f->d_x, f->d_delta, l->d_input_norm, g->norm_eps, f->d_h, rows, g->dim);
+        break;
     case OP_QKV: LINEAR(3, LIN_Q, f->d_h, f->d_q, f->d_k, f->d_v); break;
     case OP_O: LINEAR(1, LIN_O, f->d_a, f->d_delta); break;
     case OP_GATE_UP: LINEAR(2, LIN_GATE, f->d_h, f->d_gate, f->d_up); break;
@@ -88,16 +96,17 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
                                                    .d_kv = l->d_kv});
         break;
     case OP_ATTEND:
-        ops->attend(
-            f->be,
-            &(struct attend_args){
-                .d_q = f->d_q, .d_kv = l->d_kv, .d_out = f->d_a, .window = g->windows[c->layer], .scale = 1 / sqrtf((float)g->head_dim)});
+        ops->attend(f->be, &(struct attend_args){.d_q = f->d_q,
+                                                 .d_kv = l->d_kv,
+                                                 .d_out = f->d_a,
+                                                 .window = g->windows[c->layer],
+                                                 .scale = 1 / sqrtf((float)g->head_dim)});
         break;
     case OP_GLU: ops->glu(f->be, f->d_gate, f->d_up, (size_t)rows * (size_t)g->ffn); break;
     case OP_GATHER: ops->gather(f->be, f->d_h, f->d_last, g->dim); break;
     case OP_HEAD:
-        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
-                    b->n_decode_logits);
+        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last,
+                    (float *const[]){f->d_logits}, b->n_logits, b->n_decode_logits);
         break;
     case OP_ARGMAX: ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab); break;
     case OP_TOP: ops->top(f->be, f->d_logits, f->d_top, g->vocab); break;
@@ -108,7 +117,8 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
 }
 
 /* c->calls calls; the times of one of them. */
-static int sample(const struct ops *x, const struct op_case *k, struct contender *c, double *wall, double *cpu, struct err *e)
+static int sample(const struct ops *x, const struct op_case *k, struct contender *c, double *wall,
+                  double *cpu, struct err *e)
 {
     struct forward *f = &c->rig->forward;
     const struct backend *ops = f->be->ops;
@@ -124,8 +134,8 @@ static int sample(const struct ops *x, const struct op_case *k, struct contender
     double w0 = stats_wall(), c0 = stats_cpu();
     for (int i = 0; i < c->calls && !rc; i++) {
         if (k->op == DENSE)
-            ops->linear(f->be, 1, (const struct be_linear *const *)&packed[i], f->d_h, (float *const[]){f->d_delta}, b->n_rows,
-                        b->n_decode);
+            ops->linear(f->be, 1, (const struct be_linear *const *)&packed[i], f->d_h,
+                        (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
         else call_op(x, k, c);
         rc = ops->sync(f->be, e);
     }
@@ -159,15 +169,21 @@ static void shape_text(const struct ops *x, const struct op_case *k, char *out, 
 {
     const struct model_config *g = &x->m->config;
     const struct linear *l = x->m->layers[0].linear;
-    static const char *const type[DT_COUNT] = {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
+    static const char *const type[DT_COUNT] = {
+        [DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
     switch (k->op) {
     case OP_QKV: snprintf(out, n, "%d->%d+2x%d", g->dim, l[LIN_Q].out, l[LIN_K].out); break;
     case OP_O: snprintf(out, n, "%d->%d", l[LIN_O].in, g->dim); break;
     case OP_GATE_UP: snprintf(out, n, "%d->2x%d", g->dim, g->ffn); break;
     case OP_DOWN: snprintf(out, n, "%d->%d", g->ffn, g->dim); break;
-    case OP_HEAD: snprintf(out, n, "%d->%d %s", g->dim, g->vocab, x->m->head.codes ? "q4" : type[x->m->head.weight_type]); break;
+    case OP_HEAD:
+        snprintf(out, n, "%d->%d %s", g->dim, g->vocab,
+                 x->m->head.codes ? "q4" : type[x->m->head.weight_type]);
+        break;
     case DENSE: snprintf(out, n, "%d->%d %s", g->dim, g->dim, type[k->type]); break;
-    case OP_ATTEND: snprintf(out, n, "%d/%dx%d @%d", g->n_heads, g->n_kv_heads, g->head_dim, k->s.depth); break;
+    case OP_ATTEND:
+        snprintf(out, n, "%d/%dx%d @%d", g->n_heads, g->n_kv_heads, g->head_dim, k->s.depth);
+        break;
     case OP_ROPE: snprintf(out, n, "%d/%dx%d", g->n_heads, g->n_kv_heads, g->head_dim); break;
     case OP_GLU: snprintf(out, n, "%d", g->ffn); break;
     case OP_TOP:
@@ -176,7 +192,10 @@ static void shape_text(const struct ops *x, const struct op_case *k, char *out, 
     }
 }
 
-static const char *case_name(const struct op_case *k) { return k->op == DENSE ? "dense" : op_name[k->op]; }
+static const char *case_name(const struct op_case *k)
+{
+    return k->op == DENSE ? "dense" : op_name[k->op];
+}
 
 enum {
     COL_OP,
@@ -196,16 +215,21 @@ enum {
     N_COLUMNS
 };
 
-static int write_result(const struct ops *x, const struct op_case *k, struct contender *c, struct out *out, struct err *e)
+static int write_result(const struct ops *x, const struct op_case *k, struct contender *c,
+                        struct out *out, struct err *e)
 {
     const struct rig_config *g = &c->rig->config;
     struct work w = case_work(x, k, g->act, g->kv);
     struct stats t = stats_of(c->wall, c->n), p = stats_of(c->cpu, c->n);
-    const char *act = k->by_act ? act_name[g->act] : "-", *kv = k->by_kv ? kv_name[g->kv] : "-", *bound = "-";
-    /* elementwise operations read and write activations only: that is their rate, but no share of the memory's */
-    double must = w.weights + w.kv, bytes = must > w.acts ? must : w.acts, products = work_products(&w, g->act);
-    double memory = must / t.median / c->limits->bandwidth, fp32 = w.fp32 / t.median / c->limits->fp32,
-           int8 = w.int8 / t.median / c->limits->int8, share = 0;
+    const char *act = k->by_act ? act_name[g->act] : "-", *kv = k->by_kv ? kv_name[g->kv] : "-",
+               *bound = "-";
+    /* elementwise operations read and write activations only: that is their rate, but no share of
+     * the memory's */
+    double must = w.weights + w.kv, bytes = must > w.acts ? must : w.acts,
+           products = work_products(&w, g->act);
+    double memory = must / t.median / c->limits->bandwidth,
+           fp32 = w.fp32 / t.median / c->limits->fp32, int8 = w.int8 / t.median / c->limits->int8,
+           share = 0;
     int linear_or_attend = w.fp32 + w.int8 > 0;
     if (linear_or_attend) {
         share = memory;
@@ -217,11 +241,14 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
     shape_text(x, k, shape, sizeof shape);
     int rows = k->s.n_seqs * k->s.rows;
     if (!out_is_md(out)) {
-        json_t *j = json_pack("{s:s s:s s:s s:i s:i s:s s:s s:s s:s s:i s:f s:f s:f s:i s:f s:f s:f s:f s:s s:f}", "cpu_info",
-                              x->facts->cpu_info, "op", case_name(k), "shape", shape, "n_rows", rows, "n_depth", k->s.depth, "backend",
-                              x->o->backend, "cpu", g->cpu, "act", act, "type_k", kv, "n_threads", g->threads, "median_ns", t.median * 1e9,
-                              "min_ns", t.lowest * 1e9, "max_ns", t.highest * 1e9, "n_samples", c->n, "bytes", bytes, "ops", products,
-                              "gb_s", bytes / t.median * 1e-9, "gop_s", products / t.median * 1e-9, "bound", bound, "share", share);
+        json_t *j = json_pack(
+            "{s:s s:s s:s s:i s:i s:s s:s s:s s:s s:i s:f s:f s:f s:i s:f s:f s:f s:f s:s s:f}",
+            "cpu_info", x->facts->cpu_info, "op", case_name(k), "shape", shape, "n_rows", rows,
+            "n_depth", k->s.depth, "backend", x->o->backend, "cpu", g->cpu, "act", act, "type_k",
+            kv, "n_threads", g->threads, "median_ns", t.median * 1e9, "min_ns", t.lowest * 1e9,
+            "max_ns", t.highest * 1e9, "n_samples", c->n, "bytes", bytes, "ops", products, "gb_s",
+            bytes / t.median * 1e-9, "gop_s", products / t.median * 1e-9, "bound", bound, "share",
+            share);
         if (x->o->cpu_time) json_object_set_new(j, "median_cpu_ns", json_real(p.median * 1e9));
         return out_record(out, j, e);
     }
@@ -273,13 +300,17 @@ static int run_case(struct ops *x, const struct op_case *k, struct out *out, str
 static int run_rows(struct ops *x, int op, enum dtype type, struct out *out, struct err *e)
 {
     const struct bench_options *o = x->o;
-    int quantized = op >= OP_QKV && op != OP_ROPE && op != OP_ATTEND && op <= OP_DOWN && op != OP_GLU;
-    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == OP_ARGMAX || op == OP_TOP; /* one row of each sequence: a prompt has one */
+    int quantized = op >= OP_QKV && op != OP_ROPE && op != OP_ATTEND && op <= OP_DOWN &&
+                    op != OP_GLU;
+    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == OP_ARGMAX ||
+                       op == OP_TOP; /* one row of each sequence: a prompt has one */
     for (int i = 0; i < o->parallel.n + (per_sequence ? 0 : o->prompt.n); i++)
         for (int d = 0; d < (op == OP_ATTEND ? o->depth.n : 1); d++) {
             int decode = i < o->parallel.n;
             struct op_case k = {op,
-                                {decode ? o->parallel.v[i] : 1, decode ? 1 : o->prompt.v[i - o->parallel.n], o->depth.v[d], decode},
+                                {decode ? o->parallel.v[i] : 1,
+                                 decode ? 1 : o->prompt.v[i - o->parallel.n], o->depth.v[d],
+                                 decode},
                                 type,
                                 quantized || (op == OP_HEAD && x->m->head.codes),
                                 op == OP_ROPE || op == OP_ATTEND};
@@ -290,10 +321,12 @@ static int run_rows(struct ops *x, int op, enum dtype type, struct out *out, str
 
 static int run_all(struct ops *x, struct out *out, struct err *e)
 {
-    static const char *const heading[N_COLUMNS] = {"operation:", "shape:", "rows",   "cpu:", "act:",  "kv:",   "t",
-                                                   "us",         "spread", "cpu us", "GB/s", "GOP/s", "share", "of:"};
-    static const int order[] = {OP_QKV,  OP_O,    OP_GATE_UP, OP_DOWN,   OP_HEAD,   OP_ATTEND, OP_EMBED,
-                                OP_NORM, OP_ROPE, OP_GLU,     OP_GATHER, OP_ARGMAX, OP_TOP};
+    static const char *const heading[N_COLUMNS] = {
+        "operation:", "shape:", "rows",   "cpu:", "act:",  "kv:",   "t",
+        "us",         "spread", "cpu us", "GB/s", "GOP/s", "share", "of:"};
+    static const int order[] = {OP_QKV,    OP_O,      OP_GATE_UP, OP_DOWN, OP_HEAD,
+                                OP_ATTEND, OP_EMBED,  OP_NORM,    OP_ROPE, OP_GLU,
+                                OP_GATHER, OP_ARGMAX, OP_TOP};
     static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -304,7 +337,8 @@ static int run_all(struct ops *x, struct out *out, struct err *e)
     }
     if (!out_is_md(out)) return 0;
     const struct bench_options *o = x->o;
-    const int hide[N_COLUMNS] = {[COL_KV] = o->kv.n == 1, [COL_THREADS] = o->threads.n == 1, [COL_CPU_US] = !o->cpu_time};
+    const int hide[N_COLUMNS] = {
+        [COL_KV] = o->kv.n == 1, [COL_THREADS] = o->threads.n == 1, [COL_CPU_US] = !o->cpu_time};
     printf("\n");
     out_print(out, hide);
     return 0;
@@ -318,7 +352,8 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
     x->c = calloc(n, sizeof *x->c);
     x->limits = calloc(n, sizeof *x->limits);
     x->dense_bytes = 4 * probe_cache_bytes();
-    if (x->dense_bytes < (size_t)dim * (size_t)dim * sizeof(float)) x->dense_bytes = (size_t)dim * (size_t)dim * sizeof(float);
+    if (x->dense_bytes < (size_t)dim * (size_t)dim * sizeof(float))
+        x->dense_bytes = (size_t)dim * (size_t)dim * sizeof(float);
     x->dense = aligned_alloc(MF_ALIGN, (x->dense_bytes + MF_ALIGN - 1) / MF_ALIGN * MF_ALIGN);
     if (!x->c || !x->limits || !x->dense) return err_memory(e);
     memset(x->dense, 0x2c, x->dense_bytes); /* small and finite in each type */
@@ -326,11 +361,14 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
     for (int i = 0; i < x->rigs.n; i++) {
         const struct rig_config *g = &x->rigs.rig[i].config;
         struct probe_limits *l = &x->limits[i];
-        x->c[i] = (struct contender){
-            .rig = &x->rigs.rig[i], .limits = l, .wall = malloc(reps * sizeof(double)), .cpu = malloc(reps * sizeof(double))};
+        x->c[i] = (struct contender){.rig = &x->rigs.rig[i],
+                                     .limits = l,
+                                     .wall = malloc(reps * sizeof(double)),
+                                     .cpu = malloc(reps * sizeof(double))};
         if (!x->c[i].wall || !x->c[i].cpu) return err_memory(e);
         for (int k = 0; k < i; k++)
-            if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads) *l = x->limits[k];
+            if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads)
+                *l = x->limits[k];
         if (l->rung) continue;
         for (int k = 0; k < i; k++)
             if (x->limits[k].n_threads == g->threads) l->bandwidth = x->limits[k].bandwidth;
@@ -346,14 +384,21 @@ static int largest(const struct int_list *l, int least)
     return least;
 }
 
-int bench_ops(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e)
+int bench_ops(const struct bench_options *o, const struct model *m, const struct bench_facts *facts,
+              struct out *out, struct err *e)
 {
     struct ops x = {.o = o, .facts = facts, .m = m};
-    int depth = largest(&o->depth, 0), prompt = largest(&o->prompt, 0), parallel = largest(&o->parallel, 1);
-    if (prompt > o->n_batch) return err_set(e, "--ops: -p %d is more than the %d rows of one step (-b)", prompt, o->n_batch);
-    x.size = (struct rig_size){prompt > parallel ? prompt : parallel, parallel, rig_pages(1, depth + prompt)};
-    if (rig_pages(parallel, depth + 1) > x.size.n_pages) x.size.n_pages = rig_pages(parallel, depth + 1);
-    int rc = rigs_open(&x.rigs, m, o, &x.size, e) || prepare(&x, out, e) || run_all(&x, out, e) ? -1 : 0;
+    int depth = largest(&o->depth, 0), prompt = largest(&o->prompt, 0),
+        parallel = largest(&o->parallel, 1);
+    if (prompt > o->n_batch)
+        return err_set(e, "--ops: -p %d is more than the %d rows of one step (-b)", prompt,
+                       o->n_batch);
+    x.size = (struct rig_size){prompt > parallel ? prompt : parallel, parallel,
+                               rig_pages(1, depth + prompt)};
+    if (rig_pages(parallel, depth + 1) > x.size.n_pages)
+        x.size.n_pages = rig_pages(parallel, depth + 1);
+    int rc = rigs_open(&x.rigs, m, o, &x.size, e) || prepare(&x, out, e) || run_all(&x, out, e) ? -1
+                                                                                                : 0;
     for (int i = 0; x.c && i < x.rigs.n; i++) free(x.c[i].wall), free(x.c[i].cpu);
     free(x.c);
     free(x.limits);

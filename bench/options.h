@@ -1,6 +1,6 @@
-/* options.h: the command line of opt4gptq-bench, from one table that gives parsing, ranges and help. Options are
- * llama-bench's where it has them: lists with commas, an option given again adds to its list.
- * Must not know: what the options do. */
+/* options.h: the command line of opt4gptq-bench, from one table that gives parsing, ranges and
+ * help. Options are llama-bench's where it has them: lists with commas, an option given again adds
+ * to its list. Must not know: what the options do. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
@@ -28,7 +28,7 @@ struct bench_options {
     int help, version;
     /* how it was written */
     const char *given[BENCH_MAX_OPTIONS]; /* the name of each row of the table, or NULL */
-    struct args_note note[ARGS_NOTES]; /* of options that change nothing here */
+    struct args_note note[ARGS_NOTES];    /* of options that change nothing here */
     int n_notes;
 };
 

@@ -17,9 +17,13 @@ static void csv_line(const json_t *record, int heading)
     json_t *value;
     json_object_foreach ((json_t *)record, key, value) {
         if (json_is_array(value)) continue; /* the samples; llama-bench leaves them out, too */
-        char *text = heading || json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+        char *text = heading || json_is_string(value)
+                         ? NULL
+                         : json_dumps(value,
+                                      JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
         printf("%s\"", comma);
-        for (const char *s = heading ? key : text ? text : json_string_value(value); s && *s; s++) printf(*s == '"' ? "\"\"" : "%c", *s);
+        for (const char *s = heading ? key : text ? text : json_string_value(value); s && *s; s++)
+            printf(*s == '"' ? "\"\"" : "%c", *s);
         printf("\"");
         free(text);
         comma = ",";

@@ -19,12 +19,15 @@ struct out {
 
 void out_open(struct out *o, const char *format);
 int out_is_md(const struct out *o);
-/* Writes one record as it comes and drops it; nothing with md. All records of a run have the same keys. */
+/* Writes one record as it comes and drops it; nothing with md. All records of a run have the same
+ * keys. */
 int out_record(struct out *o, json_t *record, struct err *e);
-/* md: begins a table, or its next row; cells are filled from the left. A heading ending in ':' marks a left-aligned column. */
+/* md: begins a table, or its next row; cells are filled from the left. A heading ending in ':'
+ * marks a left-aligned column. */
 int out_table(struct out *o, int n_columns, const char *const heading[], struct err *e);
 int out_row(struct out *o, struct err *e);
-void out_cell(struct out *o, int column, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void out_cell(struct out *o, int column, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* md: prints the table, without the columns [n_columns] where hide is nonzero, and forgets it. */
 void out_print(struct out *o, const int *hide);
 /* Ends the output; an error on stdout shows here. */

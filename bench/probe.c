@@ -93,7 +93,8 @@ int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, str
     }
     for (int i = 0; i < PEAK_PASSES && !rc; i++) {
         double sum = 0;
-        if (team_run(n_threads, peak_work, &j) < 0) rc = err_set(e, "cannot start %d threads", n_threads);
+        if (team_run(n_threads, peak_work, &j) < 0)
+            rc = err_set(e, "cannot start %d threads", n_threads);
         for (int k = 0; k < n_threads && !rc; k++) sum += j.rate[k];
         if (sum > *rate) *rate = sum;
     }
@@ -166,8 +167,10 @@ static const struct probe_peak *peak_of(const char *rung, enum probe_kind kind)
 {
     static const struct {
         const char *rung, *fp32, *int8;
-    } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"}, {"avx2", "avx2", "avx2"}, {"avx512", "avx512", "avx512"},
-               {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},     {"neon", "neon", "neon"}, {"dotprod", "neon", "dotprod"}};
+    } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"},
+               {"avx2", "avx2", "avx2"},   {"avx512", "avx512", "avx512"},
+               {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},
+               {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"}};
     const char *isa = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(rung, own[i].rung)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
@@ -182,19 +185,23 @@ int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads
     size_t bytes;
     if (!fp32 || !int8) return err_set(e, "there is no probe of the peak of rung '%s'", rung);
     *l = (struct probe_limits){.rung = rung, .n_threads = n_threads, .bandwidth = l->bandwidth};
-    return (!(l->bandwidth > 0) && probe_bandwidth(n_threads, &l->bandwidth, &bytes, e)) || probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
+    return (!(l->bandwidth > 0) && probe_bandwidth(n_threads, &l->bandwidth, &bytes, e)) ||
+                   probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
                    probe_peak_rate(int8, n_threads, &l->int8, e)
                ? -1
                : 0;
 }
 
-static int report(struct out *out, const struct bench_facts *facts, const char *what, const char *isa, int n_threads, size_t bytes,
-                  double rate, const char *unit, struct err *e)
+static int report(struct out *out, const struct bench_facts *facts, const char *what,
+                  const char *isa, int n_threads, size_t bytes, double rate, const char *unit,
+                  struct err *e)
 {
     if (!out_is_md(out))
         return out_record(out,
-                          json_pack("{s:s s:s s:s s:i s:I s:f s:s}", "cpu_info", facts->cpu_info, "probe", what, "isa", isa, "n_threads",
-                                    n_threads, "buffer_bytes", (json_int_t)bytes, "rate", rate * 1e-9, "unit", unit),
+                          json_pack("{s:s s:s s:s s:i s:I s:f s:s}", "cpu_info", facts->cpu_info,
+                                    "probe", what, "isa", isa, "n_threads", n_threads,
+                                    "buffer_bytes", (json_int_t)bytes, "rate", rate * 1e-9, "unit",
+                                    unit),
                           e);
     if (out_row(out, e)) return -1;
     out_cell(out, 0, "%s", what);
@@ -205,7 +212,8 @@ static int report(struct out *out, const struct bench_facts *facts, const char *
     return 0;
 }
 
-int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out, struct err *e)
+int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out,
+                struct err *e)
 {
     static const char *const heading[] = {"probe:", "isa:", "t", "rate", "unit:"};
     struct int_list threads = o->threads;
@@ -219,14 +227,18 @@ int bench_probe(const struct bench_options *o, const struct bench_facts *facts, 
         int n = threads.v[i] ? threads.v[i] : all;
         double rate = 0;
         size_t bytes = 0;
-        if (probe_bandwidth(n, &rate, &bytes, e) || report(out, facts, "read", "-", n, bytes, rate, "GB/s", e)) return -1;
+        if (probe_bandwidth(n, &rate, &bytes, e) ||
+            report(out, facts, "read", "-", n, bytes, rate, "GB/s", e))
+            return -1;
     }
     for (const struct probe_peak *p = probe_peaks; p->isa; p++)
         for (int i = 0; i < threads.n && p->usable(); i++) {
             int n = threads.v[i] ? threads.v[i] : all;
             double rate = 0;
             if (probe_peak_rate(p, n, &rate, e)) return -1;
-            if (report(out, facts, p->kind == PROBE_FP32 ? "fp32" : "int8", p->isa, n, 0, rate, "GOP/s", e)) return -1;
+            if (report(out, facts, p->kind == PROBE_FP32 ? "fp32" : "int8", p->isa, n, 0, rate,
+                       "GOP/s", e))
+                return -1;
         }
     if (out_is_md(out)) out_print(out, NULL);
     return 0;

@@ -1,6 +1,6 @@
-/* probe.h: what this machine can do at most, measured: reading memory, fp32 multiply-adds, int8 dot products.
- * The peaks are those of plain instructions on registers; each instruction set has its own.
- * Must not know: models, operations. */
+/* probe.h: what this machine can do at most, measured: reading memory, fp32 multiply-adds, int8 dot
+ * products. The peaks are those of plain instructions on registers; each instruction set has its
+ * own. Must not know: models, operations. */
 #ifndef BENCH_PROBE_H
 #define BENCH_PROBE_H
 
@@ -15,7 +15,8 @@ struct probe_peak {
     const char *isa;
     enum probe_kind kind;
     int (*usable)(void);
-    double (*run)(long iterations); /* returns operations done: a multiplication and an addition are two */
+    double (*run)(
+        long iterations); /* returns operations done: a multiplication and an addition are two */
 };
 
 /* Ends with a NULL isa. Slower ones first within a kind. */
@@ -23,8 +24,8 @@ extern const struct probe_peak probe_peaks[];
 
 /* Operations per second of n_threads at once, best of several. */
 int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, struct err *e);
-/* Bytes per second that n_threads read from a buffer beyond the last-level cache: best of several passes, of two sizes,
- * of plain and of huge pages. *buffer_bytes is the size that was best. */
+/* Bytes per second that n_threads read from a buffer beyond the last-level cache: best of several
+ * passes, of two sizes, of plain and of huge pages. *buffer_bytes is the size that was best. */
 int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct err *e);
 /* Bytes of the last-level cache as the system tells; 32 MiB where it does not. */
 size_t probe_cache_bytes(void);
@@ -35,7 +36,8 @@ struct probe_limits {
     int n_threads;
     double bandwidth, fp32, int8; /* per second */
 };
-/* A bandwidth above 0 in *l is taken as known: it is that of the threads, whatever their instructions. */
+/* A bandwidth above 0 in *l is taken as known: it is that of the threads, whatever their
+ * instructions. */
 int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads, struct err *e);
 
 #endif

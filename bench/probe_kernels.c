@@ -1,5 +1,6 @@
-/* probe_kernels.c: the loops whose speed is a peak. Enough independent sums to hide the latency of the instruction;
- * the empty asm keeps them, without a store. Each function is compiled for its own instruction set. */
+/* probe_kernels.c: the loops whose speed is a peak. Enough independent sums to hide the latency of
+ * the instruction; the empty asm keeps them, without a store. Each function is compiled for its own
+ * instruction set. */
 #include "bench/probe.h"
 #include "bench/probe_kernels.h"
 
@@ -12,8 +13,11 @@
 #elif defined(__aarch64__)
 #define KEEP_VECTOR(v) __asm__ volatile("" : : "w"(v))
 #endif
-/* Unrolled like the loops themselves: an index that is no constant would keep the sums in memory. */
-#define KEEP_VECTORS(a) _Pragma("GCC unroll 32") for (size_t i_ = 0; i_ < sizeof(a) / sizeof(a[0]); i_++) KEEP_VECTOR(a[i_])
+/* Unrolled like the loops themselves: an index that is no constant would keep the sums in memory.
+ */
+#define KEEP_VECTORS(a)                                                                            \
+    _Pragma("GCC unroll 32") for (size_t i_ = 0; i_ < sizeof(a) / sizeof(a[0]); i_++)              \
+        KEEP_VECTOR(a[i_])
 
 static int always(void) { return 1; }
 
@@ -63,9 +67,15 @@ static uint64_t read_plain(const void *p, size_t bytes)
 
 #define FOR(isa) __attribute__((target(isa)))
 
-static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
 
-static int has_avx512(void) { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
+static int has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+}
 
 static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 
@@ -81,8 +91,8 @@ FOR("avx2,fma") static double fp32_avx2(long iterations)
     return 12 * 16.0 * (double)iterations;
 }
 
-/* vpmaddubsw and a 16-bit addition: codes of 4 bits allow some sums before they must be widened. As assembly: the product
- * of constants would be computed once. */
+/* vpmaddubsw and a 16-bit addition: codes of 4 bits allow some sums before they must be widened. As
+ * assembly: the product of constants would be computed once. */
 FOR("avx2") static double int8_avx2(long iterations)
 {
     __m256i a[8], t, x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(1);
@@ -90,7 +100,10 @@ FOR("avx2") static double int8_avx2(long iterations)
     for (int i = 0; i < 8; i++) a[i] = _mm256_set1_epi16((short)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; i++) __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(a[i]), "=&x"(t) : "x"(x), "x"(y));
+        for (int i = 0; i < 8; i++)
+            __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+                    : "+x"(a[i]), "=&x"(t)
+                    : "x"(x), "x"(y));
     KEEP_VECTORS(a);
     return 8 * 64.0 * (double)iterations;
 }
@@ -114,7 +127,10 @@ FOR("avx512f,avx512bw") static double int8_avx512(long iterations)
     for (int i = 0; i < 16; i++) a[i] = _mm512_set1_epi16((short)i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+v"(a[i]), "=&v"(t) : "v"(x), "v"(y));
+        for (int i = 0; i < 16; i++)
+            __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+                    : "+v"(a[i]), "=&v"(t)
+                    : "v"(x), "v"(y));
     KEEP_VECTORS(a);
     return 16 * 128.0 * (double)iterations;
 }
@@ -145,12 +161,14 @@ FOR("avx2,avxvnni") static double int8_avx_vnni(long iterations)
     for (int i = 0; i < 12; i++) a[i] = _mm256_set1_epi32(i);
     for (long n = 0; n < iterations; n++)
 #pragma GCC unroll 12
-        for (int i = 0; i < 12; i++) __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(a[i]) : "x"(x), "x"(y));
+        for (int i = 0; i < 12; i++)
+            __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(a[i]) : "x"(x), "x"(y));
     KEEP_VECTORS(a);
     return 12 * 64.0 * (double)iterations;
 }
 
-/* The processor has tiles, the system saves them (XCR0), and it lets this process use them (arch_prctl). */
+/* The processor has tiles, the system saves them (XCR0), and it lets this process use them
+ * (arch_prctl). */
 static int has_amx(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -172,7 +190,11 @@ FOR("amx-tile,amx-int8") static double int8_amx(long iterations)
     memset(&config, 0, sizeof config);
     config.palette = 1;
     for (int i = 0; i < 8; i++) config.rows[i] = 16, config.row_bytes[i] = 64;
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* gcc 12 believes that 8 bytes of it are read and leaves out the rest */
+    __asm__ volatile(
+        ""
+        :
+        : "r"(&config)
+        : "memory"); /* gcc 12 believes that 8 bytes of it are read and leaves out the rest */
     _tile_loadconfig(&config);
     _tile_zero(0);
     _tile_zero(1);
@@ -204,7 +226,10 @@ FOR("avx2") static uint64_t read_avx2(const void *p, size_t bytes)
     return 0;
 }
 
-uint64_t probe_read(const void *p, size_t bytes) { return has_avx2() ? read_avx2(p, bytes) : read_plain(p, bytes); }
+uint64_t probe_read(const void *p, size_t bytes)
+{
+    return has_avx2() ? read_avx2(p, bytes) : read_plain(p, bytes);
+}
 
 #elif defined(__aarch64__)
 #include <arm_neon.h>

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const act_name[] = {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16"}, *const kv_name[] = {"f16",
-                                                                                                                                   "f32"};
+const char *const act_name[] =
+    {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16"},
+                  *const kv_name[] = {"f16", "f32"};
 
 int rig_pages(int n_seqs, int positions) { return n_seqs * ((positions + KV_PAGE - 1) / KV_PAGE); }
 
@@ -33,13 +34,15 @@ int rig_fill_kv(struct forward *f, struct err *e)
     if (!fill) return err_memory(e);
     memset(fill, 0x2c, page);
     for (int i = 0; i < f->model->config.n_layers; i++)
-        for (int p = 0; p < f->options.n_pages; p++) ops->upload(f->be, (char *)f->layers[i].d_kv + (size_t)p * page, fill, page);
+        for (int p = 0; p < f->options.n_pages; p++)
+            ops->upload(f->be, (char *)f->layers[i].d_kv + (size_t)p * page, fill, page);
     int rc = ops->sync(f->be, e);
     free(fill);
     return rc;
 }
 
-static int rig_open(struct rig *r, const struct model *m, const struct rig_size *size, struct err *e)
+static int rig_open(struct rig *r, const struct model *m, const struct rig_size *size,
+                    struct err *e)
 {
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
@@ -54,7 +57,9 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
                                 .max_pages = size->n_pages};
     r->size = *size;
     if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
-    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) + 2 * (size_t)size->n_pages, sizeof *r->ints);
+    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
+                         2 * (size_t)size->n_pages,
+                     sizeof *r->ints);
     r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
     r->wanted = malloc((size_t)size->max_seqs);
     if (!r->ints || !r->spans || !r->wanted) return err_memory(e);
@@ -63,13 +68,19 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
 }
 
 /* Caches that do not fit would otherwise be found out by the kernel, which kills. */
-static int check_memory(const struct model *m, const struct rigs *r, const struct rig_size *size, struct err *e)
+static int check_memory(const struct model *m, const struct rigs *r, const struct rig_size *size,
+                        struct err *e)
 {
     double need = 0;
-    uint64_t available = r->rig[0].config.backend == &backend_cpu ? memory_available() : 0; /* others ask for themselves */
-    for (int i = 0; i < r->n; i++) need += (double)forward_kv_bytes(m, r->rig[i].config.kv, size->n_pages);
+    uint64_t available = r->rig[0].config.backend == &backend_cpu
+                             ? memory_available()
+                             : 0; /* others ask for themselves */
+    for (int i = 0; i < r->n; i++)
+        need += (double)forward_kv_bytes(m, r->rig[i].config.kv, size->n_pages);
     if (available && need > (double)available)
-        return err_set(e, "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure fewer, shorter or shallower at once",
+        return err_set(e,
+                       "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure "
+                       "fewer, shorter or shallower at once",
                        r->n, r->n == 1 ? "" : "s", need / (1 << 30), (double)available / (1 << 30));
     return 0;
 }
@@ -82,20 +93,23 @@ const char *rig_rung(const char *name)
     return k ? k->name : NULL;
 }
 
-/* The rungs that --ops times when none is named: all that this machine runs, but neither the reference, which is slow on
- * purpose, nor the portable rung, which takes minutes, unless there is nothing else. */
+/* The rungs that --ops times when none is named: all that this machine runs, but neither the
+ * reference, which is slow on purpose, nor the portable rung, which takes minutes, unless there is
+ * nothing else. */
 static void all_rungs(struct text_list *cpu)
 {
     cpu->n = 0;
     for (int i = 0; cpu_ladder[i]; i++)
-        if (cpu_ladder[i] != &cpu_ref && cpu_ladder[i] != &cpu_scalar && !cpu_ladder[i]->unusable() && cpu->n < MAX_LIST)
+        if (cpu_ladder[i] != &cpu_ref && cpu_ladder[i] != &cpu_scalar &&
+            !cpu_ladder[i]->unusable() && cpu->n < MAX_LIST)
             snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_ladder[i]->name);
     if (!cpu->n) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_scalar.name);
 }
 
 int rig_limits(struct rig *r, struct probe_limits *l, struct err *e)
 {
-    if (r->config.backend == &backend_cpu) return probe_limits_measure(l, r->config.cpu, r->config.threads, e);
+    if (r->config.backend == &backend_cpu)
+        return probe_limits_measure(l, r->config.cpu, r->config.threads, e);
     *l = (struct probe_limits){.rung = r->config.cpu, .fp32 = INFINITY, .int8 = INFINITY};
     return hip_copy_rate(r->forward.be, &l->bandwidth, e);
 }
@@ -103,14 +117,16 @@ int rig_limits(struct rig *r, struct probe_limits *l, struct err *e)
 void rig_print_limits(const struct rig *r, const struct probe_limits *l)
 {
     if (r->config.backend == &backend_cpu)
-        printf("peaks of %s, %d thread%s: read %.1f GB/s, fp32 %.0f GFLOP/s, int8 %.0f GOP/s\n", l->rung, l->n_threads,
-               l->n_threads == 1 ? "" : "s", l->bandwidth * 1e-9, l->fp32 * 1e-9, l->int8 * 1e-9);
+        printf("peaks of %s, %d thread%s: read %.1f GB/s, fp32 %.0f GFLOP/s, int8 %.0f GOP/s\n",
+               l->rung, l->n_threads, l->n_threads == 1 ? "" : "s", l->bandwidth * 1e-9,
+               l->fp32 * 1e-9, l->int8 * 1e-9);
     else
-        printf("%s: copies %.0f GB/s, read and written; arithmetic is not probed\n", r->forward.be->ops->describe(r->forward.be),
-               l->bandwidth * 1e-9);
+        printf("%s: copies %.0f GB/s, read and written; arithmetic is not probed\n",
+               r->forward.be->ops->describe(r->forward.be), l->bandwidth * 1e-9);
 }
 
-int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e)
+int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o,
+              const struct rig_size *size, struct err *e)
 {
     const int gpu = !strcmp(o->backend, "hip");
     struct text_list cpu = gpu ? o->variant : o->cpu;
@@ -120,17 +136,20 @@ int rigs_open(struct rigs *r, const struct model *m, const struct bench_options 
     r->rig = calloc((size_t)n, sizeof *r->rig);
     if (!r->rig) return err_memory(e);
     for (int i = 0; i < n; i++) {
-        int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n, t = (rest /= o->act.n) % o->threads.n;
+        int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
+            t = (rest /= o->act.n) % o->threads.n;
         int threads = o->threads.v[t];
-        const char *rung = gpu ? o->variant.v[rest / o->threads.n] : rig_rung(cpu.v[rest / o->threads.n]);
+        const char *rung = gpu ? o->variant.v[rest / o->threads.n]
+                               : rig_rung(cpu.v[rest / o->threads.n]);
         CHECK(rung);
-        r->rig[r->n++].config = (struct rig_config){.backend = gpu ? &backend_hip : &backend_cpu,
-                                                    .cpu = rung,
-                                                    .threads = gpu || threads ? threads : pool_n_processors(),
-                                                    .library = o->hip_library,
-                                                    .device = o->device,
-                                                    .act = (enum act)index_of(o->act.v[act], act_name),
-                                                    .kv = (enum kv_type)index_of(o->kv.v[kv], kv_name)};
+        r->rig[r->n++].config =
+            (struct rig_config){.backend = gpu ? &backend_hip : &backend_cpu,
+                                .cpu = rung,
+                                .threads = gpu || threads ? threads : pool_n_processors(),
+                                .library = o->hip_library,
+                                .device = o->device,
+                                .act = (enum act)index_of(o->act.v[act], act_name),
+                                .kv = (enum kv_type)index_of(o->kv.v[kv], kv_name)};
     }
     if (check_memory(m, r, size, e)) return -1;
     for (int i = 0; i < n; i++)
@@ -152,11 +171,14 @@ void rigs_close(struct rigs *r)
 
 void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output)
 {
-    int rows = s->n_seqs * s->rows, stride = rig_pages(1, s->depth + s->rows), vocab = r->forward.model->config.vocab;
-    CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs && s->n_seqs * stride <= r->size.n_pages);
+    int rows = s->n_seqs * s->rows, stride = rig_pages(1, s->depth + s->rows),
+        vocab = r->forward.model->config.vocab;
+    CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs &&
+          s->n_seqs * stride <= r->size.n_pages);
     struct page_map map = {r->size.n_pages, r->size.n_pages / s->n_seqs, r->ints};
     struct batch *b = &r->batch;
-    batch_place(b, r->ints + r->size.n_pages, r->size.max_rows, s->n_seqs, r->size.max_seqs, map.stride);
+    batch_place(b, r->ints + r->size.n_pages, r->size.max_rows, s->n_seqs, r->size.max_seqs,
+                map.stride);
     for (int i = 0; i < s->n_seqs; i++) r->spans[i] = (struct span){i, s->depth, s->rows};
     batch_set(b, &map, r->spans, s->n_seqs, s->decode ? rows : 0);
     for (int i = 0; i < rows; i++) b->token[i] = (5 + 7 * (s->depth + i)) % vocab;

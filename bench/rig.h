@@ -1,5 +1,5 @@
-/* rig.h: a model opened for one configuration, with room in its KV cache and the batches of real steps.
- * Owns: the forward, the batch, the pages. Must not know: what is measured on it. */
+/* rig.h: a model opened for one configuration, with room in its KV cache and the batches of real
+ * steps. Owns: the forward, the batch, the pages. Must not know: what is measured on it. */
 #ifndef BENCH_RIG_H
 #define BENCH_RIG_H
 
@@ -35,7 +35,8 @@ struct rig {
     uint8_t *wanted;    /* [max_seqs] */
 };
 
-/* What a step hands out of the last row of each sequence: for RIG_SAMPLED what a draw from the 40 largest takes. */
+/* What a step hands out of the last row of each sequence: for RIG_SAMPLED what a draw from the 40
+ * largest takes. */
 enum rig_output { RIG_NOTHING, RIG_BEST, RIG_SAMPLED };
 
 struct rigs {
@@ -45,9 +46,11 @@ struct rigs {
 
 extern const char *const act_name[], *const kv_name[];
 
-/* The name in the ladder of a rung, "auto" being the fastest that this machine runs; NULL: there is none such. */
+/* The name in the ladder of a rung, "auto" being the fastest that this machine runs; NULL: there is
+ * none such. */
 const char *rig_rung(const char *name);
-/* What bounds the configuration's operations; of a GPU only the rate of its copies is measured, its peaks are infinite. */
+/* What bounds the configuration's operations; of a GPU only the rate of its copies is measured, its
+ * peaks are infinite. */
 int rig_limits(struct rig *r, struct probe_limits *l, struct err *e);
 /* A line that says so. */
 void rig_print_limits(const struct rig *r, const struct probe_limits *l);
@@ -55,9 +58,10 @@ void rig_print_limits(const struct rig *r, const struct probe_limits *l);
 int rig_fill_kv(struct forward *f, struct err *e);
 /* Pages that n_seqs sequences of so many positions take. */
 int rig_pages(int n_seqs, int positions);
-/* One rig for each configuration in *o. The KV cache is filled with a constant: pages that were never written would
- * all be read from the same zero page. */
-int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o, const struct rig_size *size, struct err *e);
+/* One rig for each configuration in *o. The KV cache is filled with a constant: pages that were
+ * never written would all be read from the same zero page. */
+int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o,
+              const struct rig_size *size, struct err *e);
 void rigs_close(struct rigs *r);
 /* The batch of a step; it begins with n_seqs * rows fixed tokens. */
 void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output);

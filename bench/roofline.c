@@ -1,5 +1,6 @@
-/* roofline.c: what bounds the steps of a model on this machine: for each operation the bytes and operations that it
- * cannot do without, the time that this takes at the probed peaks (the floor), and the time it does take. */
+/* roofline.c: what bounds the steps of a model on this machine: for each operation the bytes and
+ * operations that it cannot do without, the time that this takes at the probed peaks (the floor),
+ * and the time it does take. */
 #include "bench/bench.h"
 #include "bench/probe.h"
 #include "bench/rig.h"
@@ -21,19 +22,24 @@ struct line {
 
 static double floor_of(const struct work *w, const struct probe_limits *l, const char **bound)
 {
-    double memory = (w->weights + w->kv) / l->bandwidth, fp32 = w->fp32 / l->fp32, int8 = w->int8 / l->int8, compute = fp32 + int8;
-    *bound = memory == 0 && compute == 0 ? "-" : memory >= compute ? "memory" : fp32 >= int8 ? "fp32" : "int8";
+    double memory = (w->weights + w->kv) / l->bandwidth, fp32 = w->fp32 / l->fp32,
+           int8 = w->int8 / l->int8, compute = fp32 + int8;
+    *bound = memory == 0 && compute == 0 ? "-"
+             : memory >= compute         ? "memory"
+             : fp32 >= int8              ? "fp32"
+                                         : "int8";
     return memory > compute ? memory : compute;
 }
 
 /* The operations whose floor says something; the rest is small change that ought to be small. */
 static int is_small(enum op op)
 {
-    return op != OP_QKV && op != OP_ATTEND && op != OP_O && op != OP_GATE_UP && op != OP_DOWN && op != OP_HEAD;
+    return op != OP_QKV && op != OP_ATTEND && op != OP_O && op != OP_GATE_UP && op != OP_DOWN &&
+           op != OP_HEAD;
 }
 
-/* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some operation would stretch
- * the median of whole steps, but no operation's. */
+/* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some
+ * operation would stretch the median of whole steps, but no operation's. */
 struct measured {
     double op[OP_COUNT], between, sampling, step;
 };
@@ -41,7 +47,12 @@ struct measured {
 static int sample_time(struct rig *r, double *seconds, struct err *e)
 {
     /* llama.cpp's defaults, which are opt4gptq-run's */
-    struct sampler_params p = {.typical_p = 1, .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repetition_penalty = 1};
+    struct sampler_params p = {.typical_p = 1,
+                               .temperature = 0.8,
+                               .top_k = 40,
+                               .top_p = 0.95,
+                               .min_p = 0.05,
+                               .repetition_penalty = 1};
     struct sampler s;
     int32_t id;
     if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
@@ -50,16 +61,20 @@ static int sample_time(struct rig *r, double *seconds, struct err *e)
     struct forward *f = &r->forward;
     int n = f->top ? forward_n_top(f, 0) : 0, rc = 0;
     if (f->top && !n) rc = forward_fetch(f, &(uint8_t){1}, 1, e);
-    if (!rc) rc = n ? sampler_choose_top(&s, &c, f->top, n, f->best[0], &id, e) : sampler_choose(&s, &c, f->logits, f->best[0], &id, e);
+    if (!rc)
+        rc = n ? sampler_choose_top(&s, &c, f->top, n, f->best[0], &id, e)
+               : sampler_choose(&s, &c, f->logits, f->best[0], &id, e);
     *seconds = stats_wall() - start;
     sampler_close(&s);
     return rc;
 }
 
-static int measure(struct rig *r, const struct step_shape *s, int repetitions, struct measured *m, struct err *e)
+static int measure(struct rig *r, const struct step_shape *s, int repetitions, struct measured *m,
+                   struct err *e)
 {
     struct timed t;
-    double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions * sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
+    double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions *
+                       sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
     if (!v) return err_memory(e);
     timed_attach(&t, &r->forward);
     int rc = rig_step(r, s, RIG_SAMPLED, e);
@@ -76,25 +91,29 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
     }
     timed_detach(&t, &r->forward);
     if (!rc) m->step = m->between = stats_of(v + OP_COUNT * repetitions, repetitions).median;
-    for (int op = 0; op < OP_COUNT && !rc; op++) m->step += m->op[op] = stats_of(v + op * repetitions, repetitions).median;
+    for (int op = 0; op < OP_COUNT && !rc; op++)
+        m->step += m->op[op] = stats_of(v + op * repetitions, repetitions).median;
     if (!rc) m->sampling = stats_of(v + (OP_COUNT + 1) * repetitions, repetitions).median;
     free(v);
     return rc;
 }
 
-static int write_line(struct out *out, const struct rig_config *c, const struct bench_facts *facts, const struct step_shape *s,
-                      const struct line *l, double step, struct err *e)
+static int write_line(struct out *out, const struct rig_config *c, const struct bench_facts *facts,
+                      const struct step_shape *s, const struct line *l, double step, struct err *e)
 {
     double reached = l->seconds > 0 ? l->floor / l->seconds : 0;
     if (!out_is_md(out))
-        return out_record(out,
-                          json_pack("{s:s s:s s:s s:s s:s s:s s:i s:s s:i s:i s:i s:f s:f s:f s:f s:s s:f s:f}", "cpu_info",
-                                    facts->cpu_info, "model_type", facts->model_type, "act", act_name[c->act], "type_k", kv_name[c->kv],
-                                    "cpu", c->cpu, "phase", s->decode ? "decode" : "prompt", "n_parallel", s->n_seqs, "op", l->name,
-                                    "n_rows", s->rows * s->n_seqs, "n_depth", s->depth, "n_threads", c->threads, "median_ns",
-                                    l->seconds * 1e9, "bytes", l->bytes, "ops", l->products, "floor_ns", l->floor * 1e9, "bound", l->bound,
-                                    "reached", reached, "of_step", l->seconds / step),
-                          e);
+        return out_record(
+            out,
+            json_pack("{s:s s:s s:s s:s s:s s:s s:i s:s s:i s:i s:i s:f s:f s:f s:f s:s s:f s:f}",
+                      "cpu_info", facts->cpu_info, "model_type", facts->model_type, "act",
+                      act_name[c->act], "type_k", kv_name[c->kv], "cpu", c->cpu, "phase",
+                      s->decode ? "decode" : "prompt", "n_parallel", s->n_seqs, "op", l->name,
+                      "n_rows", s->rows * s->n_seqs, "n_depth", s->depth, "n_threads", c->threads,
+                      "median_ns", l->seconds * 1e9, "bytes", l->bytes, "ops", l->products,
+                      "floor_ns", l->floor * 1e9, "bound", l->bound, "reached", reached, "of_step",
+                      l->seconds / step),
+            e);
     if (out_row(out, e)) return -1;
     out_cell(out, 0, "%s", l->name);
     out_cell(out, 1, "%.3f", l->seconds * 1e3);
@@ -107,18 +126,24 @@ static int write_line(struct out *out, const struct rig_config *c, const struct 
     return 0;
 }
 
-static int write_step(struct out *out, struct rig *r, const struct bench_facts *facts, const struct probe_limits *limits,
-                      const struct step_shape *s, const struct measured *m, struct err *e)
+static int write_step(struct out *out, struct rig *r, const struct bench_facts *facts,
+                      const struct probe_limits *limits, const struct step_shape *s,
+                      const struct measured *m, struct err *e)
 {
-    static const char *const heading[] = {"operation:", "ms", "of step", "MB", "GOP", "floor ms", "reached", "bound:"};
+    static const char *const heading[] = {"operation:", "ms",       "of step", "MB",
+                                          "GOP",        "floor ms", "reached", "bound:"};
     const struct rig_config *c = &r->config;
     const struct model *model = r->forward.model;
-    struct line sum = {.name = "step", .bound = "-", .seconds = m->step}, rest = {.name = "all small ones", .bound = "-"};
+    struct line sum = {.name = "step", .bound = "-", .seconds = m->step},
+                rest = {.name = "all small ones", .bound = "-"};
     double head = 0, large = 0;
     if (out_is_md(out) && out_table(out, 8, heading, e)) return -1;
     for (int op = 0; op < OP_COUNT; op++) {
         struct work w = work_step(model, (enum op)op, s, c->act, c->kv);
-        struct line l = {.name = op_name[op], .seconds = m->op[op], .bytes = w.weights + w.kv, .products = work_products(&w, c->act)};
+        struct line l = {.name = op_name[op],
+                         .seconds = m->op[op],
+                         .bytes = w.weights + w.kv,
+                         .products = work_products(&w, c->act)};
         l.floor = floor_of(&w, limits, &l.bound);
         if (is_small((enum op)op)) l.floor = 0, l.bound = "-";
         sum.bytes += l.bytes, sum.products += l.products, sum.floor += l.floor;
@@ -130,56 +155,71 @@ static int write_step(struct out *out, struct rig *r, const struct bench_facts *
     struct line between = {.name = "between", .bound = "-", .seconds = m->between};
     struct line sampling = {.name = "sampling, after", .bound = "-", .seconds = m->sampling};
     rest.seconds = m->step - large + m->sampling;
-    if (write_line(out, c, facts, s, &between, m->step, e) || write_line(out, c, facts, s, &sampling, m->step, e) ||
+    if (write_line(out, c, facts, s, &between, m->step, e) ||
+        write_line(out, c, facts, s, &sampling, m->step, e) ||
         write_line(out, c, facts, s, &rest, m->step, e))
         return -1;
     if (write_line(out, c, facts, s, &sum, m->step, e)) return -1;
     if (!out_is_md(out)) return 0;
-    printf("%s %d row%s", s->decode ? "decode" : "prompt", s->n_seqs * s->rows, s->n_seqs * s->rows == 1 ? "" : "s");
-    printf(" at depth %d, act %s, kv %s, cpu %s, %d thread%s: %.1f tok/s; at the floor%s %.1f\n\n", s->depth, act_name[c->act],
-           kv_name[c->kv], c->cpu, c->threads, c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step,
+    printf("%s %d row%s", s->decode ? "decode" : "prompt", s->n_seqs * s->rows,
+           s->n_seqs * s->rows == 1 ? "" : "s");
+    printf(" at depth %d, act %s, kv %s, cpu %s, %d thread%s: %.1f tok/s; at the floor%s %.1f\n\n",
+           s->depth, act_name[c->act], kv_name[c->kv], c->cpu, c->threads,
+           c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step,
            limits->fp32 < INFINITY ? "" : " of memory alone", s->n_seqs * s->rows / sum.floor);
     out_print(out, NULL);
-    printf("\nall small ones (no linear, no attention; with the sampling): %.1f%% of step and sampling; head: %.0f%% of the read "
+    printf("\nall small ones (no linear, no attention; with the sampling): %.1f%% of step and "
+           "sampling; head: %.0f%% of the read "
            "bandwidth\n\n",
            100 * rest.seconds / (m->step + m->sampling), 100 * head);
     return 0;
 }
 
-static int all_steps(const struct bench_options *o, struct rig *r, const struct bench_facts *facts, const struct probe_limits *l,
-                     struct out *out, struct err *e)
+static int all_steps(const struct bench_options *o, struct rig *r, const struct bench_facts *facts,
+                     const struct probe_limits *l, struct out *out, struct err *e)
 {
     for (int i = 0; i < o->parallel.n + o->prompt.n; i++)
         for (int d = 0; d < o->depth.n; d++) {
             int decode = i < o->parallel.n;
-            struct step_shape s = {decode ? o->parallel.v[i] : 1, decode ? 1 : o->prompt.v[i - o->parallel.n], o->depth.v[d], decode};
+            struct step_shape s = {decode ? o->parallel.v[i] : 1,
+                                   decode ? 1 : o->prompt.v[i - o->parallel.n], o->depth.v[d],
+                                   decode};
             struct measured m = {0};
             if (!s.rows) continue;
             /* a decode step is short: several for one of a prompt */
-            if (measure(r, &s, decode ? 4 * o->repetitions : o->repetitions, &m, e) || write_step(out, r, facts, l, &s, &m, e)) return -1;
+            if (measure(r, &s, decode ? 4 * o->repetitions : o->repetitions, &m, e) ||
+                write_step(out, r, facts, l, &s, &m, e))
+                return -1;
         }
     return 0;
 }
 
-int bench_roofline(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e)
+int bench_roofline(const struct bench_options *o, const struct model *m,
+                   const struct bench_facts *facts, struct out *out, struct err *e)
 {
     struct rigs rigs;
     struct rig_size size = {0};
     int depth = 0;
     for (int i = 0; i < o->depth.n; i++) depth = o->depth.v[i] > depth ? o->depth.v[i] : depth;
-    for (int i = 0; i < o->parallel.n; i++) size.max_seqs = o->parallel.v[i] > size.max_seqs ? o->parallel.v[i] : size.max_seqs;
-    for (int i = 0; i < o->prompt.n; i++) size.max_rows = o->prompt.v[i] > size.max_rows ? o->prompt.v[i] : size.max_rows;
+    for (int i = 0; i < o->parallel.n; i++)
+        size.max_seqs = o->parallel.v[i] > size.max_seqs ? o->parallel.v[i] : size.max_seqs;
+    for (int i = 0; i < o->prompt.n; i++)
+        size.max_rows = o->prompt.v[i] > size.max_rows ? o->prompt.v[i] : size.max_rows;
     if (size.max_rows > o->n_batch)
-        return err_set(e, "--roofline: -p %d is more than the %d rows of one step (-b)", size.max_rows, o->n_batch);
+        return err_set(e, "--roofline: -p %d is more than the %d rows of one step (-b)",
+                       size.max_rows, o->n_batch);
     size.n_pages = rig_pages(1, depth + size.max_rows);
-    if (rig_pages(size.max_seqs, depth + 1) > size.n_pages) size.n_pages = rig_pages(size.max_seqs, depth + 1);
+    if (rig_pages(size.max_seqs, depth + 1) > size.n_pages)
+        size.n_pages = rig_pages(size.max_seqs, depth + 1);
     if (size.max_seqs > size.max_rows) size.max_rows = size.max_seqs;
     int rc = rigs_open(&rigs, m, o, &size, e);
     struct probe_limits l = {0};
-    if (!rc && out_is_md(out)) printf("%s, %.2f GB; %s\n", facts->model_type, facts->model_bytes * 1e-9, facts->cpu_info);
+    if (!rc && out_is_md(out))
+        printf("%s, %.2f GB; %s\n", facts->model_type, facts->model_bytes * 1e-9, facts->cpu_info);
     for (int i = 0; i < rigs.n && !rc; i++) {
         struct rig *r = &rigs.rig[i];
-        if (l.rung != r->config.cpu || l.n_threads != r->config.threads) { /* rigs of one rung stand together */
+        if (l.rung != r->config.cpu ||
+            l.n_threads != r->config.threads) { /* rigs of one rung stand together */
             if (l.n_threads != r->config.threads) l.bandwidth = 0;
             rc = rig_limits(r, &l, e);
             if (!rc && out_is_md(out)) {

@@ -1,5 +1,5 @@
-/* runs.c: prompts and generations as opt4gptq-run --temp 0 computes them, without text. The repetitions of all
- * tests take turns: a machine that slows down for a while slows all of them. */
+/* runs.c: prompts and generations as opt4gptq-run --temp 0 computes them, without text. The
+ * repetitions of all tests take turns: a machine that slows down for a while slows all of them. */
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/stats.h"
@@ -39,7 +39,8 @@ static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
 static int run_gen(const struct test *t, int n, struct err *e)
 {
     struct forward *f = &t->rig->forward;
-    int ahead = f->be->ops->asynchronous; /* steps that are begun before the last one ends, as the scheduler does */
+    int ahead = f->be->ops->asynchronous; /* steps that are begun before the last one ends, as the
+                                             scheduler does */
     for (int i = 0; i < n + ahead; i++) {
         struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
         if (i < n) rig_begin(t->rig, &s, RIG_BEST);
@@ -62,18 +63,26 @@ static int run(struct test *t, int repetition, int n_batch, struct err *e)
 static int list_tests(struct tests *t, struct err *e)
 {
     const struct bench_options *o = t->o;
-    size_t most = (size_t)(o->prompt.n + o->gen.n) * (size_t)(o->depth.n * o->parallel.n * t->rigs.n);
+    size_t most = (size_t)(o->prompt.n + o->gen.n) *
+                  (size_t)(o->depth.n * o->parallel.n * t->rigs.n);
     t->test = calloc(most, sizeof *t->test);
     if (!t->test) return err_memory(e);
     for (int i = 0; i < o->prompt.n + o->gen.n; i++)
         for (int d = 0; d < o->depth.n; d++)
             for (int p = 0; p < o->parallel.n; p++)
                 for (int r = 0; r < t->rigs.n; r++) {
-                    int prompt = i < o->prompt.n, n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
+                    int prompt = i < o->prompt.n,
+                        n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
                     if (!n || (prompt && p)) continue; /* a prompt is computed alone */
                     struct test *x = &t->test[t->n++];
-                    *x = (struct test){
-                        &t->rigs.rig[r], prompt ? n : 0, prompt ? 0 : n, o->depth.v[d], prompt ? 1 : o->parallel.v[p], 0, 0, 0};
+                    *x = (struct test){&t->rigs.rig[r],
+                                       prompt ? n : 0,
+                                       prompt ? 0 : n,
+                                       o->depth.v[d],
+                                       prompt ? 1 : o->parallel.v[p],
+                                       0,
+                                       0,
+                                       0};
                     x->wall = malloc((size_t)o->repetitions * sizeof *x->wall);
                     x->cpu = malloc((size_t)o->repetitions * sizeof *x->cpu);
                     if (!x->wall || !x->cpu) return err_memory(e);
@@ -90,14 +99,16 @@ static int largest(const struct int_list *l)
 
 static struct rig_size size_of(const struct bench_options *o)
 {
-    int prompt = largest(&o->prompt), gen = largest(&o->gen), depth = largest(&o->depth), parallel = gen ? largest(&o->parallel) : 1;
+    int prompt = largest(&o->prompt), gen = largest(&o->gen), depth = largest(&o->depth),
+        parallel = gen ? largest(&o->parallel) : 1;
     int rows = prompt < o->n_batch ? prompt : o->n_batch;
     struct rig_size s = {rows > parallel ? rows : parallel, parallel, rig_pages(1, depth + prompt)};
     if (rig_pages(parallel, depth + gen) > s.n_pages) s.n_pages = rig_pages(parallel, depth + gen);
     return s;
 }
 
-static json_t *record(const struct test *t, const struct bench_options *o, const struct bench_facts *facts)
+static json_t *record(const struct test *t, const struct bench_options *o,
+                      const struct bench_facts *facts)
 {
     const struct rig_config *c = &t->rig->config;
     int n = o->repetitions;
@@ -121,18 +132,31 @@ static json_t *record(const struct test *t, const struct bench_options *o, const
         json_text(facts->filename), "model_type", facts->model_type, "model_size",
         (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch",
         o->n_batch, "n_threads", c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
-    json_t *more =
-        json_pack("{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act", act_name[c->act], "cpu", c->cpu,
-                  "n_parallel", t->n_parallel, "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",
-                  (json_int_t)w.mean, "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts", r.deviation, "median_ns",
-                  (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest, "max_ts", r.highest, "samples_ns", ns, "samples_ts", ts);
+    json_t *more = json_pack(
+        "{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
+        act_name[c->act], "cpu", c->cpu, "n_parallel", t->n_parallel, "n_prompt", t->n_prompt,
+        "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns", (json_int_t)w.mean,
+        "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts", r.deviation,
+        "median_ns", (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest, "max_ts",
+        r.highest, "samples_ns", ns, "samples_ts", ts);
     json_object_update(j, more);
     json_decref(more);
     if (o->cpu_time) json_object_set_new(j, "median_cpu_ns", json_integer((json_int_t)p.median));
     return j;
 }
 
-enum { COL_TEST, COL_ACT, COL_KV, COL_CPU, COL_THREADS, COL_MEDIAN, COL_RANGE, COL_MEAN, COL_CPU_TIME, N_COLUMNS };
+enum {
+    COL_TEST,
+    COL_ACT,
+    COL_KV,
+    COL_CPU,
+    COL_THREADS,
+    COL_MEDIAN,
+    COL_RANGE,
+    COL_MEAN,
+    COL_CPU_TIME,
+    N_COLUMNS
+};
 
 static int row(const struct test *t, const json_t *j, struct out *out, struct err *e)
 {
@@ -141,24 +165,29 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
     if (out_row(out, e)) return -1;
     if (t->depth) snprintf(depth, sizeof depth, " @ d%d", t->depth);
     if (t->n_parallel > 1) snprintf(parallel, sizeof parallel, " x %d", t->n_parallel);
-    out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel, depth);
+    out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel,
+             depth);
     out_cell(out, COL_ACT, "%s", act_name[c->act]);
     out_cell(out, COL_KV, "%s", kv_name[c->kv]);
     out_cell(out, COL_CPU, "%s", c->cpu);
     out_cell(out, COL_THREADS, "%d", c->threads);
     out_cell(out, COL_MEDIAN, "%.2f", json_number_value(json_object_get(j, "median_ts")));
-    out_cell(out, COL_RANGE, "%.2f-%.2f", json_number_value(json_object_get(j, "min_ts")), json_number_value(json_object_get(j, "max_ts")));
+    out_cell(out, COL_RANGE, "%.2f-%.2f", json_number_value(json_object_get(j, "min_ts")),
+             json_number_value(json_object_get(j, "max_ts")));
     out_cell(out, COL_MEAN, "%.2f ± %.2f", json_number_value(json_object_get(j, "avg_ts")),
              json_number_value(json_object_get(j, "stddev_ts")));
     double tokens = t->n_prompt ? t->n_prompt : (double)t->n_gen * t->n_parallel;
-    out_cell(out, COL_CPU_TIME, "%.2f", 1e9 * tokens / json_number_value(json_object_get(j, "median_cpu_ns")));
+    out_cell(out, COL_CPU_TIME, "%.2f",
+             1e9 * tokens / json_number_value(json_object_get(j, "median_cpu_ns")));
     return 0;
 }
 
-static int report(const struct tests *t, const struct bench_facts *facts, struct out *out, struct err *e)
+static int report(const struct tests *t, const struct bench_facts *facts, struct out *out,
+                  struct err *e)
 {
-    static const char *const heading[N_COLUMNS] = {"test:",      "act:",           "kv:",       "cpu:",     "t",
-                                                   "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
+    static const char *const heading[N_COLUMNS] = {
+        "test:",      "act:",           "kv:",       "cpu:",     "t",
+        "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (int i = 0; i < t->n; i++) {
         json_t *j = record(&t->test[i], t->o, facts);
@@ -167,9 +196,12 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     }
     if (!out_is_md(out)) return 0;
     const struct bench_options *o = t->o;
-    const int hide[N_COLUMNS] = {[COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_CPU_TIME] = !o->cpu_time};
-    printf("%s, %.2f GB; %s; %s, kv %s; %d runs in turn\n\n", facts->model_type, facts->model_bytes * 1e-9, facts->cpu_info,
-           t->rigs.rig[0].forward.be->ops->describe(t->rigs.rig[0].forward.be), kv_name[t->rigs.rig[0].config.kv], o->repetitions);
+    const int hide[N_COLUMNS] = {
+        [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_CPU_TIME] = !o->cpu_time};
+    printf("%s, %.2f GB; %s; %s, kv %s; %d runs in turn\n\n", facts->model_type,
+           facts->model_bytes * 1e-9, facts->cpu_info,
+           t->rigs.rig[0].forward.be->ops->describe(t->rigs.rig[0].forward.be),
+           kv_name[t->rigs.rig[0].config.kv], o->repetitions);
     out_print(out, hide);
     return 0;
 }
@@ -189,7 +221,8 @@ static int estimate(const struct test *x, const struct tests *t, double *seconds
     return 0;
 }
 
-/* The rest of the line on what was asked for without a model: what is run, how often, how long that takes. */
+/* The rest of the line on what was asked for without a model: what is run, how often, how long that
+ * takes. */
 static int announce(const struct tests *t, struct err *e)
 {
     double seconds = 0;
@@ -216,7 +249,9 @@ static int measure(struct tests *t, struct err *e)
     if (!t->o->model && announce(t, e)) return -1;
     for (int i = 0; i < t->n; i++) { /* warm-up: the whole prompt, or a few steps of a generation */
         const struct test *x = &t->test[i];
-        if (x->n_prompt ? run_prompt(x, x->n_prompt, t->o->n_batch, e) : run_gen(x, x->n_gen < 4 ? x->n_gen : 4, e)) return -1;
+        if (x->n_prompt ? run_prompt(x, x->n_prompt, t->o->n_batch, e)
+                        : run_gen(x, x->n_gen < 4 ? x->n_gen : 4, e))
+            return -1;
     }
     for (int r = 0; r < t->o->repetitions; r++)
         for (int i = 0; i < t->n; i++)
@@ -224,11 +259,15 @@ static int measure(struct tests *t, struct err *e)
     return 0;
 }
 
-int bench_runs(const struct bench_options *o, const struct model *m, const struct bench_facts *facts, struct out *out, struct err *e)
+int bench_runs(const struct bench_options *o, const struct model *m,
+               const struct bench_facts *facts, struct out *out, struct err *e)
 {
     struct tests t = {.o = o};
     struct rig_size size = size_of(o);
-    int rc = rigs_open(&t.rigs, m, o, &size, e) || list_tests(&t, e) || measure(&t, e) || report(&t, facts, out, e) ? -1 : 0;
+    int rc = rigs_open(&t.rigs, m, o, &size, e) || list_tests(&t, e) || measure(&t, e) ||
+                     report(&t, facts, out, e)
+                 ? -1
+                 : 0;
     for (int i = 0; i < t.n; i++) free(t.test[i].wall), free(t.test[i].cpu);
     free(t.test);
     rigs_close(&t.rigs);

@@ -35,7 +35,8 @@ static void *take(struct pool_of_bytes *p, size_t bytes)
 static void fill_random(void *p, size_t bytes, uint64_t seed)
 {
     uint64_t *v = p;
-    for (size_t i = 0; i < bytes / 8; i++) v[i] = seed = seed * 6364136223846793005u + 1442695040888963407u;
+    for (size_t i = 0; i < bytes / 8; i++)
+        v[i] = seed = seed * 6364136223846793005u + 1442695040888963407u;
 }
 
 static void fill_halves(uint16_t *p, size_t n, float scale)
@@ -44,15 +45,22 @@ static void fill_halves(uint16_t *p, size_t n, float scale)
     uint16_t some[8];
     for (int i = 0; i < 8; i++) some[i] = f16_from_f32(scale * (float)(i - 4));
     for (size_t i = 0; i < n && i < PERIOD; i++) p[i] = some[(i + i / 8) % 8];
-    for (size_t i = PERIOD; i < n; i += PERIOD) memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
+    for (size_t i = PERIOD; i < n; i += PERIOD)
+        memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
 }
 
 static void make_linear(struct pool_of_bytes *p, struct linear *w, int in, int out, int group)
 {
-    size_t rows = ((size_t)out + 15) / 16 * 16, codes = rows * (size_t)in / 2, groups = rows * (size_t)(in / group);
+    size_t rows = ((size_t)out + 15) / 16 * 16, codes = rows * (size_t)in / 2,
+           groups = rows * (size_t)(in / group);
     uint8_t *c = take(p, codes), *z = take(p, groups);
     uint16_t *s = take(p, groups * 2);
-    *w = (struct linear){.in = in, .out = out, .k = in, .group = group, .n_groups = in / group, .scale_type = DT_F16};
+    *w = (struct linear){.in = in,
+                         .out = out,
+                         .k = in,
+                         .group = group,
+                         .n_groups = in / group,
+                         .scale_type = DT_F16};
     w->codes = c, w->zeros = z, w->scales = s;
     if (!p->at) return;
     fill_random(c, codes, (uint64_t)out);
@@ -83,7 +91,8 @@ static void make_all(struct pool_of_bytes *p, struct model *m, const struct shap
     m->layers = take(p, (size_t)s->n_layers * sizeof *m->layers);
     float *f = take(p, (size_t)s->head_dim / 2 * sizeof *f);
     m->inv_freq = f;
-    for (int i = 0; p->at && i < s->head_dim / 2; i++) f[i] = powf(10000.0f, -2.0f * (float)i / (float)s->head_dim);
+    for (int i = 0; p->at && i < s->head_dim / 2; i++)
+        f[i] = powf(10000.0f, -2.0f * (float)i / (float)s->head_dim);
     m->norm = make_ones(p, s->dim);
     for (int i = 0; i < s->n_layers; i++) {
         struct layer unused, *l = p->at ? &m->layers[i] : &unused;
@@ -119,7 +128,9 @@ int shape_open(struct model *m, const struct shape *s, struct err *e)
                                       .bos = -1};
     snprintf(m->config.architecture, sizeof m->config.architecture, "llama");
     p = (struct pool_of_bytes){block, 0};
-    memset(block, 0, (size_t)s->n_layers * (sizeof(int) + sizeof(struct layer)) + 2 * MF_ALIGN); /* windows, norms that are absent */
+    memset(block, 0,
+           (size_t)s->n_layers * (sizeof(int) + sizeof(struct layer)) +
+               2 * MF_ALIGN); /* windows, norms that are absent */
     make_all(&p, m, s);
     CHECK(p.n == bytes);
     return 0;

@@ -1,5 +1,5 @@
-/* shape.h: a model of given sizes with made-up weights, in memory: speed depends on shapes, not on values.
- * Must not know: files, what is measured. */
+/* shape.h: a model of given sizes with made-up weights, in memory: speed depends on shapes, not on
+ * values. Must not know: files, what is measured. */
 #ifndef BENCH_SHAPE_H
 #define BENCH_SHAPE_H
 
@@ -10,8 +10,8 @@ struct shape {
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context, group;
 };
 
-/* TinyLlama-1.1B, the six models of the paper's Table 1, and one that is small enough for tests: 4-bit linears of group 128, no
- * biases, fp16 embedding and head. Ends with a NULL name. */
+/* TinyLlama-1.1B, the six models of the paper's Table 1, and one that is small enough for tests:
+ * 4-bit linears of group 128, no biases, fp16 embedding and head. Ends with a NULL name. */
 extern const struct shape shapes[];
 
 /* A model that owns no file: everything but `file` is filled. */

@@ -17,7 +17,8 @@ struct stats stats_of(double *v, int n)
     for (int i = 0; i < n; i++) sum += v[i];
     double mean = sum / n;
     for (int i = 0; i < n; i++) squares += (v[i] - mean) * (v[i] - mean);
-    return (struct stats){n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v[0], v[n - 1], mean, n > 1 ? sqrt(squares / (n - 1)) : 0};
+    return (struct stats){n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v[0], v[n - 1], mean,
+                          n > 1 ? sqrt(squares / (n - 1)) : 0};
 }
 
 static double seconds(clockid_t clock)

@@ -45,22 +45,24 @@ static int timed_wait_step(struct be *be, struct err *e)
     return rc;
 }
 
-static void timed_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+static void timed_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
+                        float *d_out)
 {
     double start = stats_wall();
     timed_of(be)->inner->embed(be, table, d_chosen, d_out);
     stop(be, OP_EMBED, start);
 }
 
-static void timed_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+static void timed_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
+                       float eps, float *d_out, int rows, int dim)
 {
     double start = stats_wall();
     timed_of(be)->inner->norm(be, d_x, d_delta, d_weight, eps, d_out, rows, dim);
     stop(be, OP_NORM, start);
 }
 
-static void timed_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows,
-                         int n_decode)
+static void timed_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
+                         float *const d_y[], int rows, int n_decode)
 {
     enum op op = linear_op(timed_of(be)->forward, w[0]);
     double start = stats_wall();

@@ -14,8 +14,8 @@ struct timed {
     int calls[OP_COUNT];
 };
 
-/* From now on the operations of f are timed: each ends with a sync, so that an asynchronous backend is timed too. *t must
- * live as long as f, or until timed_detach. */
+/* From now on the operations of f are timed: each ends with a sync, so that an asynchronous backend
+ * is timed too. *t must live as long as f, or until timed_detach. */
 void timed_attach(struct timed *t, struct forward *f);
 void timed_detach(struct timed *t, struct forward *f);
 void timed_reset(struct timed *t);

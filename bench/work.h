@@ -28,7 +28,8 @@ enum op {
 
 extern const char *const op_name[OP_COUNT];
 
-/* n_seqs sequences with `rows` new positions each after `depth` old ones; the logits of one row of each are wanted. */
+/* n_seqs sequences with `rows` new positions each after `depth` old ones; the logits of one row of
+ * each are wanted. */
 struct step_shape {
     int n_seqs, rows, depth, decode;
 };
@@ -36,17 +37,20 @@ struct step_shape {
 struct work {
     double weights; /* bytes of weights */
     double kv;      /* bytes of keys and values, read and written */
-    double acts;    /* bytes of activations, in and out: they stay in the caches and are no part of a floor */
-    double fp32;    /* fp32 operations: a multiplication and an addition are two */
-    double int8;    /* the same of integer products */
+    double acts; /* bytes of activations, in and out: they stay in the caches and are no part of a
+                    floor */
+    double fp32; /* fp32 operations: a multiplication and an addition are two */
+    double int8; /* the same of integer products */
 };
 
 /* One linear on `rows` rows. */
 struct work work_linear(const struct linear *w, int rows, enum act act);
 /* One call of an operation in layer `layer`; OP_NORM has one of the 2 * n_layers + 1. */
-struct work work_call(const struct model *m, enum op op, int layer, const struct step_shape *s, enum act act, enum kv_type kv);
+struct work work_call(const struct model *m, enum op op, int layer, const struct step_shape *s,
+                      enum act act, enum kv_type kv);
 /* All calls of an operation in a step. */
-struct work work_step(const struct model *m, enum op op, const struct step_shape *s, enum act act, enum kv_type kv);
+struct work work_step(const struct model *m, enum op op, const struct step_shape *s, enum act act,
+                      enum kv_type kv);
 /* Operations of the products themselves: the same in every arithmetic. */
 double work_products(const struct work *w, enum act act);
 /* Bytes of all weights of a model, and parameters. */

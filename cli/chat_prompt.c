@@ -1,4 +1,5 @@
-/* chat_prompt.c: the prompt of --chat: one message (and --system-prompt) through the model's chat template. */
+/* chat_prompt.c: the prompt of --chat: one message (and --system-prompt) through the model's chat
+ * template. */
 #include "cli/run.h"
 #include "core/text/chat.h"
 #include "core/base/json.h"
@@ -23,7 +24,8 @@ int run_read_template(const struct options *o, char **text, size_t *bytes, struc
     return o->chat_template_file ? run_read_text(&file, text, bytes, e) : 0;
 }
 
-int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e)
+int run_add_message(json_t *messages, const char *role, const char *text, size_t n,
+                    const char *what, struct err *e)
 {
     json_t *content = json_stringn(text, n);
     if (!content) return json_check(e) ? -1 : err_set(e, "%s is not valid UTF-8", what);
@@ -31,7 +33,8 @@ int run_add_message(json_t *messages, const char *role, const char *text, size_t
     return !m || json_array_append_new(messages, m) ? err_memory(e) : json_check(e);
 }
 
-int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e)
+int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes,
+                    struct err *e)
 {
     struct chat *c = NULL;
     char *user = NULL, *template = NULL;
@@ -41,10 +44,14 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     if (!messages) return err_memory(e);
     if (run_read_template(o, &template, &n_template, e)) goto fail;
     if (chat_open_model(&c, m, template, n_template, run_local_time(), e)) goto fail;
-    if (o->system_prompt && run_add_message(messages, "system", o->system_prompt, strlen(o->system_prompt), "--system-prompt", e))
+    if (o->system_prompt && run_add_message(messages, "system", o->system_prompt,
+                                            strlen(o->system_prompt), "--system-prompt", e))
         goto fail;
-    if (run_read_text(o, &user, &n_user, e) || run_add_message(messages, "user", user, n_user, "the prompt", e)) goto fail;
-    rc = chat_render(c, messages, NULL, NULL, 1, text, bytes, e) ? err_prefix(e, "%s", o->model) : 0;
+    if (run_read_text(o, &user, &n_user, e) ||
+        run_add_message(messages, "user", user, n_user, "the prompt", e))
+        goto fail;
+    rc = chat_render(c, messages, NULL, NULL, 1, text, bytes, e) ? err_prefix(e, "%s", o->model)
+                                                                 : 0;
 fail:
     chat_close(c);
     json_decref(messages);

@@ -47,8 +47,10 @@ static int read_prompt(struct completion *c, struct err *e)
     if (o->prompt_ids) {
         if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
     } else {
-        if (!c->tokenizer) return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e) : run_read_text(o, &c->text, &c->text_bytes, e))
+        if (!c->tokenizer)
+            return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
+        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e)
+                    : run_read_text(o, &c->text, &c->text_bytes, e))
             return -1;
         /* a chat template writes BOS itself */
         if (tok_encode(c->tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e)) return -1;
@@ -56,12 +58,15 @@ static int read_prompt(struct completion *c, struct err *e)
     if (!c->prompt.n) return err_set(e, "the prompt is empty");
     for (size_t i = 0; i < c->prompt.n; i++)
         if (c->prompt.id[i] >= c->model.config.vocab)
-            return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i, c->prompt.id[i],
-                           c->model.config.vocab - 1);
+            return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i,
+                           c->prompt.id[i], c->model.config.vocab - 1);
     c->n_ctx = o->n_ctx ? o->n_ctx : c->model.config.context;
     engine_say_context(o, &c->model);
     if (c->prompt.n >= (size_t)c->n_ctx)
-        return err_set(e, "the prompt has %zu tokens, the context %d: no room for an answer (-c sets the context)", c->prompt.n, c->n_ctx);
+        return err_set(e,
+                       "the prompt has %zu tokens, the context %d: no room for an answer (-c sets "
+                       "the context)",
+                       c->prompt.n, c->n_ctx);
     return 0;
 }
 
@@ -88,12 +93,15 @@ static int open_all(struct completion *c, struct err *e)
     size_t n;
     if (o->check_tensors && mf_verify(&c->model.file, &n, e)) return -1;
     if (run_open_tokenizer(&c->tokenizer, &c->model.file, e)) return -1;
-    if (c->text_mode && !c->tokenizer && o->n_predict) return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
+    if (c->text_mode && !c->tokenizer && o->n_predict)
+        return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
     if (read_prompt(c, e) || sampling_params(c, &c->request.sampling, e)) return -1;
 
     const struct model_config *g = &c->model.config;
     int prompt = (int)c->prompt.n,
-        used = c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt ? prompt + o->n_predict : c->n_ctx;
+        used = c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt
+                               ? prompt + o->n_predict
+                               : c->n_ctx;
     int rows = prompt < o->n_batch ? prompt : o->n_batch, logits = 1;
     if (o->logits_out) {
         logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
@@ -105,13 +113,20 @@ static int open_all(struct completion *c, struct err *e)
     fo.max_logits = logits;
     fo.max_seqs = 1;
     fo.max_pages = fo.n_pages;
-    const struct sched_options so = {.n_seqs = 1, .n_batch = rows, .n_ctx = used, .overlap = machine_backend(o)->asynchronous};
-    if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) || sched_open(&c->sched, &c->forward, &so, e)) return -1;
+    const struct sched_options so = {
+        .n_seqs = 1, .n_batch = rows, .n_ctx = used, .overlap = machine_backend(o)->asynchronous};
+    if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) ||
+        sched_open(&c->sched, &c->forward, &so, e))
+        return -1;
     if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
-    if (c->tokenizer && tok_stream_open_after(&c->stream, c->tokenizer, !o->special, c->prompt.id, c->prompt.n, e)) return -1;
-    run_say_on_signal("\nstopping after this step; a second signal ends at once\n", "stopped at once\n");
+    if (c->tokenizer &&
+        tok_stream_open_after(&c->stream, c->tokenizer, !o->special, c->prompt.id, c->prompt.n, e))
+        return -1;
+    run_say_on_signal("\nstopping after this step; a second signal ends at once\n",
+                      "stopped at once\n");
     run_catch_signals();
-    if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e)) return -1;
+    if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e))
+        return -1;
     return 0;
 }
 
@@ -132,10 +147,15 @@ static int close_all(struct completion *c, int failed, struct err *e)
 static void say_machine(const struct completion *c)
 {
     const struct model_config *g = &c->model.config;
-    fprintf(stderr, "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit linears\n", g->architecture,
-            g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab, g->context, model_n_quantized(&c->model));
-    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n", c->forward.be->ops->describe(c->forward.be),
-            (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) / (1 << 20),
+    fprintf(stderr,
+            "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
+            "linears\n",
+            g->architecture, g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
+            g->context, model_n_quantized(&c->model));
+    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n",
+            c->forward.be->ops->describe(c->forward.be),
+            (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) /
+                (1 << 20),
             c->forward.options.n_pages * KV_PAGE);
     machine_say(c->o, c->forward.be);
 }
@@ -158,7 +178,8 @@ static int show(struct completion *c, int32_t id, struct err *e)
 {
     if (!c->text_mode) {
         char number[16];
-        return put(number, (size_t)snprintf(number, sizeof number, c->n_generated ? " %d" : "%d", id), e);
+        return put(number,
+                   (size_t)snprintf(number, sizeof number, c->n_generated ? " %d" : "%d", id), e);
     }
     const char *piece, *certain;
     size_t n, n_certain;
@@ -194,7 +215,9 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
 {
     struct completion *c = arg;
     (void)choice;
-    if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && !c->o->chat && put(c->text, c->text_bytes, e)) return -1;
+    if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && !c->o->chat &&
+        put(c->text, c->text_bytes, e))
+        return -1;
     c->begun = 1;
     if (is_eos(&c->model.config, t->id) && !c->o->ignore_eos) return 0;
     c->ended_by_text = show(c, t->id, e);
@@ -213,11 +236,16 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return msg ? err_set(e, "%s: %s", ((struct completion *)arg)->o->model, msg) : 0;
 }
 
-static const struct request_sink sink = {.token = on_token, .finished = on_finished, .done = on_done};
-static const struct request_sink sink_with_logits = {
-    .prompt_logits = on_logits, .token = on_token, .finished = on_finished, .done = on_done};
+static const struct request_sink sink = {.token = on_token,
+                                         .finished = on_finished,
+                                         .done = on_done};
+static const struct request_sink sink_with_logits = {.prompt_logits = on_logits,
+                                                     .token = on_token,
+                                                     .finished = on_finished,
+                                                     .done = on_done};
 
-/* Steps until the answer is complete or a signal asks for the end; *n_prompt receives the prompt tokens computed. */
+/* Steps until the answer is complete or a signal asks for the end; *n_prompt receives the prompt
+ * tokens computed. */
 static int compute(struct completion *c, size_t *n_prompt, struct err *e)
 {
     struct request *r = &c->request;
@@ -246,9 +274,11 @@ static void report(const struct completion *c)
 {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    int n = (int)c->prompt.n, decoded = c->n_generated > 1 ? c->n_generated - 1 : 0; /* the first token comes from the prompt's logits */
-    fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens", c->load_s, n, c->prompt_s,
-            n / c->prompt_s, c->n_generated);
+    int n = (int)c->prompt.n,
+        decoded = c->n_generated > 1 ? c->n_generated - 1
+                                     : 0; /* the first token comes from the prompt's logits */
+    fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens",
+            c->load_s, n, c->prompt_s, n / c->prompt_s, c->n_generated);
     if (decoded) fprintf(stderr, " in %.3f s (%.1f tok/s)", c->generate_s, decoded / c->generate_s);
     fprintf(stderr, "; peak memory %.0f MiB\n", (double)u.ru_maxrss / 1024);
 }
@@ -264,7 +294,9 @@ int run_complete(const struct options *o, struct err *e)
         if (o->verbose) say_machine(&c);
         rc = compute(&c, &n_prompt, e);
         stopped = n_prompt < c.prompt.n; /* by a signal, within the prompt */
-        if (!rc && stopped) fprintf(stderr, "\nstopped after %zu of %zu prompt tokens in %.3f s\n", n_prompt, c.prompt.n, c.prompt_s);
+        if (!rc && stopped)
+            fprintf(stderr, "\nstopped after %zu of %zu prompt tokens in %.3f s\n", n_prompt,
+                    c.prompt.n, c.prompt_s);
         else if (!rc) report(&c);
     }
     struct err close_err = {0};

@@ -1,5 +1,5 @@
-/* engine.h: the model, its forward and its scheduler for a batch, sized by the options and the machine's memory.
- * Must not know: records, files of answers. */
+/* engine.h: the model, its forward and its scheduler for a batch, sized by the options and the
+ * machine's memory. Must not know: records, files of answers. */
 #ifndef CLI_ENGINE_H
 #define CLI_ENGINE_H
 

@@ -12,7 +12,8 @@ struct logits_file {
     int vocab;
 };
 
-int logits_file_open(struct logits_file **out, const char *path, int n_rows, int vocab, struct err *e)
+int logits_file_open(struct logits_file **out, const char *path, int n_rows, int vocab,
+                     struct err *e)
 {
     struct logits_file *f = calloc(1, sizeof *f);
     if (!f) return err_memory(e);
@@ -33,8 +34,9 @@ int logits_file_open(struct logits_file **out, const char *path, int n_rows, int
         return -1;
     }
     char header[256];
-    int n = snprintf(header, sizeof header, "{\"logits\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[0,%llu]}}", n_rows, vocab,
-                     4ull * (unsigned long long)n_rows * (unsigned long long)vocab);
+    int n = snprintf(header, sizeof header,
+                     "{\"logits\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[0,%llu]}}",
+                     n_rows, vocab, 4ull * (unsigned long long)n_rows * (unsigned long long)vocab);
     while ((8 + n) % 64) header[n++] = ' ';
     uint64_t len = (uint64_t)n;
     fwrite(&len, 8, 1, f->out);
@@ -46,7 +48,9 @@ int logits_file_open(struct logits_file **out, const char *path, int n_rows, int
 int logits_file_write(struct logits_file *f, const float *rows, int n, struct err *e)
 {
     size_t count = (size_t)n * (size_t)f->vocab;
-    return fwrite(rows, sizeof *rows, count, f->out) == count ? 0 : err_sys(e, "--logits-out %s", f->path);
+    return fwrite(rows, sizeof *rows, count, f->out) == count
+               ? 0
+               : err_sys(e, "--logits-out %s", f->path);
 }
 
 int logits_file_close(struct logits_file *f, int keep, struct err *e)
@@ -57,7 +61,8 @@ int logits_file_close(struct logits_file *f, int keep, struct err *e)
         int bad = ferror(f->out);
         if (fclose(f->out) || bad) rc = err_sys(e, "--logits-out %s", f->path);
     }
-    if (f->temp && keep && !rc && rename(f->temp, f->path)) rc = err_sys(e, "--logits-out %s", f->path);
+    if (f->temp && keep && !rc && rename(f->temp, f->path))
+        rc = err_sys(e, "--logits-out %s", f->path);
     if (f->temp && (!keep || rc)) unlink(f->temp);
     free(f->path);
     free(f->temp);

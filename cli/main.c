@@ -16,10 +16,13 @@ static void print_version(void)
 {
     printf("opt4gptq-run %s\nbackends: cpu (", OPT4GPTQ_VERSION);
     for (int i = 0; cpu_ladder[i]; i++)
-        printf(i ? " %s%s" : "%s%s", cpu_ladder[i]->name, cpu_ladder[i]->unusable() ? " [not on this processor]" : "");
+        printf(i ? " %s%s" : "%s%s", cpu_ladder[i]->name,
+               cpu_ladder[i]->unusable() ? " [not on this processor]" : "");
     printf(")\n");
-    if (!hip_image_name(0)) printf("not in this build: GPU kernels for the backend hip (clang-19 was missing)\n");
-    for (int i = 0; hip_image_name(i); i++) printf(i ? " %s" : "backends: hip (%s", hip_image_name(i));
+    if (!hip_image_name(0))
+        printf("not in this build: GPU kernels for the backend hip (clang-19 was missing)\n");
+    for (int i = 0; hip_image_name(i); i++)
+        printf(i ? " %s" : "backends: hip (%s", hip_image_name(i));
     if (hip_image_name(0)) printf(")\n");
 }
 

@@ -59,7 +59,8 @@ static void open_energy(struct meter_energy *g)
     for (int i = 0; i < METER_MAX_PACKAGES; i++) {
         char *path = g->package[g->n].path;
         snprintf(path, sizeof g->package[0].path, "/sys/class/powercap/intel-rapl:%d", i);
-        if (read_counter(path, "energy_uj", &g->package[g->n].last) && read_counter(path, "max_energy_range_uj", &g->package[g->n].range))
+        if (read_counter(path, "energy_uj", &g->package[g->n].last) &&
+            read_counter(path, "max_energy_range_uj", &g->package[g->n].range))
             g->n++;
     }
 }
@@ -104,10 +105,12 @@ static void duration(char s[64], double t)
 
 double meter_left(const struct meter *m, const struct sched_stats *s, double t)
 {
-    double ran = (double)(m->n_done - m->n_resumed), answers = (double)m->latency.n, tokens = (double)m->n_generated_tokens;
+    double ran = (double)(m->n_done - m->n_resumed), answers = (double)m->latency.n,
+           tokens = (double)m->n_generated_tokens;
     if (!answers) return -1;
     /* Of those that run, each is done as far as it has tokens of an answer's mean number. */
-    double done = tokens > 0 ? fmax(answers, (double)s->n_generated_tokens * answers / tokens) : answers;
+    double done = tokens > 0 ? fmax(answers, (double)s->n_generated_tokens * answers / tokens)
+                             : answers;
     double left = answers + (double)(m->n_total - m->n_done) * answers / ran - done;
     return left > 0 ? t * left / done : 0;
 }
@@ -125,9 +128,12 @@ void meter_tick(struct meter *m, const struct sched_stats *s, int force)
     char part[N_PARTS][64] = {""};
     const char *parts[N_PARTS];
     double left = meter_left(m, s, t);
-    snprintf(part[DONE], sizeof part[0], "%llu/%llu done", (unsigned long long)m->n_done, (unsigned long long)m->n_total);
+    snprintf(part[DONE], sizeof part[0], "%llu/%llu done", (unsigned long long)m->n_done,
+             (unsigned long long)m->n_total);
     if (left >= 0) duration(part[LEFT], left);
-    if (m->n_errors) snprintf(part[ERRORS], sizeof part[0], "%llu error%s", (unsigned long long)m->n_errors, m->n_errors == 1 ? "" : "s");
+    if (m->n_errors)
+        snprintf(part[ERRORS], sizeof part[0], "%llu error%s", (unsigned long long)m->n_errors,
+                 m->n_errors == 1 ? "" : "s");
     if (s->n_steps) {
         snprintf(part[OUT], sizeof part[0], "%.1f tok/s", (double)s->n_generated_tokens / t);
         snprintf(part[IN], sizeof part[0], "prompts %.1f tok/s", (double)s->n_prompt_tokens / t);
@@ -156,8 +162,11 @@ static void put_count(struct out *o, const char *name, uint64_t v)
 static void put_times(struct out *o, const char *name, const struct meter_times *t)
 {
     char s[256];
-    snprintf(s, sizeof s, ",\"%s\":{\"n\":%llu,\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p99\":%.6g,\"max\":%.6g}", name,
-             (unsigned long long)t->n, t->n ? t->sum / (double)t->n : 0, percentile(t, .5), percentile(t, .9), percentile(t, .99), t->max);
+    snprintf(
+        s, sizeof s,
+        ",\"%s\":{\"n\":%llu,\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p99\":%.6g,\"max\":%.6g}",
+        name, (unsigned long long)t->n, t->n ? t->sum / (double)t->n : 0, percentile(t, .5),
+        percentile(t, .9), percentile(t, .99), t->max);
     out_text(o, s);
 }
 
@@ -172,7 +181,8 @@ void meter_report(struct meter *m, const struct sched_stats *s, const char *sett
     put_count(o, "errors", m->n_errors);
     put_count(o, "from_an_earlier_run", m->n_resumed);
     put_real(o, "elapsed_time", t);
-    put_real(o, "forward_seconds", s->forward_seconds); /* the rest is reading, scheduling, sampling and writing */
+    put_real(o, "forward_seconds",
+             s->forward_seconds); /* the rest is reading, scheduling, sampling and writing */
     put_real(o, "requests_per_second", (double)(m->n_done - m->n_resumed) / t);
     put_count(o, "total_num_tokens", m->n_prompt_tokens + m->n_generated_tokens);
     put_real(o, "tokens_per_second", (double)(m->n_prompt_tokens + m->n_generated_tokens) / t);

@@ -1,5 +1,6 @@
-/* meter.h: what a person sees of a batch while it runs and afterwards: a progress line on a terminal, a line every 30 s
- * elsewhere, --report as JSON. Owns: counters and clocks. Must not know: records, files of answers. */
+/* meter.h: what a person sees of a batch while it runs and afterwards: a progress line on a
+ * terminal, a line every 30 s elsewhere, --report as JSON. Owns: counters and clocks. Must not
+ * know: records, files of answers. */
 #ifndef CLI_METER_H
 #define CLI_METER_H
 
@@ -30,8 +31,9 @@ struct meter_energy {
 struct meter {
     double start, shown, sampled; /* seconds of meter_now */
     int terminal;
-    uint64_t n_total, n_done, n_errors, n_resumed; /* done includes errors and what an earlier run left */
-    uint64_t n_prompt_tokens, n_generated_tokens;  /* of this run's answers */
+    uint64_t n_total, n_done, n_errors,
+        n_resumed; /* done includes errors and what an earlier run left */
+    uint64_t n_prompt_tokens, n_generated_tokens; /* of this run's answers */
     struct meter_times latency, first_token;
     struct meter_energy energy;
 };
@@ -43,9 +45,11 @@ void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed, int termi
 void meter_answer(struct meter *m, int prompt, int generated, double latency, double first_token);
 /* Shows where the run stands when it is time to (force: now). */
 void meter_tick(struct meter *m, const struct sched_stats *s, int force);
-/* Seconds that are left after T of them, or -1 when that is not known: by tokens, so that it does not jump when a record ends. */
+/* Seconds that are left after T of them, or -1 when that is not known: by tokens, so that it does
+ * not jump when a record ends. */
 double meter_left(const struct meter *m, const struct sched_stats *s, double t);
 /* The run as a JSON object, with `settings` (members, already JSON) first. */
-void meter_report(struct meter *m, const struct sched_stats *s, const char *settings, struct out *o);
+void meter_report(struct meter *m, const struct sched_stats *s, const char *settings,
+                  struct out *o);
 
 #endif

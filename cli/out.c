@@ -54,7 +54,9 @@ void out_string(struct out *o, const char *s, size_t n)
         static const char names[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
         unsigned char c = (unsigned char)s[i];
         utf8proc_int32_t code_point;
-        utf8proc_ssize_t got = c < 0x80 ? 1 : utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &code_point);
+        utf8proc_ssize_t got = c < 0x80 ? 1
+                                        : utf8proc_iterate((const utf8proc_uint8_t *)s + i,
+                                                           (utf8proc_ssize_t)(n - i), &code_point);
         if (got > 0 && c >= 0x20 && c != '"' && c != '\\') {
             i += (size_t)got;
             continue;

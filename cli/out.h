@@ -1,5 +1,6 @@
-/* out.h: a growing buffer of bytes, and the only writer of JSON in answers: no spaces, keys in the caller's order, numbers
- * and escapes in one fixed form, so that equal answers are equal bytes. Must not know: what is written.
+/* out.h: a growing buffer of bytes, and the only writer of JSON in answers: no spaces, keys in the
+ * caller's order, numbers and escapes in one fixed form, so that equal answers are equal bytes.
+ * Must not know: what is written.
  *
  * A failed allocation latches: later calls do nothing, out_failed says so at the end. */
 #ifndef CLI_OUT_H
@@ -22,10 +23,12 @@ int out_failed(const struct out *o);
 void out_bytes(struct out *o, const void *p, size_t n);
 void out_text(struct out *o, const char *s);
 void out_int(struct out *o, int64_t v);
-/* A JSON string, quotes included. Only what JSON demands is escaped; a byte of S [n] that is not UTF-8 becomes U+FFFD. */
+/* A JSON string, quotes included. Only what JSON demands is escaped; a byte of S [n] that is not
+ * UTF-8 becomes U+FFFD. */
 void out_string(struct out *o, const char *s, size_t n);
-/* A log-probability: rounded to fp32 and printed with the 9 digits that give back that fp32 value. The rounding hides the
- * last bits of a double, in which the C libraries' exp and log differ between machines. -inf is -9999.0, as in vLLM. */
+/* A log-probability: rounded to fp32 and printed with the 9 digits that give back that fp32 value.
+ * The rounding hides the last bits of a double, in which the C libraries' exp and log differ
+ * between machines. -inf is -9999.0, as in vLLM. */
 void out_logprob(struct out *o, double v);
 
 #endif

@@ -21,7 +21,8 @@ struct place {
 
 enum { MAX_LINKS = 40 };
 
-/* 0; 1: cannot be compared: no regular file, or none that could be made. Follows links, also those that lead nowhere yet. */
+/* 0; 1: cannot be compared: no regular file, or none that could be made. Follows links, also those
+ * that lead nowhere yet. */
 static int find(const char *path, struct place *p)
 {
     char at[PATH_MAX], target[PATH_MAX];
@@ -56,7 +57,8 @@ static int find(const char *path, struct place *p)
 
 static int same(const struct place *a, const struct place *b)
 {
-    return a->exists == b->exists && a->dev == b->dev && a->ino == b->ino && !strcmp(a->name, b->name);
+    return a->exists == b->exists && a->dev == b->dev && a->ino == b->ino &&
+           !strcmp(a->name, b->name);
 }
 
 /* ---- all that a run reads and writes */
@@ -75,19 +77,23 @@ struct files {
     int n;
 };
 
-static void add(struct files *f, const char *what, const char *path, const char *suffix, int written)
+static void add(struct files *f, const char *what, const char *path, const char *suffix,
+                int written)
 {
     if (!path || !strcmp(path, "-")) return;
     struct file *x = &f->file[f->n];
     *x = (struct file){.what = what, .written = written};
-    if ((size_t)snprintf(x->path, sizeof x->path, "%s%s", path, suffix) < sizeof x->path && !find(x->path, &x->place)) f->n++;
+    if ((size_t)snprintf(x->path, sizeof x->path, "%s%s", path, suffix) < sizeof x->path &&
+        !find(x->path, &x->place))
+        f->n++;
 }
 
 static void add_stream(struct files *f, const char *what, int fd, int written)
 {
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return;
-    f->file[f->n++] = (struct file){.what = what, .written = written, .is_stream = 1, .place = {1, st.st_dev, st.st_ino, ""}};
+    f->file[f->n++] = (struct file){
+        .what = what, .written = written, .is_stream = 1, .place = {1, st.st_dev, st.st_ino, ""}};
 }
 
 /* What -o makes. A link of that name is followed, as the batch does. */
@@ -98,21 +104,29 @@ static int add_answers(struct files *f, const struct options *o, struct err *e)
     struct shard s;
     if (!o->output || !strcmp(o->output, "-")) return 0;
     if (shard_parse(&s, o->shard, e)) return -1;
-    int n = s.n > 1 ? snprintf(path, sizeof path, "%s.%llu-of-%llu", o->output, (unsigned long long)s.i, (unsigned long long)s.n)
+    int n = s.n > 1 ? snprintf(path, sizeof path, "%s.%llu-of-%llu", o->output,
+                               (unsigned long long)s.i, (unsigned long long)s.n)
                     : snprintf(path, sizeof path, "%s", o->output);
     if (n >= (int)sizeof path) return err_set(e, "-o: the name is too long");
     struct stat st;
     char *target = !lstat(path, &st) && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
-    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) add(f, "-o", target ? target : path, suffix[i], 1);
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++)
+        add(f, "-o", target ? target : path, suffix[i], 1);
     free(target);
     return 0;
 }
 
 static int compare(const struct file *a, const struct file *b, struct err *e)
 {
-    if ((!a->written && !b->written) || (a->is_stream && b->is_stream) || !same(&a->place, &b->place)) return 0;
-    const struct file *out = b->written && !b->is_stream ? b : a->written ? a : b, *other = out == a ? b : a;
-    if (out->is_stream) return err_set(e, "%s is the file of %s: it would be written over", out->what, other->what);
+    if ((!a->written && !b->written) || (a->is_stream && b->is_stream) ||
+        !same(&a->place, &b->place))
+        return 0;
+    const struct file *out = b->written && !b->is_stream ? b
+                             : a->written                ? a
+                                                         : b,
+                      *other = out == a ? b : a;
+    if (out->is_stream)
+        return err_set(e, "%s is the file of %s: it would be written over", out->what, other->what);
     return err_set(e, "%s %s: is also the file of %s%s", out->what, out->path, other->what,
                    other->written ? "" : ", which would be written over");
 }
@@ -164,10 +178,14 @@ int side_open(struct side_file *s, const char *option, const char *path, struct 
     if (!path) return 0;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     s->created = fd >= 0;
-    if (fd < 0) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666); /* there already, or a link to what is not */
+    if (fd < 0)
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC,
+                  0666); /* there already, or a link to what is not */
     if (fd < 0) return err_sys(e, "%s %s", option, path);
     s->fd = fd;
-    if ((s->f = fopencookie((void *)(intptr_t)fd, "w", (cookie_io_functions_t){.write = write_all, .close = close_fd}))) return 0;
+    if ((s->f = fopencookie((void *)(intptr_t)fd, "w",
+                            (cookie_io_functions_t){.write = write_all, .close = close_fd})))
+        return 0;
     close(fd);
     return err_memory(e);
 }

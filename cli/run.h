@@ -10,16 +10,19 @@
 
 /* Set by SIGINT and SIGTERM; generation ends at the next token. */
 extern volatile sig_atomic_t run_stop_requested;
-/* From here on the first signal sets it, the second one ends the process. To be called when there is something to bring to an end: until
- * then a signal ends the process at once, whatever it waits for. A call that waits (an answer's pipe) returns with EINTR. */
+/* From here on the first signal sets it, the second one ends the process. To be called when there
+ * is something to bring to an end: until then a signal ends the process at once, whatever it waits
+ * for. A call that waits (an answer's pipe) returns with EINTR. */
 void run_catch_signals(void);
-/* What the first signal says, and the second one, which then ends the process with exit code 4. NULL (the default): says nothing;
- * the second signal kills. The texts are the caller's until replaced. */
+/* What the first signal says, and the second one, which then ends the process with exit code 4.
+ * NULL (the default): says nothing; the second signal kills. The texts are the caller's until
+ * replaced. */
 void run_say_on_signal(const char *first, const char *second);
 
 /* Evaluates the prompt and generates (-p, -f, --prompt-ids). */
 int run_complete(const struct options *o, struct err *e);
-/* Answers a file of prompts (-i). Also returns 3: some records failed; 4 then means that the same command continues. */
+/* Answers a file of prompts (-i). Also returns 3: some records failed; 4 then means that the same
+ * command continues. */
 int run_batch(const struct options *o, struct err *e);
 /* How well the model predicts a text (--perplexity). */
 int run_perplexity(const struct options *o, struct err *e);
@@ -32,20 +35,25 @@ int run_tokens(const struct options *o, struct err *e);
 int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e);
 /* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
-/* The prompt of --chat: that text as a message, through the chat template; holds its special tokens spelled out. */
-int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes, struct err *e);
+/* The prompt of --chat: that text as a message, through the chat template; holds its special tokens
+ * spelled out. */
+int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes,
+                    struct err *e);
 /* Seconds since 1970-01-01 00:00 of this place's wall clock: what a chat template takes for now. */
 int64_t run_local_time(void);
 /* --chat-template-file as text; *text NULL when none is given. */
 int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* Appends {"role", "content"} to an array of messages; WHAT names the text in an error. */
-int run_add_message(json_t *messages, const char *role, const char *text, size_t n, const char *what, struct err *e);
+int run_add_message(json_t *messages, const char *role, const char *text, size_t n,
+                    const char *what, struct err *e);
 /* Ids separated by commas, spaces or newlines. */
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
 
-/* A safetensors file with one tensor `logits` fp32 [n_rows][vocab], written row by row, visible when complete. */
+/* A safetensors file with one tensor `logits` fp32 [n_rows][vocab], written row by row, visible
+ * when complete. */
 struct logits_file;
-int logits_file_open(struct logits_file **f, const char *path, int n_rows, int vocab, struct err *e);
+int logits_file_open(struct logits_file **f, const char *path, int n_rows, int vocab,
+                     struct err *e);
 int logits_file_write(struct logits_file *f, const float *rows, int n, struct err *e);
 /* Finishes (keep != 0) or removes the file; frees f. */
 int logits_file_close(struct logits_file *f, int keep, struct err *e);

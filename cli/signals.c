@@ -1,5 +1,5 @@
-/* signals.c: what SIGINT and SIGTERM do: the first one asks for the end, the second one is the end. Everything here may run in a
- * signal handler on any thread. */
+/* signals.c: what SIGINT and SIGTERM do: the first one asks for the end, the second one is the end.
+ * Everything here may run in a signal handler on any thread. */
 #include "cli/run.h"
 
 #include <errno.h>
@@ -49,5 +49,6 @@ void run_catch_signals(void)
     static const int signals[] = {SIGINT, SIGTERM};
     struct sigaction a = {.sa_handler = on_signal}, old;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(signals[i], &a, NULL); /* nohup stays nohup */
+        if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &a, NULL); /* nohup stays nohup */
 }

@@ -91,24 +91,28 @@ int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct e
     return tok_open(t, &src, e) ? err_prefix(e, "%s", m->st.path) : 0;
 }
 
-static int print_ids(const struct tokenizer *t, const struct options *o, const char *text, size_t bytes, struct err *e)
+static int print_ids(const struct tokenizer *t, const struct options *o, const char *text,
+                     size_t bytes, struct err *e)
 {
     struct tok_ids ids = {0};
-    int rc = tok_encode(t, text, bytes, o->special && !o->chat, &ids, e); /* a chat template writes its special tokens itself */
+    int rc = tok_encode(t, text, bytes, o->special && !o->chat, &ids,
+                        e); /* a chat template writes its special tokens itself */
     for (size_t i = 0; i < ids.n && !rc; i++) printf(i ? " %d" : "%d", ids.id[i]);
     if (!rc) printf("\n");
     tok_ids_free(&ids);
     return rc;
 }
 
-static int print_text(const struct tokenizer *t, const struct options *o, const char *text, struct err *e)
+static int print_text(const struct tokenizer *t, const struct options *o, const char *text,
+                      struct err *e)
 {
     struct tok_ids ids = {0};
     char *out = NULL;
     size_t n = 0;
     int rc = run_parse_ids(text, &ids, e);
     for (size_t i = 0; i < ids.n && !rc; i++)
-        if (ids.id[i] >= tok_n_ids(t)) rc = err_set(e, "token id %d: the tokenizer ends at %d", ids.id[i], tok_n_ids(t) - 1);
+        if (ids.id[i] >= tok_n_ids(t))
+            rc = err_set(e, "token id %d: the tokenizer ends at %d", ids.id[i], tok_n_ids(t) - 1);
     if (!rc) rc = tok_decode(t, ids.id, ids.n, !o->special, &out, &n, e);
     if (!rc) fwrite(out, 1, n, stdout), printf("\n");
     free(out);
@@ -124,8 +128,11 @@ int run_tokens(const struct options *o, struct err *e)
     size_t bytes;
     if (mf_open(&m, o->model, e)) return 1;
     int rc = run_open_tokenizer(&t, &m, e);
-    if (!rc && !t) rc = err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
-    if (!rc) rc = o->chat ? run_chat_prompt(o, &m, &text, &bytes, e) : run_read_text(o, &text, &bytes, e);
+    if (!rc && !t)
+        rc = err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
+    if (!rc)
+        rc = o->chat ? run_chat_prompt(o, &m, &text, &bytes, e)
+                     : run_read_text(o, &text, &bytes, e);
     if (!rc) rc = o->tokenize ? print_ids(t, o, text, bytes, e) : print_text(t, o, text, e);
     if (!rc && fflush(stdout)) rc = err_sys(e, "cannot write to stdout");
     free(text);

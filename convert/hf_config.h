@@ -23,14 +23,16 @@ struct hf_config {
     size_t n_eos;
 };
 
-/* CONFIG: config.json; GENERATION: generation_config.json or NULL. Messages say "config.json: ...". */
-int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation, const struct notes *n, struct err *e);
+/* CONFIG: config.json; GENERATION: generation_config.json or NULL. Messages say "config.json: ...".
+ */
+int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,
+             const struct notes *n, struct err *e);
 void hfc_free(struct hf_config *c);
 /* As "opt4gptq.config" of core/model/modelfile.h wants it. */
 json_t *hfc_to_json(const struct hf_config *c);
 
-/* Fills inv_freq, rope_scale, rope and (dynamic scaling) context from rope_theta, rope_scaling or rope_parameters.
- * head_dim and context must be set. In rope.c. */
+/* Fills inv_freq, rope_scale, rope and (dynamic scaling) context from rope_theta, rope_scaling or
+ * rope_parameters. head_dim and context must be set. In rope.c. */
 int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, struct err *e);
 
 #endif

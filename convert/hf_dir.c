@@ -33,7 +33,10 @@ int hfd_open(struct hf_dir *d, const char *path, struct err *e)
     memset(d, 0, sizeof *d);
     if (stat(path, &sb)) return err_sys(e, "%s", path);
     if (!S_ISDIR(sb.st_mode))
-        return err_set(e, "%s: is not a directory (give the directory that holds config.json and the .safetensors files)", path);
+        return err_set(e,
+                       "%s: is not a directory (give the directory that holds config.json and the "
+                       ".safetensors files)",
+                       path);
     d->path = strdup(path);
     if (!d->path) return err_memory(e);
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--) d->path[n - 1] = 0;
@@ -82,7 +85,8 @@ int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e
     *j = json_read(text, n, 0, &je, e);
     free(text);
     if (!*j && err_is_memory(e)) return err_prefix(e, "%s/%s", d->path, name);
-    if (!*j) return err_set(e, "%s/%s: is not JSON: line %d: %s", d->path, name, je.line, json_why(&je));
+    if (!*j)
+        return err_set(e, "%s/%s: is not JSON: line %d: %s", d->path, name, je.line, json_why(&je));
     if (!json_is_object(*j)) {
         json_decref(*j);
         *j = NULL;
@@ -96,7 +100,8 @@ static int add_shard(struct hf_dir *d, const char *name, struct err *e)
 {
     for (size_t i = 0; i < d->n_shards; i++)
         if (!strcmp(d->shard_names[i], name)) return 0;
-    if (d->n_shards == MAX_SHARDS) return err_set(e, "%s: more than %d shards", d->path, MAX_SHARDS);
+    if (d->n_shards == MAX_SHARDS)
+        return err_set(e, "%s: more than %d shards", d->path, MAX_SHARDS);
     char **names = realloc(d->shard_names, (d->n_shards + 1) * sizeof *names);
     if (!names) return err_memory(e);
     d->shard_names = names;
@@ -119,18 +124,22 @@ static int shards_of_index(struct hf_dir *d, const char *index, const json_t *j,
     const json_t *map = json_object_get(j, "weight_map");
     const char *tensor;
     json_t *file;
-    if (!json_is_object(map) || !json_object_size(map)) return err_set(e, "%s/%s: has no weight_map", d->path, index);
+    if (!json_is_object(map) || !json_object_size(map))
+        return err_set(e, "%s/%s: has no weight_map", d->path, index);
     json_object_foreach ((json_t *)(uintptr_t)map, tensor, file) {
         if (!json_is_string(file) || !is_inside(json_string_value(file)))
-            return err_set(e, "%s/%s: weight_map: '%s' is not in a file inside the directory", d->path, index, tensor);
+            return err_set(e, "%s/%s: weight_map: '%s' is not in a file inside the directory",
+                           d->path, index, tensor);
         if (!ends_with(json_string_value(file), ".safetensors"))
-            return err_set(e, "%s/%s: '%s' is not a safetensors file", d->path, index, json_string_value(file));
+            return err_set(e, "%s/%s: '%s' is not a safetensors file", d->path, index,
+                           json_string_value(file));
         if (add_shard(d, json_string_value(file), e)) return -1;
     }
     return 0;
 }
 
-/* *yes: the file opens as safetensors and holds a model's weights (and is not one of ours). Fails only for lack of memory. */
+/* *yes: the file opens as safetensors and holds a model's weights (and is not one of ours). Fails
+ * only for lack of memory. */
 static int holds_weights(const struct hf_dir *d, const char *name, int *yes, struct err *e)
 {
     struct st_file s;
@@ -141,7 +150,8 @@ static int holds_weights(const struct hf_dir *d, const char *name, int *yes, str
     if (!p) return err_memory(e);
     if (!st_open(&s, p, &why)) {
         for (size_t i = 0; i < s.n_tensors && !*yes; i++)
-            *yes = ends_with(s.tensors[i].name, ".qweight") || ends_with(s.tensors[i].name, "embed_tokens.weight");
+            *yes = ends_with(s.tensors[i].name, ".qweight") ||
+                   ends_with(s.tensors[i].name, "embed_tokens.weight");
         if (st_meta(&s, "opt4gptq.version")) *yes = 0;
         st_close(&s);
     } else if (err_is_memory(&why)) {
@@ -152,10 +162,13 @@ static int holds_weights(const struct hf_dir *d, const char *name, int *yes, str
     return rc;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
-/* No usual name: look at what there is. Names like model-00001-of-00003 without an index, gptq_model-4bit-128g, or
- * the only file with weights. */
+/* No usual name: look at what there is. Names like model-00001-of-00003 without an index,
+ * gptq_model-4bit-128g, or the only file with weights. */
 static int shards_of_listing(struct hf_dir *d, struct err *e)
 {
     char **names = NULL, *pickle = NULL, *one = NULL;
@@ -164,7 +177,8 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     DIR *dir = opendir(d->path);
     if (!dir) return err_sys(e, "%s", d->path);
     for (struct dirent *x; (x = readdir(dir));) {
-        int is_pickle = ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") || ends_with(x->d_name, ".pth");
+        int is_pickle = ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") ||
+                        ends_with(x->d_name, ".pth");
         if (is_pickle && !pickle && !(pickle = strdup(x->d_name))) {
             err_memory(e);
             goto fail;
@@ -179,19 +193,23 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     }
     if (n) qsort(names, n, sizeof *names, by_text);
     for (size_t k = 0; k < n; k++) {
-        if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2) n_numbered++, of = total;
+        if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2)
+            n_numbered++, of = total;
         if (!strncmp(names[k], "gptq_model", 10)) n_gptq++, one = names[k];
     }
     if (n_numbered) {
         if ((size_t)of != n_numbered) {
             err_set(e,
-                    "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no model.safetensors.index.json: the download is "
+                    "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no "
+                    "model.safetensors.index.json: the download is "
                     "incomplete",
                     d->path, n_numbered, of);
             goto fail;
         }
         for (size_t k = 0; k < n; k++)
-            if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2 && add_shard(d, names[k], e)) goto fail;
+            if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2 &&
+                add_shard(d, names[k], e))
+                goto fail;
         rc = 0;
         goto fail;
     }
@@ -203,12 +221,14 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
         rc = add_shard(d, one, e);
     } else if (n_weights > 1) {
         err_set(e,
-                "%s: %zu .safetensors files hold weights and none is called model.safetensors: leave one in the directory, or give it that "
+                "%s: %zu .safetensors files hold weights and none is called model.safetensors: "
+                "leave one in the directory, or give it that "
                 "name",
                 d->path, n_weights);
     } else if (pickle) {
         err_set(e,
-                "%s: holds no .safetensors file, only Python pickles such as %s, which are not read because loading one can run code: "
+                "%s: holds no .safetensors file, only Python pickles such as %s, which are not "
+                "read because loading one can run code: "
                 "save it again with save_pretrained(safe_serialization=True)",
                 d->path, pickle);
     } else {
@@ -277,9 +297,13 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     for (size_t i = 0; i < n_named && !rc; i++) {
         char *p = join(d->path, d->shard_names[i]);
         if (!p) rc = err_memory(e);
-        else if (access(p, F_OK) && errno == ENOENT) rc = err_set(e, "%s: is not there: the download is incomplete", p);
+        else if (access(p, F_OK) && errno == ENOENT)
+            rc = err_set(e, "%s: is not there: the download is incomplete", p);
         else if (is_lfs_pointer(p))
-            rc = err_set(e, "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the directory", p);
+            rc = err_set(e,
+                         "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the "
+                         "directory",
+                         p);
         else rc = st_open(&d->shards[i], p, e);
         free(p);
         if (!rc) d->n_shards++, n += d->shards[i].n_tensors;
@@ -290,15 +314,17 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     if (!d->tensors) return err_memory(e);
     for (size_t i = 0; i < d->n_shards; i++) {
         if (st_meta(&d->shards[i], "opt4gptq.version"))
-            return err_set(e, "%s: is a model file of opt4gptq-convert already, not a checkpoint", d->shards[i].path);
+            return err_set(e, "%s: is a model file of opt4gptq-convert already, not a checkpoint",
+                           d->shards[i].path);
         for (size_t k = 0; k < d->shards[i].n_tensors; k++)
-            d->tensors[d->n_tensors++] = (struct hf_tensor){&d->shards[i], &d->shards[i].tensors[k]};
+            d->tensors[d->n_tensors++] = (struct hf_tensor){&d->shards[i],
+                                                            &d->shards[i].tensors[k]};
     }
     if (n) qsort(d->tensors, n, sizeof *d->tensors, by_name);
     for (size_t i = 1; i < n; i++)
         if (!strcmp(d->tensors[i - 1].t->name, d->tensors[i].t->name))
-            return err_set(e, "tensor '%s' is in two files: %s and %s", d->tensors[i].t->name, d->tensors[i - 1].shard->path,
-                           d->tensors[i].shard->path);
+            return err_set(e, "tensor '%s' is in two files: %s and %s", d->tensors[i].t->name,
+                           d->tensors[i - 1].shard->path, d->tensors[i].shard->path);
     return 0;
 }
 

@@ -26,9 +26,11 @@ int hfd_open(struct hf_dir *d, const char *path, struct err *e);
 int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e);
 void hfd_close(struct hf_dir *d);
 
-/* Parses NAME; *j = NULL when there is no such file. The caller owns *j. Must hold a JSON object. */
+/* Parses NAME; *j = NULL when there is no such file. The caller owns *j. Must hold a JSON object.
+ */
 int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e);
-/* Reads NAME; *data = NULL when there is no such file. The caller frees *data (NUL-terminated for convenience). */
+/* Reads NAME; *data = NULL when there is no such file. The caller frees *data (NUL-terminated for
+ * convenience). */
 int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, struct err *e);
 /* The tensor of that name, or NULL. */
 const struct hf_tensor *hfd_find(const struct hf_dir *d, const char *name);

@@ -24,11 +24,15 @@ static json_t *quantization(const struct plan *p)
                         : !f->n_v1                        ? "v2"
                         : f->word_plus                    ? "v1, one added to whole words"
                                                           : "v1, one added to each field";
-    return json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i, s:i}", "method", method, "bits", bits, "group",
-                     f->group_min == f->group_max ? json_integer(f->group_min) : json_pack("[i, i]", f->group_min, f->group_max), "sym",
-                     f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ, "act_order", f->n_act_order > 0,
-                     "act_order_linears", f->n_act_order, "linears", f->n_quantized, "plain_linears", f->n_plain, "zeros",
-                     f->n_quantized ? zeros : "none", "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
+    return json_pack(
+        "{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i, s:i}", "method", method, "bits", bits,
+        "group",
+        f->group_min == f->group_max ? json_integer(f->group_min)
+                                     : json_pack("[i, i]", f->group_min, f->group_max),
+        "sym", f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ,
+        "act_order", f->n_act_order > 0, "act_order_linears", f->n_act_order, "linears",
+        f->n_quantized, "plain_linears", f->n_plain, "zeros", f->n_quantized ? zeros : "none",
+        "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
 }
 
 /* A file's name; "?" when it is not UTF-8. */
@@ -45,9 +49,11 @@ static int source(const struct plan *p, json_t **j, struct err *e)
     if (!real) return err_sys(e, "%s", p->dir->path);
     json_t *files = json_array();
     for (size_t i = 0; i < p->dir->n_shards; i++)
-        json_array_append_new(
-            files, json_pack("{s:o, s:I}", "name", name_of(p->dir->shard_names[i]), "bytes", (json_int_t)p->dir->shards[i].file_bytes));
-    *j = json_pack("{s:o, s:o, s:s, s:s}", "directory", name_of(slash && slash[1] ? slash + 1 : real), "files", files, "quantizer",
+        json_array_append_new(files,
+                              json_pack("{s:o, s:I}", "name", name_of(p->dir->shard_names[i]),
+                                        "bytes", (json_int_t)p->dir->shards[i].file_bytes));
+    *j = json_pack("{s:o, s:o, s:s, s:s}", "directory",
+                   name_of(slash && slash[1] ? slash + 1 : real), "files", files, "quantizer",
                    p->quant->quantizer, "converter", OPT4GPTQ_VERSION);
     free(real);
     return 0;
@@ -56,7 +62,8 @@ static int source(const struct plan *p, json_t **j, struct err *e)
 int info_metadata(const struct plan *p, json_t **meta, struct err *e)
 {
     json_t *parts[4] = {json_integer(MF_VERSION), hfc_to_json(p->config), quantization(p), NULL};
-    static const char *const names[4] = {"opt4gptq.version", "opt4gptq.config", "opt4gptq.quantization", "opt4gptq.source"};
+    static const char *const names[4] = {"opt4gptq.version", "opt4gptq.config",
+                                         "opt4gptq.quantization", "opt4gptq.source"};
     int rc = source(p, &parts[3], e);
     *meta = json_object();
     for (int i = 0; i < 4; i++) {
@@ -66,7 +73,8 @@ int info_metadata(const struct plan *p, json_t **meta, struct err *e)
         json_decref(parts[i]);
     }
     if (!rc) rc = json_check(e);
-    if (!rc && json_object_size(*meta) != 4) rc = err_set(e, "%s: what it says cannot be written as JSON", p->dir->path);
+    if (!rc && json_object_size(*meta) != 4)
+        rc = err_set(e, "%s: what it says cannot be written as JSON", p->dir->path);
     if (!rc) return 0;
     json_decref(*meta);
     *meta = NULL;
@@ -99,7 +107,10 @@ static int meta_json(const struct modelfile *m, const char *key, json_t **j, str
     return err_set(e, "%s: %s is missing or not a JSON object", m->st.path, key);
 }
 
-static int64_t integer(const json_t *j, const char *key) { return json_integer_value(json_object_get(j, key)); }
+static int64_t integer(const json_t *j, const char *key)
+{
+    return json_integer_value(json_object_get(j, key));
+}
 
 static const char *string(const json_t *j, const char *key)
 {
@@ -112,7 +123,8 @@ static void print_numbers(FILE *out, const json_t *v, const char *separator)
 {
     if (json_is_integer(v)) fprintf(out, "%lld", (long long)json_integer_value(v));
     for (size_t i = 0; i < json_array_size(v); i++)
-        fprintf(out, "%s%lld", i ? separator : "", (long long)json_integer_value(json_array_get(v, i)));
+        fprintf(out, "%s%lld", i ? separator : "",
+                (long long)json_integer_value(json_array_get(v, i)));
 }
 
 struct tally {
@@ -125,23 +137,32 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
-/* Parameters as people count them: weights, norms and biases, once each, without padding; PLANES of 8-bit count once. */
+/* Parameters as people count them: weights, norms and biases, once each, without padding; PLANES of
+ * 8-bit count once. */
 static void count(const struct modelfile *m, const json_t *config, struct tally *t)
 {
-    uint64_t dim = (uint64_t)integer(config, "dim"), ffn = (uint64_t)integer(config, "ffn"), hd = (uint64_t)integer(config, "head_dim");
-    uint64_t q = hd * (uint64_t)integer(config, "n_heads"), kv = hd * (uint64_t)integer(config, "n_kv_heads"),
+    uint64_t dim = (uint64_t)integer(config, "dim"), ffn = (uint64_t)integer(config, "ffn"),
+             hd = (uint64_t)integer(config, "head_dim");
+    uint64_t q = hd * (uint64_t)integer(config, "n_heads"),
+             kv = hd * (uint64_t)integer(config, "n_kv_heads"),
              vocab = (uint64_t)integer(config, "vocab");
     memset(t, 0, sizeof *t);
     for (size_t i = 0; i < m->st.n_tensors; i++) {
         const struct st_tensor *x = &m->st.tensors[i];
-        if (!strncmp(x->name, "pad.", 4) || !strncmp(x->name, "file.", 5) || !strcmp(x->name, "rope.inv_freq")) continue;
+        if (!strncmp(x->name, "pad.", 4) || !strncmp(x->name, "file.", 5) ||
+            !strcmp(x->name, "rope.inv_freq"))
+            continue;
         if (ends_with(x->name, ".codes")) {
             t->codes_bytes += x->bytes;
             int of_q = strstr(x->name, "q_proj") || strstr(x->name, "o_proj");
-            t->parameters += dim * (of_q ? q : strstr(x->name, "mlp.") ? ffn : strstr(x->name, "lm_head") ? vocab : kv);
+            t->parameters += dim * (of_q                         ? q
+                                    : strstr(x->name, "mlp.")    ? ffn
+                                    : strstr(x->name, "lm_head") ? vocab
+                                                                 : kv);
         } else if (ends_with(x->name, ".scales")) {
             t->scale_bytes[x->dtype] += x->bytes;
-        } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm") && !ends_with(x->name, ".order")) {
+        } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm") &&
+                   !ends_with(x->name, ".order")) {
             t->parameters += x->bytes / dtype_bytes(x->dtype);
             t->bytes[x->dtype] += x->bytes;
         }
@@ -158,22 +179,30 @@ static void print_quantization(FILE *out, const json_t *q, const struct tally *t
         print_numbers(out, json_object_get(q, "bits"), " and ");
         fprintf(out, " bits, groups of ");
         print_numbers(out, group, " to ");
-        fprintf(out, ", %s, %s", json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
+        fprintf(out, ", %s, %s",
+                json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
                 json_is_true(json_object_get(q, "act_order")) ? "act-order" : "no act-order");
         if (integer(q, "sorted_ffns"))
-            fprintf(out, " (in %lld layers gate and up are ordered as down wants them)", (long long)integer(q, "sorted_ffns"));
+            fprintf(out, " (in %lld layers gate and up are ordered as down wants them)",
+                    (long long)integer(q, "sorted_ffns"));
         fprintf(out, ", zero points %s; %lld linears (%lld not quantized)\n", string(q, "zeros"),
-                (long long)(integer(q, "linears") + integer(q, "plain_linears")), (long long)integer(q, "plain_linears"));
+                (long long)(integer(q, "linears") + integer(q, "plain_linears")),
+                (long long)integer(q, "plain_linears"));
     }
     fprintf(out, "weights        ");
     const char *sep = "";
     if (t->codes_bytes) {
-        const char *scales = !t->scale_bytes[DT_F32] ? "F16" : !t->scale_bytes[DT_F16] ? "F32" : "F16 and F32";
+        const char *scales = !t->scale_bytes[DT_F32]   ? "F16"
+                             : !t->scale_bytes[DT_F16] ? "F32"
+                                                       : "F16 and F32";
         fprintf(out, "4-bit codes %.1f MB with %s scales", (double)t->codes_bytes / 1e6, scales);
         sep = ", ";
     }
     for (int d = 0; d < DT_COUNT; d++)
-        if (t->bytes[d]) fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d), (double)t->bytes[d] / 1e6), sep = ", ";
+        if (t->bytes[d])
+            fprintf(out, "%s%s %.1f MB", sep, st_dtype_name((enum dtype)d),
+                    (double)t->bytes[d] / 1e6),
+                sep = ", ";
     fprintf(out, "\n");
 }
 
@@ -189,9 +218,12 @@ int info_check_orders(const struct modelfile *m, int *n, struct err *e)
         char *seen = calloc((size_t)outputs + 1, 1);
         int64_t j = 0;
         if (!seen) return err_memory(e);
-        while (j < outputs && order[j] >= 0 && order[j] < outputs && !seen[order[j]]) seen[order[j++]] = 1;
+        while (j < outputs && order[j] >= 0 && order[j] < outputs && !seen[order[j]])
+            seen[order[j++]] = 1;
         free(seen);
-        if (!outputs || j < outputs) return err_set(e, "%s: tensor '%s' is not an order: entry %" PRId64, m->st.path, name, j);
+        if (!outputs || j < outputs)
+            return err_set(e, "%s: tensor '%s' is not an order: entry %" PRId64, m->st.path, name,
+                           j);
         ++*n;
     }
     return 0;
@@ -204,12 +236,15 @@ int info_verify(FILE *out, const char *path, struct err *e)
     if (mf_open(&m, path, e)) return -1;
     int n_orders, rc = mf_verify(&m, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
     if (!rc) fprintf(out, "%s: %zu tensors match their checksums\n", path, n);
-    if (!rc && n_orders) fprintf(out, "%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n", path, n_orders);
+    if (!rc && n_orders)
+        fprintf(out, "%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n",
+                path, n_orders);
     mf_close(&m);
     return rc;
 }
 
-static void print_all(FILE *out, const struct modelfile *m, const json_t *c, const json_t *s, const json_t *q)
+static void print_all(FILE *out, const struct modelfile *m, const json_t *c, const json_t *s,
+                      const json_t *q)
 {
     struct tally t;
     char text[32];
@@ -217,17 +252,24 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     count(m, c, &t);
     fprintf(out, "file           %s\n", m->st.path);
     fprintf(out, "size           %s bytes\n", thousands(m->st.file_bytes, text));
-    fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"), thousands(t.parameters, text));
-    fprintf(out, "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, vocabulary %lld\n",
-            (long long)integer(c, "n_layers"), (long long)integer(c, "dim"), (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"),
-            (long long)integer(c, "n_kv_heads"), (long long)integer(c, "head_dim"), (long long)integer(c, "vocab"));
+    fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"),
+            thousands(t.parameters, text));
+    fprintf(out,
+            "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, "
+            "vocabulary %lld\n",
+            (long long)integer(c, "n_layers"), (long long)integer(c, "dim"),
+            (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"),
+            (long long)integer(c, "n_kv_heads"), (long long)integer(c, "head_dim"),
+            (long long)integer(c, "vocab"));
     int64_t windowed = 0, width = 0;
     for (size_t i = 0; i < json_array_size(json_object_get(c, "windows")); i++) {
         int64_t w = json_integer_value(json_array_get(json_object_get(c, "windows"), i));
         if (w) windowed++, width = w;
     }
-    fprintf(out, "context        %lld tokens, RoPE %s", (long long)integer(c, "context"), string(c, "rope"));
-    if (windowed) fprintf(out, ", %lld layers see %lld tokens back", (long long)windowed, (long long)width);
+    fprintf(out, "context        %lld tokens, RoPE %s", (long long)integer(c, "context"),
+            string(c, "rope"));
+    if (windowed)
+        fprintf(out, ", %lld layers see %lld tokens back", (long long)windowed, (long long)width);
     fprintf(out, "\n");
     print_quantization(out, q, &t);
     struct tview v;
@@ -247,14 +289,16 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
             : mf_source_file(m, "chat_template.json", &n) ? "chat_template.json"
                                                           : "none");
     files = json_array_size(json_object_get(s, "files"));
-    fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files, files == 1 ? "" : "s");
+    fprintf(out, "source         %s, %zu file%s", string(s, "directory"), files,
+            files == 1 ? "" : "s");
     if (*string(s, "quantizer")) fprintf(out, ", quantized by %s", string(s, "quantizer"));
     fprintf(out, "; converted by opt4gptq-convert %s\n", string(s, "converter"));
 }
 
 int info_print(FILE *out, const char *path, struct err *e)
 {
-    static const char *const keys[] = {"opt4gptq.config", "opt4gptq.source", "opt4gptq.quantization"};
+    static const char *const keys[] = {"opt4gptq.config", "opt4gptq.source",
+                                       "opt4gptq.quantization"};
     struct modelfile m;
     json_t *j[3] = {NULL, NULL, NULL};
     int rc = 0;

@@ -1,5 +1,5 @@
-/* job.h: one piece of work of a plan: read, transform, write, checksum. Thread-safe: jobs share only the plan, and each
- * fills its own crc slots. Must not know: the order of jobs, the header. */
+/* job.h: one piece of work of a plan: read, transform, write, checksum. Thread-safe: jobs share
+ * only the plan, and each fills its own crc slots. Must not know: the order of jobs, the header. */
 #ifndef CONVERT_JOB_H
 #define CONVERT_JOB_H
 
@@ -19,8 +19,10 @@ struct job_output {
 int job_buffers_init(struct job_buffers *b, const struct plan *p, struct err *e);
 void job_buffers_free(struct job_buffers *b);
 /* *n_bytes: what was written. */
-int job_run(struct plan *p, const struct job *j, const struct job_buffers *b, const struct job_output *o, uint64_t *n_bytes, struct err *e);
+int job_run(struct plan *p, const struct job *j, const struct job_buffers *b,
+            const struct job_output *o, uint64_t *n_bytes, struct err *e);
 /* Writes all of it at OFFSET. */
-int job_write(const struct job_output *o, const void *data, uint64_t bytes, uint64_t offset, struct err *e);
+int job_write(const struct job_output *o, const void *data, uint64_t bytes, uint64_t offset,
+              struct err *e);
 
 #endif

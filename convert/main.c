@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, MAX_THREADS = 16 }; /* 16 readers saturate any disk, and each holds some 35 MB */
+/* 16 readers saturate any disk, and each holds some 35 MB */
+enum { EXIT_USAGE = 2, MAX_THREADS = 16 };
 
 static volatile sig_atomic_t stop_signal;
 
@@ -137,7 +138,8 @@ static void catch_signals(void)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction a = {.sa_handler = on_signal}, old;
     for (int i = 0; i < 3; i++)
-        if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN) sigaction(signals[i], &a, NULL); /* nohup stays nohup */
+        if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &a, NULL); /* nohup stays nohup */
 }
 
 int main(int argc, char **argv)

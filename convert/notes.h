@@ -1,5 +1,6 @@
-/* notes.h: what the converter tells a person besides errors: one line each on stderr.
- * Owns: the wording's frame ("opt4gptq-convert: ..."), silence under -q, details under -v. Must not know: what is being said. */
+/* notes.h: what the converter tells a person besides errors: one line each on stderr. Owns: the
+ * wording's frame ("opt4gptq-convert: ..."), silence under -q, details under -v. Must not know:
+ * what is being said. */
 #ifndef CONVERT_NOTES_H
 #define CONVERT_NOTES_H
 

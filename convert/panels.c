@@ -9,9 +9,11 @@ static inline void pack_block(uint32_t *restrict dst, const uint8_t *const *in, 
 {
     uint8_t b[4][MF_PANEL];
     for (int i = 0; i < 4; i++)
-        for (int r = 0; r < MF_PANEL; r++) b[i][r] = (uint8_t)(((in[i][r] >> shift) & 15) | (in[i + 4][r] >> shift) << 4);
+        for (int r = 0; r < MF_PANEL; r++)
+            b[i][r] = (uint8_t)(((in[i][r] >> shift) & 15) | (in[i + 4][r] >> shift) << 4);
     for (int r = 0; r < MF_PANEL; r++)
-        dst[r] = (uint32_t)b[0][r] | (uint32_t)b[1][r] << 8 | (uint32_t)b[2][r] << 16 | (uint32_t)b[3][r] << 24;
+        dst[r] = (uint32_t)b[0][r] | (uint32_t)b[1][r] << 8 | (uint32_t)b[2][r] << 16 |
+                 (uint32_t)b[3][r] << 24;
 }
 
 void panels_pack(uint8_t *dst, const uint8_t *codes, const struct slots *s)
@@ -21,7 +23,8 @@ void panels_pack(uint8_t *dst, const uint8_t *codes, const struct slots *s)
         int shift = s->groups[g].high ? 4 : 0;
         for (int64_t j = g * s->group; j < (g + 1) * s->group; j += MF_BLOCK, dst += MF_PANEL * 4) {
             const uint8_t *in[MF_BLOCK];
-            for (int i = 0; i < MF_BLOCK; i++) in[i] = s->perm[j + i] < 0 ? none : codes + (size_t)s->perm[j + i] * MF_PANEL;
+            for (int i = 0; i < MF_BLOCK; i++)
+                in[i] = s->perm[j + i] < 0 ? none : codes + (size_t)s->perm[j + i] * MF_PANEL;
             pack_block((uint32_t *)(void *)dst, in, shift);
         }
     }
@@ -34,9 +37,11 @@ static inline uint32_t spread(uint32_t x)
     return (x | x << 4) & 0x0f0f0f0fu;
 }
 
-void panels_from_words(uint8_t *dst, const uint32_t *words, size_t stride, int64_t k, int64_t n_panels)
+void panels_from_words(uint8_t *dst, const uint32_t *words, size_t stride, int64_t k,
+                       int64_t n_panels)
 {
-    enum { TILE = 16 }; /* rows per visit of a panel: reads stay in few streams, each write is 1 KiB in a row */
+    /* rows per visit of a panel: reads stay in few streams, each write is 1 KiB in a row */
+    enum { TILE = 16 };
     int64_t n_rows = k / MF_BLOCK;
     uint32_t *out = (uint32_t *)(void *)dst;
     for (int64_t r0 = 0; r0 < n_rows; r0 += TILE) {
@@ -45,27 +50,31 @@ void panels_from_words(uint8_t *dst, const uint32_t *words, size_t stride, int64
             for (int64_t r = r0; r < r1; r++) {
                 const uint32_t *restrict w = words + (size_t)r * stride + (size_t)p * MF_PANEL;
                 uint32_t *restrict d = out + (size_t)(p * n_rows + r) * MF_PANEL;
-                for (int c = 0; c < MF_PANEL; c++) d[c] = spread(w[c] & 0xffff) | spread(w[c] >> 16) << 4;
+                for (int c = 0; c < MF_PANEL; c++)
+                    d[c] = spread(w[c] & 0xffff) | spread(w[c] >> 16) << 4;
             }
     }
 }
 
-void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, size_t stride, int64_t n_cols,
-                   const struct slots *s)
+void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype src_type,
+                   size_t stride, int64_t n_cols, const struct slots *s)
 {
     size_t at = 0;
     for (int64_t p = 0; p * MF_PANEL < n_cols; p++)
         for (int64_t g = 0; g < s->n_groups; g++)
             for (int64_t r = 0; r < MF_PANEL; r++, at++) {
                 int64_t c = p * MF_PANEL + r;
-                float v = c < n_cols ? f32_at(src, src_type, (size_t)s->groups[g].source * stride + (size_t)c) : 0;
+                float v = c < n_cols ? f32_at(src, src_type,
+                                              (size_t)s->groups[g].source * stride + (size_t)c)
+                                     : 0;
                 if (s->groups[g].high) v *= 16;
                 if (dst_type == DT_F16) ((uint16_t *)dst)[at] = f16_from_f32(v);
                 else ((float *)dst)[at] = v;
             }
 }
 
-void panels_zeros(uint8_t *dst, const uint16_t *zeros, size_t stride, int64_t n_cols, const struct slots *s)
+void panels_zeros(uint8_t *dst, const uint16_t *zeros, size_t stride, int64_t n_cols,
+                  const struct slots *s)
 {
     int two = 0; /* some group is a high plane: zeros are split like the codes, z = 16 zh + zl */
     for (int64_t g = 0; g < s->n_groups; g++) two |= s->groups[g].high;
@@ -73,7 +82,8 @@ void panels_zeros(uint8_t *dst, const uint16_t *zeros, size_t stride, int64_t n_
         for (int64_t g = 0; g < s->n_groups; g++)
             for (int64_t r = 0; r < MF_PANEL; r++) {
                 int64_t c = p * MF_PANEL + r;
-                unsigned z = c < n_cols ? zeros[(size_t)s->groups[g].source * stride + (size_t)c] : 0;
+                unsigned z = c < n_cols ? zeros[(size_t)s->groups[g].source * stride + (size_t)c]
+                                        : 0;
                 *dst++ = (uint8_t)(!two ? z : s->groups[g].high ? z >> 4 : z & 15);
             }
 }

@@ -19,12 +19,16 @@ static int grow(void **array, size_t n, size_t item, struct err *e)
     return 0;
 }
 
-int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims, const int64_t *shape, size_t n_pieces,
-                struct err *e)
+int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims,
+                const int64_t *shape, size_t n_pieces, struct err *e)
 {
     if (grow((void **)&p->tensors, p->n_tensors, sizeof *p->tensors, e)) return -1;
     struct out_tensor *t = &p->tensors[ *at = p->n_tensors];
-    *t = (struct out_tensor){.name = strdup(name), .dtype = type, .n_dims = n_dims, .bytes = dtype_bytes(type), .n_pieces = n_pieces};
+    *t = (struct out_tensor){.name = strdup(name),
+                             .dtype = type,
+                             .n_dims = n_dims,
+                             .bytes = dtype_bytes(type),
+                             .n_pieces = n_pieces};
     t->crc = calloc(n_pieces + 1, sizeof *t->crc);
     t->crc_bytes = calloc(n_pieces + 1, sizeof *t->crc_bytes);
     p->n_tensors++;
@@ -40,7 +44,8 @@ int plan_job(struct plan *p, const struct job *j, struct err *e)
     return 0;
 }
 
-int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data, struct err *e)
+int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data,
+                struct err *e)
 {
     struct job j = {.kind = JOB_MEMORY, .data = data};
     if (grow((void **)&p->blobs, p->n_blobs, sizeof *p->blobs, e)) {
@@ -66,18 +71,20 @@ int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e
     enum dtype type = t->t->dtype;
     *out = NULL;
     if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
-        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
-    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
-        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64, t->shard->path, t->t->name,
-                       t->t->bytes / dtype_bytes(type), n);
+        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path,
+                       t->t->name, st_dtype_name(type));
+    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 ||
+        t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
+                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
     void *raw = malloc(t->t->bytes);
     float *f = malloc((size_t)n * sizeof *f);
     int rc = raw && f ? st_read(t->shard, raw, t->t->offset, t->t->bytes, e) : err_memory(e);
     for (int64_t i = 0; i < n && !rc; i++) {
         f[i] = f32_at(raw, type, (size_t)i);
         if (!isfinite(f[i]))
-            rc = err_set(e, "%s: tensor '%s' holds %s at %" PRId64 ": the checkpoint is damaged", t->shard->path, t->t->name,
-                         isnan(f[i]) ? "NaN" : "infinity", i);
+            rc = err_set(e, "%s: tensor '%s' holds %s at %" PRId64 ": the checkpoint is damaged",
+                         t->shard->path, t->t->name, isnan(f[i]) ? "NaN" : "infinity", i);
     }
     free(raw);
     if (rc) free(f);
@@ -88,13 +95,15 @@ int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e
 const char *plan_shape(const struct hf_tensor *t, char text[128])
 {
     int n = snprintf(text, 128, "[");
-    for (int i = 0; i < t->t->n_dims && n < 100; i++) n += snprintf(text + n, 128 - (size_t)n, "%s%" PRId64, i ? ", " : "", t->t->shape[i]);
+    for (int i = 0; i < t->t->n_dims && n < 100; i++)
+        n += snprintf(text + n, 128 - (size_t)n, "%s%" PRId64, i ? ", " : "", t->t->shape[i]);
     snprintf(text + n, 128 - (size_t)n, "]");
     return text;
 }
 
 /* A vector every model of this kind has, as F32. */
-static int add_vector(struct plan *p, const char *module, const char *name, int64_t n, struct err *e)
+static int add_vector(struct plan *p, const char *module, const char *name, int64_t n,
+                      struct err *e)
 {
     const struct hf_tensor *t = plan_find(p, module, "weight");
     float *f;
@@ -104,16 +113,18 @@ static int add_vector(struct plan *p, const char *module, const char *name, int6
 }
 
 /* A matrix kept as it is, in pieces. */
-static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *name, int64_t rows, int64_t cols, struct err *e)
+static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *name, int64_t rows,
+                      int64_t cols, struct err *e)
 {
     struct job j = {.kind = JOB_COPY, .source = t};
     enum dtype type = t->t->dtype;
     char have[128];
     if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
-        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name, st_dtype_name(type));
+        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path,
+                       t->t->name, st_dtype_name(type));
     if (t->t->n_dims != 2 || t->t->shape[0] != rows || t->t->shape[1] != cols)
-        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]", t->shard->path, t->t->name,
-                       plan_shape(t, have), rows, cols);
+        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
+                       t->shard->path, t->t->name, plan_shape(t, have), rows, cols);
     size_t n = (t->t->bytes + COPY_BYTES - 1) / COPY_BYTES;
     if (plan_tensor(p, &j.tensor, name, type, 2, (int64_t[]){rows, cols}, n, e)) return -1;
     for (; j.piece < n; j.piece++, j.at += COPY_BYTES) {
@@ -125,13 +136,15 @@ static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *nam
 }
 
 /* order: as in struct linear */
-static int add_bias(struct plan *p, const char *module, const char *name, int64_t out, const int32_t *order, int required, struct err *e)
+static int add_bias(struct plan *p, const char *module, const char *name, int64_t out,
+                    const int32_t *order, int required, struct err *e)
 {
     const struct hf_tensor *t = plan_find(p, module, "bias");
     char full[NAME_MAX_BYTES + 32];
     float *f;
     if (!t)
-        return required ? err_set(e, "%s: tensor '%s.bias' is missing, which %s models have", p->dir->path, module, p->config->architecture)
+        return required ? err_set(e, "%s: tensor '%s.bias' is missing, which %s models have",
+                                  p->dir->path, module, p->config->architecture)
                         : 0;
     if (plan_floats(t, out, &f, e)) return -1;
     int zero = 1;
@@ -152,15 +165,16 @@ static int add_bias(struct plan *p, const char *module, const char *name, int64_
 }
 
 /* Fills *l where the module is quantized, which is exactly when it has a qweight. */
-static int read_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **l, struct err *e)
+static int read_linear(struct plan *p, const char *module, int64_t in, int64_t out,
+                       struct linear **l, struct err *e)
 {
     *l = NULL;
     return plan_find(p, module, "qweight") ? plan_linear(p, module, in, out, l, e) : 0;
 }
 
 /* l: what read_linear() gave */
-static int add_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out, struct linear *l, int bias_required,
-                      struct err *e)
+static int add_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out,
+                      struct linear *l, int bias_required, struct err *e)
 {
     char full[NAME_MAX_BYTES + 32];
     const struct hf_tensor *w;
@@ -172,11 +186,14 @@ static int add_linear(struct plan *p, const char *module, const char *name, int6
         if (add_matrix(p, w, full, out, in, e)) return -1;
         p->facts.n_plain++;
     } else {
-        const char *hint = plan_find(p, module, "weight_packed")
-                               ? " ('weight_packed' is compressed-tensors, which is not supported: use the GPTQ export)"
-                           : plan_find(p, module, "B") ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
-                                                       : "";
-        return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module, hint);
+        const char *hint =
+            plan_find(p, module, "weight_packed") ? " ('weight_packed' is compressed-tensors, "
+                                                    "which is not supported: use the GPTQ export)"
+            : plan_find(p, module, "B")
+                ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
+                : "";
+        return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module,
+                       hint);
     }
     return add_bias(p, module, name, out, l ? l->order : NULL, bias_required, e);
 }
@@ -186,21 +203,28 @@ static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
 {
     char module[NAME_MAX_BYTES];
     snprintf(module, sizeof module, "%slayers.0.mlp.gate_proj", p->prefix);
-    const struct hf_tensor *q = plan_find(p, module, "qweight"), *w = plan_find(p, module, "weight");
+    const struct hf_tensor *q = plan_find(p, module, "qweight"),
+                           *w = plan_find(p, module, "weight");
     int64_t ffn = c->ffn;
     if (q && q->t->n_dims == 2) ffn = q->t->shape[1] * (p->quant->method == QUANT_AWQ ? 8 : 1);
     else if (w && w->t->n_dims == 2) ffn = w->t->shape[0];
-    if (ffn < 1 || ffn > 1 << 20) return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path, module, ffn);
+    if (ffn < 1 || ffn > 1 << 20)
+        return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path,
+                       module, ffn);
     if (ffn != c->ffn)
-        note_warn(p->notes, "intermediate_size is %d in config.json, %" PRId64 " in the tensors: using the latter", c->ffn, ffn);
+        note_warn(p->notes,
+                  "intermediate_size is %d in config.json, %" PRId64
+                  " in the tensors: using the latter",
+                  c->ffn, ffn);
     c->ffn = (int)ffn;
     return 0;
 }
 
-/* What stands between gate, up and down works on each element by itself. So where down's inputs are sorted by group, gate and up may
- * leave their results in that order: down then has no permutation, or for wide codes and short groups one without jumps. Every sum
- * is the one that it was. */
-static int sort_ffn(struct plan *p, int layer, struct linear *gate, struct linear *up, struct linear *down, struct err *e)
+/* What stands between gate, up and down works on each element by itself. So where down's inputs are
+ * sorted by group, gate and up may leave their results in that order: down then has no permutation,
+ * or for wide codes and short groups one without jumps. Every sum is the one that it was. */
+static int sort_ffn(struct plan *p, int layer, struct linear *gate, struct linear *up,
+                    struct linear *down, struct err *e)
 {
     char name[NAME_MAX_BYTES];
     if (!gate || !up || !down || !down->slots.act_order || p->quant->method == QUANT_AWQ) return 0;
@@ -219,7 +243,8 @@ static int sort_ffn(struct plan *p, int layer, struct linear *gate, struct linea
 static int add_layer(struct plan *p, int layer, struct err *e)
 {
     const struct hf_config *c = p->config;
-    int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim, dim = c->dim, ffn = c->ffn;
+    int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim,
+            dim = c->dim, ffn = c->ffn;
     const struct {
         const char *name;
         int64_t in, out;
@@ -233,7 +258,8 @@ static int add_layer(struct plan *p, int layer, struct err *e)
         {"mlp.up_proj", dim, ffn, 0},
         {"mlp.down_proj", ffn, dim, 0},
     };
-    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"};
+    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm",
+                                        "self_attn.q_norm", "self_attn.k_norm"};
     enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
     struct linear *quantized[N_LINEARS];
     char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
@@ -251,7 +277,9 @@ static int add_layer(struct plan *p, int layer, struct err *e)
     for (int i = 0; i < N_LINEARS; i++) {
         snprintf(name, sizeof name, "layers.%d.%s", layer, linears[i].name);
         snprintf(module, sizeof module, "%s%s", p->prefix, name);
-        if (add_linear(p, module, name, linears[i].in, linears[i].out, quantized[i], linears[i].bias, e)) return -1;
+        if (add_linear(p, module, name, linears[i].in, linears[i].out, quantized[i],
+                       linears[i].bias, e))
+            return -1;
     }
     return 0;
 }
@@ -259,11 +287,16 @@ static int add_layer(struct plan *p, int layer, struct err *e)
 static int add_head(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
-    int quantized = plan_find(p, "lm_head", "qweight") != NULL, plain = plan_find(p, "lm_head", "weight") != NULL;
+    int quantized = plan_find(p, "lm_head", "qweight") != NULL,
+        plain = plan_find(p, "lm_head", "weight") != NULL;
     struct linear *l;
-    if (!quantized && c->tied) return 0; /* a weight beside it would be a copy: transformers uses the embedding */
+    if (!quantized && c->tied)
+        return 0; /* a weight beside it would be a copy: transformers uses the embedding */
     if (!quantized && !plain)
-        return err_set(e, "%s: tensor 'lm_head.weight' is missing and config.json does not say tie_word_embeddings", p->dir->path);
+        return err_set(e,
+                       "%s: tensor 'lm_head.weight' is missing and config.json does not say "
+                       "tie_word_embeddings",
+                       p->dir->path);
     if (read_linear(p, "lm_head", c->dim, c->vocab, &l, e)) return -1;
     return add_linear(p, "lm_head", "lm_head", c->dim, c->vocab, l, 0, e);
 }
@@ -274,7 +307,8 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
-/* 1 when the module that the tensor belongs to is used and not quantized: it has no groups that inputs could be in. */
+/* 1 when the module that the tensor belongs to is used and not quantized: it has no groups that
+ * inputs could be in. */
 static int is_plain(const struct plan *p, const char *tensor)
 {
     char weight[NAME_MAX_BYTES];
@@ -284,7 +318,8 @@ static int is_plain(const struct plan *p, const char *tensor)
     return t && p->used[t - p->dir->tensors];
 }
 
-/* A tensor of a layer that nothing here uses would silently change the answers; elsewhere it is worth a line. */
+/* A tensor of a layer that nothing here uses would silently change the answers; elsewhere it is
+ * worth a line. */
 static int check_unused(const struct plan *p, struct err *e)
 {
     static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", NULL};
@@ -299,12 +334,17 @@ static int check_unused(const struct plan *p, struct err *e)
         if (!ok && ends_with(name, ".g_idx")) ok = is_plain(p, name);
         if (ok) continue;
         if (!strncmp(name, layers, strlen(layers)))
-            return err_set(e, "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out would change the answers",
-                           p->dir->tensors[i].shard->path, name, p->config->architecture, p->config->n_layers);
+            return err_set(e,
+                           "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out "
+                           "would change the answers",
+                           p->dir->tensors[i].shard->path, name, p->config->architecture,
+                           p->config->n_layers);
         if (!first) first = name;
         n++;
     }
-    if (n) note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are", first);
+    if (n)
+        note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are",
+                  first);
     return 0;
 }
 
@@ -312,35 +352,48 @@ static void report(const struct plan *p)
 {
     const struct plan_facts *f = &p->facts;
     if (!f->n_quantized)
-        note_warn(p->notes, "%s: no module has a qweight: the checkpoint is not quantized, its weights are copied as they are",
+        note_warn(p->notes,
+                  "%s: no module has a qweight: the checkpoint is not quantized, its weights are "
+                  "copied as they are",
                   p->dir->path);
     if (f->n_label_wrong)
-        note_warn(p->notes, "the zero points of %d symmetric modules contradict checkpoint_format '%s': they are stored as %s, and read so",
+        note_warn(p->notes,
+                  "the zero points of %d symmetric modules contradict checkpoint_format '%s': they "
+                  "are stored as %s, and read so",
                   f->n_label_wrong, p->quant->label == LABEL_V2 ? "gptq_v2" : "gptq",
-                  p->quant->label == LABEL_V2 ? "gptq does (minus one)" : "gptq_v2 does (as they are)");
-    const char *rule = f->word_plus ? "as GPTQModel writes them (one added to whole words)" : "as AutoGPTQ does (one added to each field)";
+                  p->quant->label == LABEL_V2 ? "gptq does (minus one)"
+                                              : "gptq_v2 does (as they are)");
+    const char *rule = f->word_plus ? "as GPTQModel writes them (one added to whole words)"
+                                    : "as AutoGPTQ does (one added to each field)";
     if (f->n_asymmetric && f->n_v1 && f->n_all_ones)
         note_info(p->notes,
-                  "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s; %" PRIu64
-                  " fields are all ones, where programs differ",
+                  "zero points of %d asymmetric modules are stored minus one (checkpoint_format "
+                  "gptq), read %s; %" PRIu64 " fields are all ones, where programs differ",
                   f->n_asymmetric, rule, f->n_all_ones);
     else if (f->n_asymmetric && f->n_v1)
-        note_detail(p->notes, "zero points of %d asymmetric modules are stored minus one (checkpoint_format gptq), read %s",
+        note_detail(p->notes,
+                    "zero points of %d asymmetric modules are stored minus one (checkpoint_format "
+                    "gptq), read %s",
                     f->n_asymmetric, rule);
     if (f->n_unordered)
         note_warn(p->notes,
-                  "desc_act is true, but %d modules have no usable g_idx: the order of their inputs is not known, "
+                  "desc_act is true, but %d modules have no usable g_idx: the order of their "
+                  "inputs is not known, "
                   "consecutive groups are assumed",
                   f->n_unordered);
     if (f->n_sorted)
-        note_detail(p->notes, "act-order: in %d of %d layers gate and up leave their results in the order that down wants", f->n_sorted,
-                    p->config->n_layers);
-    if (p->quant->present && f->n_quantized && !p->quant->sym_said && p->quant->method == QUANT_GPTQ)
-        note_detail(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ does; the zero points decide");
+        note_detail(p->notes,
+                    "act-order: in %d of %d layers gate and up leave their results in the order "
+                    "that down wants",
+                    f->n_sorted, p->config->n_layers);
+    if (p->quant->present && f->n_quantized && !p->quant->sym_said &&
+        p->quant->method == QUANT_GPTQ)
+        note_detail(p->notes, "the configuration does not say 'sym': true is assumed, as AutoGPTQ "
+                              "does; the zero points decide");
 }
 
-int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, int no_tokenizer,
-               const struct notes *n, struct err *e)
+int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
+               const struct quant_config *q, int no_tokenizer, const struct notes *n, struct err *e)
 {
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
@@ -351,8 +404,8 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, cons
     const struct hf_tensor *embed = plan_find(p, module, "weight");
     if (!embed) return err_set(e, "%s: tensor '%s.weight' is missing", d->path, module);
     if (embed->t->n_dims == 2 && embed->t->shape[0] != c->vocab)
-        return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d", embed->shard->path, embed->t->name,
-                       embed->t->shape[0], c->vocab);
+        return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d",
+                       embed->shard->path, embed->t->name, embed->t->shape[0], c->vocab);
     if (add_matrix(p, embed, "embed_tokens.weight", c->vocab, c->dim, e)) return -1;
     if (ffn_of_tensors(p, c, e)) return -1;
     for (int i = 0; i < c->n_layers; i++)

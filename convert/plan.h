@@ -1,6 +1,6 @@
-/* plan.h: what the output will hold and which piece of work makes each part of it.
- * Owns: names, shapes, offsets and sources of every output tensor; the jobs; all checks that can be made before a
- * byte is written. Must not know: threads, files being written. */
+/* plan.h: what the output will hold and which piece of work makes each part of it. Owns: names,
+ * shapes, offsets and sources of every output tensor; the jobs; all checks that can be made before
+ * a byte is written. Must not know: threads, files being written. */
 #ifndef CONVERT_PLAN_H
 #define CONVERT_PLAN_H
 
@@ -54,7 +54,8 @@ struct plan_facts {
     int n_v1, n_v2;    /* how zeros were read */
     int word_plus;     /* v1 zeros of asymmetric modules were read as GPTQModel writes them */
     int n_asymmetric;
-    uint64_t n_all_ones; /* v1 fields of asymmetric modules that are all ones: where readers differ */
+    uint64_t
+        n_all_ones; /* v1 fields of asymmetric modules that are all ones: where readers differ */
     int bits_seen[9];
     int group_min, group_max; /* of the source */
     int n_zero_biases;        /* dropped */
@@ -77,27 +78,33 @@ struct plan {
     struct plan_facts facts;
 };
 
-/* config may be changed in one respect: ffn follows the tensors. NO_TOKENIZER: leave the tokenizer out. */
-int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c, const struct quant_config *q, int no_tokenizer,
-               const struct notes *n, struct err *e);
+/* config may be changed in one respect: ffn follows the tensors. NO_TOKENIZER: leave the tokenizer
+ * out. */
+int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
+               const struct quant_config *q, int no_tokenizer, const struct notes *n,
+               struct err *e);
 void plan_free(struct plan *p);
 
-/* The tensors file.NAME, in plan_texts.c. A tokenizer that opt4gptq-run could not use is refused, a chat template warned of. */
+/* The tensors file.NAME, in plan_texts.c. A tokenizer that opt4gptq-run could not use is refused, a
+ * chat template warned of. */
 int plan_texts(struct plan *p, int no_tokenizer, struct err *e);
 
 /* For plan_linear.c and plan_texts.c. */
-int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims, const int64_t *shape, size_t n_pieces,
-                struct err *e);
+int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims,
+                const int64_t *shape, size_t n_pieces, struct err *e);
 int plan_job(struct plan *p, const struct job *j, struct err *e);
 /* Takes over DATA, also when it fails. */
-int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data, struct err *e);
+int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data,
+                struct err *e);
 const struct hf_tensor *plan_find(struct plan *p, const char *module, const char *what);
 /* F16, BF16 or F32 tensor of n numbers as fp32; refuses NaN and infinity. The caller frees *out. */
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
 /* "[3, 4]" for messages. */
 const char *plan_shape(const struct hf_tensor *t, char text[128]);
-/* A quantized module, looked through; *l belongs to the plan, and may get another order before it is put out. */
-int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **l, struct err *e);
+/* A quantized module, looked through; *l belongs to the plan, and may get another order before it
+ * is put out. */
+int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **l,
+                struct err *e);
 /* Its tensors, called NAME in the output, and their jobs. */
 int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct err *e);
 

@@ -1,4 +1,5 @@
-/* One quantized module: what its tensors say against what the configuration says, and its slices of work. */
+/* One quantized module: what its tensors say against what the configuration says, and its slices of
+ * work. */
 #include "convert/plan.h"
 
 #include "core/model/modelfile.h"
@@ -21,34 +22,41 @@ static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *w
     char have[128], want[64];
     int n_dims = b ? 2 : 1;
     if (t->t->dtype != DT_I32)
-        return err_set(e, "%s: tensor '%s' is %s, must be I32", t->shard->path, t->t->name, st_dtype_name(t->t->dtype));
+        return err_set(e, "%s: tensor '%s' is %s, must be I32", t->shard->path, t->t->name,
+                       st_dtype_name(t->t->dtype));
     if (t->t->n_dims == n_dims && t->t->shape[0] == a && (!b || t->t->shape[1] == b)) return 0;
     snprintf(want, sizeof want, b ? "[%" PRId64 ", %" PRId64 "]" : "[%" PRId64 "]", a, b);
-    return err_set(e, "%s: tensor '%s' is %s, must be %s for %s", t->shard->path, t->t->name, plan_shape(t, have), want, why);
+    return err_set(e, "%s: tensor '%s' is %s, must be %s for %s", t->shard->path, t->t->name,
+                   plan_shape(t, have), want, why);
 }
 
 static int check_shapes(struct linear *l, int bits, struct err *e)
 {
     char why[96];
     const struct hf_tensor *s = l->scales;
-    snprintf(why, sizeof why, "%" PRId64 " inputs and %" PRId64 " outputs at %d bits", l->in, l->out, bits);
+    snprintf(why, sizeof why, "%" PRId64 " inputs and %" PRId64 " outputs at %d bits", l->in,
+             l->out, bits);
     int64_t rows = l->layout == UNPACK_AWQ ? l->in : unpack_n_words(l->in, bits),
             cols = l->layout == UNPACK_AWQ ? unpack_n_words(l->out, bits) : l->out;
     if (l->layout == UNPACK_PLANAR && (l->in % 32 || l->out % 32))
         return err_set(e, "module '%s': gptq_p needs sizes that are multiples of 32", l->module);
     if (l->layout == UNPACK_AWQ && l->out % 8)
-        return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module, l->out);
+        return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module,
+                       l->out);
     if (expect(l->qweight, rows, cols, why, e)) return -1;
     if (s->t->dtype != DT_F16 && s->t->dtype != DT_BF16 && s->t->dtype != DT_F32)
-        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", s->shard->path, s->t->name, st_dtype_name(s->t->dtype));
+        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", s->shard->path,
+                       s->t->name, st_dtype_name(s->t->dtype));
     l->n_source = s->t->n_dims == 2 ? s->t->shape[0] : 0;
     if (l->n_source < 1 || l->n_source > l->in || s->t->shape[1] != l->out)
-        return err_set(e, "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups", s->shard->path, s->t->name, l->out,
-                       l->in);
+        return err_set(e,
+                       "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups",
+                       s->shard->path, s->t->name, l->out, l->in);
     return expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
 }
 
-/* All scales must be finite. Ours are F16 when every one of them (and 16 times it, for two planes) is exact in F16. */
+/* All scales must be finite. Ours are F16 when every one of them (and 16 times it, for two planes)
+ * is exact in F16. */
 static int scan_scales(struct linear *l, int planes, struct err *e)
 {
     enum dtype type = l->scales->t->dtype;
@@ -57,14 +65,20 @@ static int scan_scales(struct linear *l, int planes, struct err *e)
     int rc = raw ? 0 : err_memory(e), exact = 1;
     for (uint64_t at = 0; at < n && !rc; at += piece) {
         uint64_t m = n - at < piece ? n - at : piece;
-        rc = st_read(l->scales->shard, raw, l->scales->t->offset + at * dtype_bytes(type), m * dtype_bytes(type), e);
+        rc = st_read(l->scales->shard, raw, l->scales->t->offset + at * dtype_bytes(type),
+                     m * dtype_bytes(type), e);
         for (uint64_t i = 0; i < m && !rc; i++) {
             float v = f32_at(raw, type, i), top = planes == 2 ? v * 16 : v;
             if (!isfinite(v) || !isfinite(top))
-                rc = err_set(e, "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64 "]: the checkpoint is damaged", l->scales->shard->path,
-                             l->scales->t->name, isnan(v) ? "NaN" : "infinity", (at + i) / (uint64_t)l->out, (at + i) % (uint64_t)l->out);
+                rc = err_set(e,
+                             "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64
+                             "]: the checkpoint is damaged",
+                             l->scales->shard->path, l->scales->t->name,
+                             isnan(v) ? "NaN" : "infinity", (at + i) / (uint64_t)l->out,
+                             (at + i) % (uint64_t)l->out);
             else if (exact && (type != DT_F16 || planes == 2))
-                exact = f32_from_f16(f16_from_f32(v)) == v && f32_from_f16(f16_from_f32(top)) == top;
+                exact = f32_from_f16(f16_from_f32(v)) == v &&
+                        f32_from_f16(f16_from_f32(top)) == top;
         }
     }
     l->scale_type = exact ? DT_F16 : DT_F32;
@@ -72,7 +86,8 @@ static int scan_scales(struct linear *l, int planes, struct err *e)
     return rc;
 }
 
-/* Decides how zero points are to be read: symmetric ones betray it, else the label and the quantizer say it. */
+/* Decides how zero points are to be read: symmetric ones betray it, else the label and the
+ * quantizer say it. */
 static int scan_zeros(struct plan *p, struct linear *l, const struct quant_module *m, struct err *e)
 {
     struct plan_facts *f = &p->facts;
@@ -85,7 +100,8 @@ static int scan_zeros(struct plan *p, struct linear *l, const struct quant_modul
     uint16_t *z = malloc((size_t)l->out * sizeof *z);
     if (!raw || !z) rc = err_memory(e);
     for (int64_t g = 0; g < l->n_source && !rc; g++) {
-        rc = st_read(l->qzeros->shard, raw, l->qzeros->t->offset + (uint64_t)(g * words) * 4, (uint64_t)words * 4, e);
+        rc = st_read(l->qzeros->shard, raw, l->qzeros->t->offset + (uint64_t)(g * words) * 4,
+                     (uint64_t)words * 4, e);
         if (rc) break;
         unpack_zero_row(z, raw, l->out, l->layout, l->bits, ZEROS_AS_STORED, &all_ones);
         for (int64_t i = 0; i < l->out; i++) looks_v1 &= z[i] == mid - 1, looks_v2 &= z[i] == mid;
@@ -93,7 +109,8 @@ static int scan_zeros(struct plan *p, struct linear *l, const struct quant_modul
     free(raw);
     free(z);
     if (rc) return -1;
-    int symmetric = (m->sym || !m->sym_said) && (looks_v1 || looks_v2), v2 = symmetric ? looks_v2 : label_v2;
+    int symmetric = (m->sym || !m->sym_said) && (looks_v1 || looks_v2),
+        v2 = symmetric ? looks_v2 : label_v2;
     if (symmetric && looks_v2 != label_v2) f->n_label_wrong++;
     if (!symmetric) f->n_asymmetric++;
     if (v2) {
@@ -129,23 +146,32 @@ int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct e
     const struct slots *s = &l->slots;
     int64_t panels = (l->out + MF_PANEL - 1) / MF_PANEL;
     uint64_t rows = (uint64_t)l->qweight->t->shape[0], row_bytes = l->layout == UNPACK_AWQ ? 8 : 64;
-    /* per panel: the words, then whichever is larger of our codes and the scales and zeros, which use the same buffers */
+    /* per panel: the words, then whichever is larger of our codes and the scales and zeros, which
+     * use the same buffers */
     uint64_t zero_bytes = (uint64_t)l->n_source * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
              scale_bytes = (uint64_t)l->n_source * MF_PANEL * 4;
-    uint64_t src = rows * row_bytes, dst = (uint64_t)s->k * 8, small = zero_bytes > scale_bytes ? zero_bytes : scale_bytes;
+    uint64_t src = rows * row_bytes, dst = (uint64_t)s->k * 8,
+             small = zero_bytes > scale_bytes ? zero_bytes : scale_bytes;
     if (src < small) src = small;
     if (dst < (uint64_t)s->n_groups * MF_PANEL * 4) dst = (uint64_t)s->n_groups * MF_PANEL * 4;
-    int64_t step = (int64_t)(SLICE_BYTES / (src + dst)) / (SLICE_COLS / MF_PANEL) * (SLICE_COLS / MF_PANEL);
+    int64_t step = (int64_t)(SLICE_BYTES / (src + dst)) / (SLICE_COLS / MF_PANEL) *
+                   (SLICE_COLS / MF_PANEL);
     if (step < SLICE_COLS / MF_PANEL) step = SLICE_COLS / MF_PANEL;
     if (step > panels) step = panels;
     size_t n = (size_t)((panels + step - 1) / step);
     char full[320];
     snprintf(full, sizeof full, "%s.codes", name);
-    if (plan_tensor(p, &l->codes_at, full, DT_U8, 4, (int64_t[]){panels, s->k / MF_BLOCK, MF_PANEL, 4}, n, e)) return -1;
+    if (plan_tensor(p, &l->codes_at, full, DT_U8, 4,
+                    (int64_t[]){panels, s->k / MF_BLOCK, MF_PANEL, 4}, n, e))
+        return -1;
     snprintf(full, sizeof full, "%s.scales", name);
-    if (plan_tensor(p, &l->scales_at, full, l->scale_type, 3, (int64_t[]){panels, s->n_groups, MF_PANEL}, n, e)) return -1;
+    if (plan_tensor(p, &l->scales_at, full, l->scale_type, 3,
+                    (int64_t[]){panels, s->n_groups, MF_PANEL}, n, e))
+        return -1;
     snprintf(full, sizeof full, "%s.zeros", name);
-    if (plan_tensor(p, &l->zeros_at, full, DT_U8, 3, (int64_t[]){panels, s->n_groups, MF_PANEL}, n, e)) return -1;
+    if (plan_tensor(p, &l->zeros_at, full, DT_U8, 3, (int64_t[]){panels, s->n_groups, MF_PANEL}, n,
+                    e))
+        return -1;
     struct job j = {.kind = JOB_PANELS, .linear = l, .tensor = l->codes_at};
     for (; j.piece < n; j.piece++, j.panel += step) {
         j.n_panels = panels - j.panel < step ? panels - j.panel : step;
@@ -165,12 +191,14 @@ int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct e
     return plan_memory(p, full, DT_I32, s->k, perm, e);
 }
 
-int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **result, struct err *e)
+int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **result,
+                struct err *e)
 {
     struct quant_module m;
     struct plan_facts *f = &p->facts;
     if (!(p->n_linears & (p->n_linears - 1))) {
-        struct linear **more = realloc(p->linears, (p->n_linears ? 2 * p->n_linears : 1) * sizeof *more);
+        struct linear **more = realloc(p->linears,
+                                       (p->n_linears ? 2 * p->n_linears : 1) * sizeof *more);
         if (!more) return err_memory(e);
         p->linears = more;
     }
@@ -181,30 +209,38 @@ int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, str
     }
     p->linears[p->n_linears++] = l;
     l->in = in, l->out = out;
-    l->qweight = plan_find(p, module, "qweight"), l->qzeros = plan_find(p, module, "qzeros"), l->scales = plan_find(p, module, "scales");
+    l->qweight = plan_find(p, module, "qweight"), l->qzeros = plan_find(p, module, "qzeros"),
+    l->scales = plan_find(p, module, "scales");
     if (!l->qzeros || !l->scales)
-        return err_set(e, "%s: module '%s' has qweight but no %s", p->dir->path, module, l->qzeros ? "scales" : "qzeros");
+        return err_set(e, "%s: module '%s' has qweight but no %s", p->dir->path, module,
+                       l->qzeros ? "scales" : "qzeros");
     if (!p->quant->present)
-        return err_set(
-            e, "%s: module '%s' has qweight, but neither quantize_config.json nor config.json says how it was quantized (bits, group_size)",
-            p->dir->path, module);
+        return err_set(e,
+                       "%s: module '%s' has qweight, but neither quantize_config.json nor "
+                       "config.json says how it was quantized (bits, group_size)",
+                       p->dir->path, module);
     if (qc_module(p->quant, module, &m, e)) return -1;
     l->bits = m.bits ? m.bits : p->quant->method == QUANT_AWQ ? 4 : 0;
-    if (!l->bits) return err_set(e, "%s: the quantization configuration does not say how many bits", p->dir->path);
+    if (!l->bits)
+        return err_set(e, "%s: the quantization configuration does not say how many bits",
+                       p->dir->path);
     if (p->quant->method == QUANT_AWQ) {
         l->layout = UNPACK_AWQ;
-        if (l->bits != 4) return err_set(e, "%s: AWQ with %d bits is not supported, 4 is", p->dir->path, l->bits);
+        if (l->bits != 4)
+            return err_set(e, "%s: AWQ with %d bits is not supported, 4 is", p->dir->path, l->bits);
     } else if (p->quant->label == LABEL_PLANAR || (l->bits >= 5 && l->bits <= 7)) {
         l->layout = UNPACK_PLANAR; /* GPTQModel has no other layout for 5 to 7 bits */
     }
     int planes = l->bits > 4 ? 2 : 1;
-    if (check_shapes(l, l->bits, e) || scan_scales(l, planes, e) || scan_zeros(p, l, &m, e) || plan_slots(p, l, m.group, planes, e))
+    if (check_shapes(l, l->bits, e) || scan_scales(l, planes, e) || scan_zeros(p, l, &m, e) ||
+        plan_slots(p, l, m.group, planes, e))
         return -1;
     f->bits_seen[l->bits] = 1;
     f->n_act_order += l->slots.act_order;
     f->n_unordered += l->slots.assumed && p->quant->desc_act && p->quant->method == QUANT_GPTQ;
     int group = (int)((l->in + l->n_source - 1) / l->n_source);
-    if (m.group > 0 && (l->in + m.group - 1) / m.group == l->n_source && l->n_source > 1) group = m.group;
+    if (m.group > 0 && (l->in + m.group - 1) / m.group == l->n_source && l->n_source > 1)
+        group = m.group;
     if (!f->group_min || group < f->group_min) f->group_min = group;
     if (group > f->group_max) f->group_max = group;
     *result = l;

@@ -1,4 +1,5 @@
-/* The checkpoint's small files, which go into the model file byte for byte; read here as opt4gptq-run will read them. */
+/* The checkpoint's small files, which go into the model file byte for byte; read here as
+ * opt4gptq-run will read them. */
 #include "convert/plan.h"
 
 #include "core/text/chat.h"
@@ -8,7 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENIZER, SPM, TOKENIZER_CONFIG, SPECIAL_MAP, TEMPLATE, TEMPLATE_JSON, TOOL_USE, GENERATION, CONFIG, N_TEXTS };
+enum {
+    TOKENIZER,
+    SPM,
+    TOKENIZER_CONFIG,
+    SPECIAL_MAP,
+    TEMPLATE,
+    TEMPLATE_JSON,
+    TOOL_USE,
+    GENERATION,
+    CONFIG,
+    N_TEXTS
+};
 static const char *const names[N_TEXTS] = {"tokenizer.json",
                                            "tokenizer.model",
                                            "tokenizer_config.json",
@@ -19,7 +31,8 @@ static const char *const names[N_TEXTS] = {"tokenizer.json",
                                            "generation_config.json",
                                            "config.json"};
 
-static int check_tokenizer(const struct plan *p, const struct chat_file text[N_TEXTS], struct err *e)
+static int check_tokenizer(const struct plan *p, const struct chat_file text[N_TEXTS],
+                           struct err *e)
 {
     const struct tok_source s = {.json = text[TOKENIZER].text,
                                  .json_bytes = text[TOKENIZER].bytes,
@@ -32,18 +45,25 @@ static int check_tokenizer(const struct plan *p, const struct chat_file text[N_T
     struct tokenizer *t;
     struct err why = {0};
     if (!s.json && !s.spm) {
-        note_warn(p->notes, "%s has neither tokenizer.json nor tokenizer.model: the result can only be used with token ids", p->dir->path);
+        note_warn(p->notes,
+                  "%s has neither tokenizer.json nor tokenizer.model: the result can only be used "
+                  "with token ids",
+                  p->dir->path);
         return 0;
     }
     if (tok_open(&t, &s, &why)) {
         *e = why;
-        return err_is_memory(e) ? -1
-                                : err_set(e, "%s/%s (--no-tokenizer converts without it, for use with token ids)", p->dir->path, why.msg);
+        return err_is_memory(e)
+                   ? -1
+                   : err_set(e,
+                             "%s/%s (--no-tokenizer converts without it, for use with token ids)",
+                             p->dir->path, why.msg);
     }
     int n = tok_n_ids(t), vocab = p->config->vocab;
     if (n > vocab)
         note_warn(p->notes,
-                  "%s: the tokenizer has ids up to %d, but vocab_size is %d: a text that needs one of the ids from %d on will be refused",
+                  "%s: the tokenizer has ids up to %d, but vocab_size is %d: a text that needs one "
+                  "of the ids from %d on will be refused",
                   p->dir->path, n - 1, vocab, vocab);
     tok_close(t);
     return 0;
@@ -66,7 +86,8 @@ static int check_template(const struct plan *p, const struct chat_file text[N_TE
         *e = why;
         return -1;
     }
-    note_warn(p->notes, "%s: %s: chat needs another template (opt4gptq-run --chat-template-file)", p->dir->path, why.msg);
+    note_warn(p->notes, "%s: %s: chat needs another template (opt4gptq-run --chat-template-file)",
+              p->dir->path, why.msg);
     return 0;
 }
 

@@ -23,11 +23,13 @@ static const json_t *first_of(const json_t *j, const char *const *keys, const ch
 }
 
 static const char *const bits_keys[] = {"bits", "w_bit", "wbits", "gptq_bits", NULL};
-static const char *const group_keys[] = {"group_size", "q_group_size", "groupsize", "gptq_group_size", "gptq_groupsize", NULL};
+static const char *const group_keys[] = {"group_size",      "q_group_size",   "groupsize",
+                                         "gptq_group_size", "gptq_groupsize", NULL};
 static const char *const sym_keys[] = {"sym", "gptq_sym", NULL};
 static const char *const act_keys[] = {"desc_act", "gptq_desc_act", NULL};
 static const char *const method_keys[] = {"quant_method", "method", NULL};
-static const char *const format_keys[] = {"checkpoint_format", "format", "gptq_checkpoint_format", "version", "backend", NULL};
+static const char *const format_keys[] = {"checkpoint_format", "format",  "gptq_checkpoint_format",
+                                          "version",           "backend", NULL};
 static const char *const pack_keys[] = {"packing_format", NULL};
 
 /* Numbers and truth values also come as strings: safetensors metadata knows nothing else. */
@@ -64,7 +66,8 @@ static int as_bool(const json_t *v, int *out)
 }
 
 /* Reads an integer setting; an earlier place wins, a later one that differs is reported. */
-static int merge_int(const json_t *j, const char *const *keys, int *value, const char *where, const struct notes *n, struct err *e)
+static int merge_int(const json_t *j, const char *const *keys, int *value, const char *where,
+                     const struct notes *n, struct err *e)
 {
     const char *key;
     const json_t *v = first_of(j, keys, &key);
@@ -72,11 +75,14 @@ static int merge_int(const json_t *j, const char *const *keys, int *value, const
     if (!v) return 0;
     if (as_int(v, &x)) return err_set(e, "%s: %s is not a usable integer", where, key);
     if (*value == 0) *value = x;
-    else if (*value != x) note_warn(n, "%s says %s %d, another file says %d: using %d", where, key, x, *value, *value);
+    else if (*value != x)
+        note_warn(n, "%s says %s %d, another file says %d: using %d", where, key, x, *value,
+                  *value);
     return 0;
 }
 
-static int merge_sym(struct quant_config *q, const json_t *j, const char *where, const struct notes *n, struct err *e)
+static int merge_sym(struct quant_config *q, const json_t *j, const char *where,
+                     const struct notes *n, struct err *e)
 {
     const char *key;
     const json_t *v = first_of(j, sym_keys, &key), *zp = json_object_get(j, "zero_point");
@@ -91,8 +97,8 @@ static int merge_sym(struct quant_config *q, const json_t *j, const char *where,
     if (!have) return 0;
     if (!q->sym_said) q->sym = x, q->sym_said = 1;
     else if (q->sym != x)
-        note_warn(n, "%s says sym %s, another file says the opposite: using sym %s", where, x ? "true" : "false",
-                  q->sym ? "true" : "false");
+        note_warn(n, "%s says sym %s, another file says the opposite: using sym %s", where,
+                  x ? "true" : "false", q->sym ? "true" : "false");
     return 0;
 }
 
@@ -107,26 +113,38 @@ static int parse_method(struct quant_config *q, const json_t *j, const char *whe
         q->method = QUANT_AWQ;
         return 0;
     }
-    if (!strcasecmp(m, "auto-round") || !strcasecmp(m, "auto_round") || !strcasecmp(m, "intel/auto-round")) {
+    if (!strcasecmp(m, "auto-round") || !strcasecmp(m, "auto_round") ||
+        !strcasecmp(m, "intel/auto-round")) {
         if (p && (!strcmp(p, "auto_round:auto_gptq") || !strcmp(p, "auto_round:gptq"))) return 0;
         if (p && (!strcmp(p, "auto_round:auto_awq") || !strcmp(p, "auto_round:awq"))) {
             q->method = QUANT_AWQ;
             return 0;
         }
-        return err_set(e, "%s: auto-round packing_format '%.40s' is not supported: export the model again with format 'auto_gptq'", where,
-                       p ? p : "(none)");
+        return err_set(e,
+                       "%s: auto-round packing_format '%.40s' is not supported: export the model "
+                       "again with format 'auto_gptq'",
+                       where, p ? p : "(none)");
     }
     if (!strcasecmp(m, "compressed-tensors"))
-        return err_set(e, "%s: quant_method 'compressed-tensors' is not supported: use the GPTQ or AWQ export of the model", where);
+        return err_set(e,
+                       "%s: quant_method 'compressed-tensors' is not supported: use the GPTQ or "
+                       "AWQ export of the model",
+                       where);
     if (!strcasecmp(m, "marlin") || !strcasecmp(m, "bitblas"))
         return err_set(e,
-                       "%s: '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from",
+                       "%s: '%.20s' is a layout for one GPU kernel and is not read: use the "
+                       "checkpoint in format 'gptq' it was made from",
                        where, m);
-    return err_set(e, "%s: quant_method '%.40s' is not supported (gptq and awq are): use the GPTQ or AWQ export of the model", where, m);
+    return err_set(e,
+                   "%s: quant_method '%.40s' is not supported (gptq and awq are): use the GPTQ or "
+                   "AWQ export of the model",
+                   where, m);
 }
 
-/* checkpoint_format and its aliases. Returns the label in *label, -1 in *label when nothing is said. */
-static int parse_format(const struct quant_config *q, const json_t *j, const char *where, int *label, struct err *e)
+/* checkpoint_format and its aliases. Returns the label in *label, -1 in *label when nothing is
+ * said. */
+static int parse_format(const struct quant_config *q, const json_t *j, const char *where,
+                        int *label, struct err *e)
 {
     const char *key;
     const json_t *v = first_of(j, format_keys, &key);
@@ -138,14 +156,21 @@ static int parse_format(const struct quant_config *q, const json_t *j, const cha
     if (!strcasecmp(f, "gptq_v2")) *label = LABEL_V2;
     else if (!strcasecmp(f, "gptq_p")) *label = LABEL_PLANAR;
     else if (!strcasecmp(f, "gptq")) *label = LABEL_V1;
-    else if (!strncasecmp(f, "marlin", 6) || !strcasecmp(f, "bitblas") || !strcasecmp(f, "qqq") || !strcasecmp(f, "eora"))
-        return err_set(
-            e, "%s: format '%.20s' is a layout for one GPU kernel and is not read: use the checkpoint in format 'gptq' it was made from",
-            where, f);
+    else if (!strncasecmp(f, "marlin", 6) || !strcasecmp(f, "bitblas") || !strcasecmp(f, "qqq") ||
+             !strcasecmp(f, "eora"))
+        return err_set(e,
+                       "%s: format '%.20s' is a layout for one GPU kernel and is not read: use the "
+                       "checkpoint in format 'gptq' it was made from",
+                       where, f);
     else if (q->method == QUANT_AWQ && strcasecmp(f, "gemm"))
-        return err_set(e, "%s: AWQ version '%.20s' is not supported, 'gemm' is: save the model again with version='GEMM'", where, f);
+        return err_set(e,
+                       "%s: AWQ version '%.20s' is not supported, 'gemm' is: save the model again "
+                       "with version='GEMM'",
+                       where, f);
     else if (q->method == QUANT_GPTQ && json_object_get(j, "checkpoint_format"))
-        return err_set(e, "%s: checkpoint_format '%.20s' is not supported (gptq, gptq_v2 and gptq_p are)", where, f);
+        return err_set(
+            e, "%s: checkpoint_format '%.20s' is not supported (gptq, gptq_v2 and gptq_p are)",
+            where, f);
     return 0;
 }
 
@@ -163,7 +188,8 @@ static void take_quantizer(struct quant_config *q, const json_t *j)
     q->by_gptqmodel = !strncasecmp(s, "gptqmodel", 9);
 }
 
-int qc_merge(struct quant_config *q, const json_t *j, const char *where, const struct notes *n, struct err *e)
+int qc_merge(struct quant_config *q, const json_t *j, const char *where, const struct notes *n,
+             struct err *e)
 {
     int first = !q->present, label, act;
     enum quant_method before = q->method;
@@ -171,7 +197,9 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     q->method = QUANT_GPTQ;
     if (parse_method(q, j, where, e)) return -1;
     if (!first && !first_of(j, method_keys, &key)) q->method = before;
-    if (!first && q->method != before) return err_set(e, "%s: quant_method differs from what another file of the directory says", where);
+    if (!first && q->method != before)
+        return err_set(e, "%s: quant_method differs from what another file of the directory says",
+                       where);
     if (parse_format(q, j, where, &label, e)) return -1;
     if (label >= 0 && first) q->label = (enum quant_label)label;
     else if (label >= 0 && (enum quant_label)label != q->label)
@@ -179,21 +207,25 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
                   q->label == LABEL_V1   ? "gptq"
                   : q->label == LABEL_V2 ? "gptq_v2"
                                          : "gptq_p");
-    if (merge_int(j, bits_keys, &q->bits, where, n, e) || merge_int(j, group_keys, &q->group, where, n, e) || merge_sym(q, j, where, n, e))
+    if (merge_int(j, bits_keys, &q->bits, where, n, e) ||
+        merge_int(j, group_keys, &q->group, where, n, e) || merge_sym(q, j, where, n, e))
         return -1;
     const json_t *v = first_of(j, act_keys, &key);
     if (v && !as_bool(v, &act) && first) q->desc_act = act;
     const json_t *pack = json_object_get(j, "pack_dtype");
     if (json_is_string(pack) && !strstr(json_string_value(pack), "int32"))
-        return err_set(e, "%s: pack_dtype '%.20s' is not supported, int32 is: pack the model again with int32", where,
-                       json_string_value(pack));
+        return err_set(
+            e, "%s: pack_dtype '%.20s' is not supported, int32 is: pack the model again with int32",
+            where, json_string_value(pack));
     const json_t *rot = json_object_get(j, "rotation");
     if (!rot) rot = json_object_get(json_object_get(j, "meta"), "rotation");
     if (rot && !json_is_null(rot) && !json_is_false(rot))
-        return err_set(
-            e, "%s: 'rotation' needs a Hadamard transform of the activations at run time, which is not supported: quantize without it",
-            where);
-    if (q->bits < 0 || q->bits == 1 || q->bits > 8) return err_set(e, "%s: bits %d is not supported (2 to 8 are)", where, q->bits);
+        return err_set(e,
+                       "%s: 'rotation' needs a Hadamard transform of the activations at run time, "
+                       "which is not supported: quantize without it",
+                       where);
+    if (q->bits < 0 || q->bits == 1 || q->bits > 8)
+        return err_set(e, "%s: bits %d is not supported (2 to 8 are)", where, q->bits);
     take_quantizer(q, j);
     const char *base = json_string_value(json_object_get(j, "model_file_base_name"));
     if (base && !q->base_name && !(q->base_name = strdup(base))) return err_memory(e);
@@ -203,7 +235,8 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     return json_check(e);
 }
 
-int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config, const struct notes *n, struct err *e)
+int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config,
+            const struct notes *n, struct err *e)
 {
     static const char *const files[] = {"quantize_config.json", "quant_config.json"};
     memset(q, 0, sizeof *q);
@@ -217,7 +250,8 @@ int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config
     }
     const json_t *inside = json_object_get(config, "quantization_config");
     if (inside && !json_is_null(inside)) {
-        if (!json_is_object(inside)) return err_set(e, "%s/config.json: quantization_config is not an object", d->path);
+        if (!json_is_object(inside))
+            return err_set(e, "%s/config.json: quantization_config is not an object", d->path);
         if (qc_merge(q, inside, "config.json", n, e)) return err_prefix(e, "%s", d->path);
     }
     return 0;
@@ -230,7 +264,8 @@ static int scalar_tensor(const struct hf_dir *d, const char *name, json_t *into,
     uint8_t raw[8] = {0};
     if (!t) return 0;
     if (t->t->bytes == 0 || t->t->bytes > 8 ||
-        (t->t->dtype != DT_I32 && t->t->dtype != DT_I64 && t->t->dtype != DT_BOOL && t->t->dtype != DT_U8))
+        (t->t->dtype != DT_I32 && t->t->dtype != DT_I64 && t->t->dtype != DT_BOOL &&
+         t->t->dtype != DT_U8))
         return err_set(e, "%s: tensor '%s' is not one integer", t->shard->path, name);
     if (st_read(t->shard, raw, t->t->offset, t->t->bytes, e)) return -1;
     int64_t wide;
@@ -241,7 +276,8 @@ static int scalar_tensor(const struct hf_dir *d, const char *name, json_t *into,
     return 0;
 }
 
-int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct notes *n, struct err *e)
+int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct notes *n,
+                   struct err *e)
 {
     static const char *const tgi[] = {"gptq_bits", "gptq_groupsize", "gptq_sym"};
     int rc = 0;
@@ -258,14 +294,16 @@ int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct 
     return rc ? err_prefix(e, "%s", d->path) : 0;
 }
 
-/* Python's re.match: anchored at the start, not at the end. Limits, because patterns come from the file. */
+/* Python's re.match: anchored at the start, not at the end. Limits, because patterns come from the
+ * file. */
 static int pattern_matches(const char *pattern, const char *module, int *yes, struct err *e)
 {
     int code, rc = -1;
     PCRE2_SIZE at;
     pcre2_match_data *m = NULL;
     pcre2_match_context *ctx = NULL;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &code, &at, NULL);
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED,
+                                   &code, &at, NULL);
     if (!re && code == PCRE2_ERROR_HEAP_FAILED) {
         err_memory(e);
         goto fail;
@@ -300,7 +338,8 @@ fail:
     return rc;
 }
 
-int qc_module(const struct quant_config *q, const char *module, struct quant_module *m, struct err *e)
+int qc_module(const struct quant_config *q, const char *module, struct quant_module *m,
+              struct err *e)
 {
     *m = (struct quant_module){q->bits, q->group, q->sym, q->sym_said};
     const char *pattern;
@@ -309,13 +348,16 @@ int qc_module(const struct quant_config *q, const char *module, struct quant_mod
         int skip = !strncmp(pattern, "-:", 2), plus = !strncmp(pattern, "+:", 2), yes = 0;
         if (pattern_matches(pattern + (skip || plus ? 2 : 0), module, &yes, e)) return -1;
         if (!yes) continue;
-        if (skip || !json_is_object(over)) return 0; /* the module is not quantized; if its tensors say otherwise, they win */
+        if (skip || !json_is_object(over))
+            return 0; /* the module is not quantized; if its tensors say otherwise, they win */
         const char *key;
         const json_t *v = first_of(over, bits_keys, &key);
         if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8))
             return err_set(e, "quantization config: dynamic '%.100s': bits is not 2 to 8", pattern);
         v = first_of(over, group_keys, &key);
-        if (v && as_int(v, &m->group)) return err_set(e, "quantization config: dynamic '%.100s': group_size is not an integer", pattern);
+        if (v && as_int(v, &m->group))
+            return err_set(e, "quantization config: dynamic '%.100s': group_size is not an integer",
+                           pattern);
         v = first_of(over, sym_keys, &key);
         if (v && !as_bool(v, &m->sym)) m->sym_said = 1;
         return 0;

@@ -8,7 +8,8 @@
 
 static int64_t round_up(int64_t x, int64_t m) { return (x + m - 1) / m * m; }
 
-/* Without a usable g_idx: inputs per group. -1 when the configuration and the tensors cannot both be right. */
+/* Without a usable g_idx: inputs per group. -1 when the configuration and the tensors cannot both
+ * be right. */
 static int64_t plain_group_size(int64_t in, int64_t n_source, int said)
 {
     if (n_source == 1) return in;
@@ -26,20 +27,23 @@ static int is_meaningless(const int32_t *g_idx, int64_t in, int64_t n_source)
 }
 
 /* Fills perm and groups for the inputs sorted by group. start: [n_source + 1] into sorted. */
-static void lay_out(struct slots *s, const int32_t *sorted, const int64_t *start, int64_t n_source, int planes)
+static void lay_out(struct slots *s, const int32_t *sorted, const int64_t *start, int64_t n_source,
+                    int planes)
 {
     int64_t g = 0;
     for (int64_t src = 0; src < n_source; src++)
         for (int64_t at = start[src]; at < start[src + 1]; at += s->group)
             for (int high = planes - 1; high >= 0; high--, g++) {
                 s->groups[g] = (struct slot_group){(int32_t)src, high};
-                for (int64_t j = 0; j < s->group; j++) s->perm[g * s->group + j] = at + j < start[src + 1] ? sorted[at + j] : -1;
+                for (int64_t j = 0; j < s->group; j++)
+                    s->perm[g * s->group + j] = at + j < start[src + 1] ? sorted[at + j] : -1;
             }
     s->identity = planes == 1;
     for (int64_t j = 0; j < s->k && s->identity; j++) s->identity = s->perm[j] == j;
 }
 
-int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_source, int said, int planes, struct err *e)
+int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_source, int said,
+               int planes, struct err *e)
 {
     int rc = -1;
     int32_t *own = NULL, *sorted = malloc((size_t)in * sizeof *sorted);
@@ -52,7 +56,9 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
     if (!g_idx || is_meaningless(g_idx, in, n_source)) {
         int64_t size = plain_group_size(in, n_source, said);
         if (size < 0) {
-            err_set(e, "group_size %d does not fit %" PRId64 " inputs in %" PRId64 " groups of scales", said, in, n_source);
+            err_set(e,
+                    "group_size %d does not fit %" PRId64 " inputs in %" PRId64 " groups of scales",
+                    said, in, n_source);
             goto fail;
         }
         if (!(own = malloc((size_t)in * sizeof *own))) {
@@ -66,15 +72,19 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
     int64_t largest = 0;
     for (int64_t i = 0; i < in; i++) {
         if (g_idx[i] < 0 || g_idx[i] >= n_source) {
-            err_set(e, "g_idx[%" PRId64 "] is %d, but there are %" PRId64 " groups of scales", i, g_idx[i], n_source);
+            err_set(e, "g_idx[%" PRId64 "] is %d, but there are %" PRId64 " groups of scales", i,
+                    g_idx[i], n_source);
             goto fail;
         }
-        int64_t n = ++start[g_idx[i] + 2]; /* shifted by two: the next pass turns counts into running positions */
+        int64_t n = ++start[g_idx[i] + 2]; /* shifted by two: the next pass turns counts into
+                                              running positions */
         if (n > largest) largest = n;
         if (i && g_idx[i] < g_idx[i - 1]) s->act_order = 1;
     }
-    /* Bounded by the average, so that a hostile g_idx with one huge group cannot blow up the others' padding. */
-    int64_t size = said > 0 && (in + said - 1) / said == n_source ? said : (in + n_source - 1) / n_source;
+    /* Bounded by the average, so that a hostile g_idx with one huge group cannot blow up the
+     * others' padding. */
+    int64_t size = said > 0 && (in + said - 1) / said == n_source ? said
+                                                                  : (in + n_source - 1) / n_source;
     s->group = round_up(largest < size ? largest : size, MF_GROUP_MULTIPLE);
     for (int64_t g = 0; g < n_source; g++) {
         s->n_groups += (start[g + 2] + s->group - 1) / s->group * planes;

@@ -15,17 +15,20 @@ static const struct plane planes_of[9][3] = {
 int64_t unpack_n_words(int64_t n, int bits) { return (n * bits + 31) / 32; }
 
 /* codes[c] |= (field of w[c] at shift) << at, for 16 columns. */
-static inline void add_field(uint8_t *restrict codes, const uint32_t *restrict w, int shift, uint32_t mask, int at)
+static inline void add_field(uint8_t *restrict codes, const uint32_t *restrict w, int shift,
+                             uint32_t mask, int at)
 {
     for (int c = 0; c < UNPACK_COLS; c++) codes[c] |= (uint8_t)(((w[c] >> shift) & mask) << at);
 }
 
-static inline void set_field(uint8_t *restrict codes, const uint32_t *restrict w, int shift, uint32_t mask)
+static inline void set_field(uint8_t *restrict codes, const uint32_t *restrict w, int shift,
+                             uint32_t mask)
 {
     for (int c = 0; c < UNPACK_COLS; c++) codes[c] = (uint8_t)((w[c] >> shift) & mask);
 }
 
-static void codes_stream(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in, int bits)
+static void codes_stream(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in,
+                         int bits)
 {
     uint32_t mask = (1u << bits) - 1;
     for (int64_t j = 0; j < n_in; j++, codes += UNPACK_COLS) {
@@ -37,7 +40,8 @@ static void codes_stream(uint8_t *codes, const uint32_t *words, size_t stride, i
     }
 }
 
-static void codes_planar(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in, int bits)
+static void codes_planar(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in,
+                         int bits)
 {
     const struct plane *p = planes_of[bits];
     for (int64_t j = 0; j < n_in; j++, codes += UNPACK_COLS) {
@@ -57,10 +61,12 @@ static void codes_planar(uint8_t *codes, const uint32_t *words, size_t stride, i
 static void codes_awq(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in)
 {
     for (int64_t j = 0; j < n_in; j++, codes += UNPACK_COLS, words += stride)
-        for (int c = 0; c < UNPACK_COLS; c++) codes[(c & 8) | awq_order[c & 7]] = (uint8_t)((words[c >> 3] >> 4 * (c & 7)) & 15);
+        for (int c = 0; c < UNPACK_COLS; c++)
+            codes[(c & 8) | awq_order[c & 7]] = (uint8_t)((words[c >> 3] >> 4 * (c & 7)) & 15);
 }
 
-void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in, enum unpack_layout layout, int bits)
+void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in,
+                  enum unpack_layout layout, int bits)
 {
     if (layout == UNPACK_AWQ) codes_awq(codes, words, stride, n_in);
     else if (layout == UNPACK_PLANAR) codes_planar(codes, words, stride, n_in, bits);
@@ -68,7 +74,8 @@ void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t 
 }
 
 /* Field j of one row of words. ADD is added to each word first. */
-static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layout, int bits, uint32_t add)
+static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layout, int bits,
+                      uint32_t add)
 {
     if (layout == UNPACK_AWQ) {
         int i = 0;
@@ -78,7 +85,8 @@ static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layou
     if (layout == UNPACK_PLANAR) {
         const uint32_t *block = words + j / 32 * bits;
         uint32_t v = 0;
-        for (const struct plane *p = planes_of[bits]; p < planes_of[bits] + 3 && p->width; block += p->width, p++) {
+        for (const struct plane *p = planes_of[bits]; p < planes_of[bits] + 3 && p->width;
+             block += p->width, p++) {
             int pos = (int)(j % 32) * p->width;
             v |= ((block[pos >> 5] >> (pos & 31)) & ((1u << p->width) - 1)) << p->at;
         }
@@ -91,14 +99,16 @@ static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layou
     return v & ((1u << bits) - 1);
 }
 
-void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unpack_layout layout, int bits, enum unpack_zeros rule,
-                     uint64_t *n_all_ones)
+void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unpack_layout layout,
+                     int bits, enum unpack_zeros rule, uint64_t *n_all_ones)
 {
     uint32_t top = (1u << bits) - 1, add = 0;
-    int fields = rule == ZEROS_WORD_PLUS && 32 % bits; /* 3 bits: no word has whole fields; GPTQModel adds to the fields */
+    int fields = rule == ZEROS_WORD_PLUS &&
+                 32 % bits; /* 3 bits: no word has whole fields; GPTQModel adds to the fields */
     for (int i = 0; rule == ZEROS_WORD_PLUS && !fields && i < 32; i += bits) add |= 1u << i;
     for (int64_t j = 0; j < n; j++) {
-        uint32_t raw = field(words, j, layout, bits, 0), z = add ? field(words, j, layout, bits, add) : raw;
+        uint32_t raw = field(words, j, layout, bits, 0),
+                 z = add ? field(words, j, layout, bits, add) : raw;
         if (rule == ZEROS_PLUS_1) z = raw + 1;
         if (fields) z = (raw + 1) & top;
         if (n_all_ones) *n_all_ones += raw == top;

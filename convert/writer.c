@@ -35,7 +35,8 @@ static uint64_t data_bytes(const struct plan *p)
 
 static json_t *entry(const char *dtype, json_t *shape, uint64_t begin, uint64_t end)
 {
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
+                     (json_int_t)begin, (json_int_t)end);
 }
 
 /* The JSON of the header: *text is malloc'd. */
@@ -50,13 +51,18 @@ static int header_text(const struct plan *p, const json_t *meta, char **text, st
         char name[32];
         if (t->offset > at) { /* the container allows no holes */
             snprintf(name, sizeof name, "pad.%d", pads++);
-            json_object_set_new(h, name, entry("U8", json_pack("[I]", (json_int_t)(t->offset - at)), at, t->offset));
+            json_object_set_new(
+                h, name,
+                entry("U8", json_pack("[I]", (json_int_t)(t->offset - at)), at, t->offset));
         }
         json_t *shape = json_array();
         for (int d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_integer(t->shape[d]));
-        json_object_set_new(h, t->name, entry(st_dtype_name(t->dtype), shape, t->offset, at = t->offset + t->bytes));
+        json_object_set_new(
+            h, t->name,
+            entry(st_dtype_name(t->dtype), shape, t->offset, at = t->offset + t->bytes));
         uLong crc = t->crc[0];
-        for (size_t k = 1; k < t->n_pieces; k++) crc = crc32_combine(crc, t->crc[k], (z_off_t)t->crc_bytes[k]);
+        for (size_t k = 1; k < t->n_pieces; k++)
+            crc = crc32_combine(crc, t->crc[k], (z_off_t)t->crc_bytes[k]);
         char digits[32];
         snprintf(digits, sizeof digits, "%08lx", crc);
         json_object_set_new(crcs, t->name, json_string(digits));
@@ -71,14 +77,16 @@ static int header_text(const struct plan *p, const json_t *meta, char **text, st
     json_decref(m);
     json_decref(crcs);
     int rc = json_check(e);
-    if (!rc && (!*text || n_entries != 1 + (size_t)pads + p->n_tensors)) rc = err_set(e, "the header cannot be written as JSON");
+    if (!rc && (!*text || n_entries != 1 + (size_t)pads + p->n_tensors))
+        rc = err_set(e, "the header cannot be written as JSON");
     if (rc) free(*text);
     return rc;
 }
 
-/* The whole start of the file: length, JSON, spaces up to a multiple of 64. Checksums have a fixed width, so the size is
- * the same before and after the jobs have run. The caller frees *out. */
-static int make_header(const struct plan *p, const json_t *meta, char **out, size_t *n, struct err *e)
+/* The whole start of the file: length, JSON, spaces up to a multiple of 64. Checksums have a fixed
+ * width, so the size is the same before and after the jobs have run. The caller frees *out. */
+static int make_header(const struct plan *p, const json_t *meta, char **out, size_t *n,
+                       struct err *e)
 {
     char *text, digits[9];
     uint32_t crc;
@@ -122,14 +130,17 @@ static void show_progress(struct crew *c, int last)
     double t = now(), spent = t - c->start;
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
-    double part = c->total ? (double)c->done / (double)c->total : 1, left = part > 0 ? spent / part - spent : 0;
+    double part = c->total ? (double)c->done / (double)c->total : 1,
+           left = part > 0 ? spent / part - spent : 0;
     char percent[32], rest[64] = "", bytes[80], speed[48], a[32], b[32];
     if (last) progress_clear();
     else if (c->done) {
         snprintf(percent, sizeof percent, "converting %.0f%%", 100 * part);
-        if (left < 360000) snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
+        if (left < 360000)
+            snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
         snprintf(bytes, sizeof bytes, "%s of %s", note_bytes(c->done, a), note_bytes(c->total, b));
-        snprintf(speed, sizeof speed, "%s/s", note_bytes((uint64_t)((double)c->done / (spent > 1e-3 ? spent : 1e-3)), a));
+        snprintf(speed, sizeof speed, "%s/s",
+                 note_bytes((uint64_t)((double)c->done / (spent > 1e-3 ? spent : 1e-3)), a));
         progress_draw((const char *const[]){percent, rest, bytes, speed}, 4);
     }
 }
@@ -171,11 +182,15 @@ static int run_jobs(struct crew *c, struct err *e)
     return c->failed ? -1 : 0;
 }
 
-static int is_same(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+static int is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 
-/* *yes: OUT, whose name without links is REAL, lies in the checkpoint's directory, or is one of its files under another name (a
- * hub's cache is made of links). */
-static int is_of_checkpoint(const struct plan *p, const struct stat *out, const char *real, int *yes, struct err *e)
+/* *yes: OUT, whose name without links is REAL, lies in the checkpoint's directory, or is one of its
+ * files under another name (a hub's cache is made of links). */
+static int is_of_checkpoint(const struct plan *p, const struct stat *out, const char *real,
+                            int *yes, struct err *e)
 {
     struct stat in;
     char *dir = realpath(p->dir->path, NULL);
@@ -186,14 +201,17 @@ static int is_of_checkpoint(const struct plan *p, const struct stat *out, const 
     }
     size_t n = strlen(dir);
     *yes = !strncmp(real, dir, n) && real[n] == '/';
-    for (size_t i = 0; i < p->dir->n_shards && !*yes; i++) *yes = !fstat(p->dir->shards[i].fd, &in) && is_same(&in, out);
-    for (struct dirent *x; !*yes && (x = readdir(d));) *yes = !fstatat(dirfd(d), x->d_name, &in, 0) && is_same(&in, out);
+    for (size_t i = 0; i < p->dir->n_shards && !*yes; i++)
+        *yes = !fstat(p->dir->shards[i].fd, &in) && is_same(&in, out);
+    for (struct dirent *x; !*yes && (x = readdir(d));)
+        *yes = !fstatat(dirfd(d), x->d_name, &in, 0) && is_same(&in, out);
     closedir(d);
     free(dir);
     return 0;
 }
 
-/* The file to replace: absent, or a regular one that is not part of what is being read. *real: through symbolic links. */
+/* The file to replace: absent, or a regular one that is not part of what is being read. *real:
+ * through symbolic links. */
 static int check_target(const struct plan *p, const char *path, char **real, struct err *e)
 {
     struct stat out;
@@ -204,7 +222,9 @@ static int check_target(const struct plan *p, const char *path, char **real, str
         *real = strdup(path);
         return *real ? 0 : err_memory(e);
     }
-    if (S_ISDIR(out.st_mode)) return err_set(e, "%s: is a directory (name a file, such as %s/model.safetensors)", path, path);
+    if (S_ISDIR(out.st_mode))
+        return err_set(e, "%s: is a directory (name a file, such as %s/model.safetensors)", path,
+                       path);
     if (!S_ISREG(out.st_mode)) return err_set(e, "%s: is not a regular file", path);
     if (!(*real = realpath(path, NULL))) return err_sys(e, "%s", path);
     if (is_of_checkpoint(p, &out, *real, &is_input, e)) return -1;
@@ -220,7 +240,8 @@ static int check_target(const struct plan *p, const char *path, char **real, str
     return -1;
 }
 
-/* A file that has no name until it is finished, where the file system can do that: nothing is left of a process that is killed. */
+/* A file that has no name until it is finished, where the file system can do that: nothing is left
+ * of a process that is killed. */
 struct unfinished {
     const char *real; /* what it will be called */
     char *dir, *temp; /* temp: a name beside it; while `named`, the file's */
@@ -290,29 +311,38 @@ static int unfinished_finish(struct unfinished *u, struct err *e)
 {
     char name[32];
     if (fsync(u->fd)) return err_sys(e, "%s: cannot sync", u->real);
-    int linked = !u->named && !linkat(AT_FDCWD, proc_name(u, name), AT_FDCWD, u->real, AT_SYMLINK_FOLLOW);
+    int linked = !u->named &&
+                 !linkat(AT_FDCWD, proc_name(u, name), AT_FDCWD, u->real, AT_SYMLINK_FOLLOW);
     if (!linked) { /* linkat() does not replace */
-        if (!u->named && (errno != EEXIST || give_temporary_name(u))) return err_sys(e, "%s: cannot name the finished file", u->real);
-        if (rename(u->temp, u->real)) return err_sys(e, "%s: cannot rename the finished file", u->real);
+        if (!u->named && (errno != EEXIST || give_temporary_name(u)))
+            return err_sys(e, "%s: cannot name the finished file", u->real);
+        if (rename(u->temp, u->real))
+            return err_sys(e, "%s: cannot rename the finished file", u->real);
         u->named = 0;
     }
     /* Some file systems cannot sync a directory and say EINVAL: nothing more can be done there. */
-    if (fsync(u->dir_fd) && errno != EINVAL) return err_sys(e, "%s: cannot sync its directory", u->real);
+    if (fsync(u->dir_fd) && errno != EINVAL)
+        return err_sys(e, "%s: cannot sync its directory", u->real);
     return 0;
 }
 
-int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o, struct writer_result *r, struct err *e)
+int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o,
+               struct writer_result *r, struct err *e)
 {
     int rc = -1;
     size_t n_header, n_again;
     char *header = NULL, *real = NULL;
     struct unfinished u = {.fd = -1, .dir_fd = -1};
     struct crew c = {.plan = p, .options = o, .start = now()};
-    if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e) || unfinished_open(&u, real, e)) goto fail;
+    if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e) ||
+        unfinished_open(&u, real, e))
+        goto fail;
     c.output = (struct job_output){o->path, u.fd, n_header};
     c.total = data_bytes(p);
-    /* Claims the space now where the file system can, so that a full disk is an error in the first second. */
-    if (fallocate(u.fd, 0, 0, (off_t)(n_header + c.total)) && (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
+    /* Claims the space now where the file system can, so that a full disk is an error in the first
+     * second. */
+    if (fallocate(u.fd, 0, 0, (off_t)(n_header + c.total)) &&
+        (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
         err_sys(e, "%s: needs %" PRIu64 " bytes", o->path, n_header + c.total);
         goto fail;
     }

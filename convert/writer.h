@@ -1,5 +1,6 @@
-/* writer.h: carries out a plan: header, threads, checksums, and a file that appears whole or not at all.
- * Owns: the temporary file, the worker threads, progress. Must not know: what the tensors mean. */
+/* writer.h: carries out a plan: header, threads, checksums, and a file that appears whole or not at
+ * all. Owns: the temporary file, the worker threads, progress. Must not know: what the tensors
+ * mean. */
 #ifndef CONVERT_WRITER_H
 #define CONVERT_WRITER_H
 
@@ -24,8 +25,9 @@ struct writer_result {
     double seconds;
 };
 
-/* META: the __metadata__ strings but for opt4gptq.crc32. OUT must be absent or a regular file that is not
- * part of the checkpoint. */
-int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o, struct writer_result *r, struct err *e);
+/* META: the __metadata__ strings but for opt4gptq.crc32. OUT must be absent or a regular file that
+ * is not part of the checkpoint. */
+int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o,
+               struct writer_result *r, struct err *e);
 
 #endif

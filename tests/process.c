@@ -41,7 +41,8 @@ void process_run(struct process *p, char *const argv[], const char *input)
     close(out[1]);
     close(err[1]);
     signal(SIGPIPE, SIG_IGN);
-    if (input && write(in[1], input, strlen(input)) < 0) perror("write"); /* shorter than a pipe's buffer */
+    if (input && write(in[1], input, strlen(input)) < 0)
+        perror("write"); /* shorter than a pipe's buffer */
     close(in[1]);
     struct pollfd fds[2] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
     char **text[2] = {&p->out, &p->err};

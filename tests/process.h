@@ -10,7 +10,8 @@ struct process {
     size_t out_bytes, err_bytes;
 };
 
-/* argv[0] is the program; input goes to its stdin (NULL: empty). Dies when the machine cannot run it. */
+/* argv[0] is the program; input goes to its stdin (NULL: empty). Dies when the machine cannot run
+ * it. */
 void process_run(struct process *p, char *const argv[], const char *input);
 void process_free(struct process *p);
 

@@ -5,8 +5,9 @@
 
 #include "backend-hip/kernels/common/linear.h"
 
-/* Instructions of NVIDIA's matrix units, in inline assembly: other families of kernels for fp16 activations, of sm_80 and of sm_90a.
- * The host has them where tests/emulators/fibers/fiber_cuda.c is CUDA's driver. */
+/* Instructions of NVIDIA's matrix units, in inline assembly: other families of kernels for fp16
+ * activations, of sm_80 and of sm_90a. The host has them where tests/emulators/fibers/fiber_cuda.c
+ * is CUDA's driver. */
 #if defined(__NVPTX__)
 #define NVIDIA __CUDA_ARCH__
 #elif defined(FIBERS_CUDA)
@@ -20,9 +21,10 @@
 #define MATRIX_F16 0
 #endif
 
-/* AMD's matrix instructions: another kernel for prompts with fp16 activations. The host has all, and tests/emulators/fibers/fibers.c lets each device
- * that it pretends to be have its own. */
-#if defined(__AMDGCN__) && (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1100__) || defined(__gfx1201__))
+/* AMD's matrix instructions: another kernel for prompts with fp16 activations. The host has all,
+ * and tests/emulators/fibers/fibers.c lets each device that it pretends to be have its own. */
+#if defined(__AMDGCN__) && (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) ||   \
+                            defined(__gfx1100__) || defined(__gfx1201__))
 #define MATRIX_AMD 1
 #else
 #define MATRIX_AMD 0

@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 static const char main_source[] = "backend-hip/kernels/kernels.hip";
-static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"};
+static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
+                                        "libhiprtc.so"};
 enum { MAX_HEADERS = 32, MAX_NAMES = 16 };
 
 /* hiprtc's functions, prototypes of its own header. */
 struct rtc {
-    int (*create)(void **program, const char *source, const char *name, int n, const char **headers, const char **names);
+    int (*create)(void **program, const char *source, const char *name, int n, const char **headers,
+                  const char **names);
     int (*compile)(void *program, int n, const char **options);
     int (*code_size)(void *program, size_t *bytes);
     int (*code)(void *program, char *out);
@@ -31,9 +33,12 @@ static int find_symbols(struct rtc *r, void *library)
     static const struct {
         size_t slot;
         const char *name;
-    } symbols[] = {{offsetof(struct rtc, create), "hiprtcCreateProgram"},       {offsetof(struct rtc, compile), "hiprtcCompileProgram"},
-                   {offsetof(struct rtc, code_size), "hiprtcGetCodeSize"},      {offsetof(struct rtc, code), "hiprtcGetCode"},
-                   {offsetof(struct rtc, log_size), "hiprtcGetProgramLogSize"}, {offsetof(struct rtc, log), "hiprtcGetProgramLog"}};
+    } symbols[] = {{offsetof(struct rtc, create), "hiprtcCreateProgram"},
+                   {offsetof(struct rtc, compile), "hiprtcCompileProgram"},
+                   {offsetof(struct rtc, code_size), "hiprtcGetCodeSize"},
+                   {offsetof(struct rtc, code), "hiprtcGetCode"},
+                   {offsetof(struct rtc, log_size), "hiprtcGetProgramLogSize"},
+                   {offsetof(struct rtc, log), "hiprtcGetProgramLog"}};
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *p = library ? dlsym(library, symbols[i].name) : NULL;
         if (!p) return 0;
@@ -86,7 +91,9 @@ static int compile(const char *runtime, const char *arch, int file)
     if (code) {
         char *log = !r.log_size(program, &n) && n ? calloc(1, n + 1) : NULL;
         if (!log || r.log(program, log)) dprintf(file, "error %d without a log", code);
-        else dprintf(file, "error %d: %.*s", code, (int)strcspn(what_failed(log), "\n"), what_failed(log));
+        else
+            dprintf(file, "error %d: %.*s", code, (int)strcspn(what_failed(log), "\n"),
+                    what_failed(log));
         return -1;
     }
     char *object = !r.code_size(program, &n) && n ? malloc(n) : NULL;
@@ -129,8 +136,10 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
     off_t n = lseek(file, 0, SEEK_END);
     char *bytes = n >= 0 ? malloc((size_t)n + 1) : NULL;
     if (child < 0) err_sys(e, "fork");
-    else if (status == -1) err_set(e, "the compiler hangs: killed after %d s (--gpu-timeout)", seconds);
-    else if (WIFSIGNALED(status)) err_set(e, "the compiler crashed: %s", strsignal(WTERMSIG(status)));
+    else if (status == -1)
+        err_set(e, "the compiler hangs: killed after %d s (--gpu-timeout)", seconds);
+    else if (WIFSIGNALED(status))
+        err_set(e, "the compiler crashed: %s", strsignal(WTERMSIG(status)));
     else if (!bytes || pread(file, bytes, (size_t)n, 0) != n) err_memory(e);
     else if (WEXITSTATUS(status)) err_set(e, "%.*s", (int)n, bytes);
     else rc = 0;

@@ -2,9 +2,12 @@
 
 #include "backend-hip/hip.h"
 
-/* HIP_IMAGES is the folder of the compiled kernels, given by the Makefile when it could compile them. */
+/* HIP_IMAGES is the folder of the compiled kernels, given by the Makefile when it could compile
+ * them. */
 #ifdef HIP_IMAGES
-#define EMBED(symbol, file) __asm__(".section .rodata\n.balign 4096\n" symbol ": .incbin \"" HIP_IMAGES "/" file "\"\n.byte 0\n.previous\n")
+#define EMBED(symbol, file)                                                                        \
+    __asm__(".section .rodata\n.balign 4096\n" symbol ": .incbin \"" HIP_IMAGES "/" file           \
+            "\"\n.byte 0\n.previous\n")
 
 EMBED("hip_image_gfx906", "gfx906.co");
 EMBED("hip_image_gfx908", "gfx908.co");
@@ -17,8 +20,9 @@ EMBED("hip_image_sm_90a", "sm_90a.ptx");
 EMBED("hip_image_sm_80", "sm_80.ptx");
 EMBED("hip_image_sm_70", "sm_70.ptx");
 EMBED(".globl hip_kernel_table\nhip_kernel_table", "gfx906.tsv");
-extern const unsigned char hip_image_gfx906[], hip_image_gfx908[], hip_image_gfx90a[], hip_image_gfx942[], hip_image_gfx1030[],
-    hip_image_gfx1100[], hip_image_gfx1201[], hip_image_sm_90a[], hip_image_sm_80[], hip_image_sm_70[];
+extern const unsigned char hip_image_gfx906[], hip_image_gfx908[], hip_image_gfx90a[],
+    hip_image_gfx942[], hip_image_gfx1030[], hip_image_gfx1100[], hip_image_gfx1201[],
+    hip_image_sm_90a[], hip_image_sm_80[], hip_image_sm_70[];
 EMBED(".globl hip_kernel_sources\nhip_kernel_sources", "sources");
 #else
 const char hip_kernel_table[] = "", hip_kernel_sources[] = "";
@@ -33,7 +37,8 @@ const struct hip_image hip_images[] = {
     {"gfx1030", hip_image_gfx1030, 0},
     {"gfx1100", hip_image_gfx1100, 0},
     {"gfx1201", hip_image_gfx1201, 0},
-    {"sm_90a", hip_image_sm_90a, 1}, /* the newest first: later GPUs take what was made for earlier ones */
+    {"sm_90a", hip_image_sm_90a,
+     1}, /* the newest first: later GPUs take what was made for earlier ones */
     {"sm_80", hip_image_sm_80, 1},
     {"sm_70", hip_image_sm_70, 1},
 #endif

@@ -12,6 +12,7 @@ struct hip_image {
 
 /* All files of kernels/ as "name\0text\0", then an empty name. */
 extern const char hip_kernel_sources[];
-extern const struct hip_image hip_images[]; /* ends with a NULL arch; empty when built without a compiler for kernels */
+/* ends with a NULL arch; empty when built without a compiler for kernels */
+extern const struct hip_image hip_images[];
 
 #endif

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const known_libraries[] = {"libamdhip64.so.7",  "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                              "libgalaxyhip.so.5", "libgalaxyhip.so",  "libcuda.so.1"};
+static const char *const known_libraries[] = {
+    "libamdhip64.so.7",  "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+    "libgalaxyhip.so.5", "libgalaxyhip.so",  "libcuda.so.1"};
 enum { N_KNOWN = sizeof known_libraries / sizeof *known_libraries };
 
 static struct hip_library *libraries;
@@ -96,8 +97,10 @@ static int find_symbols(struct hip_library *l, void *handle, struct err *e)
     }
     int code = l->api.init(0);
     if (!code) return 0;
-    /* AMD's runtime says "invalid device" where its driver is not loaded, and where the user may not use it */
-    if (!l->is_cuda && access("/dev/kfd", R_OK | W_OK)) return err_sys(e, "%s: does not start: /dev/kfd (AMD's driver)", l->path);
+    /* AMD's runtime says "invalid device" where its driver is not loaded, and where the user may
+     * not use it */
+    if (!l->is_cuda && access("/dev/kfd", R_OK | W_OK))
+        return err_sys(e, "%s: does not start: /dev/kfd (AMD's driver)", l->path);
     return failed(l, code, "does not start", e);
 }
 
@@ -108,7 +111,8 @@ static int open_one(const struct hip_library **out, const char *path, struct err
             *out = l;
             return 0;
         }
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* never closed: runtimes do not survive that */
+    void *handle = dlopen(path,
+                          RTLD_NOW | RTLD_LOCAL); /* never closed: runtimes do not survive that */
     if (!handle) return err_set(e, "%s", dlerror());
     struct hip_library *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e);
@@ -125,7 +129,8 @@ static int open_one(const struct hip_library **out, const char *path, struct err
 int hip_library_open(const struct hip_library **library, const char *path, struct err *e)
 {
     if (path) {
-        if (strlen(path) >= sizeof libraries->path) return err_set(e, "--hip-library: the path is too long");
+        if (strlen(path) >= sizeof libraries->path)
+            return err_set(e, "--hip-library: the path is too long");
         return open_one(library, path, e) ? err_prefix(e, "--hip-library") : 0;
     }
     struct err why = {0};
@@ -133,11 +138,14 @@ int hip_library_open(const struct hip_library **library, const char *path, struc
     for (int i = 0; i < N_KNOWN; i++) {
         struct err one;
         if (!open_one(library, known_libraries[i], &one)) return 0;
-        if (strstr(one.msg, "cannot open shared object file") == NULL) why = one; /* there, but of no use: that is worth saying */
-        snprintf(tried + strlen(tried), sizeof tried - strlen(tried), i ? ", %s" : "%s", known_libraries[i]);
+        if (strstr(one.msg, "cannot open shared object file") == NULL)
+            why = one; /* there, but of no use: that is worth saying */
+        snprintf(tried + strlen(tried), sizeof tried - strlen(tried), i ? ", %s" : "%s",
+                 known_libraries[i]);
     }
     if (why.msg[0]) return err_set(e, "no GPU can be used: %s", why.msg);
-    return err_set(e, "no GPU runtime library is installed (tried %s; --hip-library names another)", tried);
+    return err_set(e, "no GPU runtime library is installed (tried %s; --hip-library names another)",
+                   tried);
 }
 
 int hip_device_count(const struct hip_library *l, int *n, struct err *e)
@@ -150,25 +158,29 @@ int hip_device_use(const struct hip_device *d, struct err *e)
 {
     const struct hip_library *l = d->library;
     void *context = NULL;
-    int code = l->is_cuda ? l->api.cuda_context(&context, d->handle) : l->api.hip_set_device(d->ordinal);
+    int code = l->is_cuda ? l->api.cuda_context(&context, d->handle)
+                          : l->api.hip_set_device(d->ordinal);
     if (!code && l->is_cuda) code = l->api.cuda_set_context(context);
     return code ? failed(l, code, "cannot use the device", e) : 0;
 }
 
-/* The architecture's name, for people and for the order of trials; "" when the runtime does not tell. */
+/* The architecture's name, for people and for the order of trials; "" when the runtime does not
+ * tell. */
 static void find_arch(struct hip_device *d)
 {
     const struct hip_api *api = &d->library->api;
     int major = 0, minor = 0;
     if (d->library->is_cuda) {
-        if (!api->cuda_attribute(&major, CUDA_ATTRIBUTE_MAJOR, d->handle) && !api->cuda_attribute(&minor, CUDA_ATTRIBUTE_MINOR, d->handle))
+        if (!api->cuda_attribute(&major, CUDA_ATTRIBUTE_MAJOR, d->handle) &&
+            !api->cuda_attribute(&minor, CUDA_ATTRIBUTE_MINOR, d->handle))
             snprintf(d->arch, sizeof d->arch, "sm_%d%d", major, minor);
         return;
     }
     char *p = calloc(1, HIP_PROPERTIES_BYTES);
     if (!p) return;
     int at = 0;
-    if (api->hip_properties_r0600 && !api->hip_properties_r0600(p, d->ordinal)) at = HIP_ARCH_AT_R0600;
+    if (api->hip_properties_r0600 && !api->hip_properties_r0600(p, d->ordinal))
+        at = HIP_ARCH_AT_R0600;
     else if (api->hip_properties && !api->hip_properties(p, d->ordinal)) at = HIP_ARCH_AT_LEGACY;
     if (at && !strncmp(p + at, "gfx", 3)) snprintf(d->arch, sizeof d->arch, "%.40s", p + at);
     free(p);
@@ -180,7 +192,8 @@ static int same_arch(const struct hip_device *d, const char *arch)
     return !strncmp(d->arch, arch, n) && (d->arch[n] == 0 || d->arch[n] == ':');
 }
 
-/* The image of the device's own name first, then all others: newer names of a chip accept older code now and then. */
+/* The image of the device's own name first, then all others: newer names of a chip accept older
+ * code now and then. */
 static void choose_image(struct hip_device *d)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -205,7 +218,8 @@ static void compile_image(struct hip_device *d, int seconds)
     int code = d->library->api.module_load(&d->module, object);
     if (code) {
         char text[160];
-        snprintf(d->why, sizeof d->why, "what it compiles does not load: %s", hip_error_text(d->library, code, text, sizeof text));
+        snprintf(d->why, sizeof d->why, "what it compiles does not load: %s",
+                 hip_error_text(d->library, code, text, sizeof text));
         free(object);
         return;
     }
@@ -213,7 +227,8 @@ static void compile_image(struct hip_device *d, int seconds)
     d->image = &d->compiled;
 }
 
-int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, int compile_seconds, struct err *e)
+int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
+                    int compile_seconds, struct err *e)
 {
     int n, code;
     for (struct hip_device *d = devices; d; d = d->next)
@@ -224,12 +239,15 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
         }
     if (hip_device_count(l, &n, e)) return -1;
     if (!n) return err_set(e, "%s: there is no device", l->path);
-    if (ordinal >= n) return err_set(e, "--device %d: there %s %d (0 is the first)", ordinal, n == 1 ? "is" : "are", n);
+    if (ordinal >= n)
+        return err_set(e, "--device %d: there %s %d (0 is the first)", ordinal,
+                       n == 1 ? "is" : "are", n);
     struct hip_device *d = calloc(1, sizeof *d);
     if (!d) return err_memory(e);
     d->library = l;
     d->ordinal = ordinal;
-    if ((code = l->api.device_get(&d->handle, ordinal)) || (code = l->api.device_name(d->name, sizeof d->name, d->handle)) ||
+    if ((code = l->api.device_get(&d->handle, ordinal)) ||
+        (code = l->api.device_name(d->name, sizeof d->name, d->handle)) ||
         (code = l->api.device_memory(&d->memory, d->handle))) {
         failed(l, code, "cannot ask the device", e);
         free(d);
@@ -247,7 +265,8 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     return 0;
 }
 
-int hip_device_function(const struct hip_device *d, const char *name, void **function, struct err *e)
+int hip_device_function(const struct hip_device *d, const char *name, void **function,
+                        struct err *e)
 {
     int code = d->library->api.function(function, d->module, name);
     return code ? failed(d->library, code, name, e) : 0;

@@ -1,5 +1,5 @@
-/* hip_runtime.h: libraries, devices, code objects and launches.
- * Owns: what is open in this process (a library and a device stay open until it ends). Must not know: tensors. */
+/* hip_runtime.h: libraries, devices, code objects and launches. Owns: what is open in this process
+ * (a library and a device stay open until it ends). Must not know: tensors. */
 #ifndef BACKEND_HIP_HIP_RUNTIME_H
 #define BACKEND_HIP_HIP_RUNTIME_H
 
@@ -30,13 +30,16 @@ struct hip_device {
 /* Opens PATH, or the first of the known names that can be opened and has all entry points. */
 int hip_library_open(const struct hip_library **library, const char *path, struct err *e);
 int hip_device_count(const struct hip_library *l, int *n, struct err *e);
-/* Device `ordinal` with the first embedded image that it accepts, or else with the embedded source compiled for it, if that
- * takes no longer than so many seconds (0: is not tried); the same one for every caller. That nothing fits is no error here. */
-int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal, int compile_seconds, struct err *e);
+/* Device `ordinal` with the first embedded image that it accepts, or else with the embedded source
+ * compiled for it, if that takes no longer than so many seconds (0: is not tried); the same one for
+ * every caller. That nothing fits is no error here. */
+int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
+                    int compile_seconds, struct err *e);
 /* Makes the device current for this thread. */
 int hip_device_use(const struct hip_device *d, struct err *e);
 /* One kernel of the device's module. */
-int hip_device_function(const struct hip_device *d, const char *name, void **function, struct err *e);
+int hip_device_function(const struct hip_device *d, const char *name, void **function,
+                        struct err *e);
 /* A code of the runtime in words: the runtime's own text, or the number. */
 const char *hip_error_text(const struct hip_library *l, int code, char *buffer, size_t bytes);
 

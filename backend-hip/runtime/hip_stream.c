@@ -84,9 +84,10 @@ int hip_stream_units(const struct hip_stream *s) { return s->units; }
 
 int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }
 
-/* Arguments begin at multiples of 16; what is between them is 0, so that calls can be compared as bytes. */
-int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3], unsigned threads, unsigned lds,
-                   unsigned cluster, const void *args, size_t bytes)
+/* Arguments begin at multiples of 16; what is between them is 0, so that calls can be compared as
+ * bytes. */
+int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3],
+                   unsigned threads, unsigned lds, unsigned cluster, const void *args, size_t bytes)
 {
     struct calls *c = &s->now;
     size_t whole = (bytes + 15) / 16 * 16;
@@ -126,17 +127,24 @@ static int issue(struct hip_stream *s, const char **name)
     for (int i = 0; i < s->now.n; i++) {
         const struct call *k = &s->now.call[i];
         size_t bytes = k->bytes;
-        void *extra[] = {HIP_LAUNCH_BUFFER, s->now.args + k->at, HIP_LAUNCH_BYTES, &bytes, l->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
+        void *extra[] = {HIP_LAUNCH_BUFFER, s->now.args + k->at, HIP_LAUNCH_BYTES, &bytes,
+                         l->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
         int code;
         *name = k->name;
         if (s->overlaps) { /* the first one also waits for copies, which are no launches */
-            struct cuda_launch_attribute attribute[] = {{.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0},
-                                                        {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
-            const struct cuda_launch_config config = {
-                {k->grid[0], k->grid[1], k->grid[2]}, {k->threads, 1, 1}, k->lds, s->stream, attribute, k->cluster > 1 ? 2 : 1};
+            struct cuda_launch_attribute attribute[] = {
+                {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0},
+                {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
+            const struct cuda_launch_config config = {{k->grid[0], k->grid[1], k->grid[2]},
+                                                      {k->threads, 1, 1},
+                                                      k->lds,
+                                                      s->stream,
+                                                      attribute,
+                                                      k->cluster > 1 ? 2 : 1};
             code = l->api.cuda_launch_ex(&config, k->function, NULL, extra);
         } else {
-            code = l->api.launch(k->function, k->grid[0], k->grid[1], k->grid[2], k->threads, 1, 1, k->lds, s->stream, NULL, extra);
+            code = l->api.launch(k->function, k->grid[0], k->grid[1], k->grid[2], k->threads, 1, 1,
+                                 k->lds, s->stream, NULL, extra);
         }
         if (code) return code;
     }
@@ -160,7 +168,8 @@ static uint64_t hash_of(const struct calls *c)
 
 static int same_calls(const struct calls *a, const struct calls *b)
 {
-    return a->n == b->n && a->n_args == b->n_args && !memcmp(a->call, b->call, (size_t)a->n * sizeof *a->call) &&
+    return a->n == b->n && a->n_args == b->n_args &&
+           !memcmp(a->call, b->call, (size_t)a->n * sizeof *a->call) &&
            !memcmp(a->args, b->args, a->n_args);
 }
 
@@ -187,7 +196,8 @@ static int make_graph(struct hip_stream *s, uint64_t hash, struct graph **out, c
     for (int i = 1; i < MAX_GRAPHS; i++)
         if (s->graph[i].used < g->used) g = &s->graph[i];
     drop_graph(s, g);
-    if (copy_calls(&g->calls, &s->now)) return 0; /* without a copy there is no graph, and it goes on without */
+    if (copy_calls(&g->calls, &s->now))
+        return 0; /* without a copy there is no graph, and it goes on without */
     int code = api->cuda_capture(s->stream, CUDA_CAPTURE_THREAD_LOCAL);
     *name = "a graph of a step";
     if (code) return code;
@@ -210,7 +220,9 @@ int hip_stream_flush(struct hip_stream *s, const char **name)
     if (s->stream && s->now.n >= MIN_GRAPH) {
         uint64_t hash = hash_of(&s->now);
         for (int i = 0; i < MAX_GRAPHS && !g; i++)
-            if (s->graph[i].exec && s->graph[i].hash == hash && same_calls(&s->graph[i].calls, &s->now)) g = &s->graph[i];
+            if (s->graph[i].exec && s->graph[i].hash == hash &&
+                same_calls(&s->graph[i].calls, &s->now))
+                g = &s->graph[i];
         for (int i = 0; i < N_SEEN && !g; i++) came_before |= s->seen[i] == hash;
         s->seen[s->n_flushed++ % N_SEEN] = hash;
         if (came_before) code = make_graph(s, hash, &g, name);

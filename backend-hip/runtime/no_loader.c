@@ -1,5 +1,5 @@
-/* no_loader.c: what a static program (make static) has in place of libc's dynamic loader, which would need the very libraries that
- * such a program does without. */
+/* no_loader.c: what a static program (make static) has in place of libc's dynamic loader, which
+ * would need the very libraries that such a program does without. */
 #include <dlfcn.h>
 #include <stddef.h>
 
@@ -15,4 +15,7 @@ void *dlsym(void *restrict handle, const char *restrict name)
     return NULL;
 }
 
-char *dlerror(void) { return (char *)(size_t)"this program is static: it cannot load a GPU's runtime library"; }
+char *dlerror(void)
+{
+    return (char *)(size_t)"this program is static: it cannot load a GPU's runtime library";
+}

@@ -16,7 +16,8 @@ static void put_id(struct out *o, const char *prefix, const struct record *r)
 /* Texts of tokens, as they are named one after the other. */
 struct words {
     const struct answer_env *env;
-    struct tok_stream *start; /* while nothing precedes: a decoder may treat what begins a text differently */
+    struct tok_stream
+        *start; /* while nothing precedes: a decoder may treat what begins a text differently */
     struct err *e;
     int rc;
 };
@@ -35,7 +36,8 @@ static int at_start(const struct words *w, int32_t id, struct word *x)
     size_t n[2], total = 0;
     int rc = tok_stream_copy(&s, w->start, w->e);
     for (int i = 0; i < 2 && !rc; i++) {
-        rc = i ? tok_stream_flush(s, &piece[i], &n[i], w->e) : tok_stream_push(s, id, &piece[i], &n[i], w->e);
+        rc = i ? tok_stream_flush(s, &piece[i], &n[i], w->e)
+               : tok_stream_push(s, id, &piece[i], &n[i], w->e);
         char *grown = rc ? NULL : realloc(x->own, total + n[i] + 1);
         if (!rc && !grown) rc = err_memory(w->e);
         if (rc) break;
@@ -54,7 +56,8 @@ static void get_word(struct words *w, int32_t id, struct word *x)
 {
     *x = (struct word){.text = ""};
     int special = tok_is_special(w->env->tokens->tokenizer, id);
-    if (w->start && !special ? at_start(w, id, x) : token_text_get(w->env->tokens, id, &x->text, &x->n, w->e)) {
+    if (w->start && !special ? at_start(w, id, x)
+                             : token_text_get(w->env->tokens, id, &x->text, &x->n, w->e)) {
         w->rc = -1;
         x->n = 0;
     }
@@ -79,13 +82,15 @@ static void start_after_prompt(struct words *w, const struct job_prompt *p)
 {
     tok_stream_close(w->start);
     w->start = NULL;
-    if (p->stream && !tok_stream_before(p->stream) && tok_stream_copy(&w->start, p->stream, w->e)) w->rc = -1;
+    if (p->stream && !tok_stream_before(p->stream) && tok_stream_copy(&w->start, p->stream, w->e))
+        w->rc = -1;
 }
 
 static void start_at_prompt(struct words *w, const struct job_prompt *p)
 {
     const struct tokenizer *t = p->job->env->tokenizer;
-    int skip = !p->from_ids || p->job->record.skip_special; /* a prompt of text does not show its BOS */
+    int skip = !p->from_ids ||
+               p->job->record.skip_special; /* a prompt of text does not show its BOS */
     if (t && tok_stream_open(&w->start, t, skip, w->e)) w->rc = -1;
 }
 
@@ -98,9 +103,10 @@ static void put_token(struct out *o, struct words *w, int32_t id, size_t *code_p
     free(x.own);
 }
 
-/* {"token": logprob, ...}: the chosen token, then the likeliest, as vLLM orders them. Two ids may have the same text, which an
- * object can name once: the likelier one stays. */
-static void put_alternatives(struct out *o, struct words *w, const struct job_score *s, const struct job_top *top)
+/* {"token": logprob, ...}: the chosen token, then the likeliest, as vLLM orders them. Two ids may
+ * have the same text, which an object can name once: the likelier one stays. */
+static void put_alternatives(struct out *o, struct words *w, const struct job_score *s,
+                             const struct job_top *top)
 {
     struct word named[REQUEST_MAX_TOP + 1];
     int n = 0;
@@ -109,7 +115,8 @@ static void put_alternatives(struct out *o, struct words *w, const struct job_sc
         struct word *x = &named[n];
         int before = 0;
         get_word(w, i < 0 ? s->id : top[s->top + i].id, x);
-        for (int k = 0; k < n && !before; k++) before = named[k].n == x->n && !memcmp(named[k].text, x->text, x->n);
+        for (int k = 0; k < n && !before; k++)
+            before = named[k].n == x->n && !memcmp(named[k].text, x->text, x->n);
         if (before) {
             free(x->own);
             continue;
@@ -131,12 +138,14 @@ struct scored {
 
 static struct scored scored(const struct out *scores, const struct out *tops)
 {
-    return (struct scored){(const void *)scores->p, (const void *)tops->p, (int)(scores->n / sizeof(struct job_score))};
+    return (struct scored){(const void *)scores->p, (const void *)tops->p,
+                           (int)(scores->n / sizeof(struct job_score))};
 }
 
-/* The completions form: parallel arrays. With echo the prompt's tokens come first, its first one without a value. An offset is
- * the code points of the tokens before it. */
-static int put_completion_logprobs(struct out *o, const struct answer_env *env, const struct job_prompt *p, const struct job_choice *c,
+/* The completions form: parallel arrays. With echo the prompt's tokens come first, its first one
+ * without a value. An offset is the code points of the tokens before it. */
+static int put_completion_logprobs(struct out *o, const struct answer_env *env,
+                                   const struct job_prompt *p, const struct job_choice *c,
                                    struct err *e)
 {
     struct scored part[2] = {scored(&p->scores, &p->tops), scored(&c->scores, &c->tops)};
@@ -201,8 +210,8 @@ static void put_chat_token(struct out *o, struct words *w, int32_t id, double lo
     free(x.own);
 }
 
-static int put_chat_logprobs(struct out *o, const struct answer_env *env, const struct job_prompt *p, const struct job_choice *c,
-                             struct err *e)
+static int put_chat_logprobs(struct out *o, const struct answer_env *env,
+                             const struct job_prompt *p, const struct job_choice *c, struct err *e)
 {
     struct scored s = scored(&c->scores, &c->tops);
     struct words w = {.env = env, .e = e};
@@ -242,13 +251,14 @@ static void put_ending(struct out *o, const struct record *r, const struct job_c
 {
     out_text(o, c->finish == FINISH_LENGTH ? ",\"finish_reason\":\"length\",\"stop_reason\":"
                                            : ",\"finish_reason\":\"stop\",\"stop_reason\":");
-    if (c->stopped_by_string >= 0) out_string(o, r->stop[c->stopped_by_string], strlen(r->stop[c->stopped_by_string]));
+    if (c->stopped_by_string >= 0)
+        out_string(o, r->stop[c->stopped_by_string], strlen(r->stop[c->stopped_by_string]));
     else if (c->stopped_by_token >= 0) out_int(o, c->stopped_by_token);
     else out_text(o, "null");
 }
 
-static int put_choice(struct out *o, const struct answer_env *env, const struct job_prompt *p, const struct job_choice *c, int index,
-                      struct err *e)
+static int put_choice(struct out *o, const struct answer_env *env, const struct job_prompt *p,
+                      const struct job_choice *c, int index, struct err *e)
 {
     const struct record *r = &p->job->record;
     int chat = r->kind == RECORD_CHAT;
@@ -269,7 +279,8 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
     if (chat) out_text(o, "}");
     out_text(o, ",\"logprobs\":");
     if (r->logprobs < 0) out_text(o, "null");
-    else if (chat ? put_chat_logprobs(o, env, p, c, e) : put_completion_logprobs(o, env, p, c, e)) return -1;
+    else if (chat ? put_chat_logprobs(o, env, p, c, e) : put_completion_logprobs(o, env, p, c, e))
+        return -1;
     put_ending(o, r, c);
     if (r->return_ids) {
         if (!chat) {
@@ -298,7 +309,8 @@ static void put_head(struct out *o, const struct record *r, int status)
     out_text(o, ",\"body\":");
 }
 
-static int write_jsonl(struct out *o, const struct answer_env *env, const struct job *j, struct err *e)
+static int write_jsonl(struct out *o, const struct answer_env *env, const struct job *j,
+                       struct err *e)
 {
     const struct record *r = &j->record;
     int chat = r->kind == RECORD_CHAT, index = 0;
@@ -349,7 +361,8 @@ static void write_plain(struct out *o, const struct answer_env *env, const struc
             const struct job_choice *c = &j->prompt[i].choice[k];
             if (i + k) out_text(o, "\t");
             if (env->format == ANSWER_TEXT) {
-                if (j->record.echo) put_one_line(o, j->prompt[i].text, job_echo_bytes(&j->prompt[i], c));
+                if (j->record.echo)
+                    put_one_line(o, j->prompt[i].text, job_echo_bytes(&j->prompt[i], c));
                 put_one_line(o, c->text.p, c->text.n);
                 continue;
             }
@@ -373,13 +386,15 @@ static void put_error(struct out *o, int status, const struct refusal *why)
 {
     out_text(o, "{\"message\":");
     out_string(o, why->why.msg, strlen(why->why.msg));
-    out_text(o, status == 400 ? ",\"type\":\"BadRequestError\",\"param\":" : ",\"type\":\"InternalServerError\",\"param\":");
+    out_text(o, status == 400 ? ",\"type\":\"BadRequestError\",\"param\":"
+                              : ",\"type\":\"InternalServerError\",\"param\":");
     if (why->field) out_string(o, why->field, strlen(why->field));
     else out_text(o, "null");
     out_text(o, status == 400 ? ",\"code\":\"invalid_request\"}" : ",\"code\":\"server_error\"}");
 }
 
-int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status, const struct refusal *why, struct err *e)
+int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status,
+                  const struct refusal *why, struct err *e)
 {
     if (env->format == ANSWER_JSONL) {
         put_head(o, r, status);

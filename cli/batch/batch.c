@@ -1,5 +1,6 @@
-/* batch.c: a file of prompts in, a file of answers out. Reads records, keeps the scheduler busy, journals answers as they
- * finish, puts the output in its place. docs/batch.md says what a user sees of it. */
+/* batch.c: a file of prompts in, a file of answers out. Reads records, keeps the scheduler busy,
+ * journals answers as they finish, puts the output in its place. docs/batch.md says what a user
+ * sees of it. */
 #include "cli/batch/batch.h"
 
 #include "cli/run.h"
@@ -16,7 +17,8 @@
 #include <zlib.h>
 
 #define COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
-enum { MAX_HELD = 256 << 20 }; /* bytes of the lines whose records are computed or wait: no more are read then */
+/* bytes of the lines whose records are computed or wait: no more are read then */
+enum { MAX_HELD = 256 << 20 };
 enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
 
 static int ends_with(const char *s, const char *end)
@@ -27,12 +29,14 @@ static int ends_with(const char *s, const char *end)
 
 /* ---- opening */
 
-/* Sampling where neither record nor command line says anything: generation_config, else OpenAI's and vLLM's defaults. */
+/* Sampling where neither record nor command line says anything: generation_config, else OpenAI's
+ * and vLLM's defaults. */
 static int open_defaults(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
     struct sampler_params *p = &b->defaults.sampling;
-    *p = (struct sampler_params){.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
+    *p = (struct sampler_params){
+        .temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
     if (gen_config_apply(&b->model.file, p, e)) return -1;
     if (o->temperature > OPT_UNSET_REAL) p->temperature = o->temperature;
     if (o->top_p > OPT_UNSET_REAL) p->top_p = o->top_p;
@@ -51,14 +55,16 @@ static int open_defaults(struct batch_run *b, struct err *e)
     return 0;
 }
 
-/* The chat template, with the time of the first start, so that a resumed run renders the same prompts. */
+/* The chat template, with the time of the first start, so that a resumed run renders the same
+ * prompts. */
 static int open_chat(struct batch_run *b, struct err *e)
 {
     char *given;
     size_t n, n_old = 0;
     const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
     b->started = run_local_time();
-    if (old && manifest_started(old, n_old, &b->started, e)) return err_prefix(e, "%s", b->journal_path);
+    if (old && manifest_started(old, n_old, &b->started, e))
+        return err_prefix(e, "%s", b->journal_path);
     if (run_read_template(b->o, &given, &n, e)) return -1;
     if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
     int rc = chat_open_model(&b->chat, &b->model.file, given, n, b->started, e);
@@ -80,13 +86,19 @@ static int open_model(struct batch_run *b, struct err *e)
     size_t n;
     if (model_open(&b->model, o->model, e)) return -1;
     if (o->check_tensors && mf_verify(&b->model.file, &n, e)) return -1;
-    if (run_open_tokenizer(&b->tokenizer, &b->model.file, e) || open_defaults(b, e) || open_chat(b, e)) return -1;
-    if (!b->tokenizer && strcmp(o->format, "ids")) return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
-    if (!b->tokenizer && o->n_stop) return err_set(e, "%s: has no tokenizer: --stop cannot be found", o->model);
+    if (run_open_tokenizer(&b->tokenizer, &b->model.file, e) || open_defaults(b, e) ||
+        open_chat(b, e))
+        return -1;
+    if (!b->tokenizer && strcmp(o->format, "ids"))
+        return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
+    if (!b->tokenizer && o->n_stop)
+        return err_set(e, "%s: has no tokenizer: --stop cannot be found", o->model);
     if (b->tokenizer && token_text_open(&b->tokens, b->tokenizer, e)) return -1;
     name = name ? name + 1 : o->model;
     snprintf(b->model_name, sizeof b->model_name, "%.*s",
-             (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors") : strlen(name)), name);
+             (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors")
+                                                   : strlen(name)),
+             name);
     b->env = (struct job_env){
         .tokenizer = b->tokenizer,
         .chat = b->chat,
@@ -118,7 +130,8 @@ static int scan_input(struct batch_run *b, struct err *e)
     b->plain = !strcmp(b->o->input_format, "text");
     if (input_check_text(b->input, e)) return -1;
     while ((more = input_next(b->input, &line, e)) == 1) {
-        if (!b->n_records && !strcmp(b->o->input_format, "auto")) b->plain = line.text[strspn(line.text, " \t")] != '{';
+        if (!b->n_records && !strcmp(b->o->input_format, "auto"))
+            b->plain = line.text[strspn(line.text, " \t")] != '{';
         b->n_records++;
     }
     if (more < 0) return -1;
@@ -154,7 +167,9 @@ void batch_see_id(struct batch_run *b, const struct record *r)
     }
     if (b->seen[i]) {
         progress_clear();
-        fprintf(stderr, "note: line %llu has a custom_id that came before (\"%.*s\"); all of them are answered\n",
+        fprintf(stderr,
+                "note: line %llu has a custom_id that came before (\"%.*s\"); all of them are "
+                "answered\n",
                 (unsigned long long)r->number, (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
         b->warned_of_duplicate = 1;
     }
@@ -169,7 +184,8 @@ static int name_output(struct batch_run *b, struct err *e)
     char *target = NULL;
     int rc = 0;
     if (b->shard.n > 1 && strcmp(path, "-")) {
-        rc = asprintf(&b->output, "%s.%llu-of-%llu", path, (unsigned long long)b->shard.i, (unsigned long long)b->shard.n);
+        rc = asprintf(&b->output, "%s.%llu-of-%llu", path, (unsigned long long)b->shard.i,
+                      (unsigned long long)b->shard.n);
     } else {
         b->output = strdup(path);
     }
@@ -194,24 +210,30 @@ static int open_journal(struct batch_run *b, struct err *e)
     struct stat st;
     char note[256];
     if (b->journal_path && stat(b->journal_path, &st) && !stat(b->output, &st) && st.st_size)
-        return err_set(e, "%s: exists and was not written by this command: remove it or name another file", b->output);
+        return err_set(
+            e, "%s: exists and was not written by this command: remove it or name another file",
+            b->output);
     if (journal_open(&b->journal, b->journal_path, b->n_slots, note, e)) return -1;
     if (note[0]) fprintf(stderr, "note: %s\n", note);
     return 0;
 }
 
 /* What a journal says of the output that it completed. */
-static int read_completion(const struct batch_run *b, const char *text, size_t n, unsigned long long v[3], struct err *e)
+static int read_completion(const struct batch_run *b, const char *text, size_t n,
+                           unsigned long long v[3], struct err *e)
 {
     char copy[128], again[128];
     snprintf(copy, sizeof copy, "%.*s", (int)(n < sizeof copy ? n : 0), text);
-    int fits = sscanf(copy, COMPLETION, &v[0], &v[1], &v[2]) == 3 && v[0] <= b->n_slots && v[2] <= UINT32_MAX;
+    int fits = sscanf(copy, COMPLETION, &v[0], &v[1], &v[2]) == 3 && v[0] <= b->n_slots &&
+               v[2] <= UINT32_MAX;
     if (fits) snprintf(again, sizeof again, COMPLETION, v[0], v[1], v[2]);
     if (fits && strlen(again) == n && !memcmp(again, text, n)) return 0;
-    return err_set(e, "%s: is damaged: what it says of %s cannot be: --restart starts over", b->journal_path, b->output);
+    return err_set(e, "%s: is damaged: what it says of %s cannot be: --restart starts over",
+                   b->journal_path, b->output);
 }
 
-/* The journal's manifest against this run's: continues or starts. 1: the run was complete already. */
+/* The journal's manifest against this run's: continues or starts. 1: the run was complete already.
+ */
 static int match_journal(struct batch_run *b, struct err *e)
 {
     struct manifest m = {
@@ -225,18 +247,25 @@ static int match_journal(struct batch_run *b, struct err *e)
         .sampling = b->defaults.sampling,
         .n_ctx = b->env.n_ctx,
         .backend = b->engine.backend,
-        /* what sums of floating-point numbers depend on: instructions, the double precision of the reference, or the GPU */
-        .instructions = strcmp(b->o->act, "f32") && strcmp(b->o->cpu, "ref") && strcmp(b->o->backend, "hip") ? NULL : b->engine.instructions,
+        /* what sums of floating-point numbers depend on: instructions, the double precision of the
+         * reference, or the GPU */
+        .instructions = strcmp(b->o->act, "f32") && strcmp(b->o->cpu, "ref") &&
+                                strcmp(b->o->backend, "hip")
+                            ? NULL
+                            : b->engine.instructions,
         .template_crc = b->template_crc,
         .started = b->started,
     };
     size_t n_old, n_done;
-    const char *old = journal_manifest(b->journal, &n_old), *done = journal_completion(b->journal, &n_done);
+    const char *old = journal_manifest(b->journal, &n_old),
+               *done = journal_completion(b->journal, &n_done);
     out_clear(&b->line);
     if (manifest_write(&b->line, &m, e)) return -1;
     if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);
     int other = manifest_check(old, n_old, b->line.p, b->line.n, e);
-    if (other > 0) return err_prefix(e, "%s: was begun by another command: --restart starts over", b->journal_path);
+    if (other > 0)
+        return err_prefix(e, "%s: was begun by another command: --restart starts over",
+                          b->journal_path);
     if (other) return err_prefix(e, "%s", b->journal_path);
     if (!done) return 0;
     uint64_t bytes, bytes_now, errors;
@@ -248,12 +277,15 @@ static int match_journal(struct batch_run *b, struct err *e)
     if (missing < 0) return -1;
     if (missing) { /* somebody took it away: compute it again */
         out_clear(&b->line);
-        return manifest_write(&b->line, &m, e) ? -1 : journal_start(b->journal, b->line.p, b->line.n, e);
+        return manifest_write(&b->line, &m, e) ? -1
+                                               : journal_start(b->journal, b->line.p, b->line.n, e);
     }
     if (bytes != bytes_now || crc != crc_now)
-        return err_set(e, "%s: was complete and has been changed since: --restart computes it again", b->output);
-    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n", b->output, (unsigned long long)b->n_slots,
-            (unsigned long long)errors);
+        return err_set(e,
+                       "%s: was complete and has been changed since: --restart computes it again",
+                       b->output);
+    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n", b->output,
+            (unsigned long long)b->n_slots, (unsigned long long)errors);
     b->meter.n_errors = errors;
     return 1;
 }
@@ -282,9 +314,13 @@ static void prepare_words(struct batch_run *b)
     char *words = b->last_words[b->n_words++ % 2];
     if (b->journal_path)
         snprintf(words, sizeof b->last_words[0],
-                 "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command continues\n", progress_erase(),
-                 (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots, b->journal_path);
-    else snprintf(words, sizeof b->last_words[0], "%sstopped at once: answers that were not written are lost\n", progress_erase());
+                 "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command "
+                 "continues\n",
+                 progress_erase(), (unsigned long long)journal_count(b->journal),
+                 (unsigned long long)b->n_slots, b->journal_path);
+    else
+        snprintf(words, sizeof b->last_words[0],
+                 "%sstopped at once: answers that were not written are lost\n", progress_erase());
     run_say_on_signal(b->first_words, words);
 }
 
@@ -311,7 +347,8 @@ static int keep_finished(struct batch_run *b, struct err *e)
             rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, j->status, &why, e)
                               : answer_write(&b->line, &b->answer, j, e);
             if (!rc) rc = keep_line(b, j->index, j->failed[0] != 0, e);
-            meter_answer(&b->meter, prompt, generated, j->end - j->start, j->first_token > 0 ? j->first_token - j->start : -1);
+            meter_answer(&b->meter, prompt, generated, j->end - j->start,
+                         j->first_token > 0 ? j->first_token - j->start : -1);
             trace_request(b->trace, j->index, j->start, j->first_token, j->end, prompt, generated);
         }
         drop_job(b, j);
@@ -320,7 +357,8 @@ static int keep_finished(struct batch_run *b, struct err *e)
 }
 
 /* One record: into the scheduler, or answered with an error. */
-static int take_record(struct batch_run *b, const struct input_line *line, uint64_t slot, struct err *e)
+static int take_record(struct batch_run *b, const struct input_line *line, uint64_t slot,
+                       struct err *e)
 {
     struct refusal why;
     struct job *j;
@@ -349,7 +387,8 @@ static int feed(struct batch_run *b, struct err *e)
 {
     double start = meter_now();
     int n = 0;
-    while (!b->at_end && !run_stop_requested && b->held < MAX_HELD && sched_wants(b->engine.sched) > 0) {
+    while (!b->at_end && !run_stop_requested && b->held < MAX_HELD &&
+           sched_wants(b->engine.sched) > 0) {
         struct input_line line;
         uint64_t slot;
         int more = batch_next(b, &line, &slot, e);
@@ -397,12 +436,12 @@ static int loop(struct batch_run *b, struct err *e)
 static int put_in_place(struct batch_run *b, struct err *e)
 {
     char done[128];
-    if (journal_sync(b->journal, meter_now(), 1, e) || result_advance(&b->result, b->journal, b->n_slots, e) ||
-        result_finish(&b->result, e))
+    if (journal_sync(b->journal, meter_now(), 1, e) ||
+        result_advance(&b->result, b->journal, b->n_slots, e) || result_finish(&b->result, e))
         return -1;
     if (!b->journal_path) return 0;
-    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal), (unsigned long long)b->result.bytes,
-                     (unsigned long long)b->result.crc);
+    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal),
+                     (unsigned long long)b->result.bytes, (unsigned long long)b->result.crc);
     return journal_complete(b->journal, done, (size_t)n, e);
 }
 
@@ -440,49 +479,66 @@ static void say_end(struct batch_run *b, int rc, int complete)
     const struct meter *m = &b->meter;
     double t = meter_now() - m->start;
     progress_clear();
-    fprintf(stderr, "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, generated %llu (%.1f tok/s)\n",
-            (unsigned long long)m->n_done, (unsigned long long)m->n_total, (unsigned long long)m->n_errors, t,
-            (unsigned long long)m->n_prompt_tokens, (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
+    fprintf(stderr,
+            "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, "
+            "generated %llu (%.1f tok/s)\n",
+            (unsigned long long)m->n_done, (unsigned long long)m->n_total,
+            (unsigned long long)m->n_errors, t, (unsigned long long)m->n_prompt_tokens,
+            (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
     if (rc == OK) return;
     if (complete) fprintf(stderr, "all answers are in %s\n", b->result.path);
     else if (b->journal_path)
-        fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n", (unsigned long long)journal_count(b->journal),
-                (unsigned long long)b->n_slots, b->journal_path);
-    else fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n", b->output);
+        fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n",
+                (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots,
+                b->journal_path);
+    else
+        fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n",
+                b->output);
 }
 
 static int run(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
     if (shard_parse(&b->shard, o->shard, e)) return FAILED;
-    if (input_open(&b->input, o->input, o->output && strcmp(o->output, "-") ? o->output : NULL, e) || scan_input(b, e)) return FAILED;
+    if (input_open(&b->input, o->input, o->output && strcmp(o->output, "-") ? o->output : NULL,
+                   e) ||
+        scan_input(b, e))
+        return FAILED;
     if (!b->n_records) {
         err_set(e, "%s: has no records", o->input);
         return FAILED;
     }
     if (o->chat && !b->plain) {
-        err_set(e, "--chat is for lines of text: in a batch file each record's url says whether it is a chat");
+        err_set(e, "--chat is for lines of text: in a batch file each record's url says whether it "
+                   "is a chat");
         return FAILED;
     }
     if (!o->check_only && (name_output(b, e) || open_journal(b, e))) return FAILED;
-    if (!o->check_only && (trace_open(&b->trace, o->trace, e) || side_open(&b->report, "--report", o->report, e))) return FAILED;
+    if (!o->check_only &&
+        (trace_open(&b->trace, o->trace, e) || side_open(&b->report, "--report", o->report, e)))
+        return FAILED;
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
     if (engine_open(&b->engine, o, &b->model, e)) return FAILED;
-    snprintf(b->first_words, sizeof b->first_words, "%sstopping: running requests have %d s to end; a second signal ends at once\n",
+    snprintf(b->first_words, sizeof b->first_words,
+             "%sstopping: running requests have %d s to end; a second signal ends at once\n",
              progress_erase(), o->grace);
     prepare_words(b);
-    run_catch_signals(); /* before the journal begins: from then on there is something to continue */
+    run_catch_signals(); /* before the journal begins: from then on there is something to continue
+                          */
     if (b->journal_path) {
         int complete = match_journal(b, e);
         if (complete) return complete < 0 ? FAILED : b->meter.n_errors ? SOME_FAILED : OK;
     }
-    if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"), !strcmp(o->order, "done"), e)) return FAILED;
-    meter_open(&b->meter, b->n_slots, journal_count(b->journal), b->journal_path || !isatty(1) || strcmp(b->output, "-"));
+    if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"),
+                    !strcmp(o->order, "done"), e))
+        return FAILED;
+    meter_open(&b->meter, b->n_slots, journal_count(b->journal),
+               b->journal_path || !isatty(1) || strcmp(b->output, "-"));
     b->meter.n_errors = journal_errors(b->journal);
     if (b->meter.n_resumed)
-        fprintf(stderr, "continuing: %llu of %llu answers are there\n", (unsigned long long)b->meter.n_resumed,
-                (unsigned long long)b->n_slots);
+        fprintf(stderr, "continuing: %llu of %llu answers are there\n",
+                (unsigned long long)b->meter.n_resumed, (unsigned long long)b->n_slots);
     int rc = loop(b, e), complete = 0;
     struct err late;
     if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;

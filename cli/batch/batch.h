@@ -1,5 +1,6 @@
-/* batch.h: what the files of the batch mode share: batch.c (opening, the loop, the end) and batch_check.c (--check).
- * Owns: one run over one input file. Must not know: how answers are computed, written or kept. */
+/* batch.h: what the files of the batch mode share: batch.c (opening, the loop, the end) and
+ * batch_check.c (--check). Owns: one run over one input file. Must not know: how answers are
+ * computed, written or kept. */
 #ifndef CLI_BATCH_H
 #define CLI_BATCH_H
 

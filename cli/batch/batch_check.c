@@ -19,15 +19,17 @@ int batch_check(struct batch_run *b, struct err *e)
         struct refusal why;
         int rc = job_open(&j, &b->env, &line, b->plain, &b->defaults, &why, e);
         if (rc < 0) return 1;
-        if (rc) printf("line %llu (%.*s): %s\n", (unsigned long long)line.number, (int)j->record.id_bytes, j->record.id, why.why.msg);
+        if (rc)
+            printf("line %llu (%.*s): %s\n", (unsigned long long)line.number,
+                   (int)j->record.id_bytes, j->record.id, why.why.msg);
         else n_prompt += (uint64_t)job_prompt_tokens(j);
         n_failed += rc != 0;
         batch_see_id(b, &j->record);
         job_close(j);
     }
     if (more < 0) return 1;
-    printf("%llu records, %llu would fail; %llu prompt tokens\n", (unsigned long long)b->n_slots, (unsigned long long)n_failed,
-           (unsigned long long)n_prompt);
+    printf("%llu records, %llu would fail; %llu prompt tokens\n", (unsigned long long)b->n_slots,
+           (unsigned long long)n_failed, (unsigned long long)n_prompt);
     if (fflush(stdout)) {
         err_sys(e, "cannot write to stdout");
         return 1;

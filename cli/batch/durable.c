@@ -26,7 +26,8 @@ int dur_create(int *fd, const char *path, struct err *e)
     return dur_open(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e);
 }
 
-/* A signal came while a pipe was full: 1 when its reader goes on within a while, which a process that shall end does wait. */
+/* A signal came while a pipe was full: 1 when its reader goes on within a while, which a process
+ * that shall end does wait. */
 static int is_read(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -65,7 +66,8 @@ int dur_sync_dir(const char *path, struct err *e)
     int fd, rc = dur_open(&fd, dir, O_RDONLY | O_DIRECTORY, e);
     if (!rc) {
         /* Some file systems know no fsync of a directory; they keep names by other means. */
-        if (fsync(fd) && errno != EINVAL && errno != ENOTSUP) rc = err_sys(e, "%s: cannot bring to disk", dir);
+        if (fsync(fd) && errno != EINVAL && errno != ENOTSUP)
+            rc = err_sys(e, "%s: cannot bring to disk", dir);
         close(fd);
     }
     free(dir);
@@ -80,8 +82,17 @@ int dur_truncate(int fd, int64_t n, const char *path, struct err *e)
     return rc ? err_sys(e, "%s: cannot cut", path) : 0;
 }
 
-int dur_rename(const char *from, const char *to, struct err *e) { return rename(from, to) ? err_sys(e, "%s -> %s", from, to) : 0; }
+int dur_rename(const char *from, const char *to, struct err *e)
+{
+    return rename(from, to) ? err_sys(e, "%s -> %s", from, to) : 0;
+}
 
-int dur_remove(const char *path, struct err *e) { return unlink(path) && errno != ENOENT ? err_sys(e, "%s: cannot remove", path) : 0; }
+int dur_remove(const char *path, struct err *e)
+{
+    return unlink(path) && errno != ENOENT ? err_sys(e, "%s: cannot remove", path) : 0;
+}
 
-int dur_close(int fd, const char *path, struct err *e) { return close(fd) ? err_sys(e, "%s", path) : 0; }
+int dur_close(int fd, const char *path, struct err *e)
+{
+    return close(fd) ? err_sys(e, "%s", path) : 0;
+}

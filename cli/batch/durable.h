@@ -1,5 +1,6 @@
-/* durable.h: every change that a batch makes on disk goes through here, with the loops and checks that writing needs, so
- * that a test can replace the few system calls below it. Must not know: what is written. */
+/* durable.h: every change that a batch makes on disk goes through here, with the loops and checks
+ * that writing needs, so that a test can replace the few system calls below it. Must not know: what
+ * is written. */
 #ifndef CLI_DURABLE_H
 #define CLI_DURABLE_H
 
@@ -10,7 +11,8 @@
 
 /* Opens (flags as open(2), mode 0666); messages name PATH. */
 int dur_open(int *fd, const char *path, int flags, struct err *e);
-/* A new regular file of that name: what has the name (a link, a leftover) is removed first, so that nothing is written through it. */
+/* A new regular file of that name: what has the name (a link, a leftover) is removed first, so that
+ * nothing is written through it. */
 int dur_create(int *fd, const char *path, struct err *e);
 /* Writes all N bytes at OFFSET of a file, or (offset < 0) to the end of a pipe. */
 int dur_write(int fd, const void *p, size_t n, int64_t offset, const char *path, struct err *e);

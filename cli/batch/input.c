@@ -12,7 +12,8 @@
 #include <utf8proc.h>
 #include <zlib.h>
 
-enum { CHUNK = 256 << 10, LOOK = 64 << 10 }; /* read at a time; looked at to see whether it is text */
+/* read at a time; looked at to see whether it is text */
+enum { CHUNK = 256 << 10, LOOK = 64 << 10 };
 
 struct input {
     const char *path;
@@ -30,7 +31,8 @@ struct input {
 static int spool(int *fd, const char *path, const char *near, struct err *e)
 {
     char *name = NULL, buffer[65536];
-    if (asprintf(&name, "%s.input-XXXXXX", near ? near : "/tmp/opt4gptq-run") < 0) return err_memory(e);
+    if (asprintf(&name, "%s.input-XXXXXX", near ? near : "/tmp/opt4gptq-run") < 0)
+        return err_memory(e);
     int out = mkostemp(name, O_CLOEXEC), rc = 0;
     if (out < 0) {
         rc = err_sys(e, "%s: cannot keep what %s gives", name, path);
@@ -129,14 +131,17 @@ static int fill(struct input *in, struct err *e)
     return got > 0;
 }
 
-/* Bytes of TEXT [n] before the first one that is no text: NUL or not UTF-8. With CUT the last character may lack its end. */
+/* Bytes of TEXT [n] before the first one that is no text: NUL or not UTF-8. With CUT the last
+ * character may lack its end. */
 static size_t text_bytes(const unsigned char *text, size_t n, int cut)
 {
     for (size_t i = 0; i < n;) {
         utf8proc_int32_t c;
         utf8proc_ssize_t got = utf8proc_iterate(text + i, (utf8proc_ssize_t)(n - i), &c);
         if (got > 0 && c) i += (size_t)got;
-        else if (got < 0 && cut && n - i < 4 && text[i] >= 0xc2 && (n - i == 1 || (text[i + 1] & 0xc0) == 0x80)) return n;
+        else if (got < 0 && cut && n - i < 4 && text[i] >= 0xc2 &&
+                 (n - i == 1 || (text[i + 1] & 0xc0) == 0x80))
+            return n;
         else return i;
     }
     return n;
@@ -195,7 +200,8 @@ int input_check_text(struct input *in, struct err *e)
     int json = 0, first_bad = 0;
     while (at < n) {
         const unsigned char *newline = memchr(p + at, '\n', n - at);
-        size_t len = newline ? (size_t)(newline - p) - at : n - at, good = text_bytes(p + at, len, !newline && in->end >= LOOK);
+        size_t len = newline ? (size_t)(newline - p) - at : n - at,
+               good = text_bytes(p + at, len, !newline && in->end >= LOOK);
         if (good < len) {
             if (!n_bad++) first = at + good;
             first_bad |= !n_lines;
@@ -205,11 +211,15 @@ int input_check_text(struct input *in, struct err *e)
         n_lines += len > 0;
         at += len + 1;
     }
-    /* a text has a bad line here and there, not first; of a batch file each line stands for itself */
+    /* a text has a bad line here and there, not first; of a batch file each line stands for itself
+     */
     const char *format = n_bad && !json ? known_format(p, n) : NULL;
-    if (format) return err_set(e, "%s: looks like %s: the input must be UTF-8 text, plain or gzip", in->path, format);
+    if (format)
+        return err_set(e, "%s: looks like %s: the input must be UTF-8 text, plain or gzip",
+                       in->path, format);
     if (!n_bad || json || (!first_bad && n_bad * 4 < n_lines)) return 0;
-    return err_set(e, "%s: is not UTF-8 text: byte %zu is %s", in->path, first, p[first] ? "no part of a character" : "zero");
+    return err_set(e, "%s: is not UTF-8 text: byte %zu is %s", in->path, first,
+                   p[first] ? "no part of a character" : "zero");
 }
 
 static int append(struct input *in, size_t n, const unsigned char *p, size_t bytes, struct err *e)
@@ -240,7 +250,8 @@ int input_next(struct input *in, struct input_line *line, struct err *e)
         int rc = 0, ended = 0, any = 0;
         line->too_long = 0;
         while (!ended && (rc = fill(in, e)) == 1) {
-            const unsigned char *from = in->chunk + in->at, *newline = memchr(from, '\n', in->end - in->at);
+            const unsigned char *from = in->chunk + in->at,
+                                *newline = memchr(from, '\n', in->end - in->at);
             size_t bytes = newline ? (size_t)(newline - from) : in->end - in->at, take = bytes;
             any = 1;
             ended = newline != NULL;

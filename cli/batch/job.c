@@ -20,7 +20,8 @@ static int refuse(struct refusal *why, const char *field, struct err *inner)
 
 /* ---- prompts -> tokens */
 
-static int encode(const struct job *j, const char *text, size_t bytes, struct job_prompt *p, struct refusal *why, struct err *e)
+static int encode(const struct job *j, const char *text, size_t bytes, struct job_prompt *p,
+                  struct refusal *why, struct err *e)
 {
     const struct job_env *env = j->env;
     struct err inner = {0};
@@ -35,7 +36,8 @@ static int encode(const struct job *j, const char *text, size_t bytes, struct jo
     }
     for (size_t i = 0; i < p->ids.n; i++) {
         if (p->ids.id[i] < env->vocab) continue;
-        err_set(&inner, "prompt: token %zu of the text is id %d, the model's vocabulary ends at %d", i, p->ids.id[i], env->vocab - 1);
+        err_set(&inner, "prompt: token %zu of the text is id %d, the model's vocabulary ends at %d",
+                i, p->ids.id[i], env->vocab - 1);
         return refuse(why, j->record.kind == RECORD_CHAT ? "messages" : "prompt", &inner);
     }
     if (j->record.echo) {
@@ -46,7 +48,8 @@ static int encode(const struct job *j, const char *text, size_t bytes, struct jo
     return 0;
 }
 
-static int take_ids(const struct job *j, const json_t *array, struct job_prompt *p, struct refusal *why, struct err *e)
+static int take_ids(const struct job *j, const json_t *array, struct job_prompt *p,
+                    struct refusal *why, struct err *e)
 {
     size_t n = json_array_size(array);
     struct err inner;
@@ -55,9 +58,12 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(array, i);
         json_int_t id = json_integer_value(v);
-        if (!json_is_integer(v)) err_set(&inner, "prompt: must be a string, an array of token ids, or an array of these");
+        if (!json_is_integer(v))
+            err_set(&inner,
+                    "prompt: must be a string, an array of token ids, or an array of these");
         else if (id < 0 || id >= j->env->vocab)
-            err_set(&inner, "prompt: token %zu is outside the vocabulary (0..%d)", i, j->env->vocab - 1);
+            err_set(&inner, "prompt: token %zu is outside the vocabulary (0..%d)", i,
+                    j->env->vocab - 1);
         else {
             p->ids.id[p->ids.n++] = (int32_t)id;
             continue;
@@ -66,10 +72,12 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
     }
     p->from_ids = 1;
     if (!j->record.echo || !j->env->tokenizer) return 0;
-    return tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, j->record.skip_special, &p->text, &p->text_bytes, e);
+    return tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, j->record.skip_special, &p->text,
+                      &p->text_bytes, e);
 }
 
-static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p, struct refusal *why, struct err *e)
+static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p,
+                      struct refusal *why, struct err *e)
 {
     if (json_is_string(v)) return encode(j, json_string_value(v), json_string_length(v), p, why, e);
     if (json_is_array(v)) return take_ids(j, v, p, why, e);
@@ -85,11 +93,14 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
     const char *system = j->env->system_prompt;
     if (r->messages) return chat_messages(j->env->chat, r->messages, messages, e);
     if (!(*messages = json_array())) return err_memory(e);
-    if (system && run_add_message(*messages, "system", system, strlen(system), "--system-prompt", e)) return -1;
+    if (system &&
+        run_add_message(*messages, "system", system, strlen(system), "--system-prompt", e))
+        return -1;
     return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
 }
 
-static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal *why, struct err *e)
+static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal *why,
+                       struct err *e)
 {
     const struct record *r = &j->record;
     struct err inner = {0};
@@ -101,7 +112,9 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
         return refuse(why, "tools", &inner);
     }
     int rc = make_messages(j, &messages, &inner);
-    if (!rc) rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt, &text, &bytes, &inner);
+    if (!rc)
+        rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt,
+                         &text, &bytes, &inner);
     json_decref(messages);
     if (rc) json_check(&inner);
     if (rc && !err_is_memory(&inner)) {
@@ -132,8 +145,8 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
     struct err inner;
     if (n_prompts * (size_t)r->n > RECORD_MAX_CHOICES) {
         const char *field = r->n > 1 ? "n" : "prompt";
-        err_set(&inner, "%s: %zu prompts with n %d are %zu choices, a record may ask for %d", field, n_prompts, r->n,
-                n_prompts * (size_t)r->n, RECORD_MAX_CHOICES);
+        err_set(&inner, "%s: %zu prompts with n %d are %zu choices, a record may ask for %d", field,
+                n_prompts, r->n, n_prompts * (size_t)r->n, RECORD_MAX_CHOICES);
         return refuse(why, field, &inner);
     }
     if (add_prompts(j, (int)n_prompts, e)) return -1;
@@ -141,13 +154,15 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
     else if (!r->prompt) rc = encode(j, r->text, r->text_bytes, &j->prompt[0], why, e);
     else if (!many) rc = one_prompt(j, r->prompt, &j->prompt[0], why, e);
     else
-        for (int i = 0; i < j->n_prompts && !rc; i++) rc = one_prompt(j, json_array_get(r->prompt, (size_t)i), &j->prompt[i], why, e);
+        for (int i = 0; i < j->n_prompts && !rc; i++)
+            rc = one_prompt(j, json_array_get(r->prompt, (size_t)i), &j->prompt[i], why, e);
     if (rc) return rc;
     const char *field = r->kind == RECORD_CHAT ? "messages" : "prompt";
     for (int i = 0; i < j->n_prompts; i++) {
         size_t n = j->prompt[i].ids.n, limit = (size_t)j->env->n_ctx - (r->max_tokens != 0);
         if (!n) err_set(&inner, "%s: is empty", field);
-        else if (n > limit) err_set(&inner, "%s: has %zu tokens, the context %d", field, n, j->env->n_ctx);
+        else if (n > limit)
+            err_set(&inner, "%s: has %zu tokens, the context %d", field, n, j->env->n_ctx);
         else continue;
         return refuse(why, field, &inner);
     }
@@ -157,15 +172,20 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
 /* ---- how much an answer may be */
 
 /* About what a token takes of the answer, without its text. */
-static uint64_t token_bytes(const struct record *r) { return 16 + (r->logprobs < 0 ? 0 : 64 + 128 * (uint64_t)r->logprobs); }
+static uint64_t token_bytes(const struct record *r)
+{
+    return 16 + (r->logprobs < 0 ? 0 : 64 + 128 * (uint64_t)r->logprobs);
+}
 
 /* Counts N bytes of the answer. 1: it became too large. */
 static int grow(struct job *j, uint64_t n)
 {
     j->bytes += n;
     if (j->bytes > JOB_MAX_ANSWER && !j->failed[0]) {
-        snprintf(j->failed, sizeof j->failed, "the answer takes more than %llu MiB: ask for less of n, max_tokens, logprobs or echo",
-                 (unsigned long long)(JOB_MAX_ANSWER >> 20));
+        snprintf(
+            j->failed, sizeof j->failed,
+            "the answer takes more than %llu MiB: ask for less of n, max_tokens, logprobs or echo",
+            (unsigned long long)(JOB_MAX_ANSWER >> 20));
         j->status = 400;
     }
     return j->failed[0] != 0;
@@ -211,7 +231,9 @@ static int make_requests(struct job *j, struct err *e)
         };
         p->choice = calloc((size_t)r->n, sizeof *p->choice);
         if (!p->choice) return err_memory(e);
-        if (j->env->tokenizer && tok_stream_open_after(&p->stream, j->env->tokenizer, r->skip_special, p->ids.id, p->ids.n, e)) return -1;
+        if (j->env->tokenizer && tok_stream_open_after(&p->stream, j->env->tokenizer,
+                                                       r->skip_special, p->ids.id, p->ids.n, e))
+            return -1;
         for (int c = 0; c < r->n; c++) {
             struct job_choice *ch = &p->choice[c];
             ch->stopped_by_string = ch->stopped_by_token = -1;
@@ -223,8 +245,8 @@ static int make_requests(struct job *j, struct err *e)
     return 0;
 }
 
-int job_open(struct job **result, const struct job_env *env, const struct input_line *line, int plain, const struct record_defaults *d,
-             struct refusal *why, struct err *e)
+int job_open(struct job **result, const struct job_env *env, const struct input_line *line,
+             int plain, const struct record_defaults *d, struct refusal *why, struct err *e)
 {
     struct job *j = calloc(1, sizeof *j);
     *result = NULL;
@@ -277,7 +299,8 @@ int job_generated_tokens(const struct job *j)
 {
     int n = 0;
     for (int i = 0; i < j->n_prompts; i++)
-        for (int c = 0; j->prompt[i].choice && c < j->record.n; c++) n += (int)(j->prompt[i].choice[c].ids.n / sizeof(int32_t));
+        for (int c = 0; j->prompt[i].choice && c < j->record.n; c++)
+            n += (int)(j->prompt[i].choice[c].ids.n / sizeof(int32_t));
     return n;
 }
 
@@ -290,8 +313,11 @@ size_t job_echo_bytes(const struct job_prompt *p, const struct job_choice *c)
 
 static void keep_score(struct out *scores, struct out *tops, const struct token_info *t)
 {
-    struct job_score s = {t->id, (float)t->logprob, (int)(tops->n / sizeof(struct job_top)), t->n_top};
-    for (int i = 0; i < t->n_top; i++) out_bytes(tops, &(struct job_top){t->top[i].id, (float)t->top[i].logprob}, sizeof(struct job_top));
+    struct job_score s = {t->id, (float)t->logprob, (int)(tops->n / sizeof(struct job_top)),
+                          t->n_top};
+    for (int i = 0; i < t->n_top; i++)
+        out_bytes(tops, &(struct job_top){t->top[i].id, (float)t->top[i].logprob},
+                  sizeof(struct job_top));
     out_bytes(scores, &s, sizeof s);
 }
 
@@ -304,7 +330,8 @@ static int on_prompt_token(void *arg, int pos, const struct token_info *t, struc
 }
 
 /* Adds a piece of text. 1 when it completed a stop string: the text then ends there. */
-static int add_text(const struct record *r, struct job_choice *c, const char *piece, size_t n, int look, struct err *e)
+static int add_text(const struct record *r, struct job_choice *c, const char *piece, size_t n,
+                    int look, struct err *e)
 {
     const char *certain;
     size_t n_certain;
@@ -320,7 +347,8 @@ static int add_text(const struct record *r, struct job_choice *c, const char *pi
     if (!stopped) return 0;
     for (int i = 0; i < r->n_stop; i++) {
         size_t len = strlen(r->stop[i]);
-        if (len > c->text.n - c->n_certain || memcmp(c->text.p + c->n_certain, r->stop[i], len)) continue;
+        if (len > c->text.n - c->n_certain || memcmp(c->text.p + c->n_certain, r->stop[i], len))
+            continue;
         c->stopped_by_string = i;
         c->text.n = c->n_certain + (r->include_stop ? len : 0);
         break;
@@ -371,7 +399,9 @@ static int on_finished(void *arg, int choice, enum finish why, struct err *e)
     if (why == FINISH_ABORTED) p->job->aborted = 1;
     if (!c->stream || c->stopped_by_string >= 0) return 0;
     if (tok_stream_flush(c->stream, &piece, &n, e)) return -1;
-    int stopped = add_text(&p->job->record, c, piece, n, (int)(c->ids.n / sizeof(int32_t)) > p->job->record.sampling.min_tokens, e);
+    int stopped = add_text(&p->job->record, c, piece, n,
+                           (int)(c->ids.n / sizeof(int32_t)) > p->job->record.sampling.min_tokens,
+                           e);
     if (stopped == 1 && why == FINISH_LENGTH) c->finish = FINISH_STOP;
     return stopped < 0 ? -1 : 0;
 }
@@ -391,4 +421,7 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return 0;
 }
 
-static const struct request_sink sink = {.prompt_token = on_prompt_token, .token = on_token, .finished = on_finished, .done = on_done};
+static const struct request_sink sink = {.prompt_token = on_prompt_token,
+                                         .token = on_token,
+                                         .finished = on_finished,
+                                         .done = on_done};

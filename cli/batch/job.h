@@ -1,5 +1,6 @@
-/* job.h: one record on its way through the scheduler: its prompts as tokens, the requests made of them, and what came
- * back for each choice. Owns: the record and all of that. Must not know: files, the form of the answer, other jobs. */
+/* job.h: one record on its way through the scheduler: its prompts as tokens, the requests made of
+ * them, and what came back for each choice. Owns: the record and all of that. Must not know: files,
+ * the form of the answer, other jobs. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
@@ -44,8 +45,9 @@ struct job_choice {
     struct stop stop;
     struct out text; /* all of it; the first n_certain bytes are no stop string's beginning */
     size_t n_certain;
-    struct out ids;          /* int32_t [n_ids], EOS and stop tokens included */
-    struct out scores, tops; /* struct job_score [n_ids], struct job_top; when log-probabilities were asked for */
+    struct out ids; /* int32_t [n_ids], EOS and stop tokens included */
+    struct out scores,
+        tops; /* struct job_score [n_ids], struct job_top; when log-probabilities were asked for */
     enum finish finish;
     int stopped_by_string;    /* index of the stop string, or -1 */
     int32_t stopped_by_token; /* id of one of stop_token_ids, or -1 */
@@ -56,8 +58,9 @@ struct job_prompt {
     struct tok_ids ids;
     char *text; /* [text_bytes] for echo, or NULL: as the record has it, or what its ids say */
     size_t text_bytes;
-    int from_ids; /* the prompt was given as ids */
-    struct tok_stream *stream; /* of the text behind the prompt, where each choice begins; NULL without a tokenizer */
+    int from_ids;              /* the prompt was given as ids */
+    struct tok_stream *stream; /* of the text behind the prompt, where each choice begins; NULL
+                                  without a tokenizer */
     struct out scores, tops; /* of the prompt's tokens from position 1 on, for echo with logprobs */
     struct request request;
     struct job_choice *choice; /* [record.n] */
@@ -70,17 +73,19 @@ struct job {
     struct job_prompt *prompt; /* [n_prompts] */
     uint64_t bytes;            /* about as many as its answer has, as far as it is known */
     char failed[256];          /* why there is no answer, or "" */
-    int status;                /* of an answer that failed: 500 for the model's failure, 400 when the record asks too much */
+    int status; /* of an answer that failed: 500 for the model's failure, 400 when the record asks
+                   too much */
     uint64_t index, line_bytes; /* the caller's */
     int aborted;
     double start, first_token, end;              /* seconds of env->clock */
     struct job *next, *previous, *next_finished; /* the caller's */
 };
 
-/* A parsed record becomes a job with tokens and requests; *r moves into it (do not free it, also when refused or failed:
- * job_close does). 0; 1: refused (*why), *j stands for the record all the same; -1: failed, *j is NULL. */
-int job_open(struct job **j, const struct job_env *env, const struct input_line *line, int plain, const struct record_defaults *d,
-             struct refusal *why, struct err *e);
+/* A parsed record becomes a job with tokens and requests; *r moves into it (do not free it, also
+ * when refused or failed: job_close does). 0; 1: refused (*why), *j stands for the record all the
+ * same; -1: failed, *j is NULL. */
+int job_open(struct job **j, const struct job_env *env, const struct input_line *line, int plain,
+             const struct record_defaults *d, struct refusal *why, struct err *e);
 void job_close(struct job *j);
 int job_prompt_tokens(const struct job *j);
 int job_generated_tokens(const struct job *j);

@@ -37,11 +37,15 @@ struct frame {
 
 static void format_header(char text[JOURNAL_HEADER + 1], const struct frame *f)
 {
-    snprintf(text, JOURNAL_HEADER + 1, "#%c %016llx %c %010llx %08x\n", f->type, (unsigned long long)f->slot, f->is_error ? '1' : '0',
+    snprintf(text, JOURNAL_HEADER + 1, "#%c %016llx %c %010llx %08x\n", f->type,
+             (unsigned long long)f->slot, f->is_error ? '1' : '0',
              (unsigned long long)f->bytes & 0xffffffffffu, f->crc);
 }
 
-static uint32_t header_crc(const char *text) { return (uint32_t)crc32(0, (const unsigned char *)text, CRC_AT); }
+static uint32_t header_crc(const char *text)
+{
+    return (uint32_t)crc32(0, (const unsigned char *)text, CRC_AT);
+}
 
 /* 1 when TEXT is exactly what format_header would write. */
 static int parse_header(const char *text, struct frame *f)
@@ -50,7 +54,8 @@ static int parse_header(const char *text, struct frame *f)
     unsigned long long slot, bytes;
     memcpy(copy, text, JOURNAL_HEADER);
     copy[JOURNAL_HEADER] = 0;
-    if (sscanf(copy, "#%c %16llx %c %10llx %8x", &f->type, &slot, &is_error, &bytes, &f->crc) != 5) return 0;
+    if (sscanf(copy, "#%c %16llx %c %10llx %8x", &f->type, &slot, &is_error, &bytes, &f->crc) != 5)
+        return 0;
     f->slot = slot;
     f->bytes = bytes;
     f->is_error = is_error == '1';
@@ -65,7 +70,8 @@ static int is_plausible(const struct frame *f)
 }
 
 /* Up to N bytes at AT; fewer only at the end of the file. */
-static int read_at(const struct journal *j, void *p, size_t n, uint64_t at, size_t *got, struct err *e)
+static int read_at(const struct journal *j, void *p, size_t n, uint64_t at, size_t *got,
+                   struct err *e)
 {
     for (*got = 0; *got < n;) {
         ssize_t r = pread(j->fd, (char *)p + *got, n - *got, (off_t)(at + *got));
@@ -77,14 +83,17 @@ static int read_at(const struct journal *j, void *p, size_t n, uint64_t at, size
     return 0;
 }
 
-/* The frame at AT: 1 sound (the checksum fits, the payload is a line), 0 not, -1 failed. The payload is appended to *o unless NULL.
- * SIZE is the file's. */
-static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struct frame *f, struct out *o, struct err *e)
+/* The frame at AT: 1 sound (the checksum fits, the payload is a line), 0 not, -1 failed. The
+ * payload is appended to *o unless NULL. SIZE is the file's. */
+static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struct frame *f,
+                      struct out *o, struct err *e)
 {
     char text[JOURNAL_HEADER], chunk[CHUNK];
     size_t got;
     if (read_at(j, text, sizeof text, at, &got, e)) return -1;
-    if (got < sizeof text || !parse_header(text, f) || !is_plausible(f) || f->bytes > size - at - JOURNAL_HEADER) return 0;
+    if (got < sizeof text || !parse_header(text, f) || !is_plausible(f) ||
+        f->bytes > size - at - JOURNAL_HEADER)
+        return 0;
     uint32_t crc = header_crc(text);
     uint64_t first_end = 0; /* of the payload's first line */
     for (uint64_t i = 0; i < f->bytes; i += got) {
@@ -102,7 +111,8 @@ static int read_frame(const struct journal *j, uint64_t at, uint64_t size, struc
 
 /* ---- opening */
 
-/* A run that was just killed holds its lock until the system has taken its memory back: waits a little for that. */
+/* A run that was just killed holds its lock until the system has taken its memory back: waits a
+ * little for that. */
 static int try_lock(int fd)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -120,16 +130,23 @@ static int open_locked(struct journal *j, char *note, struct err *e)
     for (;;) {
         struct stat ours, named;
         if (dur_open(&j->fd, j->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, e))
-            return errno == ELOOP ? err_set(e, "%s: is a symbolic link: the journal must be a file", j->path) : -1;
+            return errno == ELOOP
+                       ? err_set(e, "%s: is a symbolic link: the journal must be a file", j->path)
+                       : -1;
         if (fstat(j->fd, &ours)) return err_sys(e, "%s", j->path);
         if (!S_ISREG(ours.st_mode)) return err_set(e, "%s: is not a file", j->path);
         if (try_lock(j->fd)) {
             if (errno == EWOULDBLOCK) return err_set(e, "%s: another run is writing it", j->path);
-            if (errno != ENOSYS && errno != ENOLCK && errno != EOPNOTSUPP) return err_sys(e, "%s", j->path);
-            snprintf(note, MAX_NOTE, "%s: this file system has no locks: do not run the same command twice at a time", j->path);
+            if (errno != ENOSYS && errno != ENOLCK && errno != EOPNOTSUPP)
+                return err_sys(e, "%s", j->path);
+            snprintf(
+                note, MAX_NOTE,
+                "%s: this file system has no locks: do not run the same command twice at a time",
+                j->path);
             return 0;
         }
-        if (!stat(j->path, &named) && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev) return 0;
+        if (!stat(j->path, &named) && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev)
+            return 0;
         close(j->fd);
         j->fd = -1;
     }
@@ -157,29 +174,35 @@ static int all_zero(const struct journal *j, uint64_t size, struct err *e)
     return 1;
 }
 
-/* The first frame is not sound. A crash while it was written leaves a beginning of it, or zeros: nothing is lost then. */
-static int check_beginning(const struct journal *j, uint64_t size, const struct frame *f, struct err *e)
+/* The first frame is not sound. A crash while it was written leaves a beginning of it, or zeros:
+ * nothing is lost then. */
+static int check_beginning(const struct journal *j, uint64_t size, const struct frame *f,
+                           struct err *e)
 {
     char text[JOURNAL_HEADER + 1] = "";
     size_t got;
     int zero = all_zero(j, size, e);
     if (zero) return zero < 0 ? -1 : 0;
     if (read_at(j, text, JOURNAL_HEADER, 0, &got, e)) return -1;
-    if (memcmp(text, "#m ", got < 3 ? got : 3)) return err_set(e, "%s: is not a journal of this program", j->path);
+    if (memcmp(text, "#m ", got < 3 ? got : 3))
+        return err_set(e, "%s: is not a journal of this program", j->path);
     if (got < JOURNAL_HEADER) return 0;
     struct frame again;
     if (parse_header(text, &again) && size <= JOURNAL_HEADER + f->bytes) return 0;
     return err_set(e, "%s: its beginning is damaged: remove it to start over", j->path);
 }
 
-/* A frame's header at the beginning of a line of the journal, from FROM on, at *at. 1: found; 0: none. The header may lie. */
-static int find_header(const struct journal *j, uint64_t from, uint64_t size, uint64_t *at, struct err *e)
+/* A frame's header at the beginning of a line of the journal, from FROM on, at *at. 1: found; 0:
+ * none. The header may lie. */
+static int find_header(const struct journal *j, uint64_t from, uint64_t size, uint64_t *at,
+                       struct err *e)
 {
     char chunk[CHUNK];
     size_t got;
     for (uint64_t base = from; base + JOURNAL_HEADER < size; base += CHUNK - JOURNAL_HEADER) {
         if (read_at(j, chunk, sizeof chunk, base, &got, e)) return -1;
-        for (const char *p = chunk; got >= JOURNAL_HEADER + 1 && p <= chunk + got - JOURNAL_HEADER - 1; p++) {
+        for (const char *p = chunk;
+             got >= JOURNAL_HEADER + 1 && p <= chunk + got - JOURNAL_HEADER - 1; p++) {
             struct frame f;
             p = memchr(p, '\n', (size_t)(chunk + got - JOURNAL_HEADER - p));
             if (!p) break;
@@ -191,9 +214,10 @@ static int find_header(const struct journal *j, uint64_t from, uint64_t size, ui
     return 0;
 }
 
-/* The first sound frame behind the damage at AT, far enough from it for an x frame: *next. 1: found; 0: none. *lost: answers between,
- * as far as their headers can be seen. */
-static int find_sound(const struct journal *j, uint64_t at, uint64_t size, uint64_t *next, uint64_t *lost, struct err *e)
+/* The first sound frame behind the damage at AT, far enough from it for an x frame: *next. 1:
+ * found; 0: none. *lost: answers between, as far as their headers can be seen. */
+static int find_sound(const struct journal *j, uint64_t at, uint64_t size, uint64_t *next,
+                      uint64_t *lost, struct err *e)
 {
     char text[JOURNAL_HEADER];
     struct frame f;
@@ -201,7 +225,8 @@ static int find_sound(const struct journal *j, uint64_t at, uint64_t size, uint6
     int rc;
     uint64_t last = at;
     if (read_at(j, text, sizeof text, at, &got, e)) return -1;
-    if (got == sizeof text && parse_header(text, &f) && f.bytes < size - at - JOURNAL_HEADER) { /* where its header says */
+    if (got == sizeof text && parse_header(text, &f) &&
+        f.bytes < size - at - JOURNAL_HEADER) { /* where its header says */
         *next = at + JOURNAL_HEADER + f.bytes;
         *lost = 1;
         if ((rc = read_frame(j, *next, size, &f, NULL, e))) return rc;
@@ -218,7 +243,8 @@ static int find_sound(const struct journal *j, uint64_t at, uint64_t size, uint6
     return rc;
 }
 
-/* Whether the bytes from AT to the end look as a crash leaves them: less than a frame, or zeros at the end. */
+/* Whether the bytes from AT to the end look as a crash leaves them: less than a frame, or zeros at
+ * the end. */
 static int is_torn(const struct journal *j, uint64_t at, uint64_t size, struct err *e)
 {
     char text[JOURNAL_HEADER], last = 0;
@@ -242,7 +268,8 @@ static int cover(const struct journal *j, uint64_t at, uint64_t next, struct err
         for (uint64_t i = 0; i < f.bytes; i += CHUNK) {
             size_t n = f.bytes - i < CHUNK ? (size_t)(f.bytes - i) : CHUNK;
             if (!write) f.crc = (uint32_t)crc32(f.crc, (const unsigned char *)chunk, (unsigned)n);
-            else if (dur_write(j->fd, chunk, n, (int64_t)(at + JOURNAL_HEADER + i), j->path, e)) return -1;
+            else if (dur_write(j->fd, chunk, n, (int64_t)(at + JOURNAL_HEADER + i), j->path, e))
+                return -1;
         }
         format_header(text, &f);
     }
@@ -254,8 +281,10 @@ struct harm {
     uint64_t at, n_lost, n_torn; /* first damaged byte and answers lost to damage; bytes cut off */
 };
 
-/* The frame at AT is not sound: covers it up to the next one that is, or cuts it off. *next is where reading goes on. */
-static int mend(struct journal *j, uint64_t at, uint64_t size, uint64_t *next, struct harm *h, struct err *e)
+/* The frame at AT is not sound: covers it up to the next one that is, or cuts it off. *next is
+ * where reading goes on. */
+static int mend(struct journal *j, uint64_t at, uint64_t size, uint64_t *next, struct harm *h,
+                struct err *e)
 {
     uint64_t lost = 0;
     int found = find_sound(j, at, size, next, &lost, e), torn = found ? 0 : is_torn(j, at, size, e);
@@ -273,10 +302,14 @@ static void describe(const struct harm *h, const char *path, char *note)
     if (!h->n_lost && !h->n_torn) return;
     int n = snprintf(note, MAX_NOTE, "%.100s: ", path);
     if (h->n_lost)
-        n += snprintf(note + n, (size_t)(MAX_NOTE - n), "damaged at byte %llu: %llu answer%s computed again, the others are kept%s",
-                      (unsigned long long)h->at, (unsigned long long)h->n_lost, h->n_lost == 1 ? " is" : "s are", h->n_torn ? "; " : "");
+        n += snprintf(note + n, (size_t)(MAX_NOTE - n),
+                      "damaged at byte %llu: %llu answer%s computed again, the others are kept%s",
+                      (unsigned long long)h->at, (unsigned long long)h->n_lost,
+                      h->n_lost == 1 ? " is" : "s are", h->n_torn ? "; " : "");
     if (h->n_torn)
-        snprintf(note + n, (size_t)(MAX_NOTE - n), "%llu bytes that a crash left unfinished are cut off", (unsigned long long)h->n_torn);
+        snprintf(note + n, (size_t)(MAX_NOTE - n),
+                 "%llu bytes that a crash left unfinished are cut off",
+                 (unsigned long long)h->n_torn);
 }
 
 static int scan(struct journal *j, char *note, struct err *e)
@@ -316,7 +349,8 @@ static int scan(struct journal *j, char *note, struct err *e)
     return 0;
 }
 
-int journal_open(struct journal **result, const char *path, uint64_t n_slots, char note[256], struct err *e)
+int journal_open(struct journal **result, const char *path, uint64_t n_slots, char note[256],
+                 struct err *e)
 {
     struct journal *j = calloc(1, sizeof *j);
     note[0] = 0;
@@ -343,7 +377,8 @@ void journal_close(struct journal *j)
     if (!j) return;
     struct err ignored;
     struct stat st;
-    if (j->fd >= 0 && j->path && !fstat(j->fd, &st) && st.st_nlink && !st.st_size) dur_remove(j->path, &ignored);
+    if (j->fd >= 0 && j->path && !fstat(j->fd, &st) && st.st_nlink && !st.st_size)
+        dur_remove(j->path, &ignored);
     if (j->fd >= 0) close(j->fd);
     free(j->slot);
     free(j->path);
@@ -367,7 +402,8 @@ const char *journal_completion(const struct journal *j, size_t *n)
 
 /* ---- writing */
 
-static int make_frame(struct out *o, char type, uint64_t slot, int is_error, const char *payload, size_t n, struct err *e)
+static int make_frame(struct out *o, char type, uint64_t slot, int is_error, const char *payload,
+                      size_t n, struct err *e)
 {
     struct frame f = {.type = type, .is_error = (char)is_error, .slot = slot, .bytes = n};
     char text[JOURNAL_HEADER + 1];
@@ -390,22 +426,30 @@ int journal_start(struct journal *j, const char *manifest, size_t n, struct err 
     out_clear(&j->frame);
     out_bytes(&j->manifest, manifest, n);
     if (out_failed(&j->manifest)) return err_memory(e);
-    if (make_frame(&j->frame, 'm', 0, 0, manifest, n, e) || dur_write(j->fd, j->frame.p, j->frame.n, 0, j->path, e)) return -1;
+    if (make_frame(&j->frame, 'm', 0, 0, manifest, n, e) ||
+        dur_write(j->fd, j->frame.p, j->frame.n, 0, j->path, e))
+        return -1;
     j->end = j->synced = j->frame.n;
     return dur_sync(j->fd, j->path, e) || dur_sync_dir(j->path, e) ? -1 : 0;
 }
 
-int journal_has(const struct journal *j, uint64_t slot) { return slot < j->n_slots && j->slot[slot].bytes; }
+int journal_has(const struct journal *j, uint64_t slot)
+{
+    return slot < j->n_slots && j->slot[slot].bytes;
+}
 uint64_t journal_count(const struct journal *j) { return j->n_held; }
 uint64_t journal_errors(const struct journal *j) { return j->n_errors; }
 
-int journal_add(struct journal *j, uint64_t slot, int is_error, const char *payload, size_t n, struct err *e)
+int journal_add(struct journal *j, uint64_t slot, int is_error, const char *payload, size_t n,
+                struct err *e)
 {
     CHECK(slot < j->n_slots && n && !journal_has(j, slot));
     if (n > UINT32_MAX) return err_set(e, "an answer of %zu bytes is too long for the journal", n);
     out_clear(&j->frame);
     if (make_frame(&j->frame, 'r', slot, is_error, payload, n, e)) return -1;
-    if (dur_write(j->fd, j->frame.p, j->frame.n, (int64_t)j->end, j->path ? j->path : "temporary file", e)) return -1;
+    if (dur_write(j->fd, j->frame.p, j->frame.n, (int64_t)j->end,
+                  j->path ? j->path : "temporary file", e))
+        return -1;
     j->slot[slot] = (struct slot){j->end, (uint32_t)n};
     j->end += j->frame.n;
     j->n_held++;
@@ -417,7 +461,8 @@ int journal_sync(struct journal *j, double now, int force, struct err *e)
 {
     if (!j->path || j->synced == j->end) return 0;
     if (!j->oldest) j->oldest = now;
-    if (!force && now - j->oldest < JOURNAL_SYNC_SECONDS && j->end - j->synced < JOURNAL_SYNC_BYTES) return 0;
+    if (!force && now - j->oldest < JOURNAL_SYNC_SECONDS && j->end - j->synced < JOURNAL_SYNC_BYTES)
+        return 0;
     if (dur_sync(j->fd, j->path, e)) return -1;
     j->synced = j->end;
     j->oldest = 0;
@@ -431,7 +476,9 @@ int journal_read(struct journal *j, uint64_t slot, struct out *o, struct err *e)
     CHECK(journal_has(j, slot));
     struct frame f;
     int rc = read_frame(j, j->slot[slot].offset, j->end, &f, o, e);
-    if (rc == 0) return err_set(e, "%s: an answer in it changed on disk: remove it to start over", j->path ? j->path : "temporary file");
+    if (rc == 0)
+        return err_set(e, "%s: an answer in it changed on disk: remove it to start over",
+                       j->path ? j->path : "temporary file");
     return rc < 0 ? -1 : 0;
 }
 
@@ -444,7 +491,8 @@ int journal_walk(struct journal *j, uint64_t *offset, struct out *o, struct err 
         size_t before = o->n;
         int rc = read_frame(j, at, j->end, &f, o, e);
         if (rc == 0)
-            return err_set(e, "%s: an answer in it changed on disk: remove it to start over", j->path ? j->path : "temporary file");
+            return err_set(e, "%s: an answer in it changed on disk: remove it to start over",
+                           j->path ? j->path : "temporary file");
         if (rc < 0) return -1;
         *offset += JOURNAL_HEADER + f.bytes;
         if (f.type == 'r' && f.slot < j->n_slots && j->slot[f.slot].offset == at) return 1;
@@ -459,7 +507,9 @@ int journal_complete(struct journal *j, const char *payload, size_t n, struct er
     int fd = -1, rc = 0;
     if (asprintf(&temp, "%s.tmp", j->path) < 0) return err_memory(e);
     out_clear(&j->frame);
-    if (make_frame(&j->frame, 'm', 0, 0, j->manifest.p, j->manifest.n, e) || make_frame(&j->frame, 'c', 0, 0, payload, n, e)) rc = -1;
+    if (make_frame(&j->frame, 'm', 0, 0, j->manifest.p, j->manifest.n, e) ||
+        make_frame(&j->frame, 'c', 0, 0, payload, n, e))
+        rc = -1;
     if (!rc) rc = dur_create(&fd, temp, e);
     if (!rc) rc = dur_write(fd, j->frame.p, j->frame.n, 0, temp, e);
     if (!rc) rc = dur_sync(fd, temp, e);

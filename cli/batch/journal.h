@@ -1,16 +1,19 @@
-/* journal.h: the answers of a batch on disk, in the order in which they were finished, so that a long request holds back
- * nobody and whatever stops the run loses nothing that was finished.
- * Owns: OUT.journal, its lock, the index of what it holds. Must not know: what an answer looks like, what a manifest says.
+/* journal.h: the answers of a batch on disk, in the order in which they were finished, so that a
+ * long request holds back nobody and whatever stops the run loses nothing that was finished. Owns:
+ * OUT.journal, its lock, the index of what it holds. Must not know: what an answer looks like, what
+ * a manifest says.
  *
  * FORMAT. Frames, each a header line of 42 bytes and a payload of one line:
- *     #T SLOT S BYTES CRC\n     T: m manifest, r answer, c complete, x nothing; S: 1 where the answer is an error record, else 0;
- *                               SLOT, BYTES, CRC in 16, 10 and 8 hex digits; CRC: crc32 of header (up to it) and payload
- * The first frame is the manifest: what the answers depend on. Nothing follows before it is on the medium. Answers are
- * appended as they finish, and brought to the medium in groups (JOURNAL_SYNC_*). A frame that a crash left unfinished ends
- * the journal: it is cut off and computed again. Damage that sound frames follow costs what it covers: an x frame takes its
- * place, and those answers are computed again.
- * When the output file is in place the journal is replaced (rename) by one that holds the manifest and a `c` frame with
- * the output's size and crc32, so that the same command knows that there is nothing left to do. */
+ *     #T SLOT S BYTES CRC\n     T: m manifest, r answer, c complete, x nothing; S: 1 where the
+ *                               answer is an error record, else 0; SLOT, BYTES, CRC in 16, 10 and 8
+ *                               hex digits; CRC: crc32 of header (up to it) and payload
+ * The first frame is the manifest: what the answers depend on. Nothing follows before it is on the
+ * medium. Answers are appended as they finish, and brought to the medium in groups
+ * (JOURNAL_SYNC_*). A frame that a crash left unfinished ends the journal: it is cut off and
+ * computed again. Damage that sound frames follow costs what it covers: an x frame takes its place,
+ * and those answers are computed again. When the output file is in place the journal is replaced
+ * (rename) by one that holds the manifest and a `c` frame with the output's size and crc32, so that
+ * the same command knows that there is nothing left to do. */
 #ifndef CLI_JOURNAL_H
 #define CLI_JOURNAL_H
 
@@ -25,9 +28,11 @@ enum { JOURNAL_HEADER = 42, JOURNAL_SYNC_BYTES = 4 << 20 };
 
 struct journal;
 
-/* Opens or creates PATH, locks it (another run on it is an error), reads what it holds and cuts a torn end. PATH NULL: an
- * unnamed temporary file, never synced. *note receives a line for people, or "". A symbolic link is refused. */
-int journal_open(struct journal **j, const char *path, uint64_t n_slots, char note[256], struct err *e);
+/* Opens or creates PATH, locks it (another run on it is an error), reads what it holds and cuts a
+ * torn end. PATH NULL: an unnamed temporary file, never synced. *note receives a line for people,
+ * or "". A symbolic link is refused. */
+int journal_open(struct journal **j, const char *path, uint64_t n_slots, char note[256],
+                 struct err *e);
 /* Removes the file when nothing was started in it. */
 void journal_close(struct journal *j);
 /* Manifest [*n] of a journal that was started, or NULL. */
@@ -41,13 +46,16 @@ int journal_has(const struct journal *j, uint64_t slot);
 uint64_t journal_count(const struct journal *j);  /* answers held */
 uint64_t journal_errors(const struct journal *j); /* error records among them */
 /* Adds an answer: written at once, brought to the medium by journal_sync. */
-int journal_add(struct journal *j, uint64_t slot, int is_error, const char *payload, size_t n, struct err *e);
-/* Brings what was added to the medium when it is old (NOW, seconds) or large enough, or when forced. */
+int journal_add(struct journal *j, uint64_t slot, int is_error, const char *payload, size_t n,
+                struct err *e);
+/* Brings what was added to the medium when it is old (NOW, seconds) or large enough, or when
+ * forced. */
 int journal_sync(struct journal *j, double now, int force, struct err *e);
 
 /* Appends the payload of SLOT (which it must have) to *o, checked against its crc32. */
 int journal_read(struct journal *j, uint64_t slot, struct out *o, struct err *e);
-/* The same for the frame at *offset (0: the first answer), in the order of the journal. 1: *offset moved on; 0: the end. */
+/* The same for the frame at *offset (0: the first answer), in the order of the journal. 1: *offset
+ * moved on; 0: the end. */
 int journal_walk(struct journal *j, uint64_t *offset, struct out *o, struct err *e);
 /* Replaces the journal by its manifest and a `c` frame. */
 int journal_complete(struct journal *j, const char *payload, size_t n, struct err *e);

@@ -62,7 +62,8 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     text(o, "--input-format", p->input_format);
     text(o, "--format", p->format);
     text(o, "--order", p->order);
-    snprintf(s, sizeof s, "%llu/%llu", (unsigned long long)m->shard.i, (unsigned long long)m->shard.n);
+    snprintf(s, sizeof s, "%llu/%llu", (unsigned long long)m->shard.i,
+             (unsigned long long)m->shard.n);
     text(o, "--shard", s);
     if (p->n_predict == OPT_UNSET) text(o, "-n", NULL);
     else integer(o, "-n", p->n_predict);
@@ -98,7 +99,11 @@ static int load(json_t **v, const char *p, size_t n, struct err *e)
     if (json_is_object(*v)) return 0;
     int no_memory = !*v && err_is_memory(e);
     json_decref(*v);
-    return no_memory ? -1 : err_set(e, "is damaged: its description of the run is not JSON: --restart starts over");
+    return no_memory
+               ? -1
+               : err_set(
+                     e,
+                     "is damaged: its description of the run is not JSON: --restart starts over");
 }
 
 int manifest_started(const char *old, size_t n_old, int64_t *started, struct err *e)
@@ -107,12 +112,17 @@ int manifest_started(const char *old, size_t n_old, int64_t *started, struct err
     if (load(&v, old, n_old, e)) return -1;
     const json_t *number = json_object_get(v, "started");
     *started = json_integer_value(number);
-    int rc = json_is_integer(number) ? 0 : err_set(e, "is damaged: it does not say when the run was begun: --restart starts over");
+    int rc =
+        json_is_integer(number)
+            ? 0
+            : err_set(e,
+                      "is damaged: it does not say when the run was begun: --restart starts over");
     json_decref(v);
     return rc;
 }
 
-/* A value for people: a number that real() wrote with few digits and no quotes, other things as JSON. */
+/* A value for people: a number that real() wrote with few digits and no quotes, other things as
+ * JSON. */
 static void brief(char s[64], const json_t *v)
 {
     const char *t = json_string_value(v);
@@ -148,7 +158,8 @@ int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now,
         if (!strcmp(name, "started") || (was && json_equal(was, v))) continue;
         brief(x, was);
         brief(y, v);
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s was %s, is %s", *list ? "; " : "", name, x, y);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s was %s, is %s",
+                 *list ? "; " : "", name, x, y);
     }
     if (json_check(e)) rc = -1;
     else if (*list) rc = -err_set(e, "%s", list);

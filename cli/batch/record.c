@@ -11,8 +11,8 @@
 enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64, MAX_STOP_BYTES = 4096 };
 enum { MAX_VALUES = 4 << 20 }; /* of a line: jansson takes up to 200 bytes for each */
 
-/* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an answer; REFUSED ones may
- * only hold a value that asks for nothing (null, false, "", [], {}). */
+/* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an
+ * answer; REFUSED ones may only hold a value that asks for nothing (null, false, "", [], {}). */
 enum { COMPLETION = 1, CHAT = 2, BOTH = 3 };
 enum field_kind { F_INT, F_REAL, F_BOOL, F_OTHER, F_IGNORED, F_REFUSED };
 
@@ -35,7 +35,8 @@ static const struct field {
     {"ignore_eos", BOTH, F_BOOL, AT(sampling.ignore_eos), 0, 0},
     {"n", BOTH, F_INT, AT(n), 1, MAX_CHOICES},
     {"max_tokens", BOTH, F_INT, AT(max_tokens), 0, 1 << 24},
-    {"max_completion_tokens", CHAT, F_INT, AT(max_tokens), 0, 1 << 24}, /* after max_tokens: it wins */
+    {"max_completion_tokens", CHAT, F_INT, AT(max_tokens), 0,
+     1 << 24}, /* after max_tokens: it wins */
     {"include_stop_str_in_output", BOTH, F_BOOL, AT(include_stop), 0, 0},
     {"skip_special_tokens", BOTH, F_BOOL, AT(skip_special), 0, 0},
     {"add_special_tokens", BOTH, F_BOOL, AT(add_special), 0, 0},
@@ -86,7 +87,9 @@ static int refuse(struct refusal *why, const char *field, const char *text)
 static const struct field *find_field(const char *name, enum record_kind kind)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].where & (kind == RECORD_CHAT ? CHAT : COMPLETION) && !strcmp(fields[i].name, name)) return &fields[i];
+        if (fields[i].where & (kind == RECORD_CHAT ? CHAT : COMPLETION) &&
+            !strcmp(fields[i].name, name))
+            return &fields[i];
     return NULL;
 }
 
@@ -104,7 +107,8 @@ static int as_integer(const json_t *v, double *x)
     return json_is_integer(v) || (*x >= -0x1p53 && *x <= 0x1p53 && *x == (double)(int64_t)*x);
 }
 
-static int read_simple(struct record *r, const struct field *f, const json_t *v, struct refusal *why)
+static int read_simple(struct record *r, const struct field *f, const json_t *v,
+                       struct refusal *why)
 {
     char text[96];
     void *to = (char *)r + f->offset;
@@ -117,7 +121,8 @@ static int read_simple(struct record *r, const struct field *f, const json_t *v,
     int ok = f->kind == F_INT ? as_integer(v, &x) : json_is_number(v);
     if (f->kind == F_REAL) x = json_number_value(v);
     if (!ok || !(x >= f->lo && x <= f->hi)) {
-        snprintf(text, sizeof text, "must be %s from %.10g to %.10g", f->kind == F_INT ? "an integer" : "a number", f->lo, f->hi);
+        snprintf(text, sizeof text, "must be %s from %.10g to %.10g",
+                 f->kind == F_INT ? "an integer" : "a number", f->lo, f->hi);
         return refuse(why, f->name, text);
     }
     if (f->kind == F_INT) *(int *)to = (int)x;
@@ -136,16 +141,20 @@ static int read_stop(struct record *r, const json_t *v, struct refusal *why, str
     r->n_stop = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *s = json_is_array(v) ? json_array_get(v, i) : v;
-        if (!json_is_string(s)) return refuse(why, "stop", "must be a string or an array of strings");
+        if (!json_is_string(s))
+            return refuse(why, "stop", "must be a string or an array of strings");
         if (!json_string_length(s)) return refuse(why, "stop", "a stop string is empty");
-        if (json_string_length(s) > MAX_STOP_BYTES) return refuse(why, "stop", "a stop string is longer than 4096 bytes");
-        if (strlen(json_string_value(s)) != json_string_length(s)) return refuse(why, "stop", "a stop string contains NUL");
+        if (json_string_length(s) > MAX_STOP_BYTES)
+            return refuse(why, "stop", "a stop string is longer than 4096 bytes");
+        if (strlen(json_string_value(s)) != json_string_length(s))
+            return refuse(why, "stop", "a stop string contains NUL");
         stop[r->n_stop++] = json_string_value(s);
     }
     return 0;
 }
 
-static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct refusal *why, struct err *e)
+static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct refusal *why,
+                         struct err *e)
 {
     if (!json_is_array(v)) return refuse(why, "stop_token_ids", "must be an array of token ids");
     size_t n = json_array_size(v);
@@ -156,17 +165,20 @@ static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct re
     for (size_t i = 0; i < n; i++) {
         double x;
         if (!as_integer(json_array_get(v, i), &x) || x < 0 || x >= vocab)
-            return refuse(why, "stop_token_ids", "must be an array of token ids inside the vocabulary");
+            return refuse(why, "stop_token_ids",
+                          "must be an array of token ids inside the vocabulary");
         ids[r->sampling.n_stop_ids++] = (int32_t)x;
     }
     return 0;
 }
 
-static int read_bias(struct record *r, const json_t *v, int vocab, struct refusal *why, struct err *e)
+static int read_bias(struct record *r, const json_t *v, int vocab, struct refusal *why,
+                     struct err *e)
 {
     const char *key;
     json_t *value;
-    if (!json_is_object(v)) return refuse(why, "logit_bias", "must be an object of token ids and numbers");
+    if (!json_is_object(v))
+        return refuse(why, "logit_bias", "must be an object of token ids and numbers");
     struct sampler_bias *bias = malloc((json_object_size(v) + 1) * sizeof *bias);
     if (!bias) return err_memory(e);
     r->sampling.bias = bias;
@@ -174,7 +186,8 @@ static int read_bias(struct record *r, const json_t *v, int vocab, struct refusa
         char *end;
         long id = strtol(key, &end, 10);
         double x = json_number_value(value);
-        if (key[0] < '0' || key[0] > '9' || *end || (key[0] == '0' && key[1]) || id < 0 || id >= vocab)
+        if (key[0] < '0' || key[0] > '9' || *end || (key[0] == '0' && key[1]) || id < 0 ||
+            id >= vocab)
             return refuse(why, "logit_bias", "a key is not a token id inside the vocabulary");
         if (!json_is_number(value) || !(x >= -100 && x <= 100))
             return refuse(why, "logit_bias", "a value is not a number from -100 to 100");
@@ -185,9 +198,11 @@ static int read_bias(struct record *r, const json_t *v, int vocab, struct refusa
 
 static int read_logprobs_of_chat(struct record *r, const json_t *body, struct refusal *why)
 {
-    const json_t *on = json_object_get(body, "logprobs"), *top = json_object_get(body, "top_logprobs");
+    const json_t *on = json_object_get(body, "logprobs"),
+                 *top = json_object_get(body, "top_logprobs");
     double x = 0;
-    if (on && !json_is_null(on) && !json_is_boolean(on)) return refuse(why, "logprobs", "must be true or false");
+    if (on && !json_is_null(on) && !json_is_boolean(on))
+        return refuse(why, "logprobs", "must be true or false");
     if (top && !json_is_null(top) && (!as_integer(top, &x) || x < 0 || x > REQUEST_MAX_TOP))
         return refuse(why, "top_logprobs", "must be an integer from 0 to 20");
     if (x > 0 && !json_is_true(on)) return refuse(why, "top_logprobs", "needs logprobs true");
@@ -198,18 +213,22 @@ static int read_logprobs_of_chat(struct record *r, const json_t *body, struct re
 static int read_response_format(const json_t *v, struct refusal *why)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
-    return type && !strcmp(type, "text") ? 0 : refuse(why, "response_format", "only {\"type\": \"text\"} is served");
+    return type && !strcmp(type, "text")
+               ? 0
+               : refuse(why, "response_format", "only {\"type\": \"text\"} is served");
 }
 
 static int read_tool_choice(const json_t *v, struct refusal *why)
 {
     const char *s = json_string_value(v);
     if (s && (!strcmp(s, "auto") || !strcmp(s, "none"))) return 0;
-    return refuse(why, "tool_choice", "only \"auto\" and \"none\" are served: an answer cannot be forced into a call");
+    return refuse(why, "tool_choice",
+                  "only \"auto\" and \"none\" are served: an answer cannot be forced into a call");
 }
 
 /* Fields that no row of numbers describes. */
-static int read_other(struct record *r, const char *name, const json_t *v, int vocab, struct refusal *why, struct err *e)
+static int read_other(struct record *r, const char *name, const json_t *v, int vocab,
+                      struct refusal *why, struct err *e)
 {
     double x;
     if (!strcmp(name, "prompt")) {
@@ -220,8 +239,11 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
         if (!json_is_string(v)) return refuse(why, name, "must be a string");
         r->model = json_string_value(v);
     } else if (!strcmp(name, "seed")) {
-        if (!as_integer(v, &x)) return refuse(why, name, "must be an integer from -9223372036854775808 to 9223372036854775807");
-        r->sampling.seed = json_is_integer(v) ? (uint64_t)json_integer_value(v) : (uint64_t)(int64_t)x;
+        if (!as_integer(v, &x))
+            return refuse(why, name,
+                          "must be an integer from -9223372036854775808 to 9223372036854775807");
+        r->sampling.seed = json_is_integer(v) ? (uint64_t)json_integer_value(v)
+                                              : (uint64_t)(int64_t)x;
         r->has_seed = 1;
     } else if (!strcmp(name, "stop")) {
         return read_stop(r, v, why, e);
@@ -232,7 +254,8 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
     } else if (!strcmp(name, "response_format")) {
         return read_response_format(v, why);
     } else if (!strcmp(name, "best_of")) {
-        if (!as_integer(v, &x) || x != r->n) return refuse(why, name, "only the value of n is served");
+        if (!as_integer(v, &x) || x != r->n)
+            return refuse(why, name, "only the value of n is served");
     } else if (!strcmp(name, "tools")) {
         if (!json_is_array(v)) return refuse(why, name, "must be an array");
         r->tools = json_array_size(v) ? v : NULL;
@@ -243,12 +266,14 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
         r->kwargs = v;
     } else if (!strcmp(name, "modalities")) {
         const char *only = json_string_value(json_array_get(v, 0));
-        if (json_array_size(v) != 1 || !only || strcmp(only, "text")) return refuse(why, name, "only [\"text\"] is served");
+        if (json_array_size(v) != 1 || !only || strcmp(only, "text"))
+            return refuse(why, name, "only [\"text\"] is served");
     }
     return 0;
 }
 
-static int read_body(struct record *r, const json_t *body, const struct record_defaults *d, struct refusal *why, struct err *e)
+static int read_body(struct record *r, const json_t *body, const struct record_defaults *d,
+                     struct refusal *why, struct err *e)
 {
     int rc = 0;
     const char *name;
@@ -258,7 +283,8 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
         const struct field *f = find_field(name, r->kind);
         if (!f && !asks_for_nothing(v)) {
             why->field = name;
-            err_set(&why->why, "%.80s: not served%s", name, r->kind == RECORD_CHAT ? " for chat completions" : " for completions");
+            err_set(&why->why, "%.80s: not served%s", name,
+                    r->kind == RECORD_CHAT ? " for chat completions" : " for completions");
             return 1;
         }
     }
@@ -273,16 +299,19 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
     }
     if (r->sampling.top_k < 0) r->sampling.top_k = 0;
     if (r->kind == RECORD_CHAT && read_logprobs_of_chat(r, body, why)) return 1;
-    if (r->max_tokens >= 0 && r->sampling.min_tokens > r->max_tokens) return refuse(why, "min_tokens", "is more than max_tokens");
+    if (r->max_tokens >= 0 && r->sampling.min_tokens > r->max_tokens)
+        return refuse(why, "min_tokens", "is more than max_tokens");
     if (r->kind == RECORD_COMPLETION && !r->prompt) return refuse(why, "prompt", "is missing");
     if (r->kind == RECORD_CHAT && (!json_is_array(r->messages) || !json_array_size(r->messages)))
-        return refuse(why, "messages", r->messages ? "must be an array that is not empty" : "is missing");
+        return refuse(why, "messages",
+                      r->messages ? "must be an array that is not empty" : "is missing");
     return 0;
 }
 
 static int read_envelope(struct record *r, const json_t **body, struct refusal *why)
 {
-    const json_t *id = json_object_get(r->root, "custom_id"), *method = json_object_get(r->root, "method"),
+    const json_t *id = json_object_get(r->root, "custom_id"),
+                 *method = json_object_get(r->root, "method"),
                  *url = json_object_get(r->root, "url");
     const char *s, *name;
     json_t *v;
@@ -291,18 +320,25 @@ static int read_envelope(struct record *r, const json_t **body, struct refusal *
         r->id = json_string_value(id);
         r->id_bytes = json_string_length(id);
     }
-    if (method && (!(s = json_string_value(method)) || strcmp(s, "POST"))) return refuse(why, "method", "only \"POST\" is served");
+    if (method && (!(s = json_string_value(method)) || strcmp(s, "POST")))
+        return refuse(why, "method", "only \"POST\" is served");
     if (!url) return refuse(why, "url", "is missing");
     s = json_string_value(url);
     if (s && !strcmp(s, "/v1/completions")) r->kind = RECORD_COMPLETION;
     else if (s && !strcmp(s, "/v1/chat/completions")) r->kind = RECORD_CHAT;
-    else return refuse(why, "url", "only \"/v1/completions\" and \"/v1/chat/completions\" are served");
-    /* Other keys beside the body are the caller's own notes, unless they were meant to be in the body. */
+    else
+        return refuse(why, "url",
+                      "only \"/v1/completions\" and \"/v1/chat/completions\" are served");
+    /* Other keys beside the body are the caller's own notes, unless they were meant to be in the
+     * body. */
     json_object_foreach (r->root, name, v)
-        if (strcmp(name, "metadata") && strcmp(name, "user") && find_field(name, r->kind) && !json_is_null(v))
-            return refuse(why, find_field(name, r->kind)->name, "stands beside the body, not in it");
+        if (strcmp(name, "metadata") && strcmp(name, "user") && find_field(name, r->kind) &&
+            !json_is_null(v))
+            return refuse(why, find_field(name, r->kind)->name,
+                          "stands beside the body, not in it");
     *body = json_object_get(r->root, "body");
-    if (!json_is_object(*body)) return refuse(why, "body", *body ? "must be an object" : "is missing");
+    if (!json_is_object(*body))
+        return refuse(why, "body", *body ? "must be an object" : "is missing");
     return 0;
 }
 
@@ -310,7 +346,8 @@ static int is_utf8(const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
         utf8proc_int32_t c;
-        utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
+        utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s + i,
+                                                (utf8proc_ssize_t)(n - i), &c);
         if (got <= 0) return 0;
         i += (size_t)got;
     }
@@ -332,11 +369,13 @@ static int has_too_many_values(const char *p, size_t n)
 }
 
 /* *big: the line has integers beyond 64 bits, and all of its integers were read as reals. */
-static int parse_json(struct record *r, const struct input_line *line, int *big, struct refusal *why, struct err *e)
+static int parse_json(struct record *r, const struct input_line *line, int *big,
+                      struct refusal *why, struct err *e)
 {
     json_error_t je;
     *big = 0;
-    if (has_too_many_values(line->text, line->n)) return refuse(why, NULL, "the line holds more than 4194304 values");
+    if (has_too_many_values(line->text, line->n))
+        return refuse(why, NULL, "the line holds more than 4194304 values");
     r->root = json_read(line->text, line->n, JSON_ALLOW_NUL, &je, e);
     if (!r->root && !err_is_memory(e) && json_error_code(&je) == json_error_numeric_overflow) {
         *big = 1;
@@ -378,19 +417,27 @@ static int refuse_big(const struct record *r, const json_t *body, struct refusal
         json_object_foreach ((json_t *)places[i], key, v)
             if (holds_big(v)) {
                 why->field = key;
-                err_set(&why->why, "%.80s: holds an integer that is not from -9223372036854775808 to 9223372036854775807", key);
+                err_set(&why->why,
+                        "%.80s: holds an integer that is not from -9223372036854775808 to "
+                        "9223372036854775807",
+                        key);
                 return 1;
             }
     return refuse(why, NULL, "a number is too large");
 }
 
-int record_parse(struct record *r, const struct input_line *line, int plain, const struct record_defaults *d, struct refusal *why,
-                 struct err *e)
+int record_parse(struct record *r, const struct input_line *line, int plain,
+                 const struct record_defaults *d, struct refusal *why, struct err *e)
 {
-    *r = (struct record){.number = line->number, .n = 1, .max_tokens = -1, .logprobs = -1, .skip_special = !d->include_special};
+    *r = (struct record){.number = line->number,
+                         .n = 1,
+                         .max_tokens = -1,
+                         .logprobs = -1,
+                         .skip_special = !d->include_special};
     r->sampling = d->sampling;
     r->id = r->name;
-    r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "line-%llu", (unsigned long long)line->number);
+    r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "line-%llu",
+                                   (unsigned long long)line->number);
     r->add_generation_prompt = 1;
     json_forget();
     why->field = NULL;
@@ -418,7 +465,8 @@ int record_parse(struct record *r, const struct input_line *line, int plain, con
         r->n_stop = d->n_stop;
     }
     if (r->max_tokens < 0 && d->max_tokens >= 0) r->max_tokens = d->max_tokens;
-    if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION) r->max_tokens = 16;
+    if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION)
+        r->max_tokens = 16;
     return 0;
 }
 
@@ -437,8 +485,10 @@ void record_settle(struct record *r)
     const char *key;
     void *next;
     r->prompt = r->messages = r->tools = r->kwargs = NULL;
-    json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id")) json_object_del(r->root, key);
-    json_object_foreach_safe(body, next, key, v) if (strcmp(key, "stop") && strcmp(key, "model")) json_object_del(body, key);
+    json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id"))
+        json_object_del(r->root, key);
+    json_object_foreach_safe(body, next, key, v) if (strcmp(key, "stop") && strcmp(key, "model"))
+        json_object_del(body, key);
 }
 
 uint64_t record_hash(const struct record *r)

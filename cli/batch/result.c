@@ -26,13 +26,15 @@ int result_is_stream(const char *path, struct err *e)
     return !S_ISREG(st.st_mode);
 }
 
-int result_open(struct result *r, const char *path, int stream, int gzip, int as_finished, struct err *e)
+int result_open(struct result *r, const char *path, int stream, int gzip, int as_finished,
+                struct err *e)
 {
     *r = (struct result){.path = path, .fd = -1, .gzip = gzip, .as_finished = as_finished};
     if (gzip) {
         z_stream *z = calloc(1, sizeof *z);
         r->deflate = z;
-        if (!z || deflateInit2(z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        if (!z ||
+            deflateInit2(z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
             free(z);
             r->deflate = NULL;
             return err_memory(e);
@@ -61,7 +63,8 @@ static int put(struct result *r, const void *p, size_t n, struct err *e)
     return 0;
 }
 
-/* Packs exactly N bytes; the calls always cut at the same places, so that the packed bytes are always the same. */
+/* Packs exactly N bytes; the calls always cut at the same places, so that the packed bytes are
+ * always the same. */
 static int pack(struct result *r, const char *p, size_t n, int last, struct err *e)
 {
     unsigned char packed[CHUNK];
@@ -73,7 +76,8 @@ static int pack(struct result *r, const char *p, size_t n, int last, struct err 
         z->avail_out = sizeof packed;
         int rc = deflate(z, last ? Z_FINISH : Z_NO_FLUSH);
         CHECK(rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR);
-        if (sizeof packed - z->avail_out && put(r, packed, sizeof packed - z->avail_out, e)) return -1;
+        if (sizeof packed - z->avail_out && put(r, packed, sizeof packed - z->avail_out, e))
+            return -1;
     } while (!z->avail_out);
     return 0;
 }
@@ -130,7 +134,9 @@ int result_finish(struct result *r, struct err *e)
         close(fd);
         return -1;
     }
-    return dur_close(fd, r->part, e) || dur_rename(r->part, r->path, e) || dur_sync_dir(r->path, e) ? -1 : 0;
+    return dur_close(fd, r->part, e) || dur_rename(r->part, r->path, e) || dur_sync_dir(r->path, e)
+               ? -1
+               : 0;
 }
 
 void result_close(struct result *r)

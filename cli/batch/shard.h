@@ -1,5 +1,6 @@
-/* shard.h: which records are this process's, when several share one input file: every n-th, from the i-th on.
- * The ranks of Slurm and MPI are read from the launcher's environment, for this only, and only when asked ("auto"). */
+/* shard.h: which records are this process's, when several share one input file: every n-th, from
+ * the i-th on. The ranks of Slurm and MPI are read from the launcher's environment, for this only,
+ * and only when asked ("auto"). */
 #ifndef CLI_SHARD_H
 #define CLI_SHARD_H
 

@@ -17,13 +17,15 @@ void token_text_close(struct token_text *t)
     *t = (struct token_text){0};
 }
 
-int token_text_get(struct token_text *t, int32_t id, const char **text, size_t *bytes, struct err *e)
+int token_text_get(struct token_text *t, int32_t id, const char **text, size_t *bytes,
+                   struct err *e)
 {
     *text = "";
     *bytes = 0;
     if (id < 0 || id >= t->n) return 0;
     struct token_text_entry *entry = &t->entry[id];
-    if (!entry->text && tok_decode_inside(t->tokenizer, id, &entry->text, &entry->bytes, e)) return -1;
+    if (!entry->text && tok_decode_inside(t->tokenizer, id, &entry->text, &entry->bytes, e))
+        return -1;
     *text = entry->text;
     *bytes = entry->bytes;
     return 0;

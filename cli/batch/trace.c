@@ -7,7 +7,7 @@
 
 struct trace {
     struct side_file side;
-    FILE *f; /* side's; empty until the first event */
+    FILE *f;       /* side's; empty until the first event */
     double origin; /* seconds; the first event's */
     struct sched_stats last;
     int n;
@@ -46,14 +46,18 @@ void trace_step(struct trace *t, double start, double end, const struct sched_st
     double ts = at(t, start);
     begin(t);
     fprintf(t->f,
-            "{\"name\":\"step\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f,\"args\":{\"prompt\":%llu,\"decode\":%llu,"
+            "{\"name\":\"step\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f,\"args\":"
+            "{\"prompt\":%llu,\"decode\":%llu,"
             "\"cached\":%llu,\"preempted\":%llu}}",
-            ts, (end - start) * 1e6, (unsigned long long)(s->n_prompt_tokens - t->last.n_prompt_tokens),
+            ts, (end - start) * 1e6,
+            (unsigned long long)(s->n_prompt_tokens - t->last.n_prompt_tokens),
             (unsigned long long)(s->n_generated_tokens - t->last.n_generated_tokens),
             (unsigned long long)(s->n_cached_tokens - t->last.n_cached_tokens),
             (unsigned long long)(s->n_preemptions - t->last.n_preemptions));
     begin(t);
-    fprintf(t->f, "{\"name\":\"scheduler\",\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"args\":{\"running\":%d,\"waiting\":%d,\"KV pages\":%d}}",
+    fprintf(t->f,
+            "{\"name\":\"scheduler\",\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"args\":{\"running\":%d,"
+            "\"waiting\":%d,\"KV pages\":%d}}",
             ts, s->n_running, s->n_waiting, s->n_pages_used);
     t->last = *s;
 }
@@ -63,18 +67,22 @@ void trace_span(struct trace *t, const char *what, double start, double end)
     if (!t) return;
     double ts = at(t, start);
     begin(t);
-    fprintf(t->f, "{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f}", what, ts, (end - start) * 1e6);
+    fprintf(t->f, "{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f}",
+            what, ts, (end - start) * 1e6);
 }
 
-void trace_request(struct trace *t, uint64_t index, double start, double first_token, double end, int prompt, int generated)
+void trace_request(struct trace *t, uint64_t index, double start, double first_token, double end,
+                   int prompt, int generated)
 {
     if (!t) return;
     double ts = at(t, start);
-    const char *form = "{\"name\":\"%s\",\"cat\":\"request\",\"ph\":\"%c\",\"id\":%llu,\"pid\":1,\"tid\":1,\"ts\":%.1f";
+    const char *form = "{\"name\":\"%s\",\"cat\":\"request\",\"ph\":\"%c\",\"id\":%llu,\"pid\":1,"
+                       "\"tid\":1,\"ts\":%.1f";
     unsigned long long id = index;
     begin(t);
     fprintf(t->f, form, "request", 'b', id, ts);
-    fprintf(t->f, ",\"args\":{\"record\":%llu,\"prompt\":%d,\"generated\":%d}}", id, prompt, generated);
+    fprintf(t->f, ",\"args\":{\"record\":%llu,\"prompt\":%d,\"generated\":%d}}", id, prompt,
+            generated);
     if (first_token > 0) {
         begin(t);
         fprintf(t->f, form, "first token", 'n', id, at(t, first_token));

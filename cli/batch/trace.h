@@ -1,5 +1,6 @@
-/* trace.h: --trace: steps and requests as Chrome trace events (chrome://tracing, Perfetto), written as they happen.
- * Format: "Trace Event Format" of the Chromium project, JSON array form. Must not know: what is computed. */
+/* trace.h: --trace: steps and requests as Chrome trace events (chrome://tracing, Perfetto), written
+ * as they happen. Format: "Trace Event Format" of the Chromium project, JSON array form. Must not
+ * know: what is computed. */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
 
@@ -14,7 +15,8 @@ void trace_step(struct trace *t, double start, double end, const struct sched_st
 /* Something beside the steps. */
 void trace_span(struct trace *t, const char *what, double start, double end);
 /* A request's life; INDEX names it. */
-void trace_request(struct trace *t, uint64_t index, double start, double first_token, double end, int prompt, int generated);
+void trace_request(struct trace *t, uint64_t index, double start, double first_token, double end,
+                   int prompt, int generated);
 /* Reports a failed write, also of earlier calls. */
 int trace_close(struct trace *t, struct err *e);
 

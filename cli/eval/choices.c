@@ -1,6 +1,7 @@
-/* choices.c: accuracy on questions with given answers, as lm-evaluation-harness computes it for ARC: the log-likelihood of
- * " {choice}" after "{query}\nAnswer:", the whole tokenized together, BOS in front. acc takes the likeliest choice, acc_norm
- * the likeliest per character. A question's first choice is scored before its others, which find its pages in the cache. */
+/* choices.c: accuracy on questions with given answers, as lm-evaluation-harness computes it for
+ * ARC: the log-likelihood of " {choice}" after "{query}\nAnswer:", the whole tokenized together,
+ * BOS in front. acc takes the likeliest choice, acc_norm the likeliest per character. A question's
+ * first choice is scored before its others, which find its pages in the cache. */
 #include "cli/meter.h"
 #include "cli/outputs.h"
 #include "cli/run.h"
@@ -38,8 +39,9 @@ struct quiz {
     char *examples;            /* solved questions before each one, or "" */
     struct question *question; /* [n] */
     int n, cap, n_begun, n_done;
-    int n_set;             /* questions of the whole file; n without --limit */
-    struct choice **ready; /* [n_all] choices whose context is cached, in the order in which they became so */
+    int n_set; /* questions of the whole file; n without --limit */
+    struct choice *
+        *ready; /* [n_all] choices whose context is cached, in the order in which they became so */
     int n_all, ready_first, ready_count;
     double start, shown;
 };
@@ -67,15 +69,18 @@ static int parse_question(struct question *q, const char *line, struct err *e)
 {
     json_t *j = json_read(line, strlen(line), JSON_REJECT_DUPLICATES, NULL, e);
     if (!j) return err_is_memory(e) ? -1 : err_prefix(e, "not JSON");
-    const json_t *query = json_object_get(j, "query"), *choices = json_object_get(j, "choices"), *gold = json_object_get(j, "gold");
+    const json_t *query = json_object_get(j, "query"), *choices = json_object_get(j, "choices"),
+                 *gold = json_object_get(j, "gold");
     size_t n = json_array_size(choices);
     int rc = 0;
     if (!json_is_string(query)) rc = err_set(e, "\"query\" is not a string");
     else if (n < 2 || n > 1000) rc = err_set(e, "\"choices\" is not a list of at least two");
-    else if (!json_is_integer(gold) || json_integer_value(gold) < 0 || (size_t)json_integer_value(gold) >= n)
+    else if (!json_is_integer(gold) || json_integer_value(gold) < 0 ||
+             (size_t)json_integer_value(gold) >= n)
         rc = err_set(e, "\"gold\" is not the index of a choice");
     for (size_t i = 0; i < n && !rc; i++)
-        if (!json_string_length(json_array_get(choices, i))) rc = err_set(e, "choice %zu is not a string or empty", i);
+        if (!json_string_length(json_array_get(choices, i)))
+            rc = err_set(e, "choice %zu is not a string or empty", i);
     if (!rc) {
         *q = (struct question){.n_choices = (int)n, .gold = (int)json_integer_value(gold)};
         if (asprintf(&q->context, "%s\nAnswer:", json_string_value(query)) < 0) q->context = NULL;
@@ -96,8 +101,8 @@ static int parse_question(struct question *q, const char *line, struct err *e)
     return rc;
 }
 
-/* Calls take() with every question of the file, at most `limit` (0: all); take owns it. *n_all (may be NULL) counts the lines of
- * the others as well. */
+/* Calls take() with every question of the file, at most `limit` (0: all); take owns it. *n_all (may
+ * be NULL) counts the lines of the others as well. */
 static int read_questions(const char *path, int limit,
                           int (*take)(void *arg, struct question *q, struct err *e), void *arg,
                           int *n_all, struct err *e)
@@ -155,8 +160,8 @@ static int take_example(void *arg, struct question *q, struct err *e)
     return 0;
 }
 
-/* BOS, context and continuation as lm-evaluation-harness encodes the pair: what the whole has more tokens than the context is
- * the continuation. Over n_ctx tokens the beginning is cut off. */
+/* BOS, context and continuation as lm-evaluation-harness encodes the pair: what the whole has more
+ * tokens than the context is the continuation. Over n_ctx tokens the beginning is cut off. */
 static int encode(const struct quiz *z, const struct question *q, struct choice *c, struct err *e)
 {
     const struct tokenizer *t = z->scorer.tokenizer;
@@ -169,17 +174,21 @@ static int encode(const struct quiz *z, const struct question *q, struct choice 
         err_memory(e);
     } else if (!tok_encode(t, text, strlen(z->examples) + strlen(q->context), 0, &context, e) &&
                !tok_encode(t, text, strlen(text), 0, &whole, e)) {
-        int bos = g->bos >= 0, n = (int)whole.n + bos, cut = n > n_ctx ? n - n_ctx : 0, from = (int)context.n + bos - cut;
+        int bos = g->bos >= 0, n = (int)whole.n + bos, cut = n > n_ctx ? n - n_ctx : 0,
+            from = (int)context.n + bos - cut;
         int32_t *id = malloc((size_t)n * sizeof *id);
         c->score = (struct score){.id = id, .n = n - cut, .from = from};
         c->score.logprob = malloc((size_t)(n + 1) * sizeof(double));
         if (!id || !c->score.logprob) err_memory(e);
         else if (whole.n <= context.n || from < 1)
-            err_set(e, "the choice \"%.40s\" %s", c->text, from < 1 ? "does not fit into the context" : "has no tokens");
+            err_set(e, "the choice \"%.40s\" %s", c->text,
+                    from < 1 ? "does not fit into the context" : "has no tokens");
         else rc = 0;
         for (int i = cut; i < n && !rc; i++) {
             id[i - cut] = i < bos ? g->bos : whole.id[i - bos];
-            if (id[i - cut] >= g->vocab) rc = err_set(e, "token id %d: the model's vocabulary ends at %d", id[i - cut], g->vocab - 1);
+            if (id[i - cut] >= g->vocab)
+                rc = err_set(e, "token id %d: the model's vocabulary ends at %d", id[i - cut],
+                             g->vocab - 1);
         }
     }
     free(text);
@@ -202,7 +211,8 @@ static int open_questions(struct quiz *z, struct err *e)
     for (int i = 0; i < z->n; i++)
         for (int j = 0; j < z->question[i].n_choices; j++) {
             z->question[i].choice[j].question = &z->question[i];
-            if (encode(z, &z->question[i], &z->question[i].choice[j], e)) return err_prefix(e, "%s question %d", o->choices, i + 1);
+            if (encode(z, &z->question[i], &z->question[i].choice[j], e))
+                return err_prefix(e, "%s question %d", o->choices, i + 1);
         }
     return 0;
 }
@@ -228,7 +238,8 @@ static void show_progress(struct quiz *z)
     if (t - z->shown < (terminal ? 0.5 : 30)) return;
     z->shown = t;
     snprintf(done, sizeof done, "%d of %d questions", z->n_done, z->n);
-    if (z->n_done) snprintf(left, sizeof left, "%.0f s left", (t - z->start) / z->n_done * (z->n - z->n_done));
+    if (z->n_done)
+        snprintf(left, sizeof left, "%.0f s left", (t - z->start) / z->n_done * (z->n - z->n_done));
     (terminal ? progress_draw : progress_log)((const char *const[]){done, left}, 2);
 }
 
@@ -240,13 +251,15 @@ static int choice_done(void *arg, struct score *score, struct err *e)
     (void)e;
     for (int i = 0; i < score->n - score->from; i++) c->log_likelihood += score->logprob[i];
     if (c == q->choice)
-        for (int i = 1; i < q->n_choices; i++) z->ready[z->ready_first + z->ready_count++] = &q->choice[i];
+        for (int i = 1; i < q->n_choices; i++)
+            z->ready[z->ready_first + z->ready_count++] = &q->choice[i];
     if (++q->n_done == q->n_choices) z->n_done++;
     show_progress(z);
     return 0;
 }
 
-/* The choice with the largest log-likelihood, divided by its length in characters or not; the first one on ties. */
+/* The choice with the largest log-likelihood, divided by its length in characters or not; the first
+ * one on ties. */
 static int best(const struct question *q, int normalize)
 {
     int best = 0;
@@ -267,7 +280,8 @@ static struct accuracy accuracy(const struct quiz *z, int normalize)
     int right = 0;
     for (int i = 0; i < z->n; i++) right += best(&z->question[i], normalize) == z->question[i].gold;
     double p = (double)right / z->n;
-    return (struct accuracy){p, z->n > 1 ? sqrt(p * (1 - p) / (z->n - 1)) : 0}; /* of the mean, with the sample's deviation */
+    return (struct accuracy){p, z->n > 1 ? sqrt(p * (1 - p) / (z->n - 1))
+                                         : 0}; /* of the mean, with the sample's deviation */
 }
 
 static int write_samples(struct quiz *z, struct err *e)
@@ -276,13 +290,16 @@ static int write_samples(struct quiz *z, struct err *e)
     for (int i = 0; i < z->n; i++) {
         const struct question *q = &z->question[i];
         fprintf(f, "{\"doc_id\": %d, \"target\": %d, \"loglikelihoods\": [", i, q->gold);
-        for (int j = 0; j < q->n_choices; j++) fprintf(f, j ? ", %.17g" : "%.17g", q->choice[j].log_likelihood);
-        fprintf(f, "], \"acc\": %d, \"acc_norm\": %d}\n", best(q, 0) == q->gold, best(q, 1) == q->gold);
+        for (int j = 0; j < q->n_choices; j++)
+            fprintf(f, j ? ", %.17g" : "%.17g", q->choice[j].log_likelihood);
+        fprintf(f, "], \"acc\": %d, \"acc_norm\": %d}\n", best(q, 0) == q->gold,
+                best(q, 1) == q->gold);
     }
     return side_close(&z->samples, e);
 }
 
-/* The questions' file without folder and ending, as UTF-8: what lm-evaluation-harness would call the task. */
+/* The questions' file without folder and ending, as UTF-8: what lm-evaluation-harness would call
+ * the task. */
 static json_t *task_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -333,7 +350,8 @@ int run_choices(const struct options *o, struct err *e)
 {
     struct quiz z = {.o = o};
     struct err ignored;
-    int rc = side_open(&z.samples, "--samples", o->samples, e) || side_open(&z.report, "--report", o->report, e) ||
+    int rc = side_open(&z.samples, "--samples", o->samples, e) ||
+                     side_open(&z.report, "--report", o->report, e) ||
                      scorer_open(&z.scorer, o, e) || open_questions(&z, e)
                  ? -1
                  : 0;

@@ -1,9 +1,11 @@
 /* perplexity.c: how well a model predicts a text, by the two conventions of the field.
  *
- * second-half (llama.cpp's): the text in windows of n_ctx tokens, the first of each replaced by BOS; the tokens after the middle
+ * second-half (llama.cpp's): the text in windows of n_ctx tokens, the first of each replaced by
+ * BOS; the tokens after the middle
  *   are predicted, so that every prediction has at least half a window of context.
- * contiguous (the GPTQ papers'): windows as they come, every token but the first is predicted.
- * In both the text is tokenized as one, without special tokens, and the last partial window is dropped. */
+ * contiguous (the GPTQ papers'): windows as they come, every token but the first is predicted. In
+ * both the text is tokenized as one, without special tokens, and the last partial window is
+ * dropped. */
 #include "cli/meter.h"
 #include "cli/outputs.h"
 #include "cli/run.h"
@@ -43,7 +45,8 @@ static size_t count_words(const char *text, size_t n)
 {
     size_t words = 0;
     for (size_t i = 0; i < n; i++)
-        if (!isspace((unsigned char)text[i]) && (i == 0 || isspace((unsigned char)text[i - 1]))) words++;
+        if (!isspace((unsigned char)text[i]) && (i == 0 || isspace((unsigned char)text[i - 1])))
+            words++;
     return words;
 }
 
@@ -54,20 +57,27 @@ static int open_text(struct perplexity *p, struct err *e)
     char *text;
     if (run_read_text(o, &text, &p->n_bytes, e)) return -1;
     p->n_words = count_words(text, p->n_bytes);
-    int rc = tok_encode(p->scorer.tokenizer, text, p->n_bytes, 0, &p->text, e), n_ctx = p->scorer.n_ctx;
+    int rc = tok_encode(p->scorer.tokenizer, text, p->n_bytes, 0, &p->text, e),
+        n_ctx = p->scorer.n_ctx;
     free(text);
     if (rc) return -1;
     for (size_t i = 0; i < p->text.n; i++)
         if (p->text.id[i] >= g->vocab)
-            return err_set(e, "token %zu of the text is id %d, the model's vocabulary ends at %d", i, p->text.id[i], g->vocab - 1);
+            return err_set(e, "token %zu of the text is id %d, the model's vocabulary ends at %d",
+                           i, p->text.id[i], g->vocab - 1);
     if (n_ctx < 4) return err_set(e, "-c %d: a window has at least 4 tokens", n_ctx);
     size_t windows = p->text.n / (size_t)n_ctx;
-    if (!windows) return err_set(e, "the text has %zu tokens, one window %d (-c sets the window)", p->text.n, n_ctx);
+    if (!windows)
+        return err_set(e, "the text has %zu tokens, one window %d (-c sets the window)", p->text.n,
+                       n_ctx);
     p->n_all = windows;
-    p->n_windows = o->n_windows && (size_t)o->n_windows < windows ? o->n_windows : windows > INT32_MAX ? INT32_MAX : (int)windows;
+    p->n_windows = o->n_windows && (size_t)o->n_windows < windows ? o->n_windows
+                   : windows > INT32_MAX                          ? INT32_MAX
+                                                                  : (int)windows;
     int second_half = !strcmp(o->perplexity, "second-half"), from = second_half ? n_ctx / 2 + 1 : 1;
     if (second_half && g->bos < 0)
-        return err_set(e, "--perplexity second-half puts BOS before each window; this model has none (contiguous needs none)");
+        return err_set(e, "--perplexity second-half puts BOS before each window; this model has "
+                          "none (contiguous needs none)");
     p->n_predicted = n_ctx - from;
     p->window = calloc((size_t)p->n_windows, sizeof *p->window);
     if (!p->window) return err_memory(e);
@@ -88,7 +98,8 @@ static int next_window(void *arg, struct score **score, struct err *e)
     return (*score)->logprob ? 0 : err_memory(e);
 }
 
-/* Over the windows that are done, in their order, so that the sum does not depend on which ended first. */
+/* Over the windows that are done, in their order, so that the sum does not depend on which ended
+ * first. */
 static struct result sum_up(const struct perplexity *p)
 {
     struct result r = {0};
@@ -120,7 +131,9 @@ static void show_progress(struct perplexity *p)
     p->shown = t;
     struct result r = sum_up(p);
     snprintf(done, sizeof done, "%d of %d windows", p->n_done, p->n_windows);
-    if (p->n_done) snprintf(left, sizeof left, "%.0f s left", (t - p->start) / p->n_done * (p->n_windows - p->n_done));
+    if (p->n_done)
+        snprintf(left, sizeof left, "%.0f s left",
+                 (t - p->start) / p->n_done * (p->n_windows - p->n_done));
     snprintf(perplexity, sizeof perplexity, "perplexity so far %.4f", r.perplexity);
     (terminal ? progress_draw : progress_log)((const char *const[]){done, left, perplexity}, 3);
 }
@@ -174,14 +187,16 @@ static int report(struct perplexity *p, const struct result *r, double seconds, 
     return side_close(&p->report, e);
 }
 
-/* A line per window: the log-probability of each predicted token, for comparisons token by token. */
+/* A line per window: the log-probability of each predicted token, for comparisons token by token.
+ */
 static int write_samples(struct perplexity *p, struct err *e)
 {
     FILE *f = side_begin(&p->samples);
     for (int i = 0; i < p->n_windows; i++) {
         if (!p->window[i].is_done) continue;
         fprintf(f, "{\"window\": %d, \"first\": %d, \"logprobs\": [", i, p->window[i].score.from);
-        for (int t = 0; t < p->n_predicted; t++) fprintf(f, t ? ", %.17g" : "%.17g", p->window[i].score.logprob[t]);
+        for (int t = 0; t < p->n_predicted; t++)
+            fprintf(f, t ? ", %.17g" : "%.17g", p->window[i].score.logprob[t]);
         fprintf(f, "]}\n");
     }
     return side_close(&p->samples, e);
@@ -191,7 +206,8 @@ int run_perplexity(const struct options *o, struct err *e)
 {
     struct perplexity p = {.o = o};
     struct err ignored;
-    int rc = side_open(&p.samples, "--samples", o->samples, e) || side_open(&p.report, "--report", o->report, e) ||
+    int rc = side_open(&p.samples, "--samples", o->samples, e) ||
+                     side_open(&p.report, "--report", o->report, e) ||
                      scorer_open(&p.scorer, o, e) || open_text(&p, e)
                  ? -1
                  : 0;
@@ -206,9 +222,10 @@ int run_perplexity(const struct options *o, struct err *e)
         struct result r = sum_up(&p);
         printf("perplexity %.6g +/- %.4g (%s, %d windows of %d tokens, %ld predicted)\n"
                "nll per token %.6f +/- %.6f, per byte %.6f, per word %.6f; word perplexity %.6g\n",
-               r.perplexity, r.perplexity_error, o->perplexity, p.n_done, p.scorer.n_ctx, r.n_tokens, r.nll, r.nll_error, r.per_byte,
-               r.per_word, exp(r.per_word));
-        fprintf(stderr, "%.1f s, %.1f tokens/s\n", seconds, (double)p.n_done * p.scorer.n_ctx / seconds);
+               r.perplexity, r.perplexity_error, o->perplexity, p.n_done, p.scorer.n_ctx,
+               r.n_tokens, r.nll, r.nll_error, r.per_byte, r.per_word, exp(r.per_word));
+        fprintf(stderr, "%.1f s, %.1f tokens/s\n", seconds,
+                (double)p.n_done * p.scorer.n_ctx / seconds);
         if (fflush(stdout)) rc = err_sys(e, "cannot write to stdout");
         if (rc >= 0 && o->samples && write_samples(&p, e)) rc = -1;
         if (rc >= 0 && o->report && report(&p, &r, seconds, e)) rc = -1;

@@ -13,7 +13,8 @@ int scorer_open(struct scorer *s, const struct options *o, struct err *e)
     if (model_open(&s->model, o->model, e)) return -1;
     if (o->check_tensors && mf_verify(&s->model.file, &n, e)) return -1;
     if (run_open_tokenizer(&s->tokenizer, &s->model.file, e)) return -1;
-    if (!s->tokenizer) return err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
+    if (!s->tokenizer)
+        return err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
     s->n_ctx = engine_context(o, &s->model);
     return engine_open(&s->engine, o, &s->model, e);
 }
@@ -45,14 +46,22 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return msg ? err_set(e, "%s", msg) : c->scorer->done(c->scorer->arg, c, e);
 }
 
-static const struct request_sink sink = {.prompt_token = on_prompt_token, .finished = on_finished, .done = on_done};
+static const struct request_sink sink = {.prompt_token = on_prompt_token,
+                                         .finished = on_finished,
+                                         .done = on_done};
 
 static int submit(struct scorer *s, struct score *c, struct err *e)
 {
     CHECK(c->from >= 1 && c->from < c->n);
     c->scorer = s;
-    c->request = (struct request){
-        .prompt = c->id, .n_prompt = c->n, .n_choices = 1, .n_top = -1, .prompt_top = 0, .score_from = c->from, .sink = &sink, .arg = c};
+    c->request = (struct request){.prompt = c->id,
+                                  .n_prompt = c->n,
+                                  .n_choices = 1,
+                                  .n_top = -1,
+                                  .prompt_top = 0,
+                                  .score_from = c->from,
+                                  .sink = &sink,
+                                  .arg = c};
     return sched_submit(s->engine.sched, &c->request, e);
 }
 
@@ -61,7 +70,8 @@ static int run(struct scorer *s, int (*next)(void *arg, struct score **score, st
 {
     s->done = done;
     s->arg = arg;
-    for (int busy = 1;;) { /* an idle scheduler is asked again: its last done() may have made next() give more */
+    for (int busy = 1;
+         ;) { /* an idle scheduler is asked again: its last done() may have made next() give more */
         int submitted = 0;
         if (run_stop_requested) return 1;
         for (; sched_wants(s->engine.sched) > 0; submitted = 1) {
@@ -80,7 +90,8 @@ int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, st
                int (*done)(void *arg, struct score *score, struct err *e), void *arg, struct err *e)
 {
     char words[2][80];
-    snprintf(words[0], sizeof words[0], "%sstopping after this step; a second signal ends at once\n", progress_erase());
+    snprintf(words[0], sizeof words[0],
+             "%sstopping after this step; a second signal ends at once\n", progress_erase());
     snprintf(words[1], sizeof words[1], "%sstopped at once\n", progress_erase());
     run_say_on_signal(words[0], words[1]);
     int rc = run(s, next, done, arg, e);

@@ -23,14 +23,17 @@ static int lists(const char *list, size_t n, const char *word)
 {
     size_t w = strlen(word);
     for (size_t i = 0; i + w <= n; i++)
-        if (!strncmp(list + i, word, w) && (i == 0 || list[i - 1] == ',') && (i + w == n || list[i + w] == ',')) return 1;
+        if (!strncmp(list + i, word, w) && (i == 0 || list[i - 1] == ',') &&
+            (i + w == n || list[i + w] == ','))
+            return 1;
     return 0;
 }
 
-/* Calls visit with the directory of every group that limits this process by CONTROLLER: its own and those above. A line of SELF
- * is "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1, mounted under the controllers' names). */
-static void each_group(const char *self, const char *mount, const char *controller, void (*visit)(const char *dir, int version, void *arg),
-                       void *arg)
+/* Calls visit with the directory of every group that limits this process by CONTROLLER: its own and
+ * those above. A line of SELF is "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1,
+ * mounted under the controllers' names). */
+static void each_group(const char *self, const char *mount, const char *controller,
+                       void (*visit)(const char *dir, int version, void *arg), void *arg)
 {
     char line[1024], dir[PATH_BYTES];
     FILE *f = fopen(self, "re");
@@ -40,10 +43,12 @@ static void each_group(const char *self, const char *mount, const char *controll
         if (!path) continue;
         int version = path == list + 1 ? 2 : 1;
         if (version == 1 && !lists(list + 1, (size_t)(path - list - 1), controller)) continue;
-        /* a container often sees its own group mounted as the root, under a path that does not exist: the walk ends there */
+        /* a container often sees its own group mounted as the root, under a path that does not
+         * exist: the walk ends there */
         for (char *end = path + strlen(path);;) {
             *end = 0;
-            snprintf(dir, sizeof dir, "%s%s%s%s", mount, version == 1 ? "/" : "", version == 1 ? controller : "", path + 1);
+            snprintf(dir, sizeof dir, "%s%s%s%s", mount, version == 1 ? "/" : "",
+                     version == 1 ? controller : "", path + 1);
             visit(dir, version, arg);
             if (version == 2) { /* beside version 1 it is mounted one level deeper */
                 snprintf(dir, sizeof dir, "%s/unified%s", mount, path + 1);
@@ -61,9 +66,10 @@ static void limit_cpus(const char *dir, int version, void *arg)
 {
     double *cpus = arg, limit = 0;
     long long quota[2], period[2];
-    if (version == 2 && read_numbers(dir, "cpu.max", quota) == 2) limit = (double)quota[0] / (double)quota[1];
-    if (version == 1 && read_numbers(dir, "cpu.cfs_quota_us", quota) >= 1 && read_numbers(dir, "cpu.cfs_period_us", period) >= 1 &&
-        period[0] > 0)
+    if (version == 2 && read_numbers(dir, "cpu.max", quota) == 2)
+        limit = (double)quota[0] / (double)quota[1];
+    if (version == 1 && read_numbers(dir, "cpu.cfs_quota_us", quota) >= 1 &&
+        read_numbers(dir, "cpu.cfs_period_us", period) >= 1 && period[0] > 0)
         limit = (double)quota[0] / (double)period[0]; /* a quota of -1 is none */
     if (limit > 0 && (*cpus <= 0 || limit < *cpus)) *cpus = limit;
 }
@@ -82,7 +88,8 @@ static void limit_memory(const char *dir, int version, void *arg)
     if (!read_numbers(dir, version == 2 ? "memory.max" : "memory.limit_in_bytes", max)) return;
     if (!read_numbers(dir, version == 2 ? "memory.current" : "memory.usage_in_bytes", used)) return;
     uint64_t bytes = max[0] > used[0] ? (uint64_t)(max[0] - used[0]) : 0;
-    if (max[0] < 1LL << 60 && bytes < *left) *left = bytes; /* version 1 has no word for no limit, only a huge number */
+    if (max[0] < 1LL << 60 && bytes < *left)
+        *left = bytes; /* version 1 has no word for no limit, only a huge number */
 }
 
 uint64_t cgroup_memory_left(const char *self, const char *mount)

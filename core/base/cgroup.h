@@ -1,5 +1,6 @@
-/* cgroup.h: what the control group of this process (Slurm, a container, systemd) lets it use, versions 1 and 2.
- * SELF and MOUNT are "/proc/self/cgroup" and "/sys/fs/cgroup" on a real system. */
+/* cgroup.h: what the control group of this process (Slurm, a container, systemd) lets it use,
+ * versions 1 and 2. SELF and MOUNT are "/proc/self/cgroup" and "/sys/fs/cgroup" on a real system.
+ */
 #ifndef CORE_CGROUP_H
 #define CORE_CGROUP_H
 

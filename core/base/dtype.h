@@ -6,7 +6,22 @@
 #include <stdint.h>
 #include <string.h>
 
-enum dtype { DT_BOOL, DT_U8, DT_I8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64, DT_COUNT };
+enum dtype {
+    DT_BOOL,
+    DT_U8,
+    DT_I8,
+    DT_I16,
+    DT_U16,
+    DT_I32,
+    DT_U32,
+    DT_I64,
+    DT_U64,
+    DT_F16,
+    DT_BF16,
+    DT_F32,
+    DT_F64,
+    DT_COUNT
+};
 
 /* Bytes of one element. */
 static inline size_t dtype_bytes(enum dtype t)

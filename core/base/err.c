@@ -37,7 +37,8 @@ int err_sys(struct err *e, const char *fmt, ...)
     err_write(e, code == ENOMEM ? ERR_MEMORY : ERR_OTHER, fmt, ap);
     va_end(ap);
     size_t n = strlen(e->msg);
-    snprintf(e->msg + n, sizeof e->msg - n, ": %s", code == ENOMEM ? "out of memory" : strerror(code));
+    snprintf(e->msg + n, sizeof e->msg - n, ": %s",
+             code == ENOMEM ? "out of memory" : strerror(code));
     return -1;
 }
 

@@ -1,5 +1,5 @@
-/* err.h: the one error idiom. A function that can fail returns 0 or -1 and takes a trailing
- * `struct err *`; the innermost failure writes one line into it, callers pass it on. Only main exits.
+/* err.h: the one error idiom. A function that can fail returns 0 or -1 and takes a trailing `struct
+ * err *`; the innermost failure writes one line into it, callers pass it on. Only main exits.
  * CHECK() is for our own bugs, never for input; it is always compiled in. */
 #ifndef CORE_ERR_H
 #define CORE_ERR_H

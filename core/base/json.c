@@ -23,7 +23,8 @@ json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, s
 {
     json_error_t own;
     jmp_buf here;
-    if (setjmp(here)) { /* what jansson held is not freed: nobody knows it any more, and who lacks memory ends the program */
+    if (setjmp(here)) { /* what jansson held is not freed: nobody knows it any more, and who lacks
+                           memory ends the program */
         reading = NULL;
         err_memory(e);
         return NULL;

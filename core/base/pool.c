@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 20 microseconds: longer than the gap between two operations of a step, shorter than a scheduler tick. */
+/* About 20 microseconds: longer than the gap between two operations of a step, shorter than a
+ * scheduler tick. */
 enum { SPINS = 2000, TASK_BITS = 20, TASK_MASK = (1 << TASK_BITS) - 1 };
 
 struct worker {
@@ -22,8 +23,9 @@ struct worker {
 };
 
 struct pool {
-    /* epoch (24 bits) | tasks of this job | next unclaimed task: one word, so that a claim is one compare-and-swap
-     * and a worker that comes late can never take a task of one job for a task of another. */
+    /* epoch (24 bits) | tasks of this job | next unclaimed task: one word, so that a claim is one
+     * compare-and-swap and a worker that comes late can never take a task of one job for a task of
+     * another. */
     _Atomic uint64_t ticket;
     _Atomic uint32_t epoch;  /* futex of sleeping workers: changes with every job */
     _Atomic uint32_t n_done; /* futex of the waiting caller */
@@ -43,9 +45,15 @@ static inline void relax(void)
 #endif
 }
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0); }
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
 
-static void futex_wake(_Atomic uint32_t *word, int n) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0); }
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
 
 static void work(struct pool *p, int thread)
 {
@@ -55,7 +63,8 @@ static void work(struct pool *p, int thread)
         if (next >= n) return;
         if (!atomic_compare_exchange_weak(&p->ticket, &t, t + 1)) continue;
         p->fn(p->arg, (int)next, thread); /* stable: this job cannot end before our task does */
-        if (atomic_fetch_add(&p->n_done, 1) + 1 == n && atomic_load(&p->caller_sleeps)) futex_wake(&p->n_done, 1);
+        if (atomic_fetch_add(&p->n_done, 1) + 1 == n && atomic_load(&p->caller_sleeps))
+            futex_wake(&p->n_done, 1);
         t = atomic_load(&p->ticket);
     }
 }
@@ -66,7 +75,9 @@ static void *worker_main(void *arg)
     struct pool *p = w->pool;
     uint32_t seen = 0;
     for (;;) {
-        for (int i = 0; i < SPINS && atomic_load_explicit(&p->epoch, memory_order_acquire) == seen; i++) relax();
+        for (int i = 0; i < SPINS && atomic_load_explicit(&p->epoch, memory_order_acquire) == seen;
+             i++)
+            relax();
         while (atomic_load(&p->epoch) == seen) {
             atomic_fetch_add(&p->n_sleeping, 1);
             futex_wait(&p->epoch, seen);
@@ -83,7 +94,9 @@ int pool_n_processors(void)
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
     double quota = cgroup_cpus(CGROUP_SELF, CGROUP_MOUNT);
-    if (quota > 0 && quota < n) n = (int)ceil(quota); /* more threads would spend the quota early and then all stand still */
+    if (quota > 0 && quota < n)
+        n = (int)ceil(
+            quota); /* more threads would spend the quota early and then all stand still */
     return n > 0 ? n : 1;
 }
 
@@ -132,7 +145,10 @@ void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int t
     if (atomic_load(&p->n_sleeping)) futex_wake(&p->epoch, p->n_threads - 1);
     work(p, 0);
     uint32_t done;
-    for (int i = 0; i < SPINS && atomic_load_explicit(&p->n_done, memory_order_acquire) < (uint32_t)n_tasks; i++) relax();
+    for (int i = 0;
+         i < SPINS && atomic_load_explicit(&p->n_done, memory_order_acquire) < (uint32_t)n_tasks;
+         i++)
+        relax();
     while ((done = atomic_load(&p->n_done)) < (uint32_t)n_tasks) {
         atomic_store(&p->caller_sleeps, 1);
         if (atomic_load(&p->n_done) == done) futex_wait(&p->n_done, done);

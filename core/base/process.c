@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static char bus_message[4400]; /* written when nothing is wrong yet: the handler may only call write */
+/* written when nothing is wrong yet: the handler may only call write */
+static char bus_message[4400];
 static const char *program;
 
 static void on_bus(int sig, siginfo_t *info, void *context)
@@ -24,7 +25,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 
 void process_begin(const char *name)
 {
-    for (int fd = 0; fd <= 2; fd++) /* open takes the lowest free one; the wrong way around, so that using it is an error */
+    for (int fd = 0; fd <= 2; fd++) /* open takes the lowest free one; the wrong way around, so that
+                                       using it is an error */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0) _exit(1);
     program = name;
     process_maps(NULL);
@@ -35,6 +37,8 @@ void process_begin(const char *name)
 
 void process_maps(const char *path)
 {
-    snprintf(bus_message, sizeof bus_message, "%s%s: %s cannot be read any more: it was cut while it was in use, or its disk failed\n",
-             isatty(2) ? "\r\033[K" : "", program, path ? path : "a mapped file");
+    snprintf(
+        bus_message, sizeof bus_message,
+        "%s%s: %s cannot be read any more: it was cut while it was in use, or its disk failed\n",
+        isatty(2) ? "\r\033[K" : "", program, path ? path : "a mapped file");
 }

@@ -6,7 +6,11 @@
 #include <unistd.h>
 
 #define ERASE "\r\033[K"
-enum { MAX_LINE = 512, USUAL_COLUMNS = 80, SPARE_COLUMNS = 3 /* ^C, and a last column that nothing touches */ };
+enum {
+    MAX_LINE = 512,
+    USUAL_COLUMNS = 80,
+    SPARE_COLUMNS = 3 /* ^C, and a last column that nothing touches */
+};
 
 static int is_drawn;
 
@@ -33,7 +37,8 @@ static int join(char line[MAX_LINE], const char *const part[], int n, int room)
             if (used) break;
             len = room;
         }
-        used += snprintf(line + used, (size_t)(MAX_LINE - used), "%s%.*s", gap ? "; " : "", len, part[i]);
+        used += snprintf(line + used, (size_t)(MAX_LINE - used), "%s%.*s", gap ? "; " : "", len,
+                         part[i]);
     }
     return used;
 }

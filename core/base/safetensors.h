@@ -1,7 +1,7 @@
-/* safetensors.h: the header of a safetensors file, checked.
- * Owns: the rules of the container (https://github.com/huggingface/safetensors, "Format"). After st_open
- * every offset, size and shape in the directory is known to lie inside the file and to fit.
- * Must not know: what any tensor means. Used for Hugging Face shards and for our own model files. */
+/* safetensors.h: the header of a safetensors file, checked. Owns: the rules of the container
+ * (https://github.com/huggingface/safetensors, "Format"). After st_open every offset, size and
+ * shape in the directory is known to lie inside the file and to fit. Must not know: what any tensor
+ * means. Used for Hugging Face shards and for our own model files. */
 #ifndef CORE_SAFETENSORS_H
 #define CORE_SAFETENSORS_H
 
@@ -31,7 +31,8 @@ struct st_file {
     size_t n_tensors;
 };
 
-/* Reads and checks the header of PATH. On failure nothing stays open and the message names file and tensor. */
+/* Reads and checks the header of PATH. On failure nothing stays open and the message names file and
+ * tensor. */
 int st_open(struct st_file *s, const char *path, struct err *e);
 void st_close(struct st_file *s);
 /* The tensor of that name, or NULL. */

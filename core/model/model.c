@@ -11,24 +11,30 @@
 enum { MAX_SIZE = 1 << 24, MAX_LAYERS = 4096, MAX_HEAD_DIM = 1024 };
 
 static const char *const linear_names[LIN_COUNT] = {
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",
 };
 
-static int get_int(const struct model *m, const json_t *c, const char *key, int lo, int hi, int *out, struct err *e)
+static int get_int(const struct model *m, const json_t *c, const char *key, int lo, int hi,
+                   int *out, struct err *e)
 {
     const json_t *v = json_object_get(c, key);
-    if (!json_is_integer(v)) return err_set(e, "%s: config: '%s' is missing or not an integer", m->file.st.path, key);
+    if (!json_is_integer(v))
+        return err_set(e, "%s: config: '%s' is missing or not an integer", m->file.st.path, key);
     if (json_integer_value(v) < lo || json_integer_value(v) > hi)
-        return err_set(e, "%s: config: '%s' is %lld, must be %d..%d", m->file.st.path, key, (long long)json_integer_value(v), lo, hi);
+        return err_set(e, "%s: config: '%s' is %lld, must be %d..%d", m->file.st.path, key,
+                       (long long)json_integer_value(v), lo, hi);
     *out = (int)json_integer_value(v);
     return 0;
 }
 
-static int get_float(const struct model *m, const json_t *c, const char *key, double lo, double hi, float *out, struct err *e)
+static int get_float(const struct model *m, const json_t *c, const char *key, double lo, double hi,
+                     float *out, struct err *e)
 {
     const json_t *v = json_object_get(c, key);
     double x = json_number_value(v);
-    if (!json_is_number(v) || !(x >= lo && x <= hi)) return err_set(e, "%s: config: '%s' is missing or out of range", m->file.st.path, key);
+    if (!json_is_number(v) || !(x >= lo && x <= hi))
+        return err_set(e, "%s: config: '%s' is missing or out of range", m->file.st.path, key);
     *out = (float)x;
     return 0;
 }
@@ -40,7 +46,8 @@ static int parse_lists(struct model *m, const json_t *c, struct err *e)
     const json_t *w = json_object_get(c, "windows"), *eos = json_object_get(c, "eos");
     if (!json_is_array(w) || json_array_size(w) != (size_t)g->n_layers)
         return err_set(e, "%s: config: 'windows' must list %d layers", path, g->n_layers);
-    if (!json_is_array(eos) || json_array_size(eos) > 1024) return err_set(e, "%s: config: 'eos' must be a short list", path);
+    if (!json_is_array(eos) || json_array_size(eos) > 1024)
+        return err_set(e, "%s: config: 'eos' must be a short list", path);
     g->windows = calloc((size_t)g->n_layers, sizeof *g->windows);
     g->eos = calloc(json_array_size(eos) + 1, sizeof *g->eos);
     if (!g->windows || !g->eos) return err_memory_for(e, "%s: out of memory", path);
@@ -53,7 +60,8 @@ static int parse_lists(struct model *m, const json_t *c, struct err *e)
     for (size_t i = 0; i < json_array_size(eos); i++) {
         const json_t *v = json_array_get(eos, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= g->vocab)
-            return err_set(e, "%s: config: 'eos' names an id outside the vocabulary of %d", path, g->vocab);
+            return err_set(e, "%s: config: 'eos' names an id outside the vocabulary of %d", path,
+                           g->vocab);
         g->eos[g->n_eos++] = (int32_t)json_integer_value(v);
     }
     return 0;
@@ -67,20 +75,28 @@ static int parse_config(struct model *m, struct err *e)
     json_t *c = json_read(text, strlen(text), JSON_REJECT_DUPLICATES, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
-        return !c && err_is_memory(e) ? -1 : err_set(e, "%s: opt4gptq.config is not a JSON object", path);
+        return !c && err_is_memory(e)
+                   ? -1
+                   : err_set(e, "%s: opt4gptq.config is not a JSON object", path);
     }
     const char *arch = json_string_value(json_object_get(c, "architecture"));
     snprintf(g->architecture, sizeof g->architecture, "%s", arch ? arch : "unknown");
     int rc = -1;
-    if (get_int(m, c, "n_layers", 1, MAX_LAYERS, &g->n_layers, e) || get_int(m, c, "dim", 1, MAX_SIZE, &g->dim, e) ||
-        get_int(m, c, "ffn", 1, MAX_SIZE, &g->ffn, e) || get_int(m, c, "n_heads", 1, 65536, &g->n_heads, e) ||
-        get_int(m, c, "n_kv_heads", 1, 65536, &g->n_kv_heads, e) || get_int(m, c, "head_dim", 2, MAX_HEAD_DIM, &g->head_dim, e) ||
-        get_int(m, c, "vocab", 1, MAX_SIZE, &g->vocab, e) || get_int(m, c, "context", 1, MAX_SIZE, &g->context, e) ||
-        get_int(m, c, "bos", -1, g->vocab - 1, &g->bos, e) || get_float(m, c, "norm_eps", 0, 1, &g->norm_eps, e) ||
+    if (get_int(m, c, "n_layers", 1, MAX_LAYERS, &g->n_layers, e) ||
+        get_int(m, c, "dim", 1, MAX_SIZE, &g->dim, e) ||
+        get_int(m, c, "ffn", 1, MAX_SIZE, &g->ffn, e) ||
+        get_int(m, c, "n_heads", 1, 65536, &g->n_heads, e) ||
+        get_int(m, c, "n_kv_heads", 1, 65536, &g->n_kv_heads, e) ||
+        get_int(m, c, "head_dim", 2, MAX_HEAD_DIM, &g->head_dim, e) ||
+        get_int(m, c, "vocab", 1, MAX_SIZE, &g->vocab, e) ||
+        get_int(m, c, "context", 1, MAX_SIZE, &g->context, e) ||
+        get_int(m, c, "bos", -1, g->vocab - 1, &g->bos, e) ||
+        get_float(m, c, "norm_eps", 0, 1, &g->norm_eps, e) ||
         get_float(m, c, "rope_scale", 1e-3, 1e3, &g->rope_scale, e))
         goto done;
     if (g->n_heads % g->n_kv_heads) {
-        err_set(e, "%s: config: %d heads cannot share %d KV heads", path, g->n_heads, g->n_kv_heads);
+        err_set(e, "%s: config: %d heads cannot share %d KV heads", path, g->n_heads,
+                g->n_kv_heads);
         goto done;
     }
     if (g->head_dim % 2 || (int64_t)g->n_heads * g->head_dim > MAX_SIZE) {
@@ -93,9 +109,10 @@ done:
     return rc;
 }
 
-/* Fetches a tensor and checks its dtype (two allowed ones may be given) and shape; a dimension of -1 is any. */
-static int fetch(const struct model *m, const char *name, const char *dtypes, int n_dims, const int64_t *shape, struct tview *v,
-                 struct err *e)
+/* Fetches a tensor and checks its dtype (two allowed ones may be given) and shape; a dimension of
+ * -1 is any. */
+static int fetch(const struct model *m, const char *name, const char *dtypes, int n_dims,
+                 const int64_t *shape, struct tview *v, struct err *e)
 {
     const char *path = m->file.st.path;
     if (!mf_find(&m->file, name, v)) return err_set(e, "%s: tensor '%s' is missing", path, name);
@@ -108,16 +125,20 @@ static int fetch(const struct model *m, const char *name, const char *dtypes, in
     if (!ok) {
         char want[96] = "", got[96] = "";
         for (int i = 0; i < n_dims; i++)
-            snprintf(want + strlen(want), sizeof want - strlen(want), i ? ",%lld" : "%lld", (long long)shape[i]);
+            snprintf(want + strlen(want), sizeof want - strlen(want), i ? ",%lld" : "%lld",
+                     (long long)shape[i]);
         for (int i = 0; i < v->n_dims; i++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), i ? ",%lld" : "%lld", (long long)v->shape[i]);
-        return err_set(e, "%s: tensor '%s' has shape [%s], the config needs [%s]", path, name, got, want);
+            snprintf(got + strlen(got), sizeof got - strlen(got), i ? ",%lld" : "%lld",
+                     (long long)v->shape[i]);
+        return err_set(e, "%s: tensor '%s' has shape [%s], the config needs [%s]", path, name, got,
+                       want);
     }
     if ((uintptr_t)v->data % 4) return err_set(e, "%s: tensor '%s' is not aligned", path, name);
     return 0;
 }
 
-static int check_finite(const struct model *m, const char *name, const struct tview *v, struct err *e)
+static int check_finite(const struct model *m, const char *name, const struct tview *v,
+                        struct err *e)
 {
     size_t n = v->bytes / dtype_bytes(v->dtype);
     unsigned bad = 0; /* branch-free, so that the compiler vectorizes: a 7B has 50 million scales */
@@ -131,7 +152,8 @@ static int check_finite(const struct model *m, const char *name, const struct tv
     return bad ? err_set(e, "%s: tensor '%s' holds NaN or infinity", m->file.st.path, name) : 0;
 }
 
-static int fetch_f32(const struct model *m, const char *name, int64_t n, const float **out, struct err *e)
+static int fetch_f32(const struct model *m, const char *name, int64_t n, const float **out,
+                     struct err *e)
 {
     struct tview v;
     if (fetch(m, name, "F32", 1, &n, &v, e) || check_finite(m, name, &v, e)) return -1;
@@ -139,8 +161,8 @@ static int fetch_f32(const struct model *m, const char *name, int64_t n, const f
     return 0;
 }
 
-static int fetch_quantized(const struct model *m, const char *prefix, int in, int out, const struct tview *codes, struct linear *w,
-                           struct err *e)
+static int fetch_quantized(const struct model *m, const char *prefix, int in, int out,
+                           const struct tview *codes, struct linear *w, struct err *e)
 {
     char name[160];
     const char *path = m->file.st.path;
@@ -153,8 +175,9 @@ static int fetch_quantized(const struct model *m, const char *prefix, int in, in
     if (fetch(m, name, "F16 F32", 3, (int64_t[]){panels, -1, MF_PANEL}, &v, e)) return -1;
     int64_t groups = v.shape[1];
     if (groups < 1 || w->k % groups || (w->k / groups) % MF_GROUP_MULTIPLE)
-        return err_set(e, "%s: tensor '%s': %lld groups do not divide %d inputs into multiples of %d", path, name, (long long)groups, w->k,
-                       MF_GROUP_MULTIPLE);
+        return err_set(e,
+                       "%s: tensor '%s': %lld groups do not divide %d inputs into multiples of %d",
+                       path, name, (long long)groups, w->k, MF_GROUP_MULTIPLE);
     if (check_finite(m, name, &v, e)) return -1;
     w->n_groups = (int)groups;
     w->group = w->k / w->n_groups;
@@ -174,14 +197,16 @@ static int fetch_quantized(const struct model *m, const char *prefix, int in, in
         w->perm = v.data;
         for (int j = 0; j < w->k; j++)
             if (w->perm[j] < -1 || w->perm[j] >= in)
-                return err_set(e, "%s: tensor '%s': entry %d is %d, the layer has %d inputs", path, name, j, w->perm[j], in);
+                return err_set(e, "%s: tensor '%s': entry %d is %d, the layer has %d inputs", path,
+                               name, j, w->perm[j], in);
     } else if (w->k != in) {
         return err_set(e, "%s: '%s' packs %d inputs of %d and has no perm", path, prefix, w->k, in);
     }
     return 0;
 }
 
-static int fetch_linear(const struct model *m, const char *prefix, int in, int out, struct linear *w, struct err *e)
+static int fetch_linear(const struct model *m, const char *prefix, int in, int out,
+                        struct linear *w, struct err *e)
 {
     char name[160];
     struct tview v;
@@ -190,7 +215,9 @@ static int fetch_linear(const struct model *m, const char *prefix, int in, int o
     w->out = out;
     snprintf(name, sizeof name, "%s.codes", prefix);
     if (mf_find(&m->file, name, &v)) {
-        if (fetch(m, name, "U8", 4, (int64_t[]){(out + MF_PANEL - 1) / MF_PANEL, -1, MF_PANEL, 4}, &v, e)) return -1;
+        if (fetch(m, name, "U8", 4, (int64_t[]){(out + MF_PANEL - 1) / MF_PANEL, -1, MF_PANEL, 4},
+                  &v, e))
+            return -1;
         if (v.shape[1] < 1 || v.shape[1] > MAX_SIZE / MF_BLOCK)
             return err_set(e, "%s: tensor '%s' has no or too many inputs", m->file.st.path, name);
         if (fetch_quantized(m, prefix, in, out, &v, w, e)) return -1;
@@ -205,10 +232,13 @@ static int fetch_linear(const struct model *m, const char *prefix, int in, int o
     return mf_find(&m->file, name, &v) ? fetch_f32(m, name, out, &w->bias, e) : 0;
 }
 
-/* Linears of one input usually were permuted alike; one pointer for equal permutations lets a backend gather once. */
+/* Linears of one input usually were permuted alike; one pointer for equal permutations lets a
+ * backend gather once. */
 static void share_perm(struct linear *a, const struct linear *b)
 {
-    if (a->perm && b->perm && a->k == b->k && !memcmp(a->perm, b->perm, (size_t)a->k * sizeof *a->perm)) a->perm = b->perm;
+    if (a->perm && b->perm && a->k == b->k &&
+        !memcmp(a->perm, b->perm, (size_t)a->k * sizeof *a->perm))
+        a->perm = b->perm;
 }
 
 static int fetch_layer(struct model *m, int i, struct err *e)
@@ -234,8 +264,12 @@ static int fetch_layer(struct model *m, int i, struct err *e)
     char k_name[sizeof name];
     snprintf(name, sizeof name, "layers.%d.self_attn.q_norm.weight", i);
     snprintf(k_name, sizeof k_name, "layers.%d.self_attn.k_norm.weight", i);
-    if (!mf_find(&m->file, name, &v) && !mf_find(&m->file, k_name, &v)) return 0; /* both or neither */
-    return fetch_f32(m, name, g->head_dim, &l->q_norm, e) || fetch_f32(m, k_name, g->head_dim, &l->k_norm, e) ? -1 : 0;
+    if (!mf_find(&m->file, name, &v) && !mf_find(&m->file, k_name, &v))
+        return 0; /* both or neither */
+    return fetch_f32(m, name, g->head_dim, &l->q_norm, e) ||
+                   fetch_f32(m, k_name, g->head_dim, &l->k_norm, e)
+               ? -1
+               : 0;
 }
 
 int model_open(struct model *m, const char *path, struct err *e)

@@ -1,5 +1,5 @@
-/* model.h: a checked model: configuration and views into the mapping, then the same packed for one backend.
- * Owns: the meaning of the tensors' names. Must not know: sequences, sampling, text. */
+/* model.h: a checked model: configuration and views into the mapping, then the same packed for one
+ * backend. Owns: the meaning of the tensors' names. Must not know: sequences, sampling, text. */
 #ifndef CORE_MODEL_H
 #define CORE_MODEL_H
 

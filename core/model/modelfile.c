@@ -12,7 +12,8 @@
 
 /* The file is used as it lies in memory, so the byte order of file and machine must agree. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "model files are little-endian and mapped as they are: this program needs a little-endian machine"
+#error                                                                                             \
+    "model files are little-endian and mapped as they are: this program needs a little-endian machine"
 #endif
 
 static int is_pad(const char *name) { return !strncmp(name, "pad.", 4); }
@@ -28,14 +29,17 @@ static int check_version(const struct modelfile *m, struct err *e)
     char *end;
     long v = strtol(version, &end, 10);
     if (end == version || *end || v != MF_VERSION)
-        return err_set(e, "%s: is a model file of version '%.20s', this program reads version %d: convert it again", m->st.path, version,
-                       MF_VERSION);
+        return err_set(e,
+                       "%s: is a model file of version '%.20s', this program reads version %d: "
+                       "convert it again",
+                       m->st.path, version, MF_VERSION);
     return 0;
 }
 
 int mf_header_crc(const char *header, size_t n, uint32_t *crc, size_t *at)
 {
-    static const char key[] = "\"opt4gptq.header_crc32\":\""; /* inside a JSON string its quotes would be escaped */
+    static const char key[] =
+        "\"opt4gptq.header_crc32\":\""; /* inside a JSON string its quotes would be escaped */
     enum { DIGITS = 8 };
     const char *p = memmem(header, n, key, sizeof key - 1);
     if (!p) return -1;
@@ -56,10 +60,14 @@ static int check_header(const struct modelfile *m, struct err *e)
     memcpy(&n, m->map, 8);
     const char *header = (const char *)m->map + 8;
     if (mf_header_crc(header, n, &crc, &at))
-        return err_set(e, "%s: its metadata has no opt4gptq.header_crc32: the file was not written by opt4gptq-convert", m->st.path);
+        return err_set(e,
+                       "%s: its metadata has no opt4gptq.header_crc32: the file was not written by "
+                       "opt4gptq-convert",
+                       m->st.path);
     snprintf(digits, sizeof digits, "%08x", crc);
     return memcmp(digits, header + at, 8)
-               ? err_set(e, "%s: the header is damaged: its crc32 is %s, not %.8s", m->st.path, digits, header + at)
+               ? err_set(e, "%s: the header is damaged: its crc32 is %s, not %.8s", m->st.path,
+                         digits, header + at)
                : 0;
 }
 
@@ -74,7 +82,10 @@ int mf_open(struct modelfile *m, const char *path, struct err *e)
     for (size_t i = 0; i < m->st.n_tensors; i++) {
         const struct st_tensor *t = &m->st.tensors[i];
         if (t->offset % MF_ALIGN && !is_pad(t->name)) {
-            err_set(e, "%s: tensor '%s' is not aligned to %d bytes: the file was not written by opt4gptq-convert", path, t->name, MF_ALIGN);
+            err_set(e,
+                    "%s: tensor '%s' is not aligned to %d bytes: the file was not written by "
+                    "opt4gptq-convert",
+                    path, t->name, MF_ALIGN);
             goto fail;
         }
     }
@@ -84,8 +95,8 @@ int mf_open(struct modelfile *m, const char *path, struct err *e)
         goto fail;
     }
     m->map = map;
-    /* A file that is read for the first time then comes in huge pages where the file system can (ext4 of Linux 6.18: generation 5 to
-     * 10% faster); elsewhere this does nothing. */
+    /* A file that is read for the first time then comes in huge pages where the file system can
+     * (ext4 of Linux 6.18: generation 5 to 10% faster); elsewhere this does nothing. */
     madvise(map, m->st.file_bytes, MADV_HUGEPAGE);
     if (check_header(m, e)) goto fail;
     return 0;
@@ -105,7 +116,8 @@ int mf_find(const struct modelfile *m, const char *name, struct tview *v)
 {
     const struct st_tensor *t = st_find(&m->st, name);
     if (!t) return 0;
-    *v = (struct tview){.data = m->map + t->offset, .bytes = t->bytes, .dtype = t->dtype, .n_dims = t->n_dims};
+    *v = (struct tview){
+        .data = m->map + t->offset, .bytes = t->bytes, .dtype = t->dtype, .n_dims = t->n_dims};
     memcpy(v->shape, t->shape, sizeof v->shape);
     return 1;
 }
@@ -115,7 +127,9 @@ const char *mf_source_file(const struct modelfile *m, const char *name, size_t *
     char full[128];
     struct tview v;
     *n = 0;
-    if (snprintf(full, sizeof full, "file.%s", name) >= (int)sizeof full || !mf_find(m, full, &v) || v.dtype != DT_U8) return NULL;
+    if (snprintf(full, sizeof full, "file.%s", name) >= (int)sizeof full || !mf_find(m, full, &v) ||
+        v.dtype != DT_U8)
+        return NULL;
     *n = v.bytes;
     return v.data;
 }
@@ -139,7 +153,8 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
     json_t *v;
     *n_checked = 0;
     if (!json_is_object(crcs)) {
-        if (!text || crcs || !err_is_memory(e)) err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
+        if (!text || crcs || !err_is_memory(e))
+            err_set(e, "%s: opt4gptq.crc32 is missing or not a JSON object", path);
         goto fail;
     }
     json_object_foreach (crcs, name, v)
@@ -158,8 +173,10 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
             goto fail;
         }
         if (strcmp(want, have)) {
-            err_set(e, "%s: tensor '%s': crc32 is %s, should be %.8s: the file is damaged, convert or copy it again", path, t->name, have,
-                    want);
+            err_set(e,
+                    "%s: tensor '%s': crc32 is %s, should be %.8s: the file is damaged, convert or "
+                    "copy it again",
+                    path, t->name, have, want);
             goto fail;
         }
         ++*n_checked;

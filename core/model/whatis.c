@@ -139,8 +139,8 @@ static const char *checkpoint_kind(const char *dir)
 {
     char path[PATH_MAX], *text = malloc(HEAD);
     struct err ignored = {0};
-    const char *kind =
-        is_file(dir, "quantize_config.json") ? "a GPTQ checkpoint" : "a checkpoint of Hugging Face";
+    const char *kind = is_file(dir, "quantize_config.json") ? "a GPTQ checkpoint"
+                                                            : "a checkpoint of Hugging Face";
     size_t n = text && snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path
                    ? read_head(path, text, HEAD)
                    : 0;
@@ -357,10 +357,7 @@ static const struct {
     size_t n;
     const char *is;
 } formats[] = {
-#define MAGIC(at, text, is)                                                                        \
-    {                                                                                              \
-        at, text, sizeof text - 1, is                                                              \
-    }
+#define MAGIC(at, text, is) {at, text, sizeof text - 1, is}
 #define PACKED(how) "is packed with " how ": unpack it first"
     MAGIC(0, "\x1f\x8b", PACKED("gzip")),
     MAGIC(0,

@@ -10,7 +10,10 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
     json_t *c = json_read(text, n, 0, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
-        return !c && err_is_memory(e) ? -1 : err_set(e, "%s: generation_config.json inside is not a JSON object", m->st.path);
+        return !c && err_is_memory(e)
+                   ? -1
+                   : err_set(e, "%s: generation_config.json inside is not a JSON object",
+                             m->st.path);
     }
     double top_k = p->top_k;
     const struct {
@@ -29,8 +32,8 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
         if (!v || json_is_null(v)) continue;
         double x = json_number_value(v);
         if (!json_is_number(v) || !(x >= fields[i].lo && x <= fields[i].hi))
-            rc = err_set(e, "%s: generation_config.json inside: '%s' is not a number in %g..%g", m->st.path, fields[i].key, fields[i].lo,
-                         fields[i].hi);
+            rc = err_set(e, "%s: generation_config.json inside: '%s' is not a number in %g..%g",
+                         m->st.path, fields[i].key, fields[i].lo, fields[i].hi);
         *fields[i].value = x;
     }
     p->top_k = top_k > 0 ? (int)top_k : 0;
@@ -40,6 +43,11 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
 
 int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e)
 {
-    *p = (struct sampler_params){.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .typical_p = 1, .repetition_penalty = 1};
+    *p = (struct sampler_params){.temperature = 0.8,
+                                 .top_k = 40,
+                                 .top_p = 0.95,
+                                 .min_p = 0.05,
+                                 .typical_p = 1,
+                                 .repetition_penalty = 1};
     return gen_config_apply(m, p, e);
 }

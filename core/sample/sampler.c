@@ -11,7 +11,8 @@ enum { BLOCK = 512 };              /* logits that draw_any skips at once */
 static const double GREEDY = 1e-5; /* temperatures below are 0, as in vLLM */
 static const uint32_t IN_PROMPT = 1u << 31;
 
-/* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose outputs over a counter pass as random. */
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose outputs over a counter pass
+ * as random. */
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 30;
@@ -60,7 +61,10 @@ static int penalizes(const struct sampler_params *p)
     return p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
 }
 
-int sampler_adjusts(const struct sampler_params *p, int n_generated) { return n_generated < p->min_tokens || p->n_bias || penalizes(p); }
+int sampler_adjusts(const struct sampler_params *p, int n_generated)
+{
+    return n_generated < p->min_tokens || p->n_bias || penalizes(p);
+}
 
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top)
 {
@@ -69,9 +73,11 @@ enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated
     return p->top_k > 0 && p->top_k <= n_top ? SAMPLER_WANTS_TOP : SAMPLER_WANTS_LOGITS;
 }
 
-static void penalize(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n, float *logits)
+static void penalize(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n,
+                     float *logits)
 {
-    float r = (float)p->repetition_penalty, f = (float)p->frequency_penalty, a = (float)p->presence_penalty;
+    float r = (float)p->repetition_penalty, f = (float)p->frequency_penalty,
+          a = (float)p->presence_penalty;
     for (int i = 0; i < n; i++) {
         uint32_t seen = s->seen[id[i]], times = seen & ~IN_PROMPT;
         float *l = &logits[id[i]];
@@ -116,7 +122,8 @@ static int precedes(const struct softmax_logit *a, const struct softmax_logit *b
     return a->value > b->value || (a->value == b->value && a->id < b->id);
 }
 
-/* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not in order. */
+/* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not
+ * in order. */
 static void sift_down(struct softmax_logit *heap, int n, int i, struct softmax_logit x)
 {
     for (int l; (l = 2 * i + 1) < n; i = l) {
@@ -143,7 +150,8 @@ static int take_candidates(struct sampler *s, int n)
     return n;
 }
 
-/* The k best of the logits >= floor, in the order of a heap that goes over all. On ties the lower id, which is there, stays. */
+/* The k best of the logits >= floor, in the order of a heap that goes over all. On ties the lower
+ * id, which is there, stays. */
 static int gather_best(struct sampler *s, const float *logits, double floor, int k)
 {
     int n = 0, i = 0;
@@ -157,7 +165,8 @@ static int gather_best(struct sampler *s, const float *logits, double floor, int
 }
 
 /* The same, in the same order: what is left out never came into that heap. */
-static int gather_top(struct sampler *s, const struct softmax_logit *top, int n_top, double floor, int k)
+static int gather_top(struct sampler *s, const struct softmax_logit *top, int n_top, double floor,
+                      int k)
 {
     int n = 0, i = 0;
     for (; i < n_top && n < k; i++)
@@ -173,18 +182,20 @@ static int gather(struct sampler *s, const float *logits, double floor)
 {
     int n = 0;
     for (int i = 0; i < s->vocab; i++)
-        if (logits[i] >= floor) s->candidates[n++] = candidate((struct softmax_logit){logits[i], i});
+        if (logits[i] >= floor)
+            s->candidates[n++] = candidate((struct softmax_logit){logits[i], i});
     return n;
 }
 
-/* Moves to the front the fewest best candidates that together weigh MASS, at least one; returns their number. Quickselect
- * on weights, so that nothing is sorted but the last few. */
+/* Moves to the front the fewest best candidates that together weigh MASS, at least one; returns
+ * their number. Quickselect on weights, so that nothing is sorted but the last few. */
 static int select_mass(struct sampler_candidate *c, int n, double mass)
 {
     int lo = 0, hi = n;
     double have = 0; /* weight of c[0 .. lo-1], all of which are needed */
     while (hi - lo > 16) {
-        struct sampler_candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2], *last = &c[hi - 1];
+        struct sampler_candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2],
+                                 *last = &c[hi - 1];
         if (before(middle, first)) swap(middle, first);
         if (before(last, middle)) swap(last, middle);
         if (before(middle, first)) swap(middle, first);
@@ -214,9 +225,10 @@ static double total_weight(const struct sampler_candidate *c, int n)
     return total;
 }
 
-/* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the expected one come first. Keys are
- * minus logits before and after. */
-static int select_typical(struct sampler_candidate *c, int n, double max, double scale, double typical_p)
+/* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the
+ * expected one come first. Keys are minus logits before and after. */
+static int select_typical(struct sampler_candidate *c, int n, double max, double scale,
+                          double typical_p)
 {
     double total = total_weight(c, n), log_total = softmax_log(total), expected = 0;
     for (int i = 0; i < n; i++) {
@@ -234,7 +246,8 @@ static double sum_blocks(struct sampler *s, const float *logits, double max, dou
 {
     double total = 0;
     for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++)
-        total += s->block_sum[b] = softmax_sum(logits + i, s->vocab - i < BLOCK ? s->vocab - i : BLOCK, max, scale);
+        total += s->block_sum[b] =
+            softmax_sum(logits + i, s->vocab - i < BLOCK ? s->vocab - i : BLOCK, max, scale);
     return total;
 }
 
@@ -254,8 +267,10 @@ static int32_t draw_any(struct sampler *s, const float *logits, double max, doub
     return last;
 }
 
-/* Truncates the n candidates further and draws one. Of all logits the rest have no weight, or all have MASS, 0: as much as these. */
-static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max, double mass)
+/* Truncates the n candidates further and draws one. Of all logits the rest have no weight, or all
+ * have MASS, 0: as much as these. */
+static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max,
+                        double mass)
 {
     const struct sampler_params *p = context->params;
     struct sampler_candidate *c = s->candidates;
@@ -278,11 +293,13 @@ static double floor_of(const struct sampler_params *p, double max)
     return floor > max ? max : floor;
 }
 
-static int32_t sample(struct sampler *s, const struct sampler_context *c, const float *logits, double max)
+static int32_t sample(struct sampler *s, const struct sampler_context *c, const float *logits,
+                      double max)
 {
     const struct sampler_params *p = c->params;
     double scale = 1 / p->temperature, floor = floor_of(p, max), mass = 0;
-    if (p->top_k > 0 && p->top_k < s->vocab) return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
+    if (p->top_k > 0 && p->top_k < s->vocab)
+        return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
     if (p->min_p <= 0 && p->typical_p >= 1) {
         if (p->top_p >= 1) return draw_any(s, logits, max, scale, draw(c));
         /* Those below (1 - top_p) * total / vocab together weigh less than the tail that is cut. */
@@ -297,23 +314,27 @@ static int32_t sample(struct sampler *s, const struct sampler_context *c, const 
 static int check_largest(int best, struct err *e)
 {
     if (best >= 0) return 0;
-    return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows (or no token is allowed)");
+    return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows "
+                      "(or no token is allowed)");
 }
 
-int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e)
+int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,
+                   int best, int32_t *token, struct err *e)
 {
     if (check_largest(best, e)) return -1;
     *token = c->params->temperature < GREEDY ? best : sample(s, c, logits, logits[best]);
     return 0;
 }
 
-int sampler_choose_top(struct sampler *s, const struct sampler_context *c, const struct softmax_logit *top, int n, int best, int32_t *token,
+int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
+                       const struct softmax_logit *top, int n, int best, int32_t *token,
                        struct err *e)
 {
     int at = 0, k = c->params->top_k;
     if (check_largest(best, e)) return -1;
     while (at < n && top[at].id != best) at++;
     CHECK(at < n && k > 0 && k < s->vocab);
-    *token = draw_one(s, c, gather_top(s, top, n, floor_of(c->params, top[at].value), k), top[at].value, 0);
+    *token = draw_one(s, c, gather_top(s, top, n, floor_of(c->params, top[at].value), k),
+                      top[at].value, 0);
     return 0;
 }

@@ -1,12 +1,14 @@
-/* sampler.h: from logits to the next token.
- * Owns: what changes logits, truncation, the random stream. Must not know: models, text, other requests.
+/* sampler.h: from logits to the next token. Owns: what changes logits, truncation, the random
+ * stream. Must not know: models, text, other requests.
  *
- * Order, as vLLM documents it: tokens that may not come yet (min_tokens), logit_bias; repetition, then frequency and presence
- * penalties; temperature; min-p relative to the largest probability; top-k; typical (between top-k and top-p, where
- * llama.cpp has it); top-p on what is left; one draw. Probabilities are computed in double.
+ * Order, as vLLM documents it: tokens that may not come yet (min_tokens), logit_bias; repetition,
+ * then frequency and presence penalties; temperature; min-p relative to the largest probability;
+ * top-k; typical (between top-k and top-p, where llama.cpp has it); top-p on what is left; one
+ * draw. Probabilities are computed in double.
  *
- * A choice is a function of the logits, the parameters, the tokens so far and (seed, stream, choice, number of the draw):
- * the sampler remembers nothing between two calls, so one serves all sequences. */
+ * A choice is a function of the logits, the parameters, the tokens so far and (seed, stream,
+ * choice, number of the draw): the sampler remembers nothing between two calls, so one serves all
+ * sequences. */
 #ifndef CORE_SAMPLER_H
 #define CORE_SAMPLER_H
 
@@ -33,8 +35,10 @@ struct sampler_params {
     int min_tokens;            /* EOS and stop_ids cannot be chosen before so many tokens */
     int ignore_eos;            /* EOS is a token like others (min_tokens still holds it back) */
     int n_stop_ids, n_bias;
-    const int32_t *stop_ids;         /* [n_stop_ids] tokens that end the answer beside EOS; the caller's, inside the vocabulary */
-    const struct sampler_bias *bias; /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
+    const int32_t *stop_ids; /* [n_stop_ids] tokens that end the answer beside EOS; the caller's,
+                                inside the vocabulary */
+    const struct sampler_bias
+        *bias; /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
     uint64_t seed;
 };
 
@@ -68,17 +72,21 @@ void sampler_close(struct sampler *s);
 uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice);
 /* 1 when sampler_adjust may change logits after so many generated tokens. */
 int sampler_adjusts(const struct sampler_params *p, int n_generated);
-/* What of the model's own logits a choice takes: the index of the largest; besides, those that are among the n_top largest of all up to
- * them; or all. */
+/* What of the model's own logits a choice takes: the index of the largest; besides, those that are
+ * among the n_top largest of all up to them; or all. */
 enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
 /* The steps before the temperature, on logits [vocab]. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
-/* Chooses from adjusted logits [vocab], of which softmax_largest said `best`; where nothing is drawn they are not read. NaN
- * logits are an error: a model that overflows must not look like one that answers. */
-int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits, int best, int32_t *token, struct err *e);
-/* The same, to the bit, from some of them, top [n] in order of ids: where that wants SAMPLER_WANTS_TOP, at least from those. */
-int sampler_choose_top(struct sampler *s, const struct sampler_context *c, const struct softmax_logit *top, int n, int best, int32_t *token,
+/* Chooses from adjusted logits [vocab], of which softmax_largest said `best`; where nothing is
+ * drawn they are not read. NaN logits are an error: a model that overflows must not look like one
+ * that answers. */
+int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,
+                   int best, int32_t *token, struct err *e);
+/* The same, to the bit, from some of them, top [n] in order of ids: where that wants
+ * SAMPLER_WANTS_TOP, at least from those. */
+int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
+                       const struct softmax_logit *top, int n, int best, int32_t *token,
                        struct err *e);
 
 #endif

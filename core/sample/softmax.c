@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Two doubles or four floats: what every x86-64 and arm64 has. Sums over whole vocabularies use AVX2 where it is there. */
+/* Two doubles or four floats: what every x86-64 and arm64 has. Sums over whole vocabularies use
+ * AVX2 where it is there. */
 typedef double pair __attribute__((vector_size(16)));
 typedef int64_t bits __attribute__((vector_size(16)));
 typedef float quad __attribute__((vector_size(16)));
@@ -23,9 +24,9 @@ static const double power[32] = {
 };
 /* clang-format on */
 
-/* exp(k ln2/32 + r) = 2^(k/32) e^r with |r| <= ln2/64; e^r - 1 by its Taylor series to r^5, ln2/32 in two parts so that r is
- * exact. Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits: five of them choose from the table, the
- * others are the exponent. */
+/* exp(k ln2/32 + r) = 2^(k/32) e^r with |r| <= ln2/64; e^r - 1 by its Taylor series to r^5, ln2/32
+ * in two parts so that r is exact. Adding 1.5 * 2^52 rounds to an integer, which then stands in the
+ * low bits: five of them choose from the table, the others are the exponent. */
 static inline pair exp_pair(pair x)
 {
     const pair shift = {0x1.8p52, 0x1.8p52}, lowest = {-700, -700};
@@ -43,7 +44,8 @@ static inline pair exp_pair(pair x)
 
 double softmax_exp(double x) { return exp_pair((pair){x, x})[0]; }
 
-/* m 2^k with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh z, z = (m-1)/(m+1), by its series to z^23. */
+/* m 2^k with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh z, z = (m-1)/(m+1), by its series to z^23.
+ */
 double softmax_log(double x)
 {
     int k;
@@ -59,7 +61,8 @@ static double sum_pairs(const float *logits, int n, double max, double scale)
 {
     pair sum[4] = {{0}};
     for (int i = 0; i + 8 <= n; i += 8)
-        for (int j = 0; j < 4; j++) sum[j] += exp_pair(((pair){logits[i + 2 * j], logits[i + 2 * j + 1]} - max) * scale);
+        for (int j = 0; j < 4; j++)
+            sum[j] += exp_pair(((pair){logits[i + 2 * j], logits[i + 2 * j + 1]} - max) * scale);
     pair all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
     return all[0] + all[1];
 }
@@ -69,7 +72,8 @@ typedef double four __attribute__((vector_size(32)));
 typedef int64_t four_bits __attribute__((vector_size(32)));
 
 /* The same operations, and exp_pair's, on four at once: 1.7 times as fast. */
-__attribute__((target("avx2"))) static double sum_fours(const float *logits, int n, double max, double scale)
+__attribute__((target("avx2"))) static double sum_fours(const float *logits, int n, double max,
+                                                        double scale)
 {
     const four shift = {0x1.8p52, 0x1.8p52, 0x1.8p52, 0x1.8p52}, lowest = {-700, -700, -700, -700};
     four sum[2] = {{0}};
@@ -90,7 +94,8 @@ __attribute__((target("avx2"))) static double sum_fours(const float *logits, int
             four from = {power[at[0]], power[at[1]], power[at[2]], power[at[3]]};
             sum[j] += (four)((four_bits)(from + from * p) + (((four_bits)t & ~31LL) << 47));
         }
-    double even = (sum[0][0] + sum[0][2]) + (sum[1][0] + sum[1][2]), odd = (sum[0][1] + sum[0][3]) + (sum[1][1] + sum[1][3]);
+    double even = (sum[0][0] + sum[0][2]) + (sum[1][0] + sum[1][2]),
+           odd = (sum[0][1] + sum[0][3]) + (sum[1][1] + sum[1][3]);
     return even + odd;
 }
 #endif

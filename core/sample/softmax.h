@@ -1,12 +1,14 @@
 /* softmax.h: a row of logits as a distribution: its largest values, the sum of its exponentials.
- * Own exp and log, from basic operations in a fixed order: the C library picks other code on other processors, and
- * log-probabilities and random choices must not depend on that. Must not know: sampling, requests. */
+ * Own exp and log, from basic operations in a fixed order: the C library picks other code on other
+ * processors, and log-probabilities and random choices must not depend on that. Must not know:
+ * sampling, requests. */
 #ifndef CORE_SOFTMAX_H
 #define CORE_SOFTMAX_H
 
 #include <stdint.h>
 
-/* Index of the largest of logits [n], the lowest on ties; -1 when one is NaN or the largest is not finite. */
+/* Index of the largest of logits [n], the lowest on ties; -1 when one is NaN or the largest is not
+ * finite. */
 int softmax_largest(const float *logits, int n);
 /* exp(x) for x <= 0, relative error below 3e-15; below -700 it is that of -700. */
 double softmax_exp(double x);

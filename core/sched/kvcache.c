@@ -16,7 +16,9 @@ int kv_open(struct kv *kv, int n_pages, struct err *e)
         return err_memory_for(e, "out of memory for %d KV pages", n_pages);
     }
     for (int32_t i = 0; i < kv->n_buckets; i++) kv->bucket[i] = -1;
-    for (int i = 0; i < n_pages; i++) kv->page[i] = (struct kv_page){.prev = i - 1, .next = i + 1 < n_pages ? i + 1 : -1, .chain = -1};
+    for (int i = 0; i < n_pages; i++)
+        kv->page[i] =
+            (struct kv_page){.prev = i - 1, .next = i + 1 < n_pages ? i + 1 : -1, .chain = -1};
     kv->first = n_pages ? 0 : -1;
     kv->last = n_pages - 1;
     return 0;
@@ -36,7 +38,8 @@ uint64_t kv_root(struct kv *kv) { return kv->next_serial++; }
 static int32_t *bucket_of(struct kv *kv, uint64_t parent, const int32_t *token)
 {
     uint64_t h = parent * 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < KV_PAGE; i++) h = ((h ^ h >> 32) + (uint32_t)token[i]) * 0xd6e8feb86659fd93u;
+    for (int i = 0; i < KV_PAGE; i++)
+        h = ((h ^ h >> 32) + (uint32_t)token[i]) * 0xd6e8feb86659fd93u;
     return &kv->bucket[(h ^ h >> 32) & (uint64_t)(kv->n_buckets - 1)];
 }
 
@@ -88,7 +91,9 @@ void kv_release(struct kv *kv, int32_t i)
 static int32_t lookup(struct kv *kv, uint64_t parent, const int32_t *token)
 {
     int32_t i = *bucket_of(kv, parent, token);
-    while (i >= 0 && (kv->page[i].parent != parent || memcmp(kv->page[i].token, token, sizeof kv->page[i].token))) i = kv->page[i].chain;
+    while (i >= 0 && (kv->page[i].parent != parent ||
+                      memcmp(kv->page[i].token, token, sizeof kv->page[i].token)))
+        i = kv->page[i].chain;
     return i;
 }
 

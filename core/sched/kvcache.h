@@ -1,13 +1,16 @@
-/* kvcache.h: which KV page holds what: page ids, who refers to them, and which prefix of tokens a full page continues.
- * Owns: page ids. Must not know: sequences, device memory, what a step computes.
+/* kvcache.h: which KV page holds what: page ids, who refers to them, and which prefix of tokens a
+ * full page continues. Owns: page ids. Must not know: sequences, device memory, what a step
+ * computes.
  *
- * A page that nobody refers to is free; one that was published keeps its contents until it is taken again, the longest
- * unused first. A published page is found again by (the page before it, its own tokens), both compared in full: the hash
- * only finds the place to look. "The page before it" is named by a serial number that is never used twice, so a page
- * taken for other contents cannot pass for its former self.
+ * A page that nobody refers to is free; one that was published keeps its contents until it is taken
+ * again, the longest unused first. A published page is found again by (the page before it, its own
+ * tokens), both compared in full: the hash only finds the place to look. "The page before it" is
+ * named by a serial number that is never used twice, so a page taken for other contents cannot pass
+ * for its former self.
  *
- * Only pages whose tokens were all computed in the prompt phase may be published: a backend may choose its kernels by
- * phase, and a prompt's bits must be those that the prompt phase gives, whether a page is found or not. */
+ * Only pages whose tokens were all computed in the prompt phase may be published: a backend may
+ * choose its kernels by phase, and a prompt's bits must be those that the prompt phase gives,
+ * whether a page is found or not. */
 #ifndef CORE_KVCACHE_H
 #define CORE_KVCACHE_H
 
@@ -42,13 +45,14 @@ int kv_n_free(const struct kv *kv);
 int32_t kv_take(struct kv *kv);
 /* Drops one reference. */
 void kv_release(struct kv *kv, int32_t page);
-/* A number for a prefix of its own (to share pages under it only): pass it as PARENT of a first page. */
+/* A number for a prefix of its own (to share pages under it only): pass it as PARENT of a first
+ * page. */
 uint64_t kv_root(struct kv *kv);
-/* The published page with these tokens [KV_PAGE] after PARENT (a page's serial or a root; 0 is the common root), with one
- * reference more; -1 when there is none. */
+/* The published page with these tokens [KV_PAGE] after PARENT (a page's serial or a root; 0 is the
+ * common root), with one reference more; -1 when there is none. */
 int32_t kv_find(struct kv *kv, uint64_t parent, const int32_t *token);
-/* Publishes PAGE. Returns the serial under which the prefix that ends here is known: another page's when it was
- * published before. */
+/* Publishes PAGE. Returns the serial under which the prefix that ends here is known: another page's
+ * when it was published before. */
 uint64_t kv_publish(struct kv *kv, int32_t page, uint64_t parent, const int32_t *token);
 
 #endif

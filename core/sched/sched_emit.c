@@ -4,7 +4,8 @@
 static void drop_job(struct sched *s, struct job *j)
 {
     for (int i = 0; i < s->n_held; i++)
-        if (s->seq[i].state != SEQ_FREE && s->seq[i].state != SEQ_DONE && s->seq[i].job == j) seq_leave(s, &s->seq[i], SEQ_DONE);
+        if (s->seq[i].state != SEQ_FREE && s->seq[i].state != SEQ_DONE && s->seq[i].job == j)
+            seq_leave(s, &s->seq[i], SEQ_DONE);
     j->request = NULL;
 }
 
@@ -36,12 +37,14 @@ static int emit_token(struct sched *s, const struct sched_row *row, struct err *
     if (end < 0) return -1;
     if (end || row->ends) return finish(s, q, FINISH_STOP, e);
     int n_generated = row_n_generated(row) + 1;
-    if (n_generated == r->max_tokens || r->n_prompt + n_generated == s->options.n_ctx) return finish(s, q, FINISH_LENGTH, e);
+    if (n_generated == r->max_tokens || r->n_prompt + n_generated == s->options.n_ctx)
+        return finish(s, q, FINISH_LENGTH, e);
     return 0;
 }
 
 /* What the prompt's row hands out. */
-static int emit_prompt_row(struct sched *s, const struct sched_row *row, const float *logits, struct err *e)
+static int emit_prompt_row(struct sched *s, const struct sched_row *row, const float *logits,
+                           struct err *e)
 {
     const struct request *r = row->seq->job->request;
     if (row->shows && r->sink->prompt_logits(r->arg, row->pos, logits, e)) return -1;
@@ -60,19 +63,25 @@ static int finish_prompt_only(struct sched *s, struct job *j, struct err *e)
     return r->sink->done(r->arg, NULL, e);
 }
 
-static int emit_part(struct sched *s, const struct flight *f, const struct sched_part *p, struct err *e)
+static int emit_part(struct sched *s, const struct flight *f, const struct sched_part *p,
+                     struct err *e)
 {
     struct seq *q = p->seq;
     q->n_flights--;
-    for (int at = p->first_logit; at < p->first_logit + p->n_logits && q->state != SEQ_DONE && q->state != SEQ_FREE; at++) {
+    for (int at = p->first_logit;
+         at < p->first_logit + p->n_logits && q->state != SEQ_DONE && q->state != SEQ_FREE; at++) {
         const struct sched_row *row = &f->row[at];
-        const float *logits = s->forward->logits + (size_t)at * (size_t)s->forward->model->config.vocab;
+        const float *logits = s->forward->logits +
+                              (size_t)at * (size_t)s->forward->model->config.vocab;
         CHECK(row->seq == q);
         if ((row->scores || row->shows) && emit_prompt_row(s, row, logits, e)) return -1;
-        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE && emit_token(s, row, e)) return -1;
+        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE && emit_token(s, row, e))
+            return -1;
     }
     if (q->state == SEQ_DONE && !q->n_flights) q->state = SEQ_FREE;
-    return q->state == SEQ_ENDING && !q->n_flights && !q->job->request->max_tokens ? finish_prompt_only(s, q->job, e) : 0;
+    return q->state == SEQ_ENDING && !q->n_flights && !q->job->request->max_tokens
+               ? finish_prompt_only(s, q->job, e)
+               : 0;
 }
 
 int sched_emit(struct sched *s, struct flight *f, struct err *e)

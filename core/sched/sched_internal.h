@@ -1,12 +1,14 @@
-/* sched_internal.h: what the scheduler's files share: scheduler.c (requests in and out, admission, the order of steps), sched_plan.c
- * (which rows a step computes, on which pages), sched_rows.c (from its logits to tokens), sched_emit.c (from these to the sinks).
+/* sched_internal.h: what the scheduler's files share: scheduler.c (requests in and out, admission,
+ * the order of steps), sched_plan.c (which rows a step computes, on which pages), sched_rows.c
+ * (from its logits to tokens), sched_emit.c (from these to the sinks).
  *
- * STEPS IN FLIGHT. Where the backend runs beside the host (sched_options.overlap) a step is begun before the last one's results
- * are handed out, and, where nothing but the largest logit of each row was wanted of that one, before they are known: the backend
- * takes its tokens from there. So everything that a plan needs to know of a sequence is brought up to date when a step begins;
- * its tokens follow (sched_settle), then the sinks (sched_emit). A sequence that turns out to have ended, by its token or by what
- * the sink made of it, may have rows in the next step already: they are dropped. Its pages are free at once, because a backend
- * computes steps in order. */
+ * STEPS IN FLIGHT. Where the backend runs beside the host (sched_options.overlap) a step is begun
+ * before the last one's results are handed out, and, where nothing but the largest logit of each
+ * row was wanted of that one, before they are known: the backend takes its tokens from there. So
+ * everything that a plan needs to know of a sequence is brought up to date when a step begins; its
+ * tokens follow (sched_settle), then the sinks (sched_emit). A sequence that turns out to have
+ * ended, by its token or by what the sink made of it, may have rows in the next step already: they
+ * are dropped. Its pages are free at once, because a backend computes steps in order. */
 #ifndef CORE_SCHED_INT_H
 #define CORE_SCHED_INT_H
 
@@ -24,10 +26,12 @@ struct job {
     int next_row;    /* prompt rows before this one are in a step that hands out their results */
 };
 
-/* ENDING: nothing more is computed, its last results are still to be handed out. DONE: rows of it in flight are dropped. */
+/* ENDING: nothing more is computed, its last results are still to be handed out. DONE: rows of it
+ * in flight are dropped. */
 enum seq_state { SEQ_FREE, SEQ_RUNNING, SEQ_PREEMPTED, SEQ_ENDING, SEQ_DONE };
 
-/* One choice of a job. Its tokens are the prompt, then the generated ones, of which the last is not computed yet. */
+/* One choice of a job. Its tokens are the prompt, then the generated ones, of which the last is not
+ * computed yet. */
 struct seq {
     enum seq_state state;
     struct job *job;
@@ -37,9 +41,10 @@ struct seq {
     int n_pages;
     int n_shared; /* pages found or published: they and CHAIN name the prefix so far */
     uint64_t chain;
-    int32_t *generated; /* [n_ctx]; -1-i: what the step in flight chooses from its i-th row of logits */
-    int32_t *page;      /* [table_stride] */
-    int n_flights;      /* steps in flight that have rows of it */
+    int32_t
+        *generated; /* [n_ctx]; -1-i: what the step in flight chooses from its i-th row of logits */
+    int32_t *page;  /* [table_stride] */
+    int n_flights;  /* steps in flight that have rows of it */
     /* the step being planned */
     int reserved, n_rows, n_logits;
     int first_logit;
@@ -49,11 +54,14 @@ struct seq {
 struct sched_row {
     struct seq *seq;
     int pos;
-    int generates, scores, shows; /* chooses the next token; says how likely the prompt's next one is; hands out its logits */
-    int top_at;                   /* where it stands in f->top, -1: all logits are there, or only the largest one's index */
-    int ends;                     /* a row that generates: with the token, whatever its sink says */
-    struct err failed;            /* msg empty: it did not */
-    struct token_info token;      /* the next one, or the prompt's behind this row, where either is handed out */
+    int generates, scores, shows; /* chooses the next token; says how likely the prompt's next one
+                                     is; hands out its logits */
+    int top_at; /* where it stands in f->top, -1: all logits are there, or only the largest one's
+                   index */
+    int ends;   /* a row that generates: with the token, whatever its sink says */
+    struct err failed; /* msg empty: it did not */
+    struct token_info
+        token; /* the next one, or the prompt's behind this row, where either is handed out */
     struct token_top top[REQUEST_MAX_TOP];
 };
 
@@ -66,7 +74,8 @@ struct sched_part {
 /* A step that was begun and whose results were not handed out. */
 struct flight {
     int n_parts, n_logits;
-    int n_wanted, shows;     /* rows of whose logits the host wants more than the largest one's index; some are handed out */
+    int n_wanted, shows; /* rows of whose logits the host wants more than the largest one's index;
+                            some are handed out */
     struct sched_part *part; /* [n_slots] */
     struct sched_row *row;   /* by logit row of the step, [max_logits] */
     uint8_t *wanted;         /* its logits, [max_logits] */
@@ -97,10 +106,16 @@ struct sched {
     struct sched_stats stats;
 };
 
-static inline int seq_n_tokens(const struct seq *q) { return q->job->request->n_prompt + q->n_generated; }
+static inline int seq_n_tokens(const struct seq *q)
+{
+    return q->job->request->n_prompt + q->n_generated;
+}
 static inline int sched_pages(int n_positions) { return (n_positions + KV_PAGE - 1) / KV_PAGE; }
 /* Tokens generated before the one that the row chooses. */
-static inline int row_n_generated(const struct sched_row *r) { return r->pos + 1 - r->seq->job->request->n_prompt; }
+static inline int row_n_generated(const struct sched_row *r)
+{
+    return r->pos + 1 - r->seq->job->request->n_prompt;
+}
 
 /* Takes pages of known prefixes at the sequence's end, as far as their rows hand out nothing. */
 void seq_find_pages(struct sched *s, struct seq *q);
@@ -111,7 +126,8 @@ void seq_leave(struct sched *s, struct seq *q, enum seq_state state);
 void sched_plan(struct sched *s, struct flight *f);
 /* Brings the sequences up to date with a step that has begun. */
 void sched_advance(struct sched *s, struct flight *f);
-/* Chooses tokens and finds log-probabilities of all rows, and ends the sequences that end with their token. */
+/* Chooses tokens and finds log-probabilities of all rows, and ends the sequences that end with
+ * their token. */
 int sched_settle(struct sched *s, struct flight *f, struct err *e);
 /* Hands out what the rows say. -1: a sink failed. */
 int sched_emit(struct sched *s, struct flight *f, struct err *e);

@@ -3,13 +3,17 @@
 #include <string.h>
 
 /* 1 when the next token comes from this row. */
-static int generates(const struct seq *q, int row) { return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0; }
+static int generates(const struct seq *q, int row)
+{
+    return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0;
+}
 
 /* 1 when this row says how likely the prompt's next token is, to somebody who was not told yet. */
 static int scores(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
-    return row >= q->job->next_row && r->prompt_top >= 0 && row + 1 >= r->score_from && row + 1 < r->n_prompt;
+    return row >= q->job->next_row && r->prompt_top >= 0 && row + 1 >= r->score_from &&
+           row + 1 < r->n_prompt;
 }
 
 /* 1 when this row's logits are handed out as they are. */
@@ -19,7 +23,8 @@ static int shows(const struct seq *q, int row)
     return r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt;
 }
 
-/* What is wanted of a row: only which logit is the largest, what the backend's `top` leaves, or all of them. */
+/* What is wanted of a row: only which logit is the largest, what the backend's `top` leaves, or all
+ * of them. */
 enum { WANTS_NOTHING, WANTS_BEST, WANTS_TOP, WANTS_LOGITS };
 
 /* The largest top_k for which that is enough; of all tokens it would be none. */
@@ -31,14 +36,18 @@ static int most_top(const struct sched *s)
 
 static int wants(const struct sched *s, const struct seq *q, int row)
 {
-    static const int what[] = {[SAMPLER_WANTS_BEST] = WANTS_BEST, [SAMPLER_WANTS_TOP] = WANTS_TOP, [SAMPLER_WANTS_LOGITS] = WANTS_LOGITS};
+    static const int what[] = {[SAMPLER_WANTS_BEST] = WANTS_BEST,
+                               [SAMPLER_WANTS_TOP] = WANTS_TOP,
+                               [SAMPLER_WANTS_LOGITS] = WANTS_LOGITS};
     const struct request *r = q->job->request;
     if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
     if (!generates(q, row)) return WANTS_NOTHING;
-    return r->n_top >= 0 ? WANTS_LOGITS : what[sampler_wants(&r->sampling, q->n_generated, most_top(s))];
+    return r->n_top >= 0 ? WANTS_LOGITS
+                         : what[sampler_wants(&r->sampling, q->n_generated, most_top(s))];
 }
 
-/* First row from FROM on that must be computed because it hands out something; at the latest the last token's. */
+/* First row from FROM on that must be computed because it hands out something; at the latest the
+ * last token's. */
 static int first_wanted_row(const struct sched *s, const struct seq *q, int from)
 {
     int last = seq_n_tokens(q) - 1, row = from;
@@ -51,7 +60,9 @@ static int first_wanted_row(const struct sched *s, const struct seq *q, int from
 void seq_find_pages(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
-    if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE || q->n_computed != q->n_shared * KV_PAGE) return;
+    if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE ||
+        q->n_computed != q->n_shared * KV_PAGE)
+        return;
     int limit = first_wanted_row(s, q, q->n_computed);
     if (limit > r->n_prompt) limit = r->n_prompt;
     while (q->n_computed + KV_PAGE <= limit) {
@@ -66,14 +77,16 @@ void seq_find_pages(struct sched *s, struct seq *q)
     }
 }
 
-/* The full pages of the prompt that are computed with this step's rows: others may use them in the same step already,
- * because every layer stores the keys and values of all rows before it attends. */
+/* The full pages of the prompt that are computed with this step's rows: others may use them in the
+ * same step already, because every layer stores the keys and values of all rows before it attends.
+ */
 static void publish(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
     int computed = q->n_computed + q->n_rows, end = computed < r->n_prompt ? computed : r->n_prompt;
     for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++)
-        q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain, r->prompt + q->n_shared * KV_PAGE);
+        q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain,
+                              r->prompt + q->n_shared * KV_PAGE);
 }
 
 /* The last page first, so that of one prefix the end is given up before the beginning. */
@@ -129,11 +142,13 @@ static void plan_seq(struct sched *s, int at)
     struct seq *q = s->order[at];
     int n_prompt = q->job->request->n_prompt;
     seq_find_pages(s, q);
-    int end = q->n_computed < n_prompt ? n_prompt : seq_n_tokens(q), rows = q->reserved + s->rows_left;
+    int end = q->n_computed < n_prompt ? n_prompt : seq_n_tokens(q),
+        rows = q->reserved + s->rows_left;
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
     for (int i = 0; i < rows; i++)
-        if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1) rows = i, n_logits--;
+        if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1)
+            rows = i, n_logits--;
     int got = take_pages(s, at, rows);
     for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
     s->rows_left -= rows - q->reserved;
@@ -150,7 +165,8 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
     q->first_logit = b->n_logits;
     b->seq_start[b->n_seqs] = b->n_rows;
     b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
-    memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page, (size_t)q->n_pages * sizeof *q->page);
+    memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page,
+           (size_t)q->n_pages * sizeof *q->page);
     for (int i = 0; i < q->n_rows; i++) {
         int row = b->n_rows++, pos = q->n_computed + i;
         b->token[row] = pos < r->n_prompt ? r->prompt[pos] : q->generated[pos - r->n_prompt];
@@ -178,7 +194,8 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
 
 void sched_plan(struct sched *s, struct flight *f)
 {
-    /* Every sequence has a logits row for itself, every decoding one also a row: n_slots is at most either. */
+    /* Every sequence has a logits row for itself, every decoding one also a row: n_slots is at most
+     * either. */
     s->rows_left = s->options.n_batch;
     s->logits_left = s->forward->options.max_logits;
     for (int i = 0; i < s->n_order; i++) {
@@ -197,14 +214,17 @@ void sched_plan(struct sched *s, struct flight *f)
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {
             struct seq *q = s->order[i];
-            if (q->n_rows && (q->n_computed >= q->job->request->n_prompt) == decode) add_rows(s, f, q);
+            if (q->n_rows && (q->n_computed >= q->job->request->n_prompt) == decode)
+                add_rows(s, f, q);
         }
         if (decode) b->n_decode = b->n_rows, b->n_decode_logits = b->n_logits;
     }
     CHECK(b->n_rows > 0);
     f->n_logits = b->n_logits;
     for (int i = 0; i < s->n_order; i++)
-        if (s->order[i]->n_rows) f->part[f->n_parts++] = (struct sched_part){s->order[i], s->order[i]->first_logit, s->order[i]->n_logits};
+        if (s->order[i]->n_rows)
+            f->part[f->n_parts++] = (struct sched_part){s->order[i], s->order[i]->first_logit,
+                                                        s->order[i]->n_logits};
 }
 
 /* The tokens of the last rows are not known yet, but that there is one more of each is. */
@@ -222,7 +242,8 @@ void sched_advance(struct sched *s, struct flight *f)
         if (q->n_computed >= r->n_prompt) q->job->prompt_done = 1;
         if (p->n_logits && f->row[last].generates) {
             q->generated[q->n_generated++] = -1 - last;
-            if (q->n_generated == r->max_tokens || seq_n_tokens(q) == s->options.n_ctx) seq_leave(s, q, SEQ_ENDING);
+            if (q->n_generated == r->max_tokens || seq_n_tokens(q) == s->options.n_ctx)
+                seq_leave(s, q, SEQ_ENDING);
         } else if (!r->max_tokens && q->n_computed == r->n_prompt) {
             seq_leave(s, q, SEQ_ENDING);
         }

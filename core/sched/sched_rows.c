@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* The log-probability of ID and the N_TOP likeliest tokens. */
-static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id, int n_top)
+static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id,
+                     int n_top)
 {
     int32_t ids[REQUEST_MAX_TOP];
     row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
@@ -14,10 +15,12 @@ static void describe(struct sched_row *row, const float *logits, int best, int v
     row->token.logprob = logits[id] - max - log_sum;
     row->token.n_top = n_top < vocab ? n_top : vocab;
     softmax_top(logits, vocab, row->token.n_top, ids);
-    for (int i = 0; i < row->token.n_top; i++) row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
+    for (int i = 0; i < row->token.n_top; i++)
+        row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
 }
 
-static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best, int thread, int32_t *id, struct err *e)
+static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best,
+                  int thread, int32_t *id, struct err *e)
 {
     const struct seq *q = row->seq;
     const struct request *r = q->job->request;
@@ -34,9 +37,11 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .eos = g->eos};
     if (row->top_at >= 0) {
         const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
-        return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best, id, e);
+        return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
+                                  id, e);
     }
-    if (sampler_adjusts(&r->sampling, n_generated)) { /* the log-probabilities are those of the model */
+    if (sampler_adjusts(&r->sampling,
+                        n_generated)) { /* the log-probabilities are those of the model */
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);
@@ -63,9 +68,12 @@ static void row_task(void *arg, int at, int thread)
     int32_t id;
     row->failed.msg[0] = 0;
     if (row->generates) {
-        if (!choose(s, row, logits, best, thread, &id, &row->failed)) describe(row, logits, best, vocab, id, r->n_top);
+        if (!choose(s, row, logits, best, thread, &id, &row->failed))
+            describe(row, logits, best, vocab, id, r->n_top);
     } else if (row->scores) {
-        if (best < 0) err_set(&row->failed, "the model's logits are not finite: the checkpoint is damaged or overflows");
+        if (best < 0)
+            err_set(&row->failed,
+                    "the model's logits are not finite: the checkpoint is damaged or overflows");
         else describe(row, logits, best, vocab, r->prompt[row->pos + 1], r->prompt_top);
     }
 }
@@ -82,7 +90,8 @@ static int ends(const struct sched *s, const struct sched_row *row)
     const struct sampler_params *p = &row->seq->job->request->sampling;
     const struct model_config *g = &s->forward->model->config;
     int32_t id = row->token.id;
-    return row->failed.msg[0] || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) || is_one_of(p->stop_ids, p->n_stop_ids, id);
+    return row->failed.msg[0] || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) ||
+           is_one_of(p->stop_ids, p->n_stop_ids, id);
 }
 
 /* Where there was not room for what a token is to be drawn from, it is drawn from all logits. */

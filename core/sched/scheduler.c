@@ -9,7 +9,8 @@ static int least(int a, int b) { return a < b ? a : b; }
 static int open_arrays(struct sched *s, struct err *e)
 {
     struct batch *b = &s->batch;
-    size_t rows = (size_t)s->options.n_batch, slots = (size_t)s->n_slots, vocab = (size_t)s->forward->model->config.vocab,
+    size_t rows = (size_t)s->options.n_batch, slots = (size_t)s->n_slots,
+           vocab = (size_t)s->forward->model->config.vocab,
            n_logits = (size_t)s->forward->options.max_logits;
     b->table_stride = sched_pages(s->options.n_ctx);
     size_t stride = (size_t)b->table_stride, n_ctx = (size_t)s->options.n_ctx;
@@ -19,7 +20,9 @@ static int open_arrays(struct sched *s, struct err *e)
     s->job = calloc(held, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
-    int32_t *p = b->token = calloc(rows * 4 + 2 * n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx), sizeof *p);
+    int32_t *p = b->token =
+        calloc(rows * 4 + 2 * n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx),
+               sizeof *p);
     int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
     for (int i = 0; i < 2; i++) {
         struct flight *f = &s->flight[i];
@@ -38,7 +41,8 @@ static int open_arrays(struct sched *s, struct err *e)
     b->kv_len = p += slots + 1;
     b->block_table = p += slots;
     p += slots * stride;
-    for (size_t i = 0; i < held; i++, p += stride + n_ctx) s->seq[i].page = p, s->seq[i].generated = p + stride;
+    for (size_t i = 0; i < held; i++, p += stride + n_ctx)
+        s->seq[i].page = p, s->seq[i].generated = p + stride;
     return 0;
 }
 
@@ -57,7 +61,8 @@ static int open_threads(struct sched *s, struct err *e)
 
 int sched_open(struct sched **out, struct forward *f, const struct sched_options *o, struct err *e)
 {
-    CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows && f->options.max_logits > 0);
+    CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
+          f->options.max_logits > 0);
     struct sched *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e);
     s->forward = f;
@@ -75,7 +80,8 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 void sched_close(struct sched *s)
 {
     if (!s) return;
-    for (struct err e; s->forward->n_ended != s->forward->n_begun;) (void)forward_end(s->forward, &e); /* it writes to what will be freed */
+    for (struct err e; s->forward->n_ended != s->forward->n_begun;)
+        (void)forward_end(s->forward, &e); /* it writes to what will be freed */
     kv_close(&s->kv);
     for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
     pool_close(s->pool);
@@ -97,29 +103,40 @@ void sched_close(struct sched *s)
 /* Positions that are ever computed of a choice: not that of its last token. */
 static int max_positions(const struct sched *s, const struct request *r)
 {
-    return r->max_tokens < s->options.n_ctx - r->n_prompt ? r->n_prompt + r->max_tokens - (r->max_tokens > 0)
-                                                          : s->options.n_ctx - (r->max_tokens > 0);
+    return r->max_tokens < s->options.n_ctx - r->n_prompt
+               ? r->n_prompt + r->max_tokens - (r->max_tokens > 0)
+               : s->options.n_ctx - (r->max_tokens > 0);
 }
 
-/* Choices to be started yet; those of a request that only evaluates its prompt end with the first. */
-static int choices_left(const struct job *j) { return j->request && j->request->max_tokens ? j->request->n_choices - j->n_started : 0; }
+/* Choices to be started yet; those of a request that only evaluates its prompt end with the first.
+ */
+static int choices_left(const struct job *j)
+{
+    return j->request && j->request->max_tokens ? j->request->n_choices - j->n_started : 0;
+}
 
 int sched_wants(const struct sched *s)
 {
     int n = 2 * s->n_slots - s->n_order; /* as many in waiting as run */
     for (int i = 0; i < s->n_held; i++) n -= choices_left(&s->job[i]);
-    for (int i = 0; i < s->n_queue && n > 0; i++) n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
+    for (int i = 0; i < s->n_queue && n > 0; i++)
+        n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
     return n > 0 ? n : 0;
 }
 
 int sched_submit(struct sched *s, struct request *r, struct err *e)
 {
-    CHECK(r->n_prompt > 0 && r->n_choices > 0 && r->max_tokens >= 0 && r->n_top <= REQUEST_MAX_TOP && r->prompt_top <= REQUEST_MAX_TOP);
-    for (int i = 0; i < r->n_prompt; i++) CHECK(r->prompt[i] >= 0 && r->prompt[i] < s->forward->model->config.vocab);
+    CHECK(r->n_prompt > 0 && r->n_choices > 0 && r->max_tokens >= 0 &&
+          r->n_top <= REQUEST_MAX_TOP && r->prompt_top <= REQUEST_MAX_TOP);
+    for (int i = 0; i < r->n_prompt; i++)
+        CHECK(r->prompt[i] >= 0 && r->prompt[i] < s->forward->model->config.vocab);
     int room = s->options.n_ctx - (r->max_tokens > 0);
-    if (r->n_prompt > room) return err_set(e, "the prompt has %d tokens, %d fit into the context", r->n_prompt, room);
+    if (r->n_prompt > room)
+        return err_set(e, "the prompt has %d tokens, %d fit into the context", r->n_prompt, room);
     int pages = sched_pages(max_positions(s, r));
-    if (pages > s->kv.n_pages) return err_set(e, "the request needs %d KV pages at most, there are %d", pages, s->kv.n_pages);
+    if (pages > s->kv.n_pages)
+        return err_set(e, "the request needs %d KV pages at most, there are %d", pages,
+                       s->kv.n_pages);
     if (s->n_queue == s->queue_size) {
         int size = s->queue_size ? 2 * s->queue_size : 64;
         struct request **q = malloc((size_t)size * sizeof *q);
@@ -141,13 +158,15 @@ static int n_missing_pages(const struct sched *s, const struct seq *q)
     return n > 0 ? n : 0;
 }
 
-/* Lets the sequence run if the pages suffice for it, for what those who run are sure to need and for one page more of each of
- * these, or it would soon be preempted; when nobody runs they suffice. */
+/* Lets the sequence run if the pages suffice for it, for what those who run are sure to need and
+ * for one page more of each of these, or it would soon be preempted; when nobody runs they suffice.
+ */
 static int enter(struct sched *s, struct seq *q)
 {
     int n_running = 0, missing = 0;
     for (int i = 0; i < s->n_order; i++)
-        if (s->order[i]->state == SEQ_RUNNING) n_running++, missing += n_missing_pages(s, s->order[i]);
+        if (s->order[i]->state == SEQ_RUNNING)
+            n_running++, missing += n_missing_pages(s, s->order[i]);
     uint64_t n_cached = s->stats.n_cached_tokens;
     seq_find_pages(s, q);
     if (n_running && missing + n_missing_pages(s, q) + n_running > kv_n_free(&s->kv)) {
@@ -164,7 +183,11 @@ static int start_choice(struct sched *s, struct job *j)
 {
     struct seq *q = s->seq;
     while (q->state != SEQ_FREE) q++;
-    *q = (struct seq){.job = j, .choice = j->n_started, .chain = j->root, .generated = q->generated, .page = q->page};
+    *q = (struct seq){.job = j,
+                      .choice = j->n_started,
+                      .chain = j->root,
+                      .generated = q->generated,
+                      .page = q->page};
     q->key = sampler_key(j->request->sampling.seed, j->request->stream, (uint64_t)q->choice);
     if (!enter(s, q)) return 0;
     j->n_started++;
@@ -202,7 +225,8 @@ static int enough_to_start(const struct sched *s)
     return !s->n_order || n_free >= least(s->options.gather, n_waiting);
 }
 
-/* First those who were preempted, then further choices, then new requests; none overtakes another of its kind. */
+/* First those who were preempted, then further choices, then new requests; none overtakes another
+ * of its kind. */
 static void admit(struct sched *s)
 {
     for (int i = 0; i < s->n_order; i++)
@@ -217,7 +241,9 @@ static void admit(struct sched *s)
         if (!may_begin(s)) return;
         for (j = s->job; j->request; j++) {
         }
-        *j = (struct job){.request = s->queue[s->queue_first], .age = s->n_jobs, .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
+        *j = (struct job){.request = s->queue[s->queue_first],
+                          .age = s->n_jobs,
+                          .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
         if (!start_choice(s, j)) {
             j->request = NULL;
             return;
@@ -236,7 +262,10 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static struct flight *oldest(struct sched *s) { return s->n_emitted == s->n_begun ? NULL : &s->flight[s->n_emitted % 2]; }
+static struct flight *oldest(struct sched *s)
+{
+    return s->n_emitted == s->n_begun ? NULL : &s->flight[s->n_emitted % 2];
+}
 
 /* Begins a step if there is one to compute. */
 static void begin(struct sched *s)
@@ -267,8 +296,9 @@ static int emit(struct sched *s, struct flight *f, struct err *e)
     return sched_emit(s, f, e);
 }
 
-/* The step that is in flight is handed out while the next one is computed. That one can only begin early if the backend knows all
- * its tokens, and after the sinks have seen logits that are in its way. */
+/* The step that is in flight is handed out while the next one is computed. That one can only begin
+ * early if the backend knows all its tokens, and after the sinks have seen logits that are in its
+ * way. */
 int sched_step(struct sched *s, struct err *e)
 {
     struct flight *f = oldest(s);

@@ -9,7 +9,8 @@ enum { TOP_FLOATS = BE_TOP_ROOM * sizeof(struct softmax_logit) / sizeof(float) }
 static void *get(struct forward *f, size_t n_floats, struct err *e)
 {
     void *d = f->be->ops->alloc(f->be, n_floats * sizeof(float));
-    if (!d && !f->be->ops->sync(f->be, e)) err_memory_for(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
+    if (!d && !f->be->ops->sync(f->be, e))
+        err_memory_for(e, "out of memory for activations (%zu bytes)", n_floats * sizeof(float));
     return d;
 }
 
@@ -24,7 +25,8 @@ static int put_vector(struct forward *f, const float *src, int n, float **d, str
 size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages)
 {
     const struct model_config *g = &m->config;
-    return (size_t)g->n_layers * (size_t)n_pages * 2 * KV_PAGE * (size_t)g->n_kv_heads * (size_t)g->head_dim * (kv == KV_F16 ? 2 : 4);
+    return (size_t)g->n_layers * (size_t)n_pages * 2 * KV_PAGE * (size_t)g->n_kv_heads *
+           (size_t)g->head_dim * (kv == KV_F16 ? 2 : 4);
 }
 
 static int open_layer(struct forward *f, int i, struct err *e)
@@ -35,16 +37,21 @@ static int open_layer(struct forward *f, int i, struct err *e)
     struct forward_layer *l = &f->layers[i];
     for (int j = 0; j < LIN_COUNT; j++)
         if (ops->pack(f->be, &from->linear[j], &l->linear[j], e)) return -1;
-    if (put_vector(f, from->input_norm, g->dim, &l->d_input_norm, e) || put_vector(f, from->post_norm, g->dim, &l->d_post_norm, e))
+    if (put_vector(f, from->input_norm, g->dim, &l->d_input_norm, e) ||
+        put_vector(f, from->post_norm, g->dim, &l->d_post_norm, e))
         return -1;
-    if (from->q_norm &&
-        (put_vector(f, from->q_norm, g->head_dim, &l->d_q_norm, e) || put_vector(f, from->k_norm, g->head_dim, &l->d_k_norm, e)))
+    if (from->q_norm && (put_vector(f, from->q_norm, g->head_dim, &l->d_q_norm, e) ||
+                         put_vector(f, from->k_norm, g->head_dim, &l->d_k_norm, e)))
         return -1;
     l->d_kv = ops->alloc(f->be, (size_t)f->options.n_pages * ops->kv_page_bytes(f->be));
     if (!l->d_kv && ops->sync(f->be, e)) return -1;
     if (!l->d_kv)
-        return err_memory_for(e, "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for less",
-                       (double)forward_kv_bytes(f->model, f->options.kv, f->options.n_pages) / (1 << 30), f->options.n_pages * KV_PAGE);
+        return err_memory_for(
+            e,
+            "out of memory: the KV cache needs %.1f GiB for %d positions; a smaller -c asks for "
+            "less",
+            (double)forward_kv_bytes(f->model, f->options.kv, f->options.n_pages) / (1 << 30),
+            f->options.n_pages * KV_PAGE);
     return 0;
 }
 
@@ -71,28 +78,35 @@ static struct be_config config_of(const struct model *m, const struct forward_op
     };
 }
 
-void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o, struct forward_need *n)
+void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,
+                  struct forward_need *n)
 {
     const struct model_config *g = &m->config;
     struct be_config c = config_of(m, o);
     uint64_t row = 3u * (uint64_t)g->dim + 2u * (uint64_t)g->n_heads * (uint64_t)g->head_dim +
                    2u * (uint64_t)g->n_kv_heads * (uint64_t)g->head_dim + 2u * (uint64_t)g->ffn;
-    *n = (struct forward_need){.weights = ops->packed_bytes(&m->embed), .page = forward_kv_bytes(m, o->kv, 1)};
-    if (m->head.codes || m->head.weight != m->embed.weight) n->weights += ops->packed_bytes(&m->head);
+    *n = (struct forward_need){.weights = ops->packed_bytes(&m->embed),
+                               .page = forward_kv_bytes(m, o->kv, 1)};
+    if (m->head.codes || m->head.weight != m->embed.weight)
+        n->weights += ops->packed_bytes(&m->head);
     for (int i = 0; i < g->n_layers; i++)
-        for (int j = 0; j < LIN_COUNT; j++) n->weights += ops->packed_bytes(&m->layers[i].linear[j]);
+        for (int j = 0; j < LIN_COUNT; j++)
+            n->weights += ops->packed_bytes(&m->layers[i].linear[j]);
     n->steps = sizeof(float) * ((uint64_t)o->max_rows * row +
-                                (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab + 3 + (ops->top ? TOP_FLOATS : 0))) +
+                                (uint64_t)o->max_logits * ((uint64_t)g->dim + (uint64_t)g->vocab +
+                                                           3 + (ops->top ? TOP_FLOATS : 0))) +
                ops->scratch_bytes(&c);
 }
 
-int forward_available(const struct model *m, const struct backend *ops, const struct forward_options *o, uint64_t *bytes, struct err *e)
+int forward_available(const struct model *m, const struct backend *ops,
+                      const struct forward_options *o, uint64_t *bytes, struct err *e)
 {
     struct be_config c = config_of(m, o);
     return ops->available(&c, bytes, e);
 }
 
-static int check_fit(const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e)
+static int check_fit(const struct model *m, const struct backend *ops,
+                     const struct forward_options *o, struct err *e)
 {
     struct forward_need n;
     uint64_t available;
@@ -102,11 +116,15 @@ static int check_fit(const struct model *m, const struct backend *ops, const str
     uint64_t kv = n.page * (uint64_t)o->n_pages;
     if (!available || n.weights + kv + n.steps <= available) return 0;
     const double mib = 1 << 20;
-    return err_memory_for(e, "out of memory: weights %.0f MiB, KV cache %.0f MiB for %d positions, steps %.0f MiB: more than the %.0f MiB that are free",
-        (double)n.weights / mib, (double)kv / mib, o->n_pages * KV_PAGE, (double)n.steps / mib, (double)available / mib);
+    return err_memory_for(e,
+                          "out of memory: weights %.0f MiB, KV cache %.0f MiB for %d positions, "
+                          "steps %.0f MiB: more than the %.0f MiB that are free",
+                          (double)n.weights / mib, (double)kv / mib, o->n_pages * KV_PAGE,
+                          (double)n.steps / mib, (double)available / mib);
 }
 
-int forward_open(struct forward *f, const struct model *m, const struct backend *ops, const struct forward_options *o, struct err *e)
+int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
+                 const struct forward_options *o, struct err *e)
 {
     const struct model_config *g = &m->config;
     memset(f, 0, sizeof *f);
@@ -114,7 +132,8 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     f->options = *o;
     struct be_config c = config_of(m, o);
     if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) return -1;
-    size_t rows = (size_t)o->max_rows, dim = (size_t)g->dim, q = (size_t)g->n_heads * (size_t)g->head_dim,
+    size_t rows = (size_t)o->max_rows, dim = (size_t)g->dim,
+           q = (size_t)g->n_heads * (size_t)g->head_dim,
            kv = (size_t)g->n_kv_heads * (size_t)g->head_dim;
     f->layers = calloc((size_t)g->n_layers, sizeof *f->layers);
     if (!f->layers) {
@@ -125,7 +144,9 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         if (open_layer(f, i, e)) goto fail;
     if (ops->pack(f->be, &m->embed, &f->embed, e)) goto fail;
     f->head = f->embed;
-    if ((m->head.codes || m->head.weight != m->embed.weight) && ops->pack(f->be, &m->head, &f->head, e)) goto fail;
+    if ((m->head.codes || m->head.weight != m->embed.weight) &&
+        ops->pack(f->be, &m->head, &f->head, e))
+        goto fail;
     if (put_vector(f, m->norm, g->dim, &f->d_norm, e)) goto fail;
     const struct {
         float **d;
@@ -148,8 +169,10 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (buffers[i].n && !(*buffers[i].d = get(f, buffers[i].n, e))) goto fail;
     f->best_view = ops->view(f->be, f->d_best, 3 * (size_t)o->max_logits * sizeof *f->best);
-    f->logits = ops->view(f->be, f->d_logits, (size_t)o->max_logits * (size_t)g->vocab * sizeof *f->logits);
-    if (f->d_top) f->top = ops->view(f->be, f->d_top, (size_t)o->max_logits * BE_TOP_ROOM * sizeof *f->top);
+    f->logits = ops->view(f->be, f->d_logits,
+                          (size_t)o->max_logits * (size_t)g->vocab * sizeof *f->logits);
+    if (f->d_top)
+        f->top = ops->view(f->be, f->d_top, (size_t)o->max_logits * BE_TOP_ROOM * sizeof *f->top);
     if (!f->best_view || !f->logits || (f->d_top && !f->top)) {
         if (!ops->sync(f->be, e)) err_memory_for(e, "out of memory for logits on the host");
         goto fail;
@@ -176,8 +199,9 @@ void forward_close(struct forward *f)
         if (f->best_view) ops->drop_view(f->be, f->best_view);
         if (f->logits) ops->drop_view(f->be, f->logits);
         if (f->top) ops->drop_view(f->be, f->top);
-        void *const d[] = {f->d_norm, f->d_x,    f->d_h,  f->d_delta, f->d_q,      f->d_a,   f->d_k,
-                           f->d_v,    f->d_gate, f->d_up, f->d_last,  f->d_logits, f->d_top, f->d_best};
+        void *const d[] = {f->d_norm, f->d_x,      f->d_h,   f->d_delta, f->d_q,
+                           f->d_a,    f->d_k,      f->d_v,   f->d_gate,  f->d_up,
+                           f->d_last, f->d_logits, f->d_top, f->d_best};
         for (size_t i = 0; i < sizeof d / sizeof *d; i++) ops->free(f->be, d[i]);
         ops->close(f->be);
     }
@@ -191,7 +215,8 @@ static void attention_block(struct forward *f, const struct batch *b, int i)
     const struct model_config *g = &f->model->config;
     const struct forward_layer *l = &f->layers[i];
     const struct be_linear *const qkv[] = {l->linear[LIN_Q], l->linear[LIN_K], l->linear[LIN_V]};
-    ops->linear(f->be, 3, qkv, f->d_h, (float *const[]){f->d_q, f->d_k, f->d_v}, b->n_rows, b->n_decode);
+    ops->linear(f->be, 3, qkv, f->d_h, (float *const[]){f->d_q, f->d_k, f->d_v}, b->n_rows,
+                b->n_decode);
     ops->rope_store(f->be, &(struct rope_args){.d_q = f->d_q,
                                                .d_k = f->d_k,
                                                .d_v = f->d_v,
@@ -199,11 +224,13 @@ static void attention_block(struct forward *f, const struct batch *b, int i)
                                                .d_k_norm = l->d_k_norm,
                                                .eps = g->norm_eps,
                                                .d_kv = l->d_kv});
-    ops->attend(f->be,
-                &(struct attend_args){
-                    .d_q = f->d_q, .d_kv = l->d_kv, .d_out = f->d_a, .window = g->windows[i], .scale = 1.0f / sqrtf((float)g->head_dim)});
-    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_O]}, f->d_a, (float *const[]){f->d_delta}, b->n_rows,
-                b->n_decode);
+    ops->attend(f->be, &(struct attend_args){.d_q = f->d_q,
+                                             .d_kv = l->d_kv,
+                                             .d_out = f->d_a,
+                                             .window = g->windows[i],
+                                             .scale = 1.0f / sqrtf((float)g->head_dim)});
+    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_O]}, f->d_a,
+                (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
 }
 
 static void mlp_block(struct forward *f, const struct batch *b, int i)
@@ -211,13 +238,17 @@ static void mlp_block(struct forward *f, const struct batch *b, int i)
     const struct backend *ops = f->be->ops;
     const struct forward_layer *l = &f->layers[i];
     const struct be_linear *const gate_up[] = {l->linear[LIN_GATE], l->linear[LIN_UP]};
-    ops->linear(f->be, 2, gate_up, f->d_h, (float *const[]){f->d_gate, f->d_up}, b->n_rows, b->n_decode);
-    ops->glu(f->be, f->d_gate, f->d_up, (size_t)b->n_rows * (size_t)f->model->config.ffn);
-    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_DOWN]}, f->d_gate, (float *const[]){f->d_delta}, b->n_rows,
+    ops->linear(f->be, 2, gate_up, f->d_h, (float *const[]){f->d_gate, f->d_up}, b->n_rows,
                 b->n_decode);
+    ops->glu(f->be, f->d_gate, f->d_up, (size_t)b->n_rows * (size_t)f->model->config.ffn);
+    ops->linear(f->be, 1, (const struct be_linear *const[]){l->linear[LIN_DOWN]}, f->d_gate,
+                (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
 }
 
-static int32_t *best_of(struct forward *f, unsigned step) { return f->best_view + (1 + step % 2) * (size_t)f->options.max_logits; }
+static int32_t *best_of(struct forward *f, unsigned step)
+{
+    return f->best_view + (1 + step % 2) * (size_t)f->options.max_logits;
+}
 
 /* The rows that are wanted, neighbours in one copy. 0: there are none. */
 static int download_logits(struct forward *f, const uint8_t *wanted, int n)
@@ -228,7 +259,9 @@ static int download_logits(struct forward *f, const uint8_t *wanted, int n)
         for (end = i; end < n && wanted[end]; end++) {
         }
         size_t at = (size_t)i * vocab;
-        if (end > i) f->be->ops->download(f->be, f->logits + at, f->d_logits + at, (size_t)(end - i) * vocab * sizeof *f->logits);
+        if (end > i)
+            f->be->ops->download(f->be, f->logits + at, f->d_logits + at,
+                                 (size_t)(end - i) * vocab * sizeof *f->logits);
         any |= end > i;
     }
     return any;
@@ -238,27 +271,32 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
 {
     const struct backend *ops = f->be->ops;
     const struct model_config *g = &f->model->config;
-    CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits && b->n_top <= b->n_logits);
+    CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits &&
+          b->n_top <= b->n_logits);
     CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
     ops->begin_step(f->be, b);
     ops->embed(f->be, f->embed, f->d_best, f->d_x);
     const float *d_delta = NULL; /* added to the residual stream by the next norm */
     for (int i = 0; i < g->n_layers; i++) {
-        ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_input_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
+        ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_input_norm, g->norm_eps, f->d_h, b->n_rows,
+                  g->dim);
         attention_block(f, b, i);
         d_delta = f->d_delta;
-        ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_post_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
+        ops->norm(f->be, f->d_x, d_delta, f->layers[i].d_post_norm, g->norm_eps, f->d_h, b->n_rows,
+                  g->dim);
         mlp_block(f, b, i);
     }
     if (b->n_logits) {
         ops->norm(f->be, f->d_x, d_delta, f->d_norm, g->norm_eps, f->d_h, b->n_rows, g->dim);
         ops->gather(f->be, f->d_h, f->d_last, g->dim);
-        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last, (float *const[]){f->d_logits}, b->n_logits,
-                    b->n_decode_logits);
+        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last,
+                    (float *const[]){f->d_logits}, b->n_logits, b->n_decode_logits);
         ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab);
         if (b->n_top) ops->top(f->be, f->d_logits, f->d_top, g->vocab);
-        ops->download(f->be, best_of(f, f->n_begun), f->d_best, (size_t)b->n_logits * sizeof *f->best);
-        if (b->n_top) ops->download(f->be, f->top, f->d_top, (size_t)b->n_top * BE_TOP_ROOM * sizeof *f->top);
+        ops->download(f->be, best_of(f, f->n_begun), f->d_best,
+                      (size_t)b->n_logits * sizeof *f->best);
+        if (b->n_top)
+            ops->download(f->be, f->top, f->d_top, (size_t)b->n_top * BE_TOP_ROOM * sizeof *f->top);
         if (wanted) f->logits_wanted = download_logits(f, wanted, b->n_logits);
         f->logits_wanted |= b->n_top > 0;
     }
@@ -266,7 +304,10 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     f->n_begun++;
 }
 
-int forward_has_top(const struct forward *f, int i) { return f->top[(size_t)i * BE_TOP_ROOM].id >= 0; }
+int forward_has_top(const struct forward *f, int i)
+{
+    return f->top[(size_t)i * BE_TOP_ROOM].id >= 0;
+}
 
 int forward_n_top(const struct forward *f, int i)
 {

@@ -8,7 +8,7 @@
 struct chat {
     struct jinja *plain, *tool_use; /* NULL: none */
     json_t *tokens;                 /* bos_token ... that the checkpoint names */
-    char names[200];                /* of the templates, where there are several and none is the default */
+    char names[200]; /* of the templates, where there are several and none is the default */
     int64_t now;
     int walks_parts; /* the template loops over the parts of a content */
 };
@@ -28,9 +28,11 @@ static int load(json_t **j, const struct chat_file *f, const char *name, struct 
 }
 
 /* Special tokens by name: texts, or objects with their content. */
-static int collect_tokens(struct chat *c, const json_t *config, const json_t *special_map, struct err *e)
+static int collect_tokens(struct chat *c, const json_t *config, const json_t *special_map,
+                          struct err *e)
 {
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
     const json_t *const files[] = {config, special_map};
     if (!(c->tokens = json_object())) return err_memory(e);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -47,15 +49,18 @@ static int collect_tokens(struct chat *c, const json_t *config, const json_t *sp
 static int parse(struct jinja **t, const char *text, size_t n, const char *name, struct err *e)
 {
     if (!text || *t) return 0;
-    return jinja_open(t, text, n, e) ? err_prefix(e, "chat template%s%s", *name ? " of " : "", name) : 0;
+    return jinja_open(t, text, n, e) ? err_prefix(e, "chat template%s%s", *name ? " of " : "", name)
+                                     : 0;
 }
 
 /* A chat_template value: one text, or several with names (a list of objects, or an object). */
 static int parse_value(struct chat *c, const json_t *v, const char *file, struct err *e)
 {
     if (!v || json_is_null(v)) return 0;
-    if (json_is_string(v)) return parse(&c->plain, json_string_value(v), json_string_length(v), file, e);
-    if (!json_is_array(v) && !json_is_object(v)) return err_set(e, "%s: chat_template is neither a text nor a list", file);
+    if (json_is_string(v))
+        return parse(&c->plain, json_string_value(v), json_string_length(v), file, e);
+    if (!json_is_array(v) && !json_is_object(v))
+        return err_set(e, "%s: chat_template is neither a text nor a list", file);
     const char *key;
     json_t *item;
     json_t *named = json_object();
@@ -65,12 +70,17 @@ static int parse_value(struct chat *c, const json_t *v, const char *file, struct
         const char *name = json_string_value(json_object_get(item, "name"));
         if (!rc && (!name || !json_is_string(json_object_get(item, "template"))))
             rc = err_set(e, "%s: chat_template: item %zu has no name or no template", file, i);
-        if (!rc && json_object_set(named, name, json_object_get(item, "template"))) rc = err_memory(e);
+        if (!rc && json_object_set(named, name, json_object_get(item, "template")))
+            rc = err_memory(e);
     }
     json_object_foreach ((json_t *)(uintptr_t)(json_is_array(v) ? named : v), key, item) {
-        struct jinja **t = !strcmp(key, "default") ? &c->plain : !strcmp(key, "tool_use") ? &c->tool_use : NULL;
-        if (!rc && t && json_is_string(item)) rc = parse(t, json_string_value(item), json_string_length(item), file, e);
-        if (strlen(c->names) + strlen(key) + 3 < sizeof c->names) strcat(strcat(c->names, *c->names ? ", " : ""), key);
+        struct jinja **t = !strcmp(key, "default")    ? &c->plain
+                           : !strcmp(key, "tool_use") ? &c->tool_use
+                                                      : NULL;
+        if (!rc && t && json_is_string(item))
+            rc = parse(t, json_string_value(item), json_string_length(item), file, e);
+        if (strlen(c->names) + strlen(key) + 3 < sizeof c->names)
+            strcat(strcat(c->names, *c->names ? ", " : ""), key);
     }
     json_decref(named);
     return rc;
@@ -84,17 +94,20 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
     struct chat *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e);
     c->now = now;
-    if (load(&config, &src->config, "tokenizer_config.json", e) || load(&special_map, &src->special_map, "special_tokens_map.json", e) ||
+    if (load(&config, &src->config, "tokenizer_config.json", e) ||
+        load(&special_map, &src->special_map, "special_tokens_map.json", e) ||
         collect_tokens(c, config, special_map, e))
         goto fail;
     if (src->given.text) {
         if (parse(&c->plain, src->given.text, src->given.bytes, "", e)) goto fail;
     } else if (src->jinja.text) {
         if (parse(&c->plain, src->jinja.text, src->jinja.bytes, "chat_template.jinja", e) ||
-            parse(&c->tool_use, src->tool_use.text, src->tool_use.bytes, "additional_chat_templates/tool_use.jinja", e))
+            parse(&c->tool_use, src->tool_use.text, src->tool_use.bytes,
+                  "additional_chat_templates/tool_use.jinja", e))
             goto fail;
     } else {
-        if (parse_value(c, json_object_get(config, "chat_template"), "tokenizer_config.json", e)) goto fail;
+        if (parse_value(c, json_object_get(config, "chat_template"), "tokenizer_config.json", e))
+            goto fail;
         if (!c->plain && !*c->names &&
             (load(&file, &src->json, "chat_template.json", e) ||
              parse_value(c, json_object_get(file, "chat_template"), "chat_template.json", e)))
@@ -116,7 +129,8 @@ fail:
     return rc;
 }
 
-int chat_open_model(struct chat **c, const struct modelfile *m, const char *given, size_t n, int64_t now, struct err *e)
+int chat_open_model(struct chat **c, const struct modelfile *m, const char *given, size_t n,
+                    int64_t now, struct err *e)
 {
     struct chat_source src = {.given = {given, n}};
     const struct {
@@ -127,7 +141,8 @@ int chat_open_model(struct chat **c, const struct modelfile *m, const char *give
                  {"tokenizer_config.json", &src.config},
                  {"special_tokens_map.json", &src.special_map},
                  {"chat_template.json", &src.json}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) files[i].file->text = mf_source_file(m, files[i].name, &files[i].file->bytes);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        files[i].file->text = mf_source_file(m, files[i].name, &files[i].file->bytes);
     return chat_open(c, &src, now, e) ? err_prefix(e, "%s", m->st.path) : 0;
 }
 
@@ -147,27 +162,39 @@ int chat_reads_tools(const struct chat *c)
 }
 
 /* json_object_set takes no const: the value is only read, its count of references goes back. */
-static int set(json_t *to, const char *key, const json_t *v) { return json_object_set(to, key, (json_t *)(uintptr_t)v); }
+static int set(json_t *to, const char *key, const json_t *v)
+{
+    return json_object_set(to, key, (json_t *)(uintptr_t)v);
+}
 
-int chat_render(const struct chat *c, const json_t *messages, const json_t *tools, const json_t *extra, int add_generation_prompt,
-                char **text, size_t *bytes, struct err *e)
+int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
+                const json_t *extra, int add_generation_prompt, char **text, size_t *bytes,
+                struct err *e)
 {
     static const char *const ours[] = {"messages", "tools", "add_generation_prompt"};
     const struct jinja *t = tools && c->tool_use ? c->tool_use : c->plain;
     *text = NULL;
-    if (!t && *c->names) return err_set(e, "the model's chat templates are %s, none of them is the default", c->names);
-    if (!t) return err_set(e, "the model has no chat template (give one with --chat-template-file)");
+    if (!t && *c->names)
+        return err_set(e, "the model's chat templates are %s, none of them is the default",
+                       c->names);
+    if (!t)
+        return err_set(e, "the model has no chat template (give one with --chat-template-file)");
     if (!json_is_array(messages)) return err_set(e, "messages is not a list");
     if (tools && !json_is_array(tools)) return err_set(e, "tools is not a list");
-    if (extra && !json_is_object(extra)) return err_set(e, "the template's further variables are not an object");
+    if (extra && !json_is_object(extra))
+        return err_set(e, "the template's further variables are not an object");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (json_object_get(extra, ours[i])) return err_set(e, "the template's further variables may not hold '%s'", ours[i]);
+        if (json_object_get(extra, ours[i]))
+            return err_set(e, "the template's further variables may not hold '%s'", ours[i]);
     json_t *v = json_object();
     int rc = -1;
-    if (!v || json_object_update(v, c->tokens) || json_object_set_new(v, "documents", json_null()) ||
-        (extra && json_object_update(v, (json_t *)(uintptr_t)extra)) || set(v, "messages", messages) ||
+    if (!v || json_object_update(v, c->tokens) ||
+        json_object_set_new(v, "documents", json_null()) ||
+        (extra && json_object_update(v, (json_t *)(uintptr_t)extra)) ||
+        set(v, "messages", messages) ||
         (tools ? set(v, "tools", tools) : json_object_set_new(v, "tools", json_null())) ||
-        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)) || json_check(e))
+        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)) ||
+        json_check(e))
         err_memory(e);
     else if (jinja_render(t, v, c->now, text, bytes, e)) err_prefix(e, "chat template");
     else rc = 0;
@@ -183,7 +210,8 @@ static int join_parts(const json_t *parts, size_t at, json_t **out, struct err *
     size_t n = 0, i;
     json_t *part;
     *out = NULL;
-    json_array_foreach (parts, i, part) n += json_string_length(json_is_string(part) ? part : json_object_get(part, "text")) + 1;
+    json_array_foreach (parts, i, part)
+        n += json_string_length(json_is_string(part) ? part : json_object_get(part, "text")) + 1;
     char *text = malloc(n + 1), *p = text;
     if (!text) return err_memory(e);
     json_array_foreach (parts, i, part) {
@@ -204,8 +232,11 @@ static int check_parts(const json_t *parts, size_t at, struct err *e)
         const char *type = json_string_value(json_object_get(part, "type"));
         if (json_is_string(part)) continue;
         if (!type) return err_set(e, "messages[%zu].content[%zu] has no type", at, i);
-        if (strcmp(type, "text")) return err_set(e, "messages[%zu].content[%zu]: '%.40s' is not supported, only text is", at, i, type);
-        if (!json_is_string(json_object_get(part, "text"))) return err_set(e, "messages[%zu].content[%zu] has no text", at, i);
+        if (strcmp(type, "text"))
+            return err_set(e, "messages[%zu].content[%zu]: '%.40s' is not supported, only text is",
+                           at, i, type);
+        if (!json_is_string(json_object_get(part, "text")))
+            return err_set(e, "messages[%zu].content[%zu] has no text", at, i);
     }
     return 0;
 }
@@ -216,18 +247,23 @@ static int read_arguments(json_t *message, size_t at, struct err *e)
     json_t *calls = json_object_get(message, "tool_calls"), *copy, *call;
     size_t i;
     if (!json_is_array(calls)) return 0;
-    if (!(copy = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", copy)) return err_memory(e);
+    if (!(copy = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", copy))
+        return err_memory(e);
     json_array_foreach (copy, i, call) {
-        json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments"), *read;
+        json_t *function = json_object_get(call, "function"),
+               *arguments = json_object_get(function, "arguments"), *read;
         if (!json_is_string(arguments)) continue;
         size_t n = json_string_length(arguments);
         json_error_t why;
-        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why, e) : json_object();
+        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL,
+                             &why, e)
+                 : json_object();
         if (!read && !n) return err_memory(e);
         if (!read && err_is_memory(e)) return -1;
         if (!read)
-            return err_set(e, "messages[%zu].tool_calls[%zu].function.arguments: not JSON: %s (at byte %d)", at, i, json_why(&why),
-                           why.position);
+            return err_set(
+                e, "messages[%zu].tool_calls[%zu].function.arguments: not JSON: %s (at byte %d)",
+                at, i, json_why(&why), why.position);
         if (json_object_set_new(function, "arguments", read)) return err_memory(e);
     }
     return 0;
@@ -238,15 +274,18 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
     size_t i;
     json_t *m;
     *out = NULL;
-    if (!json_is_array(messages) || !json_array_size(messages)) return err_set(e, "messages is not a list with at least one message");
+    if (!json_is_array(messages) || !json_array_size(messages))
+        return err_set(e, "messages is not a list with at least one message");
     json_t *list = json_array();
     int rc = list ? 0 : err_memory(e);
     json_array_foreach (messages, i, m) {
         json_t *copy = NULL, *content = json_object_get(m, "content"), *text;
         if (rc) break;
         if (!json_is_object(m)) rc = err_set(e, "messages[%zu] is not an object", i);
-        else if (!json_is_string(json_object_get(m, "role"))) rc = err_set(e, "messages[%zu].role is not a text", i);
-        else if (content && !json_is_string(content) && !json_is_null(content) && !json_is_array(content))
+        else if (!json_is_string(json_object_get(m, "role")))
+            rc = err_set(e, "messages[%zu].role is not a text", i);
+        else if (content && !json_is_string(content) && !json_is_null(content) &&
+                 !json_is_array(content))
             rc = err_set(e, "messages[%zu].content is neither a text nor a list of parts", i);
         else if (!(copy = json_copy(m)) || json_array_append_new(list, copy)) rc = err_memory(e);
         else if (json_is_array(content)) rc = check_parts(content, i, e);

@@ -22,7 +22,8 @@ void stop_close(struct stop *s)
     memset(s, 0, sizeof *s);
 }
 
-/* 1 when the text from position i on starts with a whole stop string, 2 when it may still become one, else 0. */
+/* 1 when the text from position i on starts with a whole stop string, 2 when it may still become
+ * one, else 0. */
 static int match_at(const struct stop *s, const char *text, size_t left)
 {
     int partial = 0;
@@ -34,7 +35,8 @@ static int match_at(const struct stop *s, const char *text, size_t left)
     return partial;
 }
 
-int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out, struct err *e)
+int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out,
+              struct err *e)
 {
     if (!s->held || s->n_held + n > s->cap) {
         size_t cap = 2 * (s->n_held + n) + 64;
@@ -50,7 +52,8 @@ int stop_push(struct stop *s, const char *piece, size_t n, const char **out, siz
     int m = 0;
     for (; i < total; i++)
         if ((m = match_at(s, s->held + i, total - i))) break;
-    /* The certain part moves behind the buffer's first half, where the next push leaves it alone. */
+    /* The certain part moves behind the buffer's first half, where the next push leaves it alone.
+     */
     char *certain = s->held + s->cap;
     if (i) memcpy(certain, s->held, i);
     *out = certain;

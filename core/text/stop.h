@@ -1,5 +1,5 @@
-/* stop.h: finds stop strings in text that arrives in pieces, and holds back what may still become one.
- * Owns: the bytes held back. Must not know: tokens. */
+/* stop.h: finds stop strings in text that arrives in pieces, and holds back what may still become
+ * one. Owns: the bytes held back. Must not know: tokens. */
 #ifndef CORE_STOP_H
 #define CORE_STOP_H
 
@@ -17,9 +17,11 @@ struct stop {
 
 int stop_open(struct stop *s, const char *const *strings, int n, struct err *e);
 void stop_close(struct stop *s);
-/* Adds PIECE [n bytes]. *out [*n_out] is the text that is certain now, valid until the next call. Returns 1 when a stop
- * string was completed (its text and what follows are dropped; the earliest one wins), 0 when not, -1 on error. */
-int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out, struct err *e);
+/* Adds PIECE [n bytes]. *out [*n_out] is the text that is certain now, valid until the next call.
+ * Returns 1 when a stop string was completed (its text and what follows are dropped; the earliest
+ * one wins), 0 when not, -1 on error. */
+int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out,
+              struct err *e);
 /* The text still held back when generation ends otherwise. */
 void stop_flush(struct stop *s, const char **out, size_t *n_out);
 

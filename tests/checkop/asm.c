@@ -1,10 +1,11 @@
-/* asm.c: the inner loops of the CPU rungs as the compiler made them, read from `objdump -d` of the object files.
- * usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross build)
- * A loop is what can come from the target of a backward jump to that jump; an inner loop holds no other. Those that multiply
- * and add vectors are the ones that take the time. In them there must be no gather, no call, no division (but silu's), and
- * no vector register stored on the stack (a spill). Constants and addresses that found no register may be read from it. What
- * the loops consist of is printed. asm_sample.c has loops with each fault, which must be found.
- * Must not know: how a kernel is written; loops are found in any function of a rung's object. */
+/* asm.c: the inner loops of the CPU rungs as the compiler made them, read from `objdump -d` of the
+ * object files. usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross
+ * build) A loop is what can come from the target of a backward jump to that jump; an inner loop
+ * holds no other. Those that multiply and add vectors are the ones that take the time. In them
+ * there must be no gather, no call, no division (but silu's), and no vector register stored on the
+ * stack (a spill). Constants and addresses that found no register may be read from it. What the
+ * loops consist of is printed. asm_sample.c has loops with each fault, which must be found. Must
+ * not know: how a kernel is written; loops are found in any function of a rung's object. */
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,19 +19,24 @@ struct insn {
     char op[16], args[96];
 };
 
-static struct insn insn[MAX_INSNS];                     /* of the function being read */
-static int first_jump[MAX_INSNS], next_jump[MAX_INSNS]; /* jumps to an instruction as a list; -1 ends it */
+static struct insn insn[MAX_INSNS]; /* of the function being read */
+/* jumps to an instruction as a list; -1 ends it */
+static int first_jump[MAX_INSNS], next_jump[MAX_INSNS];
 static int n_insns, n_passed, n_failed, n_skipped;
 
 static const struct rung {
     const char *name, *format;
-    const char *need[2]; /* the instructions that its loops are written for: of each, some loop has one */
-    int only_q4i;        /* it has no other kernel of its own */
-    int spills;          /* that gcc 12 is known to make in all its loops together; 0 is the aim */
+    const char
+        *need[2]; /* the instructions that its loops are written for: of each, some loop has one */
+    int only_q4i; /* it has no other kernel of its own */
+    int spills;   /* that gcc 12 is known to make in all its loops together; 0 is the aim */
 } rungs[] = {
-    {"avx2", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 4}, {"avx512", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 0},
-    {"vnni", "elf64-x86-64", {"vpdpbusd", "vpdpbusd"}, 1, 0}, {"amx", "elf64-x86-64", {"tdpbssd", "tdpbssd"}, 1, 0},
-    {"neon", "elf64-littleaarch64", {"fmla", "smlal"}, 0, 0}, {"dotprod", "elf64-littleaarch64", {"sdot", "sdot"}, 1, 0},
+    {"avx2", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 4},
+    {"avx512", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 0},
+    {"vnni", "elf64-x86-64", {"vpdpbusd", "vpdpbusd"}, 1, 0},
+    {"amx", "elf64-x86-64", {"tdpbssd", "tdpbssd"}, 1, 0},
+    {"neon", "elf64-littleaarch64", {"fmla", "smlal"}, 0, 0},
+    {"dotprod", "elf64-littleaarch64", {"sdot", "sdot"}, 1, 0},
 };
 
 enum { N_RUNGS = sizeof rungs / sizeof *rungs };
@@ -50,10 +56,14 @@ static int width(const struct insn *i)
     if (strstr(i->args, "%zmm")) return 512;
     if (strstr(i->args, "%ymm")) return 256;
     if (i->args[0] == 'q') return 128;
-    return strstr(i->args, "%xmm") || strstr(i->args, ".4s") || strstr(i->args, ".16b") || strstr(i->args, ".8h") ? 128 : 0;
+    return strstr(i->args, "%xmm") || strstr(i->args, ".4s") || strstr(i->args, ".16b") ||
+                   strstr(i->args, ".8h")
+               ? 128
+               : 0;
 }
 
-/* Products of an instruction that multiplies and adds vectors of floats (*integers = 0) or integers, else 0. */
+/* Products of an instruction that multiplies and adds vectors of floats (*integers = 0) or
+ * integers, else 0. */
 static int products(const struct insn *i, int *integers)
 {
     const char *o = i->op;
@@ -68,13 +78,16 @@ static int products(const struct insn *i, int *integers)
     return !strcmp(o, "smlal") || !strcmp(o, "smlal2") ? 8 : 0;
 }
 
-/* 4-bit codes that an instruction turns into what is multiplied: into floats by a conversion or a permutation, into bytes by a
- * mask or (arm64) a shift of bytes. */
+/* 4-bit codes that an instruction turns into what is multiplied: into floats by a conversion or a
+ * permutation, into bytes by a mask or (arm64) a shift of bytes. */
 static int decodes(const struct insn *i, int integers)
 {
     const char *o = i->op;
     int w = width(i);
-    if (!integers) return !strcmp(o, "vcvtdq2ps") || !strcmp(o, "scvtf") || (!strcmp(o, "vpermps") && w == 512) ? w / 32 : 0;
+    if (!integers)
+        return !strcmp(o, "vcvtdq2ps") || !strcmp(o, "scvtf") || (!strcmp(o, "vpermps") && w == 512)
+                   ? w / 32
+                   : 0;
     return starts(o, "vpand") || !strcmp(o, "and") || !strcmp(o, "ushr") ? w / 8 : 0;
 }
 
@@ -101,15 +114,21 @@ static struct facts look(const struct loop *l, int frame_pointer, int may_divide
         any |= n && integers;
         words += !strcmp(insn[i].op, "vpmaddwd") ? width(&insn[i]) / 16 : 0;
     }
-    if (!f.products) f.products = words, any = words > 0; /* else vpmaddwd only widens the sums of vpmaddubsw */
+    if (!f.products)
+        f.products = words, any = words > 0; /* else vpmaddwd only widens the sums of vpmaddubsw */
     for (int i = 0; i < n_insns; i++) {
         if (!l->body[i]) continue;
         const char *o = insn[i].op, *a = insn[i].args;
-        int stack = strstr(a, "(%rsp") || strstr(a, "[sp") || (frame_pointer && strstr(a, "(%rbp")), spill = stack && is_spill(&insn[i]);
-        int gather = strstr(o, "gather") != NULL, division = !may_divide && strstr(o, "div") != NULL;
+        int stack = strstr(a, "(%rsp") || strstr(a, "[sp") || (frame_pointer && strstr(a, "(%rbp")),
+            spill = stack && is_spill(&insn[i]);
+        int gather = strstr(o, "gather") != NULL,
+            division = !may_divide && strstr(o, "div") != NULL;
         int call = starts(o, "call") || !strcmp(o, "bl") || !strcmp(o, "blr");
-        f.weights += f.products == words ? 0 : decodes(&insn[i], any); /* masks of words do not show how many codes */
-        f.spills += spill, f.reloads += stack && !spill, f.gathers += gather, f.calls += call, f.divisions += division;
+        f.weights += f.products == words
+                         ? 0
+                         : decodes(&insn[i], any); /* masks of words do not show how many codes */
+        f.spills += spill, f.reloads += stack && !spill, f.gathers += gather, f.calls += call,
+            f.divisions += division;
         if (!f.bad && (spill || gather || call || division)) f.bad = &insn[i];
     }
     return f;
@@ -119,8 +138,8 @@ static struct facts look(const struct loop *l, int frame_pointer, int may_divide
 static int jump_target(const struct insn *i)
 {
     const char *o = i->op, *t = i->args;
-    int jump =
-        o[0] == 'j' || !strcmp(o, "b") || starts(o, "b.") || starts(o, "cbz") || starts(o, "cbnz") || starts(o, "tbz") || starts(o, "tbnz");
+    int jump = o[0] == 'j' || !strcmp(o, "b") || starts(o, "b.") || starts(o, "cbz") ||
+               starts(o, "cbnz") || starts(o, "tbz") || starts(o, "tbnz");
     if (!jump || strchr(t, '*')) return -1;
     for (const char *comma; (comma = strchr(t, ',')) != NULL;) t = comma + 1; /* cbz x0, target */
     unsigned long to = strtoul(t, NULL, 16);
@@ -135,11 +154,12 @@ static int jump_target(const struct insn *i)
 
 static int falls_through(const struct insn *i)
 {
-    return strcmp(i->op, "jmp") && strcmp(i->op, "b") && strcmp(i->op, "br") && !starts(i->op, "ret") && !strstr(i->args, "jmp ");
+    return strcmp(i->op, "jmp") && strcmp(i->op, "b") && strcmp(i->op, "br") &&
+           !starts(i->op, "ret") && !strstr(i->args, "jmp ");
 }
 
-/* Adds to l what can come from its head to instruction `latch`, going back from there. Returns 0 when that leads out of the
- * function's beginning, so that the head is not the only way in. */
+/* Adds to l what can come from its head to instruction `latch`, going back from there. Returns 0
+ * when that leads out of the function's beginning, so that the head is not the only way in. */
 static int grow(struct loop *l, int latch)
 {
     static int stack[MAX_INSNS];
@@ -148,7 +168,8 @@ static int grow(struct loop *l, int latch)
     while (depth) {
         int i = stack[--depth];
         if (i == 0 && l->head) return 0;
-        if (i > 0 && falls_through(&insn[i - 1]) && !l->body[i - 1]) stack[depth++] = i - 1, l->body[i - 1] = 1, l->n++;
+        if (i > 0 && falls_through(&insn[i - 1]) && !l->body[i - 1])
+            stack[depth++] = i - 1, l->body[i - 1] = 1, l->n++;
         for (int j = first_jump[i]; j >= 0; j = next_jump[j])
             if (!l->body[j]) stack[depth++] = j, l->body[j] = 1, l->n++;
     }
@@ -178,7 +199,8 @@ static int find_loops(struct loop *inner)
     }
     for (int i = 0; i < n; i++) {
         holds_another[i] = 0;
-        for (int j = 0; j < n; j++) holds_another[i] |= j != i && all[i].body[all[j].head] && all[j].n < all[i].n;
+        for (int j = 0; j < n; j++)
+            holds_another[i] |= j != i && all[i].body[all[j].head] && all[j].n < all[i].n;
     }
     for (int i = 0; i < n; i++) {
         if (holds_another[i]) free(all[i].body);
@@ -187,14 +209,16 @@ static int find_loops(struct loop *inner)
     return n_inner;
 }
 
-/* Calls each(function name, facts, arg) for the inner loops with products of an object's functions. */
+/* Calls each(function name, facts, arg) for the inner loops with products of an object's functions.
+ */
 typedef void each_fn(const char *function, const struct loop *l, const struct facts *f, void *arg);
 
 static void each_loop(const char *function, each_fn *each, void *arg)
 {
     static struct loop loop[MAX_LOOPS];
     int frame_pointer = 0, n = find_loops(loop);
-    for (int i = 0; i < n_insns && i < 16; i++) frame_pointer |= !strcmp(insn[i].op, "mov") && starts(insn[i].args, "%rsp,%rbp");
+    for (int i = 0; i < n_insns && i < 16; i++)
+        frame_pointer |= !strcmp(insn[i].op, "mov") && starts(insn[i].args, "%rsp,%rbp");
     for (int i = 0; i < n; i++) {
         struct facts f = look(&loop[i], frame_pointer, strstr(function, "glu") != NULL);
         if (f.products) each(function, &loop[i], &f, arg);
@@ -204,7 +228,8 @@ static void each_loop(const char *function, each_fn *each, void *arg)
 }
 
 /* Returns -1 when the object cannot be read, 1 when it is of another format. */
-static int read_object(const char *tools, const char *path, const char *format, each_fn *each, void *arg)
+static int read_object(const char *tools, const char *path, const char *format, each_fn *each,
+                       void *arg)
 {
     char command[600], line[512], function[128] = "";
     int other = 1;
@@ -265,7 +290,8 @@ static const char *const kernels[] = {"_q4i", "_dense", "_attend"};
 static void judge(const char *function, const struct loop *l, const struct facts *f, void *arg)
 {
     struct judged *j = arg;
-    printf("%-8s %-16s %4d instructions, %4d products (%.3f each)", j->rung->name, function, f->n, f->products, (double)f->n / f->products);
+    printf("%-8s %-16s %4d instructions, %4d products (%.3f each)", j->rung->name, function, f->n,
+           f->products, (double)f->n / f->products);
     if (f->weights) printf(", %4d weights (%.3f each)", f->weights, (double)f->n / f->weights);
     if (f->reloads) printf(", %d reloads", f->reloads);
     printf("\n");
@@ -276,8 +302,9 @@ static void judge(const char *function, const struct loop *l, const struct facts
     j->spills += f->spills;
     j->n_bad += f->gathers || f->calls || f->divisions;
     if (f->bad)
-        printf("  at %lx: %d spills, %d gathers, %d calls, %d divisions; the first is %s %s\n", insn[l->head].at, f->spills, f->gathers,
-               f->calls, f->divisions, f->bad->op, f->bad->args);
+        printf("  at %lx: %d spills, %d gathers, %d calls, %d divisions; the first is %s %s\n",
+               insn[l->head].at, f->spills, f->gathers, f->calls, f->divisions, f->bad->op,
+               f->bad->args);
 }
 
 static void check_rung(const char *tools, const char *build, const struct rung *r)
@@ -290,23 +317,27 @@ static void check_rung(const char *tools, const char *build, const struct rung *
     if (rc < 0) printf("%s: cannot be disassembled\n", path);
     snprintf(what, sizeof what, "%s: inner loops without gathers, calls, divisions", r->name);
     result(!rc && j.n_loops && !j.n_bad, what);
-    snprintf(what, sizeof what, "%s: %d spills in inner loops, at most %d", r->name, j.spills, r->spills);
+    snprintf(what, sizeof what, "%s: %d spills in inner loops, at most %d", r->name, j.spills,
+             r->spills);
     result(j.spills <= r->spills, what);
-    snprintf(what, sizeof what, "%s: loops with %s and %s, in all of its kernels", r->name, r->need[0], r->need[1]);
+    snprintf(what, sizeof what, "%s: loops with %s and %s, in all of its kernels", r->name,
+             r->need[0], r->need[1]);
     result(j.has[0] && j.has[1] && (r->only_q4i || j.kernels == 7), what);
 }
 
 /* ---- the samples ---- */
 
-static void judge_sample(const char *function, const struct loop *l, const struct facts *f, void *arg)
+static void judge_sample(const char *function, const struct loop *l, const struct facts *f,
+                         void *arg)
 {
-    int *seen = arg, good = !strcmp(function, "sample_good"), spill = !strcmp(function, "sample_spill");
+    int *seen = arg, good = !strcmp(function, "sample_good"),
+        spill = !strcmp(function, "sample_spill");
     int gather = !strcmp(function, "sample_gather"), call = !strcmp(function, "sample_call"),
         division = !strcmp(function, "sample_division");
     char what[200];
     (void)l;
-    snprintf(what, sizeof what, "%s: %d spills, %d gathers, %d calls, %d divisions", function, f->spills, f->gathers, f->calls,
-             f->divisions);
+    snprintf(what, sizeof what, "%s: %d spills, %d gathers, %d calls, %d divisions", function,
+             f->spills, f->gathers, f->calls, f->divisions);
     result(good       ? !f->bad
            : spill    ? f->spills > 0
            : gather   ? f->gathers == 1
@@ -327,8 +358,11 @@ int main(int argc, char **argv)
 #ifdef __SANITIZE_ADDRESS__
     sanitized = 1;
 #endif
-    if (sanitized) printf("SKIP asm: sanitizers put calls and stack accesses of their own into the loops\n");
-    else if (version != 12) printf("SKIP asm: what is asserted is what gcc 12 makes, this build is of gcc %d\n", version);
+    if (sanitized)
+        printf("SKIP asm: sanitizers put calls and stack accesses of their own into the loops\n");
+    else if (version != 12)
+        printf("SKIP asm: what is asserted is what gcc 12 makes, this build is of gcc %d\n",
+               version);
     n_skipped = sanitized || version != 12;
     if (!n_skipped) {
         for (int i = 0; i < N_RUNGS; i++) check_rung(tools, argv[1], &rungs[i]);

@@ -1,4 +1,5 @@
-/* asm_sample.c: small loops, one as it should be and one with each fault that asm.c must find in the disassembly. */
+/* asm_sample.c: small loops, one as it should be and one with each fault that asm.c must find in
+ * the disassembly. */
 void sample_good(float *y, const float *x, long n);
 void sample_spill(float *y, const float *x, long n);
 void sample_call(float *y, const float *x, long n);
@@ -12,14 +13,17 @@ typedef __m256 vec;
 #define STORE(p, v) _mm256_storeu_ps(p, v)
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define DIVIDE(a, b) _mm256_div_ps(a, b)
-#define ALL_VECTORS                                                                                                                        \
-    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#define ALL_VECTORS                                                                                \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",       \
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 
 void sample_gather(float *y, const float *x, long n);
 void sample_gather(float *y, const float *x, long n)
 {
     vec a = LOAD(y);
-    for (long i = 0; i < n; i += 8) a = FMA(_mm256_i32gather_ps(x, _mm256_loadu_si256((const void *)(x + i)), 4), LOAD(x + i), a);
+    for (long i = 0; i < n; i += 8)
+        a = FMA(_mm256_i32gather_ps(x, _mm256_loadu_si256((const void *)(x + i)), 4), LOAD(x + i),
+                a);
     STORE(y, a);
 }
 
@@ -31,9 +35,10 @@ typedef float32x4_t vec;
 #define STORE(p, v) vst1q_f32(p, v)
 #define FMA(a, b, c) vfmaq_f32(c, a, b)
 #define DIVIDE(a, b) vdivq_f32(a, b)
-#define ALL_VECTORS                                                                                                                        \
-    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19",      \
-        "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
+#define ALL_VECTORS                                                                                \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
+        "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", \
+        "v28", "v29", "v30", "v31"
 
 #endif
 

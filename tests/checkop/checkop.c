@@ -1,5 +1,6 @@
-/* checkop.c: compares every variant of every operation with the reference.
- * usage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] [--quick]
+/* checkop.c: compares every variant of every operation with the reference. usage: checkop
+ * [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed
+ * N] [--quick]
  *                [--mutate] [--list]
  * --quick: the small cases, and no mutants; --mutate: only mutants */
 #include "tests/checkop/checkop.h"
@@ -14,10 +15,14 @@
 #include <time.h>
 
 const struct op ops[] = {
-    {"linear", check_linear}, {"f16", check_linear_f16},  {"i16", check_linear_i16}, {"int8", check_linear_int8},
-    {"paper", check_paper},   {"outlier", check_outlier}, {"embed", check_embed},    {"norm", check_norm},
-    {"rope", check_rope},     {"attend", check_attend},   {"glu", check_glu},        {"gather", check_gather},
-    {"argmax", check_argmax}, {"top", check_top},         {"block", check_block},    {NULL, NULL},
+    {"linear", check_linear},  {"f16", check_linear_f16},
+    {"i16", check_linear_i16}, {"int8", check_linear_int8},
+    {"paper", check_paper},    {"outlier", check_outlier},
+    {"embed", check_embed},    {"norm", check_norm},
+    {"rope", check_rope},      {"attend", check_attend},
+    {"glu", check_glu},        {"gather", check_gather},
+    {"argmax", check_argmax},  {"top", check_top},
+    {"block", check_block},    {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
@@ -28,7 +33,8 @@ static const struct {
     const char *(*variant)(int i); /* NULL after the last */
     int agree;                     /* all variants but "ref" give the same bits */
     const char *lacks;             /* operations that it does not have */
-} backends[] = {{&backend_cpu, cpu_variant, 1, "paper top"}, {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
+} backends[] = {{&backend_cpu, cpu_variant, 1, "paper top"},
+                {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
 
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
 
@@ -40,11 +46,11 @@ struct args {
 
 static int usage(const char *why)
 {
-    fprintf(
-        stderr,
-        "checkop: %s\nusage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed N] "
-        "[--quick] [--mutate] [--list]\n",
-        why);
+    fprintf(stderr,
+            "checkop: %s\nusage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] "
+            "[--variant NAME,..] [--op NAME,..] [--seed N] "
+            "[--quick] [--mutate] [--list]\n",
+            why);
     return 2;
 }
 
@@ -70,7 +76,8 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
 {
     for (int b = 0; b < N_BACKENDS; b++)
         for (int i = 0; backends[b].variant(i); i++) {
-            struct variant v = {backends[b].ops, backends[b].variant(i), backends[b].agree && strcmp(backends[b].variant(i), "ref")};
+            struct variant v = {backends[b].ops, backends[b].variant(i),
+                                backends[b].agree && strcmp(backends[b].variant(i), "ref")};
             struct be_config config = plain_config(1, 1);
             struct be *be;
             struct err e;
@@ -92,10 +99,12 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
         }
 }
 
-static int report(const struct check *c, const char *variant, const struct tally *t, const char *against)
+static int report(const struct check *c, const char *variant, const struct tally *t,
+                  const char *against)
 {
-    printf("%-4s %-8s %-7s %4ld cases, largest error %.4f of its bound%s%s\n", t->n_failed ? "FAIL" : "ok", variant, c->op, t->n_cases,
-           t->worst, *against ? " " : "", against);
+    printf("%-4s %-8s %-7s %4ld cases, largest error %.4f of its bound%s%s\n",
+           t->n_failed ? "FAIL" : "ok", variant, c->op, t->n_cases, t->worst, *against ? " " : "",
+           against);
     if (t->n_failed) printf("     %d comparisons failed\n", t->n_failed);
     fflush(stdout);
     return t->n_failed != 0;
@@ -134,7 +143,8 @@ int main(int argc, char **argv)
         ops[i].check(&c);
         n_ops++;
         int bad = 0, n = c.n;
-        if (c.ref_tally.n_cases) bad += report(&c, "ref", &c.ref_tally, "(against the harness's own arithmetic)"), n++;
+        if (c.ref_tally.n_cases)
+            bad += report(&c, "ref", &c.ref_tally, "(against the harness's own arithmetic)"), n++;
         for (int v = 0; v < c.n; v++) bad += report(&c, c.v[v].name, &c.tally[v], "");
         n_failed += bad;
         n_passed += n - bad;
@@ -146,7 +156,8 @@ int main(int argc, char **argv)
         n_passed += n_mutants - missed;
     }
     clock_gettime(CLOCK_MONOTONIC, &t1);
-    printf("seed %llu, %.1f s\n", (unsigned long long)a.seed, (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9);
+    printf("seed %llu, %.1f s\n", (unsigned long long)a.seed,
+           (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9);
     printf("checkop: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
     return n_failed != 0;
 }

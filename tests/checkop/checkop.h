@@ -1,7 +1,7 @@
-/* checkop.h: what the files of checkop share: a side (an opened backend), fenced device buffers, comparison.
- * checkop compares every variant of every operation of a backend with the reference, at the level of
- * struct backend, so that a new backend or rung is tested by the code that is here already.
- * Must not know: how any backend works inside. */
+/* checkop.h: what the files of checkop share: a side (an opened backend), fenced device buffers,
+ * comparison. checkop compares every variant of every operation of a backend with the reference, at
+ * the level of struct backend, so that a new backend or rung is tested by the code that is here
+ * already. Must not know: how any backend works inside. */
 #ifndef TESTS_CHECKOP_H
 #define TESTS_CHECKOP_H
 
@@ -67,7 +67,8 @@ struct arena {
     void **block;
     size_t n, cap;
 };
-void *arena_get(struct arena *a, size_t bytes); /* zeroed, 64-byte aligned; exits when there is none */
+/* zeroed, 64-byte aligned; exits when there is none */
+void *arena_get(struct arena *a, size_t bytes);
 void arena_free(struct arena *a);
 
 /* ---- rows of activations ---- */
@@ -87,8 +88,8 @@ void side_close(struct side *s);
 /* For operations that do not look at heads: one head of two dimensions. */
 struct be_config plain_config(int max_rows, int max_k);
 
-/* A device buffer between two fences. Fences and, until something is put there, the contents are NaN: what is read
- * without having been written, or from beyond the end, shows. */
+/* A device buffer between two fences. Fences and, until something is put there, the contents are
+ * NaN: what is read without having been written, or from beyond the end, shows. */
 struct dbuf {
     char *d; /* device address, 64-byte aligned */
     size_t bytes;
@@ -100,15 +101,21 @@ int dbuf_fences_hold(struct side *s, const struct dbuf *b);
 void dbuf_free(struct side *s, struct dbuf *b);
 
 /* ---- comparison ---- */
-/* got, want, bound [rows][cols]; |got - want| <= bound for every element (equal where the bound is 0) */
-void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound,
-             size_t rows, size_t cols);
+/* got, want, bound [rows][cols]; |got - want| <= bound for every element (equal where the bound is
+ * 0) */
+void compare(struct check *c, int v, const char *name, const char *what, const float *got,
+             const float *want, const float *bound, size_t rows, size_t cols);
 /* The same bits, n 4-byte elements; cols is for the message only. */
-void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got, const void *want, size_t n, size_t cols);
-/* Where variants promise the same bits: keeps the result of the first of v's backend in `kept` [n], compares the others. */
-void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept, const float *got, size_t n, size_t cols);
-void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s, const struct dbuf *b);
-void fail(struct check *c, int v, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got,
+                  const void *want, size_t n, size_t cols);
+/* Where variants promise the same bits: keeps the result of the first of v's backend in `kept` [n],
+ * compares the others. */
+void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept,
+                      const float *got, size_t n, size_t cols);
+void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s,
+                    const struct dbuf *b);
+void fail(struct check *c, int v, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* 1 when a mutant is under test and has failed: what is left to check says no more. */
 int is_caught(const struct check *c);
 /* Counts a case for variant v. */
@@ -117,7 +124,8 @@ void count_case(struct check *c, int v);
 /* ---- batches: struct span and struct page_map are those of bench/batches.h ---- */
 /* Room for n_ctx[i] positions each, page ids shuffled, some pages unused. */
 struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int n_seqs);
-struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n, int n_decode);
+struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n,
+                        int n_decode);
 /* rows without any past; the first n_decode are sequences of their own */
 struct batch make_plain_batch(struct arena *a, int rows, int n_decode);
 
@@ -144,8 +152,9 @@ struct op {
 };
 extern const struct op ops[]; /* ends with a NULL name */
 
-/* Runs the checks of the operations listed (NULL: all) over backends that are broken on purpose, built around v; each must be
- * caught. Returns the number that were not; *n the number of mutants. */
+/* Runs the checks of the operations listed (NULL: all) over backends that are broken on purpose,
+ * built around v; each must be caught. Returns the number that were not; *n the number of mutants.
+ */
 int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n);
 
 /* Half a unit in the last place of fp32, relative: the error of one rounding. */

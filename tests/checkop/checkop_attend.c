@@ -1,20 +1,24 @@
 /* checkop_attend.c: attend over paged keys and values, several sequences in one batch.
  *
- * inv_freq is 0 here, so that rope_store stores the keys as given (times cos 0 = 1) and both sides hold the same ones;
- * checkop_rope.c is about the rotation. With A = sum_p p_p |v_p| (p: the probabilities) and
+ * inv_freq is 0 here, so that rope_store stores the keys as given (times cos 0 = 1) and both sides
+ * hold the same ones; checkop_rope.c is about the rotation. With A = sum_p p_p |v_p| (p: the
+ * probabilities) and
  *     d = (head_dim + 4) * 2^-24 * max_p sum_i |q_i k_i| * scale,
- * the error of a score: head_dim products and additions, the scale, the subtraction of the maximum, the reference's:
+ * the error of a score: head_dim products and additions, the scale, the subtraction of the maximum,
+ * the reference's:
  *     |y - ref| <= (2^-14 + 2 (e^d - 1)) A
- * Scores off by d change each probability by e^d in the numerator and e^d in the sum. 2^-14 = 1024 roundings is for
- * the exponentials, the sums over positions (256 of a chunk, then 4 per chunk merged) and the quotient.
- * With fp16 activations a backend may round probabilities to halves (of 11 bits), as it stores values: another 2^-11 A. */
+ * Scores off by d change each probability by e^d in the numerator and e^d in the sum. 2^-14 = 1024
+ * roundings is for the exponentials, the sums over positions (256 of a chunk, then 4 per chunk
+ * merged) and the quotient. With fp16 activations a backend may round probabilities to halves (of
+ * 11 bits), as it stores values: another 2^-11 A. */
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SEQS = 11, GARBAGE = 0x4b }; /* pages hold what others left there: large finite numbers in either type */
+/* pages hold what others left there: large finite numbers in either type */
+enum { MAX_SEQS = 11, GARBAGE = 0x4b };
 
 struct attend_case {
     int n_heads, n_kv_heads, head_dim;
@@ -26,13 +30,9 @@ struct attend_case {
 };
 
 /* many generated rows, few of them long */
-#define MIXED_ROWS                                                                                                                         \
-    {                                                                                                                                      \
-        {0, 900, 1}, {1, 0, 1}, {2, 17, 1}, {3, 255, 1}, {4, 256, 1}, {5, 300, 1}, {6, 5, 1}, {7, 511, 1}, {8, 64, 1}, {9, 600, 1},        \
-        {                                                                                                                                  \
-            10, 40, 9                                                                                                                      \
-        }                                                                                                                                  \
-    }
+#define MIXED_ROWS                                                                                 \
+    {{0, 900, 1}, {1, 0, 1},   {2, 17, 1}, {3, 255, 1}, {4, 256, 1}, {5, 300, 1},                  \
+     {6, 5, 1},   {7, 511, 1}, {8, 64, 1}, {9, 600, 1}, {10, 40, 9}}
 
 static const struct attend_case cases[] = {
     {4, 4, 32, KV_F16, 0, 1, 0, 1, {{0, 0, 1}}},
@@ -60,7 +60,8 @@ static const struct attend_case cases[] = {
 
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* Everything of one case on the host. Positions are numbered through all sequences: start[seq] + pos. */
+/* Everything of one case on the host. Positions are numbered through all sequences: start[seq] +
+ * pos. */
 struct attend_data {
     const struct attend_case *k;
     struct be_config config;
@@ -73,7 +74,8 @@ struct attend_data {
     size_t q_row, kv_row;
 };
 
-static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k, enum act act)
+static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k,
+                                    enum act act)
 {
     struct attend_data d = {.k = k,
                             .q_row = (size_t)(k->n_heads * k->head_dim),
@@ -90,27 +92,38 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
     size_t n = (size_t)d.start[k->n_seqs] * d.kv_row;
     d.key = arena_get(a, n * 4);
     d.value = arena_get(a, n * 4);
-    for (size_t i = 0; i < n; i++) d.key[i] = rng_normal(r), d.value[i] = rng_normal(r) * (i % 97 == 5 ? 30 : 1);
+    for (size_t i = 0; i < n; i++)
+        d.key[i] = rng_normal(r), d.value[i] = rng_normal(r) * (i % 97 == 5 ? 30 : 1);
     d.q = arena_get(a, (size_t)d.batch.n_rows * d.q_row * 4);
     for (int i = 0; i < d.batch.n_rows; i++) {
         float *q = d.q + (size_t)i * d.q_row;
         for (size_t j = 0; j < d.q_row; j++) q[j] = rng_normal(r) * k->gain;
         if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
     }
-    d.config = (struct be_config){
-        .act = act, .kv = k->kv, .n_heads = k->n_heads, .n_kv_heads = k->n_kv_heads, .head_dim = k->head_dim, .rope_scale = 1, .max_k = 64};
+    d.config = (struct be_config){.act = act,
+                                  .kv = k->kv,
+                                  .n_heads = k->n_heads,
+                                  .n_kv_heads = k->n_kv_heads,
+                                  .head_dim = k->head_dim,
+                                  .rope_scale = 1,
+                                  .max_k = 64};
     d.config.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
     d.config.max_rows = d.config.max_seqs = past > d.batch.n_rows ? past : d.batch.n_rows;
     d.config.max_pages = d.batch.table_stride;
     return d;
 }
 
-static double stored(float x, enum kv_type kv) { return kv == KV_F16 ? f32_from_f16(f16_from_f32(x)) : x; }
+static double stored(float x, enum kv_type kv)
+{
+    return kv == KV_F16 ? f32_from_f16(f16_from_f32(x)) : x;
+}
 
 /* One query head of one row: the harness's own result and the bound. */
-static void expect_head(const struct attend_data *d, int seq, int pos, const float *q, int kv_head, double *p, float *y, float *bound)
+static void expect_head(const struct attend_data *d, int seq, int pos, const float *q, int kv_head,
+                        double *p, float *y, float *bound)
 {
-    int hd = d->k->head_dim, first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0;
+    int hd = d->k->head_dim,
+        first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0;
     size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
     double max = -INFINITY, magnitude = 0, sum = 0;
     for (int i = 0; i <= pos - first; i++) {
@@ -151,7 +164,8 @@ static void expect(struct arena *a, const struct attend_data *d, float *y, float
     for (int row = 0; row < d->batch.n_rows; row++)
         for (int h = 0; h < d->k->n_heads; h++) {
             size_t at = (size_t)row * d->q_row + (size_t)(h * d->k->head_dim);
-            expect_head(d, d->batch.seq[row], d->batch.pos[row], d->q + at, h / group, p, y + at, bound + at);
+            expect_head(d, d->batch.seq[row], d->batch.pos[row], d->q + at, h / group, p, y + at,
+                        bound + at);
         }
 }
 
@@ -161,32 +175,42 @@ struct attend_side {
     struct dbuf kv, q, k, v, out;
 };
 
-/* Stores and attends the rows of `span`; the queries are those of the rows from `row` on. out [rows][q_row] or NULL. */
-static void step(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const struct batch *b,
-                 const struct span *span, int n, const float *q, int store, float *out)
+/* Stores and attends the rows of `span`; the queries are those of the rows from `row` on. out
+ * [rows][q_row] or NULL. */
+static void step(struct check *c, int v, const char *name, struct attend_side *t,
+                 const struct attend_data *d, const struct batch *b, const struct span *span, int n,
+                 const float *q, int store, float *out)
 {
     struct arena a = {0};
     size_t rows = (size_t)b->n_rows;
     float *k = arena_get(&a, rows * d->kv_row * 4), *val = arena_get(&a, rows * d->kv_row * 4);
     size_t at = 0;
     for (int i = 0; i < n; i++) {
-        size_t from = (size_t)(d->start[span[i].seq] + span[i].pos0) * d->kv_row, len = (size_t)span[i].rows * d->kv_row;
+        size_t from = (size_t)(d->start[span[i].seq] + span[i].pos0) * d->kv_row,
+               len = (size_t)span[i].rows * d->kv_row;
         memcpy(k + at, d->key + from, len * 4);
         memcpy(val + at, d->value + from, len * 4);
         at += len;
     }
-    struct dbuf dk = dbuf_from(&t->s, k, rows * d->kv_row * 4), dv = dbuf_from(&t->s, val, rows * d->kv_row * 4);
+    struct dbuf dk = dbuf_from(&t->s, k, rows * d->kv_row * 4),
+                dv = dbuf_from(&t->s, val, rows * d->kv_row * 4);
     struct dbuf dq = q ? dbuf_from(&t->s, q, rows * d->q_row * 4)
-                       : dbuf_from(&t->s, memset(arena_get(&a, rows * d->q_row * 4), 0, 1), rows * d->q_row * 4);
+                       : dbuf_from(&t->s, memset(arena_get(&a, rows * d->q_row * 4), 0, 1),
+                                   rows * d->q_row * 4);
     struct dbuf o = dbuf_new(&t->s, rows * d->q_row * 4);
     t->s.ops->begin_step(t->s.be, b);
     if (store)
-        t->s.ops->rope_store(
-            t->s.be, &(struct rope_args){.d_q = (float *)dq.d, .d_k = (float *)dk.d, .d_v = (float *)dv.d, .eps = 1e-6f, .d_kv = t->kv.d});
+        t->s.ops->rope_store(t->s.be, &(struct rope_args){.d_q = (float *)dq.d,
+                                                          .d_k = (float *)dk.d,
+                                                          .d_v = (float *)dv.d,
+                                                          .eps = 1e-6f,
+                                                          .d_kv = t->kv.d});
     if (out) {
-        t->s.ops->attend(
-            t->s.be,
-            &(struct attend_args){.d_q = (float *)dq.d, .d_kv = t->kv.d, .d_out = (float *)o.d, .window = d->k->window, .scale = d->scale});
+        t->s.ops->attend(t->s.be, &(struct attend_args){.d_q = (float *)dq.d,
+                                                        .d_kv = t->kv.d,
+                                                        .d_out = (float *)o.d,
+                                                        .window = d->k->window,
+                                                        .scale = d->scale});
         dbuf_get(&t->s, &o, out);
         float *q_after = arena_get(&a, rows * d->q_row * 4);
         dbuf_get(&t->s, &dq, q_after);
@@ -201,7 +225,8 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
 }
 
 /* What was before this step. */
-static void store_past(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d)
+static void store_past(struct check *c, int v, const char *name, struct attend_side *t,
+                       const struct attend_data *d)
 {
     struct arena a = {0};
     struct span past[MAX_SEQS];
@@ -215,8 +240,8 @@ static void store_past(struct check *c, int v, const char *name, struct attend_s
     arena_free(&a);
 }
 
-static void open_sequences(struct check *c, int v, const char *name, struct attend_side *t, const struct variant *on, int n_threads,
-                           const struct attend_data *d)
+static void open_sequences(struct check *c, int v, const char *name, struct attend_side *t,
+                           const struct variant *on, int n_threads, const struct attend_data *d)
 {
     side_open(&t->s, on, n_threads, d->config);
     size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(t->s.be);
@@ -232,11 +257,13 @@ static void close_sequences(struct attend_side *t)
     side_close(&t->s);
 }
 
-/* Each row in a step of its own, over what the whole batch has stored: positions after its own exist already. */
-static void rows_alone(struct check *c, int v, const char *name, struct attend_side *t, const struct attend_data *d, const float *whole)
+/* Each row in a step of its own, over what the whole batch has stored: positions after its own
+ * exist already. */
+static void rows_alone(struct check *c, int v, const char *name, struct attend_side *t,
+                       const struct attend_data *d, const float *whole)
 {
     int n = d->batch.n_rows;
-    for (int row = 0; row<n; row += n> 24 && row > 3 && row < n - 4 ? 7 : 1) {
+    for (int row = 0; row < n; row += n > 24 && row > 3 && row < n - 4 ? 7 : 1) {
         struct arena a = {0};
         struct span one = {d->batch.seq[row], d->batch.pos[row], 1};
         struct batch b = make_batch(&a, &d->pages, &one, 1, row < d->k->n_decode);
@@ -250,8 +277,8 @@ static void rows_alone(struct check *c, int v, const char *name, struct attend_s
 }
 
 /* The prompt rows in steps of `chunk` positions, sequence after sequence, from a fresh cache. */
-static void in_chunks(struct check *c, int v, const char *name, const struct variant *on, const struct attend_data *d, int chunk,
-                      const float *whole)
+static void in_chunks(struct check *c, int v, const char *name, const struct variant *on,
+                      const struct attend_data *d, int chunk, const float *whole)
 {
     struct attend_side t;
     char what[48];
@@ -280,18 +307,23 @@ static void check_case(struct check *c, const struct attend_case *k)
     if (is_caught(c)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
-    int n = snprintf(name, NAME_BYTES, "%s%d/%d heads of %d, kv %s, window %d, gain %g, rows", c->act == ACT_F16 ? "f16, " : "", k->n_heads,
-                     k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
-    for (int i = 0; i < k->n_seqs; i++) n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0, k->span[i].rows);
+    int n = snprintf(name, NAME_BYTES, "%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
+                     c->act == ACT_F16 ? "f16, " : "", k->n_heads, k->n_kv_heads, k->head_dim,
+                     k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
+    for (int i = 0; i < k->n_seqs; i++)
+        n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
+                      k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
     struct attend_data d = make_data(&a, &r, k, c->act);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
-    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4), *tight = arena_get(&a, total * 4),
-          *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4),
+    float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
+          *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4),
+          *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4),
           *kept = arena_get(&a, total * 4);
     expect(&a, &d, want, bound);
     /* of the bound of fp32 activations, of which that of fp16 is up to 9 times */
-    for (size_t i = 0; i < total; i++) tight[i] = bound[i] * (c->act == ACT_F16 ? 0x1p-12f : 0x1p-8f);
+    for (size_t i = 0; i < total; i++)
+        tight[i] = bound[i] * (c->act == ACT_F16 ? 0x1p-12f : 0x1p-8f);
     struct attend_side t;
     open_sequences(c, REF, name, &t, &c->ref, 2, &d);
     step(c, REF, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, ref);
@@ -323,6 +355,7 @@ void check_attend(struct check *c)
     if (!strcmp(c->v[0].ops->name, "cpu")) return; /* its attention is that of fp32 */
     c->act = ACT_F16;
     for (int i = 0; i < N_CASES; i++)
-        if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16)) check_case(c, &cases[i]);
+        if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16))
+            check_case(c, &cases[i]);
     c->act = ACT_F32;
 }

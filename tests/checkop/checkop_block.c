@@ -1,7 +1,8 @@
-/* checkop_block.c: linears with the vector operations of a layer around them, which a backend may join in one launch: o, added by a
- * norm; gate and up, gated; down, added by a norm; q, k and v; with their inputs in place, and permuted. What each of them is good to
- * is checked elsewhere. Here generated rows have the same bits by themselves, joined in whatever way, as beside others, and where
- * nothing is joined because every operation is waited for. */
+/* checkop_block.c: linears with the vector operations of a layer around them, which a backend may
+ * join in one launch: o, added by a norm; gate and up, gated; down, added by a norm; q, k and v;
+ * with their inputs in place, and permuted. What each of them is good to is checked elsewhere. Here
+ * generated rows have the same bits by themselves, joined in whatever way, as beside others, and
+ * where nothing is joined because every operation is waited for. */
 #include "tests/checkop/checkop.h"
 
 #include "core/base/dtype.h"
@@ -24,7 +25,9 @@ static struct linear make_linear(struct arena *a, struct rng *r, int in, int out
     uint16_t *scales = arena_get(a, n * 2);
     float *bias = has_bias ? arena_get(a, (size_t)out * sizeof *bias) : NULL;
     for (size_t i = 0; i < panels * (size_t)in * 8; i++) codes[i] = (uint8_t)rng_below(r, 256);
-    for (size_t i = 0; i < n; i++) zeros[i] = (uint8_t)rng_below(r, 17), scales[i] = f16_from_f32((1 + (float)rng_below(r, 100)) * 1e-4f);
+    for (size_t i = 0; i < n; i++)
+        zeros[i] = (uint8_t)rng_below(r, 17),
+        scales[i] = f16_from_f32((1 + (float)rng_below(r, 100)) * 1e-4f);
     for (int i = 0; bias && i < out; i++) bias[i] = rng_normal(r);
     return (struct linear){.in = in,
                            .out = out,
@@ -44,20 +47,25 @@ static void pause(struct side *s, int apart)
     if (apart) s->ops->sync(s->be, &e); /* a failure shows in what is downloaded */
 }
 
-/* Rows row .. row + m - 1. apart: each operation is waited for. got: what is left of x [m][dim], q, k and v one after the other
- * [m][dim + ..] */
-static void run_rows(struct check *c, int v, const char *name, struct side *s, const struct block *k, struct be_linear *const w[], int row,
-                     int m, int apart, float *got)
+/* Rows row .. row + m - 1. apart: each operation is waited for. got: what is left of x [m][dim], q,
+ * k and v one after the other [m][dim + ..] */
+static void run_rows(struct check *c, int v, const char *name, struct side *s,
+                     const struct block *k, struct be_linear *const w[], int row, int m, int apart,
+                     float *got)
 {
     const struct be_linear *const *l = (const struct be_linear *const *)w;
     struct arena a = {0};
     struct batch b = make_plain_batch(&a, m, m);
     size_t dim = (size_t)k->dim, n = (size_t)m;
-    struct dbuf x = dbuf_from(s, k->x + (size_t)row * dim, n * dim * 4), in = dbuf_from(s, k->a + row * ATTENTION, n * ATTENTION * 4),
-                norm = dbuf_from(s, k->norm, dim * 4), delta = dbuf_new(s, n * dim * 4), h = dbuf_new(s, n * dim * 4);
+    struct dbuf x = dbuf_from(s, k->x + (size_t)row * dim, n * dim * 4),
+                in = dbuf_from(s, k->a + row * ATTENTION, n * ATTENTION * 4),
+                norm = dbuf_from(s, k->norm, dim * 4), delta = dbuf_new(s, n * dim * 4),
+                h = dbuf_new(s, n * dim * 4);
     struct dbuf y[N_LINEARS];
-    for (int i = 0; i < N_LINEARS; i++) y[i] = i == O || i == DOWN ? delta : dbuf_new(s, n * (size_t)k->w[i].out * 4);
-    float *d_x = (float *)x.d, *d_h = (float *)h.d, *d_norm = (float *)norm.d, *d_delta = (float *)delta.d, *d_gate = (float *)y[GATE].d;
+    for (int i = 0; i < N_LINEARS; i++)
+        y[i] = i == O || i == DOWN ? delta : dbuf_new(s, n * (size_t)k->w[i].out * 4);
+    float *d_x = (float *)x.d, *d_h = (float *)h.d, *d_norm = (float *)norm.d,
+          *d_delta = (float *)delta.d, *d_gate = (float *)y[GATE].d;
     s->ops->begin_step(s->be, &b);
     s->ops->linear(s->be, 1, l + O, (const float *)in.d, &d_delta, m, m);
     pause(s, apart);
@@ -71,7 +79,8 @@ static void run_rows(struct check *c, int v, const char *name, struct side *s, c
     pause(s, apart);
     s->ops->norm(s->be, d_x, d_delta, d_norm, 1e-5f, d_h, m, k->dim);
     pause(s, apart);
-    s->ops->linear(s->be, 3, l + Q, d_h, (float *const[]){(float *)y[Q].d, (float *)y[K].d, (float *)y[V].d}, m, m);
+    s->ops->linear(s->be, 3, l + Q, d_h,
+                   (float *const[]){(float *)y[Q].d, (float *)y[K].d, (float *)y[V].d}, m, m);
     const struct dbuf *const out[] = {&x, &y[Q], &y[K], &y[V]};
     for (int i = 0; i < 4; i++) {
         dbuf_get(s, out[i], got);
@@ -94,7 +103,8 @@ static void run_block(struct check *c, int v, const char *name, const struct blo
     struct side s;
     struct err e;
     const size_t all_width = 2 * (size_t)k->dim + 2 * KV;
-    float *all = arena_get(&a, (size_t)k->rows * 4 * all_width), *apart = arena_get(&a, (size_t)k->rows * 4 * all_width),
+    float *all = arena_get(&a, (size_t)k->rows * 4 * all_width),
+          *apart = arena_get(&a, (size_t)k->rows * 4 * all_width),
           *one = arena_get(&a, 4 * all_width);
     config.act = ACT_F16;
     side_open(&s, &c->v[v], 1, config);
@@ -107,12 +117,14 @@ static void run_block(struct check *c, int v, const char *name, const struct blo
         }
     run_rows(c, v, name, &s, k, w, 0, k->rows, 0, all);
     run_rows(c, v, name, &s, k, w, 0, k->rows, 1, apart);
-    compare_bits(c, v, name, "operations one by one", apart, all, (size_t)k->rows * all_width, all_width);
+    compare_bits(c, v, name, "operations one by one", apart, all, (size_t)k->rows * all_width,
+                 all_width);
     for (int row = 0; row < k->rows; row++) {
         const float *together = all, *alone = one;
         run_rows(c, v, name, &s, k, w, row, 1, 0, one);
         for (int i = 0; i < 4; i++) {
-            compare_bits(c, v, name, "a row by itself", alone, together + (size_t)row * width[i], width[i], width[i]);
+            compare_bits(c, v, name, "a row by itself", alone, together + (size_t)row * width[i],
+                         width[i], width[i]);
             together += (size_t)k->rows * width[i];
             alone += width[i];
         }
@@ -148,12 +160,15 @@ void check_block(struct check *c)
         struct block k = {.rows = sizes[i / 2][0], .dim = sizes[i / 2][1], .ffn = sizes[i / 2][2]};
         struct arena a = {0};
         char name[NAME_BYTES];
-        snprintf(name, NAME_BYTES, "%d rows of %d, %d%s", k.rows, k.dim, k.ffn, permuted ? ", permuted" : "");
+        snprintf(name, NAME_BYTES, "%d rows of %d, %d%s", k.rows, k.dim, k.ffn,
+                 permuted ? ", permuted" : "");
         struct rng r = rng_for(c->seed, name);
-        const int in[] = {ATTENTION, k.dim, k.dim, k.ffn, k.dim, k.dim, k.dim}, out[] = {k.dim, k.ffn, k.ffn, k.dim, k.dim, KV, KV};
+        const int in[] = {ATTENTION, k.dim, k.dim, k.ffn, k.dim, k.dim, k.dim},
+                  out[] = {k.dim, k.ffn, k.ffn, k.dim, k.dim, KV, KV};
         for (int j = 0; j < N_LINEARS; j++) k.w[j] = make_linear(&a, &r, in[j], out[j], j % 2 == 0);
         if (permuted) permute(&a, &r, k.w);
-        k.x = arena_get(&a, (size_t)(k.rows * k.dim) * 4), k.a = arena_get(&a, (size_t)(k.rows * ATTENTION) * 4);
+        k.x = arena_get(&a, (size_t)(k.rows * k.dim) * 4),
+        k.a = arena_get(&a, (size_t)(k.rows * ATTENTION) * 4);
         k.norm = arena_get(&a, (size_t)k.dim * 4);
         for (int j = 0; j < k.rows * k.dim; j++) k.x[j] = rng_normal(&r);
         for (int j = 0; j < k.rows * ATTENTION; j++) k.a[j] = rng_normal(&r);

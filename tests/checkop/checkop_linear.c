@@ -2,13 +2,14 @@
  *
  * Bound of a linear's output y = sum_j x_j w_j + bias against the double reference:
  *     2^-14 * sum_j |x_j w_j|  +  2^-23 * |bias|
- * A chain of n fp32 roundings is off by at most n * 2^-24 of the sum of magnitudes; 2^-14 is n = 1024: 128 products
- * of a sub-group, then one rounding per sub-group (k <= 28672: 224), with room for other orders. The last addition
- * and the rounding of the reference are off by 2^-24 of |total| + |bias| each. No absolute term: where nothing but
- * zeros was summed the result is the bias, exactly.
- * For the integer arithmetics x is what the integers stand for, rounded here by the same definition: so the bound covers
- * the floating-point rest, and the integer part must be exact. fp16 activations are rounded here in the same way.
- * The bound holds per element. Over a whole tensor, a column with every zero point wrong would pass. */
+ * A chain of n fp32 roundings is off by at most n * 2^-24 of the sum of magnitudes; 2^-14 is n =
+ * 1024: 128 products of a sub-group, then one rounding per sub-group (k <= 28672: 224), with room
+ * for other orders. The last addition and the rounding of the reference are off by 2^-24 of |total|
+ * + |bias| each. No absolute term: where nothing but zeros was summed the result is the bias,
+ * exactly. For the integer arithmetics x is what the integers stand for, rounded here by the same
+ * definition: so the bound covers the floating-point rest, and the integer part must be exact. fp16
+ * activations are rounded here in the same way. The bound holds per element. Over a whole tensor, a
+ * column with every zero point wrong would pass. */
 #include "tests/checkop/checkop.h"
 
 #include "backend-hip/hip.h"
@@ -18,14 +19,16 @@
 #include <string.h>
 
 enum perm_kind { PERM_NONE, PERM_SHUFFLED, PERM_PADDED, PERM_TWICE };
-/* Kernels may have a path of their own for groups whose zero points are all 8: a panel and group has all 8 or any. */
+/* Kernels may have a path of their own for groups whose zero points are all 8: a panel and group
+ * has all 8 or any. */
 enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED };
 enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
 
 static const char *const perm_names[] = {"none", "shuffled", "padded", "twice"};
 static const char *const scale_names[] = {"f16", "f32", "f16-subnormal"};
 static const char *const zero_names[] = {"any", "8", "mixed"};
-static const char *const type_names[DT_COUNT] = {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
+static const char *const type_names[DT_COUNT] =
+    {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
 
 struct shape {
     int in, out, group, k; /* group 0: dense of weight_type */
@@ -66,12 +69,17 @@ static const struct shape shapes[] = {
 
 static const int row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 33, 256, 300};
 
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts, MAX_LINEARS = 4 };
+enum {
+    N_SHAPES = sizeof shapes / sizeof *shapes,
+    N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts,
+    MAX_LINEARS = 4
+};
 
 /* A linear as a checkpoint would have it, and the same in the layout of the model file. */
 struct weights {
     struct linear w;
-    float *value;     /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
+    float
+        *value; /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
     double *packed_x; /* [k] scratch */
 };
 
@@ -92,25 +100,32 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
 {
     int panels = (s->out + 15) / 16, groups = s->k / s->group;
     size_t n_scales = (size_t)(panels * groups * 16);
-    uint8_t *codes = arena_get(a, (size_t)panels * (size_t)s->k * 8), *zeros = arena_get(a, n_scales);
+    uint8_t *codes = arena_get(a, (size_t)panels * (size_t)s->k * 8),
+            *zeros = arena_get(a, n_scales);
     uint16_t *half = s->scale == SCALE_F32 ? NULL : arena_get(a, n_scales * 2);
     float *single = half ? NULL : arena_get(a, n_scales * 4);
     uint8_t *eight = arena_get(a, n_scales / 16);
-    for (size_t i = 0; i < n_scales / 16; i++) eight[i] = s->zeros == ZEROS_EIGHT || (s->zeros == ZEROS_MIXED && rng_below(r, 3));
-    for (size_t i = 0; i < n_scales; i++) zeros[i] = eight[i / 16] ? 8 : (uint8_t)rng_below(r, 17); /* also past `out` */
+    for (size_t i = 0; i < n_scales / 16; i++)
+        eight[i] = s->zeros == ZEROS_EIGHT || (s->zeros == ZEROS_MIXED && rng_below(r, 3));
+    for (size_t i = 0; i < n_scales; i++)
+        zeros[i] = eight[i / 16] ? 8 : (uint8_t)rng_below(r, 17); /* also past `out` */
     for (int n = 0; n < s->out; n++)
         for (int j = 0; j < s->k; j++) {
-            size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 + (size_t)(n % 16);
+            size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 +
+                        (size_t)(n % 16);
             if (j % s->group == 0) {
-                float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f * (rng_below(r, 8) ? 1 : -1);
-                if (s->scale == SCALE_SUBNORMAL) half[at] = (uint16_t)rng_below(r, 1024); /* 0 too: a group of zeros */
+                float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f *
+                          (rng_below(r, 8) ? 1 : -1);
+                if (s->scale == SCALE_SUBNORMAL)
+                    half[at] = (uint16_t)rng_below(r, 1024); /* 0 too: a group of zeros */
                 else if (half) half[at] = f16_from_f32(v);
                 else single[at] = v;
             }
             int code = rng_below(r, 16);
-            codes[((size_t)(n / 16) * (size_t)(s->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16 * 4 + j % 4)] |=
-                (uint8_t)(j % 8 < 4 ? code : code << 4);
-            q->value[(size_t)j * (size_t)s->out + (size_t)n] = (half ? f32_from_f16(half[at]) : single[at]) * (float)(code - zeros[at]);
+            codes[((size_t)(n / 16) * (size_t)(s->k / 8) + (size_t)(j / 8)) * 64 +
+                  (size_t)(n % 16 * 4 + j % 4)] |= (uint8_t)(j % 8 < 4 ? code : code << 4);
+            q->value[(size_t)j * (size_t)s->out + (size_t)n] =
+                (half ? f32_from_f16(half[at]) : single[at]) * (float)(code - zeros[at]);
         }
     q->w.codes = codes;
     q->w.zeros = zeros;
@@ -130,17 +145,20 @@ static void make_dense(struct arena *a, struct rng *r, const struct shape *s, st
             size_t at = (size_t)o * (size_t)s->in + (size_t)j;
             float v = rng_normal(r) * 0.05f;
             if (s->weight_type == DT_BF16) half[at] = (uint16_t)(f32_bits(v) >> 16);
-            else if (half) half[at] = rng_below(r, 50) ? f16_from_f32(v) : (uint16_t)rng_below(r, 1024);
+            else if (half)
+                half[at] = rng_below(r, 50) ? f16_from_f32(v) : (uint16_t)rng_below(r, 1024);
             else single[at] = v;
-            q->value[(size_t)j * (size_t)s->out + (size_t)o] = !half                      ? v
-                                                               : s->weight_type == DT_F16 ? f32_from_f16(half[at])
-                                                                                          : f32_from_bf16(half[at]);
+            q->value[(size_t)j * (size_t)s->out + (size_t)o] = !half ? v
+                                                               : s->weight_type == DT_F16
+                                                                   ? f32_from_f16(half[at])
+                                                                   : f32_from_bf16(half[at]);
         }
     q->w.weight = half ? (void *)half : single;
     q->w.weight_type = s->weight_type;
 }
 
-static struct weights make_weights(struct arena *a, struct rng *r, const struct shape *s, const int32_t *perm)
+static struct weights make_weights(struct arena *a, struct rng *r, const struct shape *s,
+                                   const int32_t *perm)
 {
     struct weights q = {.w = {.in = s->in, .out = s->out, .k = s->k}};
     q.value = arena_get(a, (size_t)s->k * (size_t)s->out * sizeof *q.value);
@@ -166,7 +184,9 @@ static void quantize(const struct linear *w, double *x, float top)
             float largest = 0;
             for (int j = j0; j < j1; j++) largest = fmaxf(largest, fabsf((float)x[j]));
             for (int j = j0; j < j1; j++)
-                x[j] = largest > 0x1p-100f ? (double)(largest / top) * nearbyintf((float)x[j] * (top / largest)) : 0;
+                x[j] = largest > 0x1p-100f
+                           ? (double)(largest / top) * nearbyintf((float)x[j] * (top / largest))
+                           : 0;
         }
 }
 
@@ -177,21 +197,25 @@ static void round_to_f16(double *x, int k)
     double largest = 0;
     for (int j = 0; j < k; j++) largest = fmax(largest, fabs(x[j]));
     frexp(largest, &exponent); /* largest = m * 2^exponent, m in [1/2, 1) */
-    for (int j = 0; j < k; j++) x[j] = ldexp(f32_from_f16(f16_from_f32((float)ldexp(x[j], 15 - exponent))), exponent - 15);
+    for (int j = 0; j < k; j++)
+        x[j] = ldexp(f32_from_f16(f16_from_f32((float)ldexp(x[j], 15 - exponent))), exponent - 15);
 }
 
-/* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost: no reduction, so the
- * compiler vectorizes it. */
-static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound, int rows)
+/* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost:
+ * no reduction, so the compiler vectorizes it. */
+static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound,
+                   int rows)
 {
     enum { MAX_OUT = 256 };
     int out = q->w.out;
     for (int r = 0; r < rows; r++, x += q->w.in, y += out, bound += out) {
         double sum[MAX_OUT] = {0}, magnitude[MAX_OUT] = {0};
         CHECK(out <= MAX_OUT);
-        for (int j = 0; j < q->w.k; j++) q->packed_x[j] = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
+        for (int j = 0; j < q->w.k; j++)
+            q->packed_x[j] = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
         if (act == ACT_F16 && q->w.codes) round_to_f16(q->packed_x, q->w.k);
-        else if (act != ACT_F32 && q->w.codes) quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
+        else if (act != ACT_F32 && q->w.codes)
+            quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
         for (int j = 0; j < q->w.k; j++) {
             double v = q->packed_x[j];
             const float *w = q->value + (size_t)j * (size_t)out;
@@ -220,8 +244,8 @@ struct call {
 };
 
 /* Opens, packs, runs; when `alone` is set, then runs some rows by themselves and compares bits. */
-static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct call *k, int alone,
-                struct rng *r)
+static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads,
+                const struct call *k, int alone, struct rng *r)
 {
     struct side s;
     struct err e;
@@ -247,16 +271,19 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     }
     struct batch b = make_plain_batch(&a, k->rows, k->n_decode);
     s.ops->begin_step(s.be, &b);
-    s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed, (const float *)x.d, d_y, k->rows, k->n_decode);
+    s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed, (const float *)x.d, d_y,
+                  k->rows, k->n_decode);
     for (int i = 0; i < k->n; i++) {
         dbuf_get(&s, &y[i], k->y[i]);
         compare_fences(c, v, name, "output", &s, &y[i]);
     }
     float *x_after = arena_get(&a, x.bytes);
     dbuf_get(&s, &x, x_after);
-    compare_bits(c, v, name, "the input afterwards", x_after, k->x, (size_t)k->rows * (size_t)in, (size_t)in);
+    compare_bits(c, v, name, "the input afterwards", x_after, k->x, (size_t)k->rows * (size_t)in,
+                 (size_t)in);
     for (int t = 0; alone && t < 2 * k->rows && t < 24; t++) {
-        /* every row of small batches, then runs of 2 to 7 rows; rows round the ends and round 256 of large ones */
+        /* every row of small batches, then runs of 2 to 7 rows; rows round the ends and round 256
+         * of large ones */
         int m = t < k->rows && t < 12 ? 1 : 1 + rng_below(r, k->rows < 7 ? k->rows : 7);
         int row = m > 1                         ? rng_below(r, k->rows - m + 1)
                   : k->rows <= 12               ? t % k->rows
@@ -271,13 +298,15 @@ static void run(struct check *c, int v, const char *name, const struct variant *
             part[i] = dbuf_new(&s, (size_t)m * (size_t)k->q[i].w.out * sizeof(float));
             d_y[i] = (float *)part[i].d;
         }
-        s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed, (const float *)x.d + (size_t)row * (size_t)in, d_y, m, decode);
+        s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed,
+                      (const float *)x.d + (size_t)row * (size_t)in, d_y, m, decode);
         for (int i = 0; i < k->n; i++) {
             size_t out = (size_t)k->q[i].w.out;
             float *got = arena_get(&a, part[i].bytes);
             char what[80];
             dbuf_get(&s, &part[i], got);
-            snprintf(what, sizeof what, "linear %d, rows %d..%d by themselves", i, row, row + m - 1);
+            snprintf(what, sizeof what, "linear %d, rows %d..%d by themselves", i, row,
+                     row + m - 1);
             compare_bits(c, v, name, what, got, k->y[i] + (size_t)row * out, (size_t)m * out, out);
             compare_fences(c, v, name, what, &s, &part[i]);
             dbuf_free(&s, &part[i]);
@@ -292,23 +321,29 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     arena_free(&a);
 }
 
-static void check_call(struct check *c, const char *name, struct call *k, struct arena *a, struct rng *r)
+static void check_call(struct check *c, const char *name, struct call *k, struct arena *a,
+                       struct rng *r)
 {
     if (is_caught(c)) return;
-    float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS], *first[MAX_LINEARS], *kept[MAX_LINEARS];
+    float *want[MAX_LINEARS], *bound[MAX_LINEARS], *tight[MAX_LINEARS], *ref[MAX_LINEARS],
+        *first[MAX_LINEARS], *kept[MAX_LINEARS];
     for (int i = 0; i < k->n; i++) {
         size_t n = (size_t)k->rows * (size_t)k->q[i].w.out;
-        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4), tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4),
+        want[i] = arena_get(a, n * 4), bound[i] = arena_get(a, n * 4),
+        tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4),
         first[i] = arena_get(a, n * 4), kept[i] = arena_get(a, n * 4), k->y[i] = ref[i];
         expect(&k->q[i], c->act, k->x, want[i], bound[i], k->rows);
-        /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the magnitudes; both
-         * round the result. */
-        for (size_t t = 0; t < n; t++) tight[i][t] = bound[i][t] > 0 ? bound[i][t] * 0x1p-8f + 0x1p-23f * fabsf(want[i][t]) : 0;
+        /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the
+         * magnitudes; both round the result. */
+        for (size_t t = 0; t < n; t++)
+            tight[i][t] = bound[i][t] > 0 ? bound[i][t] * 0x1p-8f + 0x1p-23f * fabsf(want[i][t])
+                                          : 0;
     }
     run(c, REF, name, &c->ref, 2, k, 0, r);
     count_case(c, REF);
     for (int i = 0; i < k->n; i++)
-        compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows, (size_t)k->q[i].w.out);
+        compare(c, REF, name, "against the harness", ref[i], want[i], tight[i], (size_t)k->rows,
+                (size_t)k->q[i].w.out);
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
         for (int i = 0; i < k->n; i++) k->y[i] = first[i];
@@ -316,28 +351,34 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
         for (int i = 0; i < k->n; i++) {
             char what[32];
             snprintf(what, sizeof what, "linear %d", i);
-            compare(c, v, name, what, first[i], ref[i], bound[i], (size_t)k->rows, (size_t)k->q[i].w.out);
-            compare_variants(c, v, name, what, kept[i], first[i], (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
+            compare(c, v, name, what, first[i], ref[i], bound[i], (size_t)k->rows,
+                    (size_t)k->q[i].w.out);
+            compare_variants(c, v, name, what, kept[i], first[i],
+                             (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
             k->y[i] = want[i]; /* the harness's result is not needed any more */
         }
         run(c, v, name, &c->v[v], 3, k, 0, r);
         for (int i = 0; i < k->n; i++)
-            compare_bits(c, v, name, "3 threads against 1", want[i], first[i], (size_t)k->rows * (size_t)k->q[i].w.out,
-                         (size_t)k->q[i].w.out);
+            compare_bits(c, v, name, "3 threads against 1", want[i], first[i],
+                         (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
     }
 }
 
 static void describe(char *name, const struct shape *s, int rows, int n_decode)
 {
     if (s->group)
-        snprintf(name, NAME_BYTES, "4-bit %dx%d k %d group %d perm %s scales %s zeros %s bias %d, %d rows (%d decode)", s->in, s->out, s->k,
-                 s->group, perm_names[s->perm], scale_names[s->scale], zero_names[s->zeros], s->bias, rows, n_decode);
+        snprintf(
+            name, NAME_BYTES,
+            "4-bit %dx%d k %d group %d perm %s scales %s zeros %s bias %d, %d rows (%d decode)",
+            s->in, s->out, s->k, s->group, perm_names[s->perm], scale_names[s->scale],
+            zero_names[s->zeros], s->bias, rows, n_decode);
     else
-        snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)", type_names[s->weight_type], s->in, s->out, s->bias, rows,
-                 n_decode);
+        snprintf(name, NAME_BYTES, "%s %dx%d bias %d, %d rows (%d decode)",
+                 type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
 }
 
-/* All inputs of one sign and size and all codes 15: the largest integer sums there can be, over one group. */
+/* All inputs of one sign and size and all codes 15: the largest integer sums there can be, over one
+ * group. */
 static void check_extremes(struct check *c)
 {
     static const struct shape s = {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0, 0};
@@ -349,15 +390,18 @@ static void check_extremes(struct check *c)
     memset((uint8_t *)q.w.codes, 0xff, (size_t)((s.out + 15) / 16 * s.k * 8));
     memset((uint8_t *)q.w.zeros, 0, (size_t)((s.out + 15) / 16 * 16));
     for (int j = 0; j < s.k; j++)
-        for (int n = 0; n < s.out; n++) q.value[j * s.out + n] = f32_at(q.w.scales, q.w.scale_type, (size_t)n) * 15;
+        for (int n = 0; n < s.out; n++)
+            q.value[j * s.out + n] = f32_at(q.w.scales, q.w.scale_type, (size_t)n) * 15;
     float *x = arena_get(&a, (size_t)(3 * s.in) * sizeof *x);
-    for (int j = 0; j < s.in; j++) x[j] = 100, x[s.in + j] = -100, x[2 * s.in + j] = j % 2 ? 99.99f : -100;
+    for (int j = 0; j < s.in; j++)
+        x[j] = 100, x[s.in + j] = -100, x[2 * s.in + j] = j % 2 ? 99.99f : -100;
     struct call k = {.q = &q, .n = 1, .rows = 3, .n_decode = 1, .x = x};
     check_call(c, name, &k, &a, &r);
     arena_free(&a);
 }
 
-static void check_shape(struct check *c, const struct shape *s, int rows, int n_decode, int first_kind, const char *tag)
+static void check_shape(struct check *c, const struct shape *s, int rows, int n_decode,
+                        int first_kind, const char *tag)
 {
     char name[NAME_BYTES];
     struct arena a = {0};
@@ -369,14 +413,16 @@ static void check_shape(struct check *c, const struct shape *s, int rows, int n_
     if (first_kind >= 0) {
         fill_rows(&r, first_kind, x, rows, s->in);
     } else {
-        for (int i = 0; i < rows; i++) fill_row(&r, ROW_ONE_HOT, i, x + (size_t)i * (size_t)s->in, s->in);
+        for (int i = 0; i < rows; i++)
+            fill_row(&r, ROW_ONE_HOT, i, x + (size_t)i * (size_t)s->in, s->in);
     }
     struct call k = {.q = &q, .n = 1, .rows = rows, .n_decode = n_decode, .x = x};
     check_call(c, name, &k, &a, &r);
     arena_free(&a);
 }
 
-/* Several linears of one input: mixed widths, the same permutation (by address and by value) and different ones. */
+/* Several linears of one input: mixed widths, the same permutation (by address and by value) and
+ * different ones. */
 static void check_fused(struct check *c, int rows)
 {
     static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0, 0},
@@ -394,7 +440,8 @@ static void check_fused(struct check *c, int rows)
         struct weights q[3];
         int n = kind == 3 ? 2 : 3;
         snprintf(name, NAME_BYTES, "%d linears, %s, %d rows", n,
-                 (const char *const[]){"one perm", "equal perms", "different perms", "with and without perm, dense",
+                 (const char *const[]){"one perm", "equal perms", "different perms",
+                                       "with and without perm, dense",
                                        "dense of three types"}[kind],
                  rows);
         if (kind == 3) n = 3;
@@ -404,7 +451,8 @@ static void check_fused(struct check *c, int rows)
             const struct shape *s = kind == 4 ? &dense[i] : kind == 3 ? &mixed[i] : &same[i];
             const int32_t *perm = first;
             if (kind >= 2) perm = make_perm(&a, &r, s);
-            if (kind == 1) perm = memcpy(arena_get(&a, 192 * sizeof *perm), first, 192 * sizeof *perm);
+            if (kind == 1)
+                perm = memcpy(arena_get(&a, 192 * sizeof *perm), first, 192 * sizeof *perm);
             q[i] = make_weights(&a, &r, s, perm);
         }
         float *x = arena_get(&a, (size_t)rows * 192 * sizeof *x);
@@ -415,8 +463,9 @@ static void check_fused(struct check *c, int rows)
     }
 }
 
-/* A GPU's kernels go over long inputs in stages, which the quick cases are too short for: shares of a block that are not equally
- * long, in several stages, with fp16 and fp32 scales, groups of some of a thread's portions and of no power of two. */
+/* A GPU's kernels go over long inputs in stages, which the quick cases are too short for: shares of
+ * a block that are not equally long, in several stages, with fp16 and fp32 scales, groups of some
+ * of a thread's portions and of no power of two. */
 static void check_long(struct check *c)
 {
     static const struct shape s[] = {
@@ -434,32 +483,41 @@ static void check_long(struct check *c)
 
 void check_linear(struct check *c)
 {
-    int cpu = !strcmp(c->v[0].ops->name, "cpu"); /* a GPU that is emulated takes long for many rows */
+    int cpu = !strcmp(c->v[0].ops->name,
+                      "cpu"); /* a GPU that is emulated takes long for many rows */
     for (int i = 0; i < N_SHAPES; i++) {
         const struct shape *s = &shapes[i];
-        /* every row count on two 4-bit shapes and two dense ones, a few on the others: the reference is slow */
+        /* every row count on two 4-bit shapes and two dense ones, a few on the others: the
+         * reference is slow */
         int thorough = i == 1 || i == 7 || s->in == 256;
         for (int m = 0; m < N_ROW_COUNTS; m++) {
             int rows = row_counts[m];
             if (s->in > 1000 && rows > 7) continue;
-            if (!thorough && rows != 1 && rows != 3 && rows != 5 && rows != 17 && rows != 33) continue;
-            if (c->quick && (s->in > 500 || (rows > 8 && (!cpu || (rows != 17 && rows != 33))))) continue;
+            if (!thorough && rows != 1 && rows != 3 && rows != 5 && rows != 17 && rows != 33)
+                continue;
+            if (c->quick && (s->in > 500 || (rows > 8 && (!cpu || (rows != 17 && rows != 33)))))
+                continue;
             check_shape(c, s, rows, m % 3 == 0 ? rows : m % 3 == 1 ? 0 : rows / 2, i + m, "");
         }
         /* one row of every kind: alone it takes the path of single rows */
         for (int kind = 0; kind < ROW_KINDS; kind++)
-            if (kind != (i % ROW_KINDS) && !(c->quick && s->in > 500)) check_shape(c, s, 1, 1, kind, "");
+            if (kind != (i % ROW_KINDS) && !(c->quick && s->in > 500))
+                check_shape(c, s, 1, 1, kind, "");
         /* every weight by itself: the identity matrix, row by row */
-        if (s->in <= 300 && (!c->quick || s->in <= 200 || i == 0)) check_shape(c, s, s->in, 0, -1, ", identity");
+        if (s->in <= 300 && (!c->quick || s->in <= 200 || i == 0))
+            check_shape(c, s, s->in, 0, -1, ", identity");
     }
     /* every remainder of panels, half panels and vectors of outputs, and of vectors of inputs */
     for (int i = 1; i <= (c->quick ? 0 : 39); i++)
         for (int rows = 1; rows <= 13; rows += 4) {
-            check_shape(
-                c, &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32, i % 3 != 0, 0, (enum zero_kind)(i / 2 % 3)},
-                rows, 0, i, "");
-            check_shape(c, &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0, (enum dtype)(DT_F16 + i % 3), 0}, rows, 0, i,
-                        "");
+            check_shape(c,
+                        &(struct shape){96, i, 32, 96, PERM_NONE, i % 2 ? SCALE_F16 : SCALE_F32,
+                                        i % 3 != 0, 0, (enum zero_kind)(i / 2 % 3)},
+                        rows, 0, i, "");
+            check_shape(c,
+                        &(struct shape){64 + i, i, 0, 64 + i, PERM_NONE, 0, i % 3 != 0,
+                                        (enum dtype)(DT_F16 + i % 3), 0},
+                        rows, 0, i, "");
         }
     check_fused(c, 1);
     check_fused(c, 6);
@@ -468,7 +526,8 @@ void check_linear(struct check *c)
     check_extremes(c);
 }
 
-/* The CPU's kernels are those of fp32; what is new is the rounding of their input, so few cases suffice. A GPU has its own. */
+/* The CPU's kernels are those of fp32; what is new is the rounding of their input, so few cases
+ * suffice. A GPU has its own. */
 void check_linear_f16(struct check *c)
 {
     int quick = c->quick;
@@ -493,16 +552,21 @@ void check_linear_int8(struct check *c)
     c->act = ACT_F32;
 }
 
-/* The paper's ablation (backend-hip/kernels/paper/linear_paper.hip). Its sums are halves, so its bound is its own: within 8 inputs a
- * product and 4 additions are rounded to fp16, then the scaled sum, then each of the atomic additions, of which there is
- * one for every 128 inputs (512 with smb): at most 6 + k/128 roundings of 2^-11 of the magnitudes, and 2^-25 for each that
- * is subnormal. Nothing is promised about bits: atomics have no order. Rows are not large, for results are fp16. */
+/* The paper's ablation (backend-hip/kernels/paper/linear_paper.hip). Its sums are halves, so its
+ * bound is its own: within 8 inputs a product and 4 additions are rounded to fp16, then the scaled
+ * sum, then each of the atomic additions, of which there is one for every 128 inputs (512 with
+ * smb): at most 6 + k/128 roundings of 2^-11 of the magnitudes, and 2^-25 for each that is
+ * subnormal. Nothing is promised about bits: atomics have no order. Rows are not large, for results
+ * are fp16. */
 void check_paper(struct check *c)
 {
     static const struct shape paper_shapes[] = {
-        {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0},      {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 1, 0, 0},
-        {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0, 0},      {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0, 0},
-        {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0, 0},     {1280, 250, 32, 1280, PERM_NONE, SCALE_F16, 0, 0, ZEROS_EIGHT},
+        {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0},
+        {1024, 130, 1024, 1024, PERM_NONE, SCALE_F16, 1, 0, 0},
+        {480, 80, 160, 480, PERM_NONE, SCALE_F16, 1, 0, 0},
+        {256, 64, 128, 256, PERM_SHUFFLED, SCALE_F16, 0, 0, 0},
+        {200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0, 0},
+        {1280, 250, 32, 1280, PERM_NONE, SCALE_F16, 0, 0, ZEROS_EIGHT},
         {256, 40, 64, 256, PERM_NONE, SCALE_SUBNORMAL, 0, 0, 0},
     };
     static const int rows_of[] = {1, 3, 8, 11};
@@ -517,18 +581,23 @@ void check_paper(struct check *c)
         struct rng r = rng_for(c->seed, name);
         struct weights q = make_weights(&a, &r, s, make_perm(&a, &r, s));
         size_t n = (size_t)rows * (size_t)s->out;
-        float *x = arena_get(&a, (size_t)rows * (size_t)s->in * 4), *want = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
-              *got = arena_get(&a, n * 4);
+        float *x = arena_get(&a, (size_t)rows * (size_t)s->in * 4), *want = arena_get(&a, n * 4),
+              *bound = arena_get(&a, n * 4), *got = arena_get(&a, n * 4);
         for (int row = 0; row < rows; row++) {
             enum row_kind kind = (enum row_kind)((i + row) % ROW_KINDS);
-            fill_row(&r, kind == ROW_LARGE ? ROW_RANDOM : kind, row, x + (size_t)row * (size_t)s->in, s->in);
+            fill_row(&r, kind == ROW_LARGE ? ROW_RANDOM : kind, row,
+                     x + (size_t)row * (size_t)s->in, s->in);
         }
         expect(&q, c->act, x, want, bound, rows);
         int commits = (s->k + 127) / 128;
-        for (size_t t = 0; t < n; t++) bound[t] = bound[t] > 0 ? bound[t] * 8 * (float)(6 + commits) + (float)commits * 0x1p-25f : 0;
+        for (size_t t = 0; t < n; t++)
+            bound[t] = bound[t] > 0
+                           ? bound[t] * 8 * (float)(6 + commits) + (float)commits * 0x1p-25f
+                           : 0;
         for (int v = 0; hip_paper_variant_name(v); v++) {
             const struct variant on = {c->v[0].ops, hip_paper_variant_name(v), 0};
-            struct call k = {.q = &q, .n = 1, .rows = rows, .n_decode = rows / 2, .x = x, .y = {got}};
+            struct call k = {
+                .q = &q, .n = 1, .rows = rows, .n_decode = rows / 2, .x = x, .y = {got}};
             count_case(c, 0);
             run(c, 0, name, &on, 1, &k, 0, &r);
             compare(c, 0, name, on.name, got, want, bound, (size_t)rows, (size_t)s->out);
@@ -539,8 +608,9 @@ void check_paper(struct check *c)
 }
 
 /* chosen [rows]: what tokens below 0 stand for. */
-static void run_embed(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct linear *table,
-                      const struct batch *b, const int32_t *chosen, float *out)
+static void run_embed(struct check *c, int v, const char *name, const struct variant *on,
+                      int n_threads, const struct linear *table, const struct batch *b,
+                      const int32_t *chosen, float *out)
 {
     struct side s;
     struct err e;
@@ -576,15 +646,19 @@ void check_embed(struct check *c)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[NAME_BYTES];
         struct arena a = {0};
-        const struct shape s = {cases[i].dim, cases[i].vocab, 0, cases[i].dim, PERM_NONE, 0, 0, cases[i].type, 0};
+        const struct shape s = {
+            cases[i].dim, cases[i].vocab, 0, cases[i].dim, PERM_NONE, 0, 0, cases[i].type, 0};
         int rows = cases[i].rows;
-        snprintf(name, NAME_BYTES, "%s [%d][%d], %d rows", type_names[s.weight_type], s.out, s.in, rows);
+        snprintf(name, NAME_BYTES, "%s [%d][%d], %d rows", type_names[s.weight_type], s.out, s.in,
+                 rows);
         struct rng r = rng_for(c->seed, name);
         struct weights q = make_weights(&a, &r, &s, NULL);
         struct batch b = make_plain_batch(&a, rows, rows / 3);
         size_t n = (size_t)rows * (size_t)s.in;
-        float *want = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
-        int32_t *chosen = memset(arena_get(&a, (size_t)rows * sizeof *chosen), 0, (size_t)rows * sizeof *chosen);
+        float *want = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
+              *zero = arena_get(&a, n * 4);
+        int32_t *chosen = memset(arena_get(&a, (size_t)rows * sizeof *chosen), 0,
+                                 (size_t)rows * sizeof *chosen);
         for (int t = 0; t < rows; t++) {
             b.token[t] = t == 0 ? s.out - 1 : t == 1 ? 0 : rng_below(&r, s.out);
             for (int j = 0; j < s.in; j++) want[t * s.in + j] = q.value[j * s.out + b.token[t]];

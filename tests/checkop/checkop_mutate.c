@@ -1,6 +1,7 @@
-/* checkop_mutate.c: the test of the test. A mutant is a backend that passes everything on to a good one, but breaks one
- * thing: what a wrong kernel, a wrong repack or a wrong index would do. The checks run on it unchanged and must fail.
- * The first "mutant" breaks nothing and must pass, or the wrapper itself would be what is caught. */
+/* checkop_mutate.c: the test of the test. A mutant is a backend that passes everything on to a good
+ * one, but breaks one thing: what a wrong kernel, a wrong repack or a wrong index would do. The
+ * checks run on it unchanged and must fail. The first "mutant" breaks nothing and must pass, or the
+ * wrapper itself would be what is caught. */
 #include "tests/checkop/checkop.h"
 #include "tests/unit/ever_top.h"
 
@@ -168,8 +169,14 @@ static void m_close(struct be *be)
 static const char *m_describe(const struct be *be) { return fns()->describe(in(be)); }
 static void *m_alloc(struct be *be, size_t bytes) { return fns()->alloc(in(be), bytes); }
 static void m_free(struct be *be, void *d) { fns()->free(in(be), d); }
-static void m_upload(struct be *be, void *d, const void *src, size_t bytes) { fns()->upload(in(be), d, src, bytes); }
-static void m_download(struct be *be, void *dst, const void *d, size_t bytes) { fns()->download(in(be), dst, d, bytes); }
+static void m_upload(struct be *be, void *d, const void *src, size_t bytes)
+{
+    fns()->upload(in(be), d, src, bytes);
+}
+static void m_download(struct be *be, void *dst, const void *d, size_t bytes)
+{
+    fns()->download(in(be), dst, d, bytes);
+}
 static void m_drop(struct be *be, struct be_linear *w) { fns()->drop(in(be), w); }
 static size_t m_kv_page_bytes(const struct be *be) { return fns()->kv_page_bytes(in(be)); }
 static int m_sync(struct be *be, struct err *e) { return fns()->sync(in(be), e); }
@@ -188,7 +195,10 @@ static void poke(struct be *be, float *d, float x) { fns()->upload(in(be), d, &x
 
 static float next_bit(float x) { return f32_from_bits(f32_bits(x) ^ 1); }
 
-static void *copy(struct mutant_be *m, const void *src, size_t bytes) { return memcpy(arena_get(&m->arena, bytes), src, bytes); }
+static void *copy(struct mutant_be *m, const void *src, size_t bytes)
+{
+    return memcpy(arena_get(&m->arena, bytes), src, bytes);
+}
 
 static void *copy_of_device(struct mutant_be *m, const void *d, size_t bytes)
 {
@@ -205,16 +215,19 @@ static void break_quantized(struct mutant_be *m, struct linear *w)
     size_t panels = (size_t)(w->out + 15) / 16, n_scales = panels * (size_t)w->n_groups * 16;
     int n = w->out - 1, j = w->k / 2 + 3;
     while (w->perm && w->perm[j] < 0) j = (j + 1) % w->k;
-    size_t group_at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j / w->group)) * 16 + (size_t)(n % 16);
+    size_t group_at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j / w->group)) * 16 +
+                      (size_t)(n % 16);
     if (now == CODE) {
         uint8_t *codes = copy(m, w->codes, panels * (size_t)w->k * 8);
-        codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % 16 * 4 + j % 4)] ^= j % 8 < 4 ? 1 : 16;
+        codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
+              (size_t)(n % 16 * 4 + j % 4)] ^= j % 8 < 4 ? 1 : 16;
         w->codes = codes;
     } else if (now == ZERO || now == ZERO_COLUMN) {
         uint8_t *zeros = copy(m, w->zeros, n_scales);
         for (int g = 0; g < w->n_groups; g++)
             if (now == ZERO_COLUMN || g == j / w->group) {
-                uint8_t *z = zeros + ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 + (size_t)(n % 16);
+                uint8_t *z = zeros + ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)g) * 16 +
+                             (size_t)(n % 16);
                 *z = *z ? *z - 1 : 1;
             }
         w->zeros = zeros;
@@ -226,7 +239,8 @@ static void break_quantized(struct mutant_be *m, struct linear *w)
             for (size_t i = 0; now == SUBNORMAL_LOST && i < n_scales; i++)
                 if (!(half[i] & 0x7c00)) half[i] = 0;
         } else if (now == SCALE) {
-            ((float *)scales)[group_at] *= 1 + 0x1p-11f; /* one ulp of fp16: less is within the bound */
+            ((float *)scales)[group_at] *= 1 +
+                                           0x1p-11f; /* one ulp of fp16: less is within the bound */
         }
         w->scales = scales;
     } else if (now == PERM && w->perm) {
@@ -281,7 +295,8 @@ static void m_begin_step(struct be *be, const struct batch *good)
         if (now == FUTURE && (b->pos[i] + 1) / KV_PAGE < b->table_stride) b->pos[i]++;
     }
     if (now == PAGE && b->table_stride > 1) {
-        b->block_table = copy(m, b->block_table, (size_t)(b->n_seqs * b->table_stride) * sizeof *b->block_table);
+        b->block_table = copy(m, b->block_table,
+                              (size_t)(b->n_seqs * b->table_stride) * sizeof *b->block_table);
         int32_t *table = b->block_table + (b->n_seqs - 1) * b->table_stride;
         table[0] = table[1];
     }
@@ -297,15 +312,18 @@ static void m_begin_step(struct be *be, const struct batch *good)
     fns()->begin_step(in(be), b);
 }
 
-static void m_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+static void m_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
+                    float *d_out)
 {
     fns()->embed(in(be), table, d_chosen, d_out);
 }
 
-static void m_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight, float eps, float *d_out, int rows, int dim)
+static void m_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
+                   float eps, float *d_out, int rows, int dim)
 {
     float x = peek(be, d_x);
-    fns()->norm(in(be), d_x, now == NO_DELTA ? NULL : d_delta, d_weight, now == EPS ? 2 * eps : eps, d_out, rows, dim);
+    fns()->norm(in(be), d_x, now == NO_DELTA ? NULL : d_delta, d_weight, now == EPS ? 2 * eps : eps,
+                d_out, rows, dim);
     if (now == X_KEPT) poke(be, d_x, x);
     if (now == BY_THREADS && of(be)->n_threads == 3) poke(be, d_out, next_bit(peek(be, d_out)));
 }
@@ -314,11 +332,12 @@ static void break_output(struct be *be, float *d_y, size_t n, int rows)
 {
     if (now == TAIL) poke(be, d_y + n - 1, NAN);
     if (now == OVERRUN) poke(be, d_y + n, 1);
-    if ((now == BY_ROWS && rows > 4) || (now == BY_THREADS && of(be)->n_threads == 3)) poke(be, d_y, next_bit(peek(be, d_y)));
+    if ((now == BY_ROWS && rows > 4) || (now == BY_THREADS && of(be)->n_threads == 3))
+        poke(be, d_y, next_bit(peek(be, d_y)));
 }
 
-/* How many outputs the linears of a call have is not ours to know here: the checks fence every output, so the end of an
- * output is where the fence begins. */
+/* How many outputs the linears of a call have is not ours to know here: the checks fence every
+ * output, so the end of an output is where the fence begins. */
 static size_t length_to_fence(struct be *be, const float *d_y, int rows)
 {
     size_t n = 0;
@@ -326,7 +345,8 @@ static size_t length_to_fence(struct be *be, const float *d_y, int rows)
     return n - n % (size_t)rows;
 }
 
-static void m_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows, int n_decode)
+static void m_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
+                     float *const d_y[], int rows, int n_decode)
 {
     fns()->linear(in(be), n, w, d_x, d_y, rows, n_decode);
     if (now == TAIL || now == OVERRUN || now == BY_ROWS || now == BY_THREADS)
@@ -365,7 +385,10 @@ static void m_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
     if (now == ELEMENT && n >= 8) poke(be, d_gate + 1, next_bit(peek(be, d_gate + 1)));
 }
 
-static void m_gather(struct be *be, const float *d_x, float *d_out, int dim) { fns()->gather(in(be), d_x, d_out, dim); }
+static void m_gather(struct be *be, const float *d_x, float *d_out, int dim)
+{
+    fns()->gather(in(be), d_x, d_out, dim);
+}
 
 static void m_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
 {
@@ -412,7 +435,8 @@ static void m_top(struct be *be, const float *d_logits, struct softmax_logit *d_
         int last = 0;
         while (last < BE_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;
         if (now == FEW_OF_TOP) keep_fewer(top + i);
-        else if (last-- > 1) top[i + (size_t)last].id = now == TAIL ? -1 : top[i + (size_t)last].id + 1;
+        else if (last-- > 1)
+            top[i + (size_t)last].id = now == TAIL ? -1 : top[i + (size_t)last].id + 1;
     }
     fns()->upload(in(be), d_top, top, n * sizeof *top);
 }
@@ -443,10 +467,16 @@ const struct backend mutant_backend = {
 };
 
 /* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
-static int failures(const struct check *c, const struct op *op, enum kind kind, int quiet, long *n_cases)
+static int failures(const struct check *c, const struct op *op, enum kind kind, int quiet,
+                    long *n_cases)
 {
-    struct check m = {
-        .ref = c->ref, .v = {{&mutant_backend, "mutant", 0}}, .n = 1, .seed = c->seed, .quick = 1, .quiet = quiet, .op = op->name};
+    struct check m = {.ref = c->ref,
+                      .v = {{&mutant_backend, "mutant", 0}},
+                      .n = 1,
+                      .seed = c->seed,
+                      .quick = 1,
+                      .quiet = quiet,
+                      .op = op->name};
     now = kind;
     op->check(&m);
     *n_cases = m.tally[0].n_cases;
@@ -460,8 +490,10 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
     healthy = *v;
     *n_mutants = 0;
     for (int i = 0; ops[i].name; i++)
-        if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) && failures(c, &ops[i], NOTHING, 0, &n_cases))
-            n_false++, printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
+        if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) &&
+            failures(c, &ops[i], NOTHING, 0, &n_cases))
+            n_false++,
+                printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
     for (int i = 0; i < N_MUTANTS; i++) {
         const struct op *op = ops;
         while (strcmp(op->name, mutants[i].op)) op++;
@@ -469,7 +501,9 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
         ++*n_mutants;
         int n = failures(c, op, mutants[i].kind, 1, &n_cases);
         n_caught += n > 0;
-        if (!n) printf("FAIL mutants: %s: %s: not caught in %ld cases\n", op->name, mutants[i].what, n_cases);
+        if (!n)
+            printf("FAIL mutants: %s: %s: not caught in %ld cases\n", op->name, mutants[i].what,
+                   n_cases);
     }
     printf("mutations caught: %d/%d (around %s)\n", n_caught, *n_mutants, v->name);
     return *n_mutants - n_caught + n_false;

@@ -1,9 +1,11 @@
-/* checkop_outlier.c: what --act i16 and int8 cost where a shared scale hurts most: in every sub-group one activation is 1,000
- * to 2,000 times the others' size. Unlike in checkop_linear.c the result is compared with that of the activations themselves.
+/* checkop_outlier.c: what --act i16 and int8 cost where a shared scale hurts most: in every
+ * sub-group one activation is 1,000 to 2,000 times the others' size. Unlike in checkop_linear.c the
+ * result is compared with that of the activations themselves.
  *
- * Bound per output: an activation is off by at most half a step, step = largest of its sub-group / 16,256 (i16) or / 127
- * (int8), so y by sum_j step(j)/2 * |w_j|; the floating-point rest is within 2^-14 * sum_j |x_j w_j| (checkop_linear.c).
- * Beside it, as figures: the same error when the activations are rounded to fp16 instead, as GPU engines do. */
+ * Bound per output: an activation is off by at most half a step, step = largest of its sub-group /
+ * 16,256 (i16) or / 127 (int8), so y by sum_j step(j)/2 * |w_j|; the floating-point rest is within
+ * 2^-14 * sum_j |x_j w_j| (checkop_linear.c). Beside it, as figures: the same error when the
+ * activations are rounded to fp16 instead, as GPU engines do. */
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
@@ -20,7 +22,8 @@ struct setup {
 
 /* Figures of one arithmetic: root mean squares over all outputs. */
 struct error {
-    double of_all, of_others; /* relative to the outputs, and to what they would be without the outliers */
+    double of_all,
+        of_others; /* relative to the outputs, and to what they would be without the outliers */
 };
 
 static struct setup *make_setup(struct arena *a, struct rng *r, float factor)
@@ -30,20 +33,23 @@ static struct setup *make_setup(struct arena *a, struct rng *r, float factor)
     uint8_t *codes = arena_get(a, (size_t)OUT * IN / 2), *zeros = arena_get(a, n_scales);
     float *scales = arena_get(a, n_scales * sizeof *scales);
     for (size_t i = 0; i < n_scales; i++)
-        zeros[i] = (uint8_t)rng_below(r, 17), scales[i] = 0.005f + 0.01f * (float)rng_below(r, 1000) / 1000;
+        zeros[i] = (uint8_t)rng_below(r, 17),
+        scales[i] = 0.005f + 0.01f * (float)rng_below(r, 1000) / 1000;
     for (int n = 0; n < OUT; n++)
         for (int j = 0; j < IN; j++) {
             int code = rng_below(r, 16);
-            size_t at = ((size_t)(n / PANEL) * (IN / GROUP) + (size_t)(j / GROUP)) * PANEL + (size_t)(n % PANEL);
-            codes[((size_t)(n / PANEL) * (IN / 8) + (size_t)(j / 8)) * 64 + (size_t)(n % PANEL * 4 + j % 4)] |=
-                (uint8_t)(j % 8 < 4 ? code : code << 4);
+            size_t at = ((size_t)(n / PANEL) * (IN / GROUP) + (size_t)(j / GROUP)) * PANEL +
+                        (size_t)(n % PANEL);
+            codes[((size_t)(n / PANEL) * (IN / 8) + (size_t)(j / 8)) * 64 +
+                  (size_t)(n % PANEL * 4 + j % 4)] |= (uint8_t)(j % 8 < 4 ? code : code << 4);
             s->weight[n][j] = (double)scales[at] * (code - zeros[at]);
         }
     for (int t = 0; t < N_ROWS; t++) {
         for (int j = 0; j < IN; j++) s->x[t][j] = rng_normal(r);
         for (int g = 0; g < IN / GROUP; g++) {
             s->spike[t][g] = rng_below(r, GROUP);
-            s->x[t][g * GROUP + s->spike[t][g]] = factor * (1 + (float)rng_below(r, 1 << 20) * 0x1p-20f) * (rng_below(r, 2) ? 1 : -1);
+            s->x[t][g * GROUP + s->spike[t][g]] =
+                factor * (1 + (float)rng_below(r, 1 << 20) * 0x1p-20f) * (rng_below(r, 2) ? 1 : -1);
         }
     }
     s->w = (struct linear){.in = IN,
@@ -68,10 +74,12 @@ static void run(const struct variant *v, const struct setup *s, enum act act, fl
     config.act = act;
     side_open(&side, v, 1, config);
     CHECK(!side.ops->pack(side.be, &s->w, &packed, &e));
-    struct dbuf x = dbuf_from(&side, s->x, sizeof s->x), out = dbuf_new(&side, (size_t)N_ROWS * OUT * sizeof *y);
+    struct dbuf x = dbuf_from(&side, s->x, sizeof s->x),
+                out = dbuf_new(&side, (size_t)N_ROWS * OUT * sizeof *y);
     struct batch b = make_plain_batch(&a, N_ROWS, 0);
     side.ops->begin_step(side.be, &b);
-    side.ops->linear(side.be, 1, (const struct be_linear *const *)&packed, (const float *)x.d, (float *const[]){(float *)out.d}, N_ROWS, 0);
+    side.ops->linear(side.be, 1, (const struct be_linear *const *)&packed, (const float *)x.d,
+                     (float *const[]){(float *)out.d}, N_ROWS, 0);
     dbuf_get(&side, &out, y);
     side.ops->drop(side.be, packed);
     dbuf_free(&side, &x);
@@ -80,7 +88,10 @@ static void run(const struct variant *v, const struct setup *s, enum act act, fl
     arena_free(&a);
 }
 
-static int is_spike(const struct setup *s, int t, int j) { return s->spike[t][j / GROUP] == j % GROUP; }
+static int is_spike(const struct setup *s, int t, int j)
+{
+    return s->spike[t][j / GROUP] == j % GROUP;
+}
 
 /* want, bound [N_ROWS][OUT] */
 static void expect(const struct setup *s, double top, float *want, float *bound)
@@ -90,7 +101,8 @@ static void expect(const struct setup *s, double top, float *want, float *bound)
             double y = 0, limit = 0;
             for (int g = 0; g < IN / GROUP; g++) {
                 double largest = 0;
-                for (int j = g * GROUP; j < (g + 1) * GROUP; j++) largest = fmax(largest, fabs((double)s->x[t][j]));
+                for (int j = g * GROUP; j < (g + 1) * GROUP; j++)
+                    largest = fmax(largest, fabs((double)s->x[t][j]));
                 for (int j = g * GROUP; j < (g + 1) * GROUP; j++) {
                     double p = s->x[t][j] * s->weight[n][j];
                     y += p;
@@ -133,17 +145,20 @@ void check_outlier(struct check *c)
         for (int i = 0; i < 2; i++) {
             struct arena a = {0};
             char name[NAME_BYTES];
-            snprintf(name, sizeof name, "%s, one activation times %.0f", arithmetic[i].name, (double)factor[f]);
+            snprintf(name, sizeof name, "%s, one activation times %.0f", arithmetic[i].name,
+                     (double)factor[f]);
             struct rng r = rng_for(c->seed, "outlier");
             struct setup *s = make_setup(&a, &r, factor[f]);
-            float *want = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
+            float *want = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
+                  *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
             expect(s, arithmetic[i].top, want, bound);
             run(&c->ref, s, arithmetic[i].act, got);
             count_case(c, REF);
             compare(c, REF, name, "output", got, want, bound, N_ROWS, OUT);
             struct error e = measure(s, got), half = measure(s, NULL);
-            printf("     %-32s error %.1e of the output (fp16 activations %.1e), %.1e of the other inputs' part (fp16 %.1e)\n", name,
-                   e.of_all, half.of_all, e.of_others, half.of_others);
+            printf("     %-32s error %.1e of the output (fp16 activations %.1e), %.1e of the other "
+                   "inputs' part (fp16 %.1e)\n",
+                   name, e.of_all, half.of_all, e.of_others, half.of_others);
             for (int v = 0; v < c->n; v++) {
                 run(&c->v[v], s, arithmetic[i].act, got);
                 count_case(c, v);

@@ -1,14 +1,18 @@
-/* checkop_rope.c: rope_store: queries directly, keys and values through attend, because their layout is private.
+/* checkop_rope.c: rope_store: queries directly, keys and values through attend, because their
+ * layout is private.
  *
- * q = a cos - b sin (and b cos + a sin). cos and sin are rounded once, scaled by rope_scale, and the angle is the fp32
- * product of position and frequency on every side. A device may take sin and cos good to 2 ulp: 4 roundings; then the
- * scale, the product, the sum, the reference's rounding: 8. With q_norm, a and b carry the error of norm
- * (checkop_vector.c), N = (head_dim/16 + 6)/2 + 7, and its two products.
+ * q = a cos - b sin (and b cos + a sin). cos and sin are rounded once, scaled by rope_scale, and
+ * the angle is the fp32 product of position and frequency on every side. A device may take sin and
+ * cos good to 2 ulp: 4 roundings; then the scale, the product, the sum, the reference's rounding:
+ * 8. With q_norm, a and b carry the error of norm (checkop_vector.c), N = (head_dim/16 + 6)/2 + 7,
+ * and its two products.
  *     |q - ref| <= (8 + N) * 2^-24 * (|a cos| + |b sin|)
- * Keys: position p - 1 gets the key 0 and the value 0, position p the key k under test and the value 1. With a window of
- * two, a query that is one-hot at dimension d gives out = 1 / (1 + e^-(k_d * scale)), whose slope is at most 1/4:
+ * Keys: position p - 1 gets the key 0 and the value 0, position p the key k under test and the
+ * value 1. With a window of two, a query that is one-hot at dimension d gives out = 1 / (1 +
+ * e^-(k_d * scale)), whose slope is at most 1/4:
  *     |out - expected| <= (bound of q for k + rounding of the storage) / 4 + 2^-21
- * Values: a window of one sees the own position only: out = v, as stored; one reciprocal and one product: 2^-22 |v|. */
+ * Values: a window of one sees the own position only: out = v, as stored; one reciprocal and one
+ * product: 2^-22 |v|. */
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
@@ -24,10 +28,14 @@ struct rope_case {
 };
 
 static const struct rope_case cases[] = {
-    {4, 2, 64, KV_F16, 0, 1e4f, 1, {1, 17, 255, -1}},     {4, 2, 64, KV_F32, 0, 1e4f, 1, {1, 15, 33, 1027}},
-    {8, 8, 32, KV_F32, 1, 1e6f, 1, {1, 31, 257, -1}},     {7, 1, 36, KV_F16, 1, 1e4f, 1, {3, 511, -1}},
-    {14, 2, 80, KV_F32, 0, 5e5f, 1.1875f, {9, 4001, -1}}, {6, 3, 96, KV_F16, 1, 1e6f, 0.875f, {19, 2047, -1}},
-    {5, 1, 128, KV_F32, 1, 1e4f, 1, {1, 32767, -1}},      {2, 1, 2, KV_F32, 0, 1e4f, 1, {5, -1}},
+    {4, 2, 64, KV_F16, 0, 1e4f, 1, {1, 17, 255, -1}},
+    {4, 2, 64, KV_F32, 0, 1e4f, 1, {1, 15, 33, 1027}},
+    {8, 8, 32, KV_F32, 1, 1e6f, 1, {1, 31, 257, -1}},
+    {7, 1, 36, KV_F16, 1, 1e4f, 1, {3, 511, -1}},
+    {14, 2, 80, KV_F32, 0, 5e5f, 1.1875f, {9, 4001, -1}},
+    {6, 3, 96, KV_F16, 1, 1e6f, 0.875f, {19, 2047, -1}},
+    {5, 1, 128, KV_F32, 1, 1e4f, 1, {1, 32767, -1}},
+    {2, 1, 2, KV_F32, 0, 1e4f, 1, {5, -1}},
 };
 
 struct rope_data {
@@ -42,8 +50,10 @@ struct rope_data {
 
 static struct rope_data make_data(struct arena *a, struct rng *r, const struct rope_case *k)
 {
-    struct rope_data d = {
-        .k = k, .q_row = (size_t)(k->n_heads * k->head_dim), .kv_row = (size_t)(k->n_kv_heads * k->head_dim), .eps = 1e-6f};
+    struct rope_data d = {.k = k,
+                          .q_row = (size_t)(k->n_heads * k->head_dim),
+                          .kv_row = (size_t)(k->n_kv_heads * k->head_dim),
+                          .eps = 1e-6f};
     struct span span[4];
     int n_ctx[4], n = 0;
     for (; n < 4 && k->pos[n] > 0; n++) {
@@ -64,10 +74,12 @@ static struct rope_data make_data(struct arena *a, struct rng *r, const struct r
     if (k->norm) {
         d.q_norm = arena_get(a, hd * 4);
         d.k_norm = arena_get(a, hd * 4);
-        for (size_t i = 0; i < hd; i++) d.q_norm[i] = 1 + rng_normal(r) / 4, d.k_norm[i] = 1 + rng_normal(r) / 4;
+        for (size_t i = 0; i < hd; i++)
+            d.q_norm[i] = 1 + rng_normal(r) / 4, d.k_norm[i] = 1 + rng_normal(r) / 4;
     }
     float *inv_freq = arena_get(a, hd / 2 * 4);
-    for (size_t i = 0; i < hd / 2; i++) inv_freq[i] = (float)pow(k->base, -2.0 * (double)i / (double)hd);
+    for (size_t i = 0; i < hd / 2; i++)
+        inv_freq[i] = (float)pow(k->base, -2.0 * (double)i / (double)hd);
     d.config = (struct be_config){.act = ACT_F32,
                                   .kv = k->kv,
                                   .n_heads = k->n_heads,
@@ -83,7 +95,8 @@ static struct rope_data make_data(struct arena *a, struct rng *r, const struct r
 }
 
 /* x[rows][n_heads * head_dim] rotated, and the bound of fp32 sides */
-static void rotate(const struct rope_data *d, const float *x, const float *norm, int n_heads, float *y, float *bound)
+static void rotate(const struct rope_data *d, const float *x, const float *norm, int n_heads,
+                   float *y, float *bound)
 {
     int hd = d->k->head_dim, half = hd / 2;
     double roundings = 8 + (norm ? ((double)hd / 16 + 6) / 2 + 7 : 0);
@@ -95,7 +108,8 @@ static void rotate(const struct rope_data *d, const float *x, const float *norm,
             for (int i = 0; i < half; i++) {
                 float angle = (float)d->batch.pos[row] * d->config.inv_freq[i];
                 double c = cos(angle) * d->k->rope_scale, s = sin(angle) * d->k->rope_scale;
-                double a = x[i] * f * (norm ? norm[i] : 1), b = x[i + half] * f * (norm ? norm[i + half] : 1);
+                double a = x[i] * f * (norm ? norm[i] : 1),
+                       b = x[i + half] * f * (norm ? norm[i + half] : 1);
                 y[i] = (float)(a * c - b * s);
                 y[i + half] = (float)(b * c + a * s);
                 bound[i] = (float)(roundings * U * (fabs(a * c) + fabs(b * s)));
@@ -112,13 +126,16 @@ struct expected {
 
 static void attend(struct side *s, struct dbuf *q, struct dbuf *kv, struct dbuf *out, int window)
 {
-    s->ops->attend(s->be,
-                   &(struct attend_args){.d_q = (float *)q->d, .d_kv = kv->d, .d_out = (float *)out->d, .window = window, .scale = 1});
+    s->ops->attend(s->be, &(struct attend_args){.d_q = (float *)q->d,
+                                                .d_kv = kv->d,
+                                                .d_out = (float *)out->d,
+                                                .window = window,
+                                                .scale = 1});
 }
 
 /* Values: what the own position gives. */
-static void check_values(struct check *c, int v, const char *name, struct side *s, struct arena *a, const struct rope_data *d,
-                         struct dbuf *q, struct dbuf *kv)
+static void check_values(struct check *c, int v, const char *name, struct side *s, struct arena *a,
+                         const struct rope_data *d, struct dbuf *q, struct dbuf *kv)
 {
     size_t rows = (size_t)d->batch.n_rows, n = rows * d->q_row, hd = (size_t)d->k->head_dim;
     int group = d->k->n_heads / d->k->n_kv_heads;
@@ -137,13 +154,14 @@ static void check_values(struct check *c, int v, const char *name, struct side *
 }
 
 /* Keys: dimension by dimension, over the values 0 and 1. */
-static void check_keys(struct check *c, int v, const char *name, struct side *s, struct arena *a, const struct rope_data *d,
-                       struct dbuf *kv, const struct expected *x)
+static void check_keys(struct check *c, int v, const char *name, struct side *s, struct arena *a,
+                       const struct rope_data *d, struct dbuf *kv, const struct expected *x)
 {
     size_t rows = (size_t)d->batch.n_rows, n = rows * d->q_row, hd = (size_t)d->k->head_dim;
     int group = d->k->n_heads / d->k->n_kv_heads;
     float *probe = arena_get(a, n * 4), *got = arena_get(a, n * 4);
-    float *all = arena_get(a, rows / 2 * d->q_row * 4), *want = arena_get(a, rows / 2 * d->q_row * 4),
+    float *all = arena_get(a, rows / 2 * d->q_row * 4),
+          *want = arena_get(a, rows / 2 * d->q_row * 4),
           *bound = arena_get(a, rows / 2 * d->q_row * 4);
     for (size_t dim = 0; dim < hd; dim++) {
         for (size_t i = 0; i < n; i++) probe[i] = i % hd == dim;
@@ -152,8 +170,10 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
         dbuf_get(s, &out, got);
         for (size_t row = 1; row < rows; row += 2)
             for (size_t h = 0; h < (size_t)d->k->n_heads; h++) {
-                size_t at = row / 2 * d->q_row + h * hd + dim, from = row * d->kv_row + h / (size_t)group * hd + dim;
-                double k = x->k[from], off = x->k_bound[from] + (d->k->kv == KV_F16 ? 0x1p-11 * fabs(k) + 0x1p-25 : 0);
+                size_t at = row / 2 * d->q_row + h * hd + dim,
+                       from = row * d->kv_row + h / (size_t)group * hd + dim;
+                double k = x->k[from], off = x->k_bound[from] +
+                                             (d->k->kv == KV_F16 ? 0x1p-11 * fabs(k) + 0x1p-25 : 0);
                 all[at] = got[row * d->q_row + h * hd + dim];
                 want[at] = (float)(1 / (1 + exp(-k)));
                 bound[at] = (float)(off / 4 + 0x1p-21);
@@ -165,8 +185,8 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
 }
 
 /* q and key out of one step; then the probes. */
-static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct rope_data *d,
-                const struct expected *x, float *q_after)
+static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads,
+                const struct rope_data *d, const struct expected *x, float *q_after)
 {
     struct side s;
     struct arena a = {0};
@@ -174,9 +194,11 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     side_open(&s, on, n_threads, d->config);
     float *ones = arena_get(&a, kv_n * 4);
     for (size_t i = 0; i < kv_n; i++) ones[i] = (float)(i / d->kv_row % 2);
-    struct dbuf q = dbuf_from(&s, d->q, rows * d->q_row * 4), q2 = dbuf_from(&s, d->q, rows * d->q_row * 4),
-                k = dbuf_from(&s, d->key, kv_n * 4), val = dbuf_from(&s, d->value, kv_n * 4), one = dbuf_from(&s, ones, kv_n * 4);
-    struct dbuf qn = dbuf_from(&s, d->k->norm ? d->q_norm : d->q, hd * 4), kn = dbuf_from(&s, d->k->norm ? d->k_norm : d->q, hd * 4);
+    struct dbuf q = dbuf_from(&s, d->q, rows * d->q_row * 4),
+                q2 = dbuf_from(&s, d->q, rows * d->q_row * 4), k = dbuf_from(&s, d->key, kv_n * 4),
+                val = dbuf_from(&s, d->value, kv_n * 4), one = dbuf_from(&s, ones, kv_n * 4);
+    struct dbuf qn = dbuf_from(&s, d->k->norm ? d->q_norm : d->q, hd * 4),
+                kn = dbuf_from(&s, d->k->norm ? d->k_norm : d->q, hd * 4);
     size_t page_bytes = s.ops->kv_page_bytes(s.be), pages = (size_t)d->pages.n_pages * page_bytes;
     struct dbuf kv = dbuf_from(&s, arena_get(&a, pages), pages);
     struct rope_args args = {.d_q = (float *)q.d,
@@ -209,18 +231,22 @@ static void check_case(struct check *c, const struct rope_case *k)
     if (is_caught(c)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
-    snprintf(name, NAME_BYTES, "%d/%d heads of %d, kv %s, norm %d, base %g, scale %g, positions %d %d ..", k->n_heads, k->n_kv_heads,
-             k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->norm, (double)k->base, (double)k->rope_scale, k->pos[0], k->pos[1]);
+    snprintf(name, NAME_BYTES,
+             "%d/%d heads of %d, kv %s, norm %d, base %g, scale %g, positions %d %d ..", k->n_heads,
+             k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->norm, (double)k->base,
+             (double)k->rope_scale, k->pos[0], k->pos[1]);
     struct rng r = rng_for(c->seed, name);
     struct rope_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, n = rows * d.q_row;
-    struct expected x = {arena_get(&a, n * 4), arena_get(&a, n * 4), arena_get(&a, rows * d.kv_row * 4),
-                         arena_get(&a, rows * d.kv_row * 4)};
-    float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4),
-          *tight = arena_get(&a, n * 4);
+    struct expected x = {arena_get(&a, n * 4), arena_get(&a, n * 4),
+                         arena_get(&a, rows * d.kv_row * 4), arena_get(&a, rows * d.kv_row * 4)};
+    float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
+          *kept = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4);
     rotate(&d, d.q, d.q_norm, k->n_heads, x.q, x.q_bound);
     rotate(&d, d.key, d.k_norm, k->n_kv_heads, x.k, x.k_bound);
-    for (size_t i = 0; i < n; i++) tight[i] = x.q_bound[i] * (k->norm ? 0.3f : 0.5f); /* cos, the scale, the sum: 4 roundings */
+    for (size_t i = 0; i < n; i++)
+        tight[i] = x.q_bound[i] *
+                   (k->norm ? 0.3f : 0.5f); /* cos, the scale, the sum: 4 roundings */
     run(c, REF, name, &c->ref, 2, &d, &x, ref);
     count_case(c, REF);
     compare(c, REF, name, "q against the harness", ref, x.q, tight, rows, d.q_row);

@@ -67,7 +67,8 @@ void arena_free(struct arena *a)
 
 void fill_row(struct rng *r, enum row_kind kind, int hot, float *x, int dim)
 {
-    for (int i = 0; i < dim; i++) x[i] = kind == ROW_ZERO || kind == ROW_ONE_HOT ? 0 : rng_normal(r);
+    for (int i = 0; i < dim; i++)
+        x[i] = kind == ROW_ZERO || kind == ROW_ONE_HOT ? 0 : rng_normal(r);
     if (kind == ROW_ONE_HOT) x[hot % dim] = 1;
     if (kind == ROW_LARGE)
         for (int i = 0; i < dim; i++) x[i] *= 1e4f;
@@ -77,7 +78,8 @@ void fill_row(struct rng *r, enum row_kind kind, int hot, float *x, int dim)
 void fill_rows(struct rng *r, int first, float *x, int rows, int dim)
 {
     for (int i = 0; i < rows; i++)
-        fill_row(r, (enum row_kind)((first + i) % ROW_KINDS), rng_below(r, dim), x + (size_t)i * (size_t)dim, dim);
+        fill_row(r, (enum row_kind)((first + i) % ROW_KINDS), rng_below(r, dim),
+                 x + (size_t)i * (size_t)dim, dim);
 }
 
 void side_open(struct side *s, const struct variant *v, int n_threads, struct be_config config)
@@ -105,7 +107,8 @@ struct be_config plain_config(int max_rows, int max_k)
                               .rope_scale = 1,
                               .max_rows = max_rows,
                               .max_seqs = max_rows,
-                              .max_pages = max_rows / KV_PAGE + 8, /* the harness leaves some unused */
+                              .max_pages = max_rows / KV_PAGE +
+                                           8, /* the harness leaves some unused */
                               .max_k = max_k};
 }
 
@@ -158,7 +161,10 @@ void dbuf_free(struct side *s, struct dbuf *b)
     b->d = NULL;
 }
 
-static struct tally *tally_of(struct check *c, int v) { return v == REF ? &c->ref_tally : &c->tally[v]; }
+static struct tally *tally_of(struct check *c, int v)
+{
+    return v == REF ? &c->ref_tally : &c->tally[v];
+}
 
 int is_caught(const struct check *c) { return c->quiet && c->tally[0].n_failed; }
 
@@ -173,17 +179,21 @@ void fail(struct check *c, int v, const char *name, const char *fmt, ...)
     va_start(ap, fmt);
     vprintf(fmt, ap);
     va_end(ap);
-    printf(t->n_failed == MAX_PRINTED ? "\n  (further failures of this variant and operation are only counted)\n" : "\n");
+    printf(t->n_failed == MAX_PRINTED
+               ? "\n  (further failures of this variant and operation are only counted)\n"
+               : "\n");
 }
 
-void compare(struct check *c, int v, const char *name, const char *what, const float *got, const float *want, const float *bound,
-             size_t rows, size_t cols)
+void compare(struct check *c, int v, const char *name, const char *what, const float *got,
+             const float *want, const float *bound, size_t rows, size_t cols)
 {
     struct tally *t = tally_of(c, v);
     double worst = 0;
     size_t at = 0, n_bad = 0;
     for (size_t i = 0; i < rows * cols; i++) {
-        double d = fabs((double)got[i] - want[i]), f = d == 0 ? 0 : bound[i] > 0 ? d / bound[i] : INFINITY;
+        double d = fabs((double)got[i] - want[i]), f = d == 0         ? 0
+                                                       : bound[i] > 0 ? d / bound[i]
+                                                                      : INFINITY;
         if (f != f) f = INFINITY; /* NaN */
         n_bad += f > 1;
         if (f > worst) worst = f, at = i;
@@ -191,23 +201,29 @@ void compare(struct check *c, int v, const char *name, const char *what, const f
     if (worst > t->worst) t->worst = worst;
     if (n_bad)
         fail(c, v, name,
-             "%s: %zu of %zu elements out of bound; worst at row %zu of %zu, column %zu of %zu: got %.9g, expected %.9g, |difference| "
+             "%s: %zu of %zu elements out of bound; worst at row %zu of %zu, column %zu of %zu: "
+             "got %.9g, expected %.9g, |difference| "
              "%.3g, bound %.3g",
-             what, n_bad, rows * cols, at / cols, rows, at % cols, cols, got[at], want[at], fabs((double)got[at] - want[at]), bound[at]);
+             what, n_bad, rows * cols, at / cols, rows, at % cols, cols, got[at], want[at],
+             fabs((double)got[at] - want[at]), bound[at]);
 }
 
-void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got, const void *want, size_t n, size_t cols)
+void compare_bits(struct check *c, int v, const char *name, const char *what, const void *got,
+                  const void *want, size_t n, size_t cols)
 {
     const uint32_t *g = got, *w = want;
     for (size_t i = 0; i < n; i++)
         if (g[i] != w[i]) {
-            fail(c, v, name, "%s: bits differ first at row %zu, column %zu: 0x%08x (%.9g), expected 0x%08x (%.9g)", what, i / cols,
-                 i % cols, g[i], f32_from_bits(g[i]), w[i], f32_from_bits(w[i]));
+            fail(c, v, name,
+                 "%s: bits differ first at row %zu, column %zu: 0x%08x (%.9g), expected 0x%08x "
+                 "(%.9g)",
+                 what, i / cols, i % cols, g[i], f32_from_bits(g[i]), w[i], f32_from_bits(w[i]));
             return;
         }
 }
 
-void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept, const float *got, size_t n, size_t cols)
+void compare_variants(struct check *c, int v, const char *name, const char *what, float *kept,
+                      const float *got, size_t n, size_t cols)
 {
     if (!c->v[v].agrees) return;
     for (int u = 0; u < v; u++)
@@ -220,9 +236,11 @@ void compare_variants(struct check *c, int v, const char *name, const char *what
     memcpy(kept, got, n * sizeof *kept);
 }
 
-void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s, const struct dbuf *b)
+void compare_fences(struct check *c, int v, const char *name, const char *what, struct side *s,
+                    const struct dbuf *b)
 {
-    if (!dbuf_fences_hold(s, b)) fail(c, v, name, "%s: wrote outside its %zu bytes", what, b->bytes);
+    if (!dbuf_fences_hold(s, b))
+        fail(c, v, name, "%s: wrote outside its %zu bytes", what, b->bytes);
 }
 
 struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int n_seqs)
@@ -242,12 +260,14 @@ struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int
     m.table = arena_get(a, (size_t)(n_seqs * m.stride) * sizeof *m.table);
     int used = 0;
     for (int i = 0; i < n_seqs; i++)
-        for (int p = 0; p < m.stride; p++) m.table[i * m.stride + p] = p < (n_ctx[i] + KV_PAGE - 1) / KV_PAGE ? ids[used++] : 0;
+        for (int p = 0; p < m.stride; p++)
+            m.table[i * m.stride + p] = p < (n_ctx[i] + KV_PAGE - 1) / KV_PAGE ? ids[used++] : 0;
     return m;
 }
 
 /* Each array alone, not as batch_place has them: so a read past the end of one shows. */
-struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n, int n_decode)
+struct batch make_batch(struct arena *a, const struct page_map *m, const struct span *span, int n,
+                        int n_decode)
 {
     struct batch b = {.table_stride = m->stride};
     size_t rows = 0;

@@ -1,13 +1,15 @@
 /* checkop_vector.c: norm, glu, gather, argmax, top.
  *
- * norm: y = x * f * w, f = 1/sqrt(mean(x^2) + eps). All terms of the sum of squares are positive, so its relative error
- * is at most one rounding per step of the longest chain: the square, dim/16 additions in each of 16 lanes, 4 to fold
- * them. The root halves it. Then: mean, eps, root, reciprocal, two products, and the reference's own rounding: 7.
+ * norm: y = x * f * w, f = 1/sqrt(mean(x^2) + eps). All terms of the sum of squares are positive,
+ * so its relative error is at most one rounding per step of the longest chain: the square, dim/16
+ * additions in each of 16 lanes, 4 to fold them. The root halves it. Then: mean, eps, root,
+ * reciprocal, two products, and the reference's own rounding: 7.
  *     |y - ref| <= ((dim/16 + 6) / 2 + 7) * 2^-24 * |ref|
  * x itself becomes x + delta, one IEEE addition: exact.
  *
- * glu: y = g / (1 + e^-g) * u. The exponential is good to 2 ulp (4 roundings), then +1, the quotient, the product, the
- * reference's rounding: 8 roundings. An exponential that saturates at e^88 is off by g * u * e^-88 at most.
+ * glu: y = g / (1 + e^-g) * u. The exponential is good to 2 ulp (4 roundings), then +1, the
+ * quotient, the product, the reference's rounding: 8 roundings. An exponential that saturates at
+ * e^88 is off by g * u * e^-88 at most.
  *     |y - ref| <= 8 * 2^-24 * |ref| + |g * u| * 2^-126 */
 #include "tests/checkop/checkop.h"
 #include "tests/unit/ever_top.h"
@@ -21,18 +23,20 @@ struct norm_case {
     float eps;
 };
 
-static void run_norm(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct norm_case *k,
-                     const float *x, const float *delta, const float *weight, float *x_after, float *y, int alone)
+static void run_norm(struct check *c, int v, const char *name, const struct variant *on,
+                     int n_threads, const struct norm_case *k, const float *x, const float *delta,
+                     const float *weight, float *x_after, float *y, int alone)
 {
     struct side s;
     size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim;
     side_open(&s, on, n_threads, plain_config(k->rows, k->dim));
-    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, dim * 4), dd = dbuf_from(&s, delta, n * 4),
-                dy = dbuf_new(&s, n * 4);
+    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, dim * 4),
+                dd = dbuf_from(&s, delta, n * 4), dy = dbuf_new(&s, n * 4);
     struct arena a = {0};
     struct batch b = make_plain_batch(&a, k->rows, 0);
     s.ops->begin_step(s.be, &b);
-    s.ops->norm(s.be, (float *)dx.d, k->delta ? (float *)dd.d : NULL, (float *)dw.d, k->eps, (float *)dy.d, k->rows, k->dim);
+    s.ops->norm(s.be, (float *)dx.d, k->delta ? (float *)dd.d : NULL, (float *)dw.d, k->eps,
+                (float *)dy.d, k->rows, k->dim);
     dbuf_get(&s, &dx, x_after);
     dbuf_get(&s, &dy, y);
     compare_fences(c, v, name, "x", &s, &dx);
@@ -42,8 +46,8 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
         s.ops->upload(s.be, dx.d, x, n * 4);
         for (int i = k->rows - 1; i >= 0; i--) {
             size_t at = (size_t)i * dim;
-            s.ops->norm(s.be, (float *)dx.d + at, k->delta ? (float *)dd.d + at : NULL, (float *)dw.d, k->eps, (float *)dy.d + at, 1,
-                        k->dim);
+            s.ops->norm(s.be, (float *)dx.d + at, k->delta ? (float *)dd.d + at : NULL,
+                        (float *)dw.d, k->eps, (float *)dy.d + at, 1, k->dim);
         }
         dbuf_get(&s, &dy, got);
         compare_bits(c, v, name, "rows one by one", got, y, n, dim);
@@ -58,16 +62,20 @@ static void check_norm_case(struct check *c, const struct norm_case *k)
 {
     char name[NAME_BYTES];
     struct arena a = {0};
-    snprintf(name, NAME_BYTES, "%d rows of %d, delta %d, eps %g", k->rows, k->dim, k->delta, (double)k->eps);
+    snprintf(name, NAME_BYTES, "%d rows of %d, delta %d, eps %g", k->rows, k->dim, k->delta,
+             (double)k->eps);
     struct rng r = rng_for(c->seed, name);
     size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim, rows = (size_t)k->rows;
-    float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4), *weight = arena_get(&a, dim * 4), *bound = arena_get(&a, n * 4),
+    float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4),
+          *weight = arena_get(&a, dim * 4), *bound = arena_get(&a, n * 4),
           *tight = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
-    float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4), *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
+    float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
+          *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
           *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
     fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows, k->dim);
     fill_row(&r, ROW_RANDOM, 0, weight, k->dim);
-    for (size_t i = 0; i < n; i++) delta[i] = rng_normal(&r) * (x[i] != 0 ? 1 : 0); /* rows of zeros stay so */
+    for (size_t i = 0; i < n; i++)
+        delta[i] = rng_normal(&r) * (x[i] != 0 ? 1 : 0); /* rows of zeros stay so */
     for (size_t i = 0; i < rows; i++) {
         double squares = 0;
         for (size_t j = i * dim; j < (i + 1) * dim; j++) {
@@ -75,7 +83,8 @@ static void check_norm_case(struct check *c, const struct norm_case *k)
             squares += (double)sum[j] * sum[j];
         }
         for (size_t j = i * dim; j < (i + 1) * dim; j++) {
-            want[j] = (float)(sum[j] / sqrt(squares / k->dim + (double)k->eps) * weight[j - i * dim]);
+            want[j] =
+                (float)(sum[j] / sqrt(squares / k->dim + (double)k->eps) * weight[j - i * dim]);
             bound[j] = (float)((((double)k->dim / 16 + 6) / 2 + 7) * U * fabs(want[j]));
             tight[j] = (float)(2 * U * fabs(want[j]));
         }
@@ -102,11 +111,12 @@ void check_norm(struct check *c)
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
             for (int delta = 0; delta < 2; delta++)
-                check_norm_case(c, &(struct norm_case){rows[j], dims[i], delta, (i + j) % 2 ? 1e-5f : 1e-6f});
+                check_norm_case(
+                    c, &(struct norm_case){rows[j], dims[i], delta, (i + j) % 2 ? 1e-5f : 1e-6f});
 }
 
-static void run_glu(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *gate, const float *up,
-                    float *y, size_t n)
+static void run_glu(struct check *c, int v, const char *name, const struct variant *on,
+                    int n_threads, const float *gate, const float *up, float *y, size_t n)
 {
     struct side s;
     struct arena a = {0};
@@ -126,8 +136,9 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
 void check_glu(struct check *c)
 {
     static const size_t sizes[] = {1, 7, 8, 15, 16, 33, 100, 5632, 16384 + 5, 3 * 16384, 50001};
-    static const float edges[] = {0,     -0.0f,  1e-30f, -1e-30f, 86.9f, -86.9f, 87.1f, -87.1f, 88,    -88,
-                                  88.8f, -88.8f, 90,     -90,     104,   -104,   1e4f,  -1e4f,  65504, -65504};
+    static const float edges[] = {0,      -0.0f, 1e-30f, -1e-30f, 86.9f,  -86.9f, 87.1f,
+                                  -87.1f, 88,    -88,    88.8f,   -88.8f, 90,     -90,
+                                  104,    -104,  1e4f,   -1e4f,   65504,  -65504};
     enum { N_EDGES = sizeof edges / sizeof *edges };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char name[NAME_BYTES];
@@ -135,13 +146,16 @@ void check_glu(struct check *c)
         size_t n = sizes[i];
         snprintf(name, NAME_BYTES, "%zu elements", n);
         struct rng r = rng_for(c->seed, name);
-        float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4),
-              *want = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
-              *kept = arena_get(&a, n * 4);
+        float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
+              *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
+              *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4),
+              *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
         for (size_t j = 0; j < n; j++) {
-            g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES] : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
+            g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES]
+                              : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
             u[j] = rng_normal(&r) * (j % 11 == 5 ? 100 : 1);
-            double y = g[j] / (1 + exp(-(double)g[j])) * u[j], saturated = fabs((double)g[j] * u[j]) * 0x1p-126;
+            double y = g[j] / (1 + exp(-(double)g[j])) * u[j],
+                   saturated = fabs((double)g[j] * u[j]) * 0x1p-126;
             want[j] = (float)y;
             bound[j] = (float)(8 * U * fabs(y) + saturated);
             tight[j] = (float)(2 * U * fabs(y) + saturated);
@@ -156,7 +170,8 @@ void check_glu(struct check *c)
             compare_variants(c, v, name, "output", kept, first, n, n);
             run_glu(c, v, name, &c->v[v], 3, g, u, got, n);
             compare_bits(c, v, name, "3 threads against 1", got, first, n, n);
-            if (n < 200) /* an element's value must not depend on its place: a row's start moves with the batch */
+            if (n < 200) /* an element's value must not depend on its place: a row's start moves
+                            with the batch */
                 for (size_t j = 0; j < n; j++) {
                     run_glu(c, v, name, &c->v[v], 1, g + j, u + j, got, 1);
                     compare_bits(c, v, name, "elements one by one", got, first + j, 1, 1);
@@ -166,12 +181,14 @@ void check_glu(struct check *c)
     }
 }
 
-static void run_gather(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const struct batch *b,
-                       const float *x, int dim, float *y)
+static void run_gather(struct check *c, int v, const char *name, const struct variant *on,
+                       int n_threads, const struct batch *b, const float *x, int dim, float *y)
 {
     struct side s;
-    side_open(&s, on, n_threads, plain_config(b->n_rows > b->n_logits ? b->n_rows : b->n_logits, dim));
-    struct dbuf dx = dbuf_from(&s, x, (size_t)b->n_rows * (size_t)dim * 4), dy = dbuf_new(&s, (size_t)b->n_logits * (size_t)dim * 4);
+    side_open(&s, on, n_threads,
+              plain_config(b->n_rows > b->n_logits ? b->n_rows : b->n_logits, dim));
+    struct dbuf dx = dbuf_from(&s, x, (size_t)b->n_rows * (size_t)dim * 4),
+                dy = dbuf_new(&s, (size_t)b->n_logits * (size_t)dim * 4);
     s.ops->begin_step(s.be, b);
     s.ops->gather(s.be, (float *)dx.d, (float *)dy.d, dim);
     dbuf_get(&s, &dy, y);
@@ -195,11 +212,12 @@ void check_gather(struct check *c)
         b.n_logits = n;
         b.logit_row = arena_get(&a, (size_t)n * sizeof *b.logit_row);
         size_t d = (size_t)dim, size = (size_t)n_rows * d * 4;
-        float *x = arena_get(&a, size), *want = arena_get(&a, (size_t)n * d * 4), *got = arena_get(&a, (size_t)n * d * 4),
-              *zero = arena_get(&a, (size_t)n * d * 4);
+        float *x = arena_get(&a, size), *want = arena_get(&a, (size_t)n * d * 4),
+              *got = arena_get(&a, (size_t)n * d * 4), *zero = arena_get(&a, (size_t)n * d * 4);
         fill_rows(&r, 0, x, n_rows, dim);
         for (int t = 0; t < n; t++) {
-            b.logit_row[t] = t == 0 ? n_rows - 1 : rng_below(&r, n_rows); /* any order, also twice */
+            b.logit_row[t] = t == 0 ? n_rows - 1
+                                    : rng_below(&r, n_rows); /* any order, also twice */
             memcpy(want + (size_t)t * d, x + (size_t)b.logit_row[t] * d, d * 4);
         }
         run_gather(c, REF, name, &c->ref, 1, &b, x, dim, got);
@@ -226,7 +244,8 @@ static void fill_logits(struct rng *r, int kind, float *x, int n)
     if (kind == 5)
         for (int i = 0; i < n; i++) x[i] = 7;
     if (kind == 6) /* +0 and -0 are equal, the rest below */
-        for (int i = 0; i < n; i++) x[i] = i % 5 == 3 ? 0.0f : i % 5 == 1 ? -0.0f : -1 - (float)(i % 3);
+        for (int i = 0; i < n; i++)
+            x[i] = i % 5 == 3 ? 0.0f : i % 5 == 1 ? -0.0f : -1 - (float)(i % 3);
     if (kind == 7)
         for (int i = 0; i < n; i++) x[i] = i % 2 ? -INFINITY : -3e38f - (float)(i % 7) * 1e30f;
     if (kind == 8)
@@ -247,14 +266,15 @@ static int32_t largest_of(const float *x, int n)
     return isinf(x[best]) ? -1 : best;
 }
 
-static void run_argmax(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *x, int rows,
-                       int vocab, int32_t *id)
+static void run_argmax(struct check *c, int v, const char *name, const struct variant *on,
+                       int n_threads, const float *x, int rows, int vocab, int32_t *id)
 {
     struct side s;
     struct arena a = {0};
     side_open(&s, on, n_threads, plain_config(rows, 1));
     struct batch b = make_plain_batch(&a, rows, rows);
-    struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4), di = dbuf_new(&s, (size_t)rows * 4);
+    struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4),
+                di = dbuf_new(&s, (size_t)rows * 4);
     s.ops->begin_step(s.be, &b);
     s.ops->argmax(s.be, (float *)dx.d, (int32_t *)di.d, rows, vocab);
     dbuf_get(&s, &di, id);
@@ -296,7 +316,8 @@ void check_argmax(struct check *c)
 
 enum { TOP_KINDS = ARGMAX_KINDS + 7 };
 
-/* Rows whose largest ones stand where a kernel that looks at parts of a row has to be right, too. */
+/* Rows whose largest ones stand where a kernel that looks at parts of a row has to be right, too.
+ */
 static void fill_top(struct rng *r, int kind, float *x, int n)
 {
     fill_logits(r, kind, x, n);
@@ -313,39 +334,49 @@ static void fill_top(struct rng *r, int kind, float *x, int n)
     if (kind == ARGMAX_KINDS + 5) /* hardly any */
         for (int i = 0; i < n; i++) x[i] = rng_below(r, n) < 50 ? x[i] : -INFINITY;
     if (kind == ARGMAX_KINDS + 6) /* last bits matter, of either sign */
-        for (int i = 0; i < n; i++) x[i] = f32_from_bits((i % 2 ? 0x80000000u : 0) | (0x00000001u + (uint32_t)rng_below(r, 40)));
+        for (int i = 0; i < n; i++)
+            x[i] = f32_from_bits((i % 2 ? 0x80000000u : 0) |
+                                 (0x00000001u + (uint32_t)rng_below(r, 40)));
 }
 
-/* Those of the row that were found: all that must be and in order; the rest of the room untouched. */
-static void check_found(struct check *c, int v, const char *name, int row, const float *x, int n, uint8_t *is,
-                        const struct softmax_logit *got)
+/* Those of the row that were found: all that must be and in order; the rest of the room untouched.
+ */
+static void check_found(struct check *c, int v, const char *name, int row, const float *x, int n,
+                        uint8_t *is, const struct softmax_logit *got)
 {
     int n_ever = ever_top(x, n, BE_TOP, is), n_got = 0, last = -1, bad = 0;
     if (got[0].id == -1) {
-        if (n_ever && n_ever <= BE_TOP_ROOM / 2) fail(c, v, name, "row %d: no room for %d logits", row, n_ever);
+        if (n_ever && n_ever <= BE_TOP_ROOM / 2)
+            fail(c, v, name, "row %d: no room for %d logits", row, n_ever);
         return;
     }
     for (; n_got < BE_TOP_ROOM && got[n_got].id != -1 && !bad; n_got++) {
         int id = got[n_got].id;
-        bad = id <= last || id >= n || f32_bits(got[n_got].value) != f32_bits(x[id < 0 || id >= n ? 0 : id]);
+        bad = id <= last || id >= n ||
+              f32_bits(got[n_got].value) != f32_bits(x[id < 0 || id >= n ? 0 : id]);
         if (bad) break;
         n_ever -= is[id];
         last = id;
     }
-    if (bad) fail(c, v, name, "row %d: entry %d is %d, %g", row, n_got, got[n_got].id, (double)got[n_got].value);
+    if (bad)
+        fail(c, v, name, "row %d: entry %d is %d, %g", row, n_got, got[n_got].id,
+             (double)got[n_got].value);
     else if (n_ever) fail(c, v, name, "row %d: %d logits are not there", row, n_ever);
-    else if (n > 4 * BE_TOP_ROOM && n_got > n / 4) fail(c, v, name, "row %d: nothing is left out", row);
+    else if (n > 4 * BE_TOP_ROOM && n_got > n / 4)
+        fail(c, v, name, "row %d: nothing is left out", row);
 }
 
-static void run_top(struct check *c, int v, const char *name, const struct variant *on, int n_threads, const float *x, int rows, int vocab,
-                    const int32_t *top_row, int n_top, struct softmax_logit *got)
+static void run_top(struct check *c, int v, const char *name, const struct variant *on,
+                    int n_threads, const float *x, int rows, int vocab, const int32_t *top_row,
+                    int n_top, struct softmax_logit *got)
 {
     struct side s;
     struct arena a = {0};
     size_t bytes = (size_t)n_top * BE_TOP_ROOM * sizeof *got;
     side_open(&s, on, n_threads, plain_config(rows, 1));
     struct batch b = make_plain_batch(&a, rows, rows);
-    b.top_row = memcpy(arena_get(&a, (size_t)n_top * sizeof *top_row), top_row, (size_t)n_top * sizeof *top_row);
+    b.top_row = memcpy(arena_get(&a, (size_t)n_top * sizeof *top_row), top_row,
+                       (size_t)n_top * sizeof *top_row);
     b.n_top = n_top;
     struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4), dt = dbuf_new(&s, bytes);
     s.ops->begin_step(s.be, &b);
@@ -358,7 +389,8 @@ static void run_top(struct check *c, int v, const char *name, const struct varia
     arena_free(&a);
 }
 
-/* Of some rows in any order: what must be there is, exactly. Rows with NaN are only to do no harm. */
+/* Of some rows in any order: what must be there is, exactly. Rows with NaN are only to do no harm.
+ */
 void check_top(struct check *c)
 {
     static const struct {
@@ -386,7 +418,8 @@ void check_top(struct check *c)
             for (int t = 0; t < n; t++) {
                 int kind = row[t] % TOP_KINDS;
                 if (kind == 9 || kind == 11) continue;
-                check_found(c, v, name, row[t], x + (size_t)row[t] * (size_t)vocab, vocab, is, got + (size_t)t * BE_TOP_ROOM);
+                check_found(c, v, name, row[t], x + (size_t)row[t] * (size_t)vocab, vocab, is,
+                            got + (size_t)t * BE_TOP_ROOM);
             }
         }
         arena_free(&a);

@@ -1,9 +1,11 @@
-/* batch_faults.c: a batch survives what machines do: it is killed at any byte it writes, loses power with every write that
- * was not brought to disk, and has each write, sync, rename, open and allocation fail once. After each the same command
- * must give the bytes of an undisturbed run. Works on models/demo; usage: batch_faults BUILD_DIR.
+/* batch_faults.c: a batch survives what machines do: it is killed at any byte it writes, loses
+ * power with every write that was not brought to disk, and has each write, sync, rename, open and
+ * allocation fail once. After each the same command must give the bytes of an undisturbed run.
+ * Works on models/demo; usage: batch_faults BUILD_DIR.
  *
- * The batch mode is linked into this program with its system calls and allocations wrapped (Makefile: -Wl,--wrap); every
- * run is a forked child. The clock is wrapped too, so that the journal's groups end after a few steps. */
+ * The batch mode is linked into this program with its system calls and allocations wrapped
+ * (Makefile: -Wl,--wrap); every run is a forked child. The clock is wrapped too, so that the
+ * journal's groups end after a few steps. */
 #include "cli/machine.h"
 #include "cli/run.h"
 #include "core/base/err.h"
@@ -22,13 +24,22 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { N_KILLS = 20, FIRST_VARIANT = 2, NEXT_OCCURRENCE = 15, ALLOCATION_STEP = 17 }; /* each run takes several times as long */
+/* each run takes several times as long */
+enum { N_KILLS = 20, FIRST_VARIANT = 2, NEXT_OCCURRENCE = 15, ALLOCATION_STEP = 17 };
 #else
 enum { N_KILLS = 200, FIRST_VARIANT = 0, NEXT_OCCURRENCE = 1, ALLOCATION_STEP = 1 };
 #endif
-enum { KILLED = 99, MAX_OPS = 4096, MAX_FILES = 64, ARENA = 8 << 20, MAX_SITES = 4096, MAX_NAME = 64 };
+enum {
+    KILLED = 99,
+    MAX_OPS = 4096,
+    MAX_FILES = 64,
+    ARENA = 8 << 20,
+    MAX_SITES = 4096,
+    MAX_NAME = 64
+};
 enum op { OP_OPEN, OP_WRITE, OP_TRUNCATE, OP_SYNC, OP_SYNC_DIR, OP_RENAME, OP_REMOVE, N_OPS };
-static const char *const op_names[N_OPS] = {"open", "write", "truncate", "sync", "sync of the directory", "rename", "remove"};
+static const char *const op_names[N_OPS] = {
+    "open", "write", "truncate", "sync", "sync of the directory", "rename", "remove"};
 
 /* One change on disk, as the power-loss replay needs it. */
 struct entry {
@@ -61,7 +72,7 @@ static struct shared {
     struct site site[MAX_SITES];
     uint64_t arena_used;
     char arena[ARENA];
-} * shared;
+} *shared;
 
 static int active;        /* in a child: the wrappers do what the plan says */
 static char watched[256]; /* directory of the output */
@@ -164,7 +175,8 @@ int __wrap_open(const char *path, int flags, ...)
     return fd;
 }
 
-/* Writes through; dies in the middle when the plan says so, fails, or writes only the first half. */
+/* Writes through; dies in the middle when the plan says so, fails, or writes only the first half.
+ */
 static ssize_t write_at(int fd, const void *p, size_t n, off_t at)
 {
     int file = file_of(fd);
@@ -264,9 +276,18 @@ static int allocation_fails(void *caller)
     return 1;
 }
 
-void *__wrap_malloc(size_t n) { return allocation_fails(__builtin_return_address(0)) ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t m) { return allocation_fails(__builtin_return_address(0)) ? NULL : __real_calloc(n, m); }
-void *__wrap_realloc(void *p, size_t n) { return allocation_fails(__builtin_return_address(0)) ? NULL : __real_realloc(p, n); }
+void *__wrap_malloc(size_t n)
+{
+    return allocation_fails(__builtin_return_address(0)) ? NULL : __real_malloc(n);
+}
+void *__wrap_calloc(size_t n, size_t m)
+{
+    return allocation_fails(__builtin_return_address(0)) ? NULL : __real_calloc(n, m);
+}
+void *__wrap_realloc(void *p, size_t n)
+{
+    return allocation_fails(__builtin_return_address(0)) ? NULL : __real_realloc(p, n);
+}
 
 /* ---- runs */
 
@@ -311,7 +332,8 @@ static void write_file(const char *path, const void *p, size_t n)
     if (!f || fwrite(p, 1, n, f) != n || fclose(f)) exit(2);
 }
 
-/* Runs the batch in a child with the plan in *shared; its stderr is in dir/stderr. Returns its exit code or -signal. */
+/* Runs the batch in a child with the plan in *shared; its stderr is in dir/stderr. Returns its exit
+ * code or -signal. */
 static int batch(const char *output)
 {
     char out_path[400], err_path[300];
@@ -327,7 +349,8 @@ static int batch(const char *output)
         struct err e = {0};
         int fd = __real_open(err_path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         dup2(fd, 2);
-        char *argv[] = {"opt4gptq-run", "-m", model, "-i", input, "-o", out_path, "-t", "1", "-np", "3", "-b", "32", "-c", "128", NULL};
+        char *argv[] = {"opt4gptq-run", "-m", model, "-i", input, "-o",  out_path, "-t", "1",
+                        "-np",          "3",  "-b",  "32", "-c",  "128", NULL};
         int rc = options_parse(&o, sizeof argv / sizeof *argv - 1, argv, &e) ? 2 : 0;
         machine_settle(&o);
         o.format = "jsonl";
@@ -396,7 +419,8 @@ static void kills(const char *output, const char *want, size_t n_want, int n)
     for (int i = 0; i < n; i++) {
         new_directory();
         int died = 0, rc = 0;
-        for (int again = 0; again < 3; again++) { /* killed up to three times, each time somewhere else */
+        for (int again = 0; again < 3;
+             again++) { /* killed up to three times, each time somewhere else */
             plan_nothing();
             shared->kill_at = 1 + draw(units);
             rc = batch(output);
@@ -404,7 +428,8 @@ static void kills(const char *output, const char *want, size_t n_want, int n)
             if (rc != KILLED || draw(2)) break;
         }
         check(died > 0 && (rc == KILLED || rc == 3), "a run is killed where planned", rc);
-        check(completes(output, want, n_want), "after a kill the same command gives the same bytes", i);
+        check(completes(output, want, n_want), "after a kill the same command gives the same bytes",
+              i);
     }
 }
 
@@ -444,7 +469,9 @@ static void resize(struct inode *f, size_t n)
 
 static void replay(struct disk *d, const struct entry *x)
 {
-    struct inode *f = x->file >= 0 && x->op != OP_OPEN && x->op != OP_SYNC_DIR ? &d->inode[d->opened[x->file]] : NULL;
+    struct inode *f = x->file >= 0 && x->op != OP_OPEN && x->op != OP_SYNC_DIR
+                          ? &d->inode[d->opened[x->file]]
+                          : NULL;
     int *at;
     switch (x->op) {
     case OP_OPEN:
@@ -485,8 +512,9 @@ static int was_said(const char *what)
     return there;
 }
 
-/* What is on the medium after a loss of power. Variant 0: nothing that was not synced; 1: names as they were, contents
- * only what was synced; 2: any mixture: names one way or the other, of unsynced writes some beginning, or zeros. */
+/* What is on the medium after a loss of power. Variant 0: nothing that was not synced; 1: names as
+ * they were, contents only what was synced; 2: any mixture: names one way or the other, of unsynced
+ * writes some beginning, or zeros. */
 static void materialize(struct disk *d, int variant)
 {
     int names_now = variant == 1 || (variant == 2 && draw(2));
@@ -500,7 +528,8 @@ static void materialize(struct disk *d, int variant)
         if (n) memcpy(content, f->kept, n);
         if (variant == 2 && f->n_now > n && (!n || !memcmp(f->now, f->kept, n))) {
             size_t more = (size_t)draw(f->n_now - n + 1);
-            memcpy(content + n, f->now + n, (size_t)draw(more + 1)); /* the length was kept, of the bytes a beginning */
+            memcpy(content + n, f->now + n,
+                   (size_t)draw(more + 1)); /* the length was kept, of the bytes a beginning */
             n += more;
         }
         snprintf(path, sizeof path, "%s/%s", watched, d->kept[i].text);
@@ -533,13 +562,17 @@ static void power_loss(const char *output, const char *want, size_t n_want)
             }
             char path[400];
             snprintf(path, sizeof path, "%s/%s", watched, output);
-            if (!access(path, F_OK)) { /* the output was in its place: nothing of it is computed again */
+            if (!access(path,
+                        F_OK)) { /* the output was in its place: nothing of it is computed again */
                 plan_nothing();
-                check(batch(output) == 3 && (was_said("is complete") || was_said("continuing: 8 of 8")),
-                      "after a loss of power what was complete is not computed again", 10 * k + variant);
+                check(batch(output) == 3 &&
+                          (was_said("is complete") || was_said("continuing: 8 of 8")),
+                      "after a loss of power what was complete is not computed again",
+                      10 * k + variant);
                 n_placed++;
             }
-            check(completes(output, want, n_want), "after a loss of power the same command gives the same bytes", 10 * k + variant);
+            check(completes(output, want, n_want),
+                  "after a loss of power the same command gives the same bytes", 10 * k + variant);
         }
     check(n_placed > 3, "power is lost after the output was in its place", n_placed);
     printf("power lost after each of %d changes on disk, in %d ways\n", n, 3 - FIRST_VARIANT);
@@ -575,7 +608,8 @@ static void failing_calls(const char *output, const char *want, size_t n_want)
             int shortened = shared->fail_short, rc = batch(output);
             check(shared->hit, "a call fails where planned", i);
             check(shortened ? rc == 3 : rc == 1 && said_why(), op_names[op], rc);
-            check(completes(output, want, n_want), "after a failed call the same command gives the same bytes", i);
+            check(completes(output, want, n_want),
+                  "after a failed call the same command gives the same bytes", i);
             n_sites++;
         }
     printf("%d failing calls: ", n_sites);
@@ -603,18 +637,22 @@ static void failing_allocations(const char *output, const char *want, size_t n_w
             int fine = rc == 3 && same_output(output, want, n_want); /* it could do without */
             check(fine || (rc == 1 && said_why()), "a failed allocation is one line", rc);
 
-            check(fine || completes(output, want, n_want), "after a failed allocation the same command gives the same bytes", i);
+            check(fine || completes(output, want, n_want),
+                  "after a failed allocation the same command gives the same bytes", i);
         }
     printf("%d failing allocations at %d places\n", n_runs, n);
 }
 
-/* Each allocation of a whole small batch fails once, and no other: exit 1 with "out of memory", or the same bytes. */
+/* Each allocation of a whole small batch fails once, and no other: exit 1 with "out of memory", or
+ * the same bytes. */
 static void each_allocation(const char *output)
 {
-    static const char lines[] = "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
-                                "heart\",\"max_tokens\":2,\"stop\":[\"zz\"],\"logit_bias\":{\"5\":3},\"logprobs\":1,\"echo\":true}}\n"
-                                "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A\",\"wish\":1}}\n"
-                                "not a record\n";
+    static const char lines[] =
+        "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+        "heart\",\"max_tokens\":2,\"stop\":[\"zz\"],\"logit_bias\":{\"5\":3},\"logprobs\":1,"
+        "\"echo\":true}}\n"
+        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A\",\"wish\":1}}\n"
+        "not a record\n";
     char path[400];
     size_t n_want;
     write_file(input, lines, sizeof lines - 1);
@@ -633,7 +671,8 @@ static void each_allocation(const char *output)
         check(fine || (rc == 1 && said_why() && was_said("out of memory")),
               "the k-th allocation fails: \"out of memory\", or the same bytes", (int)k);
         if (!shared->calls[OP_WRITE] && k % 16) continue; /* nothing was begun */
-        check(fine || completes(output, want, n_want), "after it the same command gives the same bytes", (int)k);
+        check(fine || completes(output, want, n_want),
+              "after it the same command gives the same bytes", (int)k);
     }
     printf("each of %llu allocations failed once\n", (unsigned long long)n);
     free(want);
@@ -644,16 +683,21 @@ int main(int argc, char **argv)
     static const char lines[] =
         "{\"custom_id\":\"first\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"Once upon a "
         "time\",\"max_tokens\":24,\"temperature\":0}}\n"
-        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":[\"The heart\",\"The "
+        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":[\"The "
+        "heart\",\"The "
         "lungs\"],\"n\":2,\"max_tokens\":3,\"logprobs\":2}}\n"
         "{\"custom_id\":\"c\",\"url\":\"/v1/"
-        "completions\",\"body\":{\"prompt\":[260,610],\"max_tokens\":4,\"stop\":[\"e\"],\"logit_bias\":{\"5\":3}}}\n"
+        "completions\",\"body\":{\"prompt\":[260,610],\"max_tokens\":4,\"stop\":[\"e\"],\"logit_"
+        "bias\":{\"5\":3}}}\n"
         "not a record\n"
         "{\"custom_id\":\"d\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"In the "
         "sea\",\"max_tokens\":2,\"echo\":true,\"logprobs\":1}}\n"
-        "{\"custom_id\":\"e\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A king\",\"max_tokens\":5,\"stop_token_ids\":[7]}}\n"
-        "{\"custom_id\":\"f\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A queen\",\"wish\":1}}\n"
-        "{\"custom_id\":\"g\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A cell\",\"max_tokens\":1,\"return_token_ids\":true}}\n";
+        "{\"custom_id\":\"e\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A "
+        "king\",\"max_tokens\":5,\"stop_token_ids\":[7]}}\n"
+        "{\"custom_id\":\"f\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A "
+        "queen\",\"wish\":1}}\n"
+        "{\"custom_id\":\"g\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A "
+        "cell\",\"max_tokens\":1,\"return_token_ids\":true}}\n";
     char convert[512];
     struct process p;
     size_t n_plain, n_packed;

@@ -1,9 +1,11 @@
 /* convert_faults.c: the converter, and opening its files, when allocations and system calls fail.
- * Each allocation fails once, and from there on; each system call fails once; the process is killed at each change on disk. What is
- * done in spite of it has the bytes of an undisturbed run; else there is one message and no file. Usage: convert_faults.
+ * Each allocation fails once, and from there on; each system call fails once; the process is killed
+ * at each change on disk. What is done in spite of it has the bytes of an undisturbed run; else
+ * there is one message and no file. Usage: convert_faults.
  *
- * The converter is linked into this program with its allocations and system calls wrapped (Makefile: -Wl,--wrap), those of the
- * libraries that are linked statically, too; every run is a forked child. */
+ * The converter is linked into this program with its allocations and system calls wrapped
+ * (Makefile: -Wl,--wrap), those of the libraries that are linked statically, too; every run is a
+ * forked child. */
 #include "convert/convert.h"
 #include "convert/info.h"
 #include "core/sample/gen_config.h"
@@ -30,8 +32,20 @@ enum { SLOWER = 1 };
 #endif
 
 enum { MAX_OUT = 4 << 20 };
-enum op { OP_OPEN, OP_READ, OP_WRITE, OP_CLAIM, OP_SIZE, OP_SYNC, OP_LINK, OP_RENAME, OP_THREAD, N_OPS };
-static const char *const op_names[N_OPS] = {"open", "read", "write", "claim", "size", "sync", "link", "rename", "thread"};
+enum op {
+    OP_OPEN,
+    OP_READ,
+    OP_WRITE,
+    OP_CLAIM,
+    OP_SIZE,
+    OP_SYNC,
+    OP_LINK,
+    OP_RENAME,
+    OP_THREAD,
+    N_OPS
+};
+static const char *const op_names[N_OPS] = {"open", "read", "write",  "claim", "size",
+                                            "sync", "link", "rename", "thread"};
 
 /* Shared with the children. */
 static struct shared {
@@ -47,7 +61,7 @@ static struct shared {
     char message[sizeof((struct err *)0)->msg];
     size_t n_out;
     char out[MAX_OUT]; /* what --info printed */
-} * shared;
+} *shared;
 
 static int active; /* in a child: the wrappers do what the plan says */
 static char dir[] = "/tmp/opt4gptq-convert-faults-XXXXXX";
@@ -55,9 +69,9 @@ static int n_passed, n_failed, n_skipped;
 
 /* ---- wrappers */
 
-#define WRAP(type, name, ...)                                                                                                              \
-    type __real_##name(__VA_ARGS__);                                                                                                       \
-    type __wrap_##name(__VA_ARGS__);                                                                                                       \
+#define WRAP(type, name, ...)                                                                      \
+    type __real_##name(__VA_ARGS__);                                                               \
+    type __wrap_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
 static int lacks_memory(void)
@@ -74,8 +88,14 @@ WRAP(void *, malloc, size_t n) { return lacks_memory() ? NULL : __real_malloc(n)
 WRAP(void *, calloc, size_t n, size_t m) { return lacks_memory() ? NULL : __real_calloc(n, m); }
 WRAP(void *, realloc, void *p, size_t n) { return lacks_memory() ? NULL : __real_realloc(p, n); }
 WRAP(char *, strdup, const char *s) { return lacks_memory() ? NULL : __real_strdup(s); }
-WRAP(char *, strndup, const char *s, size_t n) { return lacks_memory() ? NULL : __real_strndup(s, n); }
-WRAP(char *, realpath, const char *s, char *to) { return lacks_memory() ? NULL : __real_realpath(s, to); }
+WRAP(char *, strndup, const char *s, size_t n)
+{
+    return lacks_memory() ? NULL : __real_strndup(s, n);
+}
+WRAP(char *, realpath, const char *s, char *to)
+{
+    return lacks_memory() ? NULL : __real_realpath(s, to);
+}
 
 /* 1: the call is to fail, errno is set. */
 static int fails(enum op op, int fd)
@@ -110,19 +130,33 @@ int __wrap_open(const char *path, int flags, ...)
     }
     return fails(OP_OPEN, -1) ? -1 : __real_open(path, flags, mode);
 }
-WRAP(ssize_t, pread, int fd, void *p, size_t n, off_t at) { return fails(OP_READ, fd) ? -1 : __real_pread(fd, p, n, at); }
-WRAP(ssize_t, pwrite, int fd, const void *p, size_t n, off_t at) { return fails(OP_WRITE, fd) ? -1 : __real_pwrite(fd, p, n, at); }
-WRAP(int, fallocate, int fd, int mode, off_t at, off_t n) { return fails(OP_CLAIM, fd) ? -1 : __real_fallocate(fd, mode, at, n); }
+WRAP(ssize_t, pread, int fd, void *p, size_t n, off_t at)
+{
+    return fails(OP_READ, fd) ? -1 : __real_pread(fd, p, n, at);
+}
+WRAP(ssize_t, pwrite, int fd, const void *p, size_t n, off_t at)
+{
+    return fails(OP_WRITE, fd) ? -1 : __real_pwrite(fd, p, n, at);
+}
+WRAP(int, fallocate, int fd, int mode, off_t at, off_t n)
+{
+    return fails(OP_CLAIM, fd) ? -1 : __real_fallocate(fd, mode, at, n);
+}
 WRAP(int, ftruncate, int fd, off_t n) { return fails(OP_SIZE, fd) ? -1 : __real_ftruncate(fd, n); }
 WRAP(int, fsync, int fd) { return fails(OP_SYNC, fd) ? -1 : __real_fsync(fd); }
 WRAP(int, linkat, int a, const char *from, int b, const char *to, int flags)
 {
     return fails(OP_LINK, -1) ? -1 : __real_linkat(a, from, b, to, flags);
 }
-WRAP(int, rename, const char *from, const char *to) { return fails(OP_RENAME, -1) ? -1 : __real_rename(from, to); }
+WRAP(int, rename, const char *from, const char *to)
+{
+    return fails(OP_RENAME, -1) ? -1 : __real_rename(from, to);
+}
 WRAP(int, access, const char *path, int mode)
 {
-    return active && shared->no_nameless == 2 && !strncmp(path, "/proc/", 6) ? -1 : __real_access(path, mode);
+    return active && shared->no_nameless == 2 && !strncmp(path, "/proc/", 6)
+               ? -1
+               : __real_access(path, mode);
 }
 WRAP(int, pthread_create, pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg)
 {
@@ -136,7 +170,8 @@ static void check(int ok, const char *what, const char *of, long number)
     if (ok) n_passed++;
     else n_failed++;
     if (!ok && n_failed <= 20)
-        printf("FAIL %s: %s, number %ld: rc %d, signal %d, '%s'\n", of, what, number, shared->rc, shared->signal, shared->message);
+        printf("FAIL %s: %s, number %ld: rc %d, signal %d, '%s'\n", of, what, number, shared->rc,
+               shared->signal, shared->message);
 }
 
 static char *read_file(const char *path, size_t *n)
@@ -164,7 +199,8 @@ static char out_path[300], model_path[300]; /* the first in a directory of its o
 static int do_convert(const char *what, int n_threads, struct err *e)
 {
     static const volatile sig_atomic_t never;
-    struct convert_options o = {.dir = what, .out = {out_path, n_threads, 0, &never}, .notes = {.quiet = 1}};
+    struct convert_options o = {
+        .dir = what, .out = {out_path, n_threads, 0, &never}, .notes = {.quiet = 1}};
     return convert_run(&o, e);
 }
 
@@ -196,7 +232,8 @@ static int open_model(const char *what, struct err *e)
     int rc = gen_config_defaults(&m.file, &s, e);
     if (!rc) { /* what was read, as bytes */
         memcpy(shared->out, &m.config, sizeof m.config);
-        memset(shared->out + offsetof(struct model_config, eos), 0, sizeof m.config - offsetof(struct model_config, eos));
+        memset(shared->out + offsetof(struct model_config, eos), 0,
+               sizeof m.config - offsetof(struct model_config, eos));
         memcpy(shared->out + sizeof m.config, &s, sizeof s);
         shared->n_out = sizeof m.config + sizeof s;
     }
@@ -259,7 +296,8 @@ static int same(const char *want, size_t n_want, const char *text, size_t n_text
 /* ---- allocations */
 
 /* Every allocation once, and everything from it on; after the first FIRST ones only some. */
-static void allocations(const char *name, int (*f)(const char *, struct err *), const char *what, long first)
+static void allocations(const char *name, int (*f)(const char *, struct err *), const char *what,
+                        long first)
 {
     plan_nothing();
     run(f, what);
@@ -283,8 +321,8 @@ static void allocations(const char *name, int (*f)(const char *, struct err *), 
                 check(same(want, n_want, text, n_text), "other bytes without a word", name, k);
                 check(!clear(&has_out), "a file is left", name, k);
             } else {
-                check(shared->rc == 1 && strstr(shared->message, "out of memory") != NULL, all ? "all fail from here on" : "one fails",
-                      name, k);
+                check(shared->rc == 1 && strstr(shared->message, "out of memory") != NULL,
+                      all ? "all fail from here on" : "one fails", name, k);
                 check(!clear(&has_out) && !has_out, "a file is left", name, k);
             }
         }
@@ -299,7 +337,8 @@ static void allocations(const char *name, int (*f)(const char *, struct err *), 
 static char *wanted; /* bytes of an undisturbed conversion */
 static size_t n_wanted;
 
-/* Each call of each kind but threads, once, then SIGKILL at each change on disk; with and without a file to replace. */
+/* Each call of each kind but threads, once, then SIGKILL at each change on disk; with and without a
+ * file to replace. */
 static void calls(const char *name, const char *what, int no_nameless)
 {
     static const int errors[] = {ENOSPC, EIO, EFBIG, EINVAL};
@@ -311,7 +350,8 @@ static void calls(const char *name, const char *what, int no_nameless)
         shared->no_nameless = no_nameless;
         if (replaces) write_file(out_path, old, sizeof old);
         run(alone, what);
-        check(!shared->rc && same(wanted, n_wanted, NULL, 0) && !clear(&has_out), "undisturbed", name, replaces);
+        check(!shared->rc && same(wanted, n_wanted, NULL, 0) && !clear(&has_out), "undisturbed",
+              name, replaces);
         memcpy(n_calls, shared->n_calls, sizeof n_calls);
         for (int dies = 0; dies < (no_nameless ? 1 : 2); dies++)
             for (int op = 0; op < OP_THREAD; op++)
@@ -320,18 +360,24 @@ static void calls(const char *name, const char *what, int no_nameless)
                     plan_nothing();
                     if (replaces) write_file(out_path, old, sizeof old);
                     shared->no_nameless = no_nameless;
-                    shared->op = (enum op)op, shared->nth = i, shared->kill = dies, shared->error = errors[i % 4];
+                    shared->op = (enum op)op, shared->nth = i, shared->kill = dies,
+                    shared->error = errors[i % 4];
                     run(alone, what);
-                    check(shared->hit && shared->signal == (dies ? SIGKILL : 0), "fails where planned", op_names[op], i);
+                    check(shared->hit && shared->signal == (dies ? SIGKILL : 0),
+                          "fails where planned", op_names[op], i);
                     size_t n;
                     char *have = read_file(out_path, &n);
-                    int is_old = have ? replaces && n == sizeof old && !memcmp(have, old, n) : !replaces;
+                    int is_old = have ? replaces && n == sizeof old && !memcmp(have, old, n)
+                                      : !replaces;
                     int is_new = have && n == n_wanted && !memcmp(have, wanted, n);
                     check(is_old || is_new, "OUT is neither as before nor whole", op_names[op], i);
-                    if (!dies) check(shared->rc ? shared->rc == 1 && *shared->message : is_new, "no message", op_names[op], i);
+                    if (!dies)
+                        check(shared->rc ? shared->rc == 1 && *shared->message : is_new,
+                              "no message", op_names[op], i);
                     /* between its two names a finished file has the first one */
                     int left = clear(&has_out);
-                    check(!left || (dies && replaces && op == OP_RENAME && left == 1), "a file is left", op_names[op], i);
+                    check(!left || (dies && replaces && op == OP_RENAME && left == 1),
+                          "a file is left", op_names[op], i);
                     free(have);
                 }
     }
@@ -353,7 +399,8 @@ static void threads(const char *what)
         plan_nothing();
         shared->op = OP_THREAD, shared->nth = i;
         run(in_threads, what);
-        check(shared->hit && !shared->rc && same(wanted, n_wanted, NULL, 0), "a thread cannot start", "convert", i);
+        check(shared->hit && !shared->rc && same(wanted, n_wanted, NULL, 0),
+              "a thread cannot start", "convert", i);
         clear(&has_out);
     }
 }
@@ -378,8 +425,9 @@ static void shrinking(const char *what)
         shared->op = OP_READ, shared->nth = i, shared->shrink = 1;
         write_file(shard, whole, n);
         run(alone, copy);
-        check(!shared->signal && (!shared->rc || strstr(shared->message, shard) || strstr(shared->message, "json")), "a shard that shrinks",
-              "convert", i);
+        check(!shared->signal && (!shared->rc || strstr(shared->message, shard) ||
+                                  strstr(shared->message, "json")),
+              "a shard that shrinks", "convert", i);
         refused += shared->rc == 1;
         check((!clear(&has_out) && !has_out) || !shared->rc, "a file is left", "convert", i);
     }
@@ -410,14 +458,16 @@ static void shrinking_mapped(void)
     if (waitpid(pid, &status, 0) != pid) exit(2);
     char *said = read_file(err, &n);
     said[n] = 0;
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strchr(said, '\n') == said + n - 1 && strstr(said, copy),
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strchr(said, '\n') == said + n - 1 &&
+              strstr(said, copy),
           "a mapped file that shrinks", "--verify", status);
     free(said);
 }
 
 int main(void)
 {
-    static const char small[] = "tests/data/gptq/llama-act-order-asym", sharded[] = "tests/data/gptq/llama-sharded-tied";
+    static const char small[] = "tests/data/gptq/llama-act-order-asym",
+                      sharded[] = "tests/data/gptq/llama-sharded-tied";
     char command[300];
     int has_out;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,6 +1,7 @@
-/* gpu.c: what goes wrong with a GPU, on those that the tests pretend (fibers.c, gfx906/): memory that does not suffice, at any
- * point; a kernel that never ends; a device that is lost in the middle of a batch; a device that no embedded kernel fits; a matrix
- * instruction that is wrong; and what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only
+/* gpu.c: what goes wrong with a GPU, on those that the tests pretend (fibers.c, gfx906/): memory
+ * that does not suffice, at any point; a kernel that never ends; a device that is lost in the
+ * middle of a batch; a device that no embedded kernel fits; a matrix instruction that is wrong; and
+ * what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only
  * what needs no interpreter, which takes minutes when it is sanitized */
 #include "core/base/safetensors.h"
 #include "tests/process.h"
@@ -13,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], cuda[512], hopper[512], gfx906[512],
-    dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300], in[300], out[300];
+static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], cuda[512], hopper[512],
+    gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300], in[300], out[300];
 static int n_passed, n_failed, n_skipped, only_fibers;
 
 static void check(int ok, const char *what, const struct process *p)
@@ -29,15 +30,16 @@ static void check(int ok, const char *what, const struct process *p)
 }
 
 /* Five tokens of prompt and two more, through the library. */
-#define COMPLETE(p, library, ...)                                                                                                          \
-    process_run(p,                                                                                                                         \
-                (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", library, "--prompt-ids", "1,5,9,3,2", "-n", "2",     \
-                           "--temp", "0", "--format", "ids", __VA_ARGS__, NULL},                                                           \
+#define COMPLETE(p, library, ...)                                                                  \
+    process_run(p,                                                                                 \
+                (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", library,     \
+                           "--prompt-ids", "1,5,9,3,2", "-n", "2", "--temp", "0", "--format",      \
+                           "ids", __VA_ARGS__, NULL},                                              \
                 NULL)
-#define BATCH(p, library, ...)                                                                                                             \
-    process_run(p,                                                                                                                         \
-                (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", library, "-i", in, "-o", out, "--format", "ids",     \
-                           "-c", "64", __VA_ARGS__, NULL},                                                                                 \
+#define BATCH(p, library, ...)                                                                     \
+    process_run(p,                                                                                 \
+                (char *[]){run_bin, "-m", model, "--backend", "hip", "--hip-library", library,     \
+                           "-i", in, "-o", out, "--format", "ids", "-c", "64", __VA_ARGS__, NULL}, \
                 NULL)
 
 static int lines(const char *s)
@@ -74,7 +76,8 @@ static void start_over(void)
     unlink(journal);
 }
 
-/* Every allocation fails once, of device and of pinned memory: one line, exit 1, nothing lost (with a sanitizer). */
+/* Every allocation fails once, of device and of pinned memory: one line, exit 1, nothing lost (with
+ * a sanitizer). */
 static void allocations(void)
 {
     struct process p;
@@ -89,12 +92,14 @@ static void allocations(void)
         if (done) break;
     }
     unsetenv("FIBERS_FAIL_ALLOC");
-    check(ok && n > 40 && n < 500, "a failing allocation is one line and exit 1, wherever it is", NULL);
+    check(ok && n > 40 && n < 500, "a failing allocation is one line and exit 1, wherever it is",
+          NULL);
     if (only_fibers) return;
     for (n = 1; n < 60; n += 20) {
         with("GFX906_FAIL_ALLOC", n);
         COMPLETE(&p, gfx906, "-t", "0");
-        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "memory"), "the same of the interpreter", &p);
+        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "memory"),
+              "the same of the interpreter", &p);
         process_free(&p);
     }
     unsetenv("GFX906_FAIL_ALLOC");
@@ -105,17 +110,21 @@ static void sizes(void)
     struct process p;
     with("FIBERS_MEMORY", 4 << 20);
     COMPLETE(&p, fibers, "-t", "0");
-    check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "weights") && strstr(p.err, "KV cache") && strstr(p.err, "4 MiB that are free"),
+    check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "weights") &&
+              strstr(p.err, "KV cache") && strstr(p.err, "4 MiB that are free"),
           "a model larger than the memory is refused with the sizes", &p);
     process_free(&p);
     BATCH(&p, fibers, "-np", "2");
-    check(p.code == 1 && strstr(p.err, "free memory 4 MiB: the model takes"), "so is one for a batch", &p);
+    check(p.code == 1 && strstr(p.err, "free memory 4 MiB: the model takes"),
+          "so is one for a batch", &p);
     process_free(&p);
     unsetenv("FIBERS_MEMORY");
     start_over();
     BATCH(&p, fibers, "-np", "2", "-b", "512", "--mem", "30M", "-v");
-    check(p.code == 0 && strstr(p.err, "GPU memory: model") && strstr(p.err, "kernel: q4_decode_f16_1"),
-          "a batch says what it takes of the GPU's memory, and with -v which kernels there are", &p);
+    check(p.code == 0 && strstr(p.err, "GPU memory: model") &&
+              strstr(p.err, "kernel: q4_decode_f16_1"),
+          "a batch says what it takes of the GPU's memory, and with -v which kernels there are",
+          &p);
     process_free(&p);
     start_over();
     BATCH(&p, fibers, "-np", "2", "--mem", "5M");
@@ -123,12 +132,16 @@ static void sizes(void)
     process_free(&p);
     if (only_fibers) return;
     process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", gfx906, NULL}, NULL);
-    check(p.code == 0 && strstr(p.out, "0: gfx906 interpreter, gfx906:sramecc-:xnack-, 16.0 GiB, kernels for gfx906 ("), "--list-devices",
-          &p);
+    check(
+        p.code == 0 &&
+            strstr(p.out,
+                   "0: gfx906 interpreter, gfx906:sramecc-:xnack-, 16.0 GiB, kernels for gfx906 ("),
+        "--list-devices", &p);
     process_free(&p);
 }
 
-/* While the model is uploaded, in the prompt, while it generates, until there are no more launches. */
+/* While the model is uploaded, in the prompt, while it generates, until there are no more launches.
+ */
 static void hangs(void)
 {
     struct process p;
@@ -142,8 +155,10 @@ static void hangs(void)
         int done = p.code == 0;
         if (done) process_free(&p);
         if (done) break;
-        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "the device hangs: no end of the work after 1 s"),
-              "a kernel that never ends is found out, and no call waits for it for ever", &p); /* such a call aborts, see fibers.c */
+        check(p.code == 1 && lines(p.err) == 1 &&
+                  strstr(p.err, "the device hangs: no end of the work after 1 s"),
+              "a kernel that never ends is found out, and no call waits for it for ever",
+              &p); /* such a call aborts, see fibers.c */
         process_free(&p);
     }
     unsetenv("FIBERS_HANG");
@@ -152,7 +167,8 @@ static void hangs(void)
     check(n_hung >= 3, "it hung now and then", NULL);
 }
 
-/* A batch whose device is lost goes on with the same command, and the file is what it would have been. */
+/* A batch whose device is lost goes on with the same command, and the file is what it would have
+ * been. */
 static void device_lost(void)
 {
     struct process p;
@@ -170,12 +186,14 @@ static void device_lost(void)
         int done = p.code == 0;
         if (done) process_free(&p);
         if (done) break;
-        check(p.code == 1 && strstr(p.err, "gfx906 interpreter: ") && strstr(p.err, "unknown error (999)") && access(out, F_OK),
+        check(p.code == 1 && strstr(p.err, "gfx906 interpreter: ") &&
+                  strstr(p.err, "unknown error (999)") && access(out, F_OK),
               "a lost device ends the batch with a line and exit 1", &p);
         process_free(&p);
         BATCH(&p, gfx906, "-np", "2");
         char *again = read_file(out);
-        check(p.code == 0 && !strcmp(again, whole), "the same command continues to the same bytes", &p);
+        check(p.code == 0 && !strcmp(again, whole), "the same command continues to the same bytes",
+              &p);
         free(again);
         process_free(&p);
     }
@@ -183,7 +201,8 @@ static void device_lost(void)
     free(whole);
 }
 
-/* A device that takes none of the embedded code objects: the embedded source is compiled for it, in a child. */
+/* A device that takes none of the embedded code objects: the embedded source is compiled for it, in
+ * a child. */
 static void compiled(void)
 {
     static const struct {
@@ -195,18 +214,21 @@ static void compiled(void)
     setenv("GFX906_ONLY_COMPILED", "1", 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("GFX906_RTC", wrong[i].mode, 1);
-        COMPLETE(&p, gfx906, "--gpu-timeout", strcmp(wrong[i].mode, "hang") ? "300" : "1"); /* the others end by themselves */
+        COMPLETE(&p, gfx906, "--gpu-timeout",
+                 strcmp(wrong[i].mode, "hang") ? "300" : "1"); /* the others end by themselves */
         check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, wrong[i].says), wrong[i].mode, &p);
         process_free(&p);
     }
     unsetenv("GFX906_RTC");
     process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", gfx906, NULL}, NULL);
-    check(p.code == 0 && strstr(p.out, "they will be compiled"), "--list-devices compiles nothing", &p);
+    check(p.code == 0 && strstr(p.out, "they will be compiled"), "--list-devices compiles nothing",
+          &p);
     process_free(&p);
     COMPLETE(&p, gfx906, "-v");
     unsetenv("GFX906_ONLY_COMPILED");
     COMPLETE(&plain, gfx906, "-v");
-    check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out), "compiled kernels give the embedded ones' answer", &p);
+    check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out),
+          "compiled kernels give the embedded ones' answer", &p);
     process_free(&p);
     void *amd = dlopen("libamdhip64.so.5", RTLD_LAZY | RTLD_LOCAL);
     if (amd) {
@@ -215,16 +237,20 @@ static void compiled(void)
         COMPLETE(&p, gfx906, "-v");
         unsetenv("GFX906_RTC");
         unsetenv("GFX906_ONLY_COMPILED");
-        check(p.code == 0 && !strcmp(p.out, plain.out), "kernels compiled by AMD's hiprtc give the embedded ones' answer", &p);
+        check(p.code == 0 && !strcmp(p.out, plain.out),
+              "kernels compiled by AMD's hiprtc give the embedded ones' answer", &p);
         process_free(&p);
         if (access("/dev/kfd", F_OK)) {
             COMPLETE(&p, "libamdhip64.so.5", "-v");
-            check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "/dev/kfd (AMD's driver): No such file"), "AMD's library alone", &p);
+            check(p.code == 1 && lines(p.err) == 1 &&
+                      strstr(p.err, "/dev/kfd (AMD's driver): No such file"),
+                  "AMD's library alone", &p);
             process_free(&p);
         }
     } else {
         n_skipped++;
-        printf("SKIP kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)\n");
+        printf(
+            "SKIP kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)\n");
     }
     process_free(&plain);
 }
@@ -233,35 +259,48 @@ static void compiled(void)
 static void bench(void)
 {
     struct process p;
-    process_run(&p, (char *[]){bench_bin, "--backend", "hip", "--hip-library", fibers, "-m", model, "-p", "4", "-n", "2", "-r", "1", NULL},
+    process_run(&p,
+                (char *[]){bench_bin, "--backend", "hip", "--hip-library", fibers, "-m", model,
+                           "-p", "4", "-n", "2", "-r", "1", NULL},
                 NULL);
-    check(p.code == 0 && strstr(p.out, "| pp4 ") && strstr(p.out, "| f16 ") && strstr(p.out, "fibers"), "bench: runs on a GPU", &p);
+    check(p.code == 0 && strstr(p.out, "| pp4 ") && strstr(p.out, "| f16 ") &&
+              strstr(p.out, "fibers"),
+          "bench: runs on a GPU", &p);
     process_free(&p);
     process_run(&p,
-                (char *[]){bench_bin, "--ablation", "--hip-library", gfx906, "--shape", "tiny", "-n", "1", "-r", "1", "-np", "1",
-                           "--variant", "smb,all_literal", "-o", "csv", NULL},
+                (char *[]){bench_bin, "--ablation", "--hip-library", gfx906, "--shape", "tiny",
+                           "-n", "1", "-r", "1", "-np", "1", "--variant", "smb,all_literal", "-o",
+                           "csv", NULL},
                 NULL);
     /* the heading; 3 variants of the model; 3 of each of 4 linears */
-    check(p.code == 0 && lines(p.out) == 1 + 3 + 4 * 3 && strstr(p.out, "\"all_literal\"") && !strstr(p.out, "\"vml\""),
+    check(p.code == 0 && lines(p.out) == 1 + 3 + 4 * 3 && strstr(p.out, "\"all_literal\"") &&
+              !strstr(p.out, "\"vml\""),
           "bench: the ablation", &p);
     process_free(&p);
     process_run(&p,
-                (char *[]){bench_bin, "--backend", "hip", "--hip-library", gfx906, "-m", model, "--ops", "-p", "2", "-np", "1", "-d", "4",
-                           "-r", "1", "-o", "csv", NULL},
+                (char *[]){bench_bin, "--backend", "hip", "--hip-library", gfx906, "-m", model,
+                           "--ops", "-p", "2", "-np", "1", "-d", "4", "-r", "1", "-o", "csv", NULL},
                 NULL);
-    check(p.code == 0 && strstr(p.out, "\"argmax\"") && strstr(p.out, "\"top\""), "bench: operations", &p);
+    check(p.code == 0 && strstr(p.out, "\"argmax\"") && strstr(p.out, "\"top\""),
+          "bench: operations", &p);
     process_free(&p);
-    process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", "/nonexistent", NULL}, NULL);
-    check(p.code == 0 && lines(p.err) == 1 && strstr(p.out, "| paper_all_packed_1 "), "bench: the counts, where there is no GPU", &p);
+    process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", "/nonexistent", NULL},
+                NULL);
+    check(p.code == 0 && lines(p.err) == 1 && strstr(p.out, "| paper_all_packed_1 "),
+          "bench: the counts, where there is no GPU", &p);
     process_free(&p);
-    process_run(&p, (char *[]){bench_bin, "--ablation", "--hip-library", gfx906, "--shape", "gpt-5", NULL}, NULL);
-    check(p.code == 1 && strstr(p.err, "--shape gpt-5: there are") && lines(p.err) == 1, "bench: an unknown shape", &p);
+    process_run(
+        &p, (char *[]){bench_bin, "--ablation", "--hip-library", gfx906, "--shape", "gpt-5", NULL},
+        NULL);
+    check(p.code == 1 && strstr(p.err, "--shape gpt-5: there are") && lines(p.err) == 1,
+          "bench: an unknown shape", &p);
     process_free(&p);
 }
 
-/* Answers the requests of a file: n answers, those of *first, which they become the first time. pages NULL: as many as are wanted. */
-static void same_answers(const char *library, const char *of, const char *requests, int n, const char *np, const char *pages, char **first,
-                         const char *what)
+/* Answers the requests of a file: n answers, those of *first, which they become the first time.
+ * pages NULL: as many as are wanted. */
+static void same_answers(const char *library, const char *of, const char *requests, int n,
+                         const char *np, const char *pages, char **first, const char *what)
 {
     struct process p;
     start_over();
@@ -295,8 +334,8 @@ static void same_answers(const char *library, const char *of, const char *reques
     start_over();
 }
 
-/* NVIDIA's kernels are chosen by the number of generated rows, of outputs and of multiprocessors, and by the size of groups: always the
- * same answers. */
+/* NVIDIA's kernels are chosen by the number of generated rows, of outputs and of multiprocessors,
+ * and by the size of groups: always the same answers. */
 static void any_batch(const char *library, const char *of, int n_runs)
 {
     static const char *const at_once[] = {"7", "13", "24", "40", "13", "24", "40", "13"};
@@ -306,19 +345,22 @@ static void any_batch(const char *library, const char *of, int n_runs)
     FILE *f = fopen(many, "w");
     for (int i = 0; f && i < 40; i++)
         fprintf(f,
-                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d],"
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/"
+                "completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d],"
                 "\"max_tokens\":2,\"temperature\":0,\"ignore_eos\":true}}\n",
                 i, i + 2);
     if (!f || fclose(f)) return;
     for (int i = 0; i < n_runs; i++) {
         with("FIBERS_UNITS", units[i]);
-        same_answers(library, of, many, 40, at_once[i], NULL, &first, "the same answers with any -np");
+        same_answers(library, of, many, 40, at_once[i], NULL, &first,
+                     "the same answers with any -np");
     }
     free(first);
     unsetenv("FIBERS_UNITS");
 }
 
-/* A checkpoint's copy whose inputs belong to groups in no order, as act-order leaves them; those of one layer alike. 0 or -1. */
+/* A checkpoint's copy whose inputs belong to groups in no order, as act-order leaves them; those of
+ * one layer alike. 0 or -1. */
 static int make_act_order(const char *from, const char *to)
 {
     char path[400];
@@ -345,8 +387,8 @@ static int make_act_order(const char *from, const char *to)
     return close(f) || !n ? -1 : 0;
 }
 
-/* The linears of a single generated row are launched with the operations around them, rows that have a multiprocessor each are prepared
- * by more threads: the same answers as beside others. */
+/* The linears of a single generated row are launched with the operations around them, rows that
+ * have a multiprocessor each are prepared by more threads: the same answers as beside others. */
 static void few_rows(const char *of, const char *what)
 {
     char *first = NULL;
@@ -359,45 +401,52 @@ static void few_rows(const char *of, const char *what)
     free(first);
 }
 
-/* The same of a layer's operations, to the bit: those that wait for each other are not prepared together. */
+/* The same of a layer's operations, to the bit: those that wait for each other are not prepared
+ * together. */
 static void few_rows_of_a_layer(void)
 {
     struct process p;
     with("FIBERS_UNITS", 8);
     process_run(&p,
-                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", hopper, "--variant", "auto", "--quick", "--op", "block", NULL},
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", hopper, "--variant",
+                           "auto", "--quick", "--op", "block", NULL},
                 NULL);
     check(p.code == 0, "the same bits where each row has a multiprocessor", &p);
     process_free(&p);
     unsetenv("FIBERS_UNITS");
 }
 
-/* Steps begin before the last one's tokens are known, or wait for them where they are drawn: the same answers whatever runs beside
- * them, with few pages and with many. */
+/* Steps begin before the last one's tokens are known, or wait for them where they are drawn: the
+ * same answers whatever runs beside them, with few pages and with many. */
 static void kinds_of_requests(void)
 {
-    static const char *const kind[] = {"\"temperature\":0",
-                                       "\"temperature\":0.9,\"seed\":3",
-                                       "\"temperature\":0,\"stop_token_ids\":[30,60,90,120,150,180,210,240,270]",
-                                       "\"temperature\":0,\"logprobs\":2",
-                                       "\"temperature\":1,\"n\":2",
-                                       "\"temperature\":0,\"min_tokens\":3"};
-    static const char *const at_once[] = {"1", "5", "6", "16"}, *const pages[] = {"16", "16", "4", "16"};
+    static const char *const kind[] = {
+        "\"temperature\":0",
+        "\"temperature\":0.9,\"seed\":3",
+        "\"temperature\":0,\"stop_token_ids\":[30,60,90,120,150,180,210,240,270]",
+        "\"temperature\":0,\"logprobs\":2",
+        "\"temperature\":1,\"n\":2",
+        "\"temperature\":0,\"min_tokens\":3"};
+    static const char *const at_once[] = {"1", "5", "6", "16"}, *const pages[] = {"16", "16", "4",
+                                                                                  "16"};
     char mixed[320], *first = NULL;
     snprintf(mixed, sizeof mixed, "%s/mixed.jsonl", dir);
     FILE *f = fopen(mixed, "w");
     for (int i = 0; f && i < 18; i++)
         fprintf(f,
-                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,%d,8],"
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/"
+                "completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,%d,8],"
                 "\"max_tokens\":%d,%s}}\n",
                 i, i + 2, 7 * i + 1, 3 + i % 4, kind[(i + i / 6) % 6]);
     if (!f || fclose(f)) return;
     for (int i = 0; i < 4; i++)
-        same_answers(fibers, model, mixed, 18, at_once[i], pages[i], &first, "the same answers beside requests of any kind");
+        same_answers(fibers, model, mixed, 18, at_once[i], pages[i], &first,
+                     "the same answers beside requests of any kind");
     free(first);
 }
 
-/* Tokens are drawn from what the device leaves of the logits, or, where log-probabilities are wanted, from all of them: the same ones. */
+/* Tokens are drawn from what the device leaves of the logits, or, where log-probabilities are
+ * wanted, from all of them: the same ones. */
 static void some_logits(void)
 {
     static const char *const what[] = {"", ",\"logprobs\":0"};
@@ -406,12 +455,15 @@ static void some_logits(void)
     for (int whole = 0; whole < 2; whole++) {
         FILE *f = fopen(drawn, "w");
         for (int i = 0; f && i < 12; i++)
-            fprintf(f,
-                    "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,8],"
-                    "\"max_tokens\":5,\"temperature\":%d,\"top_k\":%d,\"top_p\":%s,\"seed\":%d%s}}\n",
-                    i, i + 2, 1 + i % 3, 1 + 9 * (i % 8), i % 2 ? "1" : "0.9", i, what[whole]);
+            fprintf(
+                f,
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/"
+                "completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,8],"
+                "\"max_tokens\":5,\"temperature\":%d,\"top_k\":%d,\"top_p\":%s,\"seed\":%d%s}}\n",
+                i, i + 2, 1 + i % 3, 1 + 9 * (i % 8), i % 2 ? "1" : "0.9", i, what[whole]);
         if (!f || fclose(f)) return;
-        same_answers(fibers, model, drawn, 12, whole ? "5" : "7", NULL, &first, "the same tokens from some logits as from all");
+        same_answers(fibers, model, drawn, 12, whole ? "5" : "7", NULL, &first,
+                     "the same tokens from some logits as from all");
     }
     free(first);
 }
@@ -423,15 +475,19 @@ static void wrong_lane(void)
     setenv("FIBERS_WRONG_LANE", "1", 1);
     setenv("FIBERS_ARCH", "gfx1100", 1);
     process_run(&p,
-                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant", "auto", "--quick", "--op", "f16", NULL},
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant",
+                           "auto", "--quick", "--op", "f16", NULL},
                 NULL);
-    check(p.code == 1 && strstr(p.out, "FAIL"), "a wrong lane of a matrix instruction of AMD's is noticed", &p);
+    check(p.code == 1 && strstr(p.out, "FAIL"),
+          "a wrong lane of a matrix instruction of AMD's is noticed", &p);
     process_free(&p);
     unsetenv("FIBERS_ARCH");
     process_run(&p,
-                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", cuda, "--variant", "auto", "--quick", "--op", "attend", NULL},
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", cuda, "--variant",
+                           "auto", "--quick", "--op", "attend", NULL},
                 NULL);
-    check(p.code == 1 && strstr(p.out, "FAIL"), "a wrong lane of a matrix instruction of NVIDIA's is noticed", &p);
+    check(p.code == 1 && strstr(p.out, "FAIL"),
+          "a wrong lane of a matrix instruction of NVIDIA's is noticed", &p);
     process_free(&p);
     unsetenv("FIBERS_WRONG_LANE");
 }
@@ -460,7 +516,8 @@ int main(int argc, char **argv)
     for (int i = 0; f && i < 6; i++)
         fprintf(f,
                 "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/"
-                "completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,7,9],\"max_tokens\":%d,\"temperature\":0}}\n",
+                "completions\",\"body\":{\"model\":\"m\",\"prompt\":[%d,7,9],\"max_tokens\":%d,"
+                "\"temperature\":0}}\n",
                 i, i + 2, 2 + i % 3);
     if (!f || fclose(f)) return 2;
     allocations();
@@ -485,7 +542,8 @@ int main(int argc, char **argv)
         check(p.code == 0, "conversion", &p);
         process_free(&p);
         few_rows(other, "the same answers to few requests at a time, act-order");
-        process_run(&p, (char *[]){convert, "tests/data/gptq/bits8", other, NULL}, NULL); /* groups of 64 */
+        process_run(&p, (char *[]){convert, "tests/data/gptq/bits8", other, NULL},
+                    NULL); /* groups of 64 */
         check(p.code == 0, "conversion", &p);
         process_free(&p);
         any_batch(hopper, other, 3);

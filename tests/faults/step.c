@@ -1,6 +1,7 @@
-/* step.c: a step allocates nothing and makes no system call but futex, in any phase, on any rung, in any arithmetic.
- * A child opens the model, runs warm-up steps, then lets a seccomp filter trap every other system call of all its threads
- * and counts allocations. Backends that are broken on purpose must be caught. usage: step BUILD_DIR */
+/* step.c: a step allocates nothing and makes no system call but futex, in any phase, on any rung,
+ * in any arithmetic. A child opens the model, runs warm-up steps, then lets a seccomp filter trap
+ * every other system call of all its threads and counts allocations. Backends that are broken on
+ * purpose must be caught. usage: step BUILD_DIR */
 #include "bench/rig.h"
 #include "backend-cpu/kernels.h"
 #include "tests/process.h"
@@ -24,7 +25,7 @@
 /* What the child saw, in memory that the parent shares. */
 static struct seen {
     _Atomic int armed, allocations, frees, syscall, done, failed;
-} * seen;
+} *seen;
 
 static int n_passed, n_failed, n_skipped;
 
@@ -111,7 +112,8 @@ static void on_sigsys(int sig, siginfo_t *info, void *context)
 static int lock(void)
 {
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define ALLOW(nr)                                                                                  \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
     struct sock_filter code[] = {LOAD(arch),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 1, 0),
                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
@@ -124,7 +126,8 @@ static int lock(void)
 #undef ALLOW
     struct sock_fprog program = {sizeof code / sizeof *code, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return -1;
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ? -1 : 0;
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ? -1
+                                                                                              : 0;
 }
 
 enum fault { NO_FAULT, ALLOCATES, CALLS };
@@ -157,14 +160,17 @@ static void break_backend(struct forward *f, enum fault fault)
 /* A prompt in two chunks, one sequence alone, some together. */
 static int steps(struct rig *r, struct err *e)
 {
-    static const struct step_shape shapes[] = {{1, 12, 0, 0}, {1, 4, 12, 0}, {1, 1, 16, 1}, {3, 1, 17, 1}, {3, 1, 18, 1}};
+    static const struct step_shape shapes[] = {
+        {1, 12, 0, 0}, {1, 4, 12, 0}, {1, 1, 16, 1}, {3, 1, 17, 1}, {3, 1, 18, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (rig_step(r, &shapes[i], i == 0 ? RIG_NOTHING : i % 2 ? RIG_BEST : RIG_SAMPLED, e)) return -1;
+        if (rig_step(r, &shapes[i], i == 0 ? RIG_NOTHING : i % 2 ? RIG_BEST : RIG_SAMPLED, e))
+            return -1;
     return 0;
 }
 
-/* Until all other threads sleep, which they do as soon as there is nothing to compute: one that the warm-up steps did not wait for may not
- * even have begun, and its C library would make system calls of its own. */
+/* Until all other threads sleep, which they do as soon as there is nothing to compute: one that the
+ * warm-up steps did not wait for may not even have begun, and its C library would make system calls
+ * of its own. */
 static void await_threads(void)
 {
     for (int busy = 1; busy; usleep(1000)) {
@@ -175,7 +181,8 @@ static void await_threads(void)
             snprintf(name, sizeof name, "/proc/self/task/%s/stat", t->d_name);
             FILE *f = atoi(t->d_name) == getpid() || t->d_name[0] == '.' ? NULL : fopen(name, "r");
             if (!f) continue;
-            if (fgets(text, sizeof text, f) && strstr(text, ") ")) busy |= strncmp(strstr(text, ") "), ") S", 3) != 0;
+            if (fgets(text, sizeof text, f) && strstr(text, ") "))
+                busy |= strncmp(strstr(text, ") "), ") S", 3) != 0;
             fclose(f);
         }
         if (d) closedir(d);
@@ -230,8 +237,9 @@ static void guard(const char *path, const char *cpu, const char *act, enum fault
     else ok = seen->done && !seen->failed && !seen->syscall && !seen->allocations && !seen->frees;
     ok ? n_passed++ : n_failed++;
     if (ok) return;
-    printf("FAIL %s %s%s: status 0x%x, %d allocations, %d frees, system call %d, done %d\n", cpu, act,
-           fault ? ", broken on purpose and not caught" : "", status, seen->allocations, seen->frees, seen->syscall, seen->done);
+    printf("FAIL %s %s%s: status 0x%x, %d allocations, %d frees, system call %d, done %d\n", cpu,
+           act, fault ? ", broken on purpose and not caught" : "", status, seen->allocations,
+           seen->frees, seen->syscall, seen->done);
 }
 
 int main(int argc, char **argv)
@@ -248,7 +256,8 @@ int main(int argc, char **argv)
     CHECK(p.code == 0);
     process_free(&p);
     for (int i = 0; cpu_ladder[i]; i++)
-        for (int a = 0; a < 3 && !cpu_ladder[i]->unusable(); a++) guard(path, cpu_ladder[i]->name, acts[a], NO_FAULT);
+        for (int a = 0; a < 3 && !cpu_ladder[i]->unusable(); a++)
+            guard(path, cpu_ladder[i]->name, acts[a], NO_FAULT);
     guard(path, "auto", "f32", ALLOCATES);
     guard(path, "auto", "f32", CALLS);
     unlink(path);

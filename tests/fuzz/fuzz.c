@@ -1,9 +1,10 @@
 /* fuzz.c: damaged checkpoints through the converter, damaged model files through the program.
- * usage: fuzz BUILD_DIR DATA_DIR [--cases N] [--seed S] [--only CASE]
- * Each case copies one checkpoint of DATA_DIR, or the model file made from it, damages one thing (seeded: a case is
- * repeated by its seed and number, --only runs just one and says what it damaged) and runs the built programs. Whatever the damage: no signal,
- * no sanitizer report, no hang, exit status 0 or 1, and with 1 exactly one line of error that names the path.
- * What the damage must lead to beyond that is said per kind (enum expect). */
+ * usage: fuzz BUILD_DIR DATA_DIR [--cases N] [--seed S] [--only CASE] Each case copies one
+ * checkpoint of DATA_DIR, or the model file made from it, damages one thing (seeded: a case is
+ * repeated by its seed and number, --only runs just one and says what it damaged) and runs the
+ * built programs. Whatever the damage: no signal, no sanitizer report, no hang, exit status 0 or 1,
+ * and with 1 exactly one line of error that names the path. What the damage must lead to beyond
+ * that is said per kind (enum expect). */
 #include "core/base/safetensors.h"
 
 #include <dirent.h>
@@ -19,13 +20,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Processor time that a run may take, some hundred times what it needs, and the wait for one that uses none: a busy machine
- * changes neither. */
+/* Processor time that a run may take, some hundred times what it needs, and the wait for one that
+ * uses none: a busy machine changes neither. */
 enum { CPU_SECONDS = 60, WAIT_SECONDS = 600 };
 
 enum { MAX_FIXTURES = 32, MAX_FILES = 16, OUTPUT_BYTES = 8192, SANITIZER_EXIT = 99 };
 
-/* What must happen to a damaged model file; a damaged checkpoint only has to convert or be refused. */
+/* What must happen to a damaged model file; a damaged checkpoint only has to convert or be refused.
+ */
 enum expect {
     MAY_CHANGE,      /* refused, or runs to its end: other weights give other tokens */
     REFUSED_OR_SAME, /* what is not refused must not matter */
@@ -38,7 +40,8 @@ struct bytes {
 };
 
 struct result {
-    int timed_out, signal, status, n_errors; /* n_errors: lines of error, without warnings and notes */
+    int timed_out, signal, status,
+        n_errors; /* n_errors: lines of error, without warnings and notes */
     char out[OUTPUT_BYTES], err[OUTPUT_BYTES];
 };
 
@@ -112,7 +115,8 @@ static void read_output(const char *path, char *text)
 static void count_errors(struct result *r)
 {
     for (const char *s = r->err; *s; s = strchr(s, '\n') + 1) {
-        int extra = !strncmp(s, "opt4gptq-convert: warning: ", 27) || !strncmp(s, "opt4gptq-convert: note: ", 24);
+        int extra = !strncmp(s, "opt4gptq-convert: warning: ", 27) ||
+                    !strncmp(s, "opt4gptq-convert: note: ", 24);
         r->n_errors += !extra;
         if (!strchr(s, '\n')) break;
     }
@@ -144,7 +148,9 @@ static struct result run(const char *program, ...)
     if (pid < 0) die("fork");
     if (!pid) {
         if (setrlimit(RLIMIT_CPU, &(struct rlimit){CPU_SECONDS, CPU_SECONDS})) _exit(2);
-        if (!freopen(out, "w", stdout) || !freopen(err, "w", stderr) || !freopen("/dev/null", "r", stdin)) _exit(2);
+        if (!freopen(out, "w", stdout) || !freopen(err, "w", stderr) ||
+            !freopen("/dev/null", "r", stdin))
+            _exit(2);
         execv(path, argv);
         _exit(2);
     }
@@ -164,9 +170,9 @@ static struct result run(const char *program, ...)
 
 static struct result generate(const char *model, int check_tensors)
 {
-    return run("opt4gptq-run", "-m", model, "--prompt-ids", "1,17,42,99,3,256,7,8,9,10", "-n", "6", "--temp", "0", "--top-k", "0",
-               "--top-p", "1", "--min-p", "0", "--ignore-eos", "--format", "ids", "-t", "1", check_tensors ? "--check-tensors" : NULL,
-               NULL);
+    return run("opt4gptq-run", "-m", model, "--prompt-ids", "1,17,42,99,3,256,7,8,9,10", "-n", "6",
+               "--temp", "0", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--ignore-eos",
+               "--format", "ids", "-t", "1", check_tensors ? "--check-tensors" : NULL, NULL);
 }
 
 /* ---- one case ---- */
@@ -185,19 +191,24 @@ static void fail(const struct fuzz_case *c, const struct result *r, const char *
     vprintf(fmt, ap);
     va_end(ap);
     printf("\n");
-    if (r && *r->err) printf("     stderr: %.600s%s", r->err, r->err[strlen(r->err) - 1] == '\n' ? "" : "\n");
+    if (r && *r->err)
+        printf("     stderr: %.600s%s", r->err, r->err[strlen(r->err) - 1] == '\n' ? "" : "\n");
 }
 
 /* The rules for every run; 1 when they hold. */
-static int orderly(const struct fuzz_case *c, const struct result *r, const char *step, const char *path)
+static int orderly(const struct fuzz_case *c, const struct result *r, const char *step,
+                   const char *path)
 {
     if (r->timed_out) fail(c, r, "%s: does not come to an end", step);
     else if (r->signal) fail(c, r, "%s: killed by signal %d", step, r->signal);
-    else if (r->status == SANITIZER_EXIT || strstr(r->err, "runtime error:") || strstr(r->err, "Sanitizer"))
+    else if (r->status == SANITIZER_EXIT || strstr(r->err, "runtime error:") ||
+             strstr(r->err, "Sanitizer"))
         fail(c, r, "%s: sanitizer report", step);
     else if (r->status != 0 && r->status != 1) fail(c, r, "%s: exit status %d", step, r->status);
-    else if (r->status == 1 && r->n_errors != 1) fail(c, r, "%s: %d lines of error", step, r->n_errors);
-    else if (r->status == 1 && !strstr(r->err, path)) fail(c, r, "%s: the error does not name %s", step, path);
+    else if (r->status == 1 && r->n_errors != 1)
+        fail(c, r, "%s: %d lines of error", step, r->n_errors);
+    else if (r->status == 1 && !strstr(r->err, path))
+        fail(c, r, "%s: the error does not name %s", step, path);
     else return 1;
     return 0;
 }
@@ -239,10 +250,11 @@ static const char *const numbers[] = {"0",
                                       "{}",
                                       "[1,2,3,4,5,6,7,8,9]",
                                       ""};
-static const char *const dtypes[] = {"F16",     "BF16",    "F32", "F64", "I8",
-                                     "U8",      "I16",     "I32", "I64", "U32",
-                                     "BOOL",    "F8_E4M3", "",    "F",   "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX",
-                                     "\\u0000", "f16"};
+static const char *const dtypes[] = {
+    "F16",     "BF16",    "F32", "F64", "I8",
+    "U8",      "I16",     "I32", "I64", "U32",
+    "BOOL",    "F8_E4M3", "",    "F",   "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX",
+    "\\u0000", "f16"};
 
 static uint64_t header_bytes(const struct bytes *b)
 {
@@ -251,8 +263,10 @@ static uint64_t header_bytes(const struct bytes *b)
     return n;
 }
 
-/* Finds a run of number characters that starts at or after `from` (round the end once); 0 when there is none. */
-static int find_number(const struct bytes *b, size_t from, size_t lo, size_t hi, size_t *at, size_t *len)
+/* Finds a run of number characters that starts at or after `from` (round the end once); 0 when
+ * there is none. */
+static int find_number(const struct bytes *b, size_t from, size_t lo, size_t hi, size_t *at,
+                       size_t *len)
 {
     for (size_t k = 0; k < hi - lo; k++) {
         size_t i = lo + (from - lo + k) % (hi - lo);
@@ -266,7 +280,8 @@ static int find_number(const struct bytes *b, size_t from, size_t lo, size_t hi,
     return 0;
 }
 
-static int find_text(const struct bytes *b, size_t from, size_t lo, size_t hi, const char *text, size_t *at)
+static int find_text(const struct bytes *b, size_t from, size_t lo, size_t hi, const char *text,
+                     size_t *at)
 {
     size_t n = strlen(text);
     for (size_t k = 0; k < hi - lo; k++) {
@@ -286,7 +301,8 @@ static void damage_json(struct bytes *b, size_t lo, size_t hi, char *what, size_
     if (hi == lo) return;
     switch (below(6)) {
     case 0: /* random bytes */
-        for (size_t i = 0, n = 1 + below(4); i < n; i++, at = lo + below(hi - lo)) b->p[at] = (unsigned char)next();
+        for (size_t i = 0, n = 1 + below(4); i < n; i++, at = lo + below(hi - lo))
+            b->p[at] = (unsigned char)next();
         snprintf(what, cap, "random bytes in JSON");
         return;
     case 1: /* one bit */
@@ -297,7 +313,8 @@ static void damage_json(struct bytes *b, size_t lo, size_t hi, char *what, size_
     case 3: { /* a number */
         const char *v = numbers[below(sizeof numbers / sizeof *numbers)];
         if (!find_number(b, at, lo, hi, &keep, &len)) return;
-        snprintf(what, cap, "number %.*s at %zu becomes '%s'", (int)(len < 24 ? len : 24), (const char *)b->p + keep, keep, v);
+        snprintf(what, cap, "number %.*s at %zu becomes '%s'", (int)(len < 24 ? len : 24),
+                 (const char *)b->p + keep, keep, v);
         put_text(b, keep, len, v);
         return;
     }
@@ -357,7 +374,8 @@ static void damage_header(struct bytes *b, char *what, size_t cap)
         if (!find_text(b, 8 + below(n), 8, 8 + n, "\"dtype\":\"", &at)) break;
         at += 9;
         size_t len = strcspn((const char *)b->p + at, "\"");
-        snprintf(what, cap, "dtype %.*s at %zu becomes '%.20s'", (int)len, (const char *)b->p + at, at, d);
+        snprintf(what, cap, "dtype %.*s at %zu becomes '%.20s'", (int)len, (const char *)b->p + at,
+                 at, d);
         put_text(b, at, len, d);
         break;
     }
@@ -369,16 +387,19 @@ static void damage_header(struct bytes *b, char *what, size_t cap)
         char name[160] = "";
         size_t from;
         int how = (int)below(4);
-        if (how == 0 && at - start < sizeof name && find_text(b, 8 + below(n), 8, 8 + n, "\":{\"dtype", &from)) { /* as another one */
+        if (how == 0 && at - start < sizeof name &&
+            find_text(b, 8 + below(n), 8, 8 + n, "\":{\"dtype", &from)) { /* as another one */
             size_t s = from;
             while (b->p[s - 1] != '"') s--;
             if (from - s < sizeof name) memcpy(name, b->p + s, from - s);
         } else if (how == 1) {
             memset(name, 'n', sizeof name - 1);
         } else if (how == 2) {
-            snprintf(name, sizeof name, "%.*s%s", (int)(at - start), (const char *)b->p + start, suffix[below(6)]);
+            snprintf(name, sizeof name, "%.*s%s", (int)(at - start), (const char *)b->p + start,
+                     suffix[below(6)]);
         }
-        snprintf(what, cap, "name %.*s becomes '%.40s'", (int)(at - start), (const char *)b->p + start, name);
+        snprintf(what, cap, "name %.*s becomes '%.40s'", (int)(at - start),
+                 (const char *)b->p + start, name);
         put_text(b, start, at - start, name);
         break;
     }
@@ -386,8 +407,8 @@ static void damage_header(struct bytes *b, char *what, size_t cap)
     }
     n = n + b->n - before;
     if (below(12)) memcpy(b->p, &n, 8);
-    /* The data of a model file must start at a multiple of 64: pad the header with blanks, so that the damage is seen by
-     * what comes after that check. */
+    /* The data of a model file must start at a multiple of 64: pad the header with blanks, so that
+     * the damage is seen by what comes after that check. */
     if (below(3) && 8 + n <= b->n) {
         char blanks[64] = "";
         memset(blanks, ' ', (64 - (8 + n) % 64) % 64);
@@ -401,10 +422,13 @@ static void damage_header(struct bytes *b, char *what, size_t cap)
 static void damage_length(struct bytes *b, char *what, size_t cap)
 {
     uint64_t n = header_bytes(b);
-    const uint64_t edges[] = {0,        1,    2,         n - 1,     n + 1,    n - 64,     n + 64,     n / 2,      n * 2,          b->n - 8,
-                              b->n - 7, b->n, 100000000, 100000001, 1u << 31, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7, next()};
+    const uint64_t edges[] = {0,          1,          2,          n - 1,          n + 1,
+                              n - 64,     n + 64,     n / 2,      n * 2,          b->n - 8,
+                              b->n - 7,   b->n,       100000000,  100000001,      1u << 31,
+                              1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7, next()};
     uint64_t v = edges[below(sizeof edges / sizeof *edges)];
-    snprintf(what, cap, "header length %llu becomes %llu", (unsigned long long)n, (unsigned long long)v);
+    snprintf(what, cap, "header length %llu becomes %llu", (unsigned long long)n,
+             (unsigned long long)v);
     memcpy(b->p, &v, 8);
 }
 
@@ -414,7 +438,8 @@ static const char *suffix_of(const char *name)
     return dot ? dot + 1 : name;
 }
 
-/* Payload of a tensor, the kinds of tensors equally often (a bit of a g_idx matters more than one of the codes). */
+/* Payload of a tensor, the kinds of tensors equally often (a bit of a g_idx matters more than one
+ * of the codes). */
 static void damage_payload(struct bytes *b, const struct st_file *s, char *what, size_t cap)
 {
     const char *kinds[64];
@@ -423,10 +448,13 @@ static void damage_payload(struct bytes *b, const struct st_file *s, char *what,
         size_t k = 0;
         const char *kind = suffix_of(s->tensors[i].name);
         while (k < n_kinds && strcmp(kinds[k], kind)) k++;
-        if (k == n_kinds && n_kinds < 64 && strncmp(s->tensors[i].name, "pad.", 4) && s->tensors[i].bytes) kinds[n_kinds++] = kind;
+        if (k == n_kinds && n_kinds < 64 && strncmp(s->tensors[i].name, "pad.", 4) &&
+            s->tensors[i].bytes)
+            kinds[n_kinds++] = kind;
     }
     const char *kind = kinds[below(n_kinds)];
-    /* Half of the time what is used as an index or has a range: there damage leads out of bounds. */
+    /* Half of the time what is used as an index or has a range: there damage leads out of bounds.
+     */
     static const char *const ranged[] = {"perm", "g_idx", "zeros", "qzeros"};
     if (next() & 1)
         for (size_t i = 0; i < n_kinds; i++)
@@ -434,11 +462,15 @@ static void damage_payload(struct bytes *b, const struct st_file *s, char *what,
                 if (!strcmp(kinds[i], ranged[k]) && (kind != kinds[i]) && below(2)) kind = kinds[i];
     const struct st_tensor *t = NULL;
     for (size_t i = 0, seen = 0; i < s->n_tensors; i++)
-        if (!strcmp(suffix_of(s->tensors[i].name), kind) && s->tensors[i].bytes && below(++seen) == 0) t = &s->tensors[i];
+        if (!strcmp(suffix_of(s->tensors[i].name), kind) && s->tensors[i].bytes &&
+            below(++seen) == 0)
+            t = &s->tensors[i];
     unsigned char *p = b->p + t->offset, old[16];
     size_t e = dtype_bytes(t->dtype), at = below(t->bytes / e) * e, n = t->bytes;
-    static const uint32_t words[] = {0xffffffff, 0x7fffffff, 0x80000000, 0x7fc00000, 0x7f800000, 0xff800000, 0x7c007c00, 0x7bff7bff,
-                                     0x7f7f7f7f, 0x00000001, 0x0000ffff, 0x00010001, 0xfffffffe, 0x00000100, 0x01000000, 0x10000000};
+    static const uint32_t words[] = {0xffffffff, 0x7fffffff, 0x80000000, 0x7fc00000,
+                                     0x7f800000, 0xff800000, 0x7c007c00, 0x7bff7bff,
+                                     0x7f7f7f7f, 0x00000001, 0x0000ffff, 0x00010001,
+                                     0xfffffffe, 0x00000100, 0x01000000, 0x10000000};
     memcpy(old, p + at, e);
     switch (below(5)) {
     case 0: p[at] ^= (unsigned char)(1 << below(8)); break;
@@ -462,8 +494,9 @@ static enum expect damage_size(struct bytes *b, char *what, size_t cap)
 {
     if (next() & 1) {
         size_t n = header_bytes(b);
-        const size_t edges[] = {0,     1,         7,        8,         9,        8 + n / 2,   8 + n - 1,
-                                8 + n, 8 + n + 1, b->n - 1, b->n - 64, b->n / 2, below(b->n), below(b->n)};
+        const size_t edges[] = {0,         1,         7,           8,          9,
+                                8 + n / 2, 8 + n - 1, 8 + n,       8 + n + 1,  b->n - 1,
+                                b->n - 64, b->n / 2,  below(b->n), below(b->n)};
         b->n = edges[below(sizeof edges / sizeof *edges)];
         snprintf(what, cap, "cut to %zu bytes", b->n);
         return REFUSED;
@@ -477,7 +510,8 @@ static enum expect damage_size(struct bytes *b, char *what, size_t cap)
     return REFUSED_OR_SAME;
 }
 
-static enum expect damage_safetensors(struct bytes *b, const char *path, struct fuzz_case *c, int *payload)
+static enum expect damage_safetensors(struct bytes *b, const char *path, struct fuzz_case *c,
+                                      int *payload)
 {
     struct st_file s;
     struct err e;
@@ -541,13 +575,17 @@ static void model_case(struct fuzz_case *c, const struct fixture *f)
     int same = !strcmp(r.out, f->tokens);
     if (orderly(c, &r, "run", path)) {
         if (r.status == 0 && expect == REFUSED) fail(c, &r, "not refused");
-        if (r.status == 0 && expect == REFUSED_OR_SAME && !same) fail(c, &r, "not refused, and the output differs: %.60s", r.out);
+        if (r.status == 0 && expect == REFUSED_OR_SAME && !same)
+            fail(c, &r, "not refused, and the output differs: %.60s", r.out);
     }
     count(1, c->kind, r.status != 0, same);
     if (payload) {
-        struct result checked = generate(path, 1), verified = run("opt4gptq-convert", "--verify", path, NULL);
-        if (orderly(c, &checked, "run --check-tensors", path) && checked.status != 1) fail(c, &checked, "--check-tensors does not see it");
-        if (orderly(c, &verified, "convert --verify", path) && verified.status != 1) fail(c, &verified, "--verify does not see it");
+        struct result checked = generate(path, 1),
+                      verified = run("opt4gptq-convert", "--verify", path, NULL);
+        if (orderly(c, &checked, "run --check-tensors", path) && checked.status != 1)
+            fail(c, &checked, "--check-tensors does not see it");
+        if (orderly(c, &verified, "convert --verify", path) && verified.status != 1)
+            fail(c, &verified, "--verify does not see it");
     }
     n_passed += n_failed == failed;
     unlink(path);
@@ -557,9 +595,11 @@ static void model_case(struct fuzz_case *c, const struct fixture *f)
 static void checkpoint_case(struct fuzz_case *c, const struct fixture *f)
 {
     char dir[512], from[1024], path[1024], out[600];
-    int failed = n_failed, victim = (int)below((size_t)f->n_files), missing = below(40) == 0, payload = 0;
+    int failed = n_failed, victim = (int)below((size_t)f->n_files), missing = below(40) == 0,
+        payload = 0;
     /* half of the damage to tensors, the rest to the JSON files */
-    while (next() & 1 && !strstr(f->file[victim], ".safetensors")) victim = (int)below((size_t)f->n_files);
+    while (next() & 1 && !strstr(f->file[victim], ".safetensors"))
+        victim = (int)below((size_t)f->n_files);
     snprintf(dir, sizeof dir, "%s/case-%d", temp_dir, c->number);
     snprintf(out, sizeof out, "%s/case-%d.safetensors", temp_dir, c->number);
     mkdir(dir, 0755);
@@ -592,7 +632,8 @@ static void checkpoint_case(struct fuzz_case *c, const struct fixture *f)
     if (ok && r.status == 1 && access(out, F_OK) == 0) fail(c, &r, "failed, but left %s", out);
     if (ok && r.status == 0) {
         struct result v = run("opt4gptq-convert", "--verify", out, NULL), g = generate(out, 1);
-        if (orderly(c, &v, "convert --verify", out) && v.status) fail(c, &v, "the result does not verify");
+        if (orderly(c, &v, "convert --verify", out) && v.status)
+            fail(c, &v, "the result does not verify");
         orderly(c, &g, "run", out);
         same = !strcmp(g.out, f->tokens);
     }
@@ -607,7 +648,10 @@ static void checkpoint_case(struct fuzz_case *c, const struct fixture *f)
 }
 
 /* ---- fixtures ---- */
-static int by_string(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_string(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static int list(const char *dir, char **names, int cap)
 {
@@ -615,7 +659,8 @@ static int list(const char *dir, char **names, int cap)
     DIR *d = opendir(dir);
     if (!d) die(dir);
     for (struct dirent *f; (f = readdir(d)) && n < cap;)
-        if (f->d_name[0] != '.' && strcmp(f->d_name, "expected.safetensors")) names[n++] = strdup(f->d_name);
+        if (f->d_name[0] != '.' && strcmp(f->d_name, "expected.safetensors"))
+            names[n++] = strdup(f->d_name);
     closedir(d);
     qsort(names, (size_t)n, sizeof *names, by_string);
     return n;
@@ -636,7 +681,8 @@ static void open_fixture(struct fixture *f, const char *data, const char *name)
     struct result r = run("opt4gptq-convert", "-q", f->dir, f->model, NULL);
     struct result g = generate(f->model, 1);
     if (r.status || g.status || !*g.out) {
-        fprintf(stderr, "fuzz: %s: the undamaged checkpoint does not run: %s%s", name, r.err, g.err);
+        fprintf(stderr, "fuzz: %s: the undamaged checkpoint does not run: %s%s", name, r.err,
+                g.err);
         exit(2);
     }
     strcpy(f->tokens, g.out);
@@ -661,7 +707,8 @@ int main(int argc, char **argv)
     }
     build_dir = argv[1];
     if (!mkdtemp(temp_dir)) die(temp_dir);
-    /* A file that asks for more memory than there is must get an error message, not an abort of the sanitizer. */
+    /* A file that asks for more memory than there is must get an error message, not an abort of the
+     * sanitizer. */
     setenv("ASAN_OPTIONS", "exitcode=99:allocator_may_return_null=1:detect_leaks=1", 1);
     setenv("LSAN_OPTIONS", "exitcode=99", 1);
     setenv("UBSAN_OPTIONS", "exitcode=99:print_stacktrace=1", 1);
@@ -681,8 +728,8 @@ int main(int argc, char **argv)
     }
     for (int k = 0; k < 2; k++)
         for (struct tally *t = tallies[k]; t->kind; t++)
-            printf("%-11s %-8s %4d damaged: %4d refused, %4d harmless, %4d with another answer\n", k ? "model file" : "checkpoint", t->kind,
-                   t->n, t->refused, t->same, t->changed);
+            printf("%-11s %-8s %4d damaged: %4d refused, %4d harmless, %4d with another answer\n",
+                   k ? "model file" : "checkpoint", t->kind, t->n, t->refused, t->same, t->changed);
     for (int i = 0; i < n; i++) {
         unlink(fixture[i].model);
         while (fixture[i].n_files) free(fixture[i].file[--fixture[i].n_files]);

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* is[i] = 1 where x[i] is among the n_top largest of x[0 .. i], the lower index first on ties; x [n] without NaN, n_top <= BE_TOP.
- * Returns how many are. */
+/* is[i] = 1 where x[i] is among the n_top largest of x[0 .. i], the lower index first on ties; x
+ * [n] without NaN, n_top <= BE_TOP. Returns how many are. */
 static inline int ever_top(const float *x, int n, int n_top, uint8_t *is)
 {
     float kept[BE_TOP]; /* falling */

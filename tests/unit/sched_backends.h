@@ -1,5 +1,5 @@
-/* sched_backends.h: for unit_scheduler.c, operations of backends that differ from the CPU's in one thing: what devices do otherwise, and
- * mistakes that must be noticed. */
+/* sched_backends.h: for unit_scheduler.c, operations of backends that differ from the CPU's in one
+ * thing: what devices do otherwise, and mistakes that must be noticed. */
 #ifndef TESTS_SCHED_BACKENDS_H
 #define TESTS_SCHED_BACKENDS_H
 
@@ -15,14 +15,15 @@ static const struct batch *odd_batch;
 static int odd_calls;
 
 /* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
-static void linear_by_phase(struct be *be, int n, const struct be_linear *const w[], const float *d_x, float *const d_y[], int rows,
-                            int n_decode)
+static void linear_by_phase(struct be *be, int n, const struct be_linear *const w[],
+                            const float *d_x, float *const d_y[], int rows, int n_decode)
 {
     /* The CPU's be_linear begins with the canonical one. */
     backend_cpu.linear(be, n, w, d_x, d_y, rows, n_decode);
     for (int i = 0; i < n; i++) {
         int out = ((const struct linear *)w[i])->out;
-        for (size_t j = (size_t)n_decode * (size_t)out; j < (size_t)rows * (size_t)out; j++) d_y[i][j] *= 1 + 0x1p-9f;
+        for (size_t j = (size_t)n_decode * (size_t)out; j < (size_t)rows * (size_t)out; j++)
+            d_y[i][j] *= 1 + 0x1p-9f;
     }
 }
 
@@ -38,7 +39,8 @@ static void begin_with_wrong_page(struct be *be, const struct batch *b)
 }
 
 /* All rows take what the first row of the last step chose. */
-static void embed_the_first(struct be *be, const struct be_linear *table, const int32_t *d_chosen, float *d_out)
+static void embed_the_first(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
+                            float *d_out)
 {
     static int32_t same[64];
     for (int i = 0; i < 64; i++) same[i] = d_chosen[0];
@@ -87,10 +89,12 @@ static void begin_and_remember(struct be *be, const struct batch *b)
 enum { POISON = 317 };
 
 /* NaN logits after one token. */
-static void argmax_of_poisoned(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
+static void argmax_of_poisoned(struct be *be, const float *d_logits, int32_t *d_id, int rows,
+                               int vocab)
 {
     for (int i = 0; i < odd_batch->n_logits; i++) /* the CPU's memory is the host's */
-        if (odd_batch->token[odd_batch->logit_row[i]] == POISON) ((float *)d_logits)[i * VOCAB + 7] = NAN;
+        if (odd_batch->token[odd_batch->logit_row[i]] == POISON)
+            ((float *)d_logits)[i * VOCAB + 7] = NAN;
     backend_cpu.argmax(be, d_logits, d_id, rows, vocab);
 }
 

@@ -1,4 +1,5 @@
-/* sched_records.h: random requests to the scheduler and sinks that keep everything they receive, as bytes to compare. */
+/* sched_records.h: random requests to the scheduler and sinks that keep everything they receive, as
+ * bytes to compare. */
 #ifndef TESTS_SCHED_RECORDS_H
 #define TESTS_SCHED_RECORDS_H
 
@@ -61,7 +62,8 @@ static int on_prompt(void *arg, int pos, const struct token_info *t, struct err 
 {
     struct record *r = arg;
     (void)e;
-    assert_true(r->request.prompt_top >= 0 && pos >= 1 && pos >= r->request.score_from && t->id == r->prompt[pos]);
+    assert_true(r->request.prompt_top >= 0 && pos >= 1 && pos >= r->request.score_from &&
+                t->id == r->prompt[pos]);
     assert_true(pos > r->last_pos && !r->n_done);
     for (int c = 0; c < MAX_CHOICES; c++) assert_int_equal(r->n_tokens[c], 0);
     r->last_pos = pos;
@@ -74,7 +76,8 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
 {
     struct record *r = arg;
     (void)e;
-    assert_true(choice >= 0 && choice < r->request.n_choices && !r->n_finished[choice] && !r->n_done);
+    assert_true(choice >= 0 && choice < r->request.n_choices && !r->n_finished[choice] &&
+                !r->n_done);
     log_info(r, choice, t);
     return ++r->n_tokens[choice] == r->stop_after;
 }
@@ -101,7 +104,10 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return 0;
 }
 
-static const struct request_sink sink = {.prompt_token = on_prompt, .token = on_token, .finished = on_finished, .done = on_done};
+static const struct request_sink sink = {.prompt_token = on_prompt,
+                                         .token = on_token,
+                                         .finished = on_finished,
+                                         .done = on_done};
 
 static void clear(struct record *r)
 {
@@ -126,7 +132,8 @@ static void random_sampling(struct record *r)
                                  .min_tokens = below(3) ? 0 : below(40),
                                  .ignore_eos = !below(4),
                                  .seed = (uint64_t)below(3)};
-    r->bias[0] = (struct sampler_bias){model.config.eos[0], (float)below(3)}; /* so that some answers end by themselves */
+    r->bias[0] = (struct sampler_bias){
+        model.config.eos[0], (float)below(3)}; /* so that some answers end by themselves */
     r->bias[1] = (struct sampler_bias){below(VOCAB - 3) + 3, -INFINITY};
     p->bias = r->bias;
     p->n_bias = below(3);
@@ -135,12 +142,15 @@ static void random_sampling(struct record *r)
     p->stop_ids = r->stop_ids;
     p->n_stop_ids = below(2);
     r->stop_after = below(3) ? 0 : 1 + below(12);
-    if (r->request.stream % 4) return; /* else only the largest logit counts, the others stay with the backend */
-    *p = (struct sampler_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = p->ignore_eos};
+    if (r->request.stream % 4)
+        return; /* else only the largest logit counts, the others stay with the backend */
+    *p = (struct sampler_params){
+        .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = p->ignore_eos};
     r->request.n_top = -1;
 }
 
-/* Half of the prompts begin alike; some have one page of it and then go their own way, a few are the same altogether. */
+/* Half of the prompts begin alike; some have one page of it and then go their own way, a few are
+ * the same altogether. */
 static struct record *random_records(int n, uint64_t seed)
 {
     struct record *all = calloc((size_t)n, sizeof *all);
@@ -149,7 +159,9 @@ static struct record *random_records(int n, uint64_t seed)
     for (int i = 0; i < SYSTEM; i++) system[i] = below(VOCAB);
     for (int i = 0; i < n; i++) {
         struct record *r = &all[i];
-        int n_prompt = 1 + below(below(4) ? 40 : 150), alike = below(2) ? SYSTEM : below(2) ? below(SYSTEM) : 0;
+        int n_prompt = 1 + below(below(4) ? 40 : 150), alike = below(2)   ? SYSTEM
+                                                               : below(2) ? below(SYSTEM)
+                                                                          : 0;
         for (int j = 0; j < n_prompt; j++) r->prompt[j] = j < alike ? system[j] : below(VOCAB);
         r->request = (struct request){.prompt = r->prompt,
                                       .n_prompt = n_prompt,

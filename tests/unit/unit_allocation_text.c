@@ -1,6 +1,7 @@
-/* unit_allocation_text.c: every allocation of the tokenizer, the template language, chats and stop strings fails once: the call then says
- * that memory is lacking (err_is_memory), or gives the same as undisturbed. Messages about an input never are of that kind.
- * The program's allocations, those within its libraries included, go through the wrappers below (Makefile: -Wl,--wrap). */
+/* unit_allocation_text.c: every allocation of the tokenizer, the template language, chats and stop
+ * strings fails once: the call then says that memory is lacking (err_is_memory), or gives the same
+ * as undisturbed. Messages about an input never are of that kind. The program's allocations, those
+ * within its libraries included, go through the wrappers below (Makefile: -Wl,--wrap). */
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
 #include "core/base/json.h"
@@ -18,7 +19,8 @@
 #include <cmocka.h>
 
 #ifdef __SANITIZE_ADDRESS__
-/* json_read leaves to the end of the program what jansson held when memory was lacking; all of that came from json.c's hook. */
+/* json_read leaves to the end of the program what jansson held when memory was lacking; all of that
+ * came from json.c's hook. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:^hook$\n"; }
 #endif
@@ -52,7 +54,8 @@ static void keep(struct result *r, const void *p, size_t n)
 
 typedef int scenario(const void *arg, struct result *r, struct err *e);
 
-/* Fails the first allocation, the second, and so on, until none of the scenario's is left to fail. */
+/* Fails the first allocation, the second, and so on, until none of the scenario's is left to fail.
+ */
 static void sweep(const char *name, scenario *run, const void *arg)
 {
     struct result want = {0};

@@ -1,4 +1,5 @@
-/* unit_bench.c: the arithmetic of opt4gptq-bench: what a step must read and compute, statistics, lists of options. */
+/* unit_bench.c: the arithmetic of opt4gptq-bench: what a step must read and compute, statistics,
+ * lists of options. */
 #include "bench/batches.h"
 #include "bench/options.h"
 #include "bench/shape.h"
@@ -14,9 +15,14 @@
 
 #include <cmocka.h>
 
-/* TinyLlama-1.1B by hand. Linears of a layer: q 2048x2048, k and v 2048x256, o 2048x2048, gate and up 2048x5632, down
- * 5632x2048 = 44,040,192 weights; half a byte each, and 3 bytes of scale and zero for 128. */
-enum { LAYERS = 22, LAYER_WEIGHTS = 2 * 2048 * 2048 + 2 * 2048 * 256 + 3 * 2048 * 5632, HEAD = 2048 * 32000 };
+/* TinyLlama-1.1B by hand. Linears of a layer: q 2048x2048, k and v 2048x256, o 2048x2048, gate and
+ * up 2048x5632, down 5632x2048 = 44,040,192 weights; half a byte each, and 3 bytes of scale and
+ * zero for 128. */
+enum {
+    LAYERS = 22,
+    LAYER_WEIGHTS = 2 * 2048 * 2048 + 2 * 2048 * 256 + 3 * 2048 * 5632,
+    HEAD = 2048 * 32000
+};
 
 static struct model tiny;
 
@@ -40,7 +46,8 @@ static void bytes_of_a_model(void **state)
     double bytes, parameters, norms = 45 * 2048;
     work_model(&tiny, &bytes, &parameters);
     assert_true(parameters == 1100048384.0); /* as its own model card counts */
-    assert_true(bytes == (double)LAYERS * (LAYER_WEIGHTS / 2 + 3 * (LAYER_WEIGHTS / 128)) + 2 * 2.0 * HEAD + 4 * norms);
+    assert_true(bytes == (double)LAYERS * (LAYER_WEIGHTS / 2 + 3 * (LAYER_WEIGHTS / 128)) +
+                             2 * 2.0 * HEAD + 4 * norms);
 }
 
 static struct work sum_of(const struct step_shape *s, enum act act, enum kv_type kv)
@@ -58,7 +65,8 @@ static void a_decode_step(void **state)
     (void)state;
     struct step_shape s = {1, 1, 999, 1};
     struct work w = sum_of(&s, ACT_F32, KV_F16);
-    double linears = (double)LAYERS * LAYER_WEIGHTS, position = 2 * 256 * 2; /* keys and values of a layer */
+    double linears = (double)LAYERS * LAYER_WEIGHTS,
+           position = 2 * 256 * 2; /* keys and values of a layer */
     double weights = linears / 2 + 3 * linears / 128 + 2.0 * HEAD + 2 * 2048 + 45 * 4 * 2048;
     assert_true(w.weights == weights);
     assert_true(w.kv == LAYERS * position * (1000 + 1)); /* all read, one written */
@@ -73,9 +81,11 @@ static void integers_count_their_digits(void **state)
     (void)state;
     struct step_shape s = {8, 1, 0, 1};
     double linears = 2.0 * LAYERS * LAYER_WEIGHTS * 8;
-    struct work i16 = sum_of(&s, ACT_I16, KV_F16), int8 = sum_of(&s, ACT_INT8, KV_F16), f32 = sum_of(&s, ACT_F32, KV_F16);
+    struct work i16 = sum_of(&s, ACT_I16, KV_F16), int8 = sum_of(&s, ACT_INT8, KV_F16),
+                f32 = sum_of(&s, ACT_F32, KV_F16);
     assert_true(i16.int8 == 2 * linears && int8.int8 == linears);
-    assert_true(work_products(&i16, ACT_I16) == f32.fp32 && work_products(&int8, ACT_INT8) == f32.fp32);
+    assert_true(work_products(&i16, ACT_I16) == f32.fp32 &&
+                work_products(&int8, ACT_INT8) == f32.fp32);
     assert_true(i16.weights == f32.weights);
 }
 
@@ -83,7 +93,8 @@ static void a_prompt_reads_the_head_once_and_attends_in_a_triangle(void **state)
 {
     (void)state;
     struct step_shape s = {1, 512, 100, 0};
-    struct work head = work_step(&tiny, OP_HEAD, &s, ACT_F32, KV_F16), attend = work_step(&tiny, OP_ATTEND, &s, ACT_F32, KV_F16);
+    struct work head = work_step(&tiny, OP_HEAD, &s, ACT_F32, KV_F16),
+                attend = work_step(&tiny, OP_ATTEND, &s, ACT_F32, KV_F16);
     assert_true(head.fp32 == 2.0 * HEAD && head.weights == 2.0 * HEAD);
     assert_true(attend.fp32 == LAYERS * 4.0 * 2048 * (512 * 100 + 512 * 513 / 2));
     assert_true(attend.kv == LAYERS * 612.0 * 2 * 256 * 2);
@@ -106,8 +117,15 @@ static void odd_linears(void **state)
     static const uint8_t codes[1];
     static const int32_t perm[1];
     static const float bias[1];
-    struct linear w = {
-        .in = 60, .out = 17, .k = 64, .group = 32, .n_groups = 2, .codes = codes, .perm = perm, .bias = bias, .scale_type = DT_F32};
+    struct linear w = {.in = 60,
+                       .out = 17,
+                       .k = 64,
+                       .group = 32,
+                       .n_groups = 2,
+                       .codes = codes,
+                       .perm = perm,
+                       .bias = bias,
+                       .scale_type = DT_F32};
     struct work q = work_linear(&w, 3, ACT_F32);
     assert_true(q.weights == 32 * 64 / 2 + 32 * 2 * 5 + 4 * 64 + 4 * 17);
     assert_true(q.fp32 == 2.0 * 64 * 17 * 3);
@@ -128,15 +146,17 @@ static void statistics(void **state)
     assert_true(s.median == 7 && s.deviation == 0);
 }
 
-#define PARSE(o, e, ...)                                                                                                                   \
-    bench_options_parse(o, (int)(sizeof(char *[]){"bench", __VA_ARGS__} / sizeof(char *)), (char *[]){"bench", __VA_ARGS__}, e)
+#define PARSE(o, e, ...)                                                                           \
+    bench_options_parse(o, (int)(sizeof(char *[]){"bench", __VA_ARGS__} / sizeof(char *)),         \
+                        (char *[]){"bench", __VA_ARGS__}, e)
 
 static void lists_of_options(void **state)
 {
     (void)state;
     struct bench_options o;
     struct err e;
-    assert_int_equal(PARSE(&o, &e, "-p", "1,2,2", "-p", "30", "-np", "8,32", "-n", "0", "--act", "int8,f32"), 0);
+    assert_int_equal(
+        PARSE(&o, &e, "-p", "1,2,2", "-p", "30", "-np", "8,32", "-n", "0", "--act", "int8,f32"), 0);
     assert_int_equal(o.prompt.n, 3);
     assert_int_equal(o.prompt.v[2], 30);
     assert_int_equal(o.parallel.v[1], 32);
@@ -159,9 +179,11 @@ static void rows_of_several_sequences(void **state)
     batch_set(&b, &m, span, 2, 1);
     assert_true(b.n_rows == 3 && b.n_seqs == 2 && b.n_decode == 1);
     assert_true(b.pos[0] == 15 && b.pos[1] == 16 && b.pos[2] == 0);
-    assert_true(b.slot[0] == 9 * KV_PAGE + 15 && b.slot[1] == 4 * KV_PAGE && b.slot[2] == 5 * KV_PAGE);
+    assert_true(b.slot[0] == 9 * KV_PAGE + 15 && b.slot[1] == 4 * KV_PAGE &&
+                b.slot[2] == 5 * KV_PAGE);
     assert_true(b.seq[1] == 0 && b.seq[2] == 1 && b.seq_start[1] == 2 && b.seq_start[2] == 3);
-    assert_true(b.kv_len[0] == 17 && b.kv_len[1] == 1 && b.block_table[0] == 9 && b.block_table[2] == 5);
+    assert_true(b.kv_len[0] == 17 && b.kv_len[1] == 1 && b.block_table[0] == 9 &&
+                b.block_table[2] == 5);
 }
 
 int main(void)

@@ -20,7 +20,8 @@ static const struct notes quiet = {.quiet = 1};
 
 static uint32_t next_random(uint32_t *s) { return *s = *s * 1664525u + 1013904223u, *s >> 8; }
 
-/* Writes code j into a bit stream, one bit at a time: slow, but nothing to get wrong at word borders. */
+/* Writes code j into a bit stream, one bit at a time: slow, but nothing to get wrong at word
+ * borders. */
 static void put_stream(uint32_t *words, size_t stride, int64_t j, int bits, uint32_t code)
 {
     for (int b = 0; b < bits; b++) {
@@ -40,7 +41,8 @@ static void test_stream_widths(void **state)
         uint8_t want[IN][16], have[IN][16];
         for (int j = 0; j < IN; j++)
             for (int c = 0; c < 16; c++)
-                put_stream(words + c, STRIDE, j, bits, want[j][c] = (uint8_t)(next_random(&seed) & ((1u << bits) - 1)));
+                put_stream(words + c, STRIDE, j, bits,
+                           want[j][c] = (uint8_t)(next_random(&seed) & ((1u << bits) - 1)));
         unpack_codes(&have[0][0], words, STRIDE, IN, UNPACK_STREAM, bits);
         assert_memory_equal(want, have, sizeof want);
         assert_int_equal(unpack_n_words(IN, bits), IN * bits / 32);
@@ -86,7 +88,8 @@ static void test_v1_zero_points(void **state)
 {
     (void)state;
     const uint32_t autogptq = 0xfffffff2, gptqmodel = 0x777773f2;
-    static const uint16_t field_plus_1[] = {3, 16, 4, 8, 8, 8, 8, 8}, whole_word[] = {3, 0, 5, 8, 8, 8, 8, 8};
+    static const uint16_t field_plus_1[] = {3, 16, 4, 8, 8, 8, 8, 8},
+                          whole_word[] = {3, 0, 5, 8, 8, 8, 8, 8};
     uint16_t z[8];
     uint64_t all_ones = 0;
     unpack_zero_row(z, &gptqmodel, 8, UNPACK_STREAM, 4, ZEROS_WORD_PLUS, &all_ones);
@@ -101,7 +104,8 @@ static void test_v1_zero_points(void **state)
     for (int i = 0; i < 8; i++) assert_int_equal(z[i], 8);
     unpack_zero_row(z, &(uint32_t){0xff7f00fe}, 4, UNPACK_STREAM, 8, ZEROS_PLUS_1, NULL);
     assert_true(z[0] == 255 && z[1] == 1 && z[2] == 128 && z[3] == 256);
-    unpack_zero_row(z, (uint32_t[]){0xdb6db6db, 0xb6db6db6, 0x6db6db6d}, 8, UNPACK_STREAM, 3, ZEROS_WORD_PLUS, NULL);
+    unpack_zero_row(z, (uint32_t[]){0xdb6db6db, 0xb6db6db6, 0x6db6db6d}, 8, UNPACK_STREAM, 3,
+                    ZEROS_WORD_PLUS, NULL);
     for (int i = 0; i < 8; i++) assert_int_equal(z[i], 4);
 }
 
@@ -142,10 +146,12 @@ static void test_slots_plain(void **state)
     assert_true(s.identity && s.group == 256 && s.n_groups == 1);
     slots_free(&s);
     plan(&s, NULL, 160, 3, 64, 1); /* a short last group: padded */
-    assert_true(!s.identity && s.group == 64 && s.k == 192 && s.perm[159] == 159 && s.perm[160] == -1 && s.perm[191] == -1);
+    assert_true(!s.identity && s.group == 64 && s.k == 192 && s.perm[159] == 159 &&
+                s.perm[160] == -1 && s.perm[191] == -1);
     slots_free(&s);
     plan(&s, NULL, 64, 4, 16, 1); /* groups below 32 */
-    assert_true(s.group == 32 && s.k == 128 && s.perm[15] == 15 && s.perm[16] == -1 && s.perm[32] == 16);
+    assert_true(s.group == 32 && s.k == 128 && s.perm[15] == 15 && s.perm[16] == -1 &&
+                s.perm[32] == 16);
     slots_free(&s);
     plan(&s, NULL, 256, 4, 32, 1); /* the configuration is wrong, the tensors say 64 */
     assert_true(s.group == 64 && s.identity);
@@ -165,10 +171,13 @@ static void test_slots_act_order(void **state)
         assert_int_equal(s.perm[32 + j], 2 * j);
     }
     slots_free(&s);
-    for (int i = 0; i < 64; i++) g[i] = i == 7 ? 0 : 2; /* one group too large, one of one input, one empty */
+    for (int i = 0; i < 64; i++)
+        g[i] = i == 7 ? 0 : 2; /* one group too large, one of one input, one empty */
     plan(&s, g, 64, 3, 0, 1);
-    assert_true(s.group == 32 && s.n_groups == 3 && s.groups[0].source == 0 && s.groups[1].source == 2 && s.groups[2].source == 2);
-    assert_true(s.perm[0] == 7 && s.perm[1] == -1 && s.perm[32] == 0 && s.perm[39] == 8 && s.perm[94] == 63 && s.perm[95] == -1);
+    assert_true(s.group == 32 && s.n_groups == 3 && s.groups[0].source == 0 &&
+                s.groups[1].source == 2 && s.groups[2].source == 2);
+    assert_true(s.perm[0] == 7 && s.perm[1] == -1 && s.perm[32] == 0 && s.perm[39] == 8 &&
+                s.perm[94] == 63 && s.perm[95] == -1);
     slots_free(&s);
 }
 
@@ -191,7 +200,8 @@ static void test_slots_sort(void **state)
             for (int64_t j = 0, next[2] = {0, 0}; j < s.k; j++) {
                 assert_int_equal(s.perm[j], before[j]); /* what is read of the checkpoint */
                 assert_int_equal(arriving[j] < 0 ? -1 : order[arriving[j]], before[j]);
-                if (arriving[j] >= 0) assert_int_equal(arriving[j], next[s.groups[j / s.group].high]++);
+                if (arriving[j] >= 0)
+                    assert_int_equal(arriving[j], next[s.groups[j / s.group].high]++);
             }
             free(before);
             slots_free(&s);
@@ -233,7 +243,9 @@ static void test_planes(void **state)
     for (int j = 0; j < IN; j++)
         for (int c = 0; c < COLS; c++) codes[j][c] = (uint8_t)next_random(&seed);
     for (int g = 0; g < 2; g++)
-        for (int c = 0; c < COLS; c++) z[g][c] = (uint16_t)(next_random(&seed) % 257), scales[g][c] = (float)(1 + next_random(&seed) % 9);
+        for (int c = 0; c < COLS; c++)
+            z[g][c] = (uint16_t)(next_random(&seed) % 257),
+            scales[g][c] = (float)(1 + next_random(&seed) % 9);
     z[0][3] = 256, z[1][4] = 0;
     plan(&s, NULL, IN, 2, 32, 2);
     assert_true(s.k == 2 * IN && s.n_groups == 4 && !s.identity);
@@ -247,7 +259,8 @@ static void test_planes(void **state)
             assert_true(zeros[g][c] <= 16);
             w[s.perm[j]] += ours[g][c] * (float)(code - zeros[g][c]);
         }
-        for (int i = 0; i < IN; i++) assert_true(w[i] == scales[i / 32][c] * (float)(codes[i][c] - z[i / 32][c]));
+        for (int i = 0; i < IN; i++)
+            assert_true(w[i] == scales[i / 32][c] * (float)(codes[i][c] - z[i / 32][c]));
     }
     slots_free(&s);
 }
@@ -280,7 +293,8 @@ static void test_panels(void **state)
         for (int c = 0; c < OUT; c++) half[g][c] = f16_from_f32((float)(g * 100 + c)), z[g][c] = 16;
     panels_scales(ours, DT_F16, half, DT_F16, OUT, OUT, &s);
     panels_zeros(&zeros[0][0][0], &z[0][0], OUT, OUT, &s);
-    assert_true(f32_from_f16(ours[1][4][7]) == 423 && f32_from_f16(ours[2][0][7]) == 39 && ours[2][0][8] == 0);
+    assert_true(f32_from_f16(ours[1][4][7]) == 423 && f32_from_f16(ours[2][0][7]) == 39 &&
+                ours[2][0][8] == 0);
     assert_true(zeros[2][3][7] == 16 && zeros[2][3][8] == 0);
     slots_free(&s);
 }
@@ -289,7 +303,9 @@ static int config(struct hf_config *c, const char *extra, struct err *e)
 {
     char text[2048];
     snprintf(text, sizeof text,
-             "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 256, \"num_attention_heads\": 4, \"vocab_size\": 9%s}", extra);
+             "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 256, "
+             "\"num_attention_heads\": 4, \"vocab_size\": 9%s}",
+             extra);
     json_t *j = json_loads(text, 0, NULL);
     assert_non_null(j);
     int rc = hfc_read(c, j, NULL, &quiet, e);
@@ -305,27 +321,30 @@ static void test_rope(void **state)
     struct hf_config c;
     struct err e;
     assert_int_equal(config(&c, "", &e), 0); /* an old config: everything else by default */
-    assert_true(c.head_dim == 64 && c.n_kv_heads == 4 && c.context == 2048 && c.bos == 1 && c.n_eos == 1 && c.eos[0] == 2 && !c.tied);
+    assert_true(c.head_dim == 64 && c.n_kv_heads == 4 && c.context == 2048 && c.bos == 1 &&
+                c.n_eos == 1 && c.eos[0] == 2 && !c.tied);
     near(c.inv_freq[0], 1);
     near(c.inv_freq[1], 0.7498942093324559);
     near(c.inv_freq[31], 0.0001333521432163324);
     hfc_free(&c);
-    assert_int_equal(config(&c, ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}", &e), 0);
+    assert_int_equal(config(&c, ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}", &e),
+                     0);
     near(c.inv_freq[1], 0.7498942093324559 / 4);
     hfc_free(&c);
-    assert_int_equal(
-        config(&c,
-               ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, \"factor\": 8, \"low_freq_factor\": 1, "
-               "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}",
-               &e),
-        0);
+    assert_int_equal(config(&c,
+                            ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": "
+                            "500000.0, \"factor\": 8, \"low_freq_factor\": 1, "
+                            "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}",
+                            &e),
+                     0);
     near(c.inv_freq[10], 0.016560440080994446);
     near(c.inv_freq[15], 0.0013718935677611381);
     near(c.inv_freq[31], 3.7673226901739645e-07);
     hfc_free(&c);
     assert_int_equal(
         config(&c,
-               ", \"head_dim\": 128, \"rope_theta\": 1000000, \"max_position_embeddings\": 131072, \"rope_scaling\": {\"type\": \"yarn\", "
+               ", \"head_dim\": 128, \"rope_theta\": 1000000, \"max_position_embeddings\": 131072, "
+               "\"rope_scaling\": {\"type\": \"yarn\", "
                "\"factor\": 4, \"original_max_position_embeddings\": 32768}",
                &e),
         0);
@@ -334,11 +353,16 @@ static void test_rope(void **state)
     near(c.inv_freq[40], 4.445698525097307e-05);
     assert_true(fabs(c.rope_scale - 1.138629436111989) < 1e-12 && c.context == 131072);
     hfc_free(&c);
-    assert_int_equal(config(&c, ", \"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", &e), 0);
+    assert_int_equal(config(&c,
+                            ", \"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": "
+                            "\"dynamic\", \"factor\": 2}",
+                            &e),
+                     0);
     near(c.inv_freq[1], 1 / pow(10000 * pow(2 * 2 - 1, 64.0 / 62), 2.0 / 64));
     assert_int_equal(c.context, 8192);
     hfc_free(&c);
-    assert_int_equal(config(&c, ", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}", &e), -1);
+    assert_int_equal(config(&c, ", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}", &e),
+                     -1);
     assert_non_null(strstr(e.msg, "longrope"));
     hfc_free(&c);
 }
@@ -354,7 +378,9 @@ static void test_windows(void **state)
         {"\"MistralForCausalLM\"], \"sliding_window\": null", {0, 0, 0}},
         {"\"MistralForCausalLM\"]", {4096, 4096, 4096}},
         {"\"Qwen2ForCausalLM\"], \"sliding_window\": 16", {0, 0, 0}},
-        {"\"Qwen2ForCausalLM\"], \"sliding_window\": 16, \"use_sliding_window\": true, \"max_window_layers\": 1", {0, 16, 16}},
+        {"\"Qwen2ForCausalLM\"], \"sliding_window\": 16, \"use_sliding_window\": true, "
+         "\"max_window_layers\": 1",
+         {0, 16, 16}},
         {"\"Qwen3ForCausalLM\"], \"sliding_window\": 8, \"use_sliding_window\": true, "
          "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\"]",
          {8, 0, 8}},
@@ -364,12 +390,13 @@ static void test_windows(void **state)
         char text[512];
         struct hf_config c;
         struct err e = {0};
-        snprintf(
-            text, sizeof text,
-            "{\"hidden_size\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 3, \"vocab_size\": 9, "
-            "\"max_position_embeddings\": 9999, \"architectures\": [%s}",
-            cases[i].text);
-        json_t *j = json_loads(text, 0, NULL), *gen = json_loads("{\"eos_token_id\": [7, 5]}", 0, NULL);
+        snprintf(text, sizeof text,
+                 "{\"hidden_size\": 256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+                 "\"num_hidden_layers\": 3, \"vocab_size\": 9, "
+                 "\"max_position_embeddings\": 9999, \"architectures\": [%s}",
+                 cases[i].text);
+        json_t *j = json_loads(text, 0, NULL),
+               *gen = json_loads("{\"eos_token_id\": [7, 5]}", 0, NULL);
         if (hfc_read(&c, j, gen, &quiet, &e)) fail_msg("%zu: %s", i, e.msg);
         assert_memory_equal(c.windows, cases[i].windows, sizeof cases[i].windows);
         assert_true(c.n_eos == 2 && c.eos[0] == 7 && c.eos[1] == 5);
@@ -397,28 +424,34 @@ static void test_quant_config(void **state)
     assert_int_equal(merge(&q, "{\"wbits\": 4, \"groupsize\": 128}", &e), 0);
     assert_true(q.bits == 4 && q.group == 128 && !q.sym_said && q.label == LABEL_V1);
     qc_free(&q);
-    assert_int_equal(
-        merge(&q, "{\"gptq_bits\": \"4\", \"gptq_group_size\": \"-1\", \"gptq_sym\": \"False\", \"gptq_checkpoint_format\": \"gptq_v2\"}",
-              &e),
-        0);
+    assert_int_equal(merge(&q,
+                           "{\"gptq_bits\": \"4\", \"gptq_group_size\": \"-1\", \"gptq_sym\": "
+                           "\"False\", \"gptq_checkpoint_format\": \"gptq_v2\"}",
+                           &e),
+                     0);
     assert_true(q.bits == 4 && q.group == -1 && q.sym_said && !q.sym && q.label == LABEL_V2);
     qc_free(&q);
-    assert_int_equal(
-        merge(&q, "{\"w_bit\": 4, \"q_group_size\": 64, \"quant_method\": \"awq\", \"version\": \"GEMM\", \"zero_point\": true}", &e), 0);
+    assert_int_equal(merge(&q,
+                           "{\"w_bit\": 4, \"q_group_size\": 64, \"quant_method\": \"awq\", "
+                           "\"version\": \"GEMM\", \"zero_point\": true}",
+                           &e),
+                     0);
     assert_true(q.method == QUANT_AWQ && q.group == 64 && q.sym_said && !q.sym);
     qc_free(&q);
-    assert_int_equal(
-        merge(&q,
-              "{\"bits\": 4, \"group_size\": 128, \"sym\": true, \"meta\": {\"quantizer\": [\"gptqmodel:4.0\"]}, \"dynamic\": {"
-              "\"-:.*\\\\.0\\\\.\": {}, \"+:model\\\\.layers\\\\.1\\\\.\": {\"bits\": 8, \"group_size\": 32}, \"layers\": {\"bits\": 2}}}",
-              &e),
-        0);
+    assert_int_equal(merge(&q,
+                           "{\"bits\": 4, \"group_size\": 128, \"sym\": true, \"meta\": "
+                           "{\"quantizer\": [\"gptqmodel:4.0\"]}, \"dynamic\": {"
+                           "\"-:.*\\\\.0\\\\.\": {}, \"+:model\\\\.layers\\\\.1\\\\.\": {\"bits\": "
+                           "8, \"group_size\": 32}, \"layers\": {\"bits\": 2}}}",
+                           &e),
+                     0);
     assert_true(q.by_gptqmodel);
     assert_int_equal(qc_module(&q, "model.layers.0.mlp.up_proj", &m, &e), 0);
     assert_true(m.bits == 4 && m.group == 128);
     assert_int_equal(qc_module(&q, "model.layers.1.mlp.up_proj", &m, &e), 0);
     assert_true(m.bits == 8 && m.group == 32);
-    assert_int_equal(qc_module(&q, "model.layers.2.mlp.up_proj", &m, &e), 0); /* "layers" is not at the start */
+    assert_int_equal(qc_module(&q, "model.layers.2.mlp.up_proj", &m, &e),
+                     0); /* "layers" is not at the start */
     assert_int_equal(m.bits, 4);
     assert_int_equal(merge(&q, "{\"bits\": 8}", &e), 0); /* a later place only warns */
     assert_int_equal(q.bits, 4);
@@ -441,16 +474,29 @@ static void test_sizes(void **state)
     static const struct {
         uint64_t bytes;
         const char *text;
-    } sizes[] = {{0, "0 bytes"},       {999, "999 bytes"},     {1000, "1.00 KB"},       {5261737, "5.26 MB"},   {52617370, "52.6 MB"},
-                 {999499, "999 KB"},   {999500, "1.00 MB"},    {774000000, "774 MB"},   {9994999, "9.99 MB"},   {9995000, "10.0 MB"},
-                 {99950000, "100 MB"}, {999500000, "1.00 GB"}, {1000000000000, "1.00 TB"}};
+    } sizes[] = {{0, "0 bytes"},
+                 {999, "999 bytes"},
+                 {1000, "1.00 KB"},
+                 {5261737, "5.26 MB"},
+                 {52617370, "52.6 MB"},
+                 {999499, "999 KB"},
+                 {999500, "1.00 MB"},
+                 {774000000, "774 MB"},
+                 {9994999, "9.99 MB"},
+                 {9995000, "10.0 MB"},
+                 {99950000, "100 MB"},
+                 {999500000, "1.00 GB"},
+                 {1000000000000, "1.00 TB"}};
     static const struct {
         double seconds;
         const char *text;
-    } times[] = {{0, "1 ms"}, {0.0301, "30 ms"}, {0.9994, "999 ms"}, {0.9996, "1.0 s"}, {61.26, "61.3 s"}, {312, "312 s"}, {1230, "20 min"}};
+    } times[] = {{0, "1 ms"},       {0.0301, "30 ms"}, {0.9994, "999 ms"}, {0.9996, "1.0 s"},
+                 {61.26, "61.3 s"}, {312, "312 s"},    {1230, "20 min"}};
     char text[32];
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) assert_string_equal(note_bytes(sizes[i].bytes, text), sizes[i].text);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) assert_string_equal(note_seconds(times[i].seconds, text), times[i].text);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_string_equal(note_bytes(sizes[i].bytes, text), sizes[i].text);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        assert_string_equal(note_seconds(times[i].seconds, text), times[i].text);
 }
 
 int main(void)
@@ -463,7 +509,7 @@ int main(void)
         cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
         cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
         cmocka_unit_test(test_windows),         cmocka_unit_test(test_quant_config),
-               cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* unit_core.c: number formats, elementary functions, safetensors headers, stop strings, thread pool, options. */
+/* unit_core.c: number formats, elementary functions, safetensors headers, stop strings, thread
+ * pool, options. */
 #include "backend-cpu/cpu_math.h"
 #include "cli/options.h"
 #include "core/base/pool.h"
@@ -34,7 +35,8 @@ static void rounding_to_half_is_to_nearest_even(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x7bff; h++) {
-        float a = f32_from_f16((uint16_t)h), b = f32_from_f16((uint16_t)(h + 1)), middle = (a + b) / 2;
+        float a = f32_from_f16((uint16_t)h), b = f32_from_f16((uint16_t)(h + 1)),
+              middle = (a + b) / 2;
         assert_int_equal(f16_from_f32(middle), h % 2 ? h + 1 : h);
         assert_int_equal(f16_from_f32(nextafterf(middle, 0)), h);
         assert_int_equal(f16_from_f32(nextafterf(middle, INFINITY)), h + 1);
@@ -62,7 +64,8 @@ static void sincos_are_correctly_rounded_or_nearly(void **state)
 {
     (void)state;
     for (int i = 0; i < 400000; i++) {
-        float angle = (float)((i % 2 ? -1 : 1) * pow(1.00004, i)); /* up to 9e6: positions beyond any context */
+        float angle = (float)((i % 2 ? -1 : 1) *
+                              pow(1.00004, i)); /* up to 9e6: positions beyond any context */
         float s, c;
         cpu_sincos(angle, &s, &c);
         assert_true(fabs(s - sin((double)angle)) <= 0x1p-25 * 1.001);
@@ -96,25 +99,34 @@ static void hostile_headers_are_refused_by_name(void **state)
         const char *json, *says; /* says NULL: accepted */
     } cases[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", NULL},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[16,16]}"
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[0],\"data_offsets\":[16,16]}"
          "}",
          NULL},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,20]}}", "its shape and dtype need 16"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,20]}}",
+         "its shape and dtype need 16"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}", "truncated"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[17],\"data_offsets\":[0,17]}}", "truncated"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[16,17]}}", "truncated"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[16,0]}}", "bad data_offsets"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}",
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[2],\"data_offsets\":[3,5]}}",
          "overlap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,4],\"data_offsets\":[0,16]}}", NULL},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[-16,0]}}", "bad data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", "shape overflows"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}", "not a list of sizes"},
-        {"{\"a\":{\"dtype\":\"F33\",\"shape\":[4],\"data_offsets\":[0,16]}}", "unknown dtype 'F33'"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,4],\"data_offsets\":[0,16]}}", "7 dimensions"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]}}",
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}",
+         "shape overflows"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}",
+         "not a list of sizes"},
+        {"{\"a\":{\"dtype\":\"F33\",\"shape\":[4],\"data_offsets\":[0,16]}}",
+         "unknown dtype 'F33'"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,4],\"data_offsets\":[0,16]}}",
+         "7 dimensions"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[2],\"data_offsets\":[8,10]}}",
          "overlap"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\","
+         "\"shape\":[4],\"data_offsets\":[4,8]}}",
          "twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}", "'a'"},
         {"{\"__metadata__\":{\"x\":1}}", "'x'"},
@@ -125,7 +137,8 @@ static void hostile_headers_are_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int rc = open_header(cases[i].json, 16, message);
         assert_int_equal(rc, cases[i].says ? -1 : 0);
-        if (cases[i].says && !strstr(message, cases[i].says)) fail_msg("case %zu: '%s' does not say '%s'", i, message, cases[i].says);
+        if (cases[i].says && !strstr(message, cases[i].says))
+            fail_msg("case %zu: '%s' does not say '%s'", i, message, cases[i].says);
         if (cases[i].says) assert_non_null(strstr(message, "/tmp/opt4gptq-unit-"));
     }
 }
@@ -137,7 +150,10 @@ static void a_header_ends_with_its_file(void **state)
     const struct {
         uint64_t length, n;
         const char *says;
-    } cases[] = {{2, 2, NULL}, {3, 2, "its header would be 3 bytes"}, {2, 1, "its header would be 2"}, {UINT64_MAX, 2, "its header"},
+    } cases[] = {{2, 2, NULL},
+                 {3, 2, "its header would be 3 bytes"},
+                 {2, 1, "its header would be 2"},
+                 {UINT64_MAX, 2, "its header"},
                  {100000001, 100000001, "its header would be 100000001"},
                  {2, (uint64_t)-1, "only 7 bytes"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -158,7 +174,8 @@ static void a_header_ends_with_its_file(void **state)
 }
 
 /* --- stop strings */
-static void feed(const char *const *stops, int n, const char *const *pieces, const char *want, int want_stopped)
+static void feed(const char *const *stops, int n, const char *const *pieces, const char *want,
+                 int want_stopped)
 {
     struct stop s;
     struct err e;
@@ -245,18 +262,22 @@ static void options_are_checked(void **state)
     (void)state;
     struct options o;
     struct err e;
-#define ARGV(...) (char *[]){"opt4gptq-run", __VA_ARGS__, NULL}
-    assert_int_equal(parse(&o, &e, ARGV("-m", "x", "-n", "5", "--temp", "0.5", "--stop", "a", "--stop", "b", "-s", "18446744073709551615")),
+#define ARGV(...)                                                                                  \
+    (char *[]) { "opt4gptq-run", __VA_ARGS__, NULL }
+    assert_int_equal(parse(&o, &e,
+                           ARGV("-m", "x", "-n", "5", "--temp", "0.5", "--stop", "a", "--stop", "b",
+                                "-s", "18446744073709551615")),
                      0);
     assert_string_equal(o.model, "x");
     assert_int_equal(o.n_predict, 5);
     assert_true(o.temperature == 0.5);
     assert_int_equal(o.n_stop, 2);
     assert_true(o.seed == UINT64_MAX);
-    char **const bad[] = {ARGV("-n", "x"),        ARGV("-n", "-2"),   ARGV("--temp", "nan"),
-                          ARGV("--top-p", "1.5"), ARGV("--nonsense"), ARGV("-m"),
-                          ARGV("word"),           ARGV("-s", "-1"),   ARGV("-n", "99999999999999999999"),
-                          ARGV("--stop", ""),     ARGV("-t", "1.5")};
+    char **const bad[] = {
+        ARGV("-n", "x"),        ARGV("-n", "-2"),   ARGV("--temp", "nan"),
+        ARGV("--top-p", "1.5"), ARGV("--nonsense"), ARGV("-m"),
+        ARGV("word"),           ARGV("-s", "-1"),   ARGV("-n", "99999999999999999999"),
+        ARGV("--stop", ""),     ARGV("-t", "1.5")};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         e.msg[0] = 0;
         assert_int_equal(parse(&o, &e, bad[i]), -1);

@@ -1,7 +1,8 @@
-/* unit_jinja.c: the template language and chat templates, against what Python's jinja2 gives with transformers' settings.
- * tests/data/jinja-cases.json: small templates, one feature each, and failing ones; tests/data/chat-golden.json: many conversations
- * through whole chat templates, as hashes. Both are written by scripts/golden-jinja. Runs from the project root; the chat
- * templates are in SHARED_DIR, and what needs them is skipped without it. */
+/* unit_jinja.c: the template language and chat templates, against what Python's jinja2 gives with
+ * transformers' settings. tests/data/jinja-cases.json: small templates, one feature each, and
+ * failing ones; tests/data/chat-golden.json: many conversations through whole chat templates, as
+ * hashes. Both are written by scripts/golden-jinja. Runs from the project root; the chat templates
+ * are in SHARED_DIR, and what needs them is skipped without it. */
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
 
@@ -44,7 +45,8 @@ static char *read_file(const char *path, size_t *n)
 }
 
 /* Parses and renders; the text (malloc'd) or NULL with e filled. */
-static char *render(const char *template, size_t n_template, const json_t *variables, size_t *n, struct err *e)
+static char *render(const char *template, size_t n_template, const json_t *variables, size_t *n,
+                    struct err *e)
 {
     struct jinja *t;
     char *text = NULL;
@@ -66,7 +68,8 @@ static void cases_give_what_jinja2_gives(void **state)
         const json_t *template = json_object_get(c, "template"), *want = json_object_get(c, "text");
         const char *name = json_string_value(json_object_get(c, "name"));
         struct err e;
-        char *have = render(json_string_value(template), json_string_length(template), variables, &n, &e);
+        char *have = render(json_string_value(template), json_string_length(template), variables,
+                            &n, &e);
         if (!want) {
             if (have) fail_msg("case '%s': no error but '%s'", name, have);
             assert_memory_equal(e.msg, "line ", 5);
@@ -123,7 +126,8 @@ static void errors_name_line_and_construct(void **state)
         size_t n;
         char *have = render(cases[i].template, strlen(cases[i].template), none, &n, &e);
         if (have || !strstr(e.msg, cases[i].says))
-            fail_msg("%s: '%s' does not say '%s'", cases[i].template, have ? have : e.msg, cases[i].says);
+            fail_msg("%s: '%s' does not say '%s'", cases[i].template, have ? have : e.msg,
+                     cases[i].says);
     }
     json_decref(none);
 }
@@ -161,18 +165,28 @@ static void hostile_templates_are_bounded(void **state)
         {"{% if 0 %}", "{% elif 0 %}", 100000, "{% endif %}", NULL},
         {"", "{% for x in range(100000) %}", 3, "{% endfor %}{% endfor %}{% endfor %}", "steps"},
         {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "", 0, "", "within each other"},
-        {"{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}", "", 0, "", "within each other"},
-        {"{% set n = namespace(x=[]) %}{% for i in range(5000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}", "", 0, "",
+        {"{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}", "", 0, "",
          "within each other"},
-        {"{% set n = namespace(x=[]) %}{% for i in range(5000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x | tojson }}", "", 0, "",
-         "within each other"},
-        {"{% set n = namespace(x=[],y=[]) %}{% for i in range(5000) %}{% set n.x = [n.x] %}{% set n.y = [n.y] %}{% endfor %}{{ n.x == n.y "
+        {"{% set n = namespace(x=[]) %}{% for i in range(5000) %}{% set n.x = [n.x] %}{% endfor "
+         "%}{{ n.x }}",
+         "", 0, "", "within each other"},
+        {"{% set n = namespace(x=[]) %}{% for i in range(5000) %}{% set n.x = [n.x] %}{% endfor "
+         "%}{{ n.x | tojson }}",
+         "", 0, "", "within each other"},
+        {"{% set n = namespace(x=[],y=[]) %}{% for i in range(5000) %}{% set n.x = [n.x] %}{% set "
+         "n.y = [n.y] %}{% endfor %}{{ n.x == n.y "
          "}}",
          "", 0, "", "within each other"},
-        {"{% set n = namespace(x={}) %}{% set n.x = {'a': n} %}{{ n.x }}", "", 0, "", "cannot be printed"},
-        {"{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}", "", 0, "", "MiB"},
-        {"{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}", "", 0, "", "MiB"},
-        {"{% for i in range(100000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxx' * 1000 }}{% endfor %}", "", 0, "", "MiB"},
+        {"{% set n = namespace(x={}) %}{% set n.x = {'a': n} %}{{ n.x }}", "", 0, "",
+         "cannot be printed"},
+        {"{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor "
+         "%}",
+         "", 0, "", "MiB"},
+        {"{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor "
+         "%}",
+         "", 0, "", "MiB"},
+        {"{% for i in range(100000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxx' * 1000 }}{% endfor %}", "", 0,
+         "", "MiB"},
         {"{{ 'x' * 9223372036854775807 }}", "", 0, "", "steps"},
         {"{{ [1] * 9223372036854775807 }}", "", 0, "", "M"},
         {"{{ 'x'.center(9223372036854775807) }}", "", 0, "", "MiB"},
@@ -181,7 +195,8 @@ static void hostile_templates_are_bounded(void **state)
         {"{{ [] | tojson(indent=9223372036854775807) }}", "", 0, "", "MiB"},
         {"{{ strftime_now('%999999999d') }}", "", 0, "", "strftime_now"},
         {"{{ range(-9223372036854775807, 9223372036854775807) }}", "", 0, "", "Range too big"},
-        {"{{ range(9223372036854775806, 9223372036854775807)[0] }}{{ 'abc'[9223372036854775807:-9223372036854775807:-9223372036854775807] "
+        {"{{ range(9223372036854775806, 9223372036854775807)[0] }}{{ "
+         "'abc'[9223372036854775807:-9223372036854775807:-9223372036854775807] "
          "}}",
          "", 0, "", NULL},
         {"{{ (-9223372036854775807 - 1) // -1 }}", "", 0, "", "64 bits"},
@@ -194,19 +209,21 @@ static void hostile_templates_are_bounded(void **state)
         char *template = repeated(cases[i].head, cases[i].middle, cases[i].times, cases[i].tail);
         char *have = render(template, strlen(template), none, &n, &e);
         if (cases[i].says ? have || !strstr(e.msg, cases[i].says) : !have)
-            fail_msg("%s%s...: '%.100s' does not say '%s'", cases[i].head, cases[i].middle, have ? have : e.msg, cases[i].says);
+            fail_msg("%s%s...: '%.100s' does not say '%s'", cases[i].head, cases[i].middle,
+                     have ? have : e.msg, cases[i].says);
         free(have);
         free(template);
     }
     json_decref(none);
 }
 
-/* A text that grows by a piece in each turn of a loop is not copied each time: the bound on memory would be met. */
+/* A text that grows by a piece in each turn of a loop is not copied each time: the bound on memory
+ * would be met. */
 static void text_grows_in_place(void **state)
 {
     (void)state;
-    static const char template[] =
-        "{% set n = namespace(x='') %}{% for i in range(20000) %}{% set n.x = n.x + '0123456789' * 10 %}{% endfor %}{{ n.x | length }}";
+    static const char template[] = "{% set n = namespace(x='') %}{% for i in range(20000) %}{% set "
+                                   "n.x = n.x + '0123456789' * 10 %}{% endfor %}{{ n.x | length }}";
     json_t *none = json_object();
     struct err e;
     size_t n;
@@ -217,23 +234,30 @@ static void text_grows_in_place(void **state)
     json_decref(none);
 }
 
-/* Mutated templates: an answer or an error of one line, whatever the damage; the sanitizers look for the rest. */
+/* Mutated templates: an answer or an error of one line, whatever the damage; the sanitizers look
+ * for the rest. */
 static void mutated_templates_do_no_harm(void **state)
 {
     (void)state;
     static const char *const scraps[] = {
-        "{{",   "}}",     "{%",   "%}",       "{#",     "#}",  "-",           "(",    ")",   "[",        "]",     "{",
-        "}",    "|",      ".",    "'",        "\"",     "\\",  "for ",        " in ", "if ", "else",     "endif", "endfor",
-        "set ", "macro ", "loop", "messages", "tojson", "** ", "*",           "%",    "~",   " is ",     "not ",  "9223372036854775807",
-        "-1",   "0",      ":",    ",",        "=",      "==",  "namespace()", "\n",   " ",   "\xc3\xa9", "\xff",  "recursive"};
+        "{{",          "}}",     "{%",   "%}",       "{#",     "#}",
+        "-",           "(",      ")",    "[",        "]",      "{",
+        "}",           "|",      ".",    "'",        "\"",     "\\",
+        "for ",        " in ",   "if ",  "else",     "endif",  "endfor",
+        "set ",        "macro ", "loop", "messages", "tojson", "** ",
+        "*",           "%",      "~",    " is ",     "not ",   "9223372036854775807",
+        "-1",          "0",      ":",    ",",        "=",      "==",
+        "namespace()", "\n",     " ",    "\xc3\xa9", "\xff",   "recursive"};
     json_t *file = load("tests/data/jinja-cases.json"), *all = json_object_get(file, "cases");
     const json_t *variables = json_object_get(file, "variables");
     uint64_t seed = 42;
     size_t n_rendered = 0, n_refused = 0;
 #define NEXT(k) ((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % (k)
     for (int round = 0; round < 12000; round++) {
-        const json_t *source = json_object_get(json_array_get(all, NEXT(json_array_size(all))), "template");
-        const json_t *other = json_object_get(json_array_get(all, NEXT(json_array_size(all))), "template");
+        const json_t *source = json_object_get(json_array_get(all, NEXT(json_array_size(all))),
+                                               "template");
+        const json_t *other = json_object_get(json_array_get(all, NEXT(json_array_size(all))),
+                                              "template");
         char text[8192];
         size_t n = json_string_length(source), at, cut;
         if (n + 2048 > sizeof text) n = sizeof text - 2048;
@@ -245,7 +269,8 @@ static void mutated_templates_do_no_harm(void **state)
             cut = how == 0 ? NEXT(12) : how == 1 ? n_scrap : 0;
             if (how == 3)
                 scrap = json_string_value(other), n_scrap = NEXT(60),
-                scrap += NEXT(json_string_length(other) > n_scrap ? json_string_length(other) - n_scrap : 1);
+                scrap += NEXT(
+                    json_string_length(other) > n_scrap ? json_string_length(other) - n_scrap : 1);
             if (how == 3 && strlen(scrap) < n_scrap) n_scrap = strlen(scrap);
             if (how == 0) n_scrap = 0;
             if (cut > n - at) cut = n - at;
@@ -298,12 +323,17 @@ static void reference_templates(void **state)
         struct err e;
         if (chat_open(&c, &src, 0, &e)) fail_msg("%s: %s", name, e.msg);
         uint64_t h = 0xcbf29ce484222325u;
-        for (size_t i = 0; i < json_array_size(lists[0]) * json_array_size(lists[1]) * json_array_size(lists[2]) * 2; i++) {
-            size_t x = i / 2 % json_array_size(lists[2]), y = i / 2 / json_array_size(lists[2]) % json_array_size(lists[1]);
+        for (size_t i = 0; i < json_array_size(lists[0]) * json_array_size(lists[1]) *
+                                   json_array_size(lists[2]) * 2;
+             i++) {
+            size_t x = i / 2 % json_array_size(lists[2]),
+                   y = i / 2 / json_array_size(lists[2]) % json_array_size(lists[1]);
             json_t *tools = json_array_get(lists[1], y),
-                   *messages = json_array_get(lists[0], i / 2 / json_array_size(lists[2]) / json_array_size(lists[1]));
+                   *messages = json_array_get(lists[0], i / 2 / json_array_size(lists[2]) /
+                                                            json_array_size(lists[1]));
             char *out;
-            if (!chat_render(c, messages, json_is_null(tools) ? NULL : tools, json_array_get(lists[2], x), i % 2, &out, &n, &e)) {
+            if (!chat_render(c, messages, json_is_null(tools) ? NULL : tools,
+                             json_array_get(lists[2], x), i % 2, &out, &n, &e)) {
                 h = fnv(h, out, n + 1);
                 rendered++;
                 free(out);
@@ -312,14 +342,17 @@ static void reference_templates(void **state)
             h = fnv(h, "\1", 2);
             const char *message;
             json_t *count;
-            json_object_foreach (json_object_get(of, "raised"), message, count) raised += strstr(e.msg, message) != NULL;
+            json_object_foreach (json_object_get(of, "raised"), message, count)
+                raised += strstr(e.msg, message) != NULL;
         }
         const char *message;
         json_t *count;
-        json_object_foreach (json_object_get(of, "raised"), message, count) want_raised += (size_t)json_integer_value(count);
+        json_object_foreach (json_object_get(of, "raised"), message, count)
+            want_raised += (size_t)json_integer_value(count);
         snprintf(hash, sizeof hash, "%016llx", (unsigned long long)h);
         if (strcmp(hash, json_string_value(json_object_get(of, "hash"))) ||
-            rendered != (size_t)json_integer_value(json_object_get(of, "rendered")) || raised != want_raised)
+            rendered != (size_t)json_integer_value(json_object_get(of, "rendered")) ||
+            raised != want_raised)
             fail_msg("%s: %zu rendered, %zu raised, hash %s", name, rendered, raised, hash);
         chat_close(c);
         free(text);
@@ -333,7 +366,8 @@ static void reference_templates(void **state)
     }
 }
 
-static char *say(const struct chat_source *src, const char *messages, const char *tools, struct err *e)
+static char *say(const struct chat_source *src, const char *messages, const char *tools,
+                 struct err *e)
 {
     struct chat *c;
     char *text = NULL;
@@ -362,9 +396,10 @@ static void template_is_chosen_as_transformers_does(void **state)
 {
     (void)state;
     struct chat_source src = {
-        .config =
-            as_file("{\"model_max_length\": 1000000000000000019884624838656, \"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": null, "
-                    "\"chat_template\": \"C{{ bos_token }}{{ eos_token is defined }}{{ unk_token }}{{ tools is none }}\"}"),
+        .config = as_file("{\"model_max_length\": 1000000000000000019884624838656, \"bos_token\": "
+                          "{\"content\": \"<s>\"}, \"eos_token\": null, "
+                          "\"chat_template\": \"C{{ bos_token }}{{ eos_token is defined }}{{ "
+                          "unk_token }}{{ tools is none }}\"}"),
         .special_map = as_file("{\"bos_token\": \"<other>\", \"unk_token\": \"<unk>\"}"),
         .json = as_file("{\"chat_template\": \"J\"}")};
     struct err e;
@@ -376,12 +411,13 @@ static void template_is_chosen_as_transformers_does(void **state)
     src.given = as_file("G");
     expect(&src, "[]", "G");
     src = (struct chat_source){
-        .config =
-            as_file("{\"chat_template\": [{\"name\": \"default\", \"template\": \"D\"}, {\"name\": \"tool_use\", \"template\": \"T\"}, "
-                    "{\"name\": \"rag\", \"template\": \"{% not jinja\"}]}")};
+        .config = as_file("{\"chat_template\": [{\"name\": \"default\", \"template\": \"D\"}, "
+                          "{\"name\": \"tool_use\", \"template\": \"T\"}, "
+                          "{\"name\": \"rag\", \"template\": \"{% not jinja\"}]}")};
     expect(&src, NULL, "D");
     expect(&src, "[]", "T");
-    src.config = as_file("{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, {\"name\": \"x\", \"template\": \"X\"}]}");
+    src.config = as_file("{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
+                         "{\"name\": \"x\", \"template\": \"X\"}]}");
     assert_null(say(&src, "[]", NULL, &e));
     assert_non_null(strstr(e.msg, "rag, x"));
     src.config = as_file("{}");
@@ -403,26 +439,29 @@ static void what_a_template_reads(void **state)
     static const struct {
         const char *template;
         int reads;
-    } cases[] = {{"{{ tools }}", 1},
-                 {"{% if tools is defined and tools %}x{% endif %}", 1},
-                 {"{% for t in tools %}{% endfor %}", 1},
-                 {"{% macro m(a=tools) %}{% endmacro %}", 1},
-                 {"{% set x = messages if tools is not none else [] %}", 1},
-                 {"{% set ns = namespace(t=tools) %}", 1},
-                 {"{{ messages | selectattr('x', 'in', tools) | list }}", 1},
-                 {"{{ ('', x[tools]) }}", 1},
-                 {"{{ messages }}", 0},
-                 {"tools {# tools #}{{ 'tools' }}{{ m.tools }}{{ m['tools'] }}{{ f(tools=1) }}", 0},
-                 {"{% set tools = [] %}{% for tools in x %}{% endfor %}{% set tools, y = 1, 2 %}", 0},
-                 {"{% with tools = 1 %}{{ y }}{% endwith %}", 0},
-                 {"{% set tools %}{{ tools }}{% endset %}", 1}};
+    } cases[] = {
+        {"{{ tools }}", 1},
+        {"{% if tools is defined and tools %}x{% endif %}", 1},
+        {"{% for t in tools %}{% endfor %}", 1},
+        {"{% macro m(a=tools) %}{% endmacro %}", 1},
+        {"{% set x = messages if tools is not none else [] %}", 1},
+        {"{% set ns = namespace(t=tools) %}", 1},
+        {"{{ messages | selectattr('x', 'in', tools) | list }}", 1},
+        {"{{ ('', x[tools]) }}", 1},
+        {"{{ messages }}", 0},
+        {"tools {# tools #}{{ 'tools' }}{{ m.tools }}{{ m['tools'] }}{{ f(tools=1) }}", 0},
+        {"{% set tools = [] %}{% for tools in x %}{% endfor %}{% set tools, y = 1, 2 %}", 0},
+        {"{% with tools = 1 %}{{ y }}{% endwith %}", 0},
+        {"{% set tools %}{{ tools }}{% endset %}", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err e = {0};
         struct jinja *t;
         struct chat *c;
         const struct chat_source src = {.given = as_file(cases[i].template)};
-        if (jinja_open(&t, cases[i].template, strlen(cases[i].template), &e)) fail_msg("%s: %s", cases[i].template, e.msg);
-        if (jinja_reads(t, "tools") != cases[i].reads) fail_msg("%s: tools is%s read", cases[i].template, cases[i].reads ? "" : " not");
+        if (jinja_open(&t, cases[i].template, strlen(cases[i].template), &e))
+            fail_msg("%s: %s", cases[i].template, e.msg);
+        if (jinja_reads(t, "tools") != cases[i].reads)
+            fail_msg("%s: tools is%s read", cases[i].template, cases[i].reads ? "" : " not");
         assert_int_equal(jinja_reads(t, "documents"), 0);
         jinja_close(t);
         assert_int_equal(chat_open(&c, &src, 0, &e), 0);
@@ -430,7 +469,9 @@ static void what_a_template_reads(void **state)
         chat_close(c);
     }
     /* with several templates it is the one for tools that counts */
-    const struct chat_source two = {.jinja = as_file("{{ messages }}"), .tool_use = as_file("{{ tools }}")}, none = {0};
+    const struct chat_source two = {.jinja = as_file("{{ messages }}"),
+                                    .tool_use = as_file("{{ tools }}")},
+                             none = {0};
     struct err e = {0};
     struct chat *c;
     assert_int_equal(chat_open(&c, &two, 0, &e), 0);
@@ -445,17 +486,20 @@ static void what_a_template_reads(void **state)
 static void nothing_is_text_too(void **state)
 {
     (void)state;
-    static const char *const templates[] = {"{% set x %}{% endset %}{{ x }}",
-                                            "{% macro m() %}{% endmacro %}{{ m() }}",
-                                            "{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}{% endcall %}",
-                                            "{% filter upper %}{% endfilter %}",
-                                            "{{ '' | e }}{{ '' | escape }}{{ '' | forceescape }}{{ '' | safe }}",
-                                            "{{ '' ~ '' }}{{ '' + '' }}{{ '' * 3 }}{{ [] | join }}{{ [''] | join(',') }}",
-                                            "{{ '' | upper | lower | trim | title | capitalize | replace('', '') | center(0) | indent }}",
-                                            "{{ '%s' | format('') }}{{ '{}'.format('') }}{{ ''.split(',') | join }}{{ ''.strip('') }}",
-                                            "{{ '' | reverse }}{{ ''[::-1] }}{{ ''[0:0] }}{{ [][1:] | join }}{{ '' | string }}",
-                                            "{{ x | default('') }}{{ [] | sort | join }}{{ {} | dictsort | join }}{{ ''.join([]) }}",
-                                            "{{ ''.replace('a', '') }}{{ '' in '' and '' }}{{ ([] + []) | join }}{{ (() + ()) | join }}"};
+    static const char *const templates[] = {
+        "{% set x %}{% endset %}{{ x }}",
+        "{% macro m() %}{% endmacro %}{{ m() }}",
+        "{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}{% endcall %}",
+        "{% filter upper %}{% endfilter %}",
+        "{{ '' | e }}{{ '' | escape }}{{ '' | forceescape }}{{ '' | safe }}",
+        "{{ '' ~ '' }}{{ '' + '' }}{{ '' * 3 }}{{ [] | join }}{{ [''] | join(',') }}",
+        "{{ '' | upper | lower | trim | title | capitalize | replace('', '') | center(0) | indent "
+        "}}",
+        "{{ '%s' | format('') }}{{ '{}'.format('') }}{{ ''.split(',') | join }}{{ ''.strip('') }}",
+        "{{ '' | reverse }}{{ ''[::-1] }}{{ ''[0:0] }}{{ [][1:] | join }}{{ '' | string }}",
+        "{{ x | default('') }}{{ [] | sort | join }}{{ {} | dictsort | join }}{{ ''.join([]) }}",
+        "{{ ''.replace('a', '') }}{{ '' in '' and '' }}{{ ([] + []) | join }}{{ (() + ()) | join "
+        "}}"};
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
         struct err e = {0};
         size_t n;
@@ -472,27 +516,34 @@ static void openai_messages(void **state)
     static const struct {
         const char *template, *in, *out; /* out: JSON, or what the error says */
     } cases[] = {
-        {"x", "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]",
+        {"x",
+         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
+         "\"text\":\"b\"}]}]",
          "[{\"role\":\"user\",\"content\":\"a\\nb\"}]"},
         {"{% for m in messages %}{% for p in m['content'] %}{% endfor %}{% endfor %}",
          "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]",
          "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]"},
-        {"{% for m in messages %}{% set c = m.content %}{% if c is not string %}{% for p in c | list %}{% endfor %}{% endif %}{% endfor %}",
+        {"{% for m in messages %}{% set c = m.content %}{% if c is not string %}{% for p in c | "
+         "list %}{% endfor %}{% endif %}{% endfor %}",
          "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]",
          "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]"},
         {"x",
-         "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": "
+         "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\","
+         "\"arguments\":\"{\\\"a\\\": "
          "1}\"}},{\"function\":{\"arguments\":\"\"}}]}]",
-         "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}},{\"function\":{"
+         "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\","
+         "\"arguments\":{\"a\":1}}},{\"function\":{"
          "\"arguments\":{}}}]}]"},
         {"x", "[]", "at least one"},
         {"x", "{}", "not a list"},
         {"x", "[1]", "messages[0] is not an object"},
         {"x", "[{\"role\":\"user\"},{\"content\":\"x\"}]", "messages[1].role"},
         {"x", "[{\"role\":\"user\",\"content\":5}]", "messages[0].content"},
-        {"x", "[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "messages[0].content[0]: 'image_url'"},
+        {"x", "[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]",
+         "messages[0].content[0]: 'image_url'"},
         {"x", "[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]", "content[0] has no text"},
-        {"x", "[{\"role\":\"a\",\"tool_calls\":[{\"function\":{\"arguments\":\"{\"}}]}]", "tool_calls[0].function.arguments"},
+        {"x", "[{\"role\":\"a\",\"tool_calls\":[{\"function\":{\"arguments\":\"{\"}}]}]",
+         "tool_calls[0].function.arguments"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct chat_source src = {.given = as_file(cases[i].template)};

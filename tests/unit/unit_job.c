@@ -1,4 +1,5 @@
-/* unit_job.c: one record's answer has a bound, whatever makes it large, and who is over it fails alone. */
+/* unit_job.c: one record's answer has a bound, whatever makes it large, and who is over it fails
+ * alone. */
 #include "cli/batch/job.h"
 
 #include <setjmp.h>
@@ -14,8 +15,13 @@ static int n_done;
 static void on_done(void *arg, struct job *j) { (void)arg, (void)j, n_done++; }
 static double no_clock(void) { return 1; }
 
-static const struct job_env env = {.vocab = 10, .n_ctx = 1 << 24, .done = on_done, .clock = no_clock};
-static const struct record_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1}, .max_tokens = -1, .vocab = 10};
+static const struct job_env env = {.vocab = 10,
+                                   .n_ctx = 1 << 24,
+                                   .done = on_done,
+                                   .clock = no_clock};
+static const struct record_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
+                                                .max_tokens = -1,
+                                                .vocab = 10};
 
 static int open_job(struct job **j, const char *body, struct refusal *why)
 {
@@ -28,7 +34,8 @@ static int open_job(struct job **j, const char *body, struct refusal *why)
     return rc;
 }
 
-/* Hands out tokens to all choices in turns until they end, at most LIMIT each; returns how many there were. */
+/* Hands out tokens to all choices in turns until they end, at most LIMIT each; returns how many
+ * there were. */
 static uint64_t hand_out(struct job *j, uint64_t limit)
 {
     struct token_top top[REQUEST_MAX_TOP] = {{1, -1}};
@@ -44,7 +51,8 @@ static uint64_t hand_out(struct job *j, uint64_t limit)
             assert_true(end >= 0);
             n++;
             if (!end && k + 1 < limit) continue;
-            assert_int_equal(r->sink->finished(r->arg, c, end ? FINISH_STOP : FINISH_LENGTH, &e), 0);
+            assert_int_equal(r->sink->finished(r->arg, c, end ? FINISH_STOP : FINISH_LENGTH, &e),
+                             0);
             ended[c] = 1;
             open--;
         }
@@ -80,7 +88,10 @@ static void an_ordinary_one_is_far_from_it(void **state)
     struct job *j;
     struct refusal why;
     (void)state;
-    assert_int_equal(open_job(&j, "\"prompt\":[1,2,3],\"n\":8,\"logprobs\":20,\"echo\":true,\"max_tokens\":2000", &why), 0);
+    assert_int_equal(
+        open_job(&j, "\"prompt\":[1,2,3],\"n\":8,\"logprobs\":20,\"echo\":true,\"max_tokens\":2000",
+                 &why),
+        0);
     assert_int_equal(hand_out(j, 2000), 16000);
     assert_string_equal(j->failed, "");
     assert_null(j->record.prompt); /* given back */

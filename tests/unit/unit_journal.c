@@ -1,4 +1,5 @@
-/* unit_journal.c: what a journal that was cut, damaged, forged or replaced by a link is taken for, and what is kept of it. */
+/* unit_journal.c: what a journal that was cut, damaged, forged or replaced by a link is taken for,
+ * and what is kept of it. */
 #include "cli/batch/durable.h"
 #include "cli/batch/journal.h"
 
@@ -24,7 +25,8 @@ static const char manifest[] = "{\"started\":1}\n";
 
 static void answer(char *text, size_t cap, int i)
 {
-    snprintf(text, cap, "answer %d %.*s\n", i, i * 9 % 50, ".....................................................");
+    snprintf(text, cap, "answer %d %.*s\n", i, i * 9 % 50,
+             ".....................................................");
 }
 
 static void put(const char *p, size_t n)
@@ -75,7 +77,8 @@ static int end(void **state)
     return rmdir(dir);
 }
 
-/* Opens FILE [n]: every answer but those in LOST is there, in order, and the note begins with NOTE ("": none). */
+/* Opens FILE [n]: every answer but those in LOST is there, in order, and the note begins with NOTE
+ * ("": none). */
 static void holds(const char *p, size_t n, uint32_t lost, const char *says)
 {
     struct journal *j;
@@ -101,10 +104,12 @@ static void holds(const char *p, size_t n, uint32_t lost, const char *says)
     assert_int_equal(walked.n, all.n);
     if (all.n) assert_memory_equal(walked.p, all.p, all.n);
     assert_int_equal(journal_count(j), N - __builtin_popcount(lost));
-    /* what is missing is added, and the next one who opens it finds everything and nothing to say */
+    /* what is missing is added, and the next one who opens it finds everything and nothing to say
+     */
     for (int i = 0; i < N; i++) {
         answer(text, sizeof text, i);
-        if (lost >> i & 1) assert_int_equal(journal_add(j, (uint64_t)i, i % 3 == 0, text, strlen(text), &e), 0);
+        if (lost >> i & 1)
+            assert_int_equal(journal_add(j, (uint64_t)i, i % 3 == 0, text, strlen(text), &e), 0);
     }
     journal_close(j);
     assert_int_equal(journal_open(&j, path, N, note, &e), 0);
@@ -125,7 +130,8 @@ static void a_bit_that_flips_costs_the_answer_it_is_in(void **state)
         for (size_t at = frame_at[k]; at < frame_at[k + 1]; at++) {
             memcpy(copy, file, n_file);
             copy[at] ^= 1 << at % 8;
-            snprintf(says, sizeof says, "damaged at byte %zu: 1 answer is computed again", frame_at[k]);
+            snprintf(says, sizeof says, "damaged at byte %zu: 1 answer is computed again",
+                     frame_at[k]);
             holds(copy, n_file, 1u << k, says);
         }
     memcpy(copy, file, n_file);
@@ -147,7 +153,8 @@ static void a_torn_end_is_a_crash(void **state)
 {
     static char copy[sizeof file];
     (void)state;
-    for (size_t n = frame_at[N - 1] + 1; n < frame_at[N]; n++) holds(file, n, 1u << (N - 1), "that a crash left unfinished are cut off");
+    for (size_t n = frame_at[N - 1] + 1; n < frame_at[N]; n++)
+        holds(file, n, 1u << (N - 1), "that a crash left unfinished are cut off");
     for (size_t n = frame_at[N - 1] + 1; n < frame_at[N]; n += 11) {
         memcpy(copy, file, n);
         memset(copy + n, 0, n_file - n);
@@ -162,7 +169,8 @@ static void a_torn_end_is_a_crash(void **state)
 static size_t forge(char *to, char type, unsigned long long slot, const char *payload, size_t n)
 {
     sprintf(to, "#%c %016llx 0 %010zx ", type, slot, n);
-    uint32_t crc = (uint32_t)crc32(crc32(0, (unsigned char *)to, 33), (const unsigned char *)payload, (unsigned)n);
+    uint32_t crc = (uint32_t)crc32(crc32(0, (unsigned char *)to, 33),
+                                   (const unsigned char *)payload, (unsigned)n);
     sprintf(to + 33, "%08x\n", crc);
     memcpy(to + JOURNAL_HEADER, payload, n);
     return JOURNAL_HEADER + n;
@@ -179,7 +187,8 @@ static void frames_with_a_right_checksum_are_looked_at(void **state)
         memcpy(copy + n, file + frame_at[6], n_file - frame_at[6]);
         holds(copy, n + n_file - frame_at[6], 1 << 5, "damaged at byte");
     }
-    /* an answer twice, one of another input, a type that nobody writes: nothing counts twice, nothing is lost */
+    /* an answer twice, one of another input, a type that nobody writes: nothing counts twice,
+     * nothing is lost */
     memcpy(copy, file, n_file);
     size_t n = n_file + forge(copy + n_file, 'r', 3, "again\n", 6);
     n += forge(copy + n, 'r', 1ull << 60, "far\n", 4);

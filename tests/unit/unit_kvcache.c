@@ -35,7 +35,8 @@ static void pages_are_found_by_their_tokens_only(void **state)
         kv_release(&kv, page[i]);
     }
     assert_int_equal(kv_n_free(&kv), 0);
-    /* the longest unused goes first, and is not found any more; its child is not found under a page that took its place */
+    /* the longest unused goes first, and is not found any more; its child is not found under a page
+     * that took its place */
     for (int i = 0; i < N; i++) kv_release(&kv, page[i]);
     assert_int_equal(kv_find(&kv, parent[0], token[0]), page[0]);
     kv_release(&kv, page[0]);

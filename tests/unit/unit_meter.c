@@ -1,5 +1,5 @@
-/* unit_meter.c: the progress line on pseudo-terminals of many widths, which may change while it is drawn, and the time that it says is
- * left. */
+/* unit_meter.c: the progress line on pseudo-terminals of many widths, which may change while it is
+ * drawn, and the time that it says is left. */
 #include "cli/meter.h"
 #include "core/base/progress.h"
 
@@ -43,7 +43,8 @@ static void open_screen(int columns)
     dup2(screen.slave, 2);
 }
 
-/* Draws what was written. A character behind the last column would wrap; so would the ^C that a terminal echoes. */
+/* Draws what was written. A character behind the last column would wrap; so would the ^C that a
+ * terminal echoes. */
 static void draw_screen(void)
 {
     char text[4096];
@@ -60,7 +61,8 @@ static void draw_screen(void)
                 screen.row[screen.at++] = text[i];
                 screen.row[screen.at] = 0;
                 if (screen.at > screen.longest) screen.longest = screen.at;
-                if (screen.at + 2 >= screen.columns && screen.columns > 3) fail_msg("%d columns: \"%s\"", screen.columns, screen.row);
+                if (screen.at + 2 >= screen.columns && screen.columns > 3)
+                    fail_msg("%d columns: \"%s\"", screen.columns, screen.row);
                 assert_true(screen.at <= screen.columns);
             }
         }
@@ -166,9 +168,11 @@ static void time_left_is_known_and_steady(void **state)
             for (int i = 0; i < 16; i++) m.n_done++, meter_answer(&m, 10, 100, 25, 1);
         double left = meter_left(&m, &s, t);
         if (step < 100) assert_true(left < 0);
-        else if (fabs(left - (whole - t)) > 0.01 * whole) fail_msg("after %g s: %g s are left, not %g", t, left, whole - t);
+        else if (fabs(left - (whole - t)) > 0.01 * whole)
+            fail_msg("after %g s: %g s are left, not %g", t, left, whole - t);
     }
-    /* resumed: what an earlier run did says nothing of this one's speed; refused records take no time */
+    /* resumed: what an earlier run did says nothing of this one's speed; refused records take no
+     * time */
     m = (struct meter){.n_total = 1000, .n_done = 900, .n_resumed = 900};
     s.n_generated_tokens = 50;
     assert_true(meter_left(&m, &s, 10) < 0);

@@ -1,4 +1,5 @@
-/* Model files made wrong in one respect, with a right checksum: what a kernel would use as a range or an index is refused by name. */
+/* Model files made wrong in one respect, with a right checksum: what a kernel would use as a range
+ * or an index is refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Two layers, dim 256, ffn 384, vocab 320, 4 heads, 2 KV heads of 64; groups of 128; all linears have a perm but o and down. */
+/* Two layers, dim 256, ffn 384, vocab 320, 4 heads, 2 KV heads of 64; groups of 128; all linears
+ * have a perm but o and down. */
 static const char checkpoint[] = "tests/data/gptq/llama-act-order-asym";
 static char dir[] = "/tmp/opt4gptq-unit-model-XXXXXX", path[300];
 
@@ -41,14 +43,16 @@ static void take_apart(void)
     whole.n_data = fread(whole.data, 1, ROOM, f);
     fclose(f);
     free(text);
-    whole.config = json_loads(json_string_value(json_object_get(meta(&whole), "opt4gptq.config")), 0, NULL);
+    whole.config = json_loads(json_string_value(json_object_get(meta(&whole), "opt4gptq.config")),
+                              0, NULL);
     assert_true(whole.header && whole.config && whole.n_data < ROOM / 2);
 }
 
 static void put_together(const struct parts *m)
 {
     char *text = json_dumps(m->config, JSON_COMPACT), digits[9];
-    if (json_object_get(meta(m), "opt4gptq.config")) json_object_set_new(meta(m), "opt4gptq.config", json_string(text));
+    if (json_object_get(meta(m), "opt4gptq.config"))
+        json_object_set_new(meta(m), "opt4gptq.config", json_string(text));
     free(text);
     json_object_set_new(meta(m), "opt4gptq.header_crc32", json_string("00000000"));
     text = json_dumps(m->header, JSON_COMPACT);
@@ -61,7 +65,8 @@ static void put_together(const struct parts *m)
     snprintf(digits, sizeof digits, "%08x", crc);
     memcpy(text + at, digits, 8);
     FILE *f = fopen(path, "wb");
-    assert_true(f && fwrite(&n, 8, 1, f) == 1 && fwrite(text, 1, n, f) == n && fwrite(m->data, 1, m->n_data, f) == m->n_data && !fclose(f));
+    assert_true(f && fwrite(&n, 8, 1, f) == 1 && fwrite(text, 1, n, f) == n &&
+                fwrite(m->data, 1, m->n_data, f) == m->n_data && !fclose(f));
     free(text);
 }
 
@@ -74,7 +79,8 @@ static void *payload(struct parts *m, const char *name)
 }
 
 /* The tensor NAME, which may be there already, gets this type and shape and zeros as content. */
-static void *replace(struct parts *m, const char *name, const char *dtype, size_t item, int n_dims, const int64_t *shape)
+static void *replace(struct parts *m, const char *name, const char *dtype, size_t item, int n_dims,
+                     const int64_t *shape)
 {
     size_t begin = (m->n_data + 63) / 64 * 64, bytes = item;
     json_t *dims = json_array();
@@ -85,19 +91,21 @@ static void *replace(struct parts *m, const char *name, const char *dtype, size_
     assert_true(begin + bytes <= ROOM);
     memset(m->data + m->n_data, 0, begin + bytes - m->n_data);
     m->n_data = begin + bytes;
-    json_object_set_new(
-        m->header, name,
-        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", dims, "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes)));
+    json_object_set_new(m->header, name,
+                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", dims,
+                                  "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes)));
     return m->data + begin;
 }
-#define SHAPE(...)                                                                                                                         \
+#define SHAPE(...)                                                                                 \
     (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) { __VA_ARGS__ }
 #define REPLACE(m, name, dtype, item, ...) replace(m, name, dtype, item, SHAPE(__VA_ARGS__))
 
 /* Opens what EDIT makes of the file: refused with SAYS, or opened when SAYS is NULL. */
-static void try(const char *what, void (*edit)(struct parts *, const void *), const void *arg, const char *says)
+static void try(const char *what, void (*edit)(struct parts *, const void *), const void *arg,
+                const char *says)
 {
-    struct parts m = {json_deep_copy(whole.header), json_deep_copy(whole.config), malloc(ROOM), whole.n_data};
+    struct parts m = {json_deep_copy(whole.header), json_deep_copy(whole.config), malloc(ROOM),
+                      whole.n_data};
     struct model model;
     struct err e = {0};
     memcpy(m.data, whole.data, whole.n_data);
@@ -143,8 +151,10 @@ static void test_perm(void **state)
     static const char q[] = "layers.0.self_attn.q_proj.perm", up[] = "layers.1.mlp.up_proj.perm";
     try("last", set_int, &(struct entry){q, 5, 255}, NULL);
     try("none", set_int, &(struct entry){q, 5, -1}, NULL);
-    try("one past the last", set_int, &(struct entry){q, 5, 256}, "entry 5 is 256, the layer has 256 inputs");
-    try("of the last entry", set_int, &(struct entry){up, 255, 256}, "layers.1.mlp.up_proj.perm': entry 255 is 256");
+    try("one past the last", set_int, &(struct entry){q, 5, 256},
+        "entry 5 is 256, the layer has 256 inputs");
+    try("of the last entry", set_int, &(struct entry){up, 255, 256},
+        "layers.1.mlp.up_proj.perm': entry 255 is 256");
     try("negative", set_int, &(struct entry){q, 0, -2}, "entry 0 is -2");
     try("large", set_int, &(struct entry){q, 0, INT32_MAX}, "entry 0 is 2147483647");
 }
@@ -154,7 +164,8 @@ static void test_zeros(void **state)
     (void)state;
     static const char z[] = "layers.0.mlp.down_proj.zeros";
     try("16", set_byte, &(struct entry){z, 3, 16}, NULL);
-    try("17", set_byte, &(struct entry){z, 3, 17}, "layers.0.mlp.down_proj.zeros' holds a zero point above 16");
+    try("17", set_byte, &(struct entry){z, 3, 17},
+        "layers.0.mlp.down_proj.zeros' holds a zero point above 16");
     try("17 in the last", set_byte, &(struct entry){z, 16 * 3 * 16 - 1, 17}, "above 16");
     try("255", set_byte, &(struct entry){z, 0, 255}, "above 16");
 }
@@ -182,16 +193,20 @@ static void test_groups(void **state)
     (void)state;
     try("one", set_sizes, &(struct sizes){256, 1, 0}, NULL);
     try("of 32", set_sizes, &(struct sizes){256, 8, 0}, NULL);
-    try("of 16", set_sizes, &(struct sizes){256, 16, 0}, "16 groups do not divide 256 inputs into multiples of 32");
+    try("of 16", set_sizes, &(struct sizes){256, 16, 0},
+        "16 groups do not divide 256 inputs into multiples of 32");
     try("of 8", set_sizes, &(struct sizes){256, 32, 0}, "32 groups do not divide");
     try("of 48", set_sizes, &(struct sizes){288, 6, 288}, "6 groups do not divide 288 inputs");
     try("no whole number", set_sizes, &(struct sizes){256, 3, 0}, "3 groups do not divide");
     try("a rest", set_sizes, &(struct sizes){296, 9, 296}, "9 groups do not divide 296 inputs");
     try("none", set_sizes, &(struct sizes){256, 0, 0}, "0 groups do not divide");
     try("more slots than inputs", set_sizes, &(struct sizes){288, 9, 288}, NULL);
-    try("more slots without perm", set_sizes, &(struct sizes){288, 9, 0}, "packs 288 inputs of 256 and has no perm");
-    try("fewer slots without perm", set_sizes, &(struct sizes){224, 7, 0}, "packs 224 inputs of 256 and has no perm");
-    try("short perm", set_sizes, &(struct sizes){288, 9, 256}, "has shape [256], the config needs [288]");
+    try("more slots without perm", set_sizes, &(struct sizes){288, 9, 0},
+        "packs 288 inputs of 256 and has no perm");
+    try("fewer slots without perm", set_sizes, &(struct sizes){224, 7, 0},
+        "packs 224 inputs of 256 and has no perm");
+    try("short perm", set_sizes, &(struct sizes){288, 9, 256},
+        "has shape [256], the config needs [288]");
     try("no inputs", set_sizes, &(struct sizes){0, 1, 0}, "has no or too many inputs");
 }
 
@@ -214,7 +229,8 @@ static void test_shapes(void **state)
         struct shape s;
         const char *says;
     } cases[] = {
-        {{"embed_tokens.weight", "F16", 2, 2, {319, 256}}, "has shape [319,256], the config needs [320,256]"},
+        {{"embed_tokens.weight", "F16", 2, 2, {319, 256}},
+         "has shape [319,256], the config needs [320,256]"},
         {{"embed_tokens.weight", "I32", 4, 2, {320, 256}}, "has dtype I32"},
         {{"embed_tokens.weight", "F16", 2, 3, {320, 256, 1}}, "has shape"},
         {{"embed_tokens.bias", "F32", 4, 1, {320}}, "without bias"},
@@ -238,7 +254,8 @@ static void test_shapes(void **state)
         {{"layers.0.mlp.up_proj.perm", "I64", 8, 1, {256}}, "has dtype I64"},
         {{"layers.0.mlp.up_proj.bias", "F32", 4, 1, {384}}, NULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) try(cases[i].s.tensor, set_shape, &cases[i].s, cases[i].says);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        try(cases[i].s.tensor, set_shape, &cases[i].s, cases[i].says);
 }
 
 static void removed(struct parts *m, const void *arg) { json_object_del(m->header, arg); }
@@ -253,7 +270,8 @@ static void test_missing(void **state)
                                          "layers.1.post_attention_layernorm.weight",
                                          "layers.1.self_attn.v_proj.scales",
                                          "layers.0.mlp.gate_proj.zeros"};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) try(needed[i], removed, needed[i], "is missing");
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        try(needed[i], removed, needed[i], "is missing");
 }
 
 /* ---- numbers that are none */
@@ -307,11 +325,16 @@ static void test_finite(void **state)
             try(x.tensor, set_float, &x, says);
         }
     }
-    try("q_norm", both_norms, &(struct number){"layers.0.self_attn.q_norm.weight", 0, 63, NAN}, "q_norm.weight' holds NaN");
-    try("k_norm", both_norms, &(struct number){"layers.0.self_attn.k_norm.weight", 0, 63, INFINITY}, "k_norm.weight' holds NaN");
-    try("the largest half", set_half, &(struct entry){"layers.0.mlp.up_proj.scales", 9, 0xfbff}, NULL);
-    try("half infinity", set_half, &(struct entry){"layers.0.mlp.up_proj.scales", 9, 0xfc00}, "up_proj.scales' holds NaN or infinity");
-    try("half NaN", set_half, &(struct entry){"layers.1.mlp.down_proj.scales", 0, 0x7c01}, "down_proj.scales' holds NaN or infinity");
+    try("q_norm", both_norms, &(struct number){"layers.0.self_attn.q_norm.weight", 0, 63, NAN},
+        "q_norm.weight' holds NaN");
+    try("k_norm", both_norms, &(struct number){"layers.0.self_attn.k_norm.weight", 0, 63, INFINITY},
+        "k_norm.weight' holds NaN");
+    try("the largest half", set_half, &(struct entry){"layers.0.mlp.up_proj.scales", 9, 0xfbff},
+        NULL);
+    try("half infinity", set_half, &(struct entry){"layers.0.mlp.up_proj.scales", 9, 0xfc00},
+        "up_proj.scales' holds NaN or infinity");
+    try("half NaN", set_half, &(struct entry){"layers.1.mlp.down_proj.scales", 0, 0x7c01},
+        "down_proj.scales' holds NaN or infinity");
 }
 
 /* ---- the configuration */
@@ -322,7 +345,8 @@ struct setting {
 static void set_config(struct parts *m, const void *arg)
 {
     const struct setting *s = arg;
-    if (*s->json) json_object_set_new(m->config, s->key, json_loads(s->json, JSON_DECODE_ANY, NULL));
+    if (*s->json)
+        json_object_set_new(m->config, s->key, json_loads(s->json, JSON_DECODE_ANY, NULL));
     else json_object_del(m->config, s->key);
 }
 
@@ -371,7 +395,8 @@ static void test_config(void **state)
         {{"rope_scale", "0"}, "'rope_scale' is missing or out of range"},
         {{"rope_scale", "1001"}, "'rope_scale' is missing or out of range"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) try(cases[i].s.key, set_config, &cases[i].s, cases[i].says);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        try(cases[i].s.key, set_config, &cases[i].s, cases[i].says);
 }
 
 /* ---- the file */
@@ -405,7 +430,8 @@ static void test_file(void **state)
     static const char cut[] = "{\"opt4gptq.header_crc32\":\"00000000\"";
     uint32_t sum;
     size_t where;
-    assert_int_equal(mf_header_crc(cut, sizeof cut - 2, &sum, &where), 0); /* ends with its last digit */
+    assert_int_equal(mf_header_crc(cut, sizeof cut - 2, &sum, &where),
+                     0); /* ends with its last digit */
     assert_int_equal(mf_header_crc(cut, sizeof cut - 3, &sum, &where), -1);
     try("version 2", set_meta, &(struct setting){"opt4gptq.version", "2"}, "version '2'");
     try("version 10", set_meta, &(struct setting){"opt4gptq.version", "10"}, "version '10'");
@@ -441,7 +467,8 @@ static int make(void **state)
     struct err e;
     if (!mkdtemp(dir)) return -1;
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    struct convert_options o = {.dir = checkpoint, .out = {path, 1, 0, &never}, .notes = {.quiet = 1}};
+    struct convert_options o = {
+        .dir = checkpoint, .out = {path, 1, 0, &never}, .notes = {.quiet = 1}};
     if (convert_run(&o, &e)) {
         fprintf(stderr, "%s\n", e.msg);
         return -1;
@@ -464,9 +491,11 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),  cmocka_unit_test(test_perm),   cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_groups), cmocka_unit_test(test_shapes), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_finite), cmocka_unit_test(test_config), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_whole),  cmocka_unit_test(test_perm),
+        cmocka_unit_test(test_zeros),  cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_finite), cmocka_unit_test(test_config),
+        cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, make, clean);
 }

@@ -112,7 +112,8 @@ static void check_names(const struct names *all, int (*program)(int, char **, st
         for (char *p = word + 2; strlen(word) > 2 && *p; p++)
             if (*p == '-') *p = '_';
         if (!strncmp(name, "--", 2)) {
-            if (parse(program, word, &f) != rc) fail_msg("%s: %s, %s: %s", name, e.msg, word, f.msg);
+            if (parse(program, word, &f) != rc)
+                fail_msg("%s: %s, %s: %s", name, e.msg, word, f.msg);
             assert_int_equal(strlen(e.msg), strlen(f.msg));
         }
         /* no beginning of it is an option, nor what is stuck to it */

@@ -1,5 +1,6 @@
-/* unit_sampler.c: the sampler against a straightforward one that sorts everything and keeps every probability: adjusted
- * logits bit by bit, 10^5 draws by chi-square, the set of tokens that can come; and softmax.c against the C library. */
+/* unit_sampler.c: the sampler against a straightforward one that sorts everything and keeps every
+ * probability: adjusted logits bit by bit, 10^5 draws by chi-square, the set of tokens that can
+ * come; and softmax.c against the C library. */
 #include "core/sample/sampler.h"
 #include "core/sample/softmax.h"
 #include "tests/unit/ever_top.h"
@@ -15,7 +16,10 @@
 
 enum { MAX_VOCAB = 5000 };
 
-static const struct sampler_params plain = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
+static const struct sampler_params plain = {.temperature = 1,
+                                            .top_p = 1,
+                                            .typical_p = 1,
+                                            .repetition_penalty = 1};
 static uint64_t random_state = 1;
 
 static double uniform(void)
@@ -28,7 +32,8 @@ static int below(int n) { return (int)(uniform() * n); }
 
 static void random_logits(float *logits, int n, double spread)
 {
-    for (int i = 0; i < n; i++) logits[i] = (float)((uniform() + uniform() + uniform() - 1.5) * spread);
+    for (int i = 0; i < n; i++)
+        logits[i] = (float)((uniform() + uniform() + uniform() - 1.5) * spread);
 }
 
 static struct sampler_context context(const struct sampler_params *p, uint64_t stream)
@@ -40,7 +45,8 @@ static int32_t choose(struct sampler *s, const struct sampler_context *c, const 
 {
     int32_t id = -1;
     struct err e = {0};
-    if (sampler_choose(s, c, logits, softmax_largest(logits, s->vocab), &id, &e)) fail_msg("%s", e.msg);
+    if (sampler_choose(s, c, logits, softmax_largest(logits, s->vocab), &id, &e))
+        fail_msg("%s", e.msg);
     assert_true(id >= 0 && id < s->vocab);
     return id;
 }
@@ -55,7 +61,8 @@ static int by_key(const void *a, const void *b)
     return i - j;
 }
 
-/* Keeps the fewest tokens in the order of KEY that reach MASS of what PROB still sums to; the others get 0. */
+/* Keeps the fewest tokens in the order of KEY that reach MASS of what PROB still sums to; the
+ * others get 0. */
 static void keep_mass(double *prob, const double *key, int n, double mass)
 {
     int order[MAX_VOCAB];
@@ -75,7 +82,8 @@ static void reference(const struct sampler_params *p, const float *logits, int n
 {
     double key[MAX_VOCAB], max = -INFINITY, total = 0;
     for (int i = 0; i < n; i++) max = logits[i] > max ? logits[i] : max;
-    for (int i = 0; i < n; i++) prob[i] = exp((logits[i] - max) / p->temperature), key[i] = -logits[i];
+    for (int i = 0; i < n; i++)
+        prob[i] = exp((logits[i] - max) / p->temperature), key[i] = -logits[i];
     for (int i = 0; i < n; i++)
         if (prob[i] < p->min_p) prob[i] = 0;
     if (p->top_k > 0) {
@@ -91,7 +99,8 @@ static void reference(const struct sampler_params *p, const float *logits, int n
         for (int i = 0; i < n; i++) total += prob[i];
         for (int i = 0; i < n; i++)
             if (prob[i] > 0) entropy -= prob[i] / total * log(prob[i] / total);
-        for (int i = 0; i < n; i++) unusual[i] = prob[i] > 0 ? fabs(-log(prob[i] / total) - entropy) : INFINITY;
+        for (int i = 0; i < n; i++)
+            unusual[i] = prob[i] > 0 ? fabs(-log(prob[i] / total) - entropy) : INFINITY;
         keep_mass(prob, unusual, n, p->typical_p);
     }
     if (p->top_p < 1) keep_mass(prob, key, n, p->top_p);
@@ -114,7 +123,8 @@ static void reference_adjust(const struct sampler_context *c, float *logits, int
             if (p->bias[j].id == i) logits[i] += p->bias[j].value;
         float r = (float)p->repetition_penalty;
         if (in_prompt || times) logits[i] = logits[i] > 0 ? logits[i] / r : logits[i] * r;
-        if (times) logits[i] -= (float)p->frequency_penalty * (float)times + (float)p->presence_penalty;
+        if (times)
+            logits[i] -= (float)p->frequency_penalty * (float)times + (float)p->presence_penalty;
     }
 }
 
@@ -128,8 +138,10 @@ static void adjusted_logits_are_exact(void **state)
     assert_int_equal(sampler_open(&s, N, &e), 0);
     for (int round = 0; round < 300; round++) {
         float logits[N], want[N], before[N];
-        int32_t prompt[50], generated[50], eos[2] = {below(N), below(N)}, stops[2] = {below(N), below(N)};
-        struct sampler_bias bias[2] = {{below(N / 2), (float)uniform() * 8 - 4}, {N / 2 + below(N / 2), below(2) ? -INFINITY : 100}};
+        int32_t prompt[50], generated[50], eos[2] = {below(N), below(N)},
+                                           stops[2] = {below(N), below(N)};
+        struct sampler_bias bias[2] = {{below(N / 2), (float)uniform() * 8 - 4},
+                                       {N / 2 + below(N / 2), below(2) ? -INFINITY : 100}};
         struct sampler_params p = plain;
         p.repetition_penalty = below(3) ? 0.7 + uniform() : 1;
         p.frequency_penalty = below(3) ? uniform() - 0.3 : 0;
@@ -176,8 +188,8 @@ static void greedy_takes_the_lowest_of_the_largest(void **state)
     sampler_close(&s);
 }
 
-/* 10^5 draws follow the reference (chi-square, 99.99%: Wilson and Hilferty's approximation of its quantile); a token that
- * the reference rules out never comes. Rare tokens count together. */
+/* 10^5 draws follow the reference (chi-square, 99.99%: Wilson and Hilferty's approximation of its
+ * quantile); a token that the reference rules out never comes. Rare tokens count together. */
 static void expect_distribution(const struct sampler_params *p, const float *logits, int n)
 {
     enum { DRAWS = 100000 };
@@ -201,7 +213,8 @@ static void expect_distribution(const struct sampler_params *p, const float *log
     if (rare_want >= 5) chi += pow(rare_count - rare_want, 2) / rare_want, freedom++;
     if (freedom < 1) return;
     double v = 2.0 / (9 * freedom), limit = freedom * pow(1 - v + 3.72 * sqrt(v), 3);
-    if (chi > limit) fail_msg("chi-square %.1f with %d degrees of freedom (limit %.1f)", chi, freedom, limit);
+    if (chi > limit)
+        fail_msg("chi-square %.1f with %d degrees of freedom (limit %.1f)", chi, freedom, limit);
 }
 
 static void draws_follow_the_distribution(void **state)
@@ -224,14 +237,18 @@ static void draws_follow_the_distribution(void **state)
     /* known by hand */
     const float five[] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.25f), logf(0.05f)};
     double prob[5];
-    reference(&(struct sampler_params){.temperature = 1, .top_p = 0.7, .typical_p = 1}, five, 5, prob); /* 0.4 + 0.25 < 0.7 */
-    assert_true(prob[0] == 0 && prob[4] == 0 && fabs(prob[1] - 0.4 / 0.85) < 1e-6 && fabs(prob[2] - 0.2 / 0.85) < 1e-6);
-    reference(&(struct sampler_params){.temperature = 1, .top_p = 1, .typical_p = 0.44}, five, 5, prob); /* entropy 1.415 */
-    assert_true(prob[0] == 0 && prob[1] == 0 && prob[4] == 0 && fabs(prob[3] - 0.25 / 0.45) < 1e-6 && fabs(prob[2] - 0.2 / 0.45) < 1e-6);
+    reference(&(struct sampler_params){.temperature = 1, .top_p = 0.7, .typical_p = 1}, five, 5,
+              prob); /* 0.4 + 0.25 < 0.7 */
+    assert_true(prob[0] == 0 && prob[4] == 0 && fabs(prob[1] - 0.4 / 0.85) < 1e-6 &&
+                fabs(prob[2] - 0.2 / 0.85) < 1e-6);
+    reference(&(struct sampler_params){.temperature = 1, .top_p = 1, .typical_p = 0.44}, five, 5,
+              prob); /* entropy 1.415 */
+    assert_true(prob[0] == 0 && prob[1] == 0 && prob[4] == 0 &&
+                fabs(prob[3] - 0.25 / 0.45) < 1e-6 && fabs(prob[2] - 0.2 / 0.45) < 1e-6);
 }
 
-/* A larger vocabulary goes through blocks and selections: every way of truncating, compared as sets and, where a distribution
- * of few tokens is left, by its draws. */
+/* A larger vocabulary goes through blocks and selections: every way of truncating, compared as sets
+ * and, where a distribution of few tokens is left, by its draws. */
 static void truncation_keeps_the_right_tokens(void **state)
 {
     (void)state;
@@ -249,14 +266,17 @@ static void truncation_keeps_the_right_tokens(void **state)
         if (below(2)) p.min_p = pow(uniform(), 4);
         if (below(3) == 0) p.typical_p = uniform();
         random_logits(logits, MAX_VOCAB, 5 + 15 * uniform());
-        for (int i = 0; below(2) && i < 400; i++) logits[below(MAX_VOCAB)] = logits[below(MAX_VOCAB)]; /* ties */
+        for (int i = 0; below(2) && i < 400; i++)
+            logits[below(MAX_VOCAB)] = logits[below(MAX_VOCAB)]; /* ties */
         reference(&p, logits, MAX_VOCAB, want);
         memset(came, 0, sizeof came);
         struct sampler_context c = context(&p, 2);
-        for (c.n_generated = 0; c.n_generated < 400; c.n_generated++) came[choose(&s, &c, logits)] = 1;
+        for (c.n_generated = 0; c.n_generated < 400; c.n_generated++)
+            came[choose(&s, &c, logits)] = 1;
         for (int i = 0; i < MAX_VOCAB; i++) {
             if (came[i] && want[i] == 0) fail_msg("round %d: token %d came, it cannot", round, i);
-            if (!came[i] && want[i] > 0.05) fail_msg("round %d: token %d of probability %g never came", round, i, want[i]);
+            if (!came[i] && want[i] > 0.05)
+                fail_msg("round %d: token %d of probability %g never came", round, i, want[i]);
         }
     }
     sampler_close(&s);
@@ -292,7 +312,8 @@ static void ties_are_cut_by_id(void **state)
                 }
                 for (int k = 0; k < n; k++)
                     if (k < keep ? !seen[k] && keep < 50 : seen[k])
-                        fail_msg("%d of %d equal logits, way %d: token %d came %d times", keep, n, how, k, seen[k]);
+                        fail_msg("%d of %d equal logits, way %d: token %d came %d times", keep, n,
+                                 how, k, seen[k]);
             }
     s.vocab = 700;
     sampler_close(&s);
@@ -306,10 +327,12 @@ static void the_random_stream_is_a_function_of_its_names(void **state)
     struct sampler s;
     struct err e;
     int32_t draws[6][DRAWS];
-    static const uint64_t names[6][3] = {{7, 0, 0}, {7, 0, 0}, {8, 0, 0}, {7, 1, 0}, {7, 0, 1}, {0, 7, 0}};
+    static const uint64_t names[6][3] = {{7, 0, 0}, {7, 0, 0}, {8, 0, 0},
+                                         {7, 1, 0}, {7, 0, 1}, {0, 7, 0}};
     assert_int_equal(sampler_open(&s, 8, &e), 0);
     for (int k = 0; k < 6; k++) {
-        struct sampler_context c = {.params = &plain, .key = sampler_key(names[k][0], names[k][1], names[k][2])};
+        struct sampler_context c = {.params = &plain,
+                                    .key = sampler_key(names[k][0], names[k][1], names[k][2])};
         for (int i = DRAWS - 1; i >= 0; i--) { /* in any order: a draw knows its number */
             c.n_generated = k == 1 ? DRAWS - 1 - i : i;
             draws[k][c.n_generated] = choose(&s, &c, logits);
@@ -317,7 +340,8 @@ static void the_random_stream_is_a_function_of_its_names(void **state)
     }
     assert_memory_equal(draws[0], draws[1], sizeof draws[0]);
     for (int k = 1; k < 6; k++)
-        for (int l = k + 1; l < 6; l++) assert_memory_not_equal(draws[k], draws[l], sizeof draws[0]);
+        for (int l = k + 1; l < 6; l++)
+            assert_memory_not_equal(draws[k], draws[l], sizeof draws[0]);
     sampler_close(&s);
 }
 
@@ -378,11 +402,13 @@ static void some_logits_are_enough(void **state)
         enum sampler_wants wants = sampler_wants(&p, 0, N_TOP);
         n_of[wants]++;
         assert_int_equal(wants == SAMPLER_WANTS_LOGITS,
-                         p.presence_penalty != 0 || p.min_tokens || (p.temperature > 0 && (p.top_k == 0 || p.top_k > N_TOP)));
+                         p.presence_penalty != 0 || p.min_tokens ||
+                             (p.temperature > 0 && (p.top_k == 0 || p.top_k > N_TOP)));
         if (wants != SAMPLER_WANTS_TOP) continue;
         random_logits(logits, VOCAB, 10);
         for (int j = 0; j < VOCAB; j++)
-            if (below(3) == 0) logits[j] = below(4) ? (float)(int)logits[j] : -INFINITY; /* ties; forbidden ones */
+            if (below(3) == 0)
+                logits[j] = below(4) ? (float)(int)logits[j] : -INFINITY; /* ties; forbidden ones */
         for (int j = 20; i % 50 == 0 && j < VOCAB; j++) logits[j] = -INFINITY;
         const struct sampler_context c = context(&p, (uint64_t)i);
         int best = softmax_largest(logits, VOCAB), n = find_top(logits, VOCAB, N_TOP, top);
@@ -392,7 +418,8 @@ static void some_logits_are_enough(void **state)
         n_other += few != best;
         assert_int_equal(sampler_choose_top(&s, &c, top, n, -1, &few, &e), -1);
     }
-    assert_true(n_of[SAMPLER_WANTS_BEST] > 1000 && n_of[SAMPLER_WANTS_TOP] > 5000 && n_of[SAMPLER_WANTS_LOGITS] > 5000);
+    assert_true(n_of[SAMPLER_WANTS_BEST] > 1000 && n_of[SAMPLER_WANTS_TOP] > 5000 &&
+                n_of[SAMPLER_WANTS_LOGITS] > 5000);
     assert_true(n_other > 2000);
     sampler_close(&s);
 }
@@ -401,15 +428,19 @@ static void some_logits_are_enough(void **state)
 static void exp_and_log_are_accurate(void **state)
 {
     (void)state;
-    for (double x = -699.9; x <= 0; x += 0.00713) assert_true(fabs(softmax_exp(x) / exp(x) - 1) < 3e-15);
+    for (double x = -699.9; x <= 0; x += 0.00713)
+        assert_true(fabs(softmax_exp(x) / exp(x) - 1) < 3e-15);
     assert_true(softmax_exp(0) == 1);
     assert_true(softmax_exp(-1e9) < 1e-300 && softmax_exp(-INFINITY) < 1e-300);
-    for (double x = 1e-300; x < 1e300; x *= 1.37) assert_true(fabs(softmax_log(x) - log(x)) <= 1e-15 * fabs(log(x)));
-    for (double x = 0.5; x < 2; x += 0.00037) assert_true(fabs(softmax_log(x) - log(x)) <= 1e-15 * fabs(log(x)) + 1e-18);
+    for (double x = 1e-300; x < 1e300; x *= 1.37)
+        assert_true(fabs(softmax_log(x) - log(x)) <= 1e-15 * fabs(log(x)));
+    for (double x = 0.5; x < 2; x += 0.00037)
+        assert_true(fabs(softmax_log(x) - log(x)) <= 1e-15 * fabs(log(x)) + 1e-18);
     assert_true(softmax_log(1) == 0);
 }
 
-/* Whatever instructions they are computed with: these bits are those of the first version, two at once. */
+/* Whatever instructions they are computed with: these bits are those of the first version, two at
+ * once. */
 static void sums_are_the_same_everywhere(void **state)
 {
     (void)state;
@@ -454,7 +485,8 @@ static void sums_and_tops_are_right(void **state)
         assert_int_equal(top[k], -7);
         for (int i = 0; i < k; i++) {
             int better = 0;
-            for (int j = 0; j < n; j++) better += logits[j] > logits[top[i]] || (logits[j] == logits[top[i]] && j < top[i]);
+            for (int j = 0; j < n; j++)
+                better += logits[j] > logits[top[i]] || (logits[j] == logits[top[i]] && j < top[i]);
             assert_int_equal(better, i);
         }
     }

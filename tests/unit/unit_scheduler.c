@@ -1,6 +1,7 @@
-/* unit_scheduler.c: what a request's sink receives does not depend on how it was scheduled: bytes compared over sequences,
- * rows, threads, pages, prefix cache, order; against a plain loop over forward_step; and with backends broken on purpose,
- * which must be noticed. Also fairness, failure of one request, and that a step allocates nothing. */
+/* unit_scheduler.c: what a request's sink receives does not depend on how it was scheduled: bytes
+ * compared over sequences, rows, threads, pages, prefix cache, order; against a plain loop over
+ * forward_step; and with backends broken on purpose, which must be noticed. Also fairness, failure
+ * of one request, and that a step allocates nothing. */
 #include "backend-cpu/cpu.h"
 #include "core/sched/scheduler.h"
 #include "core/sample/softmax.h"
@@ -33,7 +34,10 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 static volatile int in_step, n_allocations;
 
 void *__wrap_malloc(size_t n) { return n_allocations += in_step, __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return n_allocations += in_step, __real_calloc(n, size); }
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return n_allocations += in_step, __real_calloc(n, size);
+}
 void *__wrap_realloc(void *p, size_t n) { return n_allocations += in_step, __real_realloc(p, n); }
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 {
@@ -53,15 +57,28 @@ struct setup {
     const struct backend *ops; /* NULL: the CPU's */
 };
 
-static const struct setup plain = {.n_seqs = 1, .n_batch = 512, .threads = 1, .n_pages = 64, .max_logits = 64};
+static const struct setup plain = {.n_seqs = 1,
+                                   .n_batch = 512,
+                                   .threads = 1,
+                                   .n_pages = 64,
+                                   .max_logits = 64};
 
 static void open_scheduler(const struct setup *u, struct forward *f, struct sched **s)
 {
     struct err e = {0};
-    const struct forward_options fo = {.n_threads = u->threads, .n_pages = u->n_pages, .max_rows = u->n_batch, .max_logits = u->max_logits};
-    const struct sched_options so = {
-        .n_seqs = u->n_seqs, .n_batch = u->n_batch, .n_ctx = N_CTX, .prefix_cache = u->cache, .gather = u->gather, .overlap = u->overlap};
-    if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e) || sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
+    const struct forward_options fo = {.n_threads = u->threads,
+                                       .n_pages = u->n_pages,
+                                       .max_rows = u->n_batch,
+                                       .max_logits = u->max_logits};
+    const struct sched_options so = {.n_seqs = u->n_seqs,
+                                     .n_batch = u->n_batch,
+                                     .n_ctx = N_CTX,
+                                     .prefix_cache = u->cache,
+                                     .gather = u->gather,
+                                     .overlap = u->overlap};
+    if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e) ||
+        sched_open(s, f, &so, &e))
+        fail_msg("%s", e.msg);
     if (u->ops) f->be->ops = u->ops;
 }
 
@@ -113,9 +130,11 @@ static void expect_same(const struct setup *u, struct record *all, int n, const 
 {
     for (int i = 0; i < n; i++)
         if (digest(&all[i]) != want[i])
-            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, shuffle %d, max_logits %d, overlap %d, "
+            fail_msg("request %d differs: n_seqs %d, n_batch %d, threads %d, cache %d, %d pages, "
+                     "shuffle %d, max_logits %d, overlap %d, "
                      "gather %d",
-                     i, u->n_seqs, u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle, u->max_logits, u->overlap, u->gather);
+                     i, u->n_seqs, u->n_batch, u->threads, u->cache, u->n_pages, u->shuffle,
+                     u->max_logits, u->overlap, u->gather);
 }
 
 static int n_different(const struct record *all, int n, const uint64_t *want)
@@ -145,8 +164,12 @@ static void answers_do_not_depend_on_scheduling(void **state)
     for (int i = 0; i < N; i += 2) { /* half of them without what takes all logits */
         struct request *r = &all[i].request;
         struct sampler_params *p = &r->sampling;
-        *p = (struct sampler_params){
-            .temperature = 0.7 + 0.1 * i, .top_k = 1 + 5 * i, .top_p = 0.9, .typical_p = 1, .repetition_penalty = 1, .seed = p->seed};
+        *p = (struct sampler_params){.temperature = 0.7 + 0.1 * i,
+                                     .top_k = 1 + 5 * i,
+                                     .top_p = 0.9,
+                                     .typical_p = 1,
+                                     .repetition_penalty = 1,
+                                     .seed = p->seed};
         r->n_top = -1;
     }
     uint64_t *want = run_plain(NULL, all, N);
@@ -171,8 +194,9 @@ static void answers_do_not_depend_on_scheduling(void **state)
         n_preemptions += stats.n_preemptions;
         n_cached += u.cache ? stats.n_cached_tokens : 0;
     }
-    printf("# %d requests, %d ways: %d preemptions, %d cached tokens, %d rows of which some logits are enough\n", N, WAYS,
-           (int)n_preemptions, (int)n_cached, n_top_rows);
+    printf("# %d requests, %d ways: %d preemptions, %d cached tokens, %d rows of which some logits "
+           "are enough\n",
+           N, WAYS, (int)n_preemptions, (int)n_cached, n_top_rows);
     assert_true(n_preemptions > WAYS / 8 && n_cached > 10 * WAYS);
     assert_true(n_top_rows > 10 * WAYS && n_without_room > WAYS);
     free(want);
@@ -214,8 +238,8 @@ static void tokens_keep_their_phase(void **state)
     free_records(all, N);
 }
 
-/* Steps that begin before the tokens of the last one are known, as long as nobody wants more than the largest logit; sequences that
- * end by a token or by their sink have a row too many then. */
+/* Steps that begin before the tokens of the last one are known, as long as nobody wants more than
+ * the largest logit; sequences that end by a token or by their sink have a row too many then. */
 static void the_next_step_need_not_know_the_tokens(void **state)
 {
     (void)state;
@@ -261,7 +285,13 @@ static void the_next_step_need_not_know_the_tokens(void **state)
     }
     assert_true(n_preemptions > 2);
     odd.embed = embed_the_first;
-    const struct setup wrong = {.n_seqs = 3, .n_batch = 64, .threads = 1, .n_pages = 100, .max_logits = 16, .overlap = 1, .ops = &odd};
+    const struct setup wrong = {.n_seqs = 3,
+                                .n_batch = 64,
+                                .threads = 1,
+                                .n_pages = 100,
+                                .max_logits = 16,
+                                .overlap = 1,
+                                .ops = &odd};
     run(&wrong, all, N);
     assert_true(n_different(all, N, want) > N / 8);
     free(want);
@@ -290,7 +320,8 @@ static void wrong_pages_are_noticed(void **state)
 static float *naive_logits(struct forward *f, const int32_t *token, int n)
 {
     static uint8_t wanted[N_CTX];
-    int32_t token_[N_CTX], pos[N_CTX], seq[N_CTX], slot[N_CTX], start[2] = {0, 0}, len, table[16], row[N_CTX];
+    int32_t token_[N_CTX], pos[N_CTX], seq[N_CTX], slot[N_CTX], start[2] = {0, 0}, len, table[16],
+                                                                row[N_CTX];
     struct err e;
     struct batch b = {.n_seqs = 1,
                       .table_stride = 16,
@@ -323,7 +354,8 @@ static void take(const char **at, void *p, size_t n)
     *at += n;
 }
 
-/* One logged token_info: the token, its log-probability and the likeliest ones are what LOGITS say. */
+/* One logged token_info: the token, its log-probability and the likeliest ones are what LOGITS say.
+ */
 static int32_t check_info(const char **at, const float *logits, int n_top)
 {
     int32_t id, top_id, n;
@@ -339,7 +371,8 @@ static int32_t check_info(const char **at, const float *logits, int n_top)
         assert_true(top <= last && fabs(top - naive_logprob(logits, top_id)) < 1e-12);
         last = top;
         better = 0;
-        for (int j = 0; j < VOCAB; j++) better += logits[j] > logits[top_id] || (logits[j] == logits[top_id] && j < top_id);
+        for (int j = 0; j < VOCAB; j++)
+            better += logits[j] > logits[top_id] || (logits[j] == logits[top_id] && j < top_id);
         assert_int_equal(better, i);
     }
     return id;
@@ -367,11 +400,13 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           model.config.eos};
         memcpy(adjusted, logits, sizeof adjusted);
         sampler_adjust(s, &c, adjusted);
-        assert_int_equal(sampler_choose(s, &c, adjusted, softmax_largest(adjusted, VOCAB), &id, &e), 0);
+        assert_int_equal(sampler_choose(s, &c, adjusted, softmax_largest(adjusted, VOCAB), &id, &e),
+                         0);
         token[n] = id;
         assert_int_equal(check_info(&at, logits, q->n_top), id);
         int n_generated = n + 1 - q->n_prompt, stop = n_generated == r->stop_after;
-        for (int i = 0; i < model.config.n_eos && !p->ignore_eos; i++) stop |= id == model.config.eos[i];
+        for (int i = 0; i < model.config.n_eos && !p->ignore_eos; i++)
+            stop |= id == model.config.eos[i];
         for (int i = 0; i < p->n_stop_ids; i++) stop |= id == p->stop_ids[i];
         if (stop) why = FINISH_STOP;
         end = stop || n_generated == q->max_tokens || n + 1 == N_CTX;
@@ -386,12 +421,14 @@ static void answers_are_those_of_a_plain_loop(void **state)
     (void)state;
     enum { N = 14 };
     struct record *all = random_records(N, 4);
-    struct setup u = {.n_seqs = 5, .n_batch = 40, .threads = 1, .cache = 1, .n_pages = 30, .max_logits = 8};
+    struct setup u = {
+        .n_seqs = 5, .n_batch = 40, .threads = 1, .cache = 1, .n_pages = 30, .max_logits = 8};
     run(&u, all, N);
     struct forward f;
     struct sampler s;
     struct err e;
-    const struct forward_options fo = {.n_threads = 1, .n_pages = 16, .max_rows = N_CTX, .max_logits = N_CTX};
+    const struct forward_options fo = {
+        .n_threads = 1, .n_pages = 16, .max_rows = N_CTX, .max_logits = N_CTX};
     assert_int_equal(forward_open(&f, &model, &backend_cpu, &fo, &e), 0);
     assert_int_equal(sampler_open(&s, VOCAB, &e), 0);
     int n_stopped = 0, n_length = 0;
@@ -405,7 +442,8 @@ static void answers_are_those_of_a_plain_loop(void **state)
             if (pos < q->score_from) continue;
             take(&at, &got, sizeof got);
             assert_int_equal(got, pos);
-            assert_int_equal(check_info(&at, logits + (size_t)(pos - 1) * VOCAB, q->prompt_top), r->prompt[pos]);
+            assert_int_equal(check_info(&at, logits + (size_t)(pos - 1) * VOCAB, q->prompt_top),
+                             r->prompt[pos]);
         }
         assert_int_equal(at - r->log[MAX_CHOICES], r->n_log[MAX_CHOICES]);
         for (int c = 0; c < q->n_choices; c++) {
@@ -448,12 +486,14 @@ static struct record *simple_records(int n, int n_prompt, int max_tokens)
     struct record *all = random_records(n, 6);
     for (int i = 0; i < n; i++) {
         struct request *r = &all[i].request;
-        for (int j = 0; j < n_prompt; j++) all[i].prompt[j] = 3 + (j * 7 + (j < SYSTEM ? 0 : i * 13)) % 300;
+        for (int j = 0; j < n_prompt; j++)
+            all[i].prompt[j] = 3 + (j * 7 + (j < SYSTEM ? 0 : i * 13)) % 300;
         r->n_prompt = n_prompt;
         r->max_tokens = max_tokens;
         r->n_choices = 1;
         r->prompt_top = -1;
-        r->sampling = (struct sampler_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+        r->sampling = (struct sampler_params){
+            .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
         all[i].stop_after = 0;
     }
     return all;
@@ -464,7 +504,8 @@ static void equal_prefixes_are_computed_once(void **state)
     (void)state;
     enum { N = 20, PROMPT = SYSTEM + 14, SHARED = SYSTEM / KV_PAGE * KV_PAGE };
     struct record *all = simple_records(N, PROMPT, 5);
-    struct setup u = {.n_seqs = 8, .n_batch = 128, .threads = 1, .cache = 1, .n_pages = 100, .max_logits = 8};
+    struct setup u = {
+        .n_seqs = 8, .n_batch = 128, .threads = 1, .cache = 1, .n_pages = 100, .max_logits = 8};
     struct sched_stats stats = run(&u, all, N);
     assert_int_equal(stats.n_cached_tokens, (N - 1) * SHARED);
     assert_int_equal(stats.n_prompt_tokens, SHARED + N * (PROMPT - SHARED));
@@ -472,12 +513,15 @@ static void equal_prefixes_are_computed_once(void **state)
     stats = run(&u, all, N);
     assert_int_equal(stats.n_cached_tokens, 0);
     assert_int_equal(stats.n_prompt_tokens, N * PROMPT);
-    for (int i = 0; i < N; i++) all[i].request.n_choices = 3; /* they share without the cache too, but for the last page */
+    for (int i = 0; i < N; i++)
+        all[i].request.n_choices = 3; /* they share without the cache too, but for the last page */
     stats = run(&u, all, N);
     assert_int_equal(stats.n_prompt_tokens, N * (PROMPT + 2 * KV_PAGE));
     /* positions that are scored are computed again, those before them are not */
     u.cache = 1;
-    for (int i = 0; i < N; i++) all[i].request.n_choices = 1, all[i].request.prompt_top = 0, all[i].request.score_from = KV_PAGE + 1;
+    for (int i = 0; i < N; i++)
+        all[i].request.n_choices = 1, all[i].request.prompt_top = 0,
+        all[i].request.score_from = KV_PAGE + 1;
     stats = run(&u, all, N);
     assert_int_equal(stats.n_cached_tokens, (N - 1) * KV_PAGE);
     free_records(all, N);
@@ -490,7 +534,8 @@ static void a_long_prompt_does_not_hold_up_others(void **state)
     struct record *all = simple_records(N, 8, 60);
     all[N - 1].request.n_prompt = LONG;
     for (int j = 0; j < LONG; j++) all[N - 1].prompt[j] = 3 + (j * 11) % 300;
-    const struct setup u = {.n_seqs = 8, .n_batch = BATCH, .threads = 1, .n_pages = 100, .max_logits = 8};
+    const struct setup u = {
+        .n_seqs = 8, .n_batch = BATCH, .threads = 1, .n_pages = 100, .max_logits = 8};
     struct forward f;
     struct sched *s;
     struct err e;
@@ -529,7 +574,13 @@ static void sequences_start_together(void **state)
     odd = backend_cpu;
     odd.begin_step = begin_and_look_for_prompts;
     for (int gather = 0; gather <= 4; gather += 4) {
-        const struct setup u = {.n_seqs = 8, .n_batch = 64, .threads = 1, .n_pages = 100, .max_logits = 8, .gather = gather, .ops = &odd};
+        const struct setup u = {.n_seqs = 8,
+                                .n_batch = 64,
+                                .threads = 1,
+                                .n_pages = 100,
+                                .max_logits = 8,
+                                .gather = gather,
+                                .ops = &odd};
         n_prompt_steps = 0;
         run(&u, all, N);
         if (gather) assert_in_range(n_prompt_steps, N / 8, 1 + (N - 8 + gather - 1) / gather);
@@ -544,7 +595,12 @@ static void an_abort_ends_every_choice_once(void **state)
     enum { N = 12 };
     struct record *all = random_records(N, 7);
     for (int steps = 0; steps < 30; steps += 3) {
-        const struct setup u = {.n_seqs = 4, .n_batch = 32, .threads = 1, .n_pages = 20, .max_logits = 8, .overlap = steps % 2};
+        const struct setup u = {.n_seqs = 4,
+                                .n_batch = 32,
+                                .threads = 1,
+                                .n_pages = 20,
+                                .max_logits = 8,
+                                .overlap = steps % 2};
         struct forward f;
         struct sched *s;
         struct sched_stats stats;
@@ -556,7 +612,8 @@ static void an_abort_ends_every_choice_once(void **state)
         }
         for (int i = 0; i < steps; i++) step(s);
         assert_int_equal(sched_abort(s, &e), 0);
-        for (int i = 0; i < N; i++) assert_int_equal(all[i].n_done, 1); /* on_done has looked at the choices */
+        for (int i = 0; i < N; i++)
+            assert_int_equal(all[i].n_done, 1); /* on_done has looked at the choices */
         assert_int_equal(all[N - 1].why[0], FINISH_ABORTED);
         sched_stats(s, &stats);
         assert_int_equal(stats.n_pages_used + stats.n_running + stats.n_waiting, 0);
@@ -579,8 +636,14 @@ static void a_request_that_fails_fails_alone(void **state)
     odd.begin_step = begin_and_remember;
     odd.argmax = argmax_of_poisoned;
     for (int overlap = 0; overlap < 2; overlap++) {
-        const struct setup u = {
-            .n_seqs = 5, .n_batch = 64, .threads = 1, .cache = 1, .n_pages = 40, .max_logits = 8, .overlap = overlap, .ops = &odd};
+        const struct setup u = {.n_seqs = 5,
+                                .n_batch = 64,
+                                .threads = 1,
+                                .cache = 1,
+                                .n_pages = 40,
+                                .max_logits = 8,
+                                .overlap = overlap,
+                                .ops = &odd};
         run(&u, all, N);
         for (int i = 0; i < N; i++) {
             if (i == 4) assert_non_null(strstr(all[i].msg, "not finite"));
@@ -599,11 +662,13 @@ static void counting_download(struct be *be, void *dst, const void *d_src, size_
     backend_cpu.download(be, dst, d_src, bytes);
 }
 
-/* Bytes that leave the backend while one request of 7 + 5 tokens runs beside three that only want their best tokens. */
+/* Bytes that leave the backend while one request of 7 + 5 tokens runs beside three that only want
+ * their best tokens. */
 static size_t download_of(const struct request *how)
 {
     struct record *all = simple_records(4, 7, 5);
-    const struct setup u = {.n_seqs = 4, .n_batch = 64, .threads = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
+    const struct setup u = {
+        .n_seqs = 4, .n_batch = 64, .threads = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
     for (int i = 0; i < 4; i++) all[i].request.n_top = -1;
     all[2].request.n_top = how->n_top;
     all[2].request.prompt_top = how->prompt_top;
@@ -624,7 +689,8 @@ static size_t download_of(const struct request *how)
 static void only_wanted_logits_leave_the_backend(void **state)
 {
     (void)state;
-    const struct sampler_params greedy = {.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+    const struct sampler_params greedy = {
+        .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
     const struct request best = {.n_top = -1, .prompt_top = -1, .sampling = greedy};
     const size_t tokens = 4 * 5 * sizeof(int32_t), row = VOCAB * sizeof(float);
     struct request how = best;
@@ -690,7 +756,8 @@ static int convert_model(void **state)
     }
     int status = -1;
     struct err e = {.msg = "does not convert"};
-    int rc = child < 0 || waitpid(child, &status, 0) != child || status || model_open(&model, path, &e);
+    int rc = child < 0 || waitpid(child, &status, 0) != child || status ||
+             model_open(&model, path, &e);
     if (rc) fprintf(stderr, "%s: %s\n", converter, e.msg);
     unlink(path);
     rmdir(dir);
@@ -704,14 +771,20 @@ static int close_model(void **state)
     return 0;
 }
 
-/* After sched_drain what runs ends, with all choices and all requests of its group, and nothing else begins. */
+/* After sched_drain what runs ends, with all choices and all requests of its group, and nothing
+ * else begins. */
 static void what_waits_does_not_begin_after_a_drain(void **state)
 {
     enum { N = 24, SEQS = 4, GROUP = 3 };
     (void)state;
     for (int way = 0; way < 16; way++) {
         struct record *all = random_records(N, 5);
-        struct setup u = {.n_seqs = SEQS, .n_batch = 64, .threads = 1, .n_pages = 64, .max_logits = 64, .cache = 1};
+        struct setup u = {.n_seqs = SEQS,
+                          .n_batch = 64,
+                          .threads = 1,
+                          .n_pages = 64,
+                          .max_logits = 64,
+                          .cache = 1};
         struct forward f;
         struct sched *s;
         struct sched_stats stats;
@@ -727,7 +800,8 @@ static void what_waits_does_not_begin_after_a_drain(void **state)
             r->max_tokens = 10 + i;
             r->n_choices = choices;
             r->prompt_top = -1;
-            r->sampling = (struct sampler_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+            r->sampling = (struct sampler_params){
+                .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
             all[i].stop_after = 0;
             r->group = groups ? 1 + (uint64_t)(i / GROUP) : 0;
             if (sched_submit(s, r, &e)) fail_msg("%s", e.msg);
@@ -741,7 +815,8 @@ static void what_waits_does_not_begin_after_a_drain(void **state)
         }
         for (int i = 0; i < N; i++) {
             assert_int_equal(all[i].n_done, i < n);
-            for (int c = 0; c < choices; c++) assert_int_equal(all[i].n_tokens[c], i < n ? 10 + i : 0);
+            for (int c = 0; c < choices; c++)
+                assert_int_equal(all[i].n_tokens[c], i < n ? 10 + i : 0);
         }
         sched_stats(s, &stats);
         assert_int_equal(stats.n_running, 0);

@@ -1,5 +1,6 @@
-/* unit_selfcheck.c: the known-answer check of the CPU ladder catches a rung with any one kernel wrong in one bit; "auto" then
- * takes the rung below and says so, a pinned rung is an error that names it and the kernel. */
+/* unit_selfcheck.c: the known-answer check of the CPU ladder catches a rung with any one kernel
+ * wrong in one bit; "auto" then takes the rung below and says so, a pinned rung is an error that
+ * names it and the kernel. */
 #include "backend-cpu/kernels.h"
 
 #include <setjmp.h>
@@ -14,7 +15,8 @@
 /* Kernels that do what scalar does and then flip the last bit of one output. */
 static void flip(float *f) { *f = f32_from_bits(f32_bits(*f) ^ 1); }
 
-static void bad_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1, float *scratch)
+static void bad_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+                   float *scratch)
 {
     cpu_scalar.q4(w, x, y, rows, p0, p1, scratch);
     if (rows == 3) flip(y + p0 * 16);
@@ -26,7 +28,8 @@ static void bad_quantize(const struct linear *w, const float *x, int row, const 
     ((int32_t *)q->sum)[row] ^= 1;
 }
 
-static void bad_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1, float *scratch)
+static void bad_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                    float *scratch)
 {
     cpu_scalar.q4i(w, x, y, p0, p1, scratch);
     flip(y + w->out - 1);
@@ -38,14 +41,15 @@ static void bad_dense(const struct linear *w, const float *x, float *y, int rows
     flip(y + n1 - 1);
 }
 
-static void bad_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim)
+static void bad_norm(float *x, const float *delta, const float *weight, float eps, float *out,
+                     int dim)
 {
     cpu_scalar.norm(x, delta, weight, eps, out, dim);
     flip(out + dim - 1);
 }
 
-static void bad_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps, const float *cosv,
-                     const float *sinv)
+static void bad_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                     float eps, const float *cosv, const float *sinv)
 {
     cpu_scalar.rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
     flip(y);
@@ -88,14 +92,17 @@ static void each_wrong_kernel_is_caught(void **state)
 {
     (void)state;
     struct cpu_kernels rung[8];
-    static const char *const kernel[8] = {"q4", "quantize", "q4i", "dense", "norm", "rope", "attend", "glu"};
+    static const char *const kernel[8] = {"q4",   "quantize", "q4i",    "dense",
+                                          "norm", "rope",     "attend", "glu"};
     for (int i = 0; i < 8; i++) {
         rung[i] = cpu_scalar;
         rung[i].name = "suspect";
         rung[i].unusable = always;
     }
-    rung[0].q4 = bad_q4, rung[1].quantize = bad_quantize, rung[2].q4i = bad_q4i, rung[3].dense = bad_dense;
-    rung[4].norm = bad_norm, rung[5].rope = bad_rope, rung[6].attend = bad_attend, rung[7].glu = bad_glu;
+    rung[0].q4 = bad_q4, rung[1].quantize = bad_quantize, rung[2].q4i = bad_q4i,
+    rung[3].dense = bad_dense;
+    rung[4].norm = bad_norm, rung[5].rope = bad_rope, rung[6].attend = bad_attend,
+    rung[7].glu = bad_glu;
     for (int i = 0; i < 8; i++) {
         const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &rung[i], NULL};
         char note[128];

@@ -1,6 +1,7 @@
-/* unit_text.c: an answer decoded behind its prompt. For every tokenizer and any cut of any ids into a prompt and an answer:
- * what tok_decode gives for the prompt, and the answer's pieces, make what tok_decode gives for all ids.
- * Runs from the project root; whole tokenizers of SHARED_DIR are skipped without it. */
+/* unit_text.c: an answer decoded behind its prompt. For every tokenizer and any cut of any ids into
+ * a prompt and an answer: what tok_decode gives for the prompt, and the answer's pieces, make what
+ * tok_decode gives for all ids. Runs from the project root; whole tokenizers of SHARED_DIR are
+ * skipped without it. */
 #include "core/text/tokenizer.h"
 
 #include <glob.h>
@@ -111,7 +112,8 @@ static void check_cut(const char *name, const struct tokenizer *t, int skip, con
     free(all);
 }
 
-/* Random ids, among them runs of byte tokens and special tokens, and ids of a text; every cut of short ones, some of long ones. */
+/* Random ids, among them runs of byte tokens and special tokens, and ids of a text; every cut of
+ * short ones, some of long ones. */
 static size_t check_tokenizer(const char *name, const struct tokenizer *t, int rounds)
 {
     static const char *const texts[] = {"The capital of France is not",

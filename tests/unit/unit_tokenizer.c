@@ -1,7 +1,8 @@
 /* unit_tokenizer.c: the tokenizer against what the tokenizers library gives.
- * tests/data/tokenizer-cases.json: small tokenizers, one feature each, with the library's ids and texts.
- * tests/data/tokenizer-golden.txt: hashes over seeded random strings and wikitext for whole tokenizers.
- * Both are written by scripts/golden-tokenizer. Runs from the project root; what needs SHARED_DIR is skipped without it. */
+ * tests/data/tokenizer-cases.json: small tokenizers, one feature each, with the library's ids and
+ * texts. tests/data/tokenizer-golden.txt: hashes over seeded random strings and wikitext for whole
+ * tokenizers. Both are written by scripts/golden-tokenizer. Runs from the project root; what needs
+ * SHARED_DIR is skipped without it. */
 #include "core/text/tokenizer.h"
 
 #include <setjmp.h>
@@ -63,7 +64,8 @@ static struct tokenizer *open_json(const char *json)
 static void check_ids(const char *name, size_t row, const struct tok_ids *got, const json_t *want)
 {
     int same = got->n == json_array_size(want);
-    for (size_t i = 0; same && i < got->n; i++) same = got->id[i] == json_integer_value(json_array_get(want, i));
+    for (size_t i = 0; same && i < got->n; i++)
+        same = got->id[i] == json_integer_value(json_array_get(want, i));
     if (same) return;
     print_error("%s, row %zu: got", name, row);
     for (size_t i = 0; i < got->n; i++) print_error(" %d", got->id[i]);
@@ -77,8 +79,10 @@ static int is_utf8(const char *s, size_t n)
     return j != NULL;
 }
 
-/* Decoding at once and streamed gives the text in hex; no streamed piece ends inside a character. */
-static void check_text(const char *name, size_t row, const struct tokenizer *t, const struct tok_ids *ids, int skip, const char *hex)
+/* Decoding at once and streamed gives the text in hex; no streamed piece ends inside a character.
+ */
+static void check_text(const char *name, size_t row, const struct tokenizer *t,
+                       const struct tok_ids *ids, int skip, const char *hex)
 {
     struct err e = {0};
     struct tok_stream *s;
@@ -86,10 +90,13 @@ static void check_text(const char *name, size_t row, const struct tokenizer *t, 
     char *want = from_hex(hex, &want_n), *text;
     const char *piece;
     assert_int_equal(tok_decode(t, ids->id, ids->n, skip, &text, &n, &e), 0);
-    if (n != want_n || memcmp(text, want, n)) fail_msg("%s, row %zu: decoded \"%s\", the library \"%s\"", name, row, text, want);
+    if (n != want_n || memcmp(text, want, n))
+        fail_msg("%s, row %zu: decoded \"%s\", the library \"%s\"", name, row, text, want);
     assert_int_equal(tok_stream_open(&s, t, skip, &e), 0);
     for (size_t i = 0; i <= ids->n; i++) {
-        assert_int_equal(i < ids->n ? tok_stream_push(s, ids->id[i], &piece, &bytes, &e) : tok_stream_flush(s, &piece, &bytes, &e), 0);
+        assert_int_equal(i < ids->n ? tok_stream_push(s, ids->id[i], &piece, &bytes, &e)
+                                    : tok_stream_flush(s, &piece, &bytes, &e),
+                         0);
         if (at + bytes > n || memcmp(text + at, piece, bytes) || !is_utf8(piece, bytes))
             fail_msg("%s, row %zu: bad piece \"%.*s\"", name, row, (int)bytes, piece);
         at += bytes;
@@ -104,13 +111,15 @@ static void test_cases(void **state)
 {
     (void)state;
     json_error_t je;
-    json_t *cases = json_load_file("tests/data/tokenizer-cases.json", JSON_ALLOW_NUL, &je), *c, *row;
+    json_t *cases = json_load_file("tests/data/tokenizer-cases.json", JSON_ALLOW_NUL, &je), *c,
+           *row;
     if (!cases) fail_msg("tests/data/tokenizer-cases.json: %s", je.text);
     size_t i, k, rows = 0;
     json_array_foreach (cases, i, c) {
         const char *name = json_string_value(json_object_get(c, "name"));
         json_t *spm = json_object_get(c, "spm"), *json = json_object_get(c, "json");
-        struct tok_source src = {.json = json_string_value(json), .json_bytes = json_string_length(json)};
+        struct tok_source src = {.json = json_string_value(json),
+                                 .json_bytes = json_string_length(json)};
         char *model = spm ? from_hex(json_string_value(spm), &src.spm_bytes) : NULL;
         struct tokenizer *t = NULL;
         struct err e = {0};
@@ -154,15 +163,26 @@ static void test_refused(void **state)
         {"{}", "BPE"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "Unigram is not supported"},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "WordPiece is not supported"},
-        {"{\"normalizer\":{\"type\":\"BertNormalizer\"}," BPE "}", "normalizer: BertNormalizer is not supported"},
-        {"{\"normalizer\":{\"type\":\"Precompiled\"}," BPE "}", "normalizer: Precompiled is not supported"},
-        {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"}," BPE "}", "pre_tokenizer: Whitespace is not supported"},
-        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":\"Isolated\"}," BPE "}", "&&"},
-        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}," BPE "}", "pattern"},
-        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Sideways\"}," BPE "}", "Sideways"},
+        {"{\"normalizer\":{\"type\":\"BertNormalizer\"}," BPE "}",
+         "normalizer: BertNormalizer is not supported"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\"}," BPE "}",
+         "normalizer: Precompiled is not supported"},
+        {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"}," BPE "}",
+         "pre_tokenizer: Whitespace is not supported"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":"
+         "\"Isolated\"}," BPE "}",
+         "&&"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
+         "\"Isolated\"}," BPE "}",
+         "pattern"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
+         "\"Sideways\"}," BPE "}",
+         "Sideways"},
         {"{\"decoder\":{\"type\":\"CTC\"}," BPE "}", "decoder: CTC is not supported"},
-        {"{\"post_processor\":{\"type\":\"BertProcessing\"}," BPE "}", "post_processor: BertProcessing is not supported"},
-        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],\"special_tokens\":{\"x\":{"
+        {"{\"post_processor\":{\"type\":\"BertProcessing\"}," BPE "}",
+         "post_processor: BertProcessing is not supported"},
+        {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+         "\"id\":\"x\"}}],\"special_tokens\":{\"x\":{"
          "\"ids\":[77]}}}," BPE "}",
          "77"},
         {"{\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "twice"},
@@ -175,7 +195,8 @@ static void test_refused(void **state)
         {"{\"model\":{\"vocab\":{\"a\":0,},\"merges\":[]}}", "damaged"},
         {"{\"model\":{\"vocab\":{\"\\ud800\":0},\"merges\":[]}}", "surrogate"},
         {"{\"model\":{\"dropout\":0.1,\"vocab\":{\"a\":0},\"merges\":[]}}", "dropout"},
-        {"{\"model\":{\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0},\"merges\":[]}}", "end_of_word_suffix"},
+        {"{\"model\":{\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+         "end_of_word_suffix"},
         {"{\"added_tokens\":[{\"id\":1}]," BPE "}", "no content"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -183,7 +204,8 @@ static void test_refused(void **state)
         struct tokenizer *t = NULL;
         struct err e = {0};
         assert_int_equal(tok_open(&t, &src, &e), -1);
-        if (!strstr(e.msg, bad[i].why)) fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].json, e.msg, bad[i].why);
+        if (!strstr(e.msg, bad[i].why))
+            fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].json, e.msg, bad[i].why);
     }
     struct tok_source none = {0};
     struct tokenizer *t = NULL;
@@ -199,11 +221,11 @@ static void test_refused(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char json[] =
-        "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},{\"id\":4,\"content\":\"<e>\",\"special\":true},"
-        "{\"id\":5,\"content\":\"<x>\",\"special\":false}]," BPE "}";
-    static const char config[] =
-        "{\"model_max_length\":1000000000000000019884624838656,\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":null}";
+    static const char json[] = "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},"
+                               "{\"id\":4,\"content\":\"<e>\",\"special\":true},"
+                               "{\"id\":5,\"content\":\"<x>\",\"special\":false}]," BPE "}";
+    static const char config[] = "{\"model_max_length\":1000000000000000019884624838656,\"bos_"
+                                 "token\":{\"content\":\"<s>\"},\"eos_token\":null}";
     static const char map[] = "{\"bos_token\":\"<x>\",\"eos_token\":\"<e>\"}";
     struct tok_source src = {.json = json,
                              .json_bytes = sizeof json - 1,
@@ -220,7 +242,8 @@ static void test_names(void **state)
     assert_int_equal(tok_id_of(t, "ab"), 2);
     assert_int_equal(tok_id_of(t, "<x>"), 5);
     assert_int_equal(tok_id_of(t, "c"), -1);
-    assert_true(tok_is_special(t, 3) && !tok_is_special(t, 5) && !tok_is_special(t, 2) && !tok_is_special(t, -1) && !tok_is_special(t, 99));
+    assert_true(tok_is_special(t, 3) && !tok_is_special(t, 5) && !tok_is_special(t, 2) &&
+                !tok_is_special(t, -1) && !tok_is_special(t, 99));
     int32_t odd[] = {-1, 99, 2, INT32_MAX, INT32_MIN};
     char *text;
     size_t n;
@@ -266,7 +289,8 @@ static void try_damaged(const struct tok_source *src, size_t *opened)
     tok_close(t);
 }
 
-/* Every small tokenizer with bytes changed, cut out or the end missing: an error or a tokenizer, never more. */
+/* Every small tokenizer with bytes changed, cut out or the end missing: an error or a tokenizer,
+ * never more. */
 static void test_damaged(void **state)
 {
     (void)state;
@@ -277,15 +301,18 @@ static void test_damaged(void **state)
     json_array_foreach (cases, i, c) {
         json_t *spm = json_object_get(c, "spm"), *json = json_object_get(c, "json");
         size_t n = json_string_length(json);
-        char *file = spm ? from_hex(json_string_value(spm), &n) : strdup(json_string_value(json)), *p = malloc(n);
+        char *file = spm ? from_hex(json_string_value(spm), &n) : strdup(json_string_value(json)),
+             *p = malloc(n);
         for (int k = 0; k < (spm ? 400 : 30); k++) {
             memcpy(p, file, n);
             size_t len = n;
             for (uint32_t m = 1 + next_random(&x) % 4; m > 0; m--) {
                 size_t at = next_random(&x) % n, span = next_random(&x) % 8;
                 uint32_t how = next_random(&x) % 8;
-                if (how < 4) p[at] = how == 0 ? (char)next_random(&x) : "{}[],:\"0e"[next_random(&x) % 9];
-                else if (how < 6 && at + span < len) memmove(p + at, p + at + span, len - at - span), len -= span;
+                if (how < 4)
+                    p[at] = how == 0 ? (char)next_random(&x) : "{}[],:\"0e"[next_random(&x) % 9];
+                else if (how < 6 && at + span < len)
+                    memmove(p + at, p + at + span, len - at - span), len -= span;
                 else if (how == 6 && span == 0) len = at;
                 else if (at + span < len) memset(p + at, p[at], span);
                 if (!len) len = 1;
@@ -310,10 +337,12 @@ static void test_damaged(void **state)
 /* ---- whole tokenizers ---- */
 
 static const uint32_t ranges[][2] = {
-    {0x20, 0x7e},     {0x20, 0x7e},     {0x20, 0x7e},       {0x20, 0x7e},       {0, 0x1f},          {0x80, 0xff},     {0x100, 0x24f},
-    {0x300, 0x36f},   {0x370, 0x3ff},   {0x400, 0x4ff},     {0x590, 0x5ff},     {0x600, 0x6ff},     {0x900, 0x97f},   {0xe00, 0xe7f},
-    {0x1100, 0x11ff}, {0x1e00, 0x1fff}, {0x2000, 0x206f},   {0x20a0, 0x2bff},   {0x3000, 0x30ff},   {0x4e00, 0x9fff}, {0xac00, 0xd7a3},
-    {0xf900, 0xfaff}, {0xfe00, 0xffff}, {0x1f300, 0x1faff}, {0x10000, 0x1ffff}, {0x20000, 0x323af}, {0, 0x10ffff}};
+    {0x20, 0x7e},       {0x20, 0x7e},     {0x20, 0x7e},     {0x20, 0x7e},       {0, 0x1f},
+    {0x80, 0xff},       {0x100, 0x24f},   {0x300, 0x36f},   {0x370, 0x3ff},     {0x400, 0x4ff},
+    {0x590, 0x5ff},     {0x600, 0x6ff},   {0x900, 0x97f},   {0xe00, 0xe7f},     {0x1100, 0x11ff},
+    {0x1e00, 0x1fff},   {0x2000, 0x206f}, {0x20a0, 0x2bff}, {0x3000, 0x30ff},   {0x4e00, 0x9fff},
+    {0xac00, 0xd7a3},   {0xf900, 0xfaff}, {0xfe00, 0xffff}, {0x1f300, 0x1faff}, {0x10000, 0x1ffff},
+    {0x20000, 0x323af}, {0, 0x10ffff}};
 static const char *const words[] = {"hello",
                                     " world",
                                     "\n",
@@ -351,12 +380,15 @@ static size_t put_char(char *p, uint32_t c)
 {
     if (c < 0x80) return p[0] = (char)c, 1;
     if (c < 0x800) return p[0] = (char)(0xc0 | c >> 6), p[1] = (char)(0x80 | (c & 63)), 2;
-    if (c < 0x10000) return p[0] = (char)(0xe0 | c >> 12), p[1] = (char)(0x80 | (c >> 6 & 63)), p[2] = (char)(0x80 | (c & 63)), 3;
-    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 63)), p[2] = (char)(0x80 | (c >> 6 & 63)),
-           p[3] = (char)(0x80 | (c & 63)), 4;
+    if (c < 0x10000)
+        return p[0] = (char)(0xe0 | c >> 12), p[1] = (char)(0x80 | (c >> 6 & 63)),
+               p[2] = (char)(0x80 | (c & 63)), 3;
+    return p[0] = (char)(0xf0 | c >> 18), p[1] = (char)(0x80 | (c >> 12 & 63)),
+           p[2] = (char)(0x80 | (c >> 6 & 63)), p[3] = (char)(0x80 | (c & 63)), 4;
 }
 
-/* A string of at most 10 parts of at most 24 bytes, into out [256]; as Xorshift.text of scripts/golden-tokenizer. */
+/* A string of at most 10 parts of at most 24 bytes, into out [256]; as Xorshift.text of
+ * scripts/golden-tokenizer. */
 static size_t random_text(uint64_t *x, char *out)
 {
     size_t n = 0;
@@ -388,7 +420,8 @@ static uint64_t fnv(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-static void add_text(const struct tokenizer *t, const char *s, size_t n, struct tok_ids *ids, struct sums *sum)
+static void add_text(const struct tokenizer *t, const char *s, size_t n, struct tok_ids *ids,
+                     struct sums *sum)
 {
     struct err e = {0};
     char *text;
@@ -397,7 +430,8 @@ static void add_text(const struct tokenizer *t, const char *s, size_t n, struct 
     assert_int_equal(tok_encode(t, s, n, 1, ids, &e), 0);
     for (size_t i = 0; i <= ids->n; i++) {
         uint32_t id = i < ids->n ? (uint32_t)ids->id[i] : UINT32_MAX;
-        unsigned char le[4] = {(unsigned char)id, (unsigned char)(id >> 8), (unsigned char)(id >> 16), (unsigned char)(id >> 24)};
+        unsigned char le[4] = {(unsigned char)id, (unsigned char)(id >> 8),
+                               (unsigned char)(id >> 16), (unsigned char)(id >> 24)};
         sum->ids = fnv(sum->ids, le, 4);
     }
     sum->n += ids->n;
@@ -408,7 +442,8 @@ static void add_text(const struct tokenizer *t, const char *s, size_t n, struct 
 
 static int open_named(const char *name, struct tokenizer **t)
 {
-    static const char *const places[] = {"models/%s/tokenizer.json", SHARED_DIR "/models/%s/tokenizer.json",
+    static const char *const places[] = {"models/%s/tokenizer.json",
+                                         SHARED_DIR "/models/%s/tokenizer.json",
                                          SHARED_DIR "/data/tokenizers/%s/tokenizer.json"};
     for (int i = 0; i < 3; i++) {
         char path[512];
@@ -431,7 +466,8 @@ static void test_golden(void **state)
     FILE *f = fopen("tests/data/tokenizer-golden.txt", "r");
     assert_non_null(f);
     size_t wiki_n = 0, done = 0, skipped = 0;
-    char *wiki = read_file(SHARED_DIR "/data/eval/wiki.test.raw", &wiki_n), line[256], name[64], corpus[64], last[64] = "";
+    char *wiki = read_file(SHARED_DIR "/data/eval/wiki.test.raw", &wiki_n), line[256], name[64],
+         corpus[64], last[64] = "";
     struct tokenizer *t = NULL;
     struct tok_ids ids = {0};
     while (fgets(line, sizeof line, f)) {
@@ -459,7 +495,8 @@ static void test_golden(void **state)
             add_text(t, wiki, wiki_n, &ids, &got);
         } else {
             for (char *p = wiki, *end = wiki + wiki_n; p <= end;) {
-                /* A newline behind every line, also behind the last, which read_file's NUL leaves room for. */
+                /* A newline behind every line, also behind the last, which read_file's NUL leaves
+                 * room for. */
                 char *nl = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL;
                 if (!nl) *end = '\n';
                 add_text(t, p, (size_t)((nl ? nl : end) - p) + 1, &ids, &got);
@@ -468,8 +505,9 @@ static void test_golden(void **state)
             }
         }
         if (got.n != want.n || got.ids != a || got.text != b)
-            fail_msg("%s %s: %zu ids %016llx %016llx, the library %zu %016llx %016llx", name, corpus, got.n, (unsigned long long)got.ids,
-                     (unsigned long long)got.text, want.n, a, b);
+            fail_msg("%s %s: %zu ids %016llx %016llx, the library %zu %016llx %016llx", name,
+                     corpus, got.n, (unsigned long long)got.ids, (unsigned long long)got.text,
+                     want.n, a, b);
         done++;
     }
     tok_close(t);
@@ -484,7 +522,8 @@ static void test_golden(void **state)
 static void test_vectors(void **state)
 {
     (void)state;
-    static const char *const sets[][2] = {{"llama-spm", "Llama-2"}, {"llama-bpe", "Llama-3"}, {"qwen2", "Qwen1.5-Qwen2"}};
+    static const char *const sets[][2] = {
+        {"llama-spm", "Llama-2"}, {"llama-bpe", "Llama-3"}, {"qwen2", "Qwen1.5-Qwen2"}};
     static const char between[] = "\n__ggml_vocab_test__\n";
     for (int k = 0; k < 3; k++) {
         struct tokenizer *t = NULL;
@@ -528,7 +567,8 @@ static void test_vectors(void **state)
     }
 }
 
-/* One line of one thing over and over must not take quadratic time. The limit is for a sanitizer on a busy machine. */
+/* One line of one thing over and over must not take quadratic time. The limit is for a sanitizer on
+ * a busy machine. */
 static void test_long_lines(void **state)
 {
     (void)state;
@@ -538,7 +578,8 @@ static void test_long_lines(void **state)
         skip();
         return;
     }
-    static const char *const units[] = {"a", " ", "\U0001f600", "ab", "\n", " \n", "a\u0301\u0316", "<|", "\xff"};
+    static const char *const units[] = {
+        "a", " ", "\U0001f600", "ab", "\n", " \n", "a\u0301\u0316", "<|", "\xff"};
     size_t n = 500000;
     char *s = malloc(n);
     assert_non_null(s);
@@ -569,16 +610,18 @@ static void expect_ids(const struct tokenizer *t, const char *text, const char *
     if (strcmp(got, want)) fail_msg("\"%s\": ids %s, the library %s", text, got, want);
 }
 
-/* A pattern that matches nothing, between characters: every place counts but the end of the match before. What is expected is
- * what tokenizers 0.23.3 gives. */
+/* A pattern that matches nothing, between characters: every place counts but the end of the match
+ * before. What is expected is what tokenizers 0.23.3 gives. */
 static void test_empty_matches(void **state)
 {
     (void)state;
-    static const char model[] =
-        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"aa\":3,\"bb\":4,\"-\":5,\"c\":6},"
-        "\"merges\":[\"a b\",\"a a\",\"b b\"]}";
-    static const char split[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"%s\":\"%s\"},\"behavior\":\"%s\"},%s}";
-    static const char replace[] = "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"%s\":\"%s\"},\"content\":\"%s\"},%s}";
+    static const char model[] = "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,"
+                                "\"aa\":3,\"bb\":4,\"-\":5,\"c\":6},"
+                                "\"merges\":[\"a b\",\"a a\",\"b b\"]}";
+    static const char split[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"%s\":\"%s\"}"
+                                ",\"behavior\":\"%s\"},%s}";
+    static const char replace[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"%s\":\"%s\"},\"content\":\"%s\"},%s}";
     static const char *const texts[] = {"abab", "aabb", "bbaac", ""};
     static const struct {
         const char *json, *kind, *pattern, *how, *want[4];
@@ -595,7 +638,8 @@ static void test_empty_matches(void **state)
                  {replace, "String", "", "-", {"505150515", "505051515", "51515050565", ""}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char json[600];
-        snprintf(json, sizeof json, cases[i].json, cases[i].kind, cases[i].pattern, cases[i].how, model);
+        snprintf(json, sizeof json, cases[i].json, cases[i].kind, cases[i].pattern, cases[i].how,
+                 model);
         struct tokenizer *t = open_json(json);
         for (int k = 0; k < 4; k++) expect_ids(t, texts[k], cases[i].want[k]);
         tok_close(t);
@@ -614,7 +658,8 @@ static size_t put_piece(char *p, const char *s, float score, int type)
     return 11 + n;
 }
 
-/* Of two merges with pieces of the same score that of the piece that comes first in the file is made first. */
+/* Of two merges with pieces of the same score that of the piece that comes first in the file is
+ * made first. */
 static void test_equal_scores(void **state)
 {
     (void)state;
@@ -629,7 +674,9 @@ static void test_equal_scores(void **state)
         n += put_piece(model + n, "c", -1, 1);
         n += put_piece(model + n, orders[i].first, -5, 1);
         n += put_piece(model + n, orders[i].second, -5, 1);
-        static const char settings[] = {0x12, 2, 0x18, 2, 0x1a, 4, 0x18, 0, 0x20, 0}; /* BPE; no dummy prefix, spaces as they are */
+        static const char settings[] = {
+            0x12, 2,    0x18, 2,    0x1a,
+            4,    0x18, 0,    0x20, 0}; /* BPE; no dummy prefix, spaces as they are */
         memcpy(model + n, settings, sizeof settings);
         struct tok_source src = {.spm = model, .spm_bytes = n + sizeof settings};
         struct tokenizer *t = NULL;
@@ -643,9 +690,11 @@ static void test_equal_scores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),  cmocka_unit_test(test_refused), cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_vectors), cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_empty_matches), cmocka_unit_test(test_equal_scores),
+        cmocka_unit_test(test_cases),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_empty_matches),
+        cmocka_unit_test(test_equal_scores),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

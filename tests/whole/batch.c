@@ -1,6 +1,7 @@
-/* batch.c: what a person meets in the batch mode: every kind of good and bad line, formats, pipes, packing, shards, order,
- * outputs that cannot be written, locks, forged journals, and the same bytes however it is computed. Works on
- * models/demo, and with ../shared on real conversations; usage: batch BUILD_DIR SHARED_DIR. */
+/* batch.c: what a person meets in the batch mode: every kind of good and bad line, formats, pipes,
+ * packing, shards, order, outputs that cannot be written, locks, forged journals, and the same
+ * bytes however it is computed. Works on models/demo, and with ../shared on real conversations;
+ * usage: batch BUILD_DIR SHARED_DIR. */
 #include "tests/process.h"
 
 #include <fcntl.h>
@@ -14,7 +15,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-batch-XXXXXX", model[300], chat_model[300], in[300], out[300], out2[300],
+static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-batch-XXXXXX", model[300],
+                                            chat_model[300], in[300], out[300], out2[300],
                                             log_path[300];
 static int n_passed, n_failed, n_skipped;
 
@@ -29,7 +31,8 @@ static void check(int ok, const char *what, const struct process *p)
     if (p) printf("  exit %d\n  stdout: %.400s\n  stderr: %.600s\n", p->code, p->out, p->err);
 }
 
-#define RUN(p, input, ...) process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
+#define RUN(p, input, ...)                                                                         \
+    process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
 
 /* A command that must succeed. */
 __attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
@@ -94,19 +97,24 @@ static json_t *line_of(const char *text, int i)
 
 /* ---- lines */
 
-/* Every line of tests/data/batch/in.jsonl gets the answer or the refusal that expected.jsonl has, byte for byte. */
+/* Every line of tests/data/batch/in.jsonl gets the answer or the refusal that expected.jsonl has,
+ * byte for byte. */
 static void battery(void)
 {
     struct process p;
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64");
-    check(p.code == 3 && same_file(out, "tests/data/batch/expected.jsonl"), "good and bad lines have the expected answers", &p);
+    check(p.code == 3 && same_file(out, "tests/data/batch/expected.jsonl"),
+          "good and bad lines have the expected answers", &p);
     check(count(p.err, "came before") == 1, "a custom_id that comes twice is warned of once", &p);
     process_free(&p);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64");
-    check(p.code == 3 && strstr(p.err, "is complete"), "the same command again has nothing to do", &p);
+    check(p.code == 3 && strstr(p.err, "is complete"), "the same command again has nothing to do",
+          &p);
     process_free(&p);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "--check", "-c", "64");
-    check(p.code == 3 && strstr(p.out, "line 24 (line-24): not UTF-8") && strstr(p.out, "64 records, 44 would fail"), "--check", &p);
+    check(p.code == 3 && strstr(p.out, "line 24 (line-24): not UTF-8") &&
+              strstr(p.out, "64 records, 44 would fail"),
+          "--check", &p);
     process_free(&p);
     clean();
 }
@@ -127,22 +135,30 @@ static void log_probabilities(void)
         "heart\",\"max_tokens\":2,\"temperature\":0,\"logprobs\":2,\"echo\":true}}\n",
         "-i", "-", "-o", "-");
     json_t *r = line_of(p.out, 0),
-           *c = json_array_get(json_object_get(json_object_get(json_object_get(r, "response"), "body"), "choices"), 0),
-           *l = json_object_get(c, "logprobs"), *tokens = json_object_get(l, "tokens"), *values = json_object_get(l, "token_logprobs"),
+           *c = json_array_get(
+               json_object_get(json_object_get(json_object_get(r, "response"), "body"), "choices"),
+               0),
+           *l = json_object_get(c, "logprobs"), *tokens = json_object_get(l, "tokens"),
+           *values = json_object_get(l, "token_logprobs"),
            *tops = json_object_get(l, "top_logprobs"), *offsets = json_object_get(l, "text_offset");
-    check(json_array_size(tokens) == 5 && json_array_size(values) == 5 && json_array_size(tops) == 5 && json_array_size(offsets) == 5,
+    check(json_array_size(tokens) == 5 && json_array_size(values) == 5 &&
+              json_array_size(tops) == 5 && json_array_size(offsets) == 5,
           "echo with logprobs: an entry per token of prompt and answer", &p);
     char text[256] = "";
-    for (size_t i = 1; i < json_array_size(tokens); i++) strcat(text, json_string_value(json_array_get(tokens, i)));
-    check(c && !strcmp(text, json_string_value(json_object_get(c, "text"))), "the tokens after BOS are the text", &p);
-    check(json_is_null(json_array_get(values, 0)) && json_real_value(json_array_get(values, 1)) < 0, "the first token has no value", &p);
+    for (size_t i = 1; i < json_array_size(tokens); i++)
+        strcat(text, json_string_value(json_array_get(tokens, i)));
+    check(c && !strcmp(text, json_string_value(json_object_get(c, "text"))),
+          "the tokens after BOS are the text", &p);
+    check(json_is_null(json_array_get(values, 0)) && json_real_value(json_array_get(values, 1)) < 0,
+          "the first token has no value", &p);
     json_t *top = json_array_get(tops, 4);
     double chosen = json_real_value(json_array_get(values, 4)), best = -1e9, v;
     const char *name;
     json_t *x;
     json_object_foreach (top, name, x)
         if ((v = json_real_value(x)) > best) best = v;
-    check(json_object_size(top) == 2 && best == chosen, "the greedy token is the likeliest of the alternatives", &p);
+    check(json_object_size(top) == 2 && best == chosen,
+          "the greedy token is the likeliest of the alternatives", &p);
     json_decref(r);
     process_free(&p);
 }
@@ -151,49 +167,74 @@ static void sampling(void)
 {
     struct process p, q;
     const char *lines =
-        "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The heart\",\"max_tokens\":8,\"n\":2}}\n"
-        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The heart\",\"max_tokens\":8,\"seed\":3}}\n"
-        "{\"custom_id\":\"c\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The heart\",\"max_tokens\":8,\"seed\":3}}\n";
+        "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+        "heart\",\"max_tokens\":8,\"n\":2}}\n"
+        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+        "heart\",\"max_tokens\":8,\"seed\":3}}\n"
+        "{\"custom_id\":\"c\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+        "heart\",\"max_tokens\":8,\"seed\":3}}\n";
     RUN(&p, lines, "-i", "-", "-o", "-", "--format", "ids");
     RUN(&q, lines, "-i", "-", "-o", "-", "--format", "ids", "-s", "9");
-    char *a = strtok(p.out, "\n"), *b = strtok(NULL, "\n"), *c = strtok(NULL, "\n"), *a9 = strtok(q.out, "\n"), *b9 = strtok(NULL, "\n");
+    char *a = strtok(p.out, "\n"), *b = strtok(NULL, "\n"), *c = strtok(NULL, "\n"),
+         *a9 = strtok(q.out, "\n"), *b9 = strtok(NULL, "\n");
     char *tab = a ? strchr(a, '\t') : NULL;
     check(c && b9 && !strcmp(b, c) && !strcmp(b, b9), "a record's seed alone decides", &p);
     check(a9 && tab && strcmp(a, a9), "--seed decides where a record has none", &p);
     check(tab && strncmp(a, tab + 1, (size_t)(tab - a)), "choices differ", &p);
     process_free(&p);
     process_free(&q);
-    one("{\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\",\"max_tokens\":1,\"top_k\":1}}\n", "\"completion_tokens\":1", "top_k");
+    one("{\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\",\"max_tokens\":1,\"top_k\":1}}\n",
+        "\"completion_tokens\":1", "top_k");
 }
 
 static void chats(void)
 {
     struct process p;
     const char *lines =
-        "{\"custom_id\":\"a\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+        "{\"custom_id\":\"a\",\"url\":\"/v1/chat/"
+        "completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
         "\"max_completion_tokens\":3,\"logprobs\":true,\"top_logprobs\":1}}\n"
-        "{\"custom_id\":\"b\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":"
+        "{\"custom_id\":\"b\",\"url\":\"/v1/chat/"
+        "completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":"
         "[{\"type\":\"text\",\"text\":\"hi\"}]}],\"max_tokens\":3,\"return_token_ids\":true}}\n"
-        "{\"custom_id\":\"c\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\"}]}}\n"
-        "{\"custom_id\":\"d\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+        "{\"custom_id\":\"c\",\"url\":\"/v1/chat/"
+        "completions\",\"body\":{\"messages\":[{\"role\":\"user\"}]}}\n"
+        "{\"custom_id\":\"d\",\"url\":\"/v1/chat/"
+        "completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
         "\"ignore_eos\":true}}\n";
-    process_run(&p, (char *[]){run_bin, "-m", chat_model, "-t", "1", "-i", "-", "-o", "-", "-c", "40", NULL}, lines);
+    process_run(
+        &p,
+        (char *[]){run_bin, "-m", chat_model, "-t", "1", "-i", "-", "-o", "-", "-c", "40", NULL},
+        lines);
     json_t *a = line_of(p.out, 0), *b = line_of(p.out, 1), *d = line_of(p.out, 3);
-    json_t *choice = json_array_get(json_object_get(json_object_get(json_object_get(a, "response"), "body"), "choices"), 0);
-    check(p.code == 3 && json_array_size(json_object_get(json_object_get(choice, "logprobs"), "content")) == 3, "a chat with logprobs", &p);
-    check(json_string_value(json_object_get(json_object_get(choice, "message"), "content")) != NULL, "a chat's message", &p);
-    json_t *ids = json_object_get(json_object_get(json_object_get(b, "response"), "body"), "prompt_token_ids");
-    check(json_array_size(ids) > 3 && json_integer_value(json_array_get(ids, 0)) != json_integer_value(json_array_get(ids, 1)),
+    json_t *choice = json_array_get(
+        json_object_get(json_object_get(json_object_get(a, "response"), "body"), "choices"), 0);
+    check(p.code == 3 &&
+              json_array_size(json_object_get(json_object_get(choice, "logprobs"), "content")) == 3,
+          "a chat with logprobs", &p);
+    check(json_string_value(json_object_get(json_object_get(choice, "message"), "content")) != NULL,
+          "a chat's message", &p);
+    json_t *ids = json_object_get(json_object_get(json_object_get(b, "response"), "body"),
+                                  "prompt_token_ids");
+    check(json_array_size(ids) > 3 && json_integer_value(json_array_get(ids, 0)) !=
+                                          json_integer_value(json_array_get(ids, 1)),
           "a chat's prompt has no double BOS", &p);
-    check(count(p.out, "\"param\":\"messages\"") == 2, "a message without content is refused by the template", &p);
-    json_t *usage = json_object_get(json_object_get(json_object_get(d, "response"), "body"), "usage");
-    check(json_integer_value(json_object_get(usage, "total_tokens")) == 40, "a chat without max_tokens goes on to the context", &p);
+    check(count(p.out, "\"param\":\"messages\"") == 2,
+          "a message without content is refused by the template", &p);
+    json_t *usage = json_object_get(json_object_get(json_object_get(d, "response"), "body"),
+                                    "usage");
+    check(json_integer_value(json_object_get(usage, "total_tokens")) == 40,
+          "a chat without max_tokens goes on to the context", &p);
     json_decref(a);
     json_decref(b);
     json_decref(d);
     process_free(&p);
-    process_run(&p, (char *[]){run_bin, "-m", chat_model, "-i", "-", "-o", "-", "--chat", "-sys", "Be brief.", "-n", "2", NULL}, "hello\n");
-    check(p.code == 0 && strstr(p.out, "chat.completion"), "--chat makes a message of each line of text", &p);
+    process_run(&p,
+                (char *[]){run_bin, "-m", chat_model, "-i", "-", "-o", "-", "--chat", "-sys",
+                           "Be brief.", "-n", "2", NULL},
+                "hello\n");
+    check(p.code == 0 && strstr(p.out, "chat.completion"),
+          "--chat makes a message of each line of text", &p);
     process_free(&p);
 }
 
@@ -203,15 +244,19 @@ static void formats(void)
 {
     struct process p;
     char path[400], packed[400];
-    RUN(&p, "Once upon a time there was\r\n\n  \nThe heart", "-i", "-", "-o", out, "--temp", "0", "-n", "3", "--format", "text");
+    RUN(&p, "Once upon a time there was\r\n\n  \nThe heart", "-i", "-", "-o", out, "--temp", "0",
+        "-n", "3", "--format", "text");
     process_free(&p);
     size_t n;
     char *text = read_file(out, &n);
-    check(text && !strcmp(text, " a great crowd\n of the man\n"), "plain text in and out: a line per prompt, empty lines skipped", NULL);
+    check(text && !strcmp(text, " a great crowd\n of the man\n"),
+          "plain text in and out: a line per prompt, empty lines skipped", NULL);
     free(text);
     clean();
-    RUN(&p, "{\"a prompt\" in braces\n", "-i", "-", "-o", "-", "--input-format", "text", "--temp", "0", "-n", "2", "--format", "ids");
-    check(p.code == 0 && strlen(p.out) > 2, "--input-format text takes a line that looks like JSON", &p);
+    RUN(&p, "{\"a prompt\" in braces\n", "-i", "-", "-o", "-", "--input-format", "text", "--temp",
+        "0", "-n", "2", "--format", "ids");
+    check(p.code == 0 && strlen(p.out) > 2, "--input-format text takes a line that looks like JSON",
+          &p);
     process_free(&p);
 
     snprintf(packed, sizeof packed, "%s/out.jsonl.gz", dir);
@@ -227,21 +272,26 @@ static void formats(void)
     check(p.code == 1 && strstr(p.err, "gzip"), "a cut gzip file", &p);
     process_free(&p);
 
-    shell("%s -m %s -t 1 -i - -o - -c 64 <tests/data/batch/in.jsonl 2>/dev/null | cmp - tests/data/batch/expected.jsonl", run_bin, model);
+    shell("%s -m %s -t 1 -i - -o - -c 64 <tests/data/batch/in.jsonl 2>/dev/null | cmp - "
+          "tests/data/batch/expected.jsonl",
+          run_bin, model);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--order", "done");
     process_free(&p);
-    shell("! cmp -s %s tests/data/batch/expected.jsonl && sort %s >%s/out.a && sort tests/data/batch/expected.jsonl | cmp - %s/out.a", out,
-          out, dir, dir);
+    shell("! cmp -s %s tests/data/batch/expected.jsonl && sort %s >%s/out.a && sort "
+          "tests/data/batch/expected.jsonl | cmp - %s/out.a",
+          out, out, dir, dir);
     clean();
 
     char shard[8];
     for (int i = 0; i < 3; i++) {
         snprintf(shard, sizeof shard, "%d/3", i);
-        RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", packed, "-c", "64", "--shard", shard);
+        RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", packed, "-c", "64", "--shard",
+            shard);
         check(p.code == 3, "a shard", &p);
         process_free(&p);
     }
-    shell("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed, packed);
+    shell("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed,
+          packed);
     clean();
     setenv("SLURM_PROCID", "1", 1), setenv("SLURM_NTASKS", "2", 1);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto");
@@ -249,7 +299,8 @@ static void formats(void)
     process_free(&p);
     setenv("SLURM_STEP_ID", "0", 1);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto", "-c", "64");
-    check(p.code == 3 && strstr(p.err, "32 of 32"), "--shard auto takes the Slurm task's share", &p);
+    check(p.code == 3 && strstr(p.err, "32 of 32"), "--shard auto takes the Slurm task's share",
+          &p);
     process_free(&p);
     unsetenv("SLURM_PROCID"), unsetenv("SLURM_NTASKS"), unsetenv("SLURM_STEP_ID");
     clean();
@@ -259,15 +310,19 @@ static void reports(void)
 {
     struct process p;
     size_t n;
-    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--report", out2, "--trace", log_path);
+    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--report", out2,
+        "--trace", log_path);
     process_free(&p);
     char *text = read_file(out2, &n), *trace = read_file(log_path, &n);
     json_t *r = json_loads(text ? text : "", 0, NULL), *t = json_loads(trace ? trace : "", 0, NULL);
-    check(json_integer_value(json_object_get(r, "done")) == 64 && json_integer_value(json_object_get(r, "errors")) == 44 &&
+    check(json_integer_value(json_object_get(r, "done")) == 64 &&
+              json_integer_value(json_object_get(r, "errors")) == 44 &&
               json_real_value(json_object_get(r, "elapsed_time")) > 0 &&
               json_integer_value(json_object_get(json_object_get(r, "latency_seconds"), "n")) == 20,
           "--report", NULL);
-    check(json_array_size(t) > 40 && !strcmp(json_string_value(json_object_get(json_array_get(t, 1), "name")), "step"), "--trace", NULL);
+    check(json_array_size(t) > 40 &&
+              !strcmp(json_string_value(json_object_get(json_array_get(t, 1), "name")), "step"),
+          "--trace", NULL);
     json_decref(r);
     json_decref(t);
     free(text);
@@ -279,9 +334,10 @@ static void refusals(void)
 {
     struct process p;
     char here[400];
-#define REFUSED(exit_code, says, ...)                                                                                                      \
-    RUN(&p, NULL, "-i", in, __VA_ARGS__);                                                                                                  \
-    check(p.code == exit_code && strstr(p.err, says) && !strstr(p.err, "records done"), "refused: " says, &p);                             \
+#define REFUSED(exit_code, says, ...)                                                              \
+    RUN(&p, NULL, "-i", in, __VA_ARGS__);                                                          \
+    check(p.code == exit_code && strstr(p.err, says) && !strstr(p.err, "records done"),            \
+          "refused: " says, &p);                                                                   \
     process_free(&p)
     REFUSED(2, "no output", "-c", "64");
     REFUSED(2, "--order", "-o", out, "--order", "random");
@@ -314,8 +370,9 @@ static void refusals(void)
     check(p.code == 0, "a run", &p);
     process_free(&p);
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--act", "int8");
-    check(p.code == 1 && strstr(p.err, "-n was 2, is 3") && strstr(p.err, "--act was") && strstr(p.err, "--restart"), "another command",
-          &p);
+    check(p.code == 1 && strstr(p.err, "-n was 2, is 3") && strstr(p.err, "--act was") &&
+              strstr(p.err, "--restart"),
+          "another command", &p);
     process_free(&p);
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--restart");
     check(p.code == 0 && strstr(p.err, "done"), "--restart", &p);
@@ -326,14 +383,16 @@ static void refusals(void)
     process_free(&p);
     unlink(out);
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "3");
-    check(p.code == 0 && strstr(p.err, "done"), "an output that somebody took away is computed again", &p);
+    check(p.code == 0 && strstr(p.err, "done"),
+          "an output that somebody took away is computed again", &p);
     process_free(&p);
     clean();
     RUN(&p, NULL, "-i", in, "-o", "/dev/full", "-n", "2");
     check(p.code == 1 && strstr(p.err, "No space left"), "a full disk under a stream", &p);
     process_free(&p);
-    shell("{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && grep -q 'Broken pipe' %s", run_bin, model,
-          in, log_path, log_path, log_path, log_path);
+    shell("{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && "
+          "grep -q 'Broken pipe' %s",
+          run_bin, model, in, log_path, log_path, log_path, log_path);
     clean();
 }
 
@@ -370,23 +429,32 @@ static void hostile_records(void)
         const char *says; /* NULL: is answered */
     } records[] = {
 #define COMPLETION(body) "{\"url\":\"/v1/completions\",\"body\":{\"max_tokens\":1," body "}}"
-#define CHAT(messages) "{\"url\":\"/v1/chat/completions\",\"body\":{\"max_tokens\":1,\"messages\":[" messages "]}}"
-        {CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"out of memory\"}]}"), 0, 0, "'out of memory' is not supported"},
-        {CHAT("{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"type\":\"function\","
+#define CHAT(messages)                                                                             \
+    "{\"url\":\"/v1/chat/completions\",\"body\":{\"max_tokens\":1,\"messages\":[" messages "]}}"
+        {CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"out of memory\"}]}"), 0, 0,
+         "'out of memory' is not supported"},
+        {CHAT("{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"\","
+              "\"tool_calls\":[{\"type\":\"function\","
               "\"function\":{\"name\":\"f\",\"arguments\":\"\\\"out of memory\"}}]}"),
-         0, 0, "messages[1].tool_calls[0].function.arguments: not JSON: it ends too early (at byte "},
-        {CHAT("{\"role\":\"user\",\"content\":\"big\"}"), 0, 0, "chat template"}, /* over its own memory */
-        {CHAT("{\"role\":\"user\",\"content\":\"x\",\"x\":[@]}"), "0", 12000000, "the line holds more than 4194304 values"},
+         0, 0,
+         "messages[1].tool_calls[0].function.arguments: not JSON: it ends too early (at byte "},
+        {CHAT("{\"role\":\"user\",\"content\":\"big\"}"), 0, 0,
+         "chat template"}, /* over its own memory */
+        {CHAT("{\"role\":\"user\",\"content\":\"x\",\"x\":[@]}"), "0", 12000000,
+         "the line holds more than 4194304 values"},
         {CHAT("{\"role\":\"user\",\"content\":\"x\",\"x\":[@]}"), "0", 1000000, NULL},
-        {COMPLETION("\"prompt\":[@],\"n\":1024"), "\"a\"", 20000, "20000 prompts with n 1024 are 20480000 choices"},
+        {COMPLETION("\"prompt\":[@],\"n\":1024"), "\"a\"", 20000,
+         "20000 prompts with n 1024 are 20480000 choices"},
         {COMPLETION("\"prompt\":[@]"), "[1]", 65537, "65537 choices, a record may ask for 65536"},
         {COMPLETION("\"prompt\":[@],\"n\":4,\"echo\":true"),
          "\""
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
          "\"",
          64, NULL},
-        {COMPLETION("\"prompt\":\"a\",\"stop_token_ids\":[@]"), "1", 4097, "stop_token_ids: has more ids than the vocabulary"},
-        {COMPLETION("\"prompt\":\"a\",\"min_tokens\":1,\"stop_token_ids\":[4096]"), 0, 0, "inside the vocabulary"},
+        {COMPLETION("\"prompt\":\"a\",\"stop_token_ids\":[@]"), "1", 4097,
+         "stop_token_ids: has more ids than the vocabulary"},
+        {COMPLETION("\"prompt\":\"a\",\"min_tokens\":1,\"stop_token_ids\":[4096]"), 0, 0,
+         "inside the vocabulary"},
         {COMPLETION("\"prompt\":\"a\",\"min_tokens\":1,\"stop_token_ids\":[4095]"), 0, 0, NULL},
         {COMPLETION("\"prompt\":\"a\",\"logit_bias\":{\"4096\":1}"), 0, 0, "inside the vocabulary"},
         {COMPLETION("\"prompt\":\"a\",\"logit_bias\":{\"4095\":1}"), 0, 0, NULL},
@@ -394,13 +462,19 @@ static void hostile_records(void)
         {COMPLETION("\"prompt\":[4095]"), 0, 0, NULL},
         {COMPLETION("\"prompt\":\"a\",\"seed\":9223372036854775808"), 0, 0,
          "seed: must be an integer from -9223372036854775808 to 9223372036854775807"},
-        {COMPLETION("\"prompt\":\"a\",\"seed\":18446744073709551615"), 0, 0, "seed: must be an integer from"},
+        {COMPLETION("\"prompt\":\"a\",\"seed\":18446744073709551615"), 0, 0,
+         "seed: must be an integer from"},
         {COMPLETION("\"prompt\":\"a\",\"seed\":9223372036854775807"), 0, 0, NULL},
-        {COMPLETION("\"prompt\":\"a\",\"top_k\":100000000000000000000"), 0, 0, "top_k: must be an integer from -1 to 16777216"},
-        {COMPLETION("\"prompt\":[1,100000000000000000000]"), 0, 0, "prompt: holds an integer that is not from"},
-        {COMPLETION("\"prompt\":\"a\",\"temperature\":1e999"), 0, 0, "not JSON: a number is too large (at byte "},
-        {COMPLETION("\"prompt\":\"a\",\"stop\":\"\\u0000\""), 0, 0, "stop: a stop string contains NUL"},
-        {COMPLETION("\"prompt\":\"a\\q\""), 0, 0, "not JSON: an unknown escape in a string (at byte "},
+        {COMPLETION("\"prompt\":\"a\",\"top_k\":100000000000000000000"), 0, 0,
+         "top_k: must be an integer from -1 to 16777216"},
+        {COMPLETION("\"prompt\":[1,100000000000000000000]"), 0, 0,
+         "prompt: holds an integer that is not from"},
+        {COMPLETION("\"prompt\":\"a\",\"temperature\":1e999"), 0, 0,
+         "not JSON: a number is too large (at byte "},
+        {COMPLETION("\"prompt\":\"a\",\"stop\":\"\\u0000\""), 0, 0,
+         "stop: a stop string contains NUL"},
+        {COMPLETION("\"prompt\":\"a\\q\""), 0, 0,
+         "not JSON: an unknown escape in a string (at byte "},
         {COMPLETION("\"prompt\":\"a\"}"), 0, 0, "not JSON: something follows its end (at byte "},
         {COMPLETION("\"prompt\":\"a\" \"n\":1"), 0, 0, "not JSON: "},
         {COMPLETION("\"prompt\":tru"), 0, 0, "not JSON: an unknown word (at byte "},
@@ -421,23 +495,29 @@ static void hostile_records(void)
         errors += records[i].says != NULL;
     }
     if (!f || fclose(f)) exit(2);
-    const char *text =
-        "{% for m in messages %}{{ m['content'] }}{% if m['content'] == 'big' %}{{ 'x' * 300000000 }}{% endif %}{% endfor %}";
+    const char *text = "{% for m in messages %}{{ m['content'] }}{% if m['content'] == 'big' %}{{ "
+                       "'x' * 300000000 }}{% endif %}{% endfor %}";
     write_file(template, text, strlen(text));
-    process_run(&p, (char *[]){run_bin, "-m", model, "-t", "1", "-i", path, "-o", out, "-c", "64", "--chat-template-file", template, NULL},
+    process_run(&p,
+                (char *[]){run_bin, "-m", model, "-t", "1", "-i", path, "-o", out, "-c", "64",
+                           "--chat-template-file", template, NULL},
                 NULL);
     check(p.code == 3, "hostile records do not end a batch", &p);
     process_free(&p);
     char *answers = read_file(out, &n), *line = answers ? strtok(answers, "\n") : NULL;
     for (int i = 0; i < N; i++, line = strtok(NULL, "\n")) {
         struct process q = {.out = line, .err = (char *)""};
-        int ok = line && (records[i].says ? strstr(line, records[i].says) && strstr(line, "\"status_code\":400")
-                                          : strstr(line, "\"error\":null") != NULL);
+        int ok = line && (records[i].says
+                              ? strstr(line, records[i].says) && strstr(line, "\"status_code\":400")
+                              : strstr(line, "\"error\":null") != NULL);
         check(ok, records[i].line, line ? &q : NULL);
     }
     check(!line, "an answer for each", NULL);
     free(answers);
-    process_run(&p, (char *[]){run_bin, "-m", model, "-i", path, "--check", "-c", "64", "--chat-template-file", template, NULL}, NULL);
+    process_run(&p,
+                (char *[]){run_bin, "-m", model, "-i", path, "--check", "-c", "64",
+                           "--chat-template-file", template, NULL},
+                NULL);
     char want[100];
     snprintf(want, sizeof want, "%d records, %d would fail", N, errors);
     check(p.code == 3 && strstr(p.out, want), "--check finds the same", &p);
@@ -451,12 +531,16 @@ static void hostile_records(void)
 static void error_records(void)
 {
     struct process p;
-    RUN(&p, "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":7}}\n", "-i", "-", "-o", "-");
-    json_t *r = line_of(p.out, 0), *response = json_object_get(r, "response"), *error = json_object_get(r, "error"),
+    RUN(&p, "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":7}}\n", "-i",
+        "-", "-o", "-");
+    json_t *r = line_of(p.out, 0), *response = json_object_get(r, "response"),
+           *error = json_object_get(r, "error"),
            *inner = json_object_get(json_object_get(response, "body"), "error");
-    check(p.code == 3 && json_integer_value(json_object_get(response, "status_code")) == 400 && json_equal(error, inner) &&
-              json_object_size(error) == 4 && json_is_string(json_object_get(error, "code")) &&
-              json_is_string(json_object_get(error, "type")) && json_is_string(json_object_get(error, "message")) &&
+    check(p.code == 3 && json_integer_value(json_object_get(response, "status_code")) == 400 &&
+              json_equal(error, inner) && json_object_size(error) == 4 &&
+              json_is_string(json_object_get(error, "code")) &&
+              json_is_string(json_object_get(error, "type")) &&
+              json_is_string(json_object_get(error, "message")) &&
               json_is_string(json_object_get(error, "param")),
           "the form of an error record", &p);
     json_decref(r);
@@ -504,21 +588,26 @@ static void binary_inputs(void)
             if (packed) shell("gzip -f %s && mv %s.gz %s", path, path, path);
             RUN(&p, NULL, "-i", path, "-o", out, "-n", "1");
             if (inputs[i].says)
-                check(p.code == 1 && strstr(p.err, inputs[i].says) && count(p.err, "\n") == 1 && access(out, F_OK), inputs[i].says, &p);
+                check(p.code == 1 && strstr(p.err, inputs[i].says) && count(p.err, "\n") == 1 &&
+                          access(out, F_OK),
+                      inputs[i].says, &p);
             else check(p.code == 0 || p.code == 3, "a text", &p);
             process_free(&p);
             clean();
         }
     }
-    const char *mixed = "\xef\xbb\xbf{\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"a\",\"max_tokens\":1}}\n{\"\xff\n";
+    const char *mixed = "\xef\xbb\xbf{\"url\":\"/v1/"
+                        "completions\",\"body\":{\"prompt\":\"a\",\"max_tokens\":1}}\n{\"\xff\n";
     write_file(path, mixed, strlen(mixed));
     RUN(&p, NULL, "-i", path, "-o", out);
-    check(p.code == 3 && strstr(p.err, "2 of 2 records done, 1 of them errors"), "a byte order mark, and a line that is not UTF-8", &p);
+    check(p.code == 3 && strstr(p.err, "2 of 2 records done, 1 of them errors"),
+          "a byte order mark, and a line that is not UTF-8", &p);
     process_free(&p);
     clean();
     shell("seq 1 5000 | gzip -c | head -c 5000 >%s", path);
     RUN(&p, NULL, "-i", path, "-o", out);
-    check(p.code == 1 && strstr(p.err, "damaged or cut gzip file: ") && !strstr(p.err, "<fd"), "a cut gzip file names no descriptor", &p);
+    check(p.code == 1 && strstr(p.err, "damaged or cut gzip file: ") && !strstr(p.err, "<fd"),
+          "a cut gzip file names no descriptor", &p);
     process_free(&p);
     clean();
     unlink(path);
@@ -526,7 +615,8 @@ static void binary_inputs(void)
 
 /* ---- what a journal says */
 
-/* A journal of the command `-i IN -o OUT -n 2` whose first frame has this payload, and a second one of type c that one. */
+/* A journal of the command `-i IN -o OUT -n 2` whose first frame has this payload, and a second one
+ * of type c that one. */
 static void forge_journal(const char *manifest, const char *completion)
 {
     char path[400];
@@ -537,15 +627,22 @@ static void forge_journal(const char *manifest, const char *completion)
         char header[64];
         if (!text) continue;
         sprintf(header, "#%c %016x 0 %010zx ", i ? 'c' : 'm', 0, strlen(text));
-        fprintf(f, "%s%08lx\n%s", header, crc32_z(crc32(0, (unsigned char *)header, 33), (const unsigned char *)text, strlen(text)), text);
+        fprintf(f, "%s%08lx\n%s", header,
+                crc32_z(crc32(0, (unsigned char *)header, 33), (const unsigned char *)text,
+                        strlen(text)),
+                text);
     }
     if (!f || fclose(f)) exit(2);
 }
 
 static void forged_journals(void)
 {
-    static const char *const manifests[] = {
-        "x\n", "[]\n", "{\"a\"\n", "{}\n", "{\"started\":\"x\"}\n", "{\"started\":1,\"model (name)\":\"m\xff\"}\n"};
+    static const char *const manifests[] = {"x\n",
+                                            "[]\n",
+                                            "{\"a\"\n",
+                                            "{}\n",
+                                            "{\"started\":\"x\"}\n",
+                                            "{\"started\":1,\"model (name)\":\"m\xff\"}\n"};
     static const char *const completions[] = {"x\n",
                                               "{\"errors\":1}\n",
                                               "{\"errors\":41,\"bytes\":1,\"crc32\":1}\n",
@@ -558,7 +655,8 @@ static void forged_journals(void)
     for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
         forge_journal(manifests[i], NULL);
         RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");
-        check(p.code == 1 && strstr(p.err, "out.journal: is damaged: ") && !strstr(p.err, "memory:") == !strstr(p.err, "machine:") &&
+        check(p.code == 1 && strstr(p.err, "out.journal: is damaged: ") &&
+                  !strstr(p.err, "memory:") == !strstr(p.err, "machine:") &&
                   !strstr(p.err, "out of memory"),
               manifests[i], &p);
         process_free(&p);
@@ -615,7 +713,8 @@ static void other_options(void)
     check(p.code == 0, "a run", &p);
     process_free(&p);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        char *argv[16] = {run_bin, "-m", model, "-t", "1", "-i", in, "-o", out, "-n", "2"}, says[100];
+        char *argv[16] = {run_bin, "-m", model, "-t", "1", "-i", in, "-o", out, "-n", "2"},
+             says[100];
         for (int k = 0; k < 2; k++) argv[11 + k] = (char *)ways[i].option[k];
         process_run(&p, argv, NULL);
         snprintf(says, sizeof says, "%.*s", (int)strcspn(ways[i].says, ";"), ways[i].says);
@@ -634,7 +733,8 @@ static void names_that_are_not_utf8(void)
     snprintf(odd, sizeof odd, "%s/m\xff\xc3.safetensors", dir);
     snprintf(journal, sizeof journal, "%s.journal", out);
     if (symlink(model, odd)) exit(2);
-    char *argv[] = {run_bin, "-m", odd, "-t", "1", "-i", in, "-o", out, "-n", "2", "--report", out2, "--trace", log_path, NULL};
+    char *argv[] = {run_bin, "-m", odd, "-t",       "1",  "-i",      in,       "-o",
+                    out,     "-n", "2", "--report", out2, "--trace", log_path, NULL};
     process_run(&p, argv, NULL);
     check(p.code == 0, "a model whose name is not UTF-8", &p);
     process_free(&p);
@@ -646,7 +746,8 @@ static void names_that_are_not_utf8(void)
         json_decref(j);
     }
     json_t *line = line_of(text[0], 0), *report = json_loads(text[1], 0, NULL);
-    check(json_object_size(line) == 4 && json_object_size(report) > 4, "answers and report are JSON", NULL);
+    check(json_object_size(line) == 4 && json_object_size(report) > 4,
+          "answers and report are JSON", NULL);
     json_decref(line);
     json_decref(report);
     process_run(&p, argv, NULL);
@@ -659,20 +760,23 @@ static void names_that_are_not_utf8(void)
 
 /* ---- the same bytes however computed */
 
-static void invariance(const char *model_path, const char *input, char *const common[], const char *pages, int preempted, const char *name)
+static void invariance(const char *model_path, const char *input, char *const common[],
+                       const char *pages, int preempted, const char *name)
 {
-    const char *const ways[][4] = {{"-np", "1"}, {"-np", "7"}, {"-np", "64"},         {"-b", "33"},
-                                   {"-t", "2"},  {"-t", "4"},  {"--no-prefix-cache"}, {"--kv-pages", pages}};
+    const char *const ways[][4] = {{"-np", "1"},          {"-np", "7"},         {"-np", "64"},
+                                   {"-b", "33"},          {"-t", "2"},          {"-t", "4"},
+                                   {"--no-prefix-cache"}, {"--kv-pages", pages}};
     char what[300];
     struct process p;
     for (size_t i = 0; i <= sizeof ways / sizeof *ways; i++) {
-        char *argv[32] = {run_bin, "-m", (char *)model_path, "-i", (char *)input, "-o", i ? out2 : out, "--report", log_path};
+        char *argv[32] = {run_bin, "-m",           (char *)model_path, "-i",    (char *)input,
+                          "-o",    i ? out2 : out, "--report",         log_path};
         int n = 9;
         for (int k = 0; common[k]; k++) argv[n++] = common[k];
         for (int k = 0; i && k < 4 && ways[i - 1][k]; k++) argv[n++] = (char *)ways[i - 1][k];
         process_run(&p, argv, NULL);
-        snprintf(what, sizeof what, "%s with %s %s has the bytes of the first run", name, i ? ways[i - 1][0] : "no option",
-                 i && ways[i - 1][1] ? ways[i - 1][1] : "");
+        snprintf(what, sizeof what, "%s with %s %s has the bytes of the first run", name,
+                 i ? ways[i - 1][0] : "no option", i && ways[i - 1][1] ? ways[i - 1][1] : "");
         check((p.code == 0 || p.code == 3) && (!i || same_file(out, out2)), what, &p);
         process_free(&p);
         unlink(out2);
@@ -682,7 +786,8 @@ static void invariance(const char *model_path, const char *input, char *const co
     }
     size_t n;
     char *report = read_file(log_path, &n);
-    check(report && (strstr(report, "\"preemptions\":0,") == NULL) == preempted, "whether few pages force preemptions", NULL);
+    check(report && (strstr(report, "\"preemptions\":0,") == NULL) == preempted,
+          "whether few pages force preemptions", NULL);
     free(report);
     clean();
 }
@@ -708,15 +813,18 @@ static void conversations(const char *shared)
     FILE *f = fopen(input, "w");
     for (int i = 0, k = 0; f && k < N; i += 83, k++) {
         json_t *c = json_array_get(all, (size_t)i);
-        json_t *line = json_pack("{s:O, s:s, s:{s:O, s:i, s:i, s:i}}", "custom_id", json_object_get(c, "id"), "url", "/v1/completions",
-                                 "body", "prompt", json_object_get(json_array_get(json_object_get(c, "conversations"), 0), "value"),
-                                 "max_tokens", 6, "logprobs", 2, "n", 1 + i % 3 / 2);
+        json_t *line = json_pack(
+            "{s:O, s:s, s:{s:O, s:i, s:i, s:i}}", "custom_id", json_object_get(c, "id"), "url",
+            "/v1/completions", "body", "prompt",
+            json_object_get(json_array_get(json_object_get(c, "conversations"), 0), "value"),
+            "max_tokens", 6, "logprobs", 2, "n", 1 + i % 3 / 2);
         json_dumpf(line, f, JSON_COMPACT);
         fputc('\n', f);
         json_decref(line);
     }
     if (!f || fclose(f)) exit(2);
-    invariance(wiki, input, (char *[]){"-c", "1024", "--act", "int8", "-t", "1", NULL}, "66", 0, "conversations");
+    invariance(wiki, input, (char *[]){"-c", "1024", "--act", "int8", "-t", "1", NULL}, "66", 0,
+               "conversations");
     json_decref(all);
     unlink(wiki);
     unlink(input);
@@ -737,10 +845,12 @@ int main(int argc, char **argv)
     process_run(&p, (char *[]){convert_bin, "models/demo", model, NULL}, NULL);
     check(p.code == 0, "convert models/demo", &p);
     process_free(&p);
-    shell("mkdir %s/chat && cp models/demo/*.json models/demo/*.safetensors %s/chat && printf '%%s' \"{{ bos_token }}{%% for m in "
-          "messages %%}{{ "
-          "m['content'] + '|' }}{%% endfor %%}\" >%s/chat/chat_template.jinja && %s %s/chat %s 2>&1",
-          dir, dir, dir, convert_bin, dir, chat_model);
+    shell(
+        "mkdir %s/chat && cp models/demo/*.json models/demo/*.safetensors %s/chat && printf '%%s' "
+        "\"{{ bos_token }}{%% for m in "
+        "messages %%}{{ "
+        "m['content'] + '|' }}{%% endfor %%}\" >%s/chat/chat_template.jinja && %s %s/chat %s 2>&1",
+        dir, dir, dir, convert_bin, dir, chat_model);
     FILE *f = fopen(in, "w");
     for (int i = 0; f && i < 40; i++) fprintf(f, "The %d. king and the queen of the sea\n", i);
     if (!f || fclose(f)) exit(2);
@@ -765,7 +875,9 @@ int main(int argc, char **argv)
     n_skipped++;
     (void)invariance;
 #else
-    invariance(model, in, (char *[]){"--ignore-eos", "-n", "40", "-s", "3", "-c", "256", "-t", "1", NULL}, "20", 1, "sampled text");
+    invariance(model, in,
+               (char *[]){"--ignore-eos", "-n", "40", "-s", "3", "-c", "256", "-t", "1", NULL},
+               "20", 1, "sampled text");
 #endif
     conversations(argv[2]);
     shell("rm -r %s", dir);

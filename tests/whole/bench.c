@@ -1,5 +1,5 @@
-/* bench.c: opt4gptq-bench on models/demo: every mode and format, llama-bench's fields, what a wrong option says.
- * Nothing here depends on how fast the machine is. usage: bench BUILD_DIR. */
+/* bench.c: opt4gptq-bench on models/demo: every mode and format, llama-bench's fields, what a wrong
+ * option says. Nothing here depends on how fast the machine is. usage: bench BUILD_DIR. */
 #include "bench/llama_bench_names.h"
 #include "tests/process.h"
 
@@ -32,9 +32,15 @@ static int lines(const char *s)
     return n;
 }
 
-static json_t *parse(const struct process *p) { return p->code ? NULL : json_loads(p->out, 0, NULL); }
+static json_t *parse(const struct process *p)
+{
+    return p->code ? NULL : json_loads(p->out, 0, NULL);
+}
 
-static double number(const json_t *record, const char *key) { return json_number_value(json_object_get(record, key)); }
+static double number(const json_t *record, const char *key)
+{
+    return json_number_value(json_object_get(record, key));
+}
 
 static int text_is(const json_t *record, const char *key, const char *want)
 {
@@ -91,16 +97,20 @@ static void errors(void)
         char what[128];
         RUN(&p, (char *)wrong[i].a, (char *)wrong[i].b);
         snprintf(what, sizeof what, "error of: %s %s", wrong[i].a, wrong[i].b);
-        check(p.code == wrong[i].code && strstr(p.err, wrong[i].says) && lines(p.err) == 1 && !p.out_bytes, what, &p);
+        check(p.code == wrong[i].code && strstr(p.err, wrong[i].says) && lines(p.err) == 1 &&
+                  !p.out_bytes,
+              what, &p);
         process_free(&p);
     }
     struct process p;
     RUN(&p, "-m", model, "-p", "8", "-n", "0", "-d", "16777216", "-np", "1");
-    check(p.code == 1 && strstr(p.err, "KV cache") && lines(p.err) == 1, "a KV cache beyond all memory is refused", &p);
+    check(p.code == 1 && strstr(p.err, "KV cache") && lines(p.err) == 1,
+          "a KV cache beyond all memory is refused", &p);
     process_free(&p);
 }
 
-/* Every name of llama-bench's: refused in one line, or accepted with a note; and what is said of threads and made-up weights. */
+/* Every name of llama-bench's: refused in one line, or accepted with a note; and what is said of
+ * threads and made-up weights. */
 static void habits(void)
 {
     struct process p;
@@ -159,14 +169,18 @@ static void habits(void)
 
 static void runs(void)
 {
-    static const char *const keys[] = {
-        "cpu_info",   "backends",  "model_filename", "model_type", "model_size", "model_n_params", "n_batch",
-        "n_threads",  "type_k",    "type_v",         "n_prompt",   "n_gen",      "n_depth",        "test_time",
-        "avg_ns",     "stddev_ns", "avg_ts",         "stddev_ts",  "samples_ns", "samples_ts",     "act",
-        "n_parallel", "median_ts", "min_ts",         "max_ts",     NULL};
+    static const char *const keys[] = {"cpu_info",   "backends",   "model_filename",
+                                       "model_type", "model_size", "model_n_params",
+                                       "n_batch",    "n_threads",  "type_k",
+                                       "type_v",     "n_prompt",   "n_gen",
+                                       "n_depth",    "test_time",  "avg_ns",
+                                       "stddev_ns",  "avg_ts",     "stddev_ts",
+                                       "samples_ns", "samples_ts", "act",
+                                       "n_parallel", "median_ts",  "min_ts",
+                                       "max_ts",     NULL};
     struct process p;
-    RUN(&p, "-m", model, "-p", "5,20", "-n", "3", "-np", "1,3", "-d", "0,30", "--act", "f32,i16", "-t", "2", "-b", "7", "-r", "2", "-o",
-        "json");
+    RUN(&p, "-m", model, "-p", "5,20", "-n", "3", "-np", "1,3", "-d", "0,30", "--act", "f32,i16",
+        "-t", "2", "-b", "7", "-r", "2", "-o", "json");
     json_t *all = parse(&p);
     /* prompts: 2 lengths x 2 depths; generations: 2 depths x 2 widths; each in 2 arithmetics */
     check(json_array_size(all) == 16, "json: one record for each test and configuration", &p);
@@ -177,10 +191,12 @@ static void runs(void)
         keys_ok &= has_keys(r, keys);
         double tokens = number(r, "n_prompt") + number(r, "n_gen") * number(r, "n_parallel");
         json_t *ns = json_object_get(r, "samples_ns"), *ts = json_object_get(r, "samples_ts");
-        double a = json_number_value(json_array_get(ns, 0)), rate = json_number_value(json_array_get(ts, 0));
-        sums_ok &=
-            json_array_size(ns) == 2 && json_array_size(ts) == 2 && rate > 0 && rate * a > tokens * 0.999e9 && rate * a < tokens * 1.001e9;
-        sums_ok &= number(r, "min_ts") <= number(r, "median_ts") && number(r, "median_ts") <= number(r, "max_ts");
+        double a = json_number_value(json_array_get(ns, 0)),
+               rate = json_number_value(json_array_get(ts, 0));
+        sums_ok &= json_array_size(ns) == 2 && json_array_size(ts) == 2 && rate > 0 &&
+                   rate * a > tokens * 0.999e9 && rate * a < tokens * 1.001e9;
+        sums_ok &= number(r, "min_ts") <= number(r, "median_ts") &&
+                   number(r, "median_ts") <= number(r, "max_ts");
         sums_ok &= (number(r, "n_prompt") == 0) != (number(r, "n_gen") == 0);
         n_gen += number(r, "n_gen") == 3;
         n_deep += number(r, "n_depth") == 30;
@@ -198,18 +214,19 @@ static void runs(void)
     char *newline = strchr(p.out, '\n');
     if (newline) *newline = 0;
     json_t *first = parse(&p);
-    check(number(first, "n_prompt") == 4 && number(first, "median_cpu_ns") > 0, "jsonl: each line is an object; --cpu-time has its field",
-          &p);
+    check(number(first, "n_prompt") == 4 && number(first, "median_cpu_ns") > 0,
+          "jsonl: each line is an object; --cpu-time has its field", &p);
     json_decref(first);
     process_free(&p);
 
     RUN(&p, "-m", model, "-p", "4", "-n", "2", "-r", "1", "-o", "csv");
-    check(p.code == 0 && lines(p.out) == 3 && !strncmp(p.out, "\"build_version\",", 16), "csv: a heading and two records", &p);
+    check(p.code == 0 && lines(p.out) == 3 && !strncmp(p.out, "\"build_version\",", 16),
+          "csv: a heading and two records", &p);
     process_free(&p);
 
     RUN(&p, "-m", model, "-p", "4", "-n", "2", "-np", "2", "-r", "1");
-    check(p.code == 0 && strstr(p.out, "| pp4 ") && strstr(p.out, "| tg2 x 2 ") && !p.err_bytes, "md: the tests by llama-bench's names",
-          &p);
+    check(p.code == 0 && strstr(p.out, "| pp4 ") && strstr(p.out, "| tg2 x 2 ") && !p.err_bytes,
+          "md: the tests by llama-bench's names", &p);
     process_free(&p);
 }
 
@@ -218,7 +235,8 @@ static void modes(void)
     struct process p;
     size_t i;
     json_t *r;
-    RUN(&p, "-m", model, "--ops", "-p", "9", "-np", "2", "-d", "20", "-r", "1", "-t", "1", "-o", "json");
+    RUN(&p, "-m", model, "--ops", "-p", "9", "-np", "2", "-d", "20", "-r", "1", "-t", "1", "-o",
+        "json");
     json_t *all = parse(&p);
     int attend = 0, gate_up = 0, argmax = 0, dense = 0, ok = 1;
     json_array_foreach (all, i, r) {
@@ -226,16 +244,19 @@ static void modes(void)
         gate_up += text_is(r, "op", "gate_up");
         argmax += text_is(r, "op", "argmax");
         dense += text_is(r, "op", "dense");
-        ok &= number(r, "median_ns") > 0 && number(r, "bytes") > 0 && (text_is(r, "bound", "-") || number(r, "share") > 0);
+        ok &= number(r, "median_ns") > 0 && number(r, "bytes") > 0 &&
+              (text_is(r, "bound", "-") || number(r, "share") > 0);
     }
     int rungs = attend / 2; /* two row counts each */
-    check(rungs >= 1 && attend == 2 * rungs && gate_up == 6 * rungs && argmax == rungs && dense == 6 * rungs,
+    check(rungs >= 1 && attend == 2 * rungs && gate_up == 6 * rungs && argmax == rungs &&
+              dense == 6 * rungs,
           "--ops: every case on every rung", &p);
     check(ok, "--ops: times, bytes and shares", &p);
     json_decref(all);
     process_free(&p);
 
-    RUN(&p, "-m", model, "--roofline", "-p", "9", "-np", "2", "-d", "20", "-r", "1", "--act", "int8", "-o", "json");
+    RUN(&p, "-m", model, "--roofline", "-p", "9", "-np", "2", "-d", "20", "-r", "1", "--act",
+        "int8", "-o", "json");
     all = parse(&p);
     int steps = 0;
     double sum[2] = {0}, whole[2] = {0};
@@ -244,10 +265,12 @@ static void modes(void)
         int phase = text_is(r, "phase", "decode");
         double ns = number(r, "median_ns");
         if (text_is(r, "op", "step")) steps++, whole[phase] = ns;
-        else if (!text_is(r, "op", "sampling, after") && !text_is(r, "op", "all small ones")) sum[phase] += ns;
+        else if (!text_is(r, "op", "sampling, after") && !text_is(r, "op", "all small ones"))
+            sum[phase] += ns;
         ok &= text_is(r, "bound", "-") || number(r, "floor_ns") > 0;
     }
-    for (int k = 0; k < 2; k++) ok &= whole[k] > 0 && sum[k] > 0.999 * whole[k] && sum[k] < 1.001 * whole[k];
+    for (int k = 0; k < 2; k++)
+        ok &= whole[k] > 0 && sum[k] > 0.999 * whole[k] && sum[k] < 1.001 * whole[k];
     check(steps == 2 && ok, "--roofline: the operations add up to the step", &p);
     json_decref(all);
     process_free(&p);

@@ -1,5 +1,6 @@
-/* cli.c: what a person meets at the command line of both programs: exit codes, one clear line per error, text and ids,
- * stop strings, the same answer for any threads and chunks. Works on models/demo; usage: cli BUILD_DIR. */
+/* cli.c: what a person meets at the command line of both programs: exit codes, one clear line per
+ * error, text and ids, stop strings, the same answer for any threads and chunks. Works on
+ * models/demo; usage: cli BUILD_DIR. */
 #include "cli/llama_names.h"
 #include "tests/process.h"
 
@@ -110,7 +111,8 @@ static void errors(void)
     unlink(text_file);
 }
 
-/* Wrong usage is found before the model is opened, and names the option by the name that was given. */
+/* Wrong usage is found before the model is opened, and names the option by the name that was given.
+ */
 static void usage(void)
 {
     char gguf[700];
@@ -183,7 +185,8 @@ static void usage(void)
     unlink(gguf);
 }
 
-/* One name of llama.cpp's with the answer of its row; PLAIN is what the same command prints without it. */
+/* One name of llama.cpp's with the answer of its row; PLAIN is what the same command prints without
+ * it. */
 static void foreign_name(char *name, const struct args_other *o, const char *plain)
 {
     struct process p;
@@ -207,8 +210,8 @@ static void foreign_name(char *name, const struct args_other *o, const char *pla
     }
 }
 
-/* Every name of llama.cpp's: refused in one line with what to do instead, or accepted with a note and without any effect.
- * They are whole words: none is taken apart, none prints the help. */
+/* Every name of llama.cpp's: refused in one line with what to do instead, or accepted with a note
+ * and without any effect. They are whole words: none is taken apart, none prints the help. */
 static void llama_cpp(void)
 {
     struct process plain, p;
@@ -368,8 +371,9 @@ static const char *long_prompt(void)
     return prompt;
 }
 
-/* Logits of the long prompt and 8 greedy ids, as one block of bytes. A rung that does not run here runs in the program that has it
- * emulated (tests/emulators/immintrin), where there is one; else NULL. */
+/* Logits of the long prompt and 8 greedy ids, as one block of bytes. A rung that does not run here
+ * runs in the program that has it emulated (tests/emulators/immintrin), where there is one; else
+ * NULL. */
 static char *whole_run(const char *program, const char *rung, const char *act, const char *threads,
                        const char *chunk, size_t *n)
 {
@@ -399,27 +403,20 @@ static char *whole_run(const char *program, const char *rung, const char *act, c
     return bytes;
 }
 
-/* Bits of logits and answer do not depend on threads, on how the prompt is cut into steps, or on the rung. */
+/* Bits of logits and answer do not depend on threads, on how the prompt is cut into steps, or on
+ * the rung. */
 static void invariance(void)
 {
     static const struct {
         const char *rung, *threads, *chunk;
     } runs[] = {
-        {"scalar", "2", "512"},
-        {"auto", "1", "512"},
-        {"auto", "4", "512"},
-        {"auto", "1", "1"},
-        {"auto", "3", "7"},
+        {"scalar", "2", "512"}, {"auto", "1", "512"}, {"auto", "4", "512"},
+        {"auto", "1", "1"},     {"auto", "3", "7"},
 #if defined(__x86_64__)
-        {"avx2", "2", "512"},
-        {"avx2", "1", "33"},
-        {"avx512", "2", "33"},
-        {"vnni", "2", "33"},
-        {"amx", "2", "512"},
+        {"avx2", "2", "512"},   {"avx2", "1", "33"},  {"avx512", "2", "33"},
+        {"vnni", "2", "33"},    {"amx", "2", "512"},
 #elif defined(__aarch64__)
-        {"neon", "2", "512"},
-        {"neon", "1", "33"},
-        {"dotprod", "2", "512"},
+        {"neon", "2", "512"},   {"neon", "1", "33"},  {"dotprod", "2", "512"},
         {"dotprod", "1", "33"},
 #endif
     };
@@ -429,8 +426,8 @@ static void invariance(void)
         char *first = NULL;
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             size_t n = 0;
-            char *bytes =
-                     whole_run(run_bin, runs[i].rung, acts[a], runs[i].threads, runs[i].chunk, &n),
+            char *bytes = whole_run(run_bin, runs[i].rung, acts[a], runs[i].threads, runs[i].chunk,
+                                    &n),
                  what[160];
             if (!bytes) continue;
             snprintf(what, sizeof what,
@@ -473,7 +470,8 @@ static void interrupt(void)
     close(out[0]);
 }
 
-/* The same while a long prompt is being computed: ends between two steps, no half file of logits. */
+/* The same while a long prompt is being computed: ends between two steps, no half file of logits.
+ */
 static void interrupt_prompt(void)
 {
     char ids[4096] = "1";
@@ -498,18 +496,20 @@ static void interrupt_prompt(void)
     kill(pid, SIGINT);
     char text[4096];
     size_t n = 0;
-    for (ssize_t got; n + 1 < sizeof text && (got = read(err[0], text + n, sizeof text - 1 - n)) > 0;)
+    for (ssize_t got;
+         n + 1 < sizeof text && (got = read(err[0], text + n, sizeof text - 1 - n)) > 0;)
         n += (size_t)got;
     text[n] = 0;
     close(err[0]);
     waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "stopping after this step") &&
-              strstr(text, "stopped after"),
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 &&
+              strstr(text, "stopping after this step") && strstr(text, "stopped after"),
           "Ctrl-C within the prompt", NULL);
     check(access(file_a, F_OK), "a stopped run leaves no logits file", NULL);
 }
 
-/* --chat: the model's template, or one that is given, wraps the prompt; BOS comes once; only the answer is printed. */
+/* --chat: the model's template, or one that is given, wraps the prompt; BOS comes once; only the
+ * answer is printed. */
 static void chat(void)
 {
     static const char template[] =
@@ -602,8 +602,8 @@ static void gpu(const char *build)
 {
     char library[700], small[700], logits[2][700], kernels[700];
     struct process p;
-    snprintf(library, sizeof library, "%s%s/tests/bin/libhip-fibers.so", build[0] == '/' ? "" : "./",
-             build);
+    snprintf(library, sizeof library, "%s%s/tests/bin/libhip-fibers.so",
+             build[0] == '/' ? "" : "./", build);
     snprintf(kernels, sizeof kernels, "%s/gpu/gfx90a.co", build);
     if (access(library, R_OK) || access(kernels, R_OK)) {
         printf("SKIP the GPU backend: not in this build\n");
@@ -661,7 +661,8 @@ int main(int argc, char **argv)
     process_run(&p, (char *[]){convert_bin, "--info", model, NULL}, NULL);
     check(p.code == 0 && strstr(p.out, "llama"), "--info", &p);
     process_free(&p);
-    process_run(&p, (char *[]){convert_bin, "-v", "tests/data/gptq/llama-act-order-asym", file_a, NULL},
+    process_run(&p,
+                (char *[]){convert_bin, "-v", "tests/data/gptq/llama-act-order-asym", file_a, NULL},
                 NULL);
     check(p.code == 0 && strstr(p.err, "in 2 of 2 layers gate and up leave"),
           "a conversion says what it did about act-order", &p);

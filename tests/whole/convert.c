@@ -1,5 +1,6 @@
-/* convert.c: what a person meets at the command line of opt4gptq-convert: what is refused, what is warned of, what is printed,
- * which files are touched. Works on models/demo and tests/data/gptq; usage: convert BUILD_DIR. */
+/* convert.c: what a person meets at the command line of opt4gptq-convert: what is refused, what is
+ * warned of, what is printed, which files are touched. Works on models/demo and tests/data/gptq;
+ * usage: convert BUILD_DIR. */
 #include "tests/process.h"
 
 #include <stdio.h>
@@ -37,8 +38,8 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
-/* A shell's line in the temporary folder: $C and $R are the programs, $D the checkpoints; `new NAME` makes a directory c of links to
- * the files of checkpoint NAME. */
+/* A shell's line in the temporary folder: $C and $R are the programs, $D the checkpoints; `new
+ * NAME` makes a directory c of links to the files of checkpoint NAME. */
 static void shell(struct process *p, const char *command)
 {
     char line[6000];
@@ -63,7 +64,8 @@ static void refused(const char *command, const char *says)
     shell(&p, "rm -f out*");
     process_free(&p);
     shell(&p, command);
-    check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, says) && !p.out_bytes && left_nothing(), command, &p);
+    check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, says) && !p.out_bytes && left_nothing(),
+          command, &p);
     process_free(&p);
 }
 
@@ -80,10 +82,12 @@ static void done(const char *command, int n, const char *says)
 
 static void special_files(void)
 {
-    static const char *const kinds[] = {"mkfifo", "mkdir", "ln -s /dev/zero", "ln -s ../socket", "ln -s ../loop"};
-    static const char *const names[] = {
-        "config.json",       "generation_config.json", "quantize_config.json",  "model.safetensors.index.json",
-        "model.safetensors", "tokenizer.json",         "tokenizer_config.json", "chat_template.jinja"};
+    static const char *const kinds[] = {"mkfifo", "mkdir", "ln -s /dev/zero", "ln -s ../socket",
+                                        "ln -s ../loop"};
+    static const char *const names[] = {"config.json",           "generation_config.json",
+                                        "quantize_config.json",  "model.safetensors.index.json",
+                                        "model.safetensors",     "tokenizer.json",
+                                        "tokenizer_config.json", "chat_template.jinja"};
     char command[300];
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -94,11 +98,14 @@ static void special_files(void)
     process_free(&p);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            snprintf(command, sizeof command, "new demo; rm -f c/%s; %s c/%s; $C -q c out", names[i], kinds[k], names[i]);
+            snprintf(command, sizeof command, "new demo; rm -f c/%s; %s c/%s; $C -q c out",
+                     names[i], kinds[k], names[i]);
             refused(command, names[i]);
         }
-    refused("new demo; rm c/model.safetensors; mkfifo c/gptq_model-4bit.safetensors; $C -q c out", "is not a regular file");
-    refused("new demo; rm c/config.json; ln -s /proc/self/status c/config.json; $C -q c out", "c/config.json: is not JSON");
+    refused("new demo; rm c/model.safetensors; mkfifo c/gptq_model-4bit.safetensors; $C -q c out",
+            "is not a regular file");
+    refused("new demo; rm c/config.json; ln -s /proc/self/status c/config.json; $C -q c out",
+            "c/config.json: is not JSON");
     refused("mkfifo f; $C -q f out", "f: is a FIFO");
     refused("$C --info f", "f: is a FIFO");
     refused("$C --verify f", "f: is a FIFO");
@@ -113,26 +120,38 @@ static void special_files(void)
 
 static void texts(void)
 {
-    static const char word_piece[] =
-        "{\\\"version\\\":\\\"1.0\\\",\\\"model\\\":{\\\"type\\\":\\\"WordPiece\\\",\\\"vocab\\\":{\\\"a\\\":0}}}";
-    static const char small_vocab[] = "{\\\"version\\\":\\\"1.0\\\",\\\"added_tokens\\\":[],\\\"model\\\":{\\\"type\\\":\\\"BPE\\\","
-                                      "\\\"vocab\\\":{\\\"a\\\":0,\\\"b\\\":%d},\\\"merges\\\":[]}}";
+    static const char word_piece[] = "{\\\"version\\\":\\\"1.0\\\",\\\"model\\\":{\\\"type\\\":"
+                                     "\\\"WordPiece\\\",\\\"vocab\\\":{\\\"a\\\":0}}}";
+    static const char small_vocab[] =
+        "{\\\"version\\\":\\\"1.0\\\",\\\"added_tokens\\\":[],\\\"model\\\":{\\\"type\\\":"
+        "\\\"BPE\\\","
+        "\\\"vocab\\\":{\\\"a\\\":0,\\\"b\\\":%d},\\\"merges\\\":[]}}";
     char command[1000], vocab[300];
-    snprintf(command, sizeof command, "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out", word_piece);
+    snprintf(command, sizeof command,
+             "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out",
+             word_piece);
     refused(command, "c/tokenizer.json: model: WordPiece is not supported");
     refused(command, "--no-tokenizer");
     done("$C -q --no-tokenizer c out && $R -m out --prompt-ids 1,2 -n 2 --format ids", 2, "tok/s");
-    refused("new demo; rm c/tokenizer.json; echo '{' >c/tokenizer.json; $C -q c out", "c/tokenizer.json: ");
-    refused("new demo; rm c/tokenizer_config.json; echo '[' >c/tokenizer_config.json; $C -q c out", "tokenizer_config.json");
+    refused("new demo; rm c/tokenizer.json; echo '{' >c/tokenizer.json; $C -q c out",
+            "c/tokenizer.json: ");
+    refused("new demo; rm c/tokenizer_config.json; echo '[' >c/tokenizer_config.json; $C -q c out",
+            "tokenizer_config.json");
     snprintf(vocab, sizeof vocab, small_vocab, 4999);
-    snprintf(command, sizeof command, "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out", vocab);
+    snprintf(command, sizeof command,
+             "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out", vocab);
     done(command, 1, "warning: c: the tokenizer has ids up to 4999, but vocab_size is 4096");
     snprintf(vocab, sizeof vocab, small_vocab, 4095);
-    snprintf(command, sizeof command, "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out", vocab);
+    snprintf(command, sizeof command,
+             "new demo; rm c/tokenizer.json; echo \"%s\" >c/tokenizer.json; $C -q c out", vocab);
     done(command, 0, "");
-    done("new demo; rm c/tokenizer.json; $C -q c out", 1, "neither tokenizer.json nor tokenizer.model");
-    done("new demo; echo '{% if %}' >c/chat_template.jinja; $C -q c out", 1, "warning: c: chat template of chat_template.jinja: line 1");
-    done("new demo; echo '{% for m in messages %}{{ m.content }}{% endfor %}' >c/chat_template.jinja; $C -q c out", 0, "");
+    done("new demo; rm c/tokenizer.json; $C -q c out", 1,
+         "neither tokenizer.json nor tokenizer.model");
+    done("new demo; echo '{% if %}' >c/chat_template.jinja; $C -q c out", 1,
+         "warning: c: chat template of chat_template.jinja: line 1");
+    done("new demo; echo '{% for m in messages %}{{ m.content }}{% endfor %}' "
+         ">c/chat_template.jinja; $C -q c out",
+         0, "");
 }
 
 /* ---- tensors and settings */
@@ -142,12 +161,15 @@ static void orders(void)
     /* a tensor's name changed in its place */
     refused("new llama-act-order-asym; cp $D/../../../models/demo/tokenizer.json c; sed "
             "'s/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
-            "$D/llama-act-order-asym/model.safetensors >x; rm c/model.safetensors; mv x c/model.safetensors; $C -q c out",
+            "$D/llama-act-order-asym/model.safetensors >x; rm c/model.safetensors; mv x "
+            "c/model.safetensors; $C -q c out",
             "tensor 'model.layers.1.mlp.up_prox.g_idx' is not part of");
     done("new llama; rm c/config.json c/quantize_config.json; for f in config quantize_config; do "
-         "sed 's/\"desc_act\": false/\"desc_act\": true/' $D/llama/$f.json >c/$f.json; done; $C -q c out",
+         "sed 's/\"desc_act\": false/\"desc_act\": true/' $D/llama/$f.json >c/$f.json; done; $C -q "
+         "c out",
          1, "neither tokenizer"); /* its g_idx says that there is no order */
-    done("sed 's/\"model[.]\\(layers[0-9a-z_.]*[.]g_idx\"\\)/\"gptq__\\1/g' $D/llama/model.safetensors >x; rm c/model.safetensors; "
+    done("sed 's/\"model[.]\\(layers[0-9a-z_.]*[.]g_idx\"\\)/\"gptq__\\1/g' "
+         "$D/llama/model.safetensors >x; rm c/model.safetensors; "
          "mv x c/model.safetensors; $C -q c out",
          2, "warning: desc_act is true, but 14 modules have no usable g_idx");
 }
@@ -158,10 +180,13 @@ static void output(void)
 {
     struct process p;
     shell(&p, "$C $D/../../../models/demo out");
-    check(p.code == 0 && lines(p.err) == 1 &&
-              !strncmp(p.err, "opt4gptq-convert: out: llama, 42 quantized and 0 plain linears, 5.26 MB in ", 75) &&
-              (ends_with(p.err, " ms\n") || ends_with(p.err, " s\n")) && !p.out_bytes,
-          "one line about a small model", &p);
+    check(
+        p.code == 0 && lines(p.err) == 1 &&
+            !strncmp(p.err,
+                     "opt4gptq-convert: out: llama, 42 quantized and 0 plain linears, 5.26 MB in ",
+                     75) &&
+            (ends_with(p.err, " ms\n") || ends_with(p.err, " s\n")) && !p.out_bytes,
+        "one line about a small model", &p);
     process_free(&p);
     done("$C -v $D/../../../models/demo out", 2, "act-order: in 6 of 6 layers");
     done("$C -q -v $D/../../../models/demo out", 0, "");
@@ -172,25 +197,32 @@ static void output(void)
 static void targets(void)
 {
     struct process p;
-    refused("new demo; rm c/config.json; cp $D/../../../models/demo/config.json c; cp c/config.json keep; $C -q c c/config.json",
+    refused("new demo; rm c/config.json; cp $D/../../../models/demo/config.json c; cp "
+            "c/config.json keep; $C -q c c/config.json",
             "c/config.json: is part of the checkpoint being read");
-    refused("mkdir -p blobs; mv c/config.json blobs/1; ln -s ../blobs/1 c/config.json; $C -q c blobs/1", "blobs/1: is part of");
+    refused(
+        "mkdir -p blobs; mv c/config.json blobs/1; ln -s ../blobs/1 c/config.json; $C -q c blobs/1",
+        "blobs/1: is part of");
     refused("mkdir -p c/sub; echo hello >c/sub/note; $C -q c c/sub/note", "c/sub/note: is part of");
     refused("ln -f c/model.safetensors same; $C -q c same", "same: is part of");
     refused("ln -sf $D/../../../models/demo/config.json c/link; $C -q c c/link", "is part of");
-    done(
-        "cmp blobs/1 keep && $C -q c c/result && cp c/result keep && $C -q c c/result && cmp c/result keep && cmp same c/model.safetensors",
-        0, "");
-    /* OUT is a link: the file that it names is replaced; what stands beside OUT is never written through */
-    done("echo old >big; echo victim >victim; ln -sf big link; ln -sf victim link.partial; ln -sf victim big.partial; "
-         "$C -q c link && test -L link && cmp big keep && test $(cat victim) = victim && rm *.partial",
+    done("cmp blobs/1 keep && $C -q c c/result && cp c/result keep && $C -q c c/result && cmp "
+         "c/result keep && cmp same c/model.safetensors",
+         0, "");
+    /* OUT is a link: the file that it names is replaced; what stands beside OUT is never written
+     * through */
+    done("echo old >big; echo victim >victim; ln -sf big link; ln -sf victim link.partial; ln -sf "
+         "victim big.partial; "
+         "$C -q c link && test -L link && cmp big keep && test $(cat victim) = victim && rm "
+         "*.partial",
          0, "");
     refused("ln -sf nowhere dangling; $C -q c dangling", "dangling: is a symbolic link to nothing");
     refused("mkdir -p folder; $C -q c folder", "folder: is a directory");
     refused("$C -q c f", "f: is not a regular file");
     refused("$C -q c /dev/null", "/dev/null: is not a regular file");
     refused("ulimit -f 100; $C -q c out", "out: ");
-    refused("mkdir -p lora; echo '{}' >lora/adapter_config.json; $C -q lora out", "lora: is a LoRA adapter");
+    refused("mkdir -p lora; echo '{}' >lora/adapter_config.json; $C -q lora out",
+            "lora: is a LoRA adapter");
     refused("touch lora/file; $C -q lora/file out", "lora/file: is ");
     shell(&p, "umask 027; $C -q c out && stat -c %a out; umask 0; $C -q c out2 && stat -c %a out2");
     check(p.code == 0 && !strcmp(p.out, "640\n666\n"), "the umask holds", &p);
@@ -208,7 +240,8 @@ int main(int argc, char **argv)
     alarm(600); /* only what waits for ever takes that long */
     snprintf(shell_head, sizeof shell_head,
              "cd %s; C=%s/opt4gptq-convert R=%s/opt4gptq-run D=%s; "
-             "new() { rm -rf c; mkdir c; n=$1; [ $n = demo ] && n=../../../models/demo; for f in $D/$n/*; do ln -s $f c; done; rm -f "
+             "new() { rm -rf c; mkdir c; n=$1; [ $n = demo ] && n=../../../models/demo; for f in "
+             "$D/$n/*; do ln -s $f c; done; rm -f "
              "c/expected*; }; ",
              dir, build, build, data);
     special_files();

@@ -1,11 +1,13 @@
-/* e2e.c: whole programs against what transformers answers: converts checkpoints with the real converter, runs the real
- * opt4gptq-run on their token ids, compares logits and greedy tokens with expected.safetensors.
- * usage: e2e BUILD_DIR [SHARED_DIR]           the CPU backend; models/demo and tests/data/gptq without SHARED_DIR
- *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what is installed), on DIR or
- *                                             the checkpoints in it
- * Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by ROUNDED times what the same roundings of
- * activations, keys and values alone cost, on the CPU in double precision. fp16 arithmetic may choose another greedy token where
- * the two best logits are closer than four times the bound; what comes after is not compared. */
+/* e2e.c: whole programs against what transformers answers: converts checkpoints with the real
+ * converter, runs the real opt4gptq-run on their token ids, compares logits and greedy tokens with
+ * expected.safetensors. usage: e2e BUILD_DIR [SHARED_DIR]           the CPU backend; models/demo
+ * and tests/data/gptq without SHARED_DIR
+ *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what
+ *                                             is installed), on DIR or the checkpoints in it
+ * Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by ROUNDED times
+ * what the same roundings of activations, keys and values alone cost, on the CPU in double
+ * precision. fp16 arithmetic may choose another greedy token where the two best logits are closer
+ * than four times the bound; what comes after is not compared. */
 #include "core/base/safetensors.h"
 #include "tests/process.h"
 
@@ -19,7 +21,8 @@
 /* Largest |difference| allowed, in standard deviations of the expected logits. */
 static const struct rung {
     const char *name;
-    double bound, trained_bound; /* of the fixtures, whose weights are random, and of trained models */
+    double bound,
+        trained_bound; /* of the fixtures, whose weights are random, and of trained models */
     const char *backend, *cpu, *act, *kv;
 } cpu_rungs[] = {{"ref", 1e-4, 1e-4, "cpu", "ref", "f32", "f32"},
                  {"scalar", 2e-4, 2e-4, "cpu", "scalar", "f32", "f32"},
@@ -73,11 +76,13 @@ static void join_ids(const int64_t *id, size_t n, char sep, char *out, size_t ca
 {
     size_t at = 0;
     out[0] = 0;
-    for (size_t i = 0; i < n && at + 24 < cap; i++) at += (size_t)snprintf(out + at, cap - at, "%lld%c", (long long)id[i], sep);
+    for (size_t i = 0; i < n && at + 24 < cap; i++)
+        at += (size_t)snprintf(out + at, cap - at, "%lld%c", (long long)id[i], sep);
     if (at) out[at - 1] = 0;
 }
 
-/* Largest |got - want| in standard deviations of want; infinity when shapes differ or a value is not finite. */
+/* Largest |got - want| in standard deviations of want; infinity when shapes differ or a value is
+ * not finite. */
 static double distance(const float *want, size_t n, const char *path)
 {
     struct st_file s;
@@ -98,9 +103,10 @@ static double distance(const float *want, size_t n, const char *path)
     return worst / sqrt(var);
 }
 
-/* 1 when the token in which two greedy answers first differ was a close call: by the CPU's logits, the two best were closer
- * than four times the bound. */
-static int close_call(const char *model, const char *prompt, const char *greedy, const char *got, double bound)
+/* 1 when the token in which two greedy answers first differ was a close call: by the CPU's logits,
+ * the two best were closer than four times the bound. */
+static int close_call(const char *model, const char *prompt, const char *greedy, const char *got,
+                      double bound)
 {
     static char ids[2 * MAX_IDS * 8];
     char bin[512], logits[512];
@@ -108,11 +114,14 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
     for (size_t i = 0; greedy[i] && greedy[i] == got[i]; i++)
         if (greedy[i] == ' ') same = i;
     int at = snprintf(ids, sizeof ids, "%s", prompt);
-    if (same) snprintf(ids + at, sizeof ids - (size_t)at, ",%.*s", (int)same, greedy); /* ids may be separated by spaces */
+    if (same)
+        snprintf(ids + at, sizeof ids - (size_t)at, ",%.*s", (int)same,
+                 greedy); /* ids may be separated by spaces */
     snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
     snprintf(logits, sizeof logits, "%s/close.safetensors", temp_dir);
-    char *argv[] = {bin,   "-m",   (char *)model, "--prompt-ids", ids, "--backend",    "cpu",  "--act",
-                    "f32", "--kv", "f32",         "-n",           "0", "--logits-out", logits, NULL};
+    char *argv[] = {
+        bin,   "-m",   (char *)model, "--prompt-ids", ids, "--backend",    "cpu",  "--act",
+        "f32", "--kv", "f32",         "-n",           "0", "--logits-out", logits, NULL};
     struct st_file s;
     struct err e;
     if (run(argv, NULL, 0) || st_open(&s, logits, &e)) return 0;
@@ -133,8 +142,10 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
     return best - second < 4 * bound * sqrt(var);
 }
 
-/* All prompts of one converted model on one rung: logits of the prompt, then the greedy continuation. */
-static double test_rung(const char *name, const char *model, const struct st_file *want, const struct rung *r, double bound, int *greedy_ok)
+/* All prompts of one converted model on one rung: logits of the prompt, then the greedy
+ * continuation. */
+static double test_rung(const char *name, const char *model, const struct st_file *want,
+                        const struct rung *r, double bound, int *greedy_ok)
 {
     static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
     char bin[512], logits[512], count[16], key[32];
@@ -187,7 +198,8 @@ static double test_rung(const char *name, const char *model, const struct st_fil
             int close = !rc && !strcmp(r->act, "f16") && close_call(model, ids, greedy, got, bound);
             if (*greedy_ok) *greedy_ok = close ? 2 : 0;
             if (!rc && !close && r != &control)
-                printf("  %s %s prompt %d: greedy %s\n  %*s expected: %s\n", name, r->name, i, got, (int)strlen(name), "", greedy);
+                printf("  %s %s prompt %d: greedy %s\n  %*s expected: %s\n", name, r->name, i, got,
+                       (int)strlen(name), "", greedy);
         }
         unlink(logits);
         free(prompt);
@@ -223,10 +235,14 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
         if (!strcmp(r->act, "f16")) {
             double alone = test_rung(name, model, &want, &control, bound, &greedy_ok);
             check(isfinite(alone), "the reference in fp16 fails", name);
-            if (isfinite(alone) && ROUNDED * alone > bound) bound = ROUNDED * alone, printf("  rounded %.1e", alone);
+            if (isfinite(alone) && ROUNDED * alone > bound)
+                bound = ROUNDED * alone, printf("  rounded %.1e", alone);
         }
         double d = test_rung(name, model, &want, r, bound, &greedy_ok);
-        printf("  %s %.1e %s", r->name, d, greedy_ok == 1 ? "same" : greedy_ok ? "same up to a close call" : "DIFFERS");
+        printf("  %s %.1e %s", r->name, d,
+               greedy_ok == 1 ? "same"
+               : greedy_ok    ? "same up to a close call"
+                              : "DIFFERS");
         fflush(stdout);
         check(d <= bound, "logits out of bound", name);
         check(greedy_ok, "greedy tokens differ", name);
@@ -236,12 +252,17 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
     unlink(model);
 }
 
-static int by_string(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_string(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
-/* Whether a path of so many characters is a folder called "models": the checkpoints in it are trained. */
+/* Whether a path of so many characters is a folder called "models": the checkpoints in it are
+ * trained. */
 static int is_models(const char *path, size_t length)
 {
-    return length >= 6 && !strncmp(path + length - 6, "models", 6) && (length == 6 || path[length - 7] == '/');
+    return length >= 6 && !strncmp(path + length - 6, "models", 6) &&
+           (length == 6 || path[length - 7] == '/');
 }
 
 /* The checkpoints in a folder. */
@@ -275,7 +296,8 @@ int main(int argc, char **argv)
     build_dir = argv[gpu ? 3 : 1];
     if (gpu && strcmp(argv[2], "default")) library = argv[2];
     if (gpu) rungs = gpu_rungs;
-    printf("largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
+    printf(
+        "largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
     if (gpu) {
         for (int i = 4; i < argc; i++) {
             char path[512];
@@ -283,7 +305,8 @@ int main(int argc, char **argv)
             if (access(path, R_OK)) test_folder(argv[i]);
             else {
                 const char *slash = strrchr(argv[i], '/');
-                test_checkpoint(argv[i], argv[i], slash && is_models(argv[i], (size_t)(slash - argv[i])));
+                test_checkpoint(argv[i], argv[i],
+                                slash && is_models(argv[i], (size_t)(slash - argv[i])));
             }
         }
     } else {

@@ -1,7 +1,8 @@
-/* eval.c: --perplexity and --multiple-choice. Without SHARED_DIR against what the same model's raw logits (--logits-out) give by
- * this file's own arithmetic; with it also against transformers' perplexities and lm-evaluation-harness's log-likelihoods.
- * usage: eval BUILD_DIR [SHARED_DIR [--full [MODEL]]]
- * --full (not in `make test`): every model, or this one; every window that transformers was asked for, 100 questions. */
+/* eval.c: --perplexity and --multiple-choice. Without SHARED_DIR against what the same model's raw
+ * logits (--logits-out) give by this file's own arithmetic; with it also against transformers'
+ * perplexities and lm-evaluation-harness's log-likelihoods. usage: eval BUILD_DIR [SHARED_DIR
+ * [--full [MODEL]]] --full (not in `make test`): every model, or this one; every window that
+ * transformers was asked for, 100 questions. */
 #include "core/base/safetensors.h"
 #include "tests/process.h"
 
@@ -31,7 +32,8 @@ static void check(int ok, const char *format, ...)
 
 static char run_stderr[4096]; /* of the last run */
 
-/* Runs "PROGRAM rest": words separated by blanks, %T is the temporary directory. Returns stdout (to free) or NULL. */
+/* Runs "PROGRAM rest": words separated by blanks, %T is the temporary directory. Returns stdout (to
+ * free) or NULL. */
 static char *run(const char *program, const char *rest, int want)
 {
     char line[8192], path[1024], *argv[64];
@@ -71,7 +73,8 @@ static json_t *load_json(const char *dir, const char *name)
     return json_load_file(path, 0, &why);
 }
 
-/* Sum and count of -log p(id[i]) for i >= from, from the raw logits of ids, computed by this file. */
+/* Sum and count of -log p(id[i]) for i >= from, from the raw logits of ids, computed by this file.
+ */
 static double nll_of(const char *ids, int from, int *count)
 {
     char rest[4096];
@@ -80,9 +83,11 @@ static double nll_of(const char *ids, int from, int *count)
     double sum = 0;
     struct st_file s;
     struct err e;
-    snprintf(rest, sizeof rest, "-m %%T/demo --kv f32 -n 0 --logits-out %%T/logits --prompt-ids %s", ids);
+    snprintf(rest, sizeof rest, "-m %%T/demo --kv f32 -n 0 --logits-out %%T/logits --prompt-ids %s",
+             ids);
     free(run("opt4gptq-run", rest, 0));
-    for (const char *p = ids; *p && n < 1024; p += strcspn(p, ","), p += *p == ',') id[n++] = atoi(p);
+    for (const char *p = ids; *p && n < 1024; p += strcspn(p, ","), p += *p == ',')
+        id[n++] = atoi(p);
     snprintf(rest, sizeof rest, "%s/logits", temp_dir);
     if (st_open(&s, rest, &e)) return NAN;
     const struct st_tensor *t = st_find(&s, "logits");
@@ -100,26 +105,33 @@ static double nll_of(const char *ids, int from, int *count)
     return sum;
 }
 
-/* Ids [first .. first+n-1] of printed ids, joined by commas; BOS in the place of the first when bos is set. */
+/* Ids [first .. first+n-1] of printed ids, joined by commas; BOS in the place of the first when bos
+ * is set. */
 static void join(const char *ids, int first, int n, int bos, char *out)
 {
     const char *p = ids;
     for (int i = 0; i < first; i++) p += strcspn(p, " ") + 1;
-    for (int i = 0; i < n; i++, p += strcspn(p, " ") + 1) out += sprintf(out, i ? ",%d" : "%d", i || !bos ? atoi(p) : bos_id);
+    for (int i = 0; i < n; i++, p += strcspn(p, " ") + 1)
+        out += sprintf(out, i ? ",%d" : "%d", i || !bos ? atoi(p) : bos_id);
 }
 
-static const char text[] =
-    "The water of the river was cold, and the children who lived near it went down every morning to fill their pots. "
-    "One day the youngest of them saw a bird that she had never seen before. It sat on a stone in the middle of the "
-    "stream and looked at her as if it wanted to speak. She stood still and waited, and the water went on round the "
-    "stone. Then the bird rose into the air and flew away over the trees towards the hills, and nobody believed her.";
+static const char text[] = "The water of the river was cold, and the children who lived near it "
+                           "went down every morning to fill their pots. "
+                           "One day the youngest of them saw a bird that she had never seen "
+                           "before. It sat on a stone in the middle of the "
+                           "stream and looked at her as if it wanted to speak. She stood still and "
+                           "waited, and the water went on round the "
+                           "stone. Then the bird rose into the air and flew away over the trees "
+                           "towards the hills, and nobody believed her.";
 
 static void test_windows(const char *mode, int second_half)
 {
     enum { WINDOW = 32, WINDOWS = 3 };
     char rest[512], ids[4096];
-    snprintf(rest, sizeof rest, "-m %%T/demo --kv f32 --perplexity %s -f %%T/text -c %d --windows %d --report %%T/report -b 24 -np 2", mode,
-             WINDOW, WINDOWS);
+    snprintf(rest, sizeof rest,
+             "-m %%T/demo --kv f32 --perplexity %s -f %%T/text -c %d --windows %d --report "
+             "%%T/report -b 24 -np 2",
+             mode, WINDOW, WINDOWS);
     free(run("opt4gptq-run", rest, 0));
     json_t *report = load_json(temp_dir, "report");
     char *all = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/text", 0);
@@ -131,7 +143,8 @@ static void test_windows(const char *mode, int second_half)
         tokens += count;
     }
     double got = json_real_value(json_object_get(report, "nll")), want = sum / tokens;
-    check(fabs(got - want) < 1e-6 && json_integer_value(json_object_get(report, "tokens")) == tokens,
+    check(fabs(got - want) < 1e-6 &&
+              json_integer_value(json_object_get(report, "tokens")) == tokens,
           "%s: nll %.9f over %d tokens, from the logits %.9f", mode, got, tokens, want);
     json_decref(report);
     free(all);
@@ -139,13 +152,16 @@ static void test_windows(const char *mode, int second_half)
 
 static void test_choices(void)
 {
-    write_file(
-        "questions",
-        "{\"query\": \"Question: What do fish live in?\", \"choices\": [\"water\", \"the dry sand of the hills\", \"fire\"], \"gold\": 0}\n"
-        "\n{\"gold\": 1, \"query\": \"Question: What is warm?\", \"choices\": [\"ice\", \"the sun\"]}\n");
-    char *out = run("opt4gptq-run", "-m %T/demo --kv f32 --multiple-choice %T/questions --samples %T/samples --report %T/report -np 3", 0);
-    check(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36), "multiple choice prints its accuracy: %s",
-          out ? out : "nothing\n");
+    write_file("questions", "{\"query\": \"Question: What do fish live in?\", \"choices\": "
+                            "[\"water\", \"the dry sand of the hills\", \"fire\"], \"gold\": 0}\n"
+                            "\n{\"gold\": 1, \"query\": \"Question: What is warm?\", \"choices\": "
+                            "[\"ice\", \"the sun\"]}\n");
+    char *out = run("opt4gptq-run",
+                    "-m %T/demo --kv f32 --multiple-choice %T/questions --samples %T/samples "
+                    "--report %T/report -np 3",
+                    0);
+    check(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36),
+          "multiple choice prints its accuracy: %s", out ? out : "nothing\n");
     free(out);
     char path[512], *line = NULL;
     size_t cap = 0;
@@ -167,8 +183,10 @@ static void test_choices(void)
         for (const char *p = w; p && *p; p++) n += *p == ' ' || *p == '\n';
         join(w, 0, n, 0, ids);
         snprintf(whole, sizeof whole, "%d,%s", bos_id, ids);
-        double want = -nll_of(whole, n_context + 1, &count), got = json_real_value(json_array_get(ll, (size_t)i));
-        check(fabs(got - want) < 1e-5 && count > 0, "choice \"%s\": log-likelihood %.6f, from the logits %.6f", choices[i], got, want);
+        double want = -nll_of(whole, n_context + 1, &count),
+               got = json_real_value(json_array_get(ll, (size_t)i));
+        check(fabs(got - want) < 1e-5 && count > 0,
+              "choice \"%s\": log-likelihood %.6f, from the logits %.6f", choices[i], got, want);
         free(c), free(w);
     }
     json_decref(s);
@@ -176,7 +194,8 @@ static void test_choices(void)
     if (f) fclose(f);
     json_t *report = load_json(temp_dir, "report");
     const json_t *result = json_object_get(json_object_get(report, "results"), "questions");
-    check(json_is_real(json_object_get(result, "acc_norm,none")) && json_is_real(json_object_get(result, "acc_stderr,none")),
+    check(json_is_real(json_object_get(result, "acc_norm,none")) &&
+              json_is_real(json_object_get(result, "acc_stderr,none")),
           "the report has lm-evaluation-harness's shape");
     json_decref(report);
 }
@@ -259,10 +278,14 @@ static void test_refusals(void)
         const char *rest;
         int code;
     } cases[] = {
-        {"-m %T/demo --perplexity sometimes -f %T/text", 2},           {"-m %T/demo --perplexity contiguous", 2},
-        {"-m %T/demo --perplexity contiguous -f %T/text -c 4096", 1}, /* fewer tokens than a window */
-        {"-m %T/demo --perplexity contiguous -f %T/none", 1},          {"-m %T/demo --multiple-choice %T/bad", 1},
-        {"-m %T/demo --multiple-choice %T/questions --few-shot 2", 2}, {"-m %T/demo --windows 3 -p x", 2},
+        {"-m %T/demo --perplexity sometimes -f %T/text", 2},
+        {"-m %T/demo --perplexity contiguous", 2},
+        {"-m %T/demo --perplexity contiguous -f %T/text -c 4096",
+         1}, /* fewer tokens than a window */
+        {"-m %T/demo --perplexity contiguous -f %T/none", 1},
+        {"-m %T/demo --multiple-choice %T/bad", 1},
+        {"-m %T/demo --multiple-choice %T/questions --few-shot 2", 2},
+        {"-m %T/demo --windows 3 -p x", 2},
     };
     write_file("bad", "{\"query\": \"Q\", \"choices\": [\"a\", \"b\"], \"gold\": 2}\n");
     int bad = 0;
@@ -274,23 +297,29 @@ static void test_refusals(void)
     check(!bad, "%zu wrong uses are refused", sizeof cases / sizeof *cases);
 }
 
-/* One entry of a model's expected perplexities, by both conventions, on the model converted last. */
+/* One entry of a model's expected perplexities, by both conventions, on the model converted last.
+ */
 static void test_perplexity(const char *shared, const char *name, const json_t *want)
 {
-    static const char *const modes[] = {"second-half", "contiguous"}, *const keys[] = {"second_half", "contiguous"};
+    static const char *const modes[] = {"second-half", "contiguous"}, *const keys[] = {
+                                                                          "second_half",
+                                                                          "contiguous"};
     int windows = (int)json_integer_value(json_object_get(want, "windows"));
     char rest[1024];
     for (int i = 0; i < 2; i++) {
         snprintf(rest, sizeof rest,
-                 "-m %%T/model --act f32 --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c %d --windows %d --report %%T/report",
+                 "-m %%T/model --act f32 --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c "
+                 "%d --windows %d --report %%T/report",
                  modes[i], shared, (int)json_integer_value(json_object_get(want, "ctx")), windows);
         free(run("opt4gptq-run", rest, 0));
         json_t *report = load_json(temp_dir, "report");
         const json_t *e = json_object_get(want, keys[i]);
-        double got = json_real_value(json_object_get(report, "perplexity")), ppl = json_real_value(json_object_get(e, "ppl"));
-        check(fabs(got / ppl - 1) < 1e-4 &&
-                  json_integer_value(json_object_get(report, "tokens")) == json_integer_value(json_object_get(e, "tokens")),
-              "%s %s, %d windows: perplexity %.6f, transformers %.6f (%.1e)", name, modes[i], windows, got, ppl, fabs(got / ppl - 1));
+        double got = json_real_value(json_object_get(report, "perplexity")),
+               ppl = json_real_value(json_object_get(e, "ppl"));
+        check(fabs(got / ppl - 1) < 1e-4 && json_integer_value(json_object_get(report, "tokens")) ==
+                                                json_integer_value(json_object_get(e, "tokens")),
+              "%s %s, %d windows: perplexity %.6f, transformers %.6f (%.1e)", name, modes[i],
+              windows, got, ppl, fabs(got / ppl - 1));
         json_decref(report);
     }
 }
@@ -303,7 +332,8 @@ static void test_model(const char *shared, const char *name, int full)
     free(run("opt4gptq-convert", rest, 0));
     json_t *want = load_json(dir, "expected.json");
     const json_t *all = json_object_get(want, "perplexity"); /* many windows, then 8 */
-    for (size_t i = full ? 0 : 1; i < json_array_size(all); i++) test_perplexity(shared, name, json_array_get(all, i));
+    for (size_t i = full ? 0 : 1; i < json_array_size(all); i++)
+        test_perplexity(shared, name, json_array_get(all, i));
     json_decref(want);
 }
 
@@ -315,27 +345,35 @@ static void test_arc(const char *shared, const char *task, int n_questions)
     snprintf(dir, sizeof dir, "%s/models/wiki-g128", shared);
     snprintf(rest, sizeof rest, "%s %%T/model", dir);
     free(run("opt4gptq-convert", rest, 0));
-    snprintf(rest, sizeof rest, "-m %%T/model --act f32 --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit %d --samples %%T/samples",
+    snprintf(rest, sizeof rest,
+             "-m %%T/model --act f32 --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit %d "
+             "--samples %%T/samples",
              shared, task, n_questions);
     free(run("opt4gptq-run", rest, 0));
     json_t *all = load_json(dir, "arc.json");
-    const json_t *samples = json_object_get(json_object_get(json_object_get(all, "results"), task), "samples");
+    const json_t *samples = json_object_get(json_object_get(json_object_get(all, "results"), task),
+                                            "samples");
     snprintf(rest, sizeof rest, "%s/samples", temp_dir);
     FILE *f = fopen(rest, "r");
     double worst = 0;
     int n = 0, right = 0;
     for (; f && getline(&line, &cap, f) > 0; n++) {
         json_t *s = json_loads(line, 0, NULL);
-        const json_t *a = json_object_get(s, "loglikelihoods"), *want = json_array_get(samples, (size_t)n),
+        const json_t *a = json_object_get(s, "loglikelihoods"),
+                     *want = json_array_get(samples, (size_t)n),
                      *b = json_object_get(want, "loglikelihoods");
         for (size_t i = 0; i < json_array_size(b); i++)
-            worst = fmax(worst, fabs(json_number_value(json_array_get(a, i)) - json_number_value(json_array_get(b, i))));
-        right += json_number_value(json_object_get(s, "acc")) == json_number_value(json_object_get(want, "acc")) &&
-                 json_number_value(json_object_get(s, "acc_norm")) == json_number_value(json_object_get(want, "acc_norm"));
+            worst = fmax(worst, fabs(json_number_value(json_array_get(a, i)) -
+                                     json_number_value(json_array_get(b, i))));
+        right += json_number_value(json_object_get(s, "acc")) ==
+                     json_number_value(json_object_get(want, "acc")) &&
+                 json_number_value(json_object_get(s, "acc_norm")) ==
+                     json_number_value(json_object_get(want, "acc_norm"));
         json_decref(s);
     }
     check(n == n_questions && worst < 1e-3 && right == n,
-          "%s: %d questions, largest difference of a log-likelihood %.1e, %d with equal verdicts", task, n, worst, right);
+          "%s: %d questions, largest difference of a log-likelihood %.1e, %d with equal verdicts",
+          task, n, worst, right);
     if (f) fclose(f);
     free(line);
     json_decref(all);
@@ -344,7 +382,8 @@ static void test_arc(const char *shared, const char *task, int n_questions)
 int main(int argc, char **argv)
 {
     int full = argc >= 4 && !strcmp(argv[3], "--full");
-    if (argc < 2 || argc > (full ? 5 : 3)) return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR [--full [MODEL]]]\n"), 2;
+    if (argc < 2 || argc > (full ? 5 : 3))
+        return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR [--full [MODEL]]]\n"), 2;
     build_dir = argv[1];
     if (!mkdtemp(temp_dir)) return perror(temp_dir), 2;
     free(run("opt4gptq-convert", "models/demo %T/demo", 0));
@@ -359,14 +398,17 @@ int main(int argc, char **argv)
     test_long_context();
     test_refusals();
     if (argc >= 3 && access(argv[2], R_OK) == 0) {
-        static const char *const models[] = {"demo",      "demo-8bit-g64",  "demo-2bit-g32", "wiki-g128-act-asym",
-                                             "demo-g128", "demo-3bit-g128", "wiki-g128"}; /* the last three in full runs */
+        static const char *const models[] = {
+            "demo",      "demo-8bit-g64",  "demo-2bit-g32", "wiki-g128-act-asym",
+            "demo-g128", "demo-3bit-g128", "wiki-g128"}; /* the last three in full runs */
         for (int i = 0; i < (full ? 7 : 4); i++)
             if (argc < 5 || !strcmp(argv[4], models[i])) test_model(argv[2], models[i], full);
         test_arc(argv[2], "arc_easy", full ? 100 : 40);
         test_arc(argv[2], "arc_challenge", full ? 100 : 40);
     } else {
-        printf("SKIP transformers' perplexities and lm-evaluation-harness's answers: no directory %s\n", argc >= 3 ? argv[2] : "given");
+        printf("SKIP transformers' perplexities and lm-evaluation-harness's answers: no directory "
+               "%s\n",
+               argc >= 3 ? argv[2] : "given");
         n_skipped++;
     }
     char command[64];

@@ -1,6 +1,7 @@
-/* stop.c: a batch that is signalled, interrupted from a terminal and killed, each time at progress that was seen, and what terminals
- * show meanwhile. No time is measured: the batch writes its trace to a pipe that this program reads, so it cannot be further than a
- * few steps ahead of what was read. Works on models/demo; usage: stop BUILD_DIR. */
+/* stop.c: a batch that is signalled, interrupted from a terminal and killed, each time at progress
+ * that was seen, and what terminals show meanwhile. No time is measured: the batch writes its trace
+ * to a pipe that this program reads, so it cannot be further than a few steps ahead of what was
+ * read. Works on models/demo; usage: stop BUILD_DIR. */
 #include "tests/process.h"
 
 #include <fcntl.h>
@@ -17,8 +18,9 @@
 #include <unistd.h>
 
 enum { N_RECORDS = 40, N_ARGS = 32 };
-static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-stop-XXXXXX", model[300], in[300], out[300], undisturbed[300],
-                                            journal[320], fifo[300], text_file[300];
+static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-stop-XXXXXX", model[300],
+                                            in[300], out[300], undisturbed[300], journal[320],
+                                            fifo[300], text_file[300];
 static int n_passed, n_failed;
 
 static void check(int ok, const char *what, const char *detail)
@@ -64,7 +66,8 @@ static int take(struct text *t, int fd)
 /* A program that runs. Its stderr is a pipe, or a terminal of its own. */
 struct run {
     pid_t pid;
-    int trace, err, alive; /* read ends; -1: ended. Nobody writes to ALIVE: it ends with the process */
+    int trace, err,
+        alive; /* read ends; -1: ended. Nobody writes to ALIVE: it ends with the process */
     struct text traced, said;
     int code;
 };
@@ -75,7 +78,8 @@ static void start(struct run *r, int columns, char *const argv[])
     char name[64] = "";
     *r = (struct run){.trace = -1};
     unlink(fifo);
-    if (mkfifo(fifo, 0600) || (r->trace = open(fifo, O_RDONLY | O_NONBLOCK)) < 0 || pipe(alive)) exit(2);
+    if (mkfifo(fifo, 0600) || (r->trace = open(fifo, O_RDONLY | O_NONBLOCK)) < 0 || pipe(alive))
+        exit(2);
     fcntl(r->trace, F_SETPIPE_SZ, 4096);
     if (columns) {
         struct winsize w = {.ws_row = 24, .ws_col = (unsigned short)columns};
@@ -91,7 +95,8 @@ static void start(struct run *r, int columns, char *const argv[])
     if (!(r->pid = fork())) {
         if (columns) {
             setsid();
-            if (open(name, O_RDWR) < 0 || ioctl(err[1], TIOCSCTTY, 0)) _exit(126); /* so that ^C is a signal */
+            if (open(name, O_RDWR) < 0 || ioctl(err[1], TIOCSCTTY, 0))
+                _exit(126); /* so that ^C is a signal */
         }
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
@@ -108,11 +113,12 @@ static void start(struct run *r, int columns, char *const argv[])
     r->alive = alive[0];
 }
 
-/* Waits until there is more to read and reads it. WITH_TRACE 0: the trace is left alone, so that the batch comes to a halt. 0: the
- * program has ended and all is read. */
+/* Waits until there is more to read and reads it. WITH_TRACE 0: the trace is left alone, so that
+ * the batch comes to a halt. 0: the program has ended and all is read. */
 static int watch(struct run *r, int with_trace)
 {
-    struct pollfd fds[3] = {{r->err, POLLIN, 0}, {with_trace ? r->trace : -1, POLLIN, 0}, {r->alive, POLLIN, 0}};
+    struct pollfd fds[3] = {
+        {r->err, POLLIN, 0}, {with_trace ? r->trace : -1, POLLIN, 0}, {r->alive, POLLIN, 0}};
     if (poll(fds, 3, -1) < 0) exit(2);
     if (fds[0].revents && take(&r->said, r->err)) return 1;
     if (fds[0].revents) close(r->err), r->err = -1;
@@ -140,12 +146,15 @@ static void release(struct run *r)
     free(r->said.p);
 }
 
-static int said(const struct run *r, const char *what) { return r->said.p && strstr(r->said.p, what); }
+static int said(const struct run *r, const char *what)
+{
+    return r->said.p && strstr(r->said.p, what);
+}
 
-#define BATCH(r, columns, ...)                                                                                                             \
-    start(r, columns,                                                                                                                      \
-          (char *[N_ARGS]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "4", "--ignore-eos", "-n", "90", "--trace", fifo,  \
-                           __VA_ARGS__})
+#define BATCH(r, columns, ...)                                                                     \
+    start(r, columns,                                                                              \
+          (char *[N_ARGS]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "4",       \
+                           "--ignore-eos", "-n", "90", "--trace", fifo, __VA_ARGS__})
 
 /* Reads on until the journal has MORE bytes than BEFORE. 0: the program ended first. */
 static int until_journal(struct run *r, long before, long more)
@@ -159,7 +168,10 @@ static int until_journal(struct run *r, long before, long more)
 static void continues(const char *what)
 {
     struct process p;
-    process_run(&p, (char *[]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "9", "--ignore-eos", "-n", "90", NULL}, NULL);
+    process_run(&p,
+                (char *[]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "9",
+                           "--ignore-eos", "-n", "90", NULL},
+                NULL);
     check(p.code == 0, what, p.err);
     process_free(&p);
     process_run(&p, (char *[]){"/usr/bin/cmp", out, undisturbed, NULL}, NULL);
@@ -195,7 +207,8 @@ static void signals(void)
     check(until_journal(&r, 0, 2000), "a batch that gives answers", r.said.p);
     kill(r.pid, SIGTERM);
     finish(&r);
-    check(r.code == 4 && said(&r, "stopping: running requests have 86400 s") && said(&r, "the same command continues") && size_of(out) < 0,
+    check(r.code == 4 && said(&r, "stopping: running requests have 86400 s") &&
+              said(&r, "the same command continues") && size_of(out) < 0,
           "SIGTERM: running requests end, exit 4", r.said.p);
     check_trace(&r);
     release(&r);
@@ -204,10 +217,12 @@ static void signals(void)
     check(until_journal(&r, size_of(journal), 100), "it continues", r.said.p);
     kill(r.pid, SIGINT);
     finish(&r);
-    check(r.code == 4 && said(&r, "have 0 s") && said(&r, "answers are kept in"), "--grace 0 ends with the step", r.said.p);
+    check(r.code == 4 && said(&r, "have 0 s") && said(&r, "answers are kept in"),
+          "--grace 0 ends with the step", r.said.p);
     release(&r);
 
-    /* nobody reads the trace: the batch stands still within a step. Both signals have their say all the same. */
+    /* nobody reads the trace: the batch stands still within a step. Both signals have their say all
+     * the same. */
     BATCH(&r, 0, "--grace", "86400");
     check(until_journal(&r, size_of(journal), 100), "it continues again", r.said.p);
     kill(r.pid, SIGINT);
@@ -218,7 +233,8 @@ static void signals(void)
     while (!said(&r, "stopped at once:") && watch(&r, 0)) {
     }
     finish(&r);
-    check(r.code == 4 && said(&r, "of 40 answers are kept in") && said(&r, "the same command continues\n"),
+    check(r.code == 4 && said(&r, "of 40 answers are kept in") &&
+              said(&r, "the same command continues\n"),
           "the second signal ends at once, exit 4, and says what is kept", r.said.p);
     release(&r);
     continues("stopped three times, the bytes are those of an undisturbed run");
@@ -282,12 +298,15 @@ static void terminals(void)
         if (i % 2) ioctl(r.err, TIOCSWINSZ, &w);
         if (write(r.err, "\003", 1) != 1) exit(2);
         finish(&r);
-        check(r.code == 4 && said(&r, "^C") && said(&r, "\033[Kstopping"), "^C on a terminal", r.said.p);
+        check(r.code == 4 && said(&r, "^C") && said(&r, "\033[Kstopping"), "^C on a terminal",
+              r.said.p);
         check_screen(&r, i % 2 && widths[3 - i] > widths[i] ? widths[3 - i] : widths[i], "/40 done",
                      "a progress line leaves nothing behind");
         release(&r);
     }
-    start(&r, 60, (char *[]){run_bin, "-m", model, "-f", text_file, "--perplexity", "contiguous", "-c", "64", "-t", "1", NULL});
+    start(&r, 60,
+          (char *[]){run_bin, "-m", model, "-f", text_file, "--perplexity", "contiguous", "-c",
+                     "64", "-t", "1", NULL});
     while (!said(&r, "windows") && watch(&r, 0)) {
     }
     if (write(r.err, "\003", 1) != 1) exit(2);
@@ -315,10 +334,14 @@ int main(int argc, char **argv)
     check(p.code == 0, "convert models/demo", p.err);
     process_free(&p);
     FILE *f = fopen(in, "w"), *g = fopen(text_file, "w");
-    for (int i = 0; f && i < N_RECORDS; i++) fprintf(f, "The %d. king and the queen of the sea\n", i);
+    for (int i = 0; f && i < N_RECORDS; i++)
+        fprintf(f, "The %d. king and the queen of the sea\n", i);
     for (int i = 0; g && i < 4000; i++) fprintf(g, "The %d. king and the queen of the sea\n", i);
     if (!f || !g || fclose(f) || fclose(g)) exit(2);
-    process_run(&p, (char *[]){run_bin, "-m", model, "-i", in, "-o", undisturbed, "-t", "1", "--ignore-eos", "-n", "90", NULL}, NULL);
+    process_run(&p,
+                (char *[]){run_bin, "-m", model, "-i", in, "-o", undisturbed, "-t", "1",
+                           "--ignore-eos", "-n", "90", NULL},
+                NULL);
     check(p.code == 0, "an undisturbed run", p.err);
     process_free(&p);
 

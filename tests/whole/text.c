@@ -1,6 +1,6 @@
-/* text.c: what is printed is what was generated: prompt and answer, on the command line and in batches, as text and as ids, are
- * what the tokenizer decodes of all ids, with a tokenizer whose decoder strips the space that begins a text.
- * Works on tests/data; usage: text BUILD_DIR. */
+/* text.c: what is printed is what was generated: prompt and answer, on the command line and in
+ * batches, as text and as ids, are what the tokenizer decodes of all ids, with a tokenizer whose
+ * decoder strips the space that begins a text. Works on tests/data; usage: text BUILD_DIR. */
 #include "core/text/tokenizer.h"
 #include "tests/process.h"
 
@@ -74,7 +74,8 @@ static void add_ids(struct tok_ids *to, const json_t *ids)
     json_array_foreach (ids, i, id) to->id[to->n++] = (int32_t)json_integer_value(id);
 }
 
-/* What the answer to a record has to be, decoded from the ids that it reports. Returns 1 when the answer begins with a space. */
+/* What the answer to a record has to be, decoded from the ids that it reports. Returns 1 when the
+ * answer begins with a space. */
 static int check_choice(const json_t *body, const json_t *choice)
 {
     int echo = json_is_true(json_object_get(body, "echo")),
@@ -176,8 +177,8 @@ static void behind_prompts(void)
     for (; question && *question && answer && *answer;
          question = strchr(question, '\n') + 1, answer = strchr(answer, '\n') + 1) {
         json_t *q = line_of(question), *a = line_of(answer), *body = json_object_get(q, "body"), *c;
-        json_t *list =
-            json_object_get(json_object_get(json_object_get(a, "response"), "body"), "choices");
+        json_t *list = json_object_get(json_object_get(json_object_get(a, "response"), "body"),
+                                       "choices");
         json_t *prompt = json_object_get(body, "prompt");
         int n = (int)json_array_size(list) /
                 (json_is_array(prompt) && json_is_string(json_array_get(prompt, 0)) ? 2 : 1);
@@ -299,7 +300,8 @@ static void tools(void)
                     lines);
         const char *message =
             "\"error\":{\"message\":\"tools: the model's chat template does not use "
-            "tools\",\"type\":\"BadRequestError\",\"param\":\"tools\",\"code\":\"invalid_request\"}";
+            "tools\",\"type\":\"BadRequestError\",\"param\":\"tools\",\"code\":\"invalid_"
+            "request\"}";
         const char *second = strchr(p.out, '\n');
         check(p.code == (i ? 0 : 3) && (strstr(p.out, message) == NULL) == i,
               "tools and a template without them", &p);

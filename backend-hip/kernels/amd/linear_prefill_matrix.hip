@@ -1,23 +1,27 @@
-/* matrix_prefill.hip: 4-bit linears for prompts by AMD's matrix instructions: a block computes 128 outputs x 64 rows, a wave of 64
- * lanes 64 x 32 of them and one of 32 lanes 32 x 32, over pairs of chunks in LDS; the next pair is on its way from memory
- * meanwhile. The sum over a chunk is taken by itself, then scaled and added: the order depends on nothing but the number of
- * inputs. */
+/* matrix_prefill.hip: 4-bit linears for prompts by AMD's matrix instructions: a block computes 128
+ * outputs x 64 rows, a wave of 64 lanes 64 x 32 of them and one of 32 lanes 32 x 32, over pairs of
+ * chunks in LDS; the next pair is on its way from memory meanwhile. The sum over a chunk is taken
+ * by itself, then scaled and added: the order depends on nothing but the number of inputs. */
 #include "backend-hip/kernels/amd/matrix.h"
 
 enum { MATRIX_ROWS = 64, MATRIX_OUTPUTS = 128, DOWN = 2 }; /* DOWN: tiles of 16 rows of a wave */
-enum { PIECES = MATRIX_ROWS * 8 / THREADS };               /* 16 bytes of activations that a thread fetches */
+/* 16 bytes of activations that a thread fetches */
+enum { PIECES = MATRIX_ROWS * 8 / THREADS };
 
-/* Where 16 bytes number i of a pair of chunks of a row lie: 8 rows next to each other are in 8 places of a line of LDS, and so are
- * the words of two neighbouring outputs that are written together. */
+/* Where 16 bytes number i of a pair of chunks of a row lie: 8 rows next to each other are in 8
+ * places of a line of LDS, and so are the words of two neighbouring outputs that are written
+ * together. */
 DEVICE int matrix_place(int row, int i) { return row * 8 + (i ^ (row % 2 * 4 + row / 2 % 4)); }
 
-/* What a thread brings into LDS of a pair of chunks: activations, and codes of two outputs and two chunks with their scales. */
+/* What a thread brings into LDS of a pair of chunks: activations, and codes of two outputs and two
+ * chunks with their scales. */
 struct matrix_next {
     u32x4 x[PIECES], q;
     struct scale_zero g[4];
 };
 
-DEVICE struct matrix_next matrix_fetch(const struct linear_args *a, const struct linear_part *p, int row0, int panel, int pair)
+DEVICE struct matrix_next matrix_fetch(const struct linear_args *a, const struct linear_part *p,
+                                       int row0, int panel, int pair)
 {
     struct matrix_next n;
     int n_pairs = a->n_chunks / 2, lane = thread() % 32;
@@ -25,13 +29,16 @@ DEVICE struct matrix_next matrix_fetch(const struct linear_args *a, const struct
     {
         int at = thread() + k * THREADS, row = row0 + at / 8;
         n.x[k] = (u32x4){0, 0, 0, 0};
-        if (row < a->rows) n.x[k] = ((const u32x4 *)a->x)[((u64)row * (u64)n_pairs + (u64)pair) * 8 + (u64)(at % 8)];
+        if (row < a->rows)
+            n.x[k] =
+                ((const u32x4 *)a->x)[((u64)row * (u64)n_pairs + (u64)pair) * 8 + (u64)(at % 8)];
     }
     n.q = (u32x4){0, 0, 0, 0};
     UNROLL for (int j = 0; j < 4; j++) n.g[j] = scale_zero_of(0, 0);
     if (panel * PANEL < p->out) {
         n.q = ((const u32x4 *)p->weight)[((u64)panel * (u64)n_pairs + (u64)pair) * 32 + (u64)lane];
-        UNROLL for (int j = 0; j < 4; j++) n.g[j] = meta_at(p, meta_row(p, panel, 2 * pair + j / 2), lane / 4 + j % 2 * 8);
+        UNROLL for (int j = 0; j < 4; j++)
+            n.g[j] = meta_at(p, meta_row(p, panel, 2 * pair + j / 2), lane / 4 + j % 2 * 8);
     }
     return n;
 }
@@ -56,16 +63,20 @@ DEVICE void matrix_store(const struct matrix_next *n, u32x4 *xs, u32x4 *ws, floa
     }
 }
 
-DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, float *scales, const int kind)
+DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, float *scales,
+                           const int kind)
 {
-    const int lanes = matrix_lanes(kind), words = matrix_words(kind), values = matrix_values(kind), across = lanes / MATRIX;
+    const int lanes = matrix_lanes(kind), words = matrix_words(kind), values = matrix_values(kind),
+              across = lanes / MATRIX;
     struct linear_part p = part_of(a, block_x());
-    int lane = thread() % lanes, wave = thread() / lanes, row0 = block_y() * MATRIX_ROWS, block = block_x() - p.first;
-    int first_row = wave % 2 * DOWN * MATRIX + lane % MATRIX, first_output = wave / 2 * across * MATRIX + lane % MATRIX;
+    int lane = thread() % lanes, wave = thread() / lanes, row0 = block_y() * MATRIX_ROWS,
+        block = block_x() - p.first;
+    int first_row = wave % 2 * DOWN * MATRIX + lane % MATRIX,
+        first_output = wave / 2 * across * MATRIX + lane % MATRIX;
     int panel = block * (MATRIX_OUTPUTS / PANEL) + thread() / 32;
     float total[DOWN][4][8];
-    UNROLL for (int i = 0; i < DOWN; i++) UNROLL for (int j = 0; j < across; j++) UNROLL for (int v = 0; v < values; v++) total[i][j][v] =
-        0;
+    UNROLL for (int i = 0; i < DOWN; i++) UNROLL for (int j = 0; j < across; j++)
+        UNROLL for (int v = 0; v < values; v++) total[i][j][v] = 0;
     struct matrix_next next = matrix_fetch(a, &p, row0, panel, 0);
     for (int pair = 0; pair < a->n_chunks / 2; pair++) {
         barrier();
@@ -81,7 +92,8 @@ DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, fl
             {
                 int output = first_output + j * MATRIX;
                 u32x4 y[4];
-                UNROLL for (int w = 0; w < words; w++) y[w] = ws[matrix_place(output, 4 * c + matrix_word(kind, lane, w))];
+                UNROLL for (int w = 0; w < words; w++)
+                    y[w] = ws[matrix_place(output, 4 * c + matrix_word(kind, lane, w))];
                 UNROLL for (int i = 0; i < DOWN; i++)
                 {
                     float part[8];
@@ -92,9 +104,11 @@ DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, fl
             }
         }
     }
-    UNROLL for (int i = 0; i < DOWN; i++) UNROLL for (int j = 0; j < across; j++) UNROLL for (int v = 0; v < values; v++)
-        write_output(a, &p, row0 + first_row - lane % MATRIX + i * MATRIX + matrix_row(kind, lane, v),
-                     block * MATRIX_OUTPUTS + first_output + j * MATRIX, total[i][j][v]);
+    UNROLL for (int i = 0; i < DOWN; i++) UNROLL for (int j = 0; j < across; j++)
+        UNROLL for (int v = 0; v < values; v++)
+            write_output(a, &p,
+                         row0 + first_row - lane % MATRIX + i * MATRIX + matrix_row(kind, lane, v),
+                         block * MATRIX_OUTPUTS + first_output + j * MATRIX, total[i][j][v]);
 }
 
 #if defined(MATRIX_HAS_MFMA)

@@ -1,14 +1,16 @@
-/* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products in fp32, of halves. Three kinds, which differ in what
- * a lane holds:
- *   MATRIX_MFMA    gfx908, 90a, 942: v_mfma_f32_16x16x16 (f16), 64 lanes. Lane l has of A row l % 16, of B column l % 16, inputs
- *                  4 (l / 16) .. + 3; of the result column l % 16, rows 4 (l / 16) .. + 3
- *   MATRIX_WMMA    gfx11: v_wmma_f32_16x16x16_f16, 32 lanes. Lanes l and l + 16 both have of A row l, of B column l, all 16
- *                  inputs; of the result column l % 16, rows l / 16, l / 16 + 2, .. + 14
- *   MATRIX_WMMA12  gfx12: the same instruction; lane l has row and column l % 16, inputs 8 (l / 16) .. + 7; of the result column
- *                  l % 16, rows 8 (l / 16) .. + 7
- * (AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4.) Which inputs an instruction calls 0 to 15 is all the same, if
- * only A and B agree: so a lane takes words of 8 inputs of a chunk as they come. On the host tests/emulators/fibers/fibers.c does what the
- * documents say. */
+/* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products in fp32, of halves.
+ * Three kinds, which differ in what a lane holds:
+ *   MATRIX_MFMA    gfx908, 90a, 942: v_mfma_f32_16x16x16 (f16), 64 lanes. Lane l has of A row l %
+ *                  16, of B column l % 16, inputs 4 (l / 16) .. + 3; of the result column l % 16,
+ *                  rows 4 (l / 16) .. + 3
+ *   MATRIX_WMMA    gfx11: v_wmma_f32_16x16x16_f16, 32 lanes. Lanes l and l + 16 both have of A row
+ *                  l, of B column l, all 16 inputs; of the result column l % 16, rows l / 16, l /
+ *                  16 + 2, .. + 14
+ *   MATRIX_WMMA12  gfx12: the same instruction; lane l has row and column l % 16, inputs 8 (l / 16)
+ *                  .. + 7; of the result column l % 16, rows 8 (l / 16) .. + 7
+ * (AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4.) Which inputs an instruction calls
+ * 0 to 15 is all the same, if only A and B agree: so a lane takes words of 8 inputs of a chunk as
+ * they come. On the host tests/emulators/fibers/fibers.c does what the documents say. */
 #ifndef KERNELS_MATRIX_H
 #define KERNELS_MATRIX_H
 
@@ -30,7 +32,10 @@ enum { MATRIX = 16 };
 DEVICE int matrix_lanes(const int kind) { return kind == MATRIX_MFMA ? 64 : 32; }
 
 /* Words of 8 inputs of a chunk that a lane holds, and which its i-th is. */
-DEVICE int matrix_words(const int kind) { return kind == MATRIX_MFMA ? 1 : kind == MATRIX_WMMA ? 4 : 2; }
+DEVICE int matrix_words(const int kind)
+{
+    return kind == MATRIX_MFMA ? 1 : kind == MATRIX_WMMA ? 4 : 2;
+}
 DEVICE int matrix_word(const int kind, int lane, int i)
 {
     return kind == MATRIX_MFMA ? lane / MATRIX : kind == MATRIX_WMMA ? i : 2 * i + lane / MATRIX;
@@ -40,7 +45,9 @@ DEVICE int matrix_word(const int kind, int lane, int i)
 DEVICE int matrix_values(const int kind) { return kind == MATRIX_MFMA ? 4 : 8; }
 DEVICE int matrix_row(const int kind, int lane, int i)
 {
-    return kind == MATRIX_MFMA ? 4 * (lane / MATRIX) + i : kind == MATRIX_WMMA ? 2 * i + lane / MATRIX : 8 * (lane / MATRIX) + i;
+    return kind == MATRIX_MFMA   ? 4 * (lane / MATRIX) + i
+           : kind == MATRIX_WMMA ? 2 * i + lane / MATRIX
+                                 : 8 * (lane / MATRIX) + i;
 }
 
 /* c[values] += a b, one instruction; a, b: the registers that it takes, 2, 8 or 4. */

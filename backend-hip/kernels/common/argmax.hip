@@ -1,5 +1,5 @@
-/* argmax.hip: which logit of a row is the largest: first in each of ARGMAX_SPANS spans of the row, a block to a span, so that one
- * row occupies as many multiprocessors; then among the spans. */
+/* argmax.hip: which logit of a row is the largest: first in each of ARGMAX_SPANS spans of the row,
+ * a block to a span, so that one row occupies as many multiprocessors; then among the spans. */
 
 /* What is not a number, or infinite, beats everything and stands nowhere. */
 DEVICE struct largest largest_at(float x, int at)
@@ -32,7 +32,8 @@ KERNEL(argmax_spans, struct argmax_args)
     int span = (a->vocab + ARGMAX_SPANS - 1) / ARGMAX_SPANS, first = block_x() * span;
     int end = first + span < a->vocab ? first + span : a->vocab;
     struct largest best = {-__builtin_inff(), 0x7fffffff};
-    UNROLL_8 for (int i = first + thread(); i < end; i += THREADS) best = larger_of(best, largest_at(x[i], i));
+    UNROLL_8 for (int i = first + thread(); i < end; i += THREADS)
+        best = larger_of(best, largest_at(x[i], i));
     best = block_largest(best, scratch);
     if (thread() == 0) a->spans[block_y() * ARGMAX_SPANS + block_x()] = best;
 }

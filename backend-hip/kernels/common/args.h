@@ -1,20 +1,24 @@
-/* args.h: the arguments of every kernel, as the host fills them and the device reads them, and the layouts of the memory
- * that they point to. Pointers are device addresses.
+/* args.h: the arguments of every kernel, as the host fills them and the device reads them, and the
+ * layouts of the memory that they point to. Pointers are device addresses.
  *
- * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros); those of 4-bit
- * ones are a multiple of 4:
- *   codes   [panel][two chunks][lane 0..31][4 words of 8 codes]: lane 4r + t has inputs 8t .. 8t+7 of output r in the first
- *           chunk, of output r + 8 in the first, of r in the second, of r + 8 in the second. So 16 bytes of a lane are what
- *           it holds of four 16x16 fragments of a matrix instruction. In a word, code i is input 2i, code 4+i is input
- *           2i+1, so that (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
- *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as fp32, zero as fp32)
+ * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros);
+ * those of 4-bit ones are a multiple of 4:
+ *   codes   [panel][two chunks][lane 0..31][4 words of 8 codes]: lane 4r + t has inputs 8t .. 8t+7
+ *           of output r in the first chunk, of output r + 8 in the first, of r in the second, of r
+ *           + 8 in the second. So 16 bytes of a lane are what it holds of four 16x16 fragments of a
+ *           matrix instruction. In a word, code i is input 2i, code 4+i is input 2i+1, so that
+ *           (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
+ *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as
+ *           fp32, zero as fp32)
  *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
- *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_* makes. For wgmma.hip fp16
- *           in tiles of some rows, [tile][64 inputs][rows][128 bytes]: 16 bytes number i of a row, at i ^ (row % 8), are of
- *           chunk i / 4 the inputs 2p and 2p + 1 of each eight, p = i % 4. For mma_dense.hip two parts of
- *           fp16, with a power of two for each row, or three of bf16, as it says
- * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word each.
- * PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8 (zeros beyond head_dim):
+ *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_*
+ *           makes. For wgmma.hip fp16 in tiles of some rows, [tile][64 inputs][rows][128 bytes]: 16
+ *           bytes number i of a row, at i ^ (row % 8), are of chunk i / 4 the inputs 2p and 2p + 1
+ *           of each eight, p = i % 4. For mma_dense.hip two parts of fp16, with a power of two for
+ *           each row, or three of bf16, as it says
+ * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word
+ * each. PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8
+ * (zeros beyond head_dim):
  *   keys [d8/8][KV_PAGE][8], then values [KV_PAGE][d8], of fp16 or fp32 */
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
@@ -23,36 +27,45 @@ enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
 enum {
     SPAN = 256,
     SPLIT_THREADS = 128
-}; /* positions of a sequence looked at together, from an absolute multiple of it on; mma_split.hip */
-#define SPLIT_LDS(dims) (128 * (dims)*4)
-/* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of each head. attend_merge takes
- * MERGE_WEIGHTS - 1 spans. */
+    /* positions of a sequence looked at together, from an absolute multiple of it on; mma_split.hip
+     */
+};
+#define SPLIT_LDS(dims) (128 * (dims) * 4)
+/* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of
+ * each head. attend_merge takes MERGE_WEIGHTS - 1 spans. */
 enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
-enum { ROW_SPANS = 6, FEW_SPANS = 3 };     /* of a row that a block merges, at most; in few registers */
-enum { GROUP_ROWS = 64, TILE_GROUPS = 2 }; /* prompt rows of a sequence that attend together, and groups of them to a tile */
-enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 }; /* of mma_attend.hip, one group; of hopper_attend.hip, with its LDS */
-#define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims)*2 + 128)
-/* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for each thread: kernels for rows of
- * up to so many, in the order of enum hip_kernel. Registers that a row does not need cost blocks that run side by side. */
+/* of a row that a block merges, at most; in few registers */
+enum { ROW_SPANS = 6, FEW_SPANS = 3 };
+/* prompt rows of a sequence that attend together, and groups of them to a tile */
+enum { GROUP_ROWS = 64, TILE_GROUPS = 2 };
+/* of mma_attend.hip, one group; of hopper_attend.hip, with its LDS */
+enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 };
+#define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims) * 2 + 128)
+/* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for
+ * each thread: kernels for rows of up to so many, in the order of enum hip_kernel. Registers that a
+ * row does not need cost blocks that run side by side. */
 enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
-/* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another order: its halves, and a zero. */
-#define ORDERED(pieces) ((pieces)*PIECE / 4 + 1)
-/* Threads of a block of hopper_rows.hip; pieces of 4 elements for each of them where those of THREADS are so many. */
+/* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another
+ * order: its halves, and a zero. */
+#define ORDERED(pieces) ((pieces) * PIECE / 4 + 1)
+/* Threads of a block of hopper_rows.hip; pieces of 4 elements for each of them where those of
+ * THREADS are so many. */
 enum { WIDE_THREADS = 1024 };
-#define WIDE_PIECES(pieces, threads) (((pieces)*PIECE + 4 * (threads)-1) / (4 * (threads)))
+#define WIDE_PIECES(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
 enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 struct prepare_args {
     const float *x;              /* [rows][in] */
     const int *perm;             /* [k] or NULL; -1 gives 0 */
-    const unsigned short *order; /* [stride], the same for rows in pieces, where `in` gives 0; NULL: without perm, or for longer rows */
+    const unsigned short *order; /* [stride], the same for rows in pieces, where `in` gives 0; NULL:
+                                    without perm, or for longer rows */
     void *packed;                /* [rows][stride] of fp16 or fp32; zeros from k on */
     float *scale;                /* [rows], fp16 only: x = packed * scale */
     int in, k, stride;
     int top; /* fp16: the largest magnitude comes into [2^top, 2^(top+1)) */
-    /* fp16: rows before n_first are laid out in tiles of first_tile rows, those from it on, by themselves, in tiles of
-     * rest_tile, 0: row by row; rest_at: where these begin, in halves */
+    /* fp16: rows before n_first are laid out in tiles of first_tile rows, those from it on, by
+     * themselves, in tiles of rest_tile, 0: row by row; rest_at: where these begin, in halves */
     int n_first, first_tile, rest_tile;
     unsigned long long rest_at;
 };
@@ -65,11 +78,12 @@ struct linear_part {
     const void *maps;   /* of codes and meta for Hopper's tensor copies (hip_pack.c), or NULL */
     float *y;           /* first row, [rows][out] */
     int out;
-    int first;                                 /* block (as wide as the variant says) of the grid at which it begins */
-    int group_chunks, group_shift, last_group; /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
-    int wide_meta;                             /* two words a scale */
-    int whole_items;                           /* four chunks, from a multiple of four on, are of one group */
-    unsigned group_magic;                      /* chunk * this >> 31 is its group */
+    int first; /* block (as wide as the variant says) of the grid at which it begins */
+    int group_chunks, group_shift,
+        last_group;       /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
+    int wide_meta;        /* two words a scale */
+    int whole_items;      /* four chunks, from a multiple of four on, are of one group */
+    unsigned group_magic; /* chunk * this >> 31 is its group */
 };
 
 enum { MAX_PARTS = 3 };
@@ -95,7 +109,8 @@ struct repack_meta_args {
     const unsigned char *zeros; /* [n] */
     void *dst;
     int n, wide;
-    int first, n_groups, stride; /* stride 0: in place; else dst[group][stride], the first element being number `first` */
+    int first, n_groups, stride; /* stride 0: in place; else dst[group][stride], the first element
+                                    being number `first` */
 };
 
 struct paper_args {
@@ -149,7 +164,7 @@ struct rope_kernel_args {
     void *pages;
     float eps;
     int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
-    int in_octets;                              /* a block takes several heads: none is normed, head_dim is a multiple of 16 */
+    int in_octets; /* a block takes several heads: none is normed, head_dim is a multiple of 16 */
 };
 
 struct attend_kernel_args {
@@ -161,13 +176,16 @@ struct attend_kernel_args {
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
     float *parts; /* attend_split, attend_pages: as in merge_args */
-    /* mma_split.hip, hopper_attend.hip: not rotated yet are, where cos is not NULL, the queries, where k is not NULL, the keys of
-     * generated rows, which are not stored either, nor the values */
+    /* mma_split.hip, hopper_attend.hip: not rotated yet are, where cos is not NULL, the queries,
+     * where k is not NULL, the keys of generated rows, which are not stored either, nor the values
+     */
     const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin; /* [rows][head_dim / 2] */
     int n_spans;            /* of the longest sequence of the step, or more */
-    const int *work;        /* [] row << 16 | span of a block of generated rows; NULL: the grid has a block for each row and span */
-    const int *tiles;       /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of one sequence */
+    const int *work; /* [] row << 16 | span of a block of generated rows; NULL: the grid has a block
+                        for each row and span */
+    const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
+                         one sequence */
 };
 
 struct merge_args {
@@ -177,8 +195,8 @@ struct merge_args {
     int n_spans, window, n_heads, head_dim;
 };
 
-/* The operation before a linear and what prepares its input, in one launch: rows of `out` are read back by the block that
- * wrote them. Where nobody else reads them they may stay in registers. */
+/* The operation before a linear and what prepares its input, in one launch: rows of `out` are read
+ * back by the block that wrote them. Where nobody else reads them they may stay in registers. */
 struct norm_prepare_args {
     struct norm_args norm;
     struct prepare_args prepare;
@@ -201,20 +219,24 @@ struct glu_prepare_args {
     int keep; /* gate is read by others, too */
 };
 
-/* hopper_one.hip: a linear of one row and what it makes its inputs from: linear.x [in] fp32, or norm, without a delta, or merge. */
+/* hopper_one.hip: a linear of one row and what it makes its inputs from: linear.x [in] fp32, or
+ * norm, without a delta, or merge. */
 struct one_row_args {
-    struct linear_args linear; /* n_blocks: panels; of the first part where the results are gated: part[0].y = silu(part 0) * part 1 */
+    struct linear_args linear; /* n_blocks: panels; of the first part where the results are gated:
+                                  part[0].y = silu(part 0) * part 1 */
     struct norm_args norm;
     struct merge_args merge;
-    const unsigned short *place; /* [in], where an input lies among the weights; NULL: where it is */
-    int add;                     /* part[0].y += the only part's results */
+    const unsigned short
+        *place; /* [in], where an input lies among the weights; NULL: where it is */
+    int add;    /* part[0].y += the only part's results */
 };
 
-/* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head; where the input is normed, and elsewhere:
- * blocks to a multiprocessor, and items in a warp's ring. */
+/* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head; where
+ * the input is normed, and elsewhere: blocks to a multiprocessor, and items in a warp's ring. */
 enum { ONE_NORM_PIECES = 5, ONE_SPANS = 3, ONE_MERGE_WEIGHTS = 512 };
 enum { ONE_NORM_BLOCKS = 3, ONE_NORM_ITEMS = 6, ONE_BLOCKS = 2, ONE_ITEMS = 8 };
-#define ONE_LDS(items, pieces) (8 * (items)*1088 + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * (pieces)*PIECE)
+#define ONE_LDS(items, pieces)                                                                     \
+    (8 * (items) * 1088 + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * (pieces) * PIECE)
 
 struct gather_args {
     const float *x;
@@ -237,12 +259,14 @@ struct argmax_args {
     int vocab;
 };
 
-enum { TOP = 64, TOP_ROOM = 1024, TOP_THREADS = 1024 }; /* logits kept as the largest of a row; room for all that ever were; of a block */
+/* logits kept as the largest of a row; room for all that ever were; of a block */
+enum { TOP = 64, TOP_ROOM = 1024, TOP_THREADS = 1024 };
 
 struct top_args {
     const float *logits; /* [][vocab] */
     const int *row;      /* [n] of logits */
-    struct largest *top; /* [n][TOP_ROOM], ends with an `at` of -1 where it is not full; begins with it where there are more */
+    struct largest *top; /* [n][TOP_ROOM], ends with an `at` of -1 where it is not full; begins with
+                            it where there are more */
     int vocab;
 };
 

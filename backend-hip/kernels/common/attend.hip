@@ -5,7 +5,8 @@ DEVICE int round8(int n) { return (n + 7) / 8 * 8; }
 /* Elements of one page for one KV head. */
 DEVICE u64 head_page(int head_dim) { return (u64)(2 * PAGE * round8(head_dim)); }
 
-/* One thread to an angle: the fp32 product of position and frequency, as the models were trained with. */
+/* One thread to an angle: the fp32 product of position and frequency, as the models were trained
+ * with. */
 KERNEL(rope_angles, struct angles_args)
 {
     const struct angles_args *a = ARGS;
@@ -32,7 +33,8 @@ DEVICE void load_octet(const float *from, float v[8])
 DEVICE void store_octet(void *to, u64 at, const float v[8], int wide)
 {
     if (wide) {
-        UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + at))[i] = (f32x4){v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]};
+        UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + at))[i] =
+            (f32x4){v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]};
         return;
     }
     u32 w[4];
@@ -40,14 +42,17 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int wide)
     *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
-/* Block (row, some heads), where heads are not normed: thread (head, octet) is dimensions d .. d + 7 and the same + half. */
+/* Block (row, some heads), where heads are not normed: thread (head, octet) is dimensions d .. d +
+ * 7 and the same + half. */
 DEVICE void rope_octets(const struct rope_kernel_args *a)
 {
-    int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8, d = thread() % octets * 8;
+    int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8,
+        d = thread() % octets * 8;
     int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads;
     if (thread() >= THREADS / octets * octets || head >= a->n_heads + a->n_kv_heads) return;
     if (is_key) head -= a->n_heads;
-    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd + (u64)d,
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
+               (u64)d,
         angle = (u64)row * (u64)half + (u64)d;
     const float *x = (is_key ? a->k : a->q) + from;
     float lo[8], hi[8], c[8], s[8], v[2][8], y[2][8];
@@ -75,7 +80,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     }
 }
 
-/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_octets says. */
+/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_octets
+ * says. */
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
@@ -85,7 +91,8 @@ KERNEL(rope_store, struct rope_kernel_args)
         rope_octets(a);
         return;
     }
-    int row = block_x(), is_key = block_y() >= a->n_heads, head = is_key ? block_y() - a->n_heads : block_y();
+    int row = block_x(), is_key = block_y() >= a->n_heads,
+        head = is_key ? block_y() - a->n_heads : block_y();
     int hd = a->head_dim, half = hd / 2, d = thread();
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
     const float *weight = is_key ? a->k_norm : a->q_norm;
@@ -110,7 +117,8 @@ KERNEL(rope_store, struct rope_kernel_args)
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     if (d >= d8) return;
     store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->wide_kv);
-    store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0, a->wide_kv);
+    store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
+          a->wide_kv);
 }
 
 /* 8 neighbouring numbers of a page as they are in memory, and as fp32. */
@@ -121,7 +129,8 @@ struct eight {
 DEVICE struct eight load_eight(const void *pages, u64 at, const int wide)
 {
     struct eight v;
-    v.lo = wide ? *(const u32x4 *)((const float *)pages + at) : *(const u32x4 *)((const f16 *)pages + at);
+    v.lo = wide ? *(const u32x4 *)((const float *)pages + at)
+                : *(const u32x4 *)((const f16 *)pages + at);
     v.hi = wide ? *(const u32x4 *)((const float *)pages + at + 4) : v.lo;
     return v;
 }
@@ -132,7 +141,8 @@ DEVICE float element(const struct eight *v, int i, const int wide)
     return (float)pair_of(v->lo[i / 2])[i % 2];
 }
 
-/* Loads that are under way together; of fp32 a quarter, which are twice as long, to spare registers. */
+/* Loads that are under way together; of fp32 a quarter, which are twice as long, to spare
+ * registers. */
 enum { BATCH = 16 };
 #define BATCH_OF(wide) ((wide) ? BATCH / 4 : BATCH)
 
@@ -144,9 +154,10 @@ DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const i
     int d = 0;
     for (; d + 8 * batch <= d8; d += 8 * batch) {
         struct eight k[BATCH];
-        UNROLL for (int j = 0; j < batch; j++) k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
-        UNROLL for (int j = 0; j < batch; j++) UNROLL for (int i = 0; i < 8; i++) sum =
-            fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
+        UNROLL for (int j = 0; j < batch; j++)
+            k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
+        UNROLL for (int j = 0; j < batch; j++) UNROLL for (int i = 0; i < 8; i++)
+            sum = fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
     }
     for (; d < d8; d += 8) {
         struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), wide);
@@ -155,12 +166,15 @@ DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const i
     return sum;
 }
 
-/* Block (row, head). In a span, thread t has the score of position t; then thread (slice, pair) adds up the values of two
- * dimensions over the positions slice, slice + slices, .. Spans are merged in order, slices at the end. */
-DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch, float *sums, const int wide)
+/* Block (row, head). In a span, thread t has the score of position t; then thread (slice, pair)
+ * adds up the values of two dimensions over the positions slice, slice + slices, .. Spans are
+ * merged in order, slices at the end. */
+DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
+                   float *sums, const int wide)
 {
     int row = block_x(), head = block_y(), t = thread(), hd = a->head_dim, d8 = round8(hd);
-    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row], first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
+        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
     const int *table = a->table + (u64)a->seq[row] * (u64)a->table_stride;
     u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     int pairs = d8 / 2, slices = THREADS / pairs, slice = t / pairs, d = 2 * (t % pairs);
@@ -171,7 +185,8 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
         float score = -__builtin_inff();
         barrier();
         if (seen) {
-            u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
+            u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
+                       head_page(hd);
             score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, wide) * a->scale;
         }
         float larger = max32(block_max(score, scratch), max), shrink = exp32(max - larger);
@@ -184,8 +199,9 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
         if (slice >= slices) continue;
         for (int i = slice; i < SPAN && p0 + i <= pos; i += slices) {
             if (p0 + i < first) continue;
-            u64 value =
-                ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd) + (u64)(PAGE * d8 + i % PAGE * d8 + d);
+            u64 value = ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
+                            head_page(hd) +
+                        (u64)(PAGE * d8 + i % PAGE * d8 + d);
             float v0, v1;
             if (wide) {
                 v0 = ((const float *)a->pages)[value];
@@ -229,12 +245,14 @@ KERNEL(attend_f32, struct attend_kernel_args)
     attend(ARGS, q, p, scratch, sums, 1);
 }
 
-/* What attend_split leaves of a span of one head: sums of values [head_dim rounded up to 8], largest score, sum of weights. */
+/* What attend_split leaves of a span of one head: sums of values [head_dim rounded up to 8],
+ * largest score, sum of weights. */
 DEVICE int part_floats(int head_dim) { return round8(head_dim) + 8; }
 
-/* 8 dimensions from d on of the positions i, i + slices, .. of a span, or of one that is seen where that is not. */
-DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BATCH], int i, int slices, int from, int to, int d, int d8,
-                        const int wide)
+/* 8 dimensions from d on of the positions i, i + slices, .. of a span, or of one that is seen where
+ * that is not. */
+DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BATCH], int i,
+                        int slices, int from, int to, int d, int d8, const int wide)
 {
     UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
     {
@@ -247,25 +265,33 @@ struct row_span {
     int row, span;
 };
 
-/* What a block of generated rows computes that is number `at` of its head; the grid's row `at` and span `z` where there is no list. */
+/* What a block of generated rows computes that is number `at` of its head; the grid's row `at` and
+ * span `z` where there is no list. */
 DEVICE struct row_span row_span_of(const struct attend_kernel_args *a, int at, int z)
 {
     if (!a->work) return (struct row_span){at, z};
     return (struct row_span){a->work[at] >> 16, a->work[at] & 0xffff};
 }
 
-/* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then thread (slice, octet)
- * adds up 8 dimensions of the values over the positions slice, slice + slices, .., and the slices are added in order.
- * Positions that are not seen weigh nothing; one that is seen is read in their place. pages[SPAN / PAGE] */
-DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, float *scratch, float *sums, u64 *pages, const int wide)
+/* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then
+ * thread (slice, octet) adds up 8 dimensions of the values over the positions slice, slice +
+ * slices, .., and the slices are added in order. Positions that are not seen weigh nothing; one
+ * that is seen is read in their place. pages[SPAN / PAGE] */
+DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
+                        float *sums, u64 *pages, const int wide)
 {
     const struct row_span work = row_span_of(a, block_x(), block_z());
-    int row = work.row, head = block_y(), p0 = work.span * SPAN, t = thread(), hd = a->head_dim, d8 = round8(hd);
-    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row], first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    int row = work.row, head = block_y(), p0 = work.span * SPAN, t = thread(), hd = a->head_dim,
+        d8 = round8(hd);
+    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
+        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
     int octets = d8 / 8, slices = THREADS / octets, slice = t / octets, d = t % octets * 8;
     if (p0 > pos || p0 + SPAN <= first) return;
-    int from = first > p0 ? first - p0 : 0, to = pos - p0 < SPAN - 1 ? pos - p0 : SPAN - 1, seen = t >= from && t <= to;
-    float *part = a->parts + (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)work.span) * (u64)part_floats(hd);
+    int from = first > p0 ? first - p0 : 0, to = pos - p0 < SPAN - 1 ? pos - p0 : SPAN - 1,
+        seen = t >= from && t <= to;
+    float *part = a->parts +
+                  (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)work.span) *
+                      (u64)part_floats(hd);
     q[t] = t < hd ? a->q[((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)t] : 0;
     if (t >= from / PAGE && t <= to / PAGE) {
         int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
@@ -275,7 +301,8 @@ DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, 
     struct eight v[BATCH]; /* the first values come with the keys */
     if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, wide);
     float score = -__builtin_inff(), acc[8];
-    if (seen) score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, wide) * a->scale;
+    if (seen)
+        score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, wide) * a->scale;
     float max = block_max(score, scratch), weight = seen ? exp32(score - max) : 0;
     p[t] = weight;
     float sum = block_sum(weight, scratch);
@@ -286,7 +313,8 @@ DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, 
             UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
             {
                 float w = i + b * slices < SPAN ? p[i + b * slices] : 0;
-                UNROLL for (int j = 0; j < 8; j++) acc[j] = fma32(w, element(&v[b], j, wide), acc[j]);
+                UNROLL for (int j = 0; j < 8; j++)
+                    acc[j] = fma32(w, element(&v[b], j, wide), acc[j]);
             }
         }
         UNROLL for (int j = 0; j < 8; j++) sums[slice * d8 + d + j] = acc[j];
@@ -322,9 +350,10 @@ KERNEL(attend_split_f32, struct attend_kernel_args)
 
 enum { MERGE_PIECES = MERGE_DIMS / PIECE };
 
-/* Heads of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the inverse of the sum.
- * sums[heads * n] */
-DEVICE void span_weights(const float *parts, float *weights, float *sums, int heads, int n, u64 head_floats, int size, int d8)
+/* Heads of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
+ * inverse of the sum. sums[heads * n] */
+DEVICE void span_weights(const float *parts, float *weights, float *sums, int heads, int n,
+                         u64 head_floats, int size, int d8)
 {
     int t = thread();
     for (int i = t; i < heads * n; i += THREADS) {
@@ -360,58 +389,75 @@ DEVICE int merged_spans(const struct merge_args *m, int row, int *first)
     return pos / SPAN + 1 - *first;
 }
 
-/* Block (row, head): MERGE_SPANS spans in order are a group, and groups are added in order: thread (slice, d) has dimension d of
- * the groups slice, slice + slices, .. */
+/* Block (row, head): MERGE_SPANS spans in order are a group, and groups are added in order: thread
+ * (slice, d) has dimension d of the groups slice, slice + slices, .. */
 KERNEL(attend_merge, struct merge_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
     LDS(float, sums, MERGE_WEIGHTS);
     LDS(float, group, THREADS);
     const struct merge_args *m = ARGS;
-    int row = block_x(), head = block_y(), hd = m->head_dim, d8 = round8(hd), size = part_floats(hd), first, n = merged_spans(m, row, &first);
+    int row = block_x(), head = block_y(), hd = m->head_dim, d8 = round8(hd),
+        size = part_floats(hd), first, n = merged_spans(m, row, &first);
     int slices = THREADS / d8, slice = thread() / d8, d = thread() % d8;
-    const float *parts = m->parts + (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_spans + (u64)first) * (u64)size;
+    const float *parts = m->parts +
+                         (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_spans + (u64)first) *
+                             (u64)size;
     float y = 0;
     span_weights(parts, weights, sums, 1, n, 0, size, d8);
     for (int s0 = 0; s0 < n; s0 += slices * MERGE_SPANS) {
         float of = 0;
         int at = s0 + slice * MERGE_SPANS;
         if (slice < slices)
-            UNROLL_8 for (int s = at; s < n && s < at + MERGE_SPANS; s++) of = fma32(weights[s], parts[(u64)(s * size + d)], of);
+            UNROLL_8 for (int s = at; s < n && s < at + MERGE_SPANS; s++)
+                of = fma32(weights[s], parts[(u64)(s * size + d)], of);
         group[thread()] = of;
         barrier();
-        for (int i = 0; slice == 0 && i < slices && s0 + i * MERGE_SPANS < n; i++) y = s0 + i ? y + group[i * d8 + d] : group[d];
+        for (int i = 0; slice == 0 && i < slices && s0 + i * MERGE_SPANS < n; i++)
+            y = s0 + i ? y + group[i * d8 + d] : group[d];
         barrier();
     }
-    if (slice == 0 && d < hd) m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
+    if (slice == 0 && d < hd)
+        m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
-/* All heads of a row, of up to MERGE_PIECES pieces; weights, sums: room for spans + 1 of each head */
-DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float *sums, f32x4 v[MERGE_PIECES])
+/* All heads of a row, of up to MERGE_PIECES pieces; weights, sums: room for spans + 1 of each head
+ */
+DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float *sums,
+                      f32x4 v[MERGE_PIECES])
 {
-    int hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first, n = merged_spans(m, row, &first);
+    int hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first,
+        n = merged_spans(m, row, &first);
     u64 head_floats = (u64)m->n_spans * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
     span_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
     FOR_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
         f32x4 p[MERGE_PIECES];
-        FOR_PIECES(MERGE_PIECES, j, i, dim) p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
-        FOR_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
+        FOR_PIECES(MERGE_PIECES, j, i, dim)
+        p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
+        FOR_PIECES(MERGE_PIECES, j, i, dim)
+        UNROLL for (int e = 0; e < 4; e++)
+            v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
     }
-    FOR_PIECES(MERGE_PIECES, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
+    FOR_PIECES(MERGE_PIECES, j, i, dim)
+    UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
 }
 
 /* Up to MERGE_SPANS spans, and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
-DEVICE void merge_prepared(const struct merge_prepare_args *a, float *weights, float *sums, u64 *ordered)
+DEVICE void merge_prepared(const struct merge_prepare_args *a, float *weights, float *sums,
+                           u64 *ordered)
 {
-    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim, fits = fits_pieces(&a->prepare, MERGE_PIECES);
+    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim,
+        fits = fits_pieces(&a->prepare, MERGE_PIECES);
     f32x4 v[MERGE_PIECES];
     u64 order[MERGE_PIECES];
     if (ordered) early_order(&a->prepare, order, MERGE_PIECES, THREADS);
     wait_for_producer();
     merge_row(&a->merge, row, weights, sums, v);
-    if (!fits) FOR_PIECES(MERGE_PIECES, j, i, dim) * (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
+    if (!fits)
+        FOR_PIECES(MERGE_PIECES, j, i, dim) *
+            (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
     if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, MERGE_PIECES);
     else prepare_row(&a->prepare, row, weights);
@@ -424,10 +470,12 @@ KERNEL(merge_prepare, struct merge_prepare_args)
     merge_prepared(EARLY_ARGS, weights, sums, 0);
 }
 
-/* The same for rows that come into another order, by itself: the more there is of the other, the longer a few rows take. */
+/* The same for rows that come into another order, by itself: the more there is of the other, the
+ * longer a few rows take. */
 KERNEL(merge_prepare_ordered, struct merge_prepare_args)
 {
     LDS(float, weights, MERGE_WEIGHTS);
-    LDS(u64, ordered, ORDERED(MERGE_PIECES)); /* before that the sums: MERGE_WEIGHTS floats are not more */
+    LDS(u64, ordered,
+        ORDERED(MERGE_PIECES)); /* before that the sums: MERGE_WEIGHTS floats are not more */
     merge_prepared(EARLY_ARGS, weights, (float *)ordered, ordered);
 }

@@ -1,8 +1,10 @@
-/* linear.h: what all kernels for linears share: parts, groups, codes and dense weights as numbers. */
+/* linear.h: what all kernels for linears share: parts, groups, codes and dense weights as numbers.
+ */
 #ifndef KERNELS_LINEAR_H
 #define KERNELS_LINEAR_H
 
-/* The part to which a block of the grid belongs. (An index known only at run time would copy the arguments to memory.) */
+/* The part to which a block of the grid belongs. (An index known only at run time would copy the
+ * arguments to memory.) */
 DEVICE struct linear_part part_of(const struct linear_args *a, int block)
 {
     struct linear_part p = a->part[0];
@@ -59,10 +61,15 @@ DEVICE u32 and_or(u32 a, u32 mask, u32 bits)
 #endif
 }
 
-/* Two codes as (code - zero): 0x6400 | code is the half 1024 + code, and the difference is exact. */
-DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero) { return pair_of(and_or(word >> (4 * i), 0x000f000fu, 0x64006400u)) - zero; }
+/* Two codes as (code - zero): 0x6400 | code is the half 1024 + code, and the difference is exact.
+ */
+DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero)
+{
+    return pair_of(and_or(word >> (4 * i), 0x000f000fu, 0x64006400u)) - zero;
+}
 
-/* The 8 inputs of a word, without shifting each: 0x6400 | code << 4 is 1024 + 16 code, a 16th of that 64 + code. */
+/* The 8 inputs of a word, without shifting each: 0x6400 | code << 4 is 1024 + 16 code, a 16th of
+ * that 64 + code. */
 DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
 {
     const f16x2 sixteenth = {(f16)0.0625f, (f16)0.0625f}, offset = {(f16)960, (f16)960};
@@ -83,8 +90,8 @@ struct unpack {
 
 DEVICE struct unpack unpack_of(float scale, f16 zero)
 {
-    const f16x2 z = {zero, zero}, sixteen = {(f16)16, (f16)16}, top = {(f16)1024, (f16)1024}, times = {(f16)-272, (f16)-272},
-                offset = {(f16)-16384, (f16)-16384};
+    const f16x2 z = {zero, zero}, sixteen = {(f16)16, (f16)16}, top = {(f16)1024, (f16)1024},
+                times = {(f16)-272, (f16)-272}, offset = {(f16)-16384, (f16)-16384};
     struct unpack u;
     u.scale = scale;
     u.zero = word_of(fma16x2(z, sixteen, top));
@@ -92,9 +99,10 @@ DEVICE struct unpack unpack_of(float scale, f16 zero)
     return u;
 }
 
-/* 16 * (code - zero) of the 8 inputs of a word in 8 operations, all of them exact. A byte of two codes is the half
- * 1024 + low + 16 high. With 16 zero in place of the high code it is 1024 + low + 16 zero; what the two differ by is
- * 16 (high - zero), and 16 times the second without its bias is 16 (low - zero). */
+/* 16 * (code - zero) of the 8 inputs of a word in 8 operations, all of them exact. A byte of two
+ * codes is the half 1024 + low + 16 high. With 16 zero in place of the high code it is 1024 + low +
+ * 16 zero; what the two differ by is 16 (high - zero), and 16 times the second without its bias is
+ * 16 (low - zero). */
 DEVICE void unpack_16(u32 word, const struct unpack *u, f16x2 w[4])
 {
     const f16x2 sixteen = {(f16)16, (f16)16};
@@ -131,13 +139,15 @@ DEVICE void dense_chunk(const void *weight, u64 chunk, int output, int kind, flo
     }
 }
 
-DEVICE void write_scaled(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
+DEVICE void write_scaled(const struct linear_args *a, const struct linear_part *p, int row,
+                         int output, float sum)
 {
     if (row >= a->rows || output >= p->out) return;
     p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? sum + p->bias[output] : sum;
 }
 
-DEVICE void write_output(const struct linear_args *a, const struct linear_part *p, int row, int output, float sum)
+DEVICE void write_output(const struct linear_args *a, const struct linear_part *p, int row,
+                         int output, float sum)
 {
     if (a->scale && row < a->rows) sum *= a->scale[row];
     write_scaled(a, p, row, output, sum);

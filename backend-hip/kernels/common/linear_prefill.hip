@@ -1,27 +1,31 @@
-/* prefill.hip: linears for many rows: a block computes 64 rows x 64 outputs, a thread 4 x 4 of them, or twice the rows, over
- * inputs in LDS, chunk by chunk. The sum over a chunk is taken by itself, then scaled and added: the order depends on nothing but the
- * number of inputs. */
+/* prefill.hip: linears for many rows: a block computes 64 rows x 64 outputs, a thread 4 x 4 of
+ * them, or twice the rows, over inputs in LDS, chunk by chunk. The sum over a chunk is taken by
+ * itself, then scaled and added: the order depends on nothing but the number of inputs. */
 
 enum { TILE = 64, STEP = 2 }; /* outputs; chunks of inputs in LDS at a time: a pair */
 
-/* Rows x columns of this thread, of which it has `down` x 4: rows block_y * 16 * down + down * tile_row() .., outputs block_x *
- * TILE + 4 * tile_col() .. */
+/* Rows x columns of this thread, of which it has `down` x 4: rows block_y * 16 * down + down *
+ * tile_row() .., outputs block_x * TILE + 4 * tile_col() .. */
 DEVICE int tile_row(void) { return thread() / 16; }
 DEVICE int tile_col(void) { return thread() % 16; }
 
-/* Where output `column` lies among those of input k of a chunk: the four words of an output are written together, to other banks. */
+/* Where output `column` lies among those of input k of a chunk: the four words of an output are
+ * written together, to other banks. */
 DEVICE int column_place(int k, int column) { return column ^ (k / 8 * 8); }
 
-/* One step of activations, transposed: xs[input pair][row] (fp16) or xs[input][row] (fp32), zeros where there are none. */
+/* One step of activations, transposed: xs[input pair][row] (fp16) or xs[input][row] (fp32), zeros
+ * where there are none. */
 DEVICE void stage_x(const struct linear_args *a, u32 *xs, int c0, const int half, const int down)
 {
-    const int x_bytes = half ? 2 : 4, per_row = STEP * CHUNK * x_bytes / 16, rows = 16 * down, n = rows * per_row / THREADS;
+    const int x_bytes = half ? 2 : 4, per_row = STEP * CHUNK * x_bytes / 16, rows = 16 * down,
+              n = rows * per_row / THREADS;
     int whole = a->n_chunks * CHUNK * x_bytes / 16;
     const u32x4 *x = (const u32x4 *)a->x;
     u32x4 v[4];
     UNROLL for (int k = 0; k < n; k++)
     {
-        int i = thread() + k * THREADS, row = block_y() * rows + i % rows, at = c0 * (CHUNK * x_bytes / 16) + i / rows;
+        int i = thread() + k * THREADS, row = block_y() * rows + i % rows,
+            at = c0 * (CHUNK * x_bytes / 16) + i / rows;
         v[k] = (u32x4){0, 0, 0, 0};
         if (row < a->rows && at < whole) v[k] = x[(u64)row * (u64)whole + (u64)at];
     }
@@ -32,17 +36,20 @@ DEVICE void stage_x(const struct linear_args *a, u32 *xs, int c0, const int half
     }
 }
 
-DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p, float total[][4], const int down)
+DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p, float total[][4],
+                       const int down)
 {
     UNROLL for (int i = 0; i < down; i++) UNROLL for (int j = 0; j < 4; j++)
-        write_output(a, p, (block_y() * 16 + tile_row()) * down + i, (block_x() - p->first) * TILE + 4 * tile_col() + j, total[i][j]);
+        write_output(a, p, (block_y() * 16 + tile_row()) * down + i,
+                     (block_x() - p->first) * TILE + 4 * tile_col() + j, total[i][j]);
 }
 
 /* part[i][j] = sum over one chunk in LDS. */
 DEVICE void chunk_f16(const u32 *xs, const u32 *ws, float part[][4], const int down)
 {
     UNROLL for (int i = 0; i < down; i++) UNROLL for (int j = 0; j < 4; j++) part[i][j] = 0;
-    NO_UNROLL for (int first = 0; first < CHUNK / 2; first += 4) /* more would not fit into the registers of two blocks */
+    NO_UNROLL for (int first = 0; first < CHUNK / 2;
+                   first += 4) /* more would not fit into the registers of two blocks */
     {
         const u32 *of = ws + column_place(2 * first, 4 * tile_col());
         UNROLL for (int k = first; k < first + 4; k++)
@@ -51,8 +58,8 @@ DEVICE void chunk_f16(const u32 *xs, const u32 *ws, float part[][4], const int d
             UNROLL for (int i = 0; i < down; i += 4)
             {
                 u32x4 x = *(const u32x4 *)(xs + (k * 16 + tile_row()) * down + i);
-                UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < 4; j++) part[i + r][j] =
-                    dot2(pair_of(x[r]), pair_of(w[j]), part[i + r][j]);
+                UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < 4; j++)
+                    part[i + r][j] = dot2(pair_of(x[r]), pair_of(w[j]), part[i + r][j]);
             }
         }
     }
@@ -65,18 +72,23 @@ DEVICE void chunk_f32(const u32 *xs, const u32 *ws, float part[][4])
     {
         u32x4 x = *(const u32x4 *)(xs + k * 64 + 4 * tile_row());
         u32x4 w = *(const u32x4 *)(ws + k * TILE + column_place(k, 4 * tile_col()));
-        UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) part[i][j] = fma32(f32_of(x[i]), f32_of(w[j]), part[i][j]);
+        UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++)
+            part[i][j] = fma32(f32_of(x[i]), f32_of(w[j]), part[i][j]);
     }
 }
 
-/* What one lane holds of a pair of chunks, transposed into ws[input pair][output] or ws[input][output], and its scales. */
-DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p, u32 *ws, float *scales, int c0, const int half)
+/* What one lane holds of a pair of chunks, transposed into ws[input pair][output] or
+ * ws[input][output], and its scales. */
+DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p, u32 *ws,
+                        float *scales, int c0, const int half)
 {
     const int chunk_words = (half ? CHUNK / 2 : CHUNK) * TILE;
-    int lane = thread() % 32, in_tile = thread() / 32, panel = (block_x() - p->first) * (TILE / PANEL) + in_tile;
+    int lane = thread() % 32, in_tile = thread() / 32,
+        panel = (block_x() - p->first) * (TILE / PANEL) + in_tile;
     u32x4 q = {0, 0, 0, 0};
     int there = panel * PANEL < p->out;
-    if (there) q = ((const u32x4 *)p->weight)[((u64)panel * (u64)a->n_chunks + (u64)c0) * 16 + (u64)lane];
+    if (there)
+        q = ((const u32x4 *)p->weight)[((u64)panel * (u64)a->n_chunks + (u64)c0) * 16 + (u64)lane];
     UNROLL for (int j = 0; j < 4; j++)
     {
         int column = in_tile * PANEL + lane / 4 + j % 2 * 8;
@@ -101,7 +113,8 @@ DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p
     }
 }
 
-DEVICE void q4_prefill(const struct linear_args *a, u32 *xs, u32 *ws, float *scales, const int half, const int down)
+DEVICE void q4_prefill(const struct linear_args *a, u32 *xs, u32 *ws, float *scales, const int half,
+                       const int down)
 {
     const int inputs = half ? CHUNK / 2 : CHUNK;
     struct linear_part p = part_of(a, block_x());
@@ -118,7 +131,8 @@ DEVICE void q4_prefill(const struct linear_args *a, u32 *xs, u32 *ws, float *sca
             if (half) chunk_f16(xs + c * inputs * 16 * down, ws + c * inputs * TILE, part, down);
             else chunk_f32(xs + c * inputs * 16 * down, ws + c * inputs * TILE, part);
             f32x4 s = *(const f32x4 *)(scales + c * TILE + 4 * tile_col());
-            UNROLL for (int i = 0; i < down; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] = fma32(s[j], part[i][j], total[i][j]);
+            UNROLL for (int i = 0; i < down; i++) UNROLL for (int j = 0; j < 4; j++)
+                total[i][j] = fma32(s[j], part[i][j], total[i][j]);
         }
     }
     write_tile(a, &p, total, down);
@@ -133,18 +147,22 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
         barrier();
         stage_x(a, xs, c0, 0, 4);
         if (thread() < STEP * TILE) {
-            int column = thread() % TILE, c = thread() / TILE, panel = (block_x() - p.first) * (TILE / PANEL) + column / PANEL;
+            int column = thread() % TILE, c = thread() / TILE,
+                panel = (block_x() - p.first) * (TILE / PANEL) + column / PANEL;
             float v[CHUNK];
             UNROLL for (int k = 0; k < CHUNK; k++) v[k] = 0;
             if (panel * PANEL < p.out && c0 + c < a->n_chunks)
-                dense_chunk(p.weight, (u64)panel * (u64)a->n_chunks + (u64)(c0 + c), column % PANEL, kind, v);
-            UNROLL for (int k = 0; k < CHUNK; k++) ws[(c * CHUNK + k) * TILE + column_place(k, column)] = bits_of(v[k]);
+                dense_chunk(p.weight, (u64)panel * (u64)a->n_chunks + (u64)(c0 + c), column % PANEL,
+                            kind, v);
+            UNROLL for (int k = 0; k < CHUNK; k++)
+                ws[(c * CHUNK + k) * TILE + column_place(k, column)] = bits_of(v[k]);
         }
         barrier();
         for (int c = 0; c < STEP; c++) {
             float part[4][4];
             chunk_f32(xs + c * CHUNK * TILE, ws + c * CHUNK * TILE, part);
-            UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) total[i][j] += part[i][j];
+            UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++)
+                total[i][j] += part[i][j];
         }
     }
     write_tile(a, &p, total, 4);

@@ -1,23 +1,32 @@
-/* pack.hip: from the layouts of the model file to those of args.h, while the weights are uploaded. */
+/* pack.hip: from the layouts of the model file to those of args.h, while the weights are uploaded.
+ */
 
-/* A word of 8 codes of the model file, where byte b holds input b low and input 4 + b high, in the order of args.h. */
+/* A word of 8 codes of the model file, where byte b holds input b low and input 4 + b high, in the
+ * order of args.h. */
 DEVICE u32 reorder(u32 q)
 {
-    u32 even = (q & 0xf) | (q >> 12 & 0xf0) | (q << 4 & 0xf00) | (q >> 8 & 0xf000);         /* inputs 0 2 4 6 */
-    u32 odd = (q >> 8 & 0xf) | (q >> 20 & 0xf0) | (q >> 4 & 0xf00) | (q >> 16 & 0xf000);    /* inputs 1 3 5 7 */
+    u32 even = (q & 0xf) | (q >> 12 & 0xf0) | (q << 4 & 0xf00) |
+               (q >> 8 & 0xf000); /* inputs 0 2 4 6 */
+    u32 odd = (q >> 8 & 0xf) | (q >> 20 & 0xf0) | (q >> 4 & 0xf00) |
+              (q >> 16 & 0xf000); /* inputs 1 3 5 7 */
     return even | odd << 16;
 }
 
-/* One thread makes one word. The model file has n_chunks of a panel; more fill up to a multiple of 4. */
+/* One thread makes one word. The model file has n_chunks of a panel; more fill up to a multiple of
+ * 4. */
 KERNEL(repack_codes, struct repack_args)
 {
     const struct repack_args *a = ARGS;
-    u64 i = (u64)block_x() * THREADS + (u64)thread(), whole = (u64)(a->n_chunks + 3) / 4 * 4, per_panel = whole * (PANEL * 4);
-    u64 panel = i / per_panel, lane = i / 4 % 32, chunk = i % per_panel / (PANEL * 8) * 2 + i / 2 % 2;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), whole = (u64)(a->n_chunks + 3) / 4 * 4,
+        per_panel = whole * (PANEL * 4);
+    u64 panel = i / per_panel, lane = i / 4 % 32,
+        chunk = i % per_panel / (PANEL * 8) * 2 + i / 2 % 2;
     u64 output = lane / 4 + i % 2 * 8, word = lane % 4;
     if (panel >= (u64)a->n_panels) return;
     u32 codes = 0;
-    if (chunk < (u64)a->n_chunks) codes = ((const u32 *)a->src)[((panel * (u64)a->n_chunks + chunk) * 4 + word) * PANEL + output];
+    if (chunk < (u64)a->n_chunks)
+        codes =
+            ((const u32 *)a->src)[((panel * (u64)a->n_chunks + chunk) * 4 + word) * PANEL + output];
     ((u32 *)a->dst)[i] = reorder(codes);
 }
 
@@ -25,7 +34,8 @@ KERNEL(repack_codes, struct repack_args)
 KERNEL(repack_rows, struct repack_args)
 {
     const struct repack_args *a = ARGS;
-    u64 i = (u64)block_x() * THREADS + (u64)thread(), per_panel = (u64)a->n_chunks * (PANEL * 4), panel = i / per_panel;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), per_panel = (u64)a->n_chunks * (PANEL * 4),
+        panel = i / per_panel;
     if (panel >= (u64)a->n_panels) return;
     u64 row = i % per_panel / PANEL, output = ((u64)a->first + panel) * PANEL + i % PANEL;
     ((u32 *)a->dst)[row * (u64)a->stride + output] = reorder(((const u32 *)a->src)[i]);
@@ -47,7 +57,8 @@ KERNEL(repack_meta, struct repack_meta_args)
         u64 to = (u64)i;
         if (a->stride) {
             u64 from = (u64)a->first + (u64)i, row = from / PANEL;
-            to = row % (u64)a->n_groups * (u64)a->stride + row / (u64)a->n_groups * PANEL + from % PANEL;
+            to = row % (u64)a->n_groups * (u64)a->stride + row / (u64)a->n_groups * PANEL +
+                 from % PANEL;
         }
         dst[to] = ((const u16 *)a->scales)[i] | (u32)bits << 16;
     }
@@ -56,10 +67,12 @@ KERNEL(repack_meta, struct repack_meta_args)
 /* One thread makes one piece of 16 bytes of one output. */
 DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
 {
-    u64 i = (u64)block_x() * THREADS + (u64)thread(), n = (u64)a->n_panels * (u64)(a->n_chunks * pieces * PANEL);
+    u64 i = (u64)block_x() * THREADS + (u64)thread(),
+        n = (u64)a->n_panels * (u64)(a->n_chunks * pieces * PANEL);
     if (i >= n) return;
     const int inputs = CHUNK / pieces;
-    int piece = (int)(i / PANEL % (u64)(a->n_chunks * pieces)), row = (int)(i / (u64)(a->n_chunks * pieces * PANEL)) * PANEL + (int)(i % PANEL);
+    int piece = (int)(i / PANEL % (u64)(a->n_chunks * pieces)),
+        row = (int)(i / (u64)(a->n_chunks * pieces * PANEL)) * PANEL + (int)(i % PANEL);
     u32x4 v = {0, 0, 0, 0};
     UNROLL for (int j = 0; j < inputs; j++)
     {

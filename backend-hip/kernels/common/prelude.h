@@ -1,25 +1,31 @@
-/* prelude.h: the few words in which the kernels are written, for three targets from one source, which is plain C but for
- * these words: AMD (clang -x hip, freestanding), NVIDIA (clang -x cuda, freestanding, to PTX) and the host, where each
- * thread of a block is a fiber (tests/emulators/fibers/fibers.c).
- * Must not know: any kernel.
+/* prelude.h: the few words in which the kernels are written, for three targets from one source,
+ * which is plain C but for these words: AMD (clang -x hip, freestanding), NVIDIA (clang -x cuda,
+ * freestanding, to PTX) and the host, where each thread of a block is a fiber
+ * (tests/emulators/fibers/fibers.c). Must not know: any kernel.
  *
  *   KERNEL(name, struct args) { ... }   a kernel; THREADS threads to a block
- *   ARGS                                const pointer to its arguments, once the launch before has ended
- *   EARLY_ARGS                          the same at once: only what no launch of a step writes may be read, and nothing
- *                                       written, before wait_for_producer(), which every thread calls
+ *   ARGS                                const pointer to its arguments, once the launch before has
+ *                                       ended
+ *   EARLY_ARGS                          the same at once: only what no launch of a step writes may
+ *                                       be read, and nothing written, before wait_for_producer(),
+ *                                       which every thread calls
  *   KERNEL_TWICE(name, struct args) { ... }   one that is to leave room for a second block
- *   KERNEL_BLOCKS(name, blocks, struct args) { ... }   one of which so many blocks are to fit side by side (NVIDIA)
+ *   KERNEL_BLOCKS(name, blocks, struct args) { ... }   one of which so many blocks are to fit side
+ *       by side (NVIDIA)
  *   KERNEL_SIZED(name, threads, blocks, struct args) { ... }   both
  *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
- *   DEVICE float f(...)                 a function, always inlined: parameters given as constants are constants inside
+ *   DEVICE float f(...)                 a function, always inlined: parameters given as constants
+ *       are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
  *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
- *   barrier()                           all threads of the block reach it; memory written before is seen after
- *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what it was before: who comes
- *                                       first is not said
+ *   barrier()                           all threads of the block reach it; memory written before is
+ *                                       seen after
+ *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what
+ *                                       it was before: who comes first is not said
  *
- * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else. So the bits of a
- * result are those of the source, whatever it is inlined into: kernels for one row and for sixteen agree. */
+ * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else.
+ * So the bits of a result are those of the source, whatever it is inlined into: kernels for one row
+ * and for sixteen agree. */
 #ifndef KERNELS_PRELUDE_H
 #define KERNELS_PRELUDE_H
 
@@ -38,13 +44,15 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #if defined(__AMDGCN__)
 
 #define DEVICE static inline __attribute__((device, always_inline))
-#define KERNEL_OF(name, threads, type)                                                                                                     \
-    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(const type args_by_value)
+#define KERNEL_OF(name, threads, type)                                                             \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(   \
+        const type args_by_value)
 #define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #if __clang_major__ >= 16
 #define UNROLL _Pragma("unroll")
-#else /* of the runtimes' compilers: what is not unrolled by force comes too late for arrays to be held in registers */
+#else /* of the runtimes' compilers: what is not unrolled by force comes too late for arrays to be \
+         held in registers */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 #define UNROLL_4 _Pragma("unroll 4")
@@ -61,22 +69,26 @@ DEVICE void barrier(void)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-DEVICE int take_numbers(int *counter, int n) { return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP); }
+DEVICE int take_numbers(int *counter, int n)
+{
+    return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+}
 DEVICE float rcp_estimate(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 
 #elif defined(__NVPTX__)
 
 #define DEVICE static inline __attribute__((device, always_inline))
-#define KERNEL_OF(name, threads, type) extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
+#define KERNEL_OF(name, threads, type)                                                             \
+    extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
 #define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
 #define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
-/* From sm_90 on launches overlap (programmatic dependent launch): the next one may start now, this one goes on when all
- * before it have ended. */
+/* From sm_90 on launches overlap (programmatic dependent launch): the next one may start now, this
+ * one goes on when all before it have ended. */
 DEVICE void wait_for_producer(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -88,11 +100,16 @@ DEVICE int block_x(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y(void) { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int block_z(void) { return __nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier(void) { __syncthreads(); }
-DEVICE int take_numbers(int *counter, int n) { return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
+DEVICE int take_numbers(int *counter, int n)
+{
+    return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
 DEVICE u32 shuffle_xor(u32 v, int lanes)
 {
     u32 other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(v), "r"(lanes));
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+                 : "=r"(other)
+                 : "r"(v), "r"(lanes));
     return other;
 }
 DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
@@ -107,8 +124,8 @@ DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 #include <math.h>
 
 #define DEVICE static inline __attribute__((always_inline, unused))
-#define KERNEL_OF(name, threads, type)                                                                                                     \
-    void name(const type *args);                                                                                                           \
+#define KERNEL_OF(name, threads, type)                                                             \
+    void name(const type *args);                                                                   \
     void name(const type *args)
 #define EARLY_ARGS args
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
@@ -137,16 +154,18 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
 /* of which two blocks have registers on a compute unit of AMD's */
 #if defined(__AMDGCN__)
-#define KERNEL_TWICE(name, type)                                                                                                           \
-    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(2))) void name(                   \
-        const type args_by_value)
+#define KERNEL_TWICE(name, type)                                                                   \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS),               \
+                              amdgpu_waves_per_eu(2))) void                                        \
+    name(const type args_by_value)
 #else
 #define KERNEL_TWICE(name, type) KERNEL(name, type)
 #endif
 /* of which `blocks` are to have registers on a multiprocessor of NVIDIA's */
 #if defined(__NVPTX__)
-#define KERNEL_SIZED(name, threads, blocks, type)                                                                                          \
-    extern "C" __attribute__((global, launch_bounds(threads, blocks))) void name(const type args_by_value)
+#define KERNEL_SIZED(name, threads, blocks, type)                                                  \
+    extern "C" __attribute__((global, launch_bounds(threads, blocks))) void name(                  \
+        const type args_by_value)
 #else
 #define KERNEL_SIZED(name, threads, blocks, type) KERNEL_OF(name, threads, type)
 #endif
@@ -157,14 +176,16 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 DEVICE void prefetch_lines(const void *p, int bytes)
 {
 #if defined(__NVPTX__)
-    if (thread() * 128 < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + thread() * 128) : "memory");
+    if (thread() * 128 < bytes)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + thread() * 128) : "memory");
 #else
     (void)p, (void)bytes;
 #endif
 }
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-/* Of a NaN and a number the number is taken, if the NaN is a; by one instruction where the compiler would make two of it. */
+/* Of a NaN and a number the number is taken, if the NaN is a; by one instruction where the compiler
+ * would make two of it. */
 #if defined(__NVPTX__)
 DEVICE float max32(float a, float b) { return __builtin_fmaxf(a, b); }
 #else
@@ -208,7 +229,8 @@ DEVICE f16 half_of(u32 u)
     return h;
 }
 
-/* a * b + c where the product is exact in fp16, so that it makes no difference whether it is fused. */
+/* a * b + c where the product is exact in fp16, so that it makes no difference whether it is fused.
+ */
 DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 {
 #if !defined(__AMDGCN__) && !defined(__NVPTX__)
@@ -216,11 +238,13 @@ DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 #elif __has_builtin(__builtin_elementwise_fma)
     return __builtin_elementwise_fma(a, b, c);
 #else
-    return (f16x2){(f16)__builtin_fmaf16(a[0], b[0], c[0]), (f16)__builtin_fmaf16(a[1], b[1], c[1])};
+    return (f16x2){(f16)__builtin_fmaf16(a[0], b[0], c[0]),
+                   (f16)__builtin_fmaf16(a[1], b[1], c[1])};
 #endif
 }
 
-/* Bytes 0 and 2 (odd 0), or 1 and 3 (odd 1), of a word as the low bytes of two halves whose high bytes are all `high`. */
+/* Bytes 0 and 2 (odd 0), or 1 and 3 (odd 1), of a word as the low bytes of two halves whose high
+ * bytes are all `high`. */
 DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
 {
 #if defined(__AMDGCN__)
@@ -230,12 +254,14 @@ DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
 #endif
 }
 
-/* For addresses whose pointer is the same for all threads of a block and whose 32-bit offset is the thread's own: AMD adds the
- * two in the load itself. Left alone the compiler adds them up in advance, in two registers for each address. */
+/* For addresses whose pointer is the same for all threads of a block and whose 32-bit offset is the
+ * thread's own: AMD adds the two in the load itself. Left alone the compiler adds them up in
+ * advance, in two registers for each address. */
 DEVICE const u8 *uniform(const u8 *p)
 {
 #if defined(__AMDGCN__)
-    const __attribute__((address_space(1))) u8 *global = (const __attribute__((address_space(1))) u8 *)p;
+    const __attribute__((address_space(1)))
+    u8 *global = (const __attribute__((address_space(1))) u8 *)p;
     __asm__("" : "+s"(global));
     return (const u8 *)global;
 #else
@@ -295,13 +321,15 @@ DEVICE float rsqrt32(float x)
     return fma32(fma32(-x * r, r, 1), 0.5f * r, r);
 }
 
-/* e^x, 2 ulp. 0 below -87, e^88 above 88; NaN stays. NVIDIA has 2^x: of the rounded x log2(e), what that is off by as a correction.
- * Else as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree 4. */
+/* e^x, 2 ulp. 0 below -87, e^88 above 88; NaN stays. NVIDIA has 2^x: of the rounded x log2(e), what
+ * that is off by as a correction. Else as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree
+ * 4. */
 DEVICE float exp32(float x)
 {
     float y = x > 88 ? 88 : x;
 #if defined(__NVPTX__)
-    float t = y * 0x1.715476p+0f, off = fma32(y, 0x1.4ae0c0p-26f, fma32(y, 0x1.715476p+0f, -t)), e = exp2_estimate(t);
+    float t = y * 0x1.715476p+0f, off = fma32(y, 0x1.4ae0c0p-26f, fma32(y, 0x1.715476p+0f, -t)),
+          e = exp2_estimate(t);
     return y < -87 ? 0 : fma32(e, off * 0x1.62e43p-1f, e);
 #else
     float n = y * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
@@ -316,8 +344,9 @@ DEVICE float exp32(float x)
 #endif
 }
 
-/* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is exact), then Taylor
- * polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. 2 ulp. */
+/* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is
+ * exact), then Taylor polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. 2 ulp.
+ */
 DEVICE void sincos32(float x, float *s, float *c)
 {
     float n = x * 0x1.45f306p-1f + 0x1.8p23f - 0x1.8p23f;
@@ -340,18 +369,20 @@ DEVICE void sincos32(float x, float *s, float *c)
     *c = quadrant == 1 || quadrant == 2 ? -cc : cc;
 }
 
-/* Sum and maximum over the block of one value per thread, the same in every thread; tree of fixed shape. scratch[THREADS]
- * may be used again afterwards. */
+/* Sum and maximum over the block of one value per thread, the same in every thread; tree of fixed
+ * shape. scratch[THREADS] may be used again afterwards. */
 DEVICE float sum_or_max(float a, float b, const int max) { return max ? max32(a, b) : a + b; }
 
 #if !defined(__AMDGCN__)
-/* The tree over scratch[THREADS] by one warp, the last levels among its lanes; the result in each of them. */
+/* The tree over scratch[THREADS] by one warp, the last levels among its lanes; the result in each
+ * of them. */
 DEVICE float warp_tree(const float *scratch, const int max)
 {
     int t = thread();
     float v[THREADS / 32];
     UNROLL for (int i = 0; i < THREADS / 32; i++) v[i] = scratch[t % 32 + 32 * i];
-    UNROLL for (int w = THREADS / 64; w; w /= 2) UNROLL for (int i = 0; i < w; i++) v[i] = sum_or_max(v[i], v[i + w], max);
+    UNROLL for (int w = THREADS / 64; w; w /= 2) UNROLL for (int i = 0; i < w; i++)
+        v[i] = sum_or_max(v[i], v[i + w], max);
     UNROLL for (int w = 16; w; w /= 2)
     {
         float other = f32_of(shuffle_xor(bits_of(v[0]), w));

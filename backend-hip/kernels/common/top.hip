@@ -1,16 +1,19 @@
-/* top.hip: leaves out the logits of a row that are never among the TOP largest as one goes over the row in order of ids, so that whoever
- * does so, keeping that many or fewer, comes to the same with what is left, in every detail.
+/* top.hip: leaves out the logits of a row that are never among the TOP largest as one goes over the
+ * row in order of ids, so that whoever does so, keeping that many or fewer, comes to the same with
+ * what is left, in every detail.
  *
- * A block takes a row, in pieces as long as all before together, at most TOP_PIECE. It knows the TOP largest of the pieces before; what
- * is larger than the last of these is left: in no order at all TOP of every piece as long as all before. How many of the piece are larger,
- * or before it, is a hit's place among the largest, and in the list. */
+ * A block takes a row, in pieces as long as all before together, at most TOP_PIECE. It knows the
+ * TOP largest of the pieces before; what is larger than the last of these is left: in no order at
+ * all TOP of every piece as long as all before. How many of the piece are larger, or before it, is
+ * a hit's place among the largest, and in the list. */
 
 enum { TOP_ITEMS = 4, TOP_PIECE = TOP_ITEMS * TOP_THREADS, TOP_FIRST_PIECE = 256 };
 
 struct top_lds {
     float kept[2][TOP]; /* falling; the old ones and the new ones */
     struct largest found[TOP_ROOM];
-    int n_found[3]; /* of this piece, of the next, and of the last, which others may be reading yet */
+    int n_found[3]; /* of this piece, of the next, and of the last, which others may be reading yet
+                     */
 };
 
 /* What is known of the pieces before. */
@@ -30,7 +33,8 @@ DEVICE void top_rank(struct top_lds *l, struct largest *out, struct top_state s,
         else {
             x = l->found[s.n_found + i - TOP];
             place = 0; /* behind old ones that are as large */
-            UNROLL for (int k = 5; k >= 0; k--) place += kept[place + (1 << k) - 1] >= x.value ? 1 << k : 0;
+            UNROLL for (int k = 5; k >= 0; k--)
+                place += kept[place + (1 << k) - 1] >= x.value ? 1 << k : 0;
         }
         UNROLL_4 for (int j = s.n_found; j < s.n_found + n; j++)
         {
@@ -44,7 +48,8 @@ DEVICE void top_rank(struct top_lds *l, struct largest *out, struct top_state s,
 }
 
 /* Of items, the first of which is number `at`, those numbered lo .. hi - 1. */
-DEVICE struct top_state top_piece(struct top_lds *l, struct largest *out, const float *item, int at, int lo, int hi, struct top_state s)
+DEVICE struct top_state top_piece(struct top_lds *l, struct largest *out, const float *item, int at,
+                                  int lo, int hi, struct top_state s)
 {
     int *count = &l->n_found[s.n_pieces % 3], hits = 0;
     if (thread() == 0) l->n_found[(s.n_pieces + 1) % 3] = 0;
@@ -100,11 +105,14 @@ KERNEL_OF(top_rows, TOP_THREADS, struct top_args)
     top_load(item, x, t, a->vocab);
     top_load(next, x, TOP_PIECE + t, a->vocab);
     barrier();
-    for (int lo = 0, hi = TOP_FIRST_PIECE; lo < TOP_PIECE && s.n_found <= TOP_ROOM; lo = hi, hi *= 2) s = top_piece(l, out, item, t, lo, hi, s);
+    for (int lo = 0, hi = TOP_FIRST_PIECE; lo < TOP_PIECE && s.n_found <= TOP_ROOM;
+         lo = hi, hi *= 2)
+        s = top_piece(l, out, item, t, lo, hi, s);
     for (int first = TOP_PIECE; first < a->vocab && s.n_found <= TOP_ROOM; first += TOP_PIECE) {
         UNROLL for (int i = 0; i < TOP_ITEMS; i++) item[i] = next[i];
         top_load(next, x, first + TOP_PIECE + t, a->vocab);
         s = top_piece(l, out, item, first + t, 0, a->vocab, s);
     }
-    if (t == 0 && s.n_found != TOP_ROOM) out[s.n_found > TOP_ROOM ? 0 : s.n_found] = (struct largest){0, -1};
+    if (t == 0 && s.n_found != TOP_ROOM)
+        out[s.n_found > TOP_ROOM ? 0 : s.n_found] = (struct largest){0, -1};
 }

@@ -15,8 +15,8 @@ KERNEL(prepare_f32, struct prepare_args)
     for (int j = thread(); j < a->stride; j += THREADS) packed[j] = permuted(a, x, j);
 }
 
-/* A power of two brings the largest magnitude into [2^top, 2^(top+1)). With top = 14 nothing overflows, and what becomes
- * subnormal is below 2^-28 of the largest. */
+/* A power of two brings the largest magnitude into [2^top, 2^(top+1)). With top = 14 nothing
+ * overflows, and what becomes subnormal is below 2^-28 of the largest. */
 struct power_of_two {
     float factor, undo;
 };
@@ -25,7 +25,8 @@ DEVICE struct power_of_two power_for(float largest, int top)
 {
     int exponent = (int)(bits_of(largest) >> 23) - 127;
     if (exponent < -100) exponent = -100; /* zeros, and what is next to it */
-    return (struct power_of_two){f32_of((u32)(top - exponent + 127) << 23), f32_of((u32)(exponent - top + 127) << 23)};
+    return (struct power_of_two){f32_of((u32)(top - exponent + 127) << 23),
+                                 f32_of((u32)(exponent - top + 127) << 23)};
 }
 
 /* Where the fp16 inputs of a row go. */
@@ -57,7 +58,8 @@ DEVICE struct row_place place_of(const struct prepare_args *a, int row)
 DEVICE f16 *place_at(const struct row_place *p, int j)
 {
     if (!p->tile) return p->at + j;
-    return p->at + j / 64 * (p->tile * 64) + (((j / 32 % 2 * 4 + j % 8 / 2) ^ p->turn) * 8 + j % 32 / 8 * 2 + j % 2);
+    return p->at + j / 64 * (p->tile * 64) +
+           (((j / 32 % 2 * 4 + j % 8 / 2) ^ p->turn) * 8 + j % 32 / 8 * 2 + j % 2);
 }
 
 DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
@@ -65,31 +67,37 @@ DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
     const float *x = a->x + (u64)row * (u64)a->in;
     struct row_place place = place_of(a, row);
     float largest = 0;
-    for (int j = thread(); j < a->k; j += THREADS) largest = max32(abs32(permuted(a, x, j)), largest);
+    for (int j = thread(); j < a->k; j += THREADS)
+        largest = max32(abs32(permuted(a, x, j)), largest);
     struct power_of_two p = power_for(block_max(largest, scratch), a->top);
-    for (int j = thread(); j < a->stride; j += THREADS) *place_at(&place, j) = (f16)(permuted(a, x, j) * p.factor);
+    for (int j = thread(); j < a->stride; j += THREADS)
+        *place_at(&place, j) = (f16)(permuted(a, x, j) * p.factor);
     if (thread() == 0) a->scale[row] = p.undo;
 }
 
-/* Rows that are kept in registers: thread t has elements 4t .. 4t+3 of each piece, which is 4 elements of each of `threads` threads.
- * Whole loads in flight at once are what a single row is fast by. */
-#define FOR_PIECES_OF(threads, n, j, i, dim)                                                                                               \
+/* Rows that are kept in registers: thread t has elements 4t .. 4t+3 of each piece, which is 4
+ * elements of each of `threads` threads. Whole loads in flight at once are what a single row is
+ * fast by. */
+#define FOR_PIECES_OF(threads, n, j, i, dim)                                                       \
     UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += 4 * (threads)) if (i < (dim))
 #define FOR_PIECES(n, j, i, dim) FOR_PIECES_OF(THREADS, n, j, i, dim)
 
-/* Whether the inputs lie among the packed ones where they are in the row, and nothing is filled up. */
+/* Whether the inputs lie among the packed ones where they are in the row, and nothing is filled up.
+ */
 DEVICE int stays(const struct prepare_args *a) { return !a->perm && a->stride == a->in; }
 
 /* Whether a row can be in registers before it is prepared and after it. */
 DEVICE int fits_pieces(const struct prepare_args *a, const int pieces)
 {
-    return a->in <= pieces * PIECE && a->stride <= pieces * PIECE && a->in % 4 == 0 && a->k % 4 == 0;
+    return a->in <= pieces * PIECE && a->stride <= pieces * PIECE && a->in % 4 == 0 &&
+           a->k % 4 == 0;
 }
 
 /* Four halves from input i on. */
 DEVICE void place_four(const struct row_place *place, int i, f16x2 lo, f16x2 hi)
 {
-#if defined(__NVPTX__) /* of 16 bytes in a tile this has 4 for each pair; with what lane ^ 2 has there it is 8 of one pair */
+#if defined(__NVPTX__) /* of 16 bytes in a tile this has 4 for each pair; with what lane ^ 2 has   \
+                          there it is 8 of one pair */
     if (place->tile) {
         u32 give = thread() & 2 ? word_of(lo) : word_of(hi), got = shuffle_xor(give, 2);
         if (thread() & 2) *(u64 *)place_at(place, i - 8 + 2) = (u64)got | (u64)word_of(hi) << 32;
@@ -114,21 +122,24 @@ DEVICE float largest_of(f32x4 v, float largest)
 
 DEVICE void place_piece(const struct row_place *place, int i, f32x4 v, float factor)
 {
-    f16x2 lo = {(f16)(v[0] * factor), (f16)(v[1] * factor)}, hi = {(f16)(v[2] * factor), (f16)(v[3] * factor)};
+    f16x2 lo = {(f16)(v[0] * factor), (f16)(v[1] * factor)},
+          hi = {(f16)(v[2] * factor), (f16)(v[3] * factor)};
     place_four(place, i, lo, hi);
 }
 
 /* Of v[n] */
-DEVICE struct power_of_two power_of_pieces(const f32x4 *v, int dim, int top, float *scratch, const int n)
+DEVICE struct power_of_two power_of_pieces(const f32x4 *v, int dim, int top, float *scratch,
+                                           const int n)
 {
     float largest = 0;
     FOR_PIECES(n, j, i, dim) largest = largest_of(v[j], largest);
     return power_for(block_max(largest, scratch), top);
 }
 
-/* The row x in another order, or filled up with zeros; what this block has written of x is behind a barrier. Loads that wait for
- * loads are asked for together. */
-DEVICE void place_permuted(const struct prepare_args *a, const struct row_place *place, const float *x, float factor, const int n)
+/* The row x in another order, or filled up with zeros; what this block has written of x is behind a
+ * barrier. Loads that wait for loads are asked for together. */
+DEVICE void place_permuted(const struct prepare_args *a, const struct row_place *place,
+                           const float *x, float factor, const int n)
 {
     enum { AT_ONCE = 4 };
     for (int j0 = 0; j0 < n; j0 += AT_ONCE) {
@@ -137,16 +148,21 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
         int i0 = 4 * thread() + j0 * PIECE;
         UNROLL for (int j = 0, i = i0; j < AT_ONCE; j++, i += PIECE)
         {
-            if (i < a->k) from[j] = a->perm ? *(const u32x4 *)(a->perm + i) : (u32x4){(u32)i, (u32)i + 1, (u32)i + 2, (u32)i + 3};
+            if (i < a->k)
+                from[j] = a->perm ? *(const u32x4 *)(a->perm + i)
+                                  : (u32x4){(u32)i, (u32)i + 1, (u32)i + 2, (u32)i + 3};
             else from[j] = (u32x4){~0u, ~0u, ~0u, ~0u};
         }
-        UNROLL for (int j = 0; j < AT_ONCE; j++) UNROLL for (int e = 0; e < 4; e++) v[j][e] = (int)from[j][e] < 0 ? 0 : x[from[j][e]];
-        UNROLL for (int j = 0, i = i0; j < AT_ONCE; j++, i += PIECE) if (i < a->stride) place_piece(place, i, v[j], factor);
+        UNROLL for (int j = 0; j < AT_ONCE; j++) UNROLL for (int e = 0; e < 4; e++)
+            v[j][e] = (int)from[j][e] < 0 ? 0 : x[from[j][e]];
+        UNROLL for (int j = 0, i = i0; j < AT_ONCE; j++, i += PIECE) if (i < a->stride)
+            place_piece(place, i, v[j], factor);
     }
 }
 
-/* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known before the wait for the
- * producer, and since the last step has left the caches. Longer rows have registers for it only when they are out of them themselves. */
+/* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known
+ * before the wait for the producer, and since the last step has left the caches. Longer rows have
+ * registers for it only when they are out of them themselves. */
 enum { EARLY_PIECES = 8 };
 
 DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n, const int threads)
@@ -160,14 +176,16 @@ DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n, c
     else if (a->order) prefetch_lines(a->order, a->stride * 2);
 }
 
-/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED of its pieces of PIECE]: LDS, which a row passes through that comes into
- * another order; NULL: none does. */
-DEVICE void place_pieces(const struct prepare_args *a, const struct row_place *place, const f32x4 *v, float factor, u64 *order,
-                         u64 *ordered, const int n, const int threads)
+/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED of its pieces of PIECE]: LDS, which
+ * a row passes through that comes into another order; NULL: none does. */
+DEVICE void place_pieces(const struct prepare_args *a, const struct row_place *place,
+                         const f32x4 *v, float factor, u64 *order, u64 *ordered, const int n,
+                         const int threads)
 {
     const f32x4 none = {0, 0, 0, 0};
     if (!ordered || !a->order) {
-        FOR_PIECES_OF(threads, n, j, i, a->stride) place_piece(place, i, i < a->in ? v[j] : none, factor);
+        FOR_PIECES_OF(threads, n, j, i, a->stride)
+        place_piece(place, i, i < a->in ? v[j] : none, factor);
         return;
     }
     const struct row_place natural = {(f16 *)ordered, 0, 0};
@@ -184,7 +202,8 @@ DEVICE void place_pieces(const struct prepare_args *a, const struct row_place *p
     }
 }
 
-DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order, float *scratch, u64 *ordered, const int n)
+DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v, u64 *order,
+                           float *scratch, u64 *ordered, const int n)
 {
     struct row_place place = place_of(a, row);
     struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, n);
@@ -192,7 +211,8 @@ DEVICE void prepare_pieces(const struct prepare_args *a, int row, const f32x4 *v
     place_pieces(a, &place, v, p.factor, order, ordered, n, THREADS);
 }
 
-DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *ordered, const int pieces)
+DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *ordered,
+                         const int pieces)
 {
     int row = block_x();
     f32x4 v[ROW_PIECES];
@@ -231,7 +251,8 @@ KERNEL_BLOCKS(prepare_f16_14, 3, struct prepare_args)
 KERNEL(embed_rows, struct embed_args)
 {
     const struct embed_args *a = ARGS;
-    int row = block_x(), token = a->token[row], pieces = a->kind == WEIGHT_F32 ? 8 : 4, inputs = CHUNK / pieces;
+    int row = block_x(), token = a->token[row], pieces = a->kind == WEIGHT_F32 ? 8 : 4,
+        inputs = CHUNK / pieces;
     if (token < 0) token = a->chosen[-1 - token];
     if (token < 0) token = 0;
     u64 first = (u64)(token / PANEL) * (u64)(a->n_chunks * pieces * PANEL) + (u64)(token % PANEL);
@@ -265,15 +286,19 @@ KERNEL(norm_rows, struct norm_args)
 }
 
 /* A row v[pieces] normed; w: the weights */
-DEVICE void norm_pieces(const struct norm_args *n, f32x4 *v, const f32x4 *w, float *scratch, const int pieces)
+DEVICE void norm_pieces(const struct norm_args *n, f32x4 *v, const f32x4 *w, float *scratch,
+                        const int pieces)
 {
     float sum = 0;
-    FOR_PIECES(pieces, j, i, n->dim) UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
+    FOR_PIECES(pieces, j, i, n->dim)
+    UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[j][e], v[j][e], sum);
     float f = rsqrt32(block_sum(sum, scratch) / (float)n->dim + n->eps);
-    FOR_PIECES(pieces, j, i, n->dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
+    FOR_PIECES(pieces, j, i, n->dim)
+    UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
 }
 
-DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 *ordered, const int pieces)
+DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 *ordered,
+                         const int pieces)
 {
     const struct norm_args *n = &a->norm;
     u64 order[ROW_PIECES];
@@ -329,8 +354,10 @@ KERNEL(glu, struct glu_args)
     if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i]);
 }
 
-/* Of the pieces `kept` stay in registers, the others in LDS; at_once: pieces whose loads are under way together. */
-DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 *held, const int pieces, const int kept, const int at_once)
+/* Of the pieces `kept` stay in registers, the others in LDS; at_once: pieces whose loads are under
+ * way together. */
+DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 *held,
+                        const int pieces, const int kept, const int at_once)
 {
     int dim = (int)a->glu.n, row = block_x();
     u64 at = (u64)row * a->glu.n;
@@ -346,9 +373,11 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
     UNROLL for (int j0 = 0; j0 < pieces; j0 += at_once)
     {
         f32x4 g[ROW_PIECES], w[ROW_PIECES];
-        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces; j++, i += PIECE)
-            if (i < dim) g[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
-        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces; j++, i += PIECE)
+        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces;
+                    j++, i += PIECE) if (i < dim) g[j] = *(const f32x4 *)(gate + i),
+                                                  w[j] = *(const f32x4 *)(up + i);
+        UNROLL for (int j = 0, i = 4 * thread() + j0 * PIECE; j < at_once && j0 + j < pieces;
+                    j++, i += PIECE)
         {
             if (i >= dim) continue;
             UNROLL for (int e = 0; e < 4; e++) g[j][e] = gated(g[j][e], w[j][e]);
@@ -361,7 +390,8 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
     struct power_of_two p = power_for(block_max(largest, scratch), a->prepare.top);
     struct row_place place = place_of(&a->prepare, row);
     if (!stays(&a->prepare)) place_permuted(&a->prepare, &place, gate, p.factor, pieces);
-    else FOR_PIECES(pieces, j, i, dim) place_piece(&place, i, j < kept ? v[j] : held[(j - kept) * THREADS + thread()], p.factor);
+    else FOR_PIECES(pieces, j, i, dim)
+    place_piece(&place, i, j < kept ? v[j] : held[(j - kept) * THREADS + thread()], p.factor);
     if (thread() == 0) a->prepare.scale[row] = p.undo;
 }
 

@@ -1,14 +1,15 @@
-/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16. A block takes a tile of rows of one
- * sequence and one head: one warpgroup copies keys and values into a ring in LDS, two compute, 64 rows each. Positions come in
- * steps of 64, from an absolute multiple on. A row's result does not depend on the rows of its tile: a step that it does not see
- * leaves it as it is. Queries are two halves each, high and low, so that scores, which are exponents, are not made of fewer than 22
- * bits. So are the weights of values in attend_wide_*; in attend_half_* they are rounded to halves, as values are: such errors average
- * out. */
+/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16.
+ * A block takes a tile of rows of one sequence and one head: one warpgroup copies keys and values
+ * into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an absolute
+ * multiple on. A row's result does not depend on the rows of its tile: a step that it does not see
+ * leaves it as it is. Queries are two halves each, high and low, so that scores, which are
+ * exponents, are not made of fewer than 22 bits. So are the weights of values in attend_wide_*; in
+ * attend_half_* they are rounded to halves, as values are: such errors average out. */
 
 enum { WIDE_STEP = 64, WIDE_STAGES = 6 };
 
-/* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes number i of a row at
- * i ^ (position % 8); then barriers: of each stage full, empty. */
+/* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes
+ * number i of a row at i ^ (position % 8); then barriers: of each stage full, empty. */
 struct wide_ring {
     u32 stages, full, empty;
 };
@@ -33,42 +34,52 @@ DEVICE struct wide_tile wide_tile_of(const struct attend_kernel_args *a)
         if (w.pos0[g] + w.n_rows[g] - 1 > w.last) w.last = w.pos0[g] + w.n_rows[g] - 1;
         if (g == 0 || w.pos0[g] < lowest) lowest = w.pos0[g];
     }
-    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / WIDE_STEP * WIDE_STEP;
+    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / WIDE_STEP *
+              WIDE_STEP;
     return w;
 }
 
-/* One step into a stage. What is behind the last position becomes zeros: what others left there is not multiplied by 0. */
-DEVICE void copy_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0, int last, const int dims)
+/* One step into a stage. What is behind the last position becomes zeros: what others left there is
+ * not multiplied by 0. */
+DEVICE void copy_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
+                      int last, const int dims)
 {
     const int lanes = dims / 8, key_bytes = WIDE_STEP * dims * 2;
     int i = thread() % 128, octet = i % lanes, of = i / lanes;
     UNROLL for (int j = 0; j < WIDE_STEP / PAGE * lanes / 8; j++) /* 8 octets of a page */
     {
-        int p = j * 8 / lanes * PAGE + i % PAGE, o = j * 8 % lanes + i / PAGE, seen = p0 + p <= last;
+        int p = j * 8 / lanes * PAGE + i % PAGE, o = j * 8 % lanes + i / PAGE,
+            seen = p0 + p <= last;
         const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride;
-        copy_16_or_zeros(to + (u32)((o * WIDE_STEP + p) * 16), page + (o * PAGE + p % PAGE) * 16, seen);
+        copy_16_or_zeros(to + (u32)((o * WIDE_STEP + p) * 16), page + (o * PAGE + p % PAGE) * 16,
+                         seen);
     }
     UNROLL for (int j = 0; j < WIDE_STEP; j += 128 / lanes)
     {
         int p = j + of, seen = p0 + p <= last;
-        const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride + PAGE * dims * 2;
-        copy_16_or_zeros(to + (u32)(key_bytes + octet / 8 * (WIDE_STEP * 128) + p * 128 + (octet % 8 ^ p % 8) * 16),
+        const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride +
+                           PAGE * dims * 2;
+        copy_16_or_zeros(to + (u32)(key_bytes + octet / 8 * (WIDE_STEP * 128) + p * 128 +
+                                    (octet % 8 ^ p % 8) * 16),
                          page + (p % PAGE * dims + octet * 8) * 2, seen);
     }
     copies_commit();
 }
 
 /* The copying warpgroup. */
-DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_tile *w, const struct wide_ring *r, const int dims)
+DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_tile *w,
+                       const struct wide_ring *r, const int dims)
 {
     const int page_bytes = 2 * PAGE * dims * 2, stage_bytes = 2 * WIDE_STEP * dims * 2;
     int stage = 0, before = 0;
     const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
-    const char *pages = (const char *)a->pages + (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
+    const char *pages = (const char *)a->pages +
+                        (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
     u32 parity = 1; /* what has not been used is empty */
     for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
         phase_wait(r->empty + (u32)(8 * stage), parity);
-        copy_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes, r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
+        copy_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes,
+                  r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
         if (p0 > w->begin) { /* those before have arrived by now */
             COPIES_WAIT(1);
             matrix_reads_after();
@@ -82,30 +93,36 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
     phase_arrive(r->full + (u32)(8 * before));
 }
 
-/* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t. Times a power of two for each row
- * that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. row[]: of the step; at: of its dimension 2t */
-DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at, struct two_halves q[][4], float undo[2],
-                         const int dims)
+/* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t.
+ * Times a power of two for each row that brings its largest into [2^14, 2^15); what undoes it goes
+ * to undo[]. row[]: of the step; at: of its dimension 2t */
+DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
+                         struct two_halves q[][4], float undo[2], const int dims)
 {
     float v[2][MAX_HEAD_DIM / 8][2];
-    UNROLL for (int i = 0; i < 2; i++) load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
+    UNROLL for (int i = 0; i < 2; i++)
+        load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = 0;
         if (a->cos) rotate_pairs(a, row[i], v[i], dims);
-        UNROLL for (int c = 0; c < dims / 8; c++) largest = max32(max32(abs32(v[i][c][0]), abs32(v[i][c][1])), largest);
+        UNROLL for (int c = 0; c < dims / 8; c++)
+            largest = max32(max32(abs32(v[i][c][0]), abs32(v[i][c][1])), largest);
         struct power_of_two p = power_for(quad_max(largest), 14);
         undo[i] = p.undo;
-        UNROLL for (int c = 0; c < dims / 8; c++) q[c / 2][c % 2 * 2 + i] = split_pair(v[i][c][0] * p.factor, v[i][c][1] * p.factor);
+        UNROLL for (int c = 0; c < dims / 8; c++)
+            q[c / 2][c % 2 * 2 + i] = split_pair(v[i][c][0] * p.factor, v[i][c][1] * p.factor);
     }
 }
 
-/* For heads of 64 dimensions ptxas 13.0 gives the weights of values the registers of the queries, which the next step still needs; not
- * where these change in the loop. zero: 0, which it does not know. */
+/* For heads of 64 dimensions ptxas 13.0 gives the weights of values the registers of the queries,
+ * which the next step still needs; not where these change in the loop. zero: 0, which it does not
+ * know. */
 DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
 {
     UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
-        change_by(&q[c][i].high, zero), change_by(&q[c][i].low, zero);
+        change_by(&q[c][i].high, zero),
+        change_by(&q[c][i].low, zero);
 }
 
 /* Scores of 64 rows and a step of positions: under way afterwards. */
@@ -121,22 +138,27 @@ DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], con
     wgmma_commit();
 }
 
-/* What a lane of a computing warpgroup has of its 64 rows: of rows `row` and row + 8 of the group, of n_rows from row0 of the step on. */
+/* What a lane of a computing warpgroup has of its 64 rows: of rows `row` and row + 8 of the group,
+ * of n_rows from row0 of the step on. */
 struct wide_rows {
-    int row0, row, n_rows, lowest, highest; /* positions of the first and the last row; -1: there is none */
+    int row0, row, n_rows, lowest,
+        highest; /* positions of the first and the last row; -1: there is none */
     struct two_halves q[MAX_HEAD_DIM / 16][4];
     float to_log2[2], largest[2], sum[2], total[MAX_HEAD_DIM / 2]; /* to_log2: of a score */
 };
 
-/* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with their sum: small ones keep their bits.
- * What has been summed before is to be multiplied by shrink[]. masked: positions that a row does not see weigh nothing. Sums and
- * maxima go by four chains, which do not wait for each other. */
-DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int window, float shrink[2], const int masked)
+/* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with
+ * their sum: small ones keep their bits. What has been summed before is to be multiplied by
+ * shrink[]. masked: positions that a row does not see weigh nothing. Sums and maxima go by four
+ * chains, which do not wait for each other. */
+DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int window, float shrink[2],
+                         const int masked)
 {
     float top[2][4], more[2][4];
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int pos = r->lowest + r->row + 8 * i, first = window && pos >= window ? pos - window + 1 : 0;
+        int pos = r->lowest + r->row + 8 * i,
+            first = window && pos >= window ? pos - window + 1 : 0;
         UNROLL for (int k = 0; k < 4; k++) top[i][k] = r->largest[i];
         UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
         {
@@ -148,11 +170,13 @@ DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int windo
             top[i][k % 4] = max32(*s, top[i][k % 4]);
         }
     }
-    UNROLL for (int i = 0; i < 2; i++) top[i][0] = quad_max(max32(max32(top[i][0], top[i][1]), max32(top[i][2], top[i][3])));
+    UNROLL for (int i = 0; i < 2; i++)
+        top[i][0] = quad_max(max32(max32(top[i][0], top[i][1]), max32(top[i][2], top[i][3])));
     UNROLL for (int i = 0; i < 2; i++)
     {
         float was = r->largest[i], to_log2 = r->to_log2[i];
-        float offset = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2, 14); /* nothing is seen yet: all weights are 0 */
+        float offset = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2,
+                             14); /* nothing is seen yet: all weights are 0 */
         shrink[i] = was == -__builtin_inff() ? 0 : exp2_estimate(offset - fma32(-was, to_log2, 14));
         r->largest[i] = top[i][0];
         UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
@@ -161,11 +185,13 @@ DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int windo
             *s = exp2_estimate(fma32(*s, to_log2, offset));
             more[i][k % 4] = k < 4 ? *s : more[i][k % 4] + *s;
         }
-        r->sum[i] = fma32(r->sum[i], shrink[i], (more[i][0] + more[i][1]) + (more[i][2] + more[i][3]));
+        r->sum[i] = fma32(r->sum[i], shrink[i],
+                          (more[i][0] + more[i][1]) + (more[i][2] + more[i][3]));
     }
 }
 
-DEVICE void wide_step(const struct attend_kernel_args *a, struct wide_rows *r, float score[32], int p0, float shrink[2])
+DEVICE void wide_step(const struct attend_kernel_args *a, struct wide_rows *r, float score[32],
+                      int p0, float shrink[2])
 {
     int whole = p0 + WIDE_STEP - 1 <= r->lowest && !(a->window && r->highest - a->window >= p0);
     if (whole) wide_weights(r, score, p0, a->window, shrink, 0);
@@ -174,24 +200,27 @@ DEVICE void wide_step(const struct attend_kernel_args *a, struct wide_rows *r, f
 
 DEVICE void split_weights(const float *score, struct two_halves p[][4])
 {
-    UNROLL for (int k = 0; k < WIDE_STEP / 16; k++) UNROLL for (int i = 0; i < 4; i++) p[k][i] =
-        split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
+    UNROLL for (int k = 0; k < WIDE_STEP / 16; k++) UNROLL for (int i = 0; i < 4; i++)
+        p[k][i] = split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
 }
 
 /* total += weights x values of a step: under way afterwards. */
-DEVICE void wide_values(u32 values, struct two_halves p[][4], float *total, const int dims, const int halves)
+DEVICE void wide_values(u32 values, struct two_halves p[][4], float *total, const int dims,
+                        const int halves)
 {
     wgmma_begin();
     UNROLL for (int k = 0; k < WIDE_STEP / 16; k++)
     {
         u64 b = wgmma_columns(values + (u32)(k * 16 * 128), WIDE_STEP * 128);
         wgmma_by_columns(total, p[k][0].high, p[k][1].high, p[k][2].high, p[k][3].high, b, dims);
-        if (halves > 1) wgmma_by_columns(total, p[k][0].low, p[k][1].low, p[k][2].low, p[k][3].low, b, dims);
+        if (halves > 1)
+            wgmma_by_columns(total, p[k][0].low, p[k][1].low, p[k][2].low, p[k][3].low, b, dims);
     }
     wgmma_commit();
 }
 
-DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_tile *w, struct wide_rows *r, const int dims)
+DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_tile *w,
+                       struct wide_rows *r, const int dims)
 {
     int lane = thread() % WARP, group = thread() / 128, from[2];
     r->row0 = group ? w->row0[1] : w->row0[0];
@@ -199,7 +228,8 @@ DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_til
     r->lowest = group ? w->pos0[1] : w->pos0[0];
     r->highest = r->n_rows ? r->lowest + r->n_rows - 1 : -1;
     r->row = thread() % 128 / WARP * 16 + lane / 4;
-    UNROLL for (int i = 0; i < 2; i++) from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
+    UNROLL for (int i = 0; i < 2; i++)
+        from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
     wide_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims);
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -210,12 +240,14 @@ DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_til
     UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
 }
 
-DEVICE void wide_leave(const struct attend_kernel_args *a, const struct wide_tile *w, struct wide_rows *r, const int dims)
+DEVICE void wide_leave(const struct attend_kernel_args *a, const struct wide_tile *w,
+                       struct wide_rows *r, const int dims)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
         float inverse = rcp32(quad_sum(r->sum[i]));
-        float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) + (u64)(w->head * dims + thread() % 4 * 2);
+        float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
+                    (u64)(w->head * dims + thread() % 4 * 2);
         if (r->row + 8 * i >= r->n_rows) continue;
         UNROLL for (int d = 0; d < dims / 8; d++) * (f32x2 *)(to + 8 * d) =
             (f32x2){r->total[4 * d + 2 * i] * inverse, r->total[4 * d + 2 * i + 1] * inverse};
@@ -223,8 +255,8 @@ DEVICE void wide_leave(const struct attend_kernel_args *a, const struct wide_til
 }
 
 /* A computing warpgroup: 64 rows of the tile. halves: of a weight */
-DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_tile *w, const struct wide_ring *ring, const int dims,
-                          const int halves)
+DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_tile *w,
+                          const struct wide_ring *ring, const int dims, const int halves)
 {
     const int key_bytes = WIDE_STEP * dims * 2;
     struct wide_rows r;
@@ -252,7 +284,8 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
     wide_leave(a, w, &r, dims);
 }
 
-DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const int dims, const int halves)
+DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const int dims,
+                        const int halves)
 {
     struct wide_ring r;
     r.stages = lds_address(lds);
@@ -278,7 +311,19 @@ DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const 
 }
 
 /* LDS: ATTEND_WIDE_LDS(dims). */
-KERNEL_SIZED(attend_wide_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 64, 2); }
-KERNEL_SIZED(attend_wide_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 128, 2); }
-KERNEL_SIZED(attend_half_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 64, 1); }
-KERNEL_SIZED(attend_half_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args) { attend_wide(EARLY_ARGS, dynamic_lds, 128, 1); }
+KERNEL_SIZED(attend_wide_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
+{
+    attend_wide(EARLY_ARGS, dynamic_lds, 64, 2);
+}
+KERNEL_SIZED(attend_wide_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
+{
+    attend_wide(EARLY_ARGS, dynamic_lds, 128, 2);
+}
+KERNEL_SIZED(attend_half_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
+{
+    attend_wide(EARLY_ARGS, dynamic_lds, 64, 1);
+}
+KERNEL_SIZED(attend_half_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
+{
+    attend_wide(EARLY_ARGS, dynamic_lds, 128, 1);
+}

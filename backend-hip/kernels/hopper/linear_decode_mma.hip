@@ -1,10 +1,13 @@
-/* hopper_decode.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16 where weights are not plain. A block takes
- * panels of 16 outputs, one after the other. Each of its 8 warps has an eighth of the inputs and a ring in LDS of its own, which
- * it fills items ahead and across panels, from before the launch before this one has ended. No warp waits for the others but the
- * one whose turn it is to add the sums of a panel, in order. The products of an item, or of a chunk where an item is of several
- * groups, are summed by themselves: the order of wgmma.hip, which has the same bits. */
+/* hopper_decode.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16 where weights
+ * are not plain. A block takes panels of 16 outputs, one after the other. Each of its 8 warps has
+ * an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and across
+ * panels, from before the launch before this one has ended. No warp waits for the others but the
+ * one whose turn it is to add the sums of a panel, in order. The products of an item, or of a chunk
+ * where an item is of several groups, are summed by themselves: the order of wgmma.hip, which has
+ * the same bits. */
 
-enum { DECODE_SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 }; /* SLOT: bytes of an item's codes and scales */
+/* SLOT: bytes of an item's codes and scales */
+enum { DECODE_SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 };
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
@@ -31,28 +34,34 @@ DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, 
     f->unit = unit;
     f->item = item;
     f->part_end = p.first + (p.out + PANEL - 1) / PANEL;
-    f->codes = (const char *)p.weight + (panel * (u64)(a->n_chunks / ITEM_CHUNKS) + (u64)item) * (ITEM_CODES * 4) + lane * 16;
+    f->codes = (const char *)p.weight +
+               (panel * (u64)(a->n_chunks / ITEM_CHUNKS) + (u64)item) * (ITEM_CODES * 4) +
+               lane * 16;
     f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane * 4;
     f->magic = p.group_magic;
     f->last_group = p.last_group;
 }
 
-/* Asks for an item and goes on to the next one of the slice, or to the slice of the block's next panel. */
-DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, int end, u32 ring_end, u32 ring_bytes, const int plain)
+/* Asks for an item and goes on to the next one of the slice, or to the slice of the block's next
+ * panel. */
+DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, int end,
+                       u32 ring_end, u32 ring_bytes, const int plain)
 {
     if (f->unit < a->n_blocks) {
         copy_16(f->to, f->codes);
         copy_16(f->to + 512, f->codes + 512);
         if (plain && thread() % WARP < 4) {
             int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
-            copy_16(f->to + ITEM_CODES * 4, f->meta + (group < f->last_group ? group : f->last_group) * PANEL);
+            copy_16(f->to + ITEM_CODES * 4,
+                    f->meta + (group < f->last_group ? group : f->last_group) * PANEL);
         }
         f->to += SLOT;
         if (f->to == ring_end) f->to -= ring_bytes;
         f->codes += ITEM_CODES * 4;
         if (++f->item == end) {
             f->item = begin;
-            f->codes += (u64)(a->n_chunks / ITEM_CHUNKS * grid_x() - (end - begin)) * (ITEM_CODES * 4);
+            f->codes += (u64)(a->n_chunks / ITEM_CHUNKS * grid_x() - (end - begin)) *
+                        (ITEM_CODES * 4);
             f->meta += (u64)((f->last_group + 1) * PANEL) * (u64)grid_x();
             f->unit += grid_x();
             if (f->unit >= f->part_end && f->unit < a->n_blocks) fetch_enter(a, f, f->unit, begin);
@@ -61,43 +70,54 @@ DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, 
     copies_commit();
 }
 
-/* Half an item, chunks 2b and 2b + 1, times v[tile][chunk]; the sums of an item that is of one group go on in part. */
-DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4 v[][ITEM_CHUNKS], int panel, int number, float part[][4],
-                        float total[][4], const int b, const int tiles, const int plain)
+/* Half an item, chunks 2b and 2b + 1, times v[tile][chunk]; the sums of an item that is of one
+ * group go on in part. */
+DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4 v[][ITEM_CHUNKS],
+                        int panel, int number, float part[][4], float total[][4], const int b,
+                        const int tiles, const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];
-    if (plain) UNROLL for (int j = 0; j < 2; j++) g[j] = scale_zero_of((float)half_of(h->meta[j]), half_of(h->meta[j] >> 16));
+    if (plain)
+        UNROLL for (int j = 0; j < 2; j++)
+            g[j] = scale_zero_of((float)half_of(h->meta[j]), half_of(h->meta[j] >> 16));
     UNROLL for (int c = 2 * b; c < 2 * b + 2; c++)
     {
         f16x2 lo[4], hi[4];
         int whole = plain || p->whole_items;
-        if (!plain) UNROLL for (int j = 0; j < 2; j++) g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
+        if (!plain)
+            UNROLL for (int j = 0; j < 2; j++)
+                g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
         unpack_word(h->q[b][c % 2 * 2], &g[0], lo);
         unpack_word(h->q[b][c % 2 * 2 + 1], &g[1], hi);
         UNROLL for (int m = 0; m < tiles; m++)
         {
             if (c == 0 || !whole) UNROLL for (int i = 0; i < 4; i++) part[m][i] = 0;
-            mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), v[m][c][0], v[m][c][1]);
-            mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), v[m][c][2], v[m][c][3]);
+            mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]),
+                        v[m][c][0], v[m][c][1]);
+            mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]),
+                        v[m][c][2], v[m][c][3]);
             if (c < ITEM_CHUNKS - 1 && whole) continue;
-            UNROLL for (int i = 0; i < 4; i++) total[m][i] = fma32(g[i / 2].scale, part[m][i], total[m][i]);
+            UNROLL for (int i = 0; i < 4; i++)
+                total[m][i] = fma32(g[i / 2].scale, part[m][i], total[m][i]);
         }
     }
 }
 
-/* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the others, adds the slices of
- * what each of its lanes has, and writes them; the others go on. Whoever comes to turn t has been the one in the 8 turns before
- * it, so all have come to turn t - 7, and what was left in turn t - 8 was read. sums [8][tiles][DECODE_SLICES][lane][4] */
-DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn, float total[][4], const float *scale,
-                         const int tiles)
+/* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the
+ * others, adds the slices of what each of its lanes has, and writes them; the others go on. Whoever
+ * comes to turn t has been the one in the 8 turns before it, so all have come to turn t - 7, and
+ * what was left in turn t - 8 was read. sums [8][tiles][DECODE_SLICES][lane][4] */
+DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn,
+                         float total[][4], const float *scale, const int tiles)
 {
     const int sum_floats = DECODE_SLICES * WARP * 4;
     int lane = thread() % WARP, warp = warp_number();
     float *of = sums + turn % DECODE_SLICES * tiles * sum_floats + lane * 4;
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        *(f32x4 *)(of + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1], total[m][2], total[m][3]};
+        *(f32x4 *)(of + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1],
+                                                                      total[m][2], total[m][3]};
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
     }
     if (warp != turn % DECODE_SLICES) {
@@ -112,16 +132,20 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int
         int row0 = (block_y() * tiles + m) * 8 + lane % 4 * 2;
         f32x4 sum = {0, 0, 0, 0};
         if (row0 >= a->rows) continue;
-        UNROLL for (int w = 0; w < DECODE_SLICES; w++) sum = sum + *(const f32x4 *)(of + m * sum_floats + w * (WARP * 4));
-        UNROLL for (int i = 0; i < 4; i++) write_scaled(a, &p, row0 + i % 2, output + i / 2 * 8, sum[i] * scale[2 * m + i % 2]);
+        UNROLL for (int w = 0; w < DECODE_SLICES; w++)
+            sum = sum + *(const f32x4 *)(of + m * sum_floats + w * (WARP * 4));
+        UNROLL for (int i = 0; i < 4; i++)
+            write_scaled(a, &p, row0 + i % 2, output + i / 2 * 8, sum[i] * scale[2 * m + i % 2]);
     }
 }
 
 /* What a warp reads of the inputs comes into the L1 all at once. */
 DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int begin, int end)
 {
-    int lines = (end - begin) * (ITEM_CHUNKS * CHUNK * 2 / 128), n = lines * (a->rows - row0 < rows ? a->rows - row0 : rows);
-    const char *x = (const char *)a->x + (u64)(row0 * a->n_chunks + begin * ITEM_CHUNKS) * (CHUNK * 2);
+    int lines = (end - begin) * (ITEM_CHUNKS * CHUNK * 2 / 128),
+        n = lines * (a->rows - row0 < rows ? a->rows - row0 : rows);
+    const char *x = (const char *)a->x +
+                    (u64)(row0 * a->n_chunks + begin * ITEM_CHUNKS) * (CHUNK * 2);
     for (int i = thread() % WARP; i < n; i += 4 * WARP) {
         const char *at[4];
         UNROLL for (int j = 0; j < 4; j++)
@@ -135,17 +159,23 @@ DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int be
 
 DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, const int tiles)
 {
-    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) v[m][c] = load_input(x[m] + item * 16 + 4 * c);
+    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
+        v[m][c] = load_input(x[m] + item * 16 + 4 * c);
 }
 
-/* tiles: of 8 rows; depth: items in a ring; ahead: inputs of the next item are asked for once those of this one are there (earlier,
- * and the wait for these would be one for those, too). lds: sums, rings [DECODE_SLICES][depth][SLOT] */
-DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles, const int depth, const int plain, const int ahead)
+/* tiles: of 8 rows; depth: items in a ring; ahead: inputs of the next item are asked for once those
+ * of this one are there (earlier, and the wait for these would be one for those, too). lds: sums,
+ * rings [DECODE_SLICES][depth][SLOT] */
+DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles,
+                             const int depth, const int plain, const int ahead)
 {
     const int ring_bytes = depth * SLOT;
-    int lane = thread() % WARP, warp = warp_number(), n_items = a->n_chunks / ITEM_CHUNKS, row0 = block_y() * 8 * tiles;
-    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(), turn = 0, item = begin, at = 0;
-    const u32 *ring = lds + DECODE_SLICES * tiles * DECODE_SLICES * WARP * 4 + warp * (ring_bytes / 4);
+    int lane = thread() % WARP, warp = warp_number(), n_items = a->n_chunks / ITEM_CHUNKS,
+        row0 = block_y() * 8 * tiles;
+    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(),
+        turn = 0, item = begin, at = 0;
+    const u32 *ring = lds + DECODE_SLICES * tiles * DECODE_SLICES * WARP * 4 +
+                      warp * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;
     struct fetch f;
     float part[2][4], total[2][4], scale[4];
@@ -154,10 +184,12 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     fetch_enter(a, &f, unit, begin);
     f.to = ring_end - (u32)ring_bytes;
     if (begin == end) f.unit = a->n_blocks; /* there are fewer items than slices */
-    NO_UNROLL for (int i = 0; i < depth; i++) fetch_next(a, &f, begin, end, ring_end, ring_bytes, plain);
+    NO_UNROLL for (int i = 0; i < depth; i++)
+        fetch_next(a, &f, begin, end, ring_end, ring_bytes, plain);
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        int row = row0 + 8 * m + lane / 4; /* one that is not there is computed as the last one and not written */
+        int row = row0 + 8 * m +
+                  lane / 4; /* one that is not there is computed as the last one and not written */
         if (row >= a->rows) row = a->rows - 1;
         x[m] = (const u32x4 *)a->x + (row * a->n_chunks * 4 + lane % 4);
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
@@ -171,7 +203,8 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     }
     struct linear_part p = part_of(a, unit);
     if (begin == end) {
-        for (; unit < a->n_blocks; unit += grid_x(), turn++) finish_panel(a, (float *)lds, unit, turn, total, scale, tiles);
+        for (; unit < a->n_blocks; unit += grid_x(), turn++)
+            finish_panel(a, (float *)lds, unit, turn, total, scale, tiles);
         return;
     }
     if (ahead) load_item(x, v[0], item, tiles);
@@ -181,8 +214,10 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
             struct held h;
             COPIES_WAIT(depth - 1);
             warp_barrier();
-            UNROLL for (int b = 0; b < 2; b++) h.q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
-            UNROLL for (int j = 0; j < 2; j++) h.meta[j] = plain ? ring[at + ITEM_CODES + lane / 4 + 8 * j] : 0;
+            UNROLL for (int b = 0; b < 2; b++)
+                h.q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
+            UNROLL for (int j = 0; j < 2; j++)
+                h.meta[j] = plain ? ring[at + ITEM_CODES + lane / 4 + 8 * j] : 0;
             if (!ahead) load_item(x, v[k], item, tiles);
             decode_half(&p, &h, v[k], unit - p.first, item, part, total, 0, tiles, plain);
             warp_barrier();
@@ -200,6 +235,13 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     }
 }
 
-/* The LDS that hip_linear.c asks for: 8 * (4096 * tiles + 1088 * depth) bytes. More would leave the L1 too small for inputs. */
-KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 1, 5, 1, 1); }
-KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args) { q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 0, 0); }
+/* The LDS that hip_linear.c asks for: 8 * (4096 * tiles + 1088 * depth) bytes. More would leave the
+ * L1 too small for inputs. */
+KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args)
+{
+    q4_hopper_decode(EARLY_ARGS, dynamic_lds, 1, 5, 1, 1);
+}
+KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args)
+{
+    q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 0, 0);
+}

@@ -1,7 +1,8 @@
-/* wgmma_few.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix instruction; plain weights. A cluster of
- * blocks has 128 outputs x all rows, each block a quarter of the inputs, two slices: one thread copies its items of 128 inputs
- * into a ring in LDS, two warpgroups compute 64 outputs each. The slices are added in the order of hopper_decode.hip, which has
- * the same bits. Blocks are small enough for the next launch's to begin copying beside them. */
+/* wgmma_few.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix
+ * instruction; plain weights. A cluster of blocks has 128 outputs x all rows, each block a quarter
+ * of the inputs, two slices: one thread copies its items of 128 inputs into a ring in LDS, two
+ * warpgroups compute 64 outputs each. The slices are added in the order of hopper_decode.hip, which
+ * has the same bits. Blocks are small enough for the next launch's to begin copying beside them. */
 enum { FEW_OUTPUTS = 128, FEW_THREADS = 256 }; /* threads that compute */
 
 #define KERNEL_FEW(name, type) KERNEL_SIZED(name, FEW_THREADS + COPIER, 2, type)
@@ -17,9 +18,10 @@ DEVICE void add_products(float *total, float *part, const struct scale_zero g[2]
     UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
 }
 
-/* `count` items: total += scale * products. While the first chunk of an item is under way, the products of the item before are
- * scaled and added. */
-DEVICE void few_items(struct place *at, float *total, const int count, const int n, const int stages)
+/* `count` items: total += scale * products. While the first chunk of an item is under way, the
+ * products of the item before are scaled and added. */
+DEVICE void few_items(struct place *at, float *total, const int count, const int n,
+                      const int stages)
 {
     float part[2][32];
     struct scale_zero g[2][2];
@@ -60,11 +62,14 @@ DEVICE void leave_sums(float *sums, const float *total, const int n)
 {
     int lane = thread() % WARP;
     float *to = sums + lane % 4 * 2 * SUM_STRIDE + thread() / WARP * PANEL + lane / 4;
-    UNROLL for (int i = 0; i < n / 2; i++) to[(i / 4 * 8 + i % 2) * SUM_STRIDE + i / 2 % 2 * 8] = total[i];
+    UNROLL for (int i = 0; i < n / 2; i++)
+        to[(i / 4 * 8 + i % 2) * SUM_STRIDE + i / 2 % 2 * 8] = total[i];
 }
 
-/* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its share of the outputs. */
-DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const float *first, const float *second, const int n)
+/* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its
+ * share of the outputs. */
+DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const float *first,
+                       const float *second, const int n)
 {
     const int of_block = FEW_OUTPUTS / CLUSTER, at_once = FEW_THREADS / of_block;
     int output = cluster_rank() * of_block + thread() % of_block;
@@ -74,14 +79,17 @@ DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const 
     {
         int row = thread() / of_block + j * at_once;
         float sum = 0;
-        UNROLL for (int s = 0; s < DECODE_SLICES; s++) sum += load_of_block(from[s % 2] + 4 * (u32)(row * SUM_STRIDE), s / 2);
+        UNROLL for (int s = 0; s < DECODE_SLICES; s++)
+            sum += load_of_block(from[s % 2] + 4 * (u32)(row * SUM_STRIDE), s / 2);
         write_output(a, &t->p, t->row_tile * n + row, t->unit * FEW_OUTPUTS + output, sum);
     }
     cluster_barrier(); /* no block ends while others read its sums */
 }
 
-/* lds: the ring, its barriers, then the sums of the first slice; those of the second take the place of the ring. */
-DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 empty, const int n, const int stages)
+/* lds: the ring, its barriers, then the sums of the first slice; those of the second take the place
+ * of the ring. */
+DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 empty, const int n,
+                        const int stages)
 {
     float *first = (float *)(lds + (stages * ring_of(2, n).stage_bytes + 1024) / 4);
     int n_items = a->n_chunks / ITEM_CHUNKS;
@@ -94,7 +102,8 @@ DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 emp
     {
         int end = slice_begin(n_items, slice + 1);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = 0;
-        if (n <= 32) NO_UNROLL for (; item + 4 <= end; item += 4) few_items(&at, total, 4, n, stages);
+        if (n <= 32)
+            NO_UNROLL for (; item + 4 <= end; item += 4) few_items(&at, total, 4, n, stages);
         NO_UNROLL for (; item < end; item++) few_items(&at, total, 1, n, stages);
         if (slice > s.slice) barrier_numbered(1); /* nobody reads the ring any more */
         leave_sums(slice > s.slice ? (float *)lds : first, total, n);
@@ -105,7 +114,8 @@ DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 emp
 
 DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n, const int stages)
 {
-    u32 full = lds_address(lds) + (u32)(stages * ring_of(2, n).stage_bytes), empty = full + 8 * (u32)stages;
+    u32 full = lds_address(lds) + (u32)(stages * ring_of(2, n).stage_bytes),
+        empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
             phase_init(full + 8 * (u32)i, 1);
@@ -116,7 +126,8 @@ DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n,
     barrier();
     if (thread() >= FEW_THREADS) {
         REGISTERS_LESS(32);
-        if (thread() == FEW_THREADS) copy_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
+        if (thread() == FEW_THREADS)
+            copy_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
         else wait_for_producer();
     } else {
         REGISTERS_MORE(104);
@@ -124,7 +135,8 @@ DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n,
     }
 }
 
-/* The LDS that hip_linear.c asks for: stages * (256 * n + 9216) + 1024 + 528 * n bytes, for n rows. */
+/* The LDS that hip_linear.c asks for: stages * (256 * n + 9216) + 1024 + 528 * n bytes, for n rows.
+ */
 KERNEL_FEW(q4_wgmma_few_16, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 16, 7); }
 KERNEL_FEW(q4_wgmma_few_32, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 32, 5); }
 KERNEL_FEW(q4_wgmma_few_64, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 64, 3); }

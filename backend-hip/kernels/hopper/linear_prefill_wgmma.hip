@@ -1,11 +1,13 @@
-/* wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block takes tiles of outputs x rows in turn. One thread
- * copies: for each item of 128 inputs the activations, codes and scales of the tile, into a ring in LDS. Two or three
- * warpgroups compute, each 64 outputs: codes from LDS become the instruction's register operand while the products
- * before are under way. The products of an item, which is of one group, are summed by themselves, then scaled and added. Where most
- * of the time goes to products, codes of the next item are unpacked before those of this one have ended. */
+/* wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block takes tiles of
+ * outputs x rows in turn. One thread copies: for each item of 128 inputs the activations, codes and
+ * scales of the tile, into a ring in LDS. Two or three warpgroups compute, each 64 outputs: codes
+ * from LDS become the instruction's register operand while the products before are under way. The
+ * products of an item, which is of one group, are summed by themselves, then scaled and added.
+ * Where most of the time goes to products, codes of the next item are unpacked before those of this
+ * one have ended. */
 enum { COPIER = 128 }; /* threads that copy, after those that compute */
 
-#define KERNEL_WGMMA(name, groups, type) KERNEL_SIZED(name, (groups)*128 + COPIER, 1, type)
+#define KERNEL_WGMMA(name, groups, type) KERNEL_SIZED(name, (groups) * 128 + COPIER, 1, type)
 
 /* What the constants of a kernel make of its LDS. */
 struct ring {
@@ -39,8 +41,8 @@ DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
     return t;
 }
 
-/* What a block computes: tiles first, first + step, .. of n; of each the slices slice .. slice_end - 1, all or, where a cluster
- * has one tile together, its own; these are items begin .. end - 1. */
+/* What a block computes: tiles first, first + step, .. of n; of each the slices slice .. slice_end
+ * - 1, all or, where a cluster has one tile together, its own; these are items begin .. end - 1. */
 struct share {
     int first, step, n, slice, slice_end, begin, end;
 };
@@ -59,10 +61,11 @@ DEVICE struct share share_of(const struct linear_args *a, const int n)
     return s;
 }
 
-/* The copying thread: the inputs of an item as one piece, codes and scales as boxes of 4 panels, those of the first items before
- * the inputs are there. plain: one word a scale, and one row of scales for an item */
-DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int groups, const int n, const int stages,
-                       const int plain)
+/* The copying thread: the inputs of an item as one piece, codes and scales as boxes of 4 panels,
+ * those of the first items before the inputs are there. plain: one word a scale, and one row of
+ * scales for an item */
+DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int groups,
+                       const int n, const int stages, const int plain)
 {
     const struct ring r = ring_of(groups, n);
     struct share s = share_of(a, n);
@@ -70,11 +73,14 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
     u32 parity = 1; /* what has not been used is empty */
     for (int index = s.first; index < s.n; index += s.step) {
         struct tile t = tile_of(a, index, n);
-        const char *x = (const char *)a->x + (u64)t.row_tile * (u64)n * (u64)(a->n_chunks * CHUNK * 2), *maps = (const char *)t.p.maps;
+        const char *x = (const char *)a->x +
+                        (u64)t.row_tile * (u64)n * (u64)(a->n_chunks * CHUNK * 2),
+                   *maps = (const char *)t.p.maps;
         for (int item = s.begin; item < s.end; item++) {
             u32 to = lds + (u32)(stage * r.stage_bytes), count = full + 8 * (u32)stage;
             phase_wait(empty + 8 * (u32)stage, parity);
-            phase_arrive_expect(count, (u32)(r.x_bytes + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
+            phase_arrive_expect(
+                count, (u32)(r.x_bytes + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
             if (!early) copy_bytes(to, x + (u64)item * (u64)r.x_bytes, (u32)r.x_bytes, count);
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
@@ -82,12 +88,14 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
                 int panel = t.unit * r.panels + 4 * j;
                 copy_box(to + (u32)(j * 4 * ITEM_CODES * 4), maps, 0, item, panel, count);
                 if (plain)
-                    copy_box(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0, group_of(&t.p, item * ITEM_CHUNKS), panel, count);
+                    copy_box(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0,
+                             group_of(&t.p, item * ITEM_CHUNKS), panel, count);
             }
             if (item - s.begin + 1 == early) {
                 wait_for_producer();
-                NO_UNROLL for (int j = 0; j < early; j++)
-                    copy_bytes(lds + (u32)(j * r.stage_bytes), x + (u64)(s.begin + j) * (u64)r.x_bytes, (u32)r.x_bytes, full + 8 * (u32)j);
+                NO_UNROLL for (int j = 0; j < early; j++) copy_bytes(
+                    lds + (u32)(j * r.stage_bytes), x + (u64)(s.begin + j) * (u64)r.x_bytes,
+                    (u32)r.x_bytes, full + 8 * (u32)j);
                 early = 0;
             }
             if (++stage == stages) stage = 0, parity ^= 1;
@@ -96,7 +104,8 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
     if (s.begin == s.end || s.first >= s.n) wait_for_producer();
 }
 
-/* Of a chunk, two words of codes, one for each of the outputs of a lane: the register operand of two products. */
+/* Of a chunk, two words of codes, one for each of the outputs of a lane: the register operand of
+ * two products. */
 DEVICE void unpack_chunk(const u32 *q, const struct scale_zero g[2], u32 a[8])
 {
     UNROLL for (int o = 0; o < 2; o++)
@@ -116,7 +125,8 @@ DEVICE void multiply_chunk(const u32 a[8], float *part, u64 rows, int more, cons
     wgmma_commit();
 }
 
-DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part, u64 rows, int more, const int n)
+DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part, u64 rows, int more,
+                        const int n)
 {
     u32 a[8];
     unpack_chunk(q, g, a);
@@ -124,21 +134,25 @@ DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part,
 }
 
 /* Where the inputs of chunk c of an item are, from those of the first on. */
-DEVICE u64 chunk_rows(const int c, const int n) { return (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4); }
+DEVICE u64 chunk_rows(const int c, const int n)
+{
+    return (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4);
+}
 
-/* One item of 64 outputs: total += scale * products. codes, meta: of this lane, x: of the item, addresses in LDS. Of one that is
- * not plain, scales come from memory, and where it is of several groups each chunk is scaled by itself. */
-DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, int panel, int item, float *part, float *total,
-                       const int n, const int plain)
+/* One item of 64 outputs: total += scale * products. codes, meta: of this lane, x: of the item,
+ * addresses in LDS. Of one that is not plain, scales come from memory, and where it is of several
+ * groups each chunk is scaled by itself. */
+DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, int panel, int item,
+                       float *part, float *total, const int n, const int plain)
 {
     struct scale_zero g[2];
     u64 rows = wgmma_rows(x);
     u32 q[4];
     if (plain) UNROLL for (int j = 0; j < 2; j++)
-    {
-        u32 m = lds_word(meta + (u32)(j * 32));
-        g[j] = scale_zero_of((float)half_of(m), half_of(m >> 16));
-    }
+        {
+            u32 m = lds_word(meta + (u32)(j * 32));
+            g[j] = scale_zero_of((float)half_of(m), half_of(m >> 16));
+        }
     UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
     {
         int fresh = c == 0 || !(plain || p->whole_items), lane = thread() % WARP;
@@ -146,17 +160,20 @@ DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, 
             u32x4 v = lds_words(codes + (u32)(c / 2 * (ITEM_CODES * 2)));
             UNROLL for (int i = 0; i < 4; i++) q[i] = v[i];
         }
-        if (!plain && fresh) UNROLL for (int j = 0; j < 2; j++)
-            g[j] = meta_at(p, meta_row(p, panel, item * ITEM_CHUNKS + c), lane / 4 + 8 * j);
+        if (!plain && fresh)
+            UNROLL for (int j = 0; j < 2; j++)
+                g[j] = meta_at(p, meta_row(p, panel, item * ITEM_CHUNKS + c), lane / 4 + 8 * j);
         wgmma_wait_but_one(&q[c % 2 * 2], &q[c % 2 * 2 + 1]);
         wgmma_chunk(q + c % 2 * 2, g, part, rows + chunk_rows(c, n), !fresh, n);
         if (c < ITEM_CHUNKS - 1 && (plain || p->whole_items)) continue;
         wgmma_wait(part, n);
-        UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
+        UNROLL for (int i = 0; i < n / 2; i++)
+            total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
     }
 }
 
-/* Where a computing warpgroup is in the ring: addresses in LDS; empty, codes, meta: for this lane, the latter from x on. */
+/* Where a computing warpgroup is in the ring: addresses in LDS; empty, codes, meta: for this lane,
+ * the latter from x on. */
 struct place {
     u32 full, empty, x, codes, meta, parity;
     int stage;
@@ -169,8 +186,10 @@ struct ahead {
     int stage;
 };
 
-/* Waits for the item and goes on to the stage after it. Products of one chunk at most are under way afterwards. */
-DEVICE void look_ahead(struct place *at, struct ahead *h, const int groups, const int n, const int stages)
+/* Waits for the item and goes on to the stage after it. Products of one chunk at most are under way
+ * afterwards. */
+DEVICE void look_ahead(struct place *at, struct ahead *h, const int groups, const int n,
+                       const int stages)
 {
     h->stage = at->stage;
     h->x = at->x + (u32)(at->stage * ring_of(groups, n).stage_bytes);
@@ -188,10 +207,10 @@ DEVICE void look_ahead(struct place *at, struct ahead *h, const int groups, cons
     UNROLL for (int i = 0; i < 8; i++) h->a[i] = keep(h->a[i]);
 }
 
-/* total += scale * products of the item h, which becomes the next one if there are more: while the last products are under way, so
- * that those of the next item begin as soon as these are added. */
-DEVICE void item_ahead(struct place *at, struct ahead *h, float *part, float *total, int more, const int groups, const int n,
-                       const int stages)
+/* total += scale * products of the item h, which becomes the next one if there are more: while the
+ * last products are under way, so that those of the next item begin as soon as these are added. */
+DEVICE void item_ahead(struct place *at, struct ahead *h, float *part, float *total, int more,
+                       const int groups, const int n, const int stages)
 {
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
     u32 b[8];
@@ -213,7 +232,8 @@ DEVICE void item_ahead(struct place *at, struct ahead *h, float *part, float *to
 }
 
 /* What a lane has of 16 outputs and n rows, from its first row and output on. */
-DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0, int output, const float *total, const int n)
+DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0,
+                       int output, const float *total, const int n)
 {
     float bias[2];
     int there[2];
@@ -240,18 +260,20 @@ DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int group
 {
     struct ring r = ring_of(groups, n);
     u32 warp = (u32)(thread() / WARP), lane = (u32)thread() % WARP;
-    return (struct place){.full = full,
-                          .empty = empty,
-                          .x = lds,
-                          .codes = keep((u32)r.x_bytes + warp * ITEM_CODES * 4 + lane * 16),
-                          .meta = keep((u32)(r.x_bytes + r.code_bytes) + warp * PANEL * 4 + lane / 4 * 4),
-                          .parity = 0,
-                          .stage = 0};
+    return (struct place){
+        .full = full,
+        .empty = empty,
+        .x = lds,
+        .codes = keep((u32)r.x_bytes + warp * ITEM_CODES * 4 + lane * 16),
+        .meta = keep((u32)(r.x_bytes + r.code_bytes) + warp * PANEL * 4 + lane / 4 * 4),
+        .parity = 0,
+        .stage = 0};
 }
 
-/* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as hopper_decode.hip does. */
-DEVICE void compute_tiles(const struct linear_args *a, struct place at, const int groups, const int n, const int stages, const int plain,
-                          const int sliced)
+/* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as
+ * hopper_decode.hip does. */
+DEVICE void compute_tiles(const struct linear_args *a, struct place at, const int groups,
+                          const int n, const int stages, const int plain, const int sliced)
 {
     const int looks_ahead = plain && (n == 128 || (n == 64 && groups == 2));
     struct ring r = ring_of(groups, n);
@@ -275,7 +297,8 @@ DEVICE void compute_tiles(const struct linear_args *a, struct place at, const in
                 continue;
             }
             u32 x = at.x + (u32)(at.stage * r.stage_bytes);
-            wgmma_item(&t.p, x + at.codes, x + at.meta, x, panel < last ? panel : last, item, part, total, n, plain);
+            wgmma_item(&t.p, x + at.codes, x + at.meta, x, panel < last ? panel : last, item, part,
+                       total, n, plain);
             if (lane == 0) phase_arrive(at.empty + 8 * (u32)at.stage);
             if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
         }
@@ -284,9 +307,10 @@ DEVICE void compute_tiles(const struct linear_args *a, struct place at, const in
     }
 }
 
-/* groups: warpgroups that compute, 64 outputs each; n: rows of a tile. Barriers lie behind the ring. */
-DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n, const int stages, const int plain,
-                     const int sliced)
+/* groups: warpgroups that compute, 64 outputs each; n: rows of a tile. Barriers lie behind the
+ * ring. */
+DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n,
+                     const int stages, const int plain, const int sliced)
 {
     struct ring r = ring_of(groups, n);
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
@@ -300,24 +324,57 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
     barrier();
     if (thread() >= groups * 128) {
         REGISTERS_LESS(32);
-        if (thread() == groups * 128) copy_tiles(early, lds_address(lds), full, empty, groups, n, stages, plain);
+        if (thread() == groups * 128)
+            copy_tiles(early, lds_address(lds), full, empty, groups, n, stages, plain);
         else wait_for_producer();
     } else {
         wait_for_producer();
         if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        compute_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n, stages, plain, sliced);
+        compute_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n,
+                      stages, plain, sliced);
     }
 }
 
-/* The LDS that hip_linear.c asks for: stages * (256 * rows of a tile + 64 * outputs of a tile + 1024) + 1024 bytes. */
-KERNEL_WGMMA(q4_wgmma_prefill_192, 3, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 128, 4, 1, 0); }
-KERNEL_WGMMA(q4_wgmma_prefill_128, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 1, 0); }
-KERNEL_WGMMA(q4_wgmma_prefill_any, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 0, 0); }
-KERNEL_WGMMA(q4_wgmma_decode_16, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 16, 12, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_decode_32, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 32, 10, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_decode_64, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 8, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_wide_16, 3, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 16, 12, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_wide_32, 3, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 32, 9, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_wide_64, 3, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 64, 7, 1, 1); }
-KERNEL_WGMMA(q4_wgmma_decode_any, 2, struct linear_args) { q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 7, 0, 1); }
+/* The LDS that hip_linear.c asks for: stages * (256 * rows of a tile + 64 * outputs of a tile +
+ * 1024) + 1024 bytes. */
+KERNEL_WGMMA(q4_wgmma_prefill_192, 3, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 128, 4, 1, 0);
+}
+KERNEL_WGMMA(q4_wgmma_prefill_128, 2, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 1, 0);
+}
+KERNEL_WGMMA(q4_wgmma_prefill_any, 2, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 0, 0);
+}
+KERNEL_WGMMA(q4_wgmma_decode_16, 2, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 16, 12, 1, 1);
+}
+KERNEL_WGMMA(q4_wgmma_decode_32, 2, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 32, 10, 1, 1);
+}
+KERNEL_WGMMA(q4_wgmma_decode_64, 2, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 8, 1, 1);
+}
+KERNEL_WGMMA(q4_wgmma_wide_16, 3, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 16, 12, 1, 1);
+}
+KERNEL_WGMMA(q4_wgmma_wide_32, 3, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 32, 9, 1, 1);
+}
+KERNEL_WGMMA(q4_wgmma_wide_64, 3, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 64, 7, 1, 1);
+}
+KERNEL_WGMMA(q4_wgmma_decode_any, 2, struct linear_args)
+{
+    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 7, 0, 1);
+}

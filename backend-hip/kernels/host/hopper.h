@@ -1,5 +1,5 @@
-/* fiber_hopper.h: what kernels/hopper.h has as inline PTX, as host code of fiber_matrix.c. Products are done at once; what is done
- * early is not noticed here. */
+/* fiber_hopper.h: what kernels/hopper.h has as inline PTX, as host code of fiber_matrix.c. Products
+ * are done at once; what is done early is not noticed here. */
 #ifndef TESTS_FIBER_HOPPER_H
 #define TESTS_FIBER_HOPPER_H
 
@@ -30,8 +30,14 @@ DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
 DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }
 DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
-DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier) { fiber_copy_bytes(lds, from, bytes, barrier); }
-DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier) { fiber_copy_box(lds, map, c0, c1, c2, barrier); }
+DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier)
+{
+    fiber_copy_bytes(lds, from, bytes, barrier);
+}
+DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
+{
+    fiber_copy_box(lds, map, c0, c1, c2, barrier);
+}
 
 DEVICE void wgmma_begin(void) {}
 DEVICE void wgmma_commit(void) {}

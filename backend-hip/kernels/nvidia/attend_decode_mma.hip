@@ -1,15 +1,23 @@
-/* mma_split.hip: attention of generated rows over spans of positions by NVIDIA's matrix instruction, keys and values fp16. A block takes a
- * span of one row and up to 8 heads of one KV head, a warp every fourth 32 positions (two pages) of it, whose keys and values are
- * copied to LDS while those before are worked on. Positions or dimensions are what the instruction calls outputs, heads its rows:
- * keys and values are read once for all heads. Queries and weights are two halves each, high and low, so that nothing is rounded to
- * fewer than 22 bits. Where the row's own key is not stored yet, this rotates queries and key, and stores key and value. */
+/* mma_split.hip: attention of generated rows over spans of positions by NVIDIA's matrix
+ * instruction, keys and values fp16. A block takes a span of one row and up to 8 heads of one KV
+ * head, a warp every fourth 32 positions (two pages) of it, whose keys and values are copied to LDS
+ * while those before are worked on. Positions or dimensions are what the instruction calls outputs,
+ * heads its rows: keys and values are read once for all heads. Queries and weights are two halves
+ * each, high and low, so that nothing is rounded to fewer than 22 bits. Where the row's own key is
+ * not stored yet, this rotates queries and key, and stores key and value. */
 
-enum { SPLIT_WARPS = SPLIT_THREADS / WARP, TURN = 32, TURNS = SPAN / (SPLIT_WARPS * TURN), SPLIT_PAGES = TURN / PAGE };
+enum {
+    SPLIT_WARPS = SPLIT_THREADS / WARP,
+    TURN = 32,
+    TURNS = SPAN / (SPLIT_WARPS * TURN),
+    SPLIT_PAGES = TURN / PAGE
+};
 
 /* x[dims / 8][2]: of each 8 dimensions the pair 2t; those dims / 2 apart are rotated together. */
 DEVICE void rotate_pairs(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
 {
-    const float *c = a->cos + (u64)row * (u64)(dims / 2) + thread() % 4 * 2, *s = a->sin + (u64)row * (u64)(dims / 2) + thread() % 4 * 2;
+    const float *c = a->cos + (u64)row * (u64)(dims / 2) + thread() % 4 * 2,
+                *s = a->sin + (u64)row * (u64)(dims / 2) + thread() % 4 * 2;
     UNROLL for (int i = 0; i < dims / 16; i++)
     {
         f32x2 cos = *(const f32x2 *)(c + 8 * i), sin = *(const f32x2 *)(s + 8 * i);
@@ -33,9 +41,10 @@ DEVICE void load_pairs(const float *from, float x[][2], const int dims)
 
 /* What a warp works on. */
 struct split {
-    int row, span, head0, heads, kv_head, first_heads; /* heads of the KV head; these are its first */
-    int pos, first, p0;                                /* seen positions are first .. pos; of the warp's first turn */
-    u64 page[TURNS][SPLIT_PAGES];                      /* elements */
+    int row, span, head0, heads, kv_head,
+        first_heads;              /* heads of the KV head; these are its first */
+    int pos, first, p0;           /* seen positions are first .. pos; of the warp's first turn */
+    u64 page[TURNS][SPLIT_PAGES]; /* elements */
 };
 
 DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
@@ -57,62 +66,80 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
     {
         int at = s.p0 + k * SPLIT_WARPS * TURN + i * PAGE;
         at = at > s.pos ? s.pos : at < s.first ? s.first : at;
-        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) * (u64)(2 * PAGE * dims);
+        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) *
+                       (u64)(2 * PAGE * dims);
     }
     return s;
 }
 
 /* First position of a turn; whether any of its positions is seen. */
-DEVICE int turn_begin(const struct split *s, const int turn) { return s->p0 + turn * SPLIT_WARPS * TURN; }
+DEVICE int turn_begin(const struct split *s, const int turn)
+{
+    return s->p0 + turn * SPLIT_WARPS * TURN;
+}
 DEVICE int turn_seen(const struct split *s, const int turn)
 {
     return turn_begin(s, turn) <= s->pos && turn_begin(s, turn) + TURN > s->first;
 }
 
-/* A warp's LDS: keys [page][dims / 8][PAGE][8], then values [page][PAGE][dims], 16 bytes number i of a position at i ^ (position % 8). */
-DEVICE u32 value_place(int p, int octet, const int dims) { return (u32)(p * dims * 2 + (octet ^ p % 8) * 16); }
+/* A warp's LDS: keys [page][dims / 8][PAGE][8], then values [page][PAGE][dims], 16 bytes number i
+ * of a position at i ^ (position % 8). */
+DEVICE u32 value_place(int p, int octet, const int dims)
+{
+    return (u32)(p * dims * 2 + (octet ^ p % 8) * 16);
+}
 
 /* Positions that are not seen are zeros. */
-DEVICE void copy_keys(const struct attend_kernel_args *a, const struct split *s, u32 lds, const int turn, const int dims)
+DEVICE void copy_keys(const struct attend_kernel_args *a, const struct split *s, u32 lds,
+                      const int turn, const int dims)
 {
     int lane = thread() % WARP;
-    UNROLL for (int i = 0; i < SPLIT_PAGES && turn_seen(s, turn); i++) UNROLL for (int j = 0; j < dims / 16; j++)
+    UNROLL for (int i = 0; i < SPLIT_PAGES && turn_seen(s, turn); i++)
+        UNROLL for (int j = 0; j < dims / 16; j++)
     {
         int n = j * WARP + lane, p = turn_begin(s, turn) + i * PAGE + n % PAGE;
-        copy_16_or_zeros(lds + (u32)(i * PAGE * dims * 2 + n * 16), (const f16 *)a->pages + s->page[turn][i] + n * 8,
+        copy_16_or_zeros(lds + (u32)(i * PAGE * dims * 2 + n * 16),
+                         (const f16 *)a->pages + s->page[turn][i] + n * 8,
                          p >= s->first && p <= s->pos);
     }
     copies_commit();
 }
 
-DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *s, u32 lds, const int turn, const int dims)
+DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *s, u32 lds,
+                        const int turn, const int dims)
 {
     int lane = thread() % WARP;
     lds += (u32)(SPLIT_PAGES * PAGE * dims * 2);
-    UNROLL for (int i = 0; i < SPLIT_PAGES && turn_seen(s, turn); i++) UNROLL for (int j = 0; j < dims / 16; j++)
+    UNROLL for (int i = 0; i < SPLIT_PAGES && turn_seen(s, turn); i++)
+        UNROLL for (int j = 0; j < dims / 16; j++)
     {
         int n = j * WARP + lane, at = n / (dims / 8), p = turn_begin(s, turn) + i * PAGE + at;
         copy_16_or_zeros(lds + (u32)(i * PAGE * dims * 2) + value_place(at, n % (dims / 8), dims),
-                         (const f16 *)a->pages + s->page[turn][i] + PAGE * dims + n * 8, p >= s->first && p <= s->pos);
+                         (const f16 *)a->pages + s->page[turn][i] + PAGE * dims + n * 8,
+                         p >= s->first && p <= s->pos);
     }
     copies_commit();
 }
 
-/* The row's own key, rotated, and value: of dimensions 2l and 2l + 1 of lane l, and the same + dims / 2. */
+/* The row's own key, rotated, and value: of dimensions 2l and 2l + 1 of lane l, and the same + dims
+ * / 2. */
 struct own_pairs {
     u32 key[2], value[2];
 };
 
 /* By the warp that has the row's position: asks for them, and stores them in the page. */
-DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s, const int dims)
+DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s,
+                               const int dims)
 {
     struct own_pairs own = {{0, 0}, {0, 0}};
-    int d = thread() % WARP * 2, at = s->pos - s->p0, turn = at / (SPLIT_WARPS * TURN), in_turn = at % (SPLIT_WARPS * TURN);
+    int d = thread() % WARP * 2, at = s->pos - s->p0, turn = at / (SPLIT_WARPS * TURN),
+        in_turn = at % (SPLIT_WARPS * TURN);
     if (!a->k || at < 0 || turn >= TURNS || in_turn >= TURN || d >= dims / 2) return own;
     u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims + (u64)d,
         angle = (u64)s->row * (u64)(dims / 2) + (u64)d;
-    f32x2 lo = *(const f32x2 *)(a->k + from), hi = *(const f32x2 *)(a->k + from + dims / 2), v0 = *(const f32x2 *)(a->v + from),
-          v1 = *(const f32x2 *)(a->v + from + dims / 2), cos = *(const f32x2 *)(a->cos + angle), sin = *(const f32x2 *)(a->sin + angle);
+    f32x2 lo = *(const f32x2 *)(a->k + from), hi = *(const f32x2 *)(a->k + from + dims / 2),
+          v0 = *(const f32x2 *)(a->v + from), v1 = *(const f32x2 *)(a->v + from + dims / 2),
+          cos = *(const f32x2 *)(a->cos + angle), sin = *(const f32x2 *)(a->sin + angle);
     float y[2][2];
     UNROLL for (int e = 0; e < 2; e++)
     {
@@ -124,8 +151,9 @@ DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct 
     own.value[1] = word_of((f16x2){(f16)v1[0], (f16)v1[1]});
     if (!s->first_heads) return own;
     u64 number = s->page[0][0];
-    UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
-        if (k == turn && i == in_turn / PAGE) number = s->page[k][i];
+    UNROLL for (int k = 0; k < TURNS; k++)
+        UNROLL for (int i = 0; i < SPLIT_PAGES; i++) if (k == turn && i == in_turn / PAGE)
+            number = s->page[k][i];
     f16 *page = (f16 *)a->pages + number;
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -137,8 +165,8 @@ DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct 
 }
 
 /* Into the warp's LDS, where this turn has the row's position. */
-DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds, const struct own_pairs *own, const int turn,
-                    const int value, const int dims)
+DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds,
+                    const struct own_pairs *own, const int turn, const int value, const int dims)
 {
     int d = thread() % WARP * 2, at = s->pos - turn_begin(s, turn), p = at % PAGE;
     if (!a->k || at < 0 || at >= TURN) return;
@@ -146,8 +174,8 @@ DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u
     UNROLL for (int i = 0; i < 2 && d < dims / 2; i++)
     {
         int n = d + i * dims / 2;
-        *(u32 *)(page + (value ? value_place(p, n / 8, dims) : (u32)((n / 8 * PAGE + p) * 16)) + n % 8 * 2) =
-            value ? own->value[i] : own->key[i];
+        *(u32 *)(page + (value ? value_place(p, n / 8, dims) : (u32)((n / 8 * PAGE + p) * 16)) +
+                 n % 8 * 2) = value ? own->value[i] : own->key[i];
     }
     warp_barrier();
 }
@@ -169,7 +197,8 @@ struct split_sum {
 };
 
 /* Scores of a turn by the keys in LDS. */
-DEVICE void turn_scores(u32 lds, struct two_halves q[][2], float score[SPLIT_PAGES][4], const int dims)
+DEVICE void turn_scores(u32 lds, struct two_halves q[][2], float score[SPLIT_PAGES][4],
+                        const int dims)
 {
     int matrix = thread() % WARP / 8, j = thread() % 8;
     UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
@@ -178,15 +207,19 @@ DEVICE void turn_scores(u32 lds, struct two_halves q[][2], float score[SPLIT_PAG
         UNROLL for (int c = 0; c < dims / 16; c++)
         {
             u32 k[4];
-            load_matrices(lds + (u32)(i * PAGE * dims * 2 + (2 * c + matrix / 2) * PAGE * 16 + (matrix % 2 * 8 + j) * 16), k);
+            load_matrices(lds + (u32)(i * PAGE * dims * 2 + (2 * c + matrix / 2) * PAGE * 16 +
+                                      (matrix % 2 * 8 + j) * 16),
+                          k);
             mma_16x8x16(score[i], k[0], k[1], k[2], k[3], q[c][0].high, q[c][1].high);
             mma_16x8x16(score[i], k[0], k[1], k[2], k[3], q[c][0].low, q[c][1].low);
         }
     }
 }
 
-/* Scores become weights; what there is so far is brought to the same largest score. p0: of the turn */
-DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2], float score[SPLIT_PAGES][4], struct split_sum *y, const int dims)
+/* Scores become weights; what there is so far is brought to the same largest score. p0: of the turn
+ */
+DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
+                         float score[SPLIT_PAGES][4], struct split_sum *y, const int dims)
 {
     int r = thread() % WARP / 4;
     float shrink[2];
@@ -200,22 +233,26 @@ DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
             *x = p >= s->first && p <= s->pos ? *x * to_score[e] : -__builtin_inff();
             larger = max32(*x, larger);
         }
-        larger = max32(over_rows(larger, 1), y->largest[e]); /* of a turn that is seen: not infinite */
+        larger = max32(over_rows(larger, 1),
+                       y->largest[e]); /* of a turn that is seen: not infinite */
         shrink[e] = exp32(y->largest[e] - larger);
         y->largest[e] = larger;
         UNROLL for (int i = 0; i < SPLIT_PAGES; i++) UNROLL for (int h = 0; h < 2; h++)
         {
             float *x = &score[i][2 * h + e];
-            *x = exp32(*x - larger) * 0x1p14f; /* taken off with the sum; small ones keep their bits */
+            *x = exp32(*x - larger) *
+                 0x1p14f; /* taken off with the sum; small ones keep their bits */
             more += *x;
         }
         y->sum[e] = fma32(y->sum[e], shrink[e], over_rows(more, 0));
     }
-    UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++) y->total[d][e] *= shrink[e % 2];
+    UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
+        y->total[d][e] *= shrink[e % 2];
 }
 
 /* total += weights x values of a turn, which are in LDS behind the keys. */
-DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split_sum *y, const int dims)
+DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split_sum *y,
+                        const int dims)
 {
     int matrix = thread() % WARP / 8, j = thread() % 8;
     UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
@@ -230,39 +267,48 @@ DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split
         UNROLL for (int d = 0; d < dims / 16; d++)
         {
             u32 v[4];
-            load_transposed(lds + (u32)((SPLIT_PAGES + i) * PAGE * dims * 2) + value_place(matrix / 2 * 8 + j, 2 * d + matrix % 2, dims), v);
+            load_transposed(lds + (u32)((SPLIT_PAGES + i) * PAGE * dims * 2) +
+                                value_place(matrix / 2 * 8 + j, 2 * d + matrix % 2, dims),
+                            v);
             mma_16x8x16(y->total[d], v[0], v[1], v[2], v[3], w[0].high, w[1].high);
             mma_16x8x16(y->total[d], v[0], v[1], v[2], v[3], w[0].low, w[1].low);
         }
     }
 }
 
-/* The row's queries: of head r of the block's, of each 16 dimensions the pairs 2t and 8 + 2t, times a power of two for the head
- * that brings its largest into [2^14, 2^15). Returns what undoes it. */
-DEVICE float split_queries(const struct attend_kernel_args *a, const struct split *s, struct two_halves q[][2], const int dims)
+/* The row's queries: of head r of the block's, of each 16 dimensions the pairs 2t and 8 + 2t, times
+ * a power of two for the head that brings its largest into [2^14, 2^15). Returns what undoes it. */
+DEVICE float split_queries(const struct attend_kernel_args *a, const struct split *s,
+                           struct two_halves q[][2], const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
     float x[MAX_HEAD_DIM / 8][2], largest = 0;
     UNROLL for (int i = 0; i < dims / 8; i++) x[i][0] = x[i][1] = 0;
     if (r < s->heads) {
-        load_pairs(a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims + (u64)(2 * t), x, dims);
+        load_pairs(a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims +
+                       (u64)(2 * t),
+                   x, dims);
         if (a->cos) rotate_pairs(a, s->row, x, dims);
     }
-    UNROLL for (int i = 0; i < dims / 8; i++) largest = max32(max32(abs32(x[i][0]), abs32(x[i][1])), largest);
+    UNROLL for (int i = 0; i < dims / 8; i++)
+        largest = max32(max32(abs32(x[i][0]), abs32(x[i][1])), largest);
     struct power_of_two p = power_for(quad_max(largest), 14);
-    UNROLL for (int i = 0; i < dims / 8; i++) q[i / 2][i % 2] = split_pair(x[i][0] * p.factor, x[i][1] * p.factor);
+    UNROLL for (int i = 0; i < dims / 8; i++)
+        q[i / 2][i % 2] = split_pair(x[i][0] * p.factor, x[i][1] * p.factor);
     return p.undo;
 }
 
 /* The warps' results, out[warp][head][dims + 4], in order. */
-DEVICE void merge_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out, const float *most, const float *sum,
-                        const int dims)
+DEVICE void merge_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
+                        const float *most, const float *sum, const int dims)
 {
     UNROLL for (int h = 0; h < 8; h++)
     {
         if (h >= s->heads) continue;
-        float *part =
-            a->parts + (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_spans + (u64)s->span) * (u64)(dims + 8);
+        float *part = a->parts +
+                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_spans +
+                       (u64)s->span) *
+                          (u64)(dims + 8);
         float top = most[h], all = 0, weight[SPLIT_WARPS];
         UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[8 * i + h], top);
         UNROLL for (int i = 0; i < SPLIT_WARPS; i++)
@@ -272,21 +318,24 @@ DEVICE void merge_warps(const struct attend_kernel_args *a, const struct split *
         }
         for (int d = thread(); d < dims; d += SPLIT_THREADS) {
             float y = 0;
-            UNROLL for (int i = 0; i < SPLIT_WARPS; i++)
-                y = fma32(((const float *)(out + i * 2 * SPLIT_PAGES * PAGE * dims * 2))[h * (dims + 4) + d], weight[i], y);
+            UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y = fma32(
+                ((const float *)(out + i * 2 * SPLIT_PAGES * PAGE * dims * 2))[h * (dims + 4) + d],
+                weight[i], y);
             part[d] = y;
         }
         if (thread() == 0) part[dims] = top, part[dims + 1] = all;
     }
 }
 
-DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *most, float *sum, const int dims)
+DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *most, float *sum,
+                         const int dims)
 {
     const int warp_bytes = 2 * SPLIT_PAGES * PAGE * dims * 2;
     struct split s = split_of(a, dims);
     struct split_sum y;
     struct two_halves q[MAX_HEAD_DIM / 16][2];
-    int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4, from = s.span * SPAN;
+    int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4,
+        from = s.span * SPAN;
     int nothing = from > s.pos || from + SPAN <= s.first;
     u8 *own = (u8 *)lds + warp * warp_bytes;
     u32 at = lds_address(lds) + (u32)(warp * warp_bytes);
@@ -307,7 +356,8 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         y.sum[e] = 0;
     }
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++) y.total[d][e] = 0;
-    UNROLL for (int turn = 0; turn < TURNS; turn++) /* copies under way: of keys, then values, of this turn */
+    UNROLL for (int turn = 0; turn < TURNS;
+                turn++) /* copies under way: of keys, then values, of this turn */
     {
         float score[SPLIT_PAGES][4];
         COPIES_WAIT(1);
@@ -333,8 +383,9 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         if (turn + 1 < TURNS) copy_values(a, &s, at, turn + 1, dims);
     }
     float *out = (float *)own; /* in place of the keys */
-    UNROLL for (int e = 0; e < 2; e++)
-        if (r == 0) most[8 * warp + 2 * t + e] = y.largest[e], sum[8 * warp + 2 * t + e] = y.sum[e];
+    UNROLL for (int e = 0; e < 2; e++) if (r == 0)
+        most[8 * warp + 2 * t + e] = y.largest[e],
+                                sum[8 * warp + 2 * t + e] = y.sum[e];
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
         out[(2 * t + e % 2) * (dims + 4) + 16 * d + e / 2 * 8 + r] = y.total[d][e];
     barrier();

@@ -1,8 +1,9 @@
-/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A block takes a
- * group of rows of one sequence and one head, a warp 16 of them; positions come in steps of 64, from an absolute multiple on.
- * Keys are what they are in memory; queries and weights of values are two halves each, high and low, so that nothing is
- * rounded to fewer than 22 bits. A row's result does not depend on the rows of its tile: a step that it does not see
- * leaves it as it is. */
+/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A
+ * block takes a group of rows of one sequence and one head, a warp 16 of them; positions come in
+ * steps of 64, from an absolute multiple on. Keys are what they are in memory; queries and weights
+ * of values are two halves each, high and low, so that nothing is rounded to fewer than 22 bits. A
+ * row's result does not depend on the rows of its tile: a step that it does not see leaves it as it
+ * is. */
 
 enum { ATTEND_STEP = 64 };
 
@@ -13,9 +14,10 @@ DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1
     mma_16x8x16(total, a[0].low, a[1].low, a[2].low, a[3].low, b0, b1);
 }
 
-/* The queries of a lane: of rows r and r + 8 the dimensions 8t .. 8t+7 of each 32. Times a power of two for each row that
- * brings its largest into [2^14, 2^15); what undoes it goes to undo[]. */
-DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float undo[2], const int dims)
+/* The queries of a lane: of rows r and r + 8 the dimensions 8t .. 8t+7 of each 32. Times a power of
+ * two for each row that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. */
+DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float undo[2],
+                         const int dims)
 {
     float v[2][MAX_HEAD_DIM / 8][8];
     UNROLL for (int i = 0; i < 2; i++)
@@ -35,17 +37,21 @@ DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float
         if (exponent < -100) exponent = -100;
         float factor = f32_of((u32)(14 - exponent + 127) << 23);
         undo[i] = f32_of((u32)(exponent - 14 + 127) << 23);
-        UNROLL for (int c = 0; c < dims / 32; c++) UNROLL for (int s = 0; s < 2; s++) UNROLL for (int j = 0; j < 2; j++)
-            q[c][s][2 * j + i] = split_pair(v[i][c][4 * s + 2 * j] * factor, v[i][c][4 * s + 2 * j + 1] * factor);
+        UNROLL for (int c = 0; c < dims / 32; c++) UNROLL for (int s = 0; s < 2; s++)
+            UNROLL for (int j = 0; j < 2; j++) q[c][s][2 * j + i] =
+                split_pair(v[i][c][4 * s + 2 * j] * factor, v[i][c][4 * s + 2 * j + 1] * factor);
     }
 }
 
 DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
 {
-    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, head = block_x();
-    int row0 = a->tiles[2 * block_y()], n_rows = a->tiles[2 * block_y() + 1], pos0 = a->pos[row0], last = pos0 + n_rows - 1;
+    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4,
+        head = block_x();
+    int row0 = a->tiles[2 * block_y()], n_rows = a->tiles[2 * block_y() + 1], pos0 = a->pos[row0],
+        last = pos0 + n_rows - 1;
     if (!n_rows) return;
-    u64 q_row = (u64)(a->n_heads * dims), page_size = (u64)(2 * PAGE * dims), kv_head = (u64)(head / (a->n_heads / a->n_kv_heads));
+    u64 q_row = (u64)(a->n_heads * dims), page_size = (u64)(2 * PAGE * dims),
+        kv_head = (u64)(head / (a->n_heads / a->n_kv_heads));
     const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
     const f16 *pages = (const f16 *)a->pages + kv_head * page_size;
     const float *from[2];
@@ -57,7 +63,8 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
         int row = warp * 16 + r + 8 * i;
         pos[i] = pos0 + row;
         first[i] = a->window && pos[i] >= a->window ? pos[i] - a->window + 1 : 0;
-        from[i] = a->q + (u64)(row0 + (row < n_rows ? row : n_rows - 1)) * q_row + (u64)(head * dims + 8 * t);
+        from[i] = a->q + (u64)(row0 + (row < n_rows ? row : n_rows - 1)) * q_row +
+                  (u64)(head * dims + 8 * t);
         largest[i] = -__builtin_inff();
     }
     load_queries(from, q, undo, dims);
@@ -94,29 +101,35 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
                 larger = max32(*s, larger);
             }
             larger = quad_max(larger);
-            float safe = larger == -__builtin_inff() ? 0 : larger; /* nothing is seen yet: all weights are 0 */
+            float safe = larger == -__builtin_inff()
+                             ? 0
+                             : larger; /* nothing is seen yet: all weights are 0 */
             shrink[i] = exp32(largest[i] - safe);
             largest[i] = larger;
             UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int e = 0; e < 2; e++)
             {
                 float *s = &score[j][2 * i + e];
-                *s = exp32(*s - safe) * 0x1p14f; /* taken off with the sum; small ones keep their bits */
+                *s = exp32(*s - safe) *
+                     0x1p14f; /* taken off with the sum; small ones keep their bits */
                 more[i] += *s;
             }
             sum[i] = fma32(sum[i], shrink[i], more[i]);
         }
-        UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++) total[d][i] *= shrink[i / 2];
+        UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++)
+            total[d][i] *= shrink[i / 2];
         UNROLL for (int k = 0; k < ATTEND_STEP / 16; k++)
         {
             struct two_halves p[4];
-            UNROLL for (int i = 0; i < 4; i++) p[i] = split_pair(score[2 * k + i / 2][i % 2 * 2], score[2 * k + i / 2][i % 2 * 2 + 1]);
+            UNROLL for (int i = 0; i < 4; i++) p[i] =
+                split_pair(score[2 * k + i / 2][i % 2 * 2], score[2 * k + i / 2][i % 2 * 2 + 1]);
             const u32x4 *values = (const u32x4 *)(page[k] + PAGE * dims) + r * (dims / 8) + t;
             UNROLL for (int d = 0; d < dims / 32; d++)
             {
                 u32x4 v0 = values[4 * d], v1 = values[8 * (dims / 8) + 4 * d];
                 UNROLL for (int i = 0; i < 4; i++)
                 {
-                    if (p0 + 16 * k + r > last) v0[i] = 0; /* what others left there is not multiplied by 0 */
+                    if (p0 + 16 * k + r > last)
+                        v0[i] = 0; /* what others left there is not multiplied by 0 */
                     if (p0 + 16 * k + 8 + r > last) v1[i] = 0;
                     mma_two(total[4 * d + i], p, transposed(v0[i]), transposed(v1[i]));
                 }
@@ -128,10 +141,14 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
         int row = warp * 16 + r + 8 * i;
         float inverse = rcp32(quad_sum(sum[i]));
         float *to = a->out + (u64)(row0 + row) * q_row + (u64)(head * dims + 8 * t);
-        UNROLL for (int d = 0; d < dims / 32; d++) UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 2; e++)
-            if (row < n_rows) to[32 * d + 2 * j + e] = total[4 * d + j][2 * i + e] * inverse;
+        UNROLL for (int d = 0; d < dims / 32; d++) UNROLL for (int j = 0; j < 4; j++)
+            UNROLL for (int e = 0; e < 2; e++) if (row < n_rows)
+                to[32 * d + 2 * j + e] = total[4 * d + j][2 * i + e] * inverse;
     }
 }
 
 KERNEL_OF(attend_tile_64, ATTEND_TILE_THREADS, struct attend_kernel_args) { attend_tile(ARGS, 64); }
-KERNEL_OF(attend_tile_128, ATTEND_TILE_THREADS, struct attend_kernel_args) { attend_tile(ARGS, 128); }
+KERNEL_OF(attend_tile_128, ATTEND_TILE_THREADS, struct attend_kernel_args)
+{
+    attend_tile(ARGS, 128);
+}

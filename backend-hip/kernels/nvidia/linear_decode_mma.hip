@@ -1,26 +1,30 @@
-/* mma_decode.hip: 4-bit linears for generated tokens by NVIDIA's matrix instruction. A block takes units of some panels of
- * 16 outputs, one after the other; each of its 8 warps has an eighth of the inputs, and their sums are added in order. So
- * the order of additions depends on the number of inputs alone: not on rows, on blocks or on which kernel of these it is.
- * Weights flow through a ring in LDS that each warp fills for itself, several items of 128 inputs ahead and across units;
+/* mma_decode.hip: 4-bit linears for generated tokens by NVIDIA's matrix instruction. A block takes
+ * units of some panels of 16 outputs, one after the other; each of its 8 warps has an eighth of the
+ * inputs, and their sums are added in order. So the order of additions depends on the number of
+ * inputs alone: not on rows, on blocks or on which kernel of these it is. Weights flow through a
+ * ring in LDS that each warp fills for itself, several items of 128 inputs ahead and across units;
  * the first items are asked for before the launch before this one has ended. */
 enum { ITEM = ITEM_CODES + 128 }; /* words of one panel: codes, then scales of 4 chunks */
-enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };                  /* [warp][8 rows][16 outputs], no bank twice */
+/* [warp][8 rows][16 outputs], no bank twice */
+enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };
 
 /* Where a warp is in its weights: the next item that it asks for. */
 struct ahead {
     const u32x4 *codes; /* of the item, of the unit's first panel */
     const u32 *meta;    /* of group 0 of that */
     int unit, item;
-    int last;           /* panel of the unit that exists */
+    int last; /* panel of the unit that exists */
     int plain, wide, whole, last_group;
-    int part_end;       /* unit at which the part ends */
+    int part_end; /* unit at which the part ends */
     u32 magic;
 };
 
-/* Scales of one word, and one row of them for each item: what nearly all models have, and what the kernels are fast for. */
+/* Scales of one word, and one row of them for each item: what nearly all models have, and what the
+ * kernels are fast for. */
 DEVICE int is_plain(const struct linear_part *p) { return p->whole_items && !p->wide_meta; }
 
-DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, int item, const int panels)
+DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, int item,
+                       const int panels)
 {
     struct linear_part p = part_of(a, unit);
     int panel = (unit - p.first) * panels;
@@ -33,12 +37,16 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->last_group = p.last_group;
     h->magic = p.group_magic;
     h->part_end = p.first + (p.out + PANEL * panels - 1) / (PANEL * panels);
-    h->codes = (const u32x4 *)p.weight + ((u64)panel * (u64)(a->n_chunks / 2) + (u64)(item * 2)) * WARP + (u64)(thread() % WARP);
+    h->codes = (const u32x4 *)p.weight +
+               ((u64)panel * (u64)(a->n_chunks / 2) + (u64)(item * 2)) * WARP +
+               (u64)(thread() % WARP);
     h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.wide_meta);
 }
 
-/* From the end of a warp's share of a unit to its share of the next unit, which lies behind it in the same part mostly. */
-DEVICE void next_unit(const struct linear_args *a, struct ahead *h, int begin, int end, const int panels)
+/* From the end of a warp's share of a unit to its share of the next unit, which lies behind it in
+ * the same part mostly. */
+DEVICE void next_unit(const struct linear_args *a, struct ahead *h, int begin, int end,
+                      const int panels)
 {
     if (h->unit + 1 >= h->part_end) {
         enter_unit(a, h, h->unit + 1, begin, panels);
@@ -57,24 +65,30 @@ DEVICE int ahead_group(const struct ahead *h, int chunk)
     return group < h->last_group ? group : h->last_group;
 }
 
-/* Starts the copies of an item, unless there is none: codes, then scales [group or chunk][16 outputs][1 or 2 words]; and
- * goes on to the next, which is before `end` or in the next unit. A panel that does not exist is the last one once more. */
-DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 to, int begin, int end, int end_unit, const int panels)
+/* Starts the copies of an item, unless there is none: codes, then scales [group or chunk][16
+ * outputs][1 or 2 words]; and goes on to the next, which is before `end` or in the next unit. A
+ * panel that does not exist is the last one once more. */
+DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 to, int begin, int end,
+                       int end_unit, const int panels)
 {
     int lane = thread() % WARP;
     if (h->unit < end_unit) {
         UNROLL for (int k = 0; k < panels; k++, to += 4 * ITEM)
         {
-            int panel = k < h->last || k == 0 ? k : h->last, shift = 4 + h->wide, n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
+            int panel = k < h->last || k == 0 ? k : h->last, shift = 4 + h->wide,
+                n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
             const u32x4 *codes = h->codes + panel * (a->n_chunks / 2 * WARP);
             const u32 *meta = h->meta + (panel * (h->last_group + 1) << shift);
             copy_16(to + 16 * lane, codes);
             copy_16(to + 2 * ITEM_CODES + 16 * lane, codes + WARP);
             if (h->plain) {
-                if (lane < PANEL / 4) copy_16(to + 4 * ITEM_CODES + 16 * lane, meta + ahead_group(h, 0) * PANEL + lane * 4);
+                if (lane < PANEL / 4)
+                    copy_16(to + 4 * ITEM_CODES + 16 * lane,
+                            meta + ahead_group(h, 0) * PANEL + lane * 4);
             } else {
                 NO_UNROLL for (int i = lane; i < n; i += WARP)
-                    copy_4(to + 4 * (ITEM_CODES + i), meta + (ahead_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
+                    copy_4(to + 4 * (ITEM_CODES + i),
+                           meta + (ahead_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
             }
         }
         h->codes += 2 * WARP;
@@ -91,8 +105,8 @@ DEVICE struct scale_zero item_meta(const u32 *item, int chunk, int output, int w
 }
 
 /* One chunk of an item times v[tiles]. */
-DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, const u32x4 *v, float total[][8][4], const int tiles,
-                           const int panels)
+DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, const u32x4 *v,
+                           float total[][8][4], const int tiles, const int panels)
 {
     int lane = thread() % WARP;
     UNROLL for (int k = 0; k < panels; k++)
@@ -101,14 +115,17 @@ DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, 
         int row = p->whole_items ? 0 : c;
         struct scale_zero g[2];
         f16x2 lo[4], hi[4];
-        UNROLL for (int j = 0; j < 2; j++) g[j] = item_meta(of, row, lane / 4 + j * 8, p->wide_meta);
+        UNROLL for (int j = 0; j < 2; j++)
+            g[j] = item_meta(of, row, lane / 4 + j * 8, p->wide_meta);
         unpack_word(q[0], &g[0], lo);
         unpack_word(q[1], &g[1], hi);
-        UNROLL for (int m = 0; m < tiles; m++) mma_chunk(total[k][m], lo, hi, v[m], g[0].scale, g[1].scale);
+        UNROLL for (int m = 0; m < tiles; m++)
+            mma_chunk(total[k][m], lo, hi, v[m], g[0].scale, g[1].scale);
     }
 }
 
-/* A whole plain item of one panel times v[chunk][tiles], without a branch: the same operations in the same order. */
+/* A whole plain item of one panel times v[chunk][tiles], without a branch: the same operations in
+ * the same order. */
 DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], const int tiles)
 {
     int lane = thread() % WARP;
@@ -122,17 +139,21 @@ DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], cons
             f16x2 lo[4], hi[4];
             unpack_word(q[2 * c], &g[0], lo);
             unpack_word(q[2 * c + 1], &g[1], hi);
-            UNROLL for (int m = 0; m < tiles; m++) mma_chunk(total[m], lo, hi, v[2 * b + c][m], g[0].scale, g[1].scale);
+            UNROLL for (int m = 0; m < tiles; m++)
+                mma_chunk(total[m], lo, hi, v[2 * b + c][m], g[0].scale, g[1].scale);
         }
     }
 }
 
-/* tiles: of 8 rows; depth: items in a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums [2][WARPS][SUM_WARP] */
-DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels, const int depth)
+/* tiles: of 8 rows; depth: items in a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums
+ * [2][WARPS][SUM_WARP] */
+DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels,
+                          const int depth)
 {
     const int item_words = panels * ITEM;
     int lane = thread() % WARP, warp = thread() / WARP, row0 = block_y() * 8 * tiles;
-    int n_items = a->n_chunks / ITEM_CHUNKS, slice = (n_items + WARPS - 1) / WARPS, begin = warp * slice;
+    int n_items = a->n_chunks / ITEM_CHUNKS, slice = (n_items + WARPS - 1) / WARPS,
+        begin = warp * slice;
     int end = begin + slice < n_items ? begin + slice : n_items, turn = 0;
     u32 *ring = lds + warp * depth * item_words, *slot = ring;
     float *sums = (float *)(lds + WARPS * depth * item_words);
@@ -142,10 +163,12 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     int first_unit = unit_share(a, block_x()), end_unit = unit_share(a, block_x() + 1);
     enter_unit(a, &h, first_unit, begin, panels);
     if (begin >= end) h.unit = end_unit; /* there are fewer items than warps */
-    NO_UNROLL for (int i = 0; i < depth; i++) fetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_unit, panels);
+    NO_UNROLL for (int i = 0; i < depth; i++)
+        fetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_unit, panels);
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        int row = row0 + 8 * m + lane / 4; /* one that is not there is computed as the last one and not written */
+        int row = row0 + 8 * m +
+                  lane / 4; /* one that is not there is computed as the last one and not written */
         if (row >= a->rows) row = a->rows - 1;
         at[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
     }
@@ -160,17 +183,18 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     for (int unit = first_unit; unit < end_unit; unit++) {
         if (unit >= p.first + (p.out + PANEL * panels - 1) / (PANEL * panels)) p = part_of(a, unit);
         float total[4][8][4];
-        UNROLL for (int k = 0; k < panels; k++)
-            UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
+        UNROLL for (int k = 0; k < panels; k++) UNROLL for (int m = 0; m < tiles; m++)
+            UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
         for (int item = begin; item < end; item++) {
             u32 now = (u32)(item * ITEM_CHUNKS * 4);
             if (tiles <= 2 && is_plain(&p)) {
                 u32x4 v[ITEM_CHUNKS][2]; /* asked for before the wait */
-                UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
-                    UNROLL for (int m = 0; m < tiles; m++) v[c][m] = x[at[m] + now + (u32)(4 * c)];
+                UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) UNROLL for (int m = 0; m < tiles; m++)
+                    v[c][m] = x[at[m] + now + (u32)(4 * c)];
                 COPIES_WAIT(depth - 1);
                 warp_barrier();
-                UNROLL for (int k = 0; k < panels; k++) multiply_item(slot + k * ITEM, v, total[k], tiles);
+                UNROLL for (int k = 0; k < panels; k++)
+                    multiply_item(slot + k * ITEM, v, total[k], tiles);
             } else {
                 COPIES_WAIT(depth - 1);
                 warp_barrier();
@@ -187,25 +211,41 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         }
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int m = 0; m < tiles; m++)
         {
-            float *of = sums + turn * (WARPS * SUM_WARP), *mine = of + warp * SUM_WARP + lane % 4 * 2 * SUM_STRIDE + lane / 4;
+            float *of = sums + turn * (WARPS * SUM_WARP),
+                  *mine = of + warp * SUM_WARP + lane % 4 * 2 * SUM_STRIDE + lane / 4;
             turn ^= 1;
             mine[0] = total[k][m][0];
             mine[SUM_STRIDE] = total[k][m][1];
             mine[8] = total[k][m][2];
             mine[SUM_STRIDE + 8] = total[k][m][3];
-            barrier(); /* whoever is two turns ahead has passed the next one: the buffer was read by then */
+            barrier(); /* whoever is two turns ahead has passed the next one: the buffer was read by
+                          then */
             if (thread() < 8 * PANEL) {
                 int row = thread() / PANEL, output = thread() % PANEL;
                 float sum = 0;
-                UNROLL for (int w = 0; w < WARPS; w++) sum += of[w * SUM_WARP + row * SUM_STRIDE + output];
-                write_scaled(a, &p, row0 + 8 * m + row, ((unit - p.first) * panels + k) * PANEL + output, sum * scale[m]);
+                UNROLL for (int w = 0; w < WARPS; w++)
+                    sum += of[w * SUM_WARP + row * SUM_STRIDE + output];
+                write_scaled(a, &p, row0 + 8 * m + row,
+                             ((unit - p.first) * panels + k) * PANEL + output, sum * scale[m]);
             }
         }
     }
 }
 
 /* The LDS that hip_linear.c asks for: 4 * (8 * depth * panels * 384 + 2560) bytes. */
-KERNEL_BLOCKS(q4_mma_decode_8, 3, struct linear_args) { q4_mma_decode(EARLY_ARGS, dynamic_lds, 1, 1, 4); }
-KERNEL_BLOCKS(q4_mma_decode_16, 2, struct linear_args) { q4_mma_decode(EARLY_ARGS, dynamic_lds, 2, 1, 4); }
-KERNEL_BLOCKS(q4_mma_decode_32, 2, struct linear_args) { q4_mma_decode(EARLY_ARGS, dynamic_lds, 4, 2, 3); }
-KERNEL_BLOCKS(q4_mma_decode_64, 1, struct linear_args) { q4_mma_decode(EARLY_ARGS, dynamic_lds, 8, 4, 3); }
+KERNEL_BLOCKS(q4_mma_decode_8, 3, struct linear_args)
+{
+    q4_mma_decode(EARLY_ARGS, dynamic_lds, 1, 1, 4);
+}
+KERNEL_BLOCKS(q4_mma_decode_16, 2, struct linear_args)
+{
+    q4_mma_decode(EARLY_ARGS, dynamic_lds, 2, 1, 4);
+}
+KERNEL_BLOCKS(q4_mma_decode_32, 2, struct linear_args)
+{
+    q4_mma_decode(EARLY_ARGS, dynamic_lds, 4, 2, 3);
+}
+KERNEL_BLOCKS(q4_mma_decode_64, 1, struct linear_args)
+{
+    q4_mma_decode(EARLY_ARGS, dynamic_lds, 8, 4, 3);
+}

@@ -1,18 +1,21 @@
-/* mma_dense.hip: linears with weights of fp16 or bf16 by NVIDIA's matrix instruction, for all rows. Activations are fp32: two
- * halves (with a power of two for each row) that have 22 bits of them, or three bfloats that have all 24, each multiplied by
- * itself, so that all products are exact. A warp has whole outputs and goes through all of their inputs: products of 64 inputs
- * are summed by themselves, then added. So the order of additions depends on nothing, and a row has the same bits whatever
- * rows are beside it. Weights and activations flow through a ring in LDS that a block fills together; the first weights are
- * asked for before the launch before this one has ended.
+/* mma_dense.hip: linears with weights of fp16 or bf16 by NVIDIA's matrix instruction, for all rows.
+ * Activations are fp32: two halves (with a power of two for each row) that have 22 bits of them, or
+ * three bfloats that have all 24, each multiplied by itself, so that all products are exact. A warp
+ * has whole outputs and goes through all of their inputs: products of 64 inputs are summed by
+ * themselves, then added. So the order of additions depends on nothing, and a row has the same bits
+ * whatever rows are beside it. Weights and activations flow through a ring in LDS that a block
+ * fills together; the first weights are asked for before the launch before this one has ended.
  *
- * Rows are the instruction's first operand, which kernels for prompts and 4-bit weights have the other way round: then 16 bytes
- * of weights are two pairs of neighbouring registers as the second one wants them, and no register has to be moved. */
+ * Rows are the instruction's first operand, which kernels for prompts and 4-bit weights have the
+ * other way round: then 16 bytes of weights are two pairs of neighbouring registers as the second
+ * one wants them, and no register has to be moved. */
 
-/* Rows of an instruction; chunks that are copied together and whose products are summed by themselves; so many of such items are
- * in the ring; bytes that a warp reads at once. */
+/* Rows of an instruction; chunks that are copied together and whose products are summed by
+ * themselves; so many of such items are in the ring; bytes that a warp reads at once. */
 enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, DENSE_PIECE = 16 * WARP };
 
-/* Two numbers in parts whose sum they are, the largest first: of 11 bits by rounding or of 8 by cutting off. */
+/* Two numbers in parts whose sum they are, the largest first: of 11 bits by rounding or of 8 by
+ * cutting off. */
 DEVICE void split_two(float a, float b, u32 part[3], const int kind)
 {
     if (kind == WEIGHT_F16) {
@@ -29,22 +32,27 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
     }
 }
 
-/* packed [rows / 16][chunk][part][h][lane][4 words]: the instruction's first operand: lane 4r + t has inputs 8t + 4h and the next one
- * of the rows r and r + 8, then the two inputs after these of both. */
+/* packed [rows / 16][chunk][part][h][lane][4 words]: the instruction's first operand: lane 4r + t
+ * has inputs 8t + 4h and the next one of the rows r and r + 8, then the two inputs after these of
+ * both. */
 DEVICE void prepare_parts(const struct prepare_args *a, float *scratch, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     int row = block_x() % DENSE_ROWS;
     const float *x = a->x + (u64)block_x() * (u64)a->in;
-    u32 *packed = (u32 *)a->packed + (u64)(block_x() / DENSE_ROWS) * (u64)(a->stride / 2 * parts * DENSE_ROWS) + row % 8 * 16 + row / 8;
+    u32 *packed = (u32 *)a->packed +
+                  (u64)(block_x() / DENSE_ROWS) * (u64)(a->stride / 2 * parts * DENSE_ROWS) +
+                  row % 8 * 16 + row / 8;
     struct power_of_two p = {1, 1};
     if (kind == WEIGHT_F16) {
         float largest = 0;
-        for (int j = thread(); j < a->k; j += THREADS) largest = max32(abs32(permuted(a, x, j)), largest);
+        for (int j = thread(); j < a->k; j += THREADS)
+            largest = max32(abs32(permuted(a, x, j)), largest);
         p = power_for(block_max(largest, scratch), a->top);
     }
     for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
-        u32 part[3], *to = packed + j / CHUNK * (parts * 2 * DENSE_PIECE / 4) + j / 4 % 2 * (DENSE_PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
+        u32 part[3], *to = packed + j / CHUNK * (parts * 2 * DENSE_PIECE / 4) +
+                           j / 4 % 2 * (DENSE_PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
         split_two(permuted(a, x, j) * p.factor, permuted(a, x, j + 1) * p.factor, part, kind);
         UNROLL for (int q = 0; q < parts; q++) to[q * (2 * DENSE_PIECE / 4)] = part[q];
     }
@@ -63,29 +71,37 @@ KERNEL(prepare_parts_bf16, struct prepare_args)
     prepare_parts(ARGS, scratch, WEIGHT_BF16);
 }
 
-/* Where a lane reads the inputs of output r of a chunk that lies [piece t][16 outputs ^ 2t][16 bytes]: no bank twice, also where
- * 8 outputs are copied there together. Those of output r + 8 are 128 bytes behind. */
-DEVICE int dense_place(int piece, int output) { return (piece * PANEL + (output ^ (2 * piece))) * 16; }
+/* Where a lane reads the inputs of output r of a chunk that lies [piece t][16 outputs ^ 2t][16
+ * bytes]: no bank twice, also where 8 outputs are copied there together. Those of output r + 8 are
+ * 128 bytes behind. */
+DEVICE int dense_place(int piece, int output)
+{
+    return (piece * PANEL + (output ^ (2 * piece))) * 16;
+}
 
-/* total[panel][outputs 0 .. 7 or 8 .. 15][rows] += SUM_CHUNKS chunks of `panels` panels times `tiles` sixteens of rows. w, x: of this
- * lane, with the bytes from one panel or sixteen to the next. */
-DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4], const int tiles, const int panels, const int w_stride,
-                           const int x_stride, const int kind)
+/* total[panel][outputs 0 .. 7 or 8 .. 15][rows] += SUM_CHUNKS chunks of `panels` panels times
+ * `tiles` sixteens of rows. w, x: of this lane, with the bytes from one panel or sixteen to the
+ * next. */
+DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4], const int tiles,
+                           const int panels, const int w_stride, const int x_stride, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     float part[4][2][4][4];
-    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int m = 0; m < tiles; m++)
-        UNROLL for (int i = 0; i < 4; i++) part[k][j][m][i] = 0;
+    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+        UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
+            part[k][j][m][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
         u32x4 q[4][2];
-        UNROLL for (int k = 0; k < panels; k++)
-            UNROLL for (int j = 0; j < 2; j++) q[k][j] = *(const u32x4 *)(w + k * w_stride + c * (2 * DENSE_PIECE) + j * 128);
+        UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+            q[k][j] = *(const u32x4 *)(w + k * w_stride + c * (2 * DENSE_PIECE) + j * 128);
         UNROLL for (int s = 0; s < parts; s++) UNROLL for (int h = 0; h < 2; h++)
         {
             u32x4 v[4];
-            UNROLL for (int m = 0; m < tiles; m++) v[m] = *(const u32x4 *)(x + m * x_stride + ((c * parts + s) * 2 + h) * DENSE_PIECE);
-            UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+            UNROLL for (int m = 0; m < tiles; m++)
+                v[m] = *(const u32x4 *)(x + m * x_stride + ((c * parts + s) * 2 + h) * DENSE_PIECE);
+            UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++)
+                UNROLL for (int j = 0; j < 2; j++)
             {
                 float *sum = part[k][j][m];
                 u32 b0 = q[k][j][2 * h], b1 = q[k][j][2 * h + 1];
@@ -94,52 +110,68 @@ DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4],
             }
         }
     }
-    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int m = 0; m < tiles; m++)
-        UNROLL for (int i = 0; i < 4; i++) total[k][j][m][i] += part[k][j][m][i];
+    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+        UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
+            total[k][j][m][i] += part[k][j][m][i];
 }
 
 /* What a warp copies of the weights of an item. */
-DEVICE void fetch_weights(const struct linear_args *a, const char *const weights[2], u32 to, int item, const int panels)
+DEVICE void fetch_weights(const struct linear_args *a, const char *const weights[2], u32 to,
+                          int item, const int panels)
 {
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
         int lane = thread() % WARP, chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
         const char *from = weights[k] + (u64)(there ? chunk : 0) * (2 * DENSE_PIECE);
         UNROLL for (int j = 0; j < 2; j++)
-            copy_16_or_zeros(to + (u32)((k * SUM_CHUNKS + c) * (2 * DENSE_PIECE) + dense_place(lane / PANEL + 2 * j, lane % PANEL)),
+            copy_16_or_zeros(to + (u32)((k * SUM_CHUNKS + c) * (2 * DENSE_PIECE) +
+                                        dense_place(lane / PANEL + 2 * j, lane % PANEL)),
                              from + j * DENSE_PIECE, there);
     }
 }
 
-/* A warp has `panels` panels and `tiles` sixteens of rows; `ways` warps have the same panels and other rows. lds [DENSE_DEPTH] of
- * weights, then activations. */
-DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, const int ways, const int panels, const int kind)
+/* A warp has `panels` panels and `tiles` sixteens of rows; `ways` warps have the same panels and
+ * other rows. lds [DENSE_DEPTH] of weights, then activations. */
+DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, const int ways,
+                      const int panels, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2, columns = WARPS / ways, copied = panels / ways;
     const int panel_bytes = SUM_CHUNKS * 2 * DENSE_PIECE, w_bytes = columns * panels * panel_bytes;
-    const int of_tile = SUM_CHUNKS * parts * 2, pieces = tiles * ways * of_tile; /* of activations */
-    const int slot_bytes = w_bytes + pieces * DENSE_PIECE, last_slot = (DENSE_DEPTH - 1) * slot_bytes;
-    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4, tile0 = block_y() * tiles * ways;
+    const int of_tile = SUM_CHUNKS * parts * 2,
+              pieces = tiles * ways * of_tile; /* of activations */
+    const int slot_bytes = w_bytes + pieces * DENSE_PIECE,
+              last_slot = (DENSE_DEPTH - 1) * slot_bytes;
+    int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4,
+        tile0 = block_y() * tiles * ways;
     int column = warp % columns * panels, tile = warp / columns * tiles;
     struct linear_part p = part_of(a, block_x());
-    int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, first = (block_x() - p.first) * (columns * panels);
-    int last_tile = (a->rows - 1) / DENSE_ROWS - tile0; /* beyond it: it again, not written; the same with panels */
-    const char *weights[2], *x = (const char *)a->x + (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * DENSE_PIECE) + (u64)(lane * 16);
+    int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS,
+        first = (block_x() - p.first) * (columns * panels);
+    int last_tile = (a->rows - 1) / DENSE_ROWS -
+                    tile0; /* beyond it: it again, not written; the same with panels */
+    const char *weights[2], *x = (const char *)a->x +
+                                 (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * DENSE_PIECE) +
+                                 (u64)(lane * 16);
     u32 ring = lds_address(lds), to = 0, w_to = (u32)(warp * copied * panel_bytes);
     float total[4][2][4][4];
     UNROLL for (int k = 0; k < copied; k++)
     {
         int last = (p.out - 1) / PANEL, panel = first + warp * copied + k;
-        weights[k] = (const char *)p.weight + (u64)(panel < last ? panel : last) * (u64)a->n_chunks * (2 * DENSE_PIECE) + (u64)(lane * 16);
+        weights[k] = (const char *)p.weight +
+                     (u64)(panel < last ? panel : last) * (u64)a->n_chunks * (2 * DENSE_PIECE) +
+                     (u64)(lane * 16);
     }
-    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int m = 0; m < tiles; m++)
-        UNROLL for (int i = 0; i < 4; i++) total[k][j][m][i] = 0;
+    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+        UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
+            total[k][j][m][i] = 0;
     UNROLL for (int item = 0; item < DENSE_DEPTH - 1; item++)
         fetch_weights(a, weights, ring + w_to + (u32)(item * slot_bytes), item, copied);
     wait_for_producer();
-    NO_UNROLL for (int item = 1 - DENSE_DEPTH; item < n_items; item++) /* before item 0: activations for the weights above */
+    NO_UNROLL for (int item = 1 - DENSE_DEPTH; item < n_items;
+                   item++) /* before item 0: activations for the weights above */
     {
-        int next = item + DENSE_DEPTH - 1; /* is asked for, into the slot of the item before this one */
+        int next = item + DENSE_DEPTH -
+                   1; /* is asked for, into the slot of the item before this one */
         if (item >= 0) {
             COPIES_WAIT(DENSE_DEPTH - 2);
             barrier();
@@ -150,8 +182,12 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
             {
                 int piece = warp + j * WARPS, m = piece / of_tile, at = piece % of_tile;
                 int there = next * SUM_CHUNKS + at / (parts * 2) < a->n_chunks;
-                const char *from = x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + at) * DENSE_PIECE;
-                if (piece < pieces) copy_16_or_zeros(ring + to + (u32)(w_bytes + piece * DENSE_PIECE + lane * 16), from, there);
+                const char *from =
+                    x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + at) *
+                            DENSE_PIECE;
+                if (piece < pieces)
+                    copy_16_or_zeros(ring + to + (u32)(w_bytes + piece * DENSE_PIECE + lane * 16),
+                                     from, there);
             }
             x += of_tile * DENSE_PIECE;
         }
@@ -159,18 +195,38 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
         to = to == (u32)last_slot ? 0 : to + (u32)slot_bytes;
         if (item < 0) continue;
         const char *slot = (const char *)lds + (u32)(item % DENSE_DEPTH) * (u32)slot_bytes;
-        multiply_dense(slot + column * panel_bytes + dense_place(t, r), slot + w_bytes + tile * (of_tile * DENSE_PIECE) + lane * 16, total, tiles,
+        multiply_dense(slot + column * panel_bytes + dense_place(t, r),
+                       slot + w_bytes + tile * (of_tile * DENSE_PIECE) + lane * 16, total, tiles,
                        panels, panel_bytes, of_tile * DENSE_PIECE, kind);
     }
-    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
-        UNROLL for (int i = 0; i < 4; i++) write_output(a, &p, (tile0 + tile + m) * DENSE_ROWS + r + i / 2 * 8,
-                                                        (first + column + k) * PANEL + 8 * j + 2 * t + i % 2, total[k][j][m][i]);
+    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++)
+        UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
+            write_output(a, &p, (tile0 + tile + m) * DENSE_ROWS + r + i / 2 * 8,
+                         (first + column + k) * PANEL + 8 * j + 2 * t + i % 2, total[k][j][m][i]);
 }
 
 /* The LDS that hip_linear.c asks for: 512 * (outputs + rows * parts) bytes. */
-KERNEL_BLOCKS(dense_mma_f16_16, 2, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_F16); }
-KERNEL_BLOCKS(dense_mma_f16_32, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_F16); }
-KERNEL_BLOCKS(dense_mma_f16_64, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_F16); }
-KERNEL_BLOCKS(dense_mma_bf16_16, 2, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_BF16); }
-KERNEL_BLOCKS(dense_mma_bf16_32, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_BF16); }
-KERNEL_BLOCKS(dense_mma_bf16_64, 1, struct linear_args) { dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_BF16); }
+KERNEL_BLOCKS(dense_mma_f16_16, 2, struct linear_args)
+{
+    dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_F16);
+}
+KERNEL_BLOCKS(dense_mma_f16_32, 1, struct linear_args)
+{
+    dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_F16);
+}
+KERNEL_BLOCKS(dense_mma_f16_64, 1, struct linear_args)
+{
+    dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_F16);
+}
+KERNEL_BLOCKS(dense_mma_bf16_16, 2, struct linear_args)
+{
+    dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_BF16);
+}
+KERNEL_BLOCKS(dense_mma_bf16_32, 1, struct linear_args)
+{
+    dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_BF16);
+}
+KERNEL_BLOCKS(dense_mma_bf16_64, 1, struct linear_args)
+{
+    dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_BF16);
+}

@@ -1,8 +1,10 @@
-/* mma_prefill.hip: 4-bit linears for prompts by NVIDIA's matrix instruction: a block computes 128 outputs x 128 rows, a warp
- * 32 x 64 of them. Activations go through LDS, three pairs of chunks in turn; weights from memory to the registers of the
- * only two warps that want them. The sum over a chunk is taken by itself, then scaled and added. */
+/* mma_prefill.hip: 4-bit linears for prompts by NVIDIA's matrix instruction: a block computes 128
+ * outputs x 128 rows, a warp 32 x 64 of them. Activations go through LDS, three pairs of chunks in
+ * turn; weights from memory to the registers of the only two warps that want them. The sum over a
+ * chunk is taken by itself, then scaled and added. */
 
-enum { MMA_ROWS = 128, MMA_OUTPUTS = 128, MMA_STAGES = 3, MMA_STAGE = MMA_ROWS * 8 }; /* of 16 bytes */
+/* of 16 bytes */
+enum { MMA_ROWS = 128, MMA_OUTPUTS = 128, MMA_STAGES = 3, MMA_STAGE = MMA_ROWS * 8 };
 
 /* 16 bytes number i of a row of a pair of chunks; rows next to each other lie in other banks. */
 DEVICE int mma_place(int row, int i) { return row * 8 + (i ^ (row % 2 * 4)); }
@@ -12,8 +14,10 @@ DEVICE void mma_stage(const struct linear_args *a, u32x4 *to, int row0, int pair
     int n_pairs = a->n_chunks / 2;
     UNROLL for (int i = 0; i < MMA_STAGE / THREADS; i++)
     {
-        int at = thread() + i * THREADS, row = at / 8, from = row0 + row < a->rows ? row0 + row : a->rows - 1;
-        copy_16(lds_address(to + mma_place(row, at % 8)), (const u32x4 *)a->x + ((u64)from * (u64)n_pairs + (u64)pair) * 8 + (u64)(at % 8));
+        int at = thread() + i * THREADS, row = at / 8,
+            from = row0 + row < a->rows ? row0 + row : a->rows - 1;
+        copy_16(lds_address(to + mma_place(row, at % 8)),
+                (const u32x4 *)a->x + ((u64)from * (u64)n_pairs + (u64)pair) * 8 + (u64)(at % 8));
     }
 }
 
@@ -23,18 +27,23 @@ struct mma_weights {
     u32 meta[2][4]; /* narrow ones; wide ones are read when they are needed */
 };
 
-DEVICE struct mma_weights mma_fetch(const struct linear_args *a, const struct linear_part *p, int panel0, int pair)
+DEVICE struct mma_weights mma_fetch(const struct linear_args *a, const struct linear_part *p,
+                                    int panel0, int pair)
 {
     struct mma_weights w;
     int lane = thread() % WARP, last = (p->out - 1) / PANEL;
     UNROLL for (int k = 0; k < 2; k++)
     {
         int panel = panel0 + k < last ? panel0 + k : last;
-        w.q[k] = ((const u32x4 *)p->weight)[((u64)panel * (u64)(a->n_chunks / 2) + (u64)pair) * WARP + (u64)lane];
+        w.q[k] =
+            ((const u32x4 *)
+                 p->weight)[((u64)panel * (u64)(a->n_chunks / 2) + (u64)pair) * WARP + (u64)lane];
         UNROLL for (int j = 0; j < 4; j++)
         {
             w.meta[k][j] = 0;
-            if (!p->wide_meta) w.meta[k][j] = ((const u32 *)p->meta)[meta_row(p, panel, 2 * pair + j / 2) + (u32)(lane / 4 + j % 2 * 8)];
+            if (!p->wide_meta)
+                w.meta[k][j] = ((const u32 *)p->meta)[meta_row(p, panel, 2 * pair + j / 2) +
+                                                      (u32)(lane / 4 + j % 2 * 8)];
         }
     }
     return w;
@@ -44,13 +53,16 @@ KERNEL_BLOCKS(q4_mma_prefill, 1, struct linear_args)
 {
     LDS(u32x4, xs, MMA_STAGES * MMA_STAGE);
     const struct linear_args *a = ARGS;
-    int n_tiles = (a->rows + MMA_ROWS - 1) / MMA_ROWS, index = block_y() * a->n_blocks + block_x(); /* rows first: weights stay near */
+    int n_tiles = (a->rows + MMA_ROWS - 1) / MMA_ROWS,
+        index = block_y() * a->n_blocks + block_x(); /* rows first: weights stay near */
     int unit = index / n_tiles, row0 = index % n_tiles * MMA_ROWS, n_pairs = a->n_chunks / 2;
     int lane = thread() % WARP, warp = thread() / WARP, first_row = warp / 4 * 64 + lane / 4;
     struct linear_part p = part_of(a, unit);
-    int panel0 = (unit - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2, last = (p.out - 1) / PANEL;
+    int panel0 = (unit - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2,
+        last = (p.out - 1) / PANEL;
     float total[2][8][4];
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < 8; m++) UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < 8; m++)
+        UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
     UNROLL for (int s = 0; s < MMA_STAGES - 1; s++)
     {
         if (s < n_pairs) mma_stage(a, xs + s * MMA_STAGE, row0, s);
@@ -61,7 +73,8 @@ KERNEL_BLOCKS(q4_mma_prefill, 1, struct linear_args)
         struct mma_weights w = next;
         COPIES_WAIT(MMA_STAGES - 2);
         barrier();
-        if (pair + MMA_STAGES - 1 < n_pairs) mma_stage(a, xs + free * MMA_STAGE, row0, pair + MMA_STAGES - 1);
+        if (pair + MMA_STAGES - 1 < n_pairs)
+            mma_stage(a, xs + free * MMA_STAGE, row0, pair + MMA_STAGES - 1);
         copies_commit();
         if (pair + 1 < n_pairs) next = mma_fetch(a, &p, panel0, pair + 1);
         UNROLL for (int c = 0; c < 2; c++)
@@ -74,7 +87,10 @@ KERNEL_BLOCKS(q4_mma_prefill, 1, struct linear_args)
                 UNROLL for (int j = 0; j < 2; j++)
                 {
                     u32 both = w.meta[k][2 * c + j];
-                    if (p.wide_meta) g[j] = meta_at(&p, meta_row(&p, panel0 + k < last ? panel0 + k : last, 2 * pair + c), lane / 4 + j * 8);
+                    if (p.wide_meta)
+                        g[j] = meta_at(
+                            &p, meta_row(&p, panel0 + k < last ? panel0 + k : last, 2 * pair + c),
+                            lane / 4 + j * 8);
                     else g[j] = scale_zero_of((float)half_of(both), half_of(both >> 16));
                     scale[k][j] = g[j].scale;
                 }
@@ -84,12 +100,15 @@ KERNEL_BLOCKS(q4_mma_prefill, 1, struct linear_args)
             UNROLL for (int m = 0; m < 8; m++)
             {
                 u32x4 x = xs[stage * MMA_STAGE + mma_place(first_row + 8 * m, 4 * c + lane % 4)];
-                UNROLL for (int k = 0; k < 2; k++) mma_chunk(total[k][m], lo[k], hi[k], x, scale[k][0], scale[k][1]);
+                UNROLL for (int k = 0; k < 2; k++)
+                    mma_chunk(total[k][m], lo[k], hi[k], x, scale[k][0], scale[k][1]);
             }
         }
         stage = stage + 1 == MMA_STAGES ? 0 : stage + 1;
         free = free + 1 == MMA_STAGES ? 0 : free + 1;
     }
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < 8; m++) UNROLL for (int i = 0; i < 4; i++)
-        write_output(a, &p, row0 + warp / 4 * 64 + 8 * m + lane % 4 * 2 + i % 2, (panel0 + k) * PANEL + lane / 4 + i / 2 * 8, total[k][m][i]);
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < 8; m++)
+        UNROLL for (int i = 0; i < 4; i++)
+            write_output(a, &p, row0 + warp / 4 * 64 + 8 * m + lane % 4 * 2 + i % 2,
+                         (panel0 + k) * PANEL + lane / 4 + i / 2 * 8, total[k][m][i]);
 }

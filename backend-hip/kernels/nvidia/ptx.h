@@ -1,10 +1,11 @@
-/* nvidia.h: NVIDIA's instructions that the kernels in mma_*.hip are about, as inline PTX. The rest of the sources knows
- * nothing of them. sm_80 and later. */
+/* nvidia.h: NVIDIA's instructions that the kernels in mma_*.hip are about, as inline PTX. The rest
+ * of the sources knows nothing of them. sm_80 and later. */
 #ifndef KERNELS_NVIDIA_H
 #define KERNELS_NVIDIA_H
 
 enum { WARP = 32, WARPS = THREADS / WARP };
-enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 }; /* chunks of a panel that are copied together; words of their codes */
+/* chunks of a panel that are copied together; words of their codes */
+enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 };
 
 #if !defined(__NVPTX__)
 #include "backend-hip/kernels/host/nvidia.h"
@@ -23,17 +24,24 @@ DEVICE u32 lds_address(const void *p)
     return address;
 }
 
-/* Copies to an address in LDS that go on beside the computation; those of a thread since its last copies_commit() are a group. */
+/* Copies to an address in LDS that go on beside the computation; those of a thread since its last
+ * copies_commit() are a group. */
 DEVICE void copy_16(u32 lds, const void *from)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from)
+                 : "memory");
 }
 /* there 0: zeros; from is not read. */
 DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from), "r"(there ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
 }
-DEVICE void copy_4(u32 lds, const void *from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory"); }
+DEVICE void copy_4(u32 lds, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory");
+}
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Until no more than n groups of this thread are under way; n is a constant. */
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
@@ -42,39 +50,56 @@ DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "mem
 DEVICE u32x4 load_input(const void *from)
 {
     u32x4 v;
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "l"(from) : "memory");
+    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "l"(from)
+                 : "memory");
     return v;
 }
 /* Brings lines of memory nearer. */
 DEVICE void touch(const char *const p[4])
 {
     u32 v[4];
-    asm volatile("ld.global.u32 %0, [%4];\n\tld.global.u32 %1, [%5];\n\tld.global.u32 %2, [%6];\n\tld.global.u32 %3, [%7];"
+    asm volatile("ld.global.u32 %0, [%4];\n\tld.global.u32 %1, [%5];\n\tld.global.u32 %2, "
+                 "[%6];\n\tld.global.u32 %3, [%7];"
                  : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                  : "l"(p[0]), "l"(p[1]), "l"(p[2]), "l"(p[3])
                  : "memory");
 }
 
-/* One of the barriers 1 .. 15 of a block: waits for all threads, or only is one of those that are waited for. */
-DEVICE void barrier_numbered(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
-DEVICE void barrier_arrive(int id) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory"); }
+/* One of the barriers 1 .. 15 of a block: waits for all threads, or only is one of those that are
+ * waited for. */
+DEVICE void barrier_numbered(int id)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
+}
+DEVICE void barrier_arrive(int id)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
+}
 
 DEVICE float shuffle_from(float x, int lane)
 {
     u32 other;
-    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(other) : "r"(bits_of(x)), "r"(lane));
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;"
+                 : "=r"(other)
+                 : "r"(bits_of(x)), "r"(lane));
     return f32_of(other);
 }
 
-/* This thread's, known to be the same for all threads of the warp: what follows from it is computed once. */
+/* This thread's, known to be the same for all threads of the warp: what follows from it is computed
+ * once. */
 DEVICE int warp_number(void)
 {
     int warp;
-    asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(warp) : "r"(thread() / WARP));
+    asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;"
+                 : "=r"(warp)
+                 : "r"(thread() / WARP));
     return warp;
 }
 
-/* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the transposed one. */
+/* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the
+ * transposed one. */
 DEVICE u32 transposed(u32 v)
 {
     u32 w;
@@ -82,7 +107,8 @@ DEVICE u32 transposed(u32 v)
     return w;
 }
 
-/* Four 8x8 matrices of halves of which lane 8i + j gives row j of number i; each as transposed() says. */
+/* Four 8x8 matrices of halves of which lane 8i + j gives row j of number i; each as transposed()
+ * says. */
 DEVICE void load_matrices(u32 address, u32 m[4])
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -98,12 +124,14 @@ DEVICE void load_transposed(u32 address, u32 m[4])
                  : "memory");
 }
 
-/* c[4] += a b: a 16x16 of outputs and inputs, b 16x8 of inputs and rows; lane 4r + t holds of a the pairs (output r, inputs
- * 2t), (r + 8, 2t), (r, 2t + 8), (r + 8, 2t + 8); of b (inputs 2t, row r), (2t + 8, r); of c (output r, rows 2t and
- * 2t + 1), (r + 8, the same). Which inputs are called 2t and 2t + 8 is all the same, if only a and b agree. */
+/* c[4] += a b: a 16x16 of outputs and inputs, b 16x8 of inputs and rows; lane 4r + t holds of a the
+ * pairs (output r, inputs 2t), (r + 8, 2t), (r, 2t + 8), (r + 8, 2t + 8); of b (inputs 2t, row r),
+ * (2t + 8, r); of c (output r, rows 2t and 2t + 1), (r + 8, the same). Which inputs are called 2t
+ * and 2t + 8 is all the same, if only a and b agree. */
 DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -111,7 +139,8 @@ DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 
 /* mma_16x8x16 of bfloats. */
 DEVICE void mma_bf16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -131,7 +160,10 @@ DEVICE float quad_sum(float x)
 }
 
 /* Units are shared out in order: block b takes those from here to the share of b + 1. */
-DEVICE int unit_share(const struct linear_args *a, int block) { return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x()); }
+DEVICE int unit_share(const struct linear_args *a, int block)
+{
+    return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x());
+}
 
 struct two_halves {
     u32 high, low; /* two numbers, each high + low */
@@ -143,8 +175,10 @@ DEVICE struct two_halves split_pair(float a, float b)
     return (struct two_halves){word_of(high), word_of(low)};
 }
 
-/* total += scale * (32 inputs of one lane): lo[] of output r, hi[] of r + 8, x 8 inputs of row r. */
-DEVICE void mma_chunk(float total[4], const f16x2 lo[4], const f16x2 hi[4], u32x4 x, float scale_lo, float scale_hi)
+/* total += scale * (32 inputs of one lane): lo[] of output r, hi[] of r + 8, x 8 inputs of row r.
+ */
+DEVICE void mma_chunk(float total[4], const f16x2 lo[4], const f16x2 hi[4], u32x4 x, float scale_lo,
+                      float scale_hi)
 {
     float part[4] = {0, 0, 0, 0};
     mma_16x8x16(part, word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), x[0], x[1]);

@@ -1,17 +1,23 @@
-/* paper.hip: the kernel that the paper (Opt4GPTQ) starts from and its three optimizations, as switches, to measure each by
- * itself and all together. Not for production: sums are kept as halves and committed by atomics in no fixed order.
+/* paper.hip: the kernel that the paper (Opt4GPTQ) starts from and its three optimizations, as
+ * switches, to measure each by itself and all together. Not for production: sums are kept as halves
+ * and committed by atomics in no fixed order.
  *
- * baseline   as the ExLlama-derived kernel of vLLM: 128 threads; a block takes 128 inputs x 512 outputs, a thread 4
- *            outputs; activations in LDS; each block adds its half2 sums to the result: k/128 collisions an output
- * smb        (3.1) the block takes 4 slices of 128 inputs x 128 outputs and adds the slices in LDS; one thread commits an
- *            output pair, once a block. (Algorithm 1 taken literally adds up the outputs of all threads, which are
+ * baseline   as the ExLlama-derived kernel of vLLM: 128 threads; a block takes 128 inputs x 512
+ * outputs, a thread 4
+ *            outputs; activations in LDS; each block adds its half2 sums to the result: k/128
+ *                collisions an output
+ * smb        (3.1) the block takes 4 slices of 128 inputs x 128 outputs and adds the slices in LDS;
+ * one thread commits an
+ *            output pair, once a block. (Algorithm 1 taken literally adds up the outputs of all
+ *                threads, which are
  *            different outputs.)
- * vml        (3.2) activations by 16-byte loads into LDS and out of it, not half by half
- * ila        (3.3) multiply-add by inline assembly: as printed (two scalar-half instructions), or packed
+ * vml        (3.2) activations by 16-byte loads into LDS and out of it, not half by half ila
+ * (3.3) multiply-add by inline assembly: as printed (two scalar-half instructions), or packed
  *
- * Activations are fp16 with a power of two for each row, their largest magnitude in [2^8, 2^9), so that 4 products of 16
- * codes do not overflow a half. Eight products are summed in halves, all else in fp32 up to the commit.
- * weight [k/8][stride] words as in args.h, meta [group][stride] one word */
+ * Activations are fp16 with a power of two for each row, their largest magnitude in [2^8, 2^9), so
+ * that 4 products of 16 codes do not overflow a half. Eight products are summed in halves, all else
+ * in fp32 up to the commit. weight [k/8][stride] words as in args.h, meta [group][stride] one word
+ */
 #include "backend-hip/kernels/paper/ila.h"
 
 enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
@@ -21,12 +27,14 @@ enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
 #define PAPER_SUMS(rows, smb) ((smb) ? (rows) * 4 * PAPER_THREADS : 1)
 
 /* Rows of `width` inputs from k0 on into xs[rows][width]. */
-DEVICE void stage_halves(const struct paper_args *a, f16 *xs, int row0, int k0, const int rows, const int width, const int vml)
+DEVICE void stage_halves(const struct paper_args *a, f16 *xs, int row0, int k0, const int rows,
+                         const int width, const int vml)
 {
     const f16 *x = (const f16 *)a->x;
     const int each = vml ? 8 : 1;
     for (int i = thread(); i < rows * width / each; i += PAPER_THREADS) {
-        int row = row0 + i * each / width, k = k0 + i * each % width, there = row < a->rows && k < a->k;
+        int row = row0 + i * each / width, k = k0 + i * each % width,
+            there = row < a->rows && k < a->k;
         u64 from = (u64)row * (u64)a->k + (u64)k;
         if (vml) {
             u32x4 v = {0, 0, 0, 0};
@@ -45,7 +53,8 @@ DEVICE float dot8(u32 codes, f16x2 zero, const f16 *x, const int vml, const int 
     u32x4 all = {0, 0, 0, 0};
     if (vml) all = *(const u32x4 *)x;
     UNROLL for (int i = 0; i < 4; i++)
-        sum = multiply_add(code_pair(codes, i, zero), vml ? pair_of(all[i]) : *(const f16x2 *)(x + 2 * i), sum, (enum ila)ila);
+        sum = multiply_add(code_pair(codes, i, zero),
+                           vml ? pair_of(all[i]) : *(const f16x2 *)(x + 2 * i), sum, (enum ila)ila);
     return (float)sum[0] + (float)sum[1];
 }
 
@@ -58,26 +67,32 @@ DEVICE void commit(const struct paper_args *a, int row, int n, float first, floa
     atomic_add_pair((u32 *)a->y + ((u64)row * (u64)a->stride + (u64)n) / 2, v);
 }
 
-DEVICE void paper(const struct paper_args *a, f16 *xs, float *sums, const int rows, const int smb, const int vml, const int ila)
+DEVICE void paper(const struct paper_args *a, f16 *xs, float *sums, const int rows, const int smb,
+                  const int vml, const int ila)
 {
-    const int slices = PAPER_SLICES(smb), lanes = PAPER_THREADS / slices, width = slices * PAPER_INPUTS;
-    int t = thread(), slice = t / lanes, lane = t % lanes, n = (block_x() * lanes + lane) * 4, row0 = block_y() * rows;
+    const int slices = PAPER_SLICES(smb), lanes = PAPER_THREADS / slices,
+              width = slices * PAPER_INPUTS;
+    int t = thread(), slice = t / lanes, lane = t % lanes, n = (block_x() * lanes + lane) * 4,
+        row0 = block_y() * rows;
     int k0 = block_z() * width, k1 = k0 + slice * PAPER_INPUTS;
     float total[8][4];
     UNROLL for (int m = 0; m < rows; m++) UNROLL for (int c = 0; c < 4; c++) total[m][c] = 0;
     stage_halves(a, xs, row0, k0, rows, width, vml);
     barrier();
     for (int k = k1; n < a->stride && k < k1 + PAPER_INPUTS && k < a->k; k += CHUNK) {
-        u32x4 meta = *(const u32x4 *)((const u32 *)a->meta + (u64)(k / a->group) * (u64)a->stride + (u64)n);
+        u32x4 meta =
+            *(const u32x4 *)((const u32 *)a->meta + (u64)(k / a->group) * (u64)a->stride + (u64)n);
         NO_UNROLL for (int j = 0; j < 4; j++) /* 8 rows would not fit into the registers */
         {
-            u32x4 q = *(const u32x4 *)((const u32 *)a->weight + (u64)(k / 8 + j) * (u64)a->stride + (u64)n);
+            u32x4 q = *(const u32x4 *)((const u32 *)a->weight + (u64)(k / 8 + j) * (u64)a->stride +
+                                       (u64)n);
             UNROLL for (int c = 0; c < 4; c++)
             {
                 f16 z = half_of(meta[c] >> 16) + (f16)1024;
                 f16x2 zero = {z, z};
                 UNROLL for (int m = 0; m < rows; m++) total[m][c] =
-                    fma32((float)half_of(meta[c]), dot8(q[c], zero, xs + m * width + k - k0 + 8 * j, vml, ila), total[m][c]);
+                    fma32((float)half_of(meta[c]),
+                          dot8(q[c], zero, xs + m * width + k - k0 + 8 * j, vml, ila), total[m][c]);
             }
         }
     }
@@ -90,8 +105,8 @@ DEVICE void paper(const struct paper_args *a, f16 *xs, float *sums, const int ro
         }
         return;
     }
-    UNROLL for (int m = 0; m < rows; m++)
-        UNROLL for (int c = 0; c < 4; c++) sums[(slice * rows + m) * 4 * lanes + 4 * lane + c] = total[m][c];
+    UNROLL for (int m = 0; m < rows; m++) UNROLL for (int c = 0; c < 4; c++)
+        sums[(slice * rows + m) * 4 * lanes + 4 * lane + c] = total[m][c];
     barrier();
     for (int i = t; i < rows * 2 * lanes; i += PAPER_THREADS) {
         int m = i / (2 * lanes), pair = i % (2 * lanes), at = block_x() * lanes * 4 + 2 * pair;

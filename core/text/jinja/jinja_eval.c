@@ -48,13 +48,19 @@ static const char *op_text(int op)
 
 static int bad_operands(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b)
 {
-    if (op == '+' && a.type == JINJA_STRING) return jinja_fail(r, "can only concatenate str (not \"%s\") to str", jinja_type_name(b));
+    if (op == '+' && a.type == JINJA_STRING)
+        return jinja_fail(r, "can only concatenate str (not \"%s\") to str", jinja_type_name(b));
     if (op == '+' && (a.type == JINJA_LIST || a.type == JINJA_TUPLE))
-        return jinja_fail(r, "can only concatenate %s (not \"%s\") to %s", jinja_type_name(a), jinja_type_name(b), jinja_type_name(a));
-    return jinja_fail(r, "unsupported operand type(s) for %s: '%s' and '%s'", op_text(op), jinja_type_name(a), jinja_type_name(b));
+        return jinja_fail(r, "can only concatenate %s (not \"%s\") to %s", jinja_type_name(a),
+                          jinja_type_name(b), jinja_type_name(a));
+    return jinja_fail(r, "unsupported operand type(s) for %s: '%s' and '%s'", op_text(op),
+                      jinja_type_name(a), jinja_type_name(b));
 }
 
-static int too_large(struct jinja_run *r) { return jinja_fail(r, "an integer beyond 64 bits is not supported"); }
+static int too_large(struct jinja_run *r)
+{
+    return jinja_fail(r, "an integer beyond 64 bits is not supported");
+}
 
 static int int_power(struct jinja_run *r, int64_t a, int64_t b, struct jinja_value *out)
 {
@@ -81,7 +87,10 @@ static int int_binary(struct jinja_run *r, int op, int64_t a, int64_t b, struct 
         return 0;
     }
     if (!b && (op == '/' || op == OP_FLOORDIV || op == '%'))
-        return jinja_fail(r, "%s by zero", op == '/' ? "division" : op == '%' ? "integer modulo" : "integer division or modulo");
+        return jinja_fail(r, "%s by zero",
+                          op == '/'   ? "division"
+                          : op == '%' ? "integer modulo"
+                                      : "integer division or modulo");
     if (op == OP_POW) return int_power(r, a, b, out);
     if (op == '+') over = __builtin_add_overflow(a, b, &x);
     else if (op == '-') over = __builtin_sub_overflow(a, b, &x);
@@ -106,8 +115,10 @@ static int float_binary(struct jinja_run *r, int op, double a, double b, struct 
     else if (op == OP_POW) {
         if (a == 0 && b < 0) return jinja_fail(r, "0.0 cannot be raised to a negative power");
         x = pow(a, b);
-        if (isnan(x) && !isnan(a) && !isnan(b)) return jinja_fail(r, "complex numbers are not supported");
-        if (isinf(x) && !isinf(a) && !isinf(b)) return jinja_fail(r, "(34, 'Numerical result out of range')");
+        if (isnan(x) && !isnan(a) && !isnan(b))
+            return jinja_fail(r, "complex numbers are not supported");
+        if (isinf(x) && !isinf(a) && !isinf(b))
+            return jinja_fail(r, "(34, 'Numerical result out of range')");
     } else {
         double mod = fmod(a, b);
         if (mod != 0 && (mod < 0) != (b < 0)) mod += b;
@@ -144,7 +155,8 @@ static int escaped(struct jinja_run *r, struct jinja_value *v)
     return jinja_call(r, jinja_find_callable(jinja_filters, "escape", 6), *v, &none, v);
 }
 
-int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b, struct jinja_value *out)
+int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b,
+                 struct jinja_value *out)
 {
     if (op == '%' && a.type == JINJA_STRING) return jinja_percent(r, a, b, out);
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
@@ -157,18 +169,24 @@ int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja
         return 0;
     }
     if (jinja_is_number(a) && jinja_is_number(b))
-        return a.type == JINJA_FLOAT || b.type == JINJA_FLOAT ? float_binary(r, op, jinja_number(a), jinja_number(b), out)
-                                                              : int_binary(r, op, a.i, b.i, out);
-    int a_sequence = a.type == JINJA_LIST || a.type == JINJA_TUPLE, b_sequence = b.type == JINJA_LIST || b.type == JINJA_TUPLE;
+        return a.type == JINJA_FLOAT || b.type == JINJA_FLOAT
+                   ? float_binary(r, op, jinja_number(a), jinja_number(b), out)
+                   : int_binary(r, op, a.i, b.i, out);
+    int a_sequence = a.type == JINJA_LIST || a.type == JINJA_TUPLE,
+        b_sequence = b.type == JINJA_LIST || b.type == JINJA_TUPLE;
     if (op == '+' && a_sequence && a.type == b.type) {
-        if (jinja_list(r, a.type, a.list->n + b.list->n, out) || jinja_steps(r, (a.list->n + b.list->n) / 8)) return -1;
+        if (jinja_list(r, a.type, a.list->n + b.list->n, out) ||
+            jinja_steps(r, (a.list->n + b.list->n) / 8))
+            return -1;
         if (a.list->n) memcpy(out->list->item, a.list->item, a.list->n * sizeof *a.list->item);
-        if (b.list->n) memcpy(out->list->item + a.list->n, b.list->item, b.list->n * sizeof *b.list->item);
+        if (b.list->n)
+            memcpy(out->list->item + a.list->n, b.list->item, b.list->n * sizeof *b.list->item);
         out->list->n = a.list->n + b.list->n;
         return 0;
     }
     if (op == '*') {
-        int a_whole = a.type == JINJA_INT || a.type == JINJA_BOOL, b_whole = b.type == JINJA_INT || b.type == JINJA_BOOL;
+        int a_whole = a.type == JINJA_INT || a.type == JINJA_BOOL,
+            b_whole = b.type == JINJA_INT || b.type == JINJA_BOOL;
         if ((a_sequence || a.type == JINJA_STRING) && b_whole) return repeat(r, a, b.i, out);
         if ((b_sequence || b.type == JINJA_STRING) && a_whole) return repeat(r, b, a.i, out);
     }
@@ -178,7 +196,9 @@ int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja
 static int negate(struct jinja_run *r, int is_neg, struct jinja_value a, struct jinja_value *out)
 {
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
-    if (!jinja_is_number(a)) return jinja_fail(r, "bad operand type for unary %c: '%s'", is_neg ? '-' : '+', jinja_type_name(a));
+    if (!jinja_is_number(a))
+        return jinja_fail(r, "bad operand type for unary %c: '%s'", is_neg ? '-' : '+',
+                          jinja_type_name(a));
     if (a.type == JINJA_FLOAT) *out = jinja_float(is_neg ? -a.f : a.f);
     else if (is_neg && a.i == INT64_MIN) return too_large(r);
     else *out = jinja_int(is_neg ? -a.i : a.i);
@@ -209,24 +229,28 @@ static int concat(struct jinja_run *r, const struct jinja_node *n, struct jinja_
     struct jinja_value v, text;
     *out = jinja_static("");
     for (const struct jinja_node *i = n->a; i; i = i->next)
-        if (jinja_eval(r, i->a, &v) || jinja_str(r, v, &text) || jinja_concat(r, *out, text, out)) return -1;
+        if (jinja_eval(r, i->a, &v) || jinja_str(r, v, &text) || jinja_concat(r, *out, text, out))
+            return -1;
     out->flag = 0;
     return 0;
 }
 
 /* ---- calls ---- */
 
-static int push_keyword(struct jinja_run *r, struct jinja_args *args, size_t cap, const char *name, size_t n, struct jinja_value v)
+static int push_keyword(struct jinja_run *r, struct jinja_args *args, size_t cap, const char *name,
+                        size_t n, struct jinja_value v)
 {
     for (size_t i = 0; i < args->n_kw; i++)
         if (args->kw[i].n == n && !memcmp(args->kw[i].name, name, n))
-            return jinja_fail(r, "got multiple values for keyword argument '%.*s'", n > 60 ? 60 : (int)n, name);
+            return jinja_fail(r, "got multiple values for keyword argument '%.*s'",
+                              n > 60 ? 60 : (int)n, name);
     CHECK(args->n_kw < cap);
     args->kw[args->n_kw++] = (struct jinja_keyword){name, n, v};
     return 0;
 }
 
-static int spread(struct jinja_run *r, const struct jinja_node *a, struct jinja_value v, struct jinja_args *args)
+static int spread(struct jinja_run *r, const struct jinja_node *a, struct jinja_value v,
+                  struct jinja_args *args)
 {
     struct jinja_value list;
     if (a->op == '*') {
@@ -239,7 +263,8 @@ static int spread(struct jinja_run *r, const struct jinja_node *a, struct jinja_
         args->n += list.list->n;
         return 0;
     }
-    if (v.type != JINJA_DICT) return jinja_fail(r, "argument after ** must be a mapping, not %s", jinja_type_name(v));
+    if (v.type != JINJA_DICT)
+        return jinja_fail(r, "argument after ** must be a mapping, not %s", jinja_type_name(v));
     size_t cap = args->n_kw + v.dict->n;
     struct jinja_keyword *kw = jinja_get(r, cap * sizeof *kw);
     if (!kw) return -1;
@@ -259,17 +284,22 @@ int jinja_args_eval(struct jinja_run *r, const struct jinja_node *first, struct 
     *args = (struct jinja_args){0};
     for (const struct jinja_node *a = first; a; a = a->next) n += !a->op, n_kw += a->op == 'k';
     if (!first) return 0;
-    if (!(args->pos = jinja_get(r, n * sizeof *args->pos)) || !(args->kw = jinja_get(r, n_kw * sizeof *args->kw))) return -1;
+    if (!(args->pos = jinja_get(r, n * sizeof *args->pos)) ||
+        !(args->kw = jinja_get(r, n_kw * sizeof *args->kw)))
+        return -1;
     for (const struct jinja_node *a = first; a; a = a->next) {
         struct jinja_value v;
         if (jinja_eval(r, a->a, &v)) return -1;
         if (!a->op) args->pos[args->n++] = v;
-        else if (a->op == 'k' ? push_keyword(r, args, n_kw, a->value.s, a->value.n, v) : spread(r, a, v, args)) return -1;
+        else if (a->op == 'k' ? push_keyword(r, args, n_kw, a->value.s, a->value.n, v)
+                              : spread(r, a, v, args))
+            return -1;
     }
     return 0;
 }
 
-const struct jinja_callable *jinja_find_callable(const struct jinja_callable *table, const char *name, size_t n)
+const struct jinja_callable *jinja_find_callable(const struct jinja_callable *table,
+                                                 const char *name, size_t n)
 {
     for (; table->name; table++)
         if (strlen(table->name) == n && !memcmp(table->name, name, n)) return table;
@@ -277,7 +307,8 @@ const struct jinja_callable *jinja_find_callable(const struct jinja_callable *ta
 }
 
 /* Sorts the arguments into the slots of c->params. */
-static int bind(struct jinja_run *r, const struct jinja_callable *c, const struct jinja_args *args, struct jinja_value *slot)
+static int bind(struct jinja_run *r, const struct jinja_callable *c, const struct jinja_args *args,
+                struct jinja_value *slot)
 {
     size_t n = 0, taken = 0;
     for (const char *p = c->params; *p; n++) {
@@ -287,25 +318,33 @@ static int bind(struct jinja_run *r, const struct jinja_callable *c, const struc
         if (n < args->n) slot[n] = args->pos[n];
         for (size_t i = 0; i < args->n_kw; i++) {
             if (args->kw[i].n != len || memcmp(args->kw[i].name, p, len)) continue;
-            if (slot[n].type != JINJA_ABSENT) return jinja_fail(r, "%s() got multiple values for argument '%.*s'", c->name, (int)len, p);
+            if (slot[n].type != JINJA_ABSENT)
+                return jinja_fail(r, "%s() got multiple values for argument '%.*s'", c->name,
+                                  (int)len, p);
             slot[n] = args->kw[i].value;
             taken++;
         }
-        if (must && slot[n].type == JINJA_ABSENT) return jinja_fail(r, "%s() is missing the argument '%.*s'", c->name, (int)len, p);
+        if (must && slot[n].type == JINJA_ABSENT)
+            return jinja_fail(r, "%s() is missing the argument '%.*s'", c->name, (int)len, p);
         p += len;
         p += *p == ' ';
     }
-    if (args->n > n) return jinja_fail(r, "%s() takes at most %zu arguments (%zu given)", c->name, n, args->n);
-    if (taken < args->n_kw) return jinja_fail(r, "%s() got an unexpected keyword argument", c->name);
+    if (args->n > n)
+        return jinja_fail(r, "%s() takes at most %zu arguments (%zu given)", c->name, n, args->n);
+    if (taken < args->n_kw)
+        return jinja_fail(r, "%s() got an unexpected keyword argument", c->name);
     return 0;
 }
 
-/* What a filter or method makes of a text marked safe stays marked. Where Python would escape arguments too, we refuse. */
+/* What a filter or method makes of a text marked safe stays marked. Where Python would escape
+ * arguments too, we refuse. */
 static int keep_safe(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value *out)
 {
-    static const char *const fine[] = {"upper", "lower",       "capitalize", "title", "trim",  "string", "safe",   "escape",
-                                       "e",     "forceescape", "default",    "d",     "strip", "lstrip", "rstrip", "swapcase"};
-    if (out->type != JINJA_STRING && (out->type < JINJA_LIST || out->type > JINJA_GENERATOR)) return 0;
+    static const char *const fine[] = {
+        "upper", "lower",       "capitalize", "title", "trim",  "string", "safe",   "escape",
+        "e",     "forceescape", "default",    "d",     "strip", "lstrip", "rstrip", "swapcase"};
+    if (out->type != JINJA_STRING && (out->type < JINJA_LIST || out->type > JINJA_GENERATOR))
+        return 0;
     if (!strcmp(c->name, "tojson")) return 0;
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
         if (!strcmp(c->name, fine[i])) {
@@ -315,8 +354,8 @@ static int keep_safe(struct jinja_run *r, const struct jinja_callable *c, struct
     return jinja_fail(r, "'%s' of a text marked safe is not supported", c->name);
 }
 
-int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on, const struct jinja_args *args,
-               struct jinja_value *out)
+int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on,
+               const struct jinja_args *args, struct jinja_value *out)
 {
     struct jinja_value slot[JINJA_MAX_PARAMS] = {{0}};
     if (!c->run) return jinja_fail(r, "'%s' is not supported in chat templates", c->name);
@@ -326,7 +365,8 @@ int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja
     return on.type == JINJA_STRING && on.flag ? keep_safe(r, c, out) : 0;
 }
 
-int jinja_call_value(struct jinja_run *r, struct jinja_value f, const struct jinja_args *args, struct jinja_value *out)
+int jinja_call_value(struct jinja_run *r, struct jinja_value f, const struct jinja_args *args,
+                     struct jinja_value *out)
 {
     static const struct jinja_value nothing;
     if (f.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, f);
@@ -346,18 +386,23 @@ static int call(struct jinja_run *r, const struct jinja_node *n, struct jinja_va
     return jinja_call_value(r, f, &args, out);
 }
 
-int jinja_filters_eval(struct jinja_run *r, const struct jinja_node *n, const struct jinja_value *block, struct jinja_value *out)
+int jinja_filters_eval(struct jinja_run *r, const struct jinja_node *n,
+                       const struct jinja_value *block, struct jinja_value *out)
 {
     struct jinja_args args;
     struct jinja_value on;
     int rc = 0;
     if (jinja_enter(r)) return -1;
     if (!n->a) on = *block;
-    else rc = n->a->kind == NODE_FILTER ? jinja_filters_eval(r, n->a, block, &on) : jinja_eval(r, n->a, &on);
+    else
+        rc = n->a->kind == NODE_FILTER ? jinja_filters_eval(r, n->a, block, &on)
+                                       : jinja_eval(r, n->a, &on);
     r->depth--;
     if (rc) return -1;
     r->line = n->line;
-    if (!n->callable) return jinja_fail(r, "No filter named '%.*s' found.", n->value.n > 60 ? 60 : (int)n->value.n, n->value.s);
+    if (!n->callable)
+        return jinja_fail(r, "No filter named '%.*s' found.",
+                          n->value.n > 60 ? 60 : (int)n->value.n, n->value.s);
     if (jinja_args_eval(r, n->b, &args)) return -1;
     r->line = n->line;
     return jinja_call(r, n->callable, on, &args, out);
@@ -369,7 +414,9 @@ static int test(struct jinja_run *r, const struct jinja_node *n, struct jinja_va
     struct jinja_value on;
     if (jinja_eval(r, n->a, &on)) return -1;
     r->line = n->line;
-    if (!n->callable) return jinja_fail(r, "No test named '%.*s' found.", n->value.n > 60 ? 60 : (int)n->value.n, n->value.s);
+    if (!n->callable)
+        return jinja_fail(r, "No test named '%.*s' found.", n->value.n > 60 ? 60 : (int)n->value.n,
+                          n->value.s);
     if (jinja_args_eval(r, n->b, &args) || jinja_call(r, n->callable, on, &args, out)) return -1;
     *out = jinja_bool(jinja_truth(*out));
     return 0;
@@ -381,7 +428,8 @@ static int name(struct jinja_run *r, const struct jinja_node *n, struct jinja_va
 {
     if (jinja_lookup(r, n->name, out)) return 0;
     if (n->callable) {
-        if (!n->callable->run) return jinja_fail(r, "'%s' is not supported in chat templates", n->callable->name);
+        if (!n->callable->run)
+            return jinja_fail(r, "'%s' is not supported in chat templates", n->callable->name);
         *out = (struct jinja_value){.type = JINJA_FUNCTION, .function = n->callable};
         return 0;
     }
@@ -423,13 +471,16 @@ static int dict(struct jinja_run *r, const struct jinja_node *n, struct jinja_va
     struct jinja_value k, v;
     if (jinja_dict(r, JINJA_DICT, 4, out)) return -1;
     for (const struct jinja_node *i = n->a; i; i = i->next)
-        if (jinja_eval(r, i->a, &k) || jinja_eval(r, i->b, &v) || jinja_dict_set(r, out->dict, k, v)) return -1;
+        if (jinja_eval(r, i->a, &k) || jinja_eval(r, i->b, &v) ||
+            jinja_dict_set(r, out->dict, k, v))
+            return -1;
     return 0;
 }
 
 static int cond(struct jinja_run *r, const struct jinja_node *n, struct jinja_value *out)
 {
-    static const char hint[] = "the inline if-expression evaluated to false and no else section was defined.";
+    static const char hint[] =
+        "the inline if-expression evaluated to false and no else section was defined.";
     struct jinja_value v;
     if (jinja_eval(r, n->a, &v)) return -1;
     if (jinja_truth(v)) return jinja_eval(r, n->b, out);
@@ -460,7 +511,8 @@ static int eval(struct jinja_run *r, const struct jinja_node *n, struct jinja_va
         *out = jinja_bool(!jinja_truth(a));
         return 0;
     case NODE_NEG:
-    case NODE_POS: return jinja_eval(r, n->a, &a) || negate(r, n->kind == NODE_NEG, a, out) ? -1 : 0;
+    case NODE_POS:
+        return jinja_eval(r, n->a, &a) || negate(r, n->kind == NODE_NEG, a, out) ? -1 : 0;
     case NODE_BINARY:
         if (jinja_eval(r, n->a, &a) || jinja_eval(r, n->b, &b)) return -1;
         r->line = n->line;

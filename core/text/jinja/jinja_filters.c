@@ -1,4 +1,5 @@
-/* jinja_filters.c: the filters that work on sequences and numbers, and the table of all filters. As jinja2/filters.py. */
+/* jinja_filters.c: the filters that work on sequences and numbers, and the table of all filters. As
+ * jinja2/filters.py. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <ctype.h>
@@ -9,8 +10,8 @@
 
 /* ---- attributes by a dotted name, as make_attrgetter ---- */
 
-static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_value path, const struct jinja_value *absent,
-                     struct jinja_value *out)
+static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_value path,
+                     const struct jinja_value *absent, struct jinja_value *out)
 {
     *out = v;
     if (path.type == JINJA_NONE || path.type == JINJA_ABSENT) return 0;
@@ -28,16 +29,19 @@ static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_val
                 for (size_t i = 0; i < n; i++) part.i = part.i * 10 + (p[i] - '0');
             }
             if (jinja_item(r, of, part, out)) return -1;
-            if (absent && absent->type != JINJA_ABSENT && absent->type != JINJA_NONE && out->type == JINJA_UNDEFINED) *out = *absent;
+            if (absent && absent->type != JINJA_ABSENT && absent->type != JINJA_NONE &&
+                out->type == JINJA_UNDEFINED)
+                *out = *absent;
             p += n + 1;
         }
     }
     return 0;
 }
 
-/* What sort, unique, min, max and groupby compare: the attribute, in lower case unless case counts. */
-static int sort_key(struct jinja_run *r, struct jinja_value v, struct jinja_value path, int case_sensitive,
-                    const struct jinja_value *absent, struct jinja_value *out)
+/* What sort, unique, min, max and groupby compare: the attribute, in lower case unless case counts.
+ */
+static int sort_key(struct jinja_run *r, struct jinja_value v, struct jinja_value path,
+                    int case_sensitive, const struct jinja_value *absent, struct jinja_value *out)
 {
     if (attribute(r, v, path, absent, out)) return -1;
     if (case_sensitive || out->type != JINJA_STRING) return 0;
@@ -51,13 +55,16 @@ struct keyed {
     struct jinja_value key, value;
 };
 
-static int merge_sort(struct jinja_run *r, struct keyed *a, struct keyed *tmp, size_t n, int reverse)
+static int merge_sort(struct jinja_run *r, struct keyed *a, struct keyed *tmp, size_t n,
+                      int reverse)
 {
     if (n < 2) return 0;
     size_t half = n / 2, i = 0, j = half, k = 0;
-    if (merge_sort(r, a, tmp, half, reverse) || merge_sort(r, a + half, tmp, n - half, reverse)) return -1;
+    if (merge_sort(r, a, tmp, half, reverse) || merge_sort(r, a + half, tmp, n - half, reverse))
+        return -1;
     while (i < half && j < n) {
-        int second_first = reverse ? jinja_less(r, a[i].key, a[j].key, OP_LT) : jinja_less(r, a[j].key, a[i].key, OP_LT);
+        int second_first = reverse ? jinja_less(r, a[i].key, a[j].key, OP_LT)
+                                   : jinja_less(r, a[j].key, a[i].key, OP_LT);
         if (second_first < 0 || jinja_steps(r, 1)) return -1;
         tmp[k++] = second_first ? a[j++] : a[i++];
     }
@@ -67,7 +74,8 @@ static int merge_sort(struct jinja_run *r, struct keyed *a, struct keyed *tmp, s
 }
 
 /* Values of a list sorted by keys (the list's i-th value has keys[i]). */
-static int sort_list(struct jinja_run *r, struct jinja_list *l, const struct jinja_value *keys, int reverse)
+static int sort_list(struct jinja_run *r, struct jinja_list *l, const struct jinja_value *keys,
+                     int reverse)
 {
     struct keyed *a = jinja_get(r, 2 * l->n * sizeof *a);
     if (!a) return -1;
@@ -77,7 +85,8 @@ static int sort_list(struct jinja_run *r, struct jinja_list *l, const struct jin
     return 0;
 }
 
-static struct jinja_value *keys_of(struct jinja_run *r, const struct jinja_list *l, struct jinja_value path, int case_sensitive,
+static struct jinja_value *keys_of(struct jinja_run *r, const struct jinja_list *l,
+                                   struct jinja_value path, int case_sensitive,
                                    const struct jinja_value *absent)
 {
     struct jinja_value *keys = jinja_get(r, l->n * sizeof *keys);
@@ -91,14 +100,16 @@ FILTER(sort) /* reverse case_sensitive attribute */
     (void)args;
     if (jinja_to_list(r, on, JINJA_LIST, out)) return -1;
     struct jinja_list *l = out->list;
-    if (slot[2].type == JINJA_STRING && memchr(slot[2].s, ',', slot[2].n)) { /* several attributes: tuples of them */
+    if (slot[2].type == JINJA_STRING &&
+        memchr(slot[2].s, ',', slot[2].n)) { /* several attributes: tuples of them */
         struct jinja_value *keys = jinja_get(r, l->n * sizeof *keys), part;
         for (size_t i = 0; i < l->n; i++) {
             if (!keys || jinja_list(r, JINJA_TUPLE, 4, &keys[i])) return -1;
             for (const char *p = slot[2].s, *end = p + slot[2].n; p <= end;) {
                 const char *comma = memchr(p, ',', (size_t)(end - p));
                 size_t n = (size_t)((comma ? comma : end) - p);
-                if (sort_key(r, l->item[i], jinja_bytes(p, n), jinja_truth(slot[1]), NULL, &part) || jinja_push(r, keys[i].list, part))
+                if (sort_key(r, l->item[i], jinja_bytes(p, n), jinja_truth(slot[1]), NULL, &part) ||
+                    jinja_push(r, keys[i].list, part))
                     return -1;
                 p += n + 1;
             }
@@ -112,12 +123,14 @@ FILTER(sort) /* reverse case_sensitive attribute */
 FILTER(dictsort) /* case_sensitive by reverse */
 {
     (void)args;
-    if (on.type != JINJA_DICT) return jinja_fail(r, "dictsort needs a dict, not %s", jinja_type_name(on));
+    if (on.type != JINJA_DICT)
+        return jinja_fail(r, "dictsort needs a dict, not %s", jinja_type_name(on));
     int by_value = slot[1].type != JINJA_ABSENT && jinja_is_text(slot[1], "value");
     if (slot[1].type != JINJA_ABSENT && !by_value && !jinja_is_text(slot[1], "key"))
         return jinja_fail(r, "You can only sort by either \"key\" or \"value\"");
     if (jinja_pairs(r, on.dict, JINJA_LIST, out)) return -1;
-    struct jinja_value *keys = keys_of(r, out->list, jinja_int(by_value), jinja_truth(slot[0]), NULL);
+    struct jinja_value *keys = keys_of(r, out->list, jinja_int(by_value), jinja_truth(slot[0]),
+                                       NULL);
     return keys ? sort_list(r, out->list, keys, jinja_truth(slot[2])) : -1;
 }
 
@@ -128,14 +141,17 @@ FILTER(groupby) /* attribute default case_sensitive */
     (void)args;
     if (jinja_to_list(r, on, JINJA_LIST, &all) || jinja_list(r, JINJA_LIST, 4, out)) return -1;
     struct jinja_value *keys = keys_of(r, all.list, slot[0], case_sensitive, &slot[1]);
-    if (!keys || sort_list(r, all.list, keys, 0) || !(keys = keys_of(r, all.list, slot[0], case_sensitive, &slot[1]))) return -1;
+    if (!keys || sort_list(r, all.list, keys, 0) ||
+        !(keys = keys_of(r, all.list, slot[0], case_sensitive, &slot[1])))
+        return -1;
     for (size_t i = 0; i < all.list->n; i++) {
         int same = i ? jinja_equal(r, keys[i - 1], keys[i]) : 0;
         if (same < 0) return -1;
         if (!same) {
             struct jinja_value key;
-            if (attribute(r, all.list->item[i], slot[0], &slot[1], &key) || jinja_list(r, JINJA_LIST, 4, &group) ||
-                jinja_list(r, JINJA_TUPLE, 2, &pair) || jinja_push(r, pair.list, key) || jinja_push(r, pair.list, group))
+            if (attribute(r, all.list->item[i], slot[0], &slot[1], &key) ||
+                jinja_list(r, JINJA_LIST, 4, &group) || jinja_list(r, JINJA_TUPLE, 2, &pair) ||
+                jinja_push(r, pair.list, key) || jinja_push(r, pair.list, group))
                 return -1;
             pair.flag = 1;
             if (jinja_push(r, out->list, pair)) return -1;
@@ -151,17 +167,22 @@ FILTER(unique) /* case_sensitive attribute */
     struct jinja_value v, key, seen;
     int rc;
     (void)args;
-    if (jinja_iterate(r, on, &it) || jinja_list(r, JINJA_GENERATOR, 4, out) || jinja_list(r, JINJA_LIST, 4, &seen)) return -1;
+    if (jinja_iterate(r, on, &it) || jinja_list(r, JINJA_GENERATOR, 4, out) ||
+        jinja_list(r, JINJA_LIST, 4, &seen))
+        return -1;
     while ((rc = jinja_next(r, &it, &v)) > 0) {
         if (sort_key(r, v, slot[1], jinja_truth(slot[0]), NULL, &key)) return -1;
-        if (key.type == JINJA_LIST || key.type == JINJA_DICT) return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
+        if (key.type == JINJA_LIST || key.type == JINJA_DICT)
+            return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
         int known = jinja_contains(r, seen, key);
-        if (known < 0 || (!known && (jinja_push(r, seen.list, key) || jinja_push(r, out->list, v)))) return -1;
+        if (known < 0 || (!known && (jinja_push(r, seen.list, key) || jinja_push(r, out->list, v))))
+            return -1;
     }
     return rc;
 }
 
-static int extreme(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int op, struct jinja_value *out)
+static int extreme(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
+                   int op, struct jinja_value *out)
 {
     struct jinja_iter it;
     struct jinja_value v, key, best = {0};
@@ -190,7 +211,8 @@ FILTER(max)
 
 /* ---- choosing and mapping ---- */
 
-static int map(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot, struct jinja_value *out)
+static int map(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,
+               struct jinja_value *slot, struct jinja_value *out)
 {
     struct jinja_iter it;
     struct jinja_value v, x, path = {0}, absent = {0};
@@ -202,14 +224,19 @@ static int map(struct jinja_run *r, struct jinja_value on, const struct jinja_ar
         const struct jinja_keyword *k = &args->kw[i];
         if (k->n == 9 && !memcmp(k->name, "attribute", 9)) path = k->value;
         else if (k->n == 7 && !memcmp(k->name, "default", 7)) absent = k->value;
-        else return jinja_fail(r, "Unexpected keyword argument '%.*s'", k->n > 60 ? 60 : (int)k->n, k->name);
+        else
+            return jinja_fail(r, "Unexpected keyword argument '%.*s'", k->n > 60 ? 60 : (int)k->n,
+                              k->name);
     }
     if (path.type == JINJA_ABSENT) {
         if (!args->n) return jinja_fail(r, "map requires a filter argument");
-        if (args->pos[0].type == JINJA_STRING) f = jinja_find_callable(jinja_filters, args->pos[0].s, args->pos[0].n);
+        if (args->pos[0].type == JINJA_STRING)
+            f = jinja_find_callable(jinja_filters, args->pos[0].s, args->pos[0].n);
         if (!f)
-            return jinja_fail(r, "No filter named '%.*s' found.",
-                              args->pos[0].type == JINJA_STRING && args->pos[0].n < 60 ? (int)args->pos[0].n : 0, args->pos[0].s);
+            return jinja_fail(
+                r, "No filter named '%.*s' found.",
+                args->pos[0].type == JINJA_STRING && args->pos[0].n < 60 ? (int)args->pos[0].n : 0,
+                args->pos[0].s);
         rest.pos++, rest.n--;
     }
     if (jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
@@ -224,8 +251,8 @@ static int map(struct jinja_run *r, struct jinja_value on, const struct jinja_ar
     return rc;
 }
 
-static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, int by_attribute, int wanted,
-                  struct jinja_value *out)
+static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,
+                  int by_attribute, int wanted, struct jinja_value *out)
 {
     struct jinja_iter it;
     struct jinja_value v, x, path = {0}, yes;
@@ -238,10 +265,13 @@ static int choose(struct jinja_run *r, struct jinja_value on, const struct jinja
         rest.n--;
     }
     if (rest.n) {
-        if (rest.pos[0].type == JINJA_STRING) f = jinja_find_callable(jinja_tests, rest.pos[0].s, rest.pos[0].n);
+        if (rest.pos[0].type == JINJA_STRING)
+            f = jinja_find_callable(jinja_tests, rest.pos[0].s, rest.pos[0].n);
         if (!f)
-            return jinja_fail(r, "No test named '%.*s' found.",
-                              rest.pos[0].type == JINJA_STRING && rest.pos[0].n < 60 ? (int)rest.pos[0].n : 0, rest.pos[0].s);
+            return jinja_fail(
+                r, "No test named '%.*s' found.",
+                rest.pos[0].type == JINJA_STRING && rest.pos[0].n < 60 ? (int)rest.pos[0].n : 0,
+                rest.pos[0].s);
         rest.pos++, rest.n--;
     }
     if (jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
@@ -317,7 +347,8 @@ FILTER(last)
     if (on.type == JINJA_GENERATOR || on.type == JINJA_UNDEFINED)
         return jinja_fail(r, "'%s' object is not reversible", jinja_type_name(on));
     if (jinja_to_list(r, on, JINJA_LIST, &all)) return -1;
-    *out = all.list->n ? all.list->item[all.list->n - 1] : jinja_undefined(JINJA_HINT, on, "No last item, sequence was empty.", 33);
+    *out = all.list->n ? all.list->item[all.list->n - 1]
+                       : jinja_undefined(JINJA_HINT, on, "No last item, sequence was empty.", 33);
     return 0;
 }
 
@@ -328,7 +359,8 @@ FILTER(reverse)
         const struct jinja_value back[3] = {jinja_none(), jinja_none(), jinja_int(-1)};
         return jinja_slice(r, on, back, out);
     }
-    if (jinja_to_list(r, on, on.type == JINJA_GENERATOR ? JINJA_LIST : JINJA_GENERATOR, out)) return -1;
+    if (jinja_to_list(r, on, on.type == JINJA_GENERATOR ? JINJA_LIST : JINJA_GENERATOR, out))
+        return -1;
     struct jinja_list *l = out->list;
     for (size_t i = 0; i < l->n / 2; i++) {
         struct jinja_value v = l->item[i];
@@ -345,9 +377,12 @@ FILTER(join) /* d attribute */
     size_t from = r->n_out, n = 0;
     int rc;
     (void)args;
-    if ((slot[0].type != JINJA_ABSENT && jinja_str(r, slot[0], &d)) || jinja_iterate(r, on, &it)) return -1;
+    if ((slot[0].type != JINJA_ABSENT && jinja_str(r, slot[0], &d)) || jinja_iterate(r, on, &it))
+        return -1;
     for (; (rc = jinja_next(r, &it, &v)) > 0; n++)
-        if (jinja_steps(r, 1) || (n && jinja_put(r, d.s, d.n)) || attribute(r, v, slot[1], NULL, &x) || jinja_put_str(r, x)) return -1;
+        if (jinja_steps(r, 1) || (n && jinja_put(r, d.s, d.n)) ||
+            attribute(r, v, slot[1], NULL, &x) || jinja_put_str(r, x))
+            return -1;
     return rc ? -1 : jinja_take(r, from, out);
 }
 
@@ -358,11 +393,14 @@ FILTER(sum) /* attribute start */
     int rc;
     (void)args;
     *out = slot[1].type == JINJA_ABSENT ? jinja_int(0) : slot[1];
-    if (out->type == JINJA_STRING) return jinja_fail(r, "sum() can't sum strings [use ''.join(seq) instead]");
+    if (out->type == JINJA_STRING)
+        return jinja_fail(r, "sum() can't sum strings [use ''.join(seq) instead]");
     if (jinja_iterate(r, on, &it)) return -1;
     while ((rc = jinja_next(r, &it, &v)) > 0) {
         struct jinja_value so_far = *out;
-        if (jinja_steps(r, 1) || attribute(r, v, slot[0], NULL, &x) || jinja_binary(r, '+', so_far, x, out)) return -1;
+        if (jinja_steps(r, 1) || attribute(r, v, slot[0], NULL, &x) ||
+            jinja_binary(r, '+', so_far, x, out))
+            return -1;
     }
     return rc;
 }
@@ -375,7 +413,9 @@ FILTER(batch) /* !linecount fill_with */
         return jinja_fail(r, "batch needs a number of items from 1 to %d", 1 << 20);
     if (jinja_to_list(r, on, JINJA_LIST, &all) || jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
     for (size_t i = 0; i < all.list->n; i++) {
-        if (i % (size_t)slot[0].i == 0 && (jinja_list(r, JINJA_LIST, 4, &row) || jinja_push(r, out->list, row))) return -1;
+        if (i % (size_t)slot[0].i == 0 &&
+            (jinja_list(r, JINJA_LIST, 4, &row) || jinja_push(r, out->list, row)))
+            return -1;
         if (jinja_push(r, row.list, all.list->item[i])) return -1;
     }
     if (row.type && slot[1].type != JINJA_ABSENT && slot[1].type != JINJA_NONE)
@@ -393,10 +433,14 @@ FILTER(slice) /* !slices fill_with */
     if (jinja_to_list(r, on, JINJA_LIST, &all) || jinja_list(r, JINJA_GENERATOR, 4, out)) return -1;
     size_t n = (size_t)slot[0].i, each = all.list->n / n, more = all.list->n % n, at = 0;
     for (size_t i = 0; i < n; i++) {
-        if (jinja_steps(r, 1) || jinja_list(r, JINJA_LIST, each + 2, &part) || jinja_push(r, out->list, part)) return -1;
+        if (jinja_steps(r, 1) || jinja_list(r, JINJA_LIST, each + 2, &part) ||
+            jinja_push(r, out->list, part))
+            return -1;
         for (size_t k = each + (i < more); k; k--)
             if (jinja_push(r, part.list, all.list->item[at++])) return -1;
-        if (i >= more && slot[1].type != JINJA_ABSENT && slot[1].type != JINJA_NONE && jinja_push(r, part.list, slot[1])) return -1;
+        if (i >= more && slot[1].type != JINJA_ABSENT && slot[1].type != JINJA_NONE &&
+            jinja_push(r, part.list, slot[1]))
+            return -1;
     }
     return 0;
 }
@@ -407,7 +451,8 @@ FILTER(abs_)
 {
     (void)args, (void)slot;
     if (on.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, on);
-    if (!jinja_is_number(on)) return jinja_fail(r, "bad operand type for abs(): '%s'", jinja_type_name(on));
+    if (!jinja_is_number(on))
+        return jinja_fail(r, "bad operand type for abs(): '%s'", jinja_type_name(on));
     if (on.type == JINJA_FLOAT) *out = jinja_float(fabs(on.f));
     else if (on.i == INT64_MIN) return jinja_fail(r, "an integer beyond 64 bits is not supported");
     else *out = jinja_int(on.i < 0 ? -on.i : on.i);
@@ -448,8 +493,11 @@ static int text_to_float(struct jinja_value s, double *v)
     s = jinja_strip(s, NULL, 1, 1);
     if (s.n + 1 >= sizeof text) return 0;
     for (size_t i = 0; i < s.n; i++) {
-        if (s.s[i] == '_' && (!i || i + 1 == s.n || !isdigit((unsigned char)s.s[i - 1]) || !isdigit((unsigned char)s.s[i + 1]))) return 0;
-        if (s.s[i] == 'x' || s.s[i] == 'X' || s.s[i] == '(' || !s.s[i]) return 0; /* C reads these, Python does not */
+        if (s.s[i] == '_' && (!i || i + 1 == s.n || !isdigit((unsigned char)s.s[i - 1]) ||
+                              !isdigit((unsigned char)s.s[i + 1])))
+            return 0;
+        if (s.s[i] == 'x' || s.s[i] == 'X' || s.s[i] == '(' || !s.s[i])
+            return 0; /* C reads these, Python does not */
         if (s.s[i] != '_') text[n++] = s.s[i];
     }
     text[n] = 0;
@@ -459,7 +507,8 @@ static int text_to_float(struct jinja_value s, double *v)
 
 static int float_to_int(struct jinja_run *r, double f, struct jinja_value *out)
 {
-    if (!(f > -9.2e18 && f < 9.2e18)) return jinja_fail(r, "an integer beyond 64 bits is not supported");
+    if (!(f > -9.2e18 && f < 9.2e18))
+        return jinja_fail(r, "an integer beyond 64 bits is not supported");
     *out = jinja_int((int64_t)f);
     return 0;
 }
@@ -503,17 +552,21 @@ FILTER(round_) /* precision method */
     int64_t precision = slot[0].type == JINJA_ABSENT ? 0 : slot[0].i;
     int up = jinja_is_text(slot[1], "ceil"), down = jinja_is_text(slot[1], "floor");
     (void)args;
-    if (slot[0].type != JINJA_ABSENT && slot[0].type != JINJA_INT) return jinja_fail(r, "round needs an integer precision");
+    if (slot[0].type != JINJA_ABSENT && slot[0].type != JINJA_INT)
+        return jinja_fail(r, "round needs an integer precision");
     if (slot[1].type != JINJA_ABSENT && !up && !down && !jinja_is_text(slot[1], "common"))
         return jinja_fail(r, "method must be common, ceil or floor");
     if (on.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, on);
-    if (!jinja_is_number(on)) return jinja_fail(r, "type %s doesn't define __round__ method", jinja_type_name(on));
-    if (precision < -300 || precision > 300) return jinja_fail(r, "a precision from -300 to 300 is supported");
+    if (!jinja_is_number(on))
+        return jinja_fail(r, "type %s doesn't define __round__ method", jinja_type_name(on));
+    if (precision < -300 || precision > 300)
+        return jinja_fail(r, "a precision from -300 to 300 is supported");
     double x = jinja_number(on), power = pow(10, (double)precision);
     if (up || down) {
         *out = jinja_float((up ? ceil(x * power) : floor(x * power)) / power);
     } else if (on.type != JINJA_FLOAT) {
-        if (precision < 0) return jinja_fail(r, "rounding an integer to a negative precision is not supported");
+        if (precision < 0)
+            return jinja_fail(r, "rounding an integer to a negative precision is not supported");
         *out = jinja_int(on.i);
     } else if (precision < 0) {
         *out = jinja_float(rint(x / pow(10, (double)-precision)) * pow(10, (double)-precision));
@@ -537,8 +590,10 @@ FILTER(attr) /* !name */
 {
     struct jinja_value v;
     (void)args;
-    if (slot[0].type != JINJA_STRING) return jinja_fail(r, "attribute name must be string, not '%s'", jinja_type_name(slot[0]));
-    if (on.type == JINJA_DICT && !jinja_method_of(r, on, slot[0].s, slot[0].n, &v)) { /* only attributes, no items */
+    if (slot[0].type != JINJA_STRING)
+        return jinja_fail(r, "attribute name must be string, not '%s'", jinja_type_name(slot[0]));
+    if (on.type == JINJA_DICT &&
+        !jinja_method_of(r, on, slot[0].s, slot[0].n, &v)) { /* only attributes, no items */
         *out = jinja_undefined(JINJA_NO_ATTRIBUTE, on, slot[0].s, slot[0].n);
         return 0;
     }

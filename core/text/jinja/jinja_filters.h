@@ -5,8 +5,9 @@
 #include "core/text/jinja/jinja_internal.h"
 
 /* The function of a filter, test, method or global (struct jinja_callable). */
-#define FILTER_PARAMS                                                                                                                      \
-    struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot, struct jinja_value *out
+#define FILTER_PARAMS                                                                              \
+    struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,                     \
+        struct jinja_value *slot, struct jinja_value *out
 #define FILTER(name) static int name(FILTER_PARAMS)
 
 /* in jinja_strings.c */
@@ -28,9 +29,10 @@ int jinja_filter_upper(FILTER_PARAMS);
 int jinja_filter_wordcount(FILTER_PARAMS);
 
 /* (key, value) tuples of a dict. */
-int jinja_pairs(struct jinja_run *r, const struct jinja_dict *d, enum jinja_type type, struct jinja_value *out);
-/* Properties of a whole text as str.isalpha() and so on: 'a' alpha, 'd' digit, 'D' decimal, 'n' numeric, 'A' alnum, 's' space, 'u' upper,
- * 'l' lower, 't' title, 'i' ascii. */
+int jinja_pairs(struct jinja_run *r, const struct jinja_dict *d, enum jinja_type type,
+                struct jinja_value *out);
+/* Properties of a whole text as str.isalpha() and so on: 'a' alpha, 'd' digit, 'D' decimal, 'n'
+ * numeric, 'A' alnum, 's' space, 'u' upper, 'l' lower, 't' title, 'i' ascii. */
 int jinja_text_is(struct jinja_value v, int what);
 
 #endif

@@ -1,5 +1,5 @@
-/* jinja_internal.h: what the files of the template language share: values, syntax tree, a running render.
- * Must not be included outside core/jinja_*.c. */
+/* jinja_internal.h: what the files of the template language share: values, syntax tree, a running
+ * render. Must not be included outside core/jinja_*.c. */
 #ifndef CORE_JINJA_INT_H
 #define CORE_JINJA_INT_H
 
@@ -11,7 +11,8 @@ struct jinja_arena {
     size_t used, limit;        /* bytes of all blocks; limit 0: none */
     int full;                  /* a request went over the limit, or over any */
 };
-void *jinja_arena_get(struct jinja_arena *a, size_t n); /* zeroed, aligned to 8; NULL: no memory or over the limit */
+/* zeroed, aligned to 8; NULL: no memory or over the limit */
+void *jinja_arena_get(struct jinja_arena *a, size_t n);
 void jinja_arena_free(struct jinja_arena *a);
 
 /* ---- values ---- */
@@ -40,13 +41,14 @@ enum jinja_undefined { JINJA_NO_NAME, JINJA_NO_ATTRIBUTE, JINJA_UNSAFE, JINJA_HI
 
 struct jinja_value {
     uint8_t type; /* enum jinja_type */
-    uint8_t flag; /* STRING: 1 = marked safe; UNDEFINED: enum jinja_undefined; VIEW; TUPLE: 1 = of groupby */
+    uint8_t flag; /* STRING: 1 = marked safe; UNDEFINED: enum jinja_undefined; VIEW; TUPLE: 1 = of
+                     groupby */
     uint8_t of;   /* UNDEFINED: type of the value that lacks the attribute */
     size_t n;     /* STRING, UNDEFINED: bytes of s */
     union {
         int64_t i; /* INT, BOOL */
         double f;
-        const char *s;           /* [n] UTF-8, not NUL-terminated; UNDEFINED: the name or the hint */
+        const char *s; /* [n] UTF-8, not NUL-terminated; UNDEFINED: the name or the hint */
         struct jinja_list *list; /* LIST, TUPLE, VIEW, GENERATOR */
         struct jinja_dict *dict; /* DICT, NAMESPACE */
         struct jinja_range *range;
@@ -119,8 +121,10 @@ enum jinja_kind {
     NODE_CONTINUE,
 };
 
-enum { MACRO_CALLER = 1, MACRO_VARARGS = 2, MACRO_KWARGS = 4 }; /* op of NODE_MACRO, NODE_CALL_BLOCK: names that the body uses */
-enum { OP_EQ = 1, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_NOT_IN, OP_FLOORDIV, OP_POW }; /* others are their character */
+/* op of NODE_MACRO, NODE_CALL_BLOCK: names that the body uses */
+enum { MACRO_CALLER = 1, MACRO_VARARGS = 2, MACRO_KWARGS = 4 };
+/* others are their character */
+enum { OP_EQ = 1, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_NOT_IN, OP_FLOORDIV, OP_POW };
 
 struct jinja_node {
     uint8_t kind, op;
@@ -143,7 +147,8 @@ struct jinja {
     int loop_name, caller_name, varargs_name, kwargs_name;
     struct jinja_node *body;
 };
-int jinja_name_of(const struct jinja *t, const char *s, size_t n); /* -1: the template does not use it */
+/* -1: the template does not use it */
+int jinja_name_of(const struct jinja *t, const char *s, size_t n);
 
 /* ---- tokens ---- */
 enum jinja_token_type {
@@ -171,7 +176,8 @@ struct jinja_token {
     };
 };
 /* Tokens of the source, ended by TOK_EOF, in the arena. */
-int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_token **tokens, struct err *e);
+int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_token **tokens,
+              struct err *e);
 
 /* The parser: jinja_parse.c reads statements, jinja_parse_expr.c expressions. */
 struct jinja_parser {
@@ -182,7 +188,8 @@ struct jinja_parser {
     uint8_t *macro;     /* op of the innermost macro or NULL */
     struct err *e;
 };
-int jinja_parse_fail(struct jinja_parser *p, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int jinja_parse_fail(struct jinja_parser *p, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 struct jinja_node *jinja_parse_node(struct jinja_parser *p, enum jinja_kind kind, int line);
 int jinja_parse_is_name(const struct jinja_token *t, const char *name);
 int jinja_parse_is_op(const struct jinja_token *t, int op);
@@ -191,7 +198,8 @@ int jinja_parse_unexpected(struct jinja_parser *p);
 int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n); /* -1: no memory */
 struct jinja_node *jinja_parse_expression(struct jinja_parser *p, int with_cond);
 /* A tuple where commas are; END: a name that ends it or NULL. */
-struct jinja_node *jinja_parse_tuple(struct jinja_parser *p, int with_cond, int parentheses, const char *end);
+struct jinja_node *jinja_parse_tuple(struct jinja_parser *p, int with_cond, int parentheses,
+                                     const char *end);
 struct jinja_node *jinja_parse_target(struct jinja_parser *p, int with_namespace, const char *end);
 struct jinja_node *jinja_parse_filters(struct jinja_parser *p, struct jinja_node *on, int at_name);
 
@@ -264,27 +272,31 @@ struct jinja_args {
     size_t n, n_kw;
 };
 
-/* A filter, a test, a global or a method. PARAMS: names of the parameters behind the value itself, divided by spaces, a '!'
- * before one that must be given, "*" for a callable that reads args itself; slot [JINJA_MAX_PARAMS] holds them by position,
- * ABSENT where not given. run NULL: known to Python, not to us. */
+/* A filter, a test, a global or a method. PARAMS: names of the parameters behind the value itself,
+ * divided by spaces, a '!' before one that must be given, "*" for a callable that reads args
+ * itself; slot [JINJA_MAX_PARAMS] holds them by position, ABSENT where not given. run NULL: known
+ * to Python, not to us. */
 enum { JINJA_MAX_PARAMS = 5 };
 struct jinja_callable {
     const char *name, *params;
-    int (*run)(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot,
-               struct jinja_value *out);
+    int (*run)(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,
+               struct jinja_value *slot, struct jinja_value *out);
 };
 extern const struct jinja_callable jinja_filters[], jinja_tests[], jinja_globals[];
-const struct jinja_callable *jinja_find_callable(const struct jinja_callable *table, const char *name, size_t n);
-int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on, const struct jinja_args *args,
-               struct jinja_value *out);
-int jinja_call_value(struct jinja_run *r, struct jinja_value f, const struct jinja_args *args, struct jinja_value *out);
+const struct jinja_callable *jinja_find_callable(const struct jinja_callable *table,
+                                                 const char *name, size_t n);
+int jinja_call(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value on,
+               const struct jinja_args *args, struct jinja_value *out);
+int jinja_call_value(struct jinja_run *r, struct jinja_value f, const struct jinja_args *args,
+                     struct jinja_value *out);
 
 /* errors: all return -1 */
 int jinja_fail(struct jinja_run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int jinja_fail_undefined(struct jinja_run *r, struct jinja_value v);
 const char *jinja_type_name(struct jinja_value v); /* as Python has it */
 int jinja_steps(struct jinja_run *r, size_t n);    /* counts work; -1 when it is too much */
-int jinja_enter(struct jinja_run *r);              /* one evaluation deeper; leave with r->depth-- */
+/* one evaluation deeper; leave with r->depth-- */
+int jinja_enter(struct jinja_run *r);
 
 /* making values */
 void *jinja_get(struct jinja_run *r, size_t n);
@@ -294,15 +306,20 @@ struct jinja_value jinja_int(int64_t i);
 struct jinja_value jinja_float(double f);
 struct jinja_value jinja_static(const char *s); /* a string that lives on */
 struct jinja_value jinja_bytes(const char *s, size_t n);
-struct jinja_value jinja_undefined(enum jinja_undefined how, struct jinja_value of, const char *s, size_t n);
-int jinja_string(struct jinja_run *r, const char *s, size_t n, struct jinja_value *out); /* copies */
+struct jinja_value jinja_undefined(enum jinja_undefined how, struct jinja_value of, const char *s,
+                                   size_t n);
+/* copies */
+int jinja_string(struct jinja_run *r, const char *s, size_t n, struct jinja_value *out);
 int jinja_list(struct jinja_run *r, enum jinja_type type, size_t cap, struct jinja_value *out);
 int jinja_push(struct jinja_run *r, struct jinja_list *l, struct jinja_value v);
 int jinja_dict(struct jinja_run *r, enum jinja_type type, size_t cap, struct jinja_value *out);
-int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key, struct jinja_value v);
+int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
+                   struct jinja_value v);
 /* 1 and *v when there, 0 when not, -1 on an error */
-int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key, struct jinja_value *v);
-int jinja_dict_find_text(const struct jinja_dict *d, const char *s, size_t n, struct jinja_value *v);
+int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
+                    struct jinja_value *v);
+int jinja_dict_find_text(const struct jinja_dict *d, const char *s, size_t n,
+                         struct jinja_value *v);
 int jinja_from_json(struct jinja_run *r, const json_t *j, struct jinja_value *out);
 
 /* asking values */
@@ -311,20 +328,31 @@ int jinja_is_number(struct jinja_value v); /* bool, int or float */
 double jinja_number(struct jinja_value v);
 int jinja_truth(struct jinja_value v);
 int jinja_length(struct jinja_run *r, struct jinja_value v, int64_t *n);
-int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);        /* 1, 0, -1 */
-int jinja_less(struct jinja_run *r, struct jinja_value a, struct jinja_value b, int op); /* a op b for OP_LT..OP_GE: 1, 0, -1 */
-int jinja_contains(struct jinja_run *r, struct jinja_value in, struct jinja_value what); /* 1, 0, -1 */
+/* 1, 0, -1 */
+int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
+/* a op b for OP_LT..OP_GE: 1, 0, -1 */
+int jinja_less(struct jinja_run *r, struct jinja_value a, struct jinja_value b, int op);
+/* 1, 0, -1 */
+int jinja_contains(struct jinja_run *r, struct jinja_value in, struct jinja_value what);
 int jinja_iterate(struct jinja_run *r, struct jinja_value v, struct jinja_iter *it);
-int jinja_next(struct jinja_run *r, struct jinja_iter *it, struct jinja_value *v); /* 1, 0 at the end, -1 */
-int jinja_to_list(struct jinja_run *r, struct jinja_value v, enum jinja_type type, struct jinja_value *out);
+/* 1, 0 at the end, -1 */
+int jinja_next(struct jinja_run *r, struct jinja_iter *it, struct jinja_value *v);
+int jinja_to_list(struct jinja_run *r, struct jinja_value v, enum jinja_type type,
+                  struct jinja_value *out);
 /* attribute: a.name, item: a[b] */
-int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, size_t n, struct jinja_value *out);
-int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b, struct jinja_value *out);
-int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_value bound[3], struct jinja_value *out);
-int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b, struct jinja_value *out);
+int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, size_t n,
+                    struct jinja_value *out);
+int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
+               struct jinja_value *out);
+int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_value bound[3],
+                struct jinja_value *out);
+int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b,
+                 struct jinja_value *out);
 /* The method NAME of a value of this type; 1 found, 0 no such, -1 known to Python but not here. */
-int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, size_t n, struct jinja_value *out);
-int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *s, size_t n, struct jinja_value *out);
+int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, size_t n,
+                    struct jinja_value *out);
+int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *s, size_t n,
+                         struct jinja_value *out);
 
 /* text: appended to r->out; jinja_take makes what lies behind `from` a value and takes it off */
 int jinja_put(struct jinja_run *r, const char *s, size_t n);
@@ -333,11 +361,16 @@ int jinja_put_repr(struct jinja_run *r, struct jinja_value v); /* repr() */
 int jinja_put_float(struct jinja_run *r, double f);
 int jinja_take(struct jinja_run *r, size_t from, struct jinja_value *out);
 int jinja_str(struct jinja_run *r, struct jinja_value v, struct jinja_value *out);
-int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b, struct jinja_value *out); /* strings */
-int jinja_put_json(struct jinja_run *r, struct jinja_value v, int ascii, const char *indent, size_t n_indent, int has_indent,
-                   const struct jinja_value separators[2], int sort_keys);
-int jinja_percent(struct jinja_run *r, struct jinja_value format, struct jinja_value args, struct jinja_value *out);
-int jinja_str_format(struct jinja_run *r, struct jinja_value format, const struct jinja_args *args, struct jinja_value *out);
+/* strings */
+int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
+                 struct jinja_value *out);
+int jinja_put_json(struct jinja_run *r, struct jinja_value v, int ascii, const char *indent,
+                   size_t n_indent, int has_indent, const struct jinja_value separators[2],
+                   int sort_keys);
+int jinja_percent(struct jinja_run *r, struct jinja_value format, struct jinja_value args,
+                  struct jinja_value *out);
+int jinja_str_format(struct jinja_run *r, struct jinja_value format, const struct jinja_args *args,
+                     struct jinja_value *out);
 
 /* code points: *at moves on; text is valid UTF-8 */
 int32_t jinja_point(const char *s, size_t n, size_t *at);
@@ -345,22 +378,28 @@ size_t jinja_points(const char *s, size_t n);
 size_t jinja_point_offset(const char *s, size_t n, size_t points);
 int jinja_put_point(struct jinja_run *r, int32_t c);
 int jinja_is_space(int32_t c); /* as str.isspace */
-struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *chars, int left, int right);
-int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode); /* 'u' upper, 'l' lower, 'c' capitalize, 't' title, 's' swap */
-int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value from, struct jinja_value to, int64_t count,
-                  struct jinja_value *out);
+struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *chars, int left,
+                               int right);
+/* 'u' upper, 'l' lower, 'c' capitalize, 't' title, 's' swap */
+int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode);
+int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value from,
+                  struct jinja_value to, int64_t count, struct jinja_value *out);
 int jinja_put_splitlines(struct jinja_run *r, struct jinja_value v, int keep, struct jinja_list *l);
-int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill, size_t n_fill, int align,
-                 struct jinja_value *out);
+int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill,
+                 size_t n_fill, int align, struct jinja_value *out);
 
 /* evaluation */
 int jinja_eval(struct jinja_run *r, const struct jinja_node *n, struct jinja_value *out);
 int jinja_args_eval(struct jinja_run *r, const struct jinja_node *first, struct jinja_args *args);
-int jinja_filters_eval(struct jinja_run *r, const struct jinja_node *n, const struct jinja_value *block, struct jinja_value *out);
-int jinja_run_body(struct jinja_run *r, const struct jinja_node *body); /* 0, -1, 1 break, 2 continue */
+int jinja_filters_eval(struct jinja_run *r, const struct jinja_node *n,
+                       const struct jinja_value *block, struct jinja_value *out);
+/* 0, -1, 1 break, 2 continue */
+int jinja_run_body(struct jinja_run *r, const struct jinja_node *body);
 int jinja_set(struct jinja_run *r, int name, struct jinja_value v);
 int jinja_lookup(const struct jinja_run *r, int name, struct jinja_value *v); /* 1 found */
-int jinja_call_macro(struct jinja_run *r, const struct jinja_macro *m, const struct jinja_args *args, struct jinja_value *out);
-int jinja_call_loop(struct jinja_run *r, const struct jinja_loop *l, const struct jinja_args *args, struct jinja_value *out);
+int jinja_call_macro(struct jinja_run *r, const struct jinja_macro *m,
+                     const struct jinja_args *args, struct jinja_value *out);
+int jinja_call_loop(struct jinja_run *r, const struct jinja_loop *l, const struct jinja_args *args,
+                    struct jinja_value *out);
 
 #endif

@@ -96,7 +96,8 @@ static size_t raw_tag(const struct lexer *x, size_t at, const char *word)
     return here(x, at, "%}") ? at + 2 : here(x, at, "-%}") ? skip_space(x, at + 3) : 0;
 }
 
-/* The text from x->at up to the tag at `to` whose sign is `sign`, white space taken off as Jinja does. */
+/* The text from x->at up to the tag at `to` whose sign is `sign`, white space taken off as Jinja
+ * does. */
 static int add_text(struct lexer *x, size_t to, char sign, int is_variable)
 {
     size_t from = x->at, end = to;
@@ -107,7 +108,9 @@ static int add_text(struct lexer *x, size_t to, char sign, int is_variable)
         while (line > from && x->s[line - 1] != '\n') line--;
         if ((line > from || x->line_starting) && strip_right(x->s, line, to) == line) end = line;
     }
-    if (end > from && add(x, (struct jinja_token){.type = TOK_DATA, .s = x->s + from, .n = end - from})) return -1;
+    if (end > from &&
+        add(x, (struct jinja_token){.type = TOK_DATA, .s = x->s + from, .n = end - from}))
+        return -1;
     move(x, to);
     return 0;
 }
@@ -122,7 +125,9 @@ static size_t digits(const struct lexer *x, size_t at, int base)
     for (size_t i = at;; i++) {
         if (i < x->n && x->s[i] == '_' && i > at) i++;
         int c = i < x->n ? x->s[i] | 32 : 0;
-        int v = is_digit(i < x->n ? x->s[i] : 0) ? x->s[i] - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
+        int v = is_digit(i < x->n ? x->s[i] : 0) ? x->s[i] - '0'
+                : c >= 'a' && c <= 'f'           ? c - 'a' + 10
+                                                 : 99;
         if (v >= base) return i > at && x->s[i - 1] == '_' ? i - 1 : i;
     }
 }
@@ -141,7 +146,8 @@ static int add_number(struct lexer *x)
         end = digits(x, at, 10);
         if (!(at && s[at - 1] == '.')) {
             size_t more = end;
-            if (more + 1 < x->n && s[more] == '.' && is_digit(s[more + 1])) more = digits(x, more + 1, 10), is_float = 1, end = more;
+            if (more + 1 < x->n && s[more] == '.' && is_digit(s[more + 1]))
+                more = digits(x, more + 1, 10), is_float = 1, end = more;
             if (more < x->n && (s[more] | 32) == 'e') {
                 size_t power = more + 1;
                 if (power < x->n && (s[power] == '+' || s[power] == '-')) power++;
@@ -156,7 +162,8 @@ static int add_number(struct lexer *x)
     size_t n = 0;
     for (size_t i = base == 10 ? at : at + 2; i < end; i++) {
         if (s[i] == '_') continue;
-        if (n + 1 == sizeof text) return fail(x, "a number of more than %zu digits", sizeof text - 1);
+        if (n + 1 == sizeof text)
+            return fail(x, "a number of more than %zu digits", sizeof text - 1);
         text[n++] = s[i];
     }
     text[n] = 0;
@@ -164,7 +171,8 @@ static int add_number(struct lexer *x)
     errno = 0;
     if (is_float) t.f = strtod(text, NULL);
     else t.i = strtoll(text, NULL, base);
-    if (errno && !is_float) return fail(x, "the integer %.40s does not fit 64 bits, which is not supported", text);
+    if (errno && !is_float)
+        return fail(x, "the integer %.40s does not fit 64 bits, which is not supported", text);
     if (add(x, t)) return -1;
     move(x, end);
     return 0;
@@ -194,7 +202,8 @@ static size_t encode(char *p, uint32_t c)
     return n;
 }
 
-/* One escape at s [n] (behind the backslash) into p, as Python's unicode-escape; *used bytes of s. -1: bad. */
+/* One escape at s [n] (behind the backslash) into p, as Python's unicode-escape; *used bytes of s.
+ * -1: bad. */
 static long unescape(const char *s, size_t n, char *p, size_t *used)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -207,13 +216,16 @@ static long unescape(const char *s, size_t n, char *p, size_t *used)
         return 1;
     }
     if (s[0] >= '0' && s[0] <= '7') {
-        for (c = 0, *used = 0; *used < 3 && *used < n && s[*used] >= '0' && s[*used] <= '7'; ++*used)
+        for (c = 0, *used = 0; *used < 3 && *used < n && s[*used] >= '0' && s[*used] <= '7';
+             ++*used)
             c = c * 8 + (uint32_t)(s[*used] - '0');
         return (long)encode(p, c);
     }
     if (s[0] == 'x' || s[0] == 'u' || s[0] == 'U') {
         size_t width = s[0] == 'x' ? 2 : s[0] == 'u' ? 4 : 8;
-        if (n <= width || hex_value(s + 1, width, &c) || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return -1;
+        if (n <= width || hex_value(s + 1, width, &c) || c > 0x10ffff ||
+            (c >= 0xd800 && c < 0xe000))
+            return -1;
         *used = 1 + width;
         return (long)encode(p, c);
     }
@@ -227,7 +239,11 @@ static long unescape(const char *s, size_t n, char *p, size_t *used)
     *used = 0;
     int32_t point = jinja_point(s, n, used);
     char text[16];
-    int len = snprintf(text, sizeof text, point < 0x100 ? "x%02x" : point < 0x10000 ? "u%04x" : "U%08x", (unsigned)point);
+    int len = snprintf(text, sizeof text,
+                       point < 0x100     ? "x%02x"
+                       : point < 0x10000 ? "u%04x"
+                                         : "U%08x",
+                       (unsigned)point);
     memcpy(p + 1, text, (size_t)len);
     return 1 + len;
 }
@@ -248,7 +264,9 @@ static int add_string(struct lexer *x)
         }
         size_t used;
         long more = unescape(x->s + i + 1, to - i - 1, text + n, &used);
-        if (more < 0) return fail(x, "the escape \\%.*s in a string is not supported", to - i > 5 ? 5 : (int)(to - i - 1), x->s + i + 1);
+        if (more < 0)
+            return fail(x, "the escape \\%.*s in a string is not supported",
+                        to - i > 5 ? 5 : (int)(to - i - 1), x->s + i + 1);
         n += (size_t)more;
         i += 1 + used;
     }
@@ -262,11 +280,13 @@ static int add_operator(struct lexer *x, char *open, int *n_open)
     static const struct {
         const char *text;
         int op;
-    } doubles[] = {{"//", OP_FLOORDIV}, {"**", OP_POW}, {"==", OP_EQ}, {"!=", OP_NE}, {">=", OP_GE}, {"<=", OP_LE}};
+    } doubles[] = {{"//", OP_FLOORDIV}, {"**", OP_POW}, {"==", OP_EQ},
+                   {"!=", OP_NE},       {">=", OP_GE},  {"<=", OP_LE}};
     char c = x->s[x->at];
     for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
         if (here(x, x->at, doubles[i].text)) {
-            if (add(x, (struct jinja_token){.type = TOK_OPERATOR, .op = (uint8_t)doubles[i].op})) return -1;
+            if (add(x, (struct jinja_token){.type = TOK_OPERATOR, .op = (uint8_t)doubles[i].op}))
+                return -1;
             move(x, x->at + 2);
             return 0;
         }
@@ -276,11 +296,13 @@ static int add_operator(struct lexer *x, char *open, int *n_open)
         return fail(x, "unexpected character '%.*s'", (int)(next - x->at), x->s + x->at);
     }
     if (c == '(' || c == '[' || c == '{') {
-        if (*n_open == JINJA_MAX_PARSE_DEPTH) return fail(x, "more than %d brackets within each other", JINJA_MAX_PARSE_DEPTH);
+        if (*n_open == JINJA_MAX_PARSE_DEPTH)
+            return fail(x, "more than %d brackets within each other", JINJA_MAX_PARSE_DEPTH);
         open[(*n_open)++] = c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
         if (!*n_open) return fail(x, "unexpected '%c'", c);
-        if (open[--*n_open] != c) return fail(x, "unexpected '%c', expected '%c'", c, open[*n_open]);
+        if (open[--*n_open] != c)
+            return fail(x, "unexpected '%c', expected '%c'", c, open[*n_open]);
     }
     int op = c == '<' ? OP_LT : c == '>' ? OP_GT : c;
     if (add(x, (struct jinja_token){.type = TOK_OPERATOR, .op = (uint8_t)op})) return -1;
@@ -300,7 +322,9 @@ static int lex_tag(struct lexer *x, int is_variable)
             return fail(x, "a tag that is never closed");
         }
         if (!n_open && (end = end_tag(x, x->at, is_variable ? "}}" : "%}", is_variable))) {
-            if (add(x, (struct jinja_token){.type = is_variable ? TOK_VARIABLE_END : TOK_BLOCK_END})) return -1;
+            if (add(x,
+                    (struct jinja_token){.type = is_variable ? TOK_VARIABLE_END : TOK_BLOCK_END}))
+                return -1;
             move(x, end);
             return 0;
         }
@@ -314,13 +338,19 @@ static int lex_tag(struct lexer *x, int is_variable)
             rc = add_number(x);
         } else if ((c | 32) >= 'a' && (c | 32) <= 'z' && c > 0) {
             end = x->at;
-            while (end < x->n && (is_digit(x->s[end]) || x->s[end] == '_' || ((x->s[end] | 32) >= 'a' && (x->s[end] | 32) <= 'z'))) end++;
-            rc = add(x, (struct jinja_token){.type = TOK_NAME, .s = x->s + x->at, .n = end - x->at});
+            while (end < x->n && (is_digit(x->s[end]) || x->s[end] == '_' ||
+                                  ((x->s[end] | 32) >= 'a' && (x->s[end] | 32) <= 'z')))
+                end++;
+            rc = add(x,
+                     (struct jinja_token){.type = TOK_NAME, .s = x->s + x->at, .n = end - x->at});
             move(x, end);
         } else if (c == '_') {
             end = x->at;
-            while (end < x->n && (is_digit(x->s[end]) || x->s[end] == '_' || ((x->s[end] | 32) >= 'a' && (x->s[end] | 32) <= 'z'))) end++;
-            rc = add(x, (struct jinja_token){.type = TOK_NAME, .s = x->s + x->at, .n = end - x->at});
+            while (end < x->n && (is_digit(x->s[end]) || x->s[end] == '_' ||
+                                  ((x->s[end] | 32) >= 'a' && (x->s[end] | 32) <= 'z')))
+                end++;
+            rc = add(x,
+                     (struct jinja_token){.type = TOK_NAME, .s = x->s + x->at, .n = end - x->at});
             move(x, end);
         } else if (c == '\'' || c == '"') {
             rc = add_string(x);
@@ -362,9 +392,13 @@ static int lex_all(struct lexer *x)
 {
     for (;;) {
         size_t tag = x->at;
-        while (tag + 1 < x->n && !(x->s[tag] == '{' && strchr("%{#", x->s[tag + 1]) && x->s[tag + 1])) tag++;
+        while (tag + 1 < x->n &&
+               !(x->s[tag] == '{' && strchr("%{#", x->s[tag + 1]) && x->s[tag + 1]))
+            tag++;
         if (tag + 1 >= x->n) break;
-        char kind = x->s[tag + 1], sign = tag + 2 < x->n && (x->s[tag + 2] == '-' || x->s[tag + 2] == '+') ? x->s[tag + 2] : 0;
+        char kind = x->s[tag + 1],
+             sign = tag + 2 < x->n && (x->s[tag + 2] == '-' || x->s[tag + 2] == '+') ? x->s[tag + 2]
+                                                                                     : 0;
         if (add_text(x, tag, sign, kind == '{')) return -1;
         size_t inside = tag + 2 + (sign != 0), raw = kind == '%' ? raw_tag(x, inside, "raw") : 0;
         if (raw) {
@@ -376,14 +410,20 @@ static int lex_all(struct lexer *x)
             if (lex_comment(x)) return -1;
             continue;
         }
-        if (add(x, (struct jinja_token){.type = kind == '{' ? TOK_VARIABLE_BEGIN : TOK_BLOCK_BEGIN}) || lex_tag(x, kind == '{')) return -1;
+        if (add(x,
+                (struct jinja_token){.type = kind == '{' ? TOK_VARIABLE_BEGIN : TOK_BLOCK_BEGIN}) ||
+            lex_tag(x, kind == '{'))
+            return -1;
     }
-    if (x->at < x->n && add(x, (struct jinja_token){.type = TOK_DATA, .s = x->s + x->at, .n = x->n - x->at})) return -1;
+    if (x->at < x->n &&
+        add(x, (struct jinja_token){.type = TOK_DATA, .s = x->s + x->at, .n = x->n - x->at}))
+        return -1;
     move(x, x->n);
     return add(x, (struct jinja_token){.type = TOK_EOF});
 }
 
-int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_token **tokens, struct err *e)
+int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_token **tokens,
+              struct err *e)
 {
     struct lexer x = {.arena = a, .line = 1, .line_starting = 1, .e = e};
     char *text = jinja_arena_get(a, n + 1);

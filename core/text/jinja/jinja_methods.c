@@ -1,5 +1,5 @@
-/* jinja_methods.c: methods of str, list and dict. As Python has them; those that would change a list or a dict are unsafe,
- * as in jinja2's immutable sandbox. */
+/* jinja_methods.c: methods of str, list and dict. As Python has them; those that would change a
+ * list or a dict are unsafe, as in jinja2's immutable sandbox. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <string.h>
@@ -13,7 +13,9 @@ static int need_text(struct jinja_run *r, struct jinja_value v)
 
 static int need_int(struct jinja_run *r, struct jinja_value v)
 {
-    if (v.type == JINJA_INT || v.type == JINJA_BOOL || v.type == JINJA_ABSENT || v.type == JINJA_NONE) return 0;
+    if (v.type == JINJA_INT || v.type == JINJA_BOOL || v.type == JINJA_ABSENT ||
+        v.type == JINJA_NONE)
+        return 0;
     if (v.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, v);
     return jinja_fail(r, "'%s' object cannot be interpreted as an integer", jinja_type_name(v));
 }
@@ -52,8 +54,8 @@ FILTER(swapcase)
     return cased(r, on, 's', out);
 }
 
-static int strip_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int left, int right,
-                    struct jinja_value *out)
+static int strip_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
+                    int left, int right, struct jinja_value *out)
 {
     if (is_given(slot[0]) && need_text(r, slot[0])) return -1;
     *out = jinja_strip(on, is_given(slot[0]) ? &slot[0] : NULL, left, right);
@@ -78,7 +80,8 @@ FILTER(rstrip)
 
 /* ---- splitting ---- */
 
-static int push_part(struct jinja_run *r, struct jinja_list *l, const char *s, size_t from, size_t to)
+static int push_part(struct jinja_run *r, struct jinja_list *l, const char *s, size_t from,
+                     size_t to)
 {
     return jinja_steps(r, 1) || jinja_push(r, l, jinja_bytes(s + from, to - from)) ? -1 : 0;
 }
@@ -106,7 +109,8 @@ static int split_space(struct jinja_run *r, struct jinja_value s, int64_t max, s
     return 0;
 }
 
-static int rsplit_space(struct jinja_run *r, struct jinja_value s, int64_t max, struct jinja_list *l)
+static int rsplit_space(struct jinja_run *r, struct jinja_value s, int64_t max,
+                        struct jinja_list *l)
 {
     for (s = jinja_strip(s, NULL, 0, 1); s.n; max -= max > 0) {
         size_t from = s.n;
@@ -137,7 +141,8 @@ FILTER(split) /* sep maxsplit */
     if (!is_given(slot[0])) return split_space(r, on, max, out->list);
     if (need_text(r, slot[0])) return -1;
     if (!slot[0].n) return jinja_fail(r, "empty separator");
-    for (const char *hit; max && (hit = memmem(on.s + at, on.n - at, slot[0].s, slot[0].n)); max -= max > 0) {
+    for (const char *hit; max && (hit = memmem(on.s + at, on.n - at, slot[0].s, slot[0].n));
+         max -= max > 0) {
         if (push_part(r, out->list, on.s, at, (size_t)(hit - on.s))) return -1;
         at = (size_t)(hit - on.s) + slot[0].n;
     }
@@ -173,10 +178,13 @@ FILTER(rsplit) /* sep maxsplit */
 FILTER(splitlines) /* keepends */
 {
     (void)args;
-    return jinja_list(r, JINJA_LIST, 8, out) ? -1 : jinja_put_splitlines(r, on, jinja_truth(slot[0]), out->list);
+    return jinja_list(r, JINJA_LIST, 8, out)
+               ? -1
+               : jinja_put_splitlines(r, on, jinja_truth(slot[0]), out->list);
 }
 
-static int partition_at(struct jinja_run *r, struct jinja_value on, struct jinja_value sep, int last, struct jinja_value *out)
+static int partition_at(struct jinja_run *r, struct jinja_value on, struct jinja_value sep,
+                        int last, struct jinja_value *out)
 {
     if (need_text(r, sep)) return -1;
     if (!sep.n) return jinja_fail(r, "empty separator");
@@ -185,10 +193,13 @@ static int partition_at(struct jinja_run *r, struct jinja_value on, struct jinja
     if (jinja_list(r, JINJA_TUPLE, 3, out)) return -1;
     if (at == SIZE_MAX) {
         size_t cut = last ? 0 : on.n;
-        return push_part(r, out->list, on.s, 0, cut) || push_part(r, out->list, on.s, 0, 0) || push_part(r, out->list, on.s, cut, on.n) ? -1
-                                                                                                                                        : 0;
+        return push_part(r, out->list, on.s, 0, cut) || push_part(r, out->list, on.s, 0, 0) ||
+                       push_part(r, out->list, on.s, cut, on.n)
+                   ? -1
+                   : 0;
     }
-    if (push_part(r, out->list, on.s, 0, at) || push_part(r, out->list, on.s, at, at + sep.n)) return -1;
+    if (push_part(r, out->list, on.s, 0, at) || push_part(r, out->list, on.s, at, at + sep.n))
+        return -1;
     return push_part(r, out->list, on.s, at + sep.n, on.n);
 }
 
@@ -205,19 +216,23 @@ FILTER(rpartition)
 
 /* ---- searching ---- */
 
-/* The part of a text between two positions (in code points, as slices take them); *before: code points in front of it. */
-static int part_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, struct jinja_value *part, int64_t *before)
+/* The part of a text between two positions (in code points, as slices take them); *before: code
+ * points in front of it. */
+static int part_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
+                   struct jinja_value *part, int64_t *before)
 {
     struct jinja_value bound[3] = {jinja_none(), jinja_none(), jinja_none()};
     if (need_int(r, slot[0]) || need_int(r, slot[1])) return -1;
     for (int i = 0; i < 2; i++)
         if (is_given(slot[i])) bound[i] = slot[i];
     if (jinja_slice(r, on, bound, part)) return -1;
-    *before = bound[0].type == JINJA_NONE ? 0 : (int64_t)jinja_points(on.s, (size_t)(part->s - on.s));
+    *before = bound[0].type == JINJA_NONE ? 0
+                                          : (int64_t)jinja_points(on.s, (size_t)(part->s - on.s));
     return 0;
 }
 
-static int affix(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int at_end, struct jinja_value *out)
+static int affix(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
+                 int at_end, struct jinja_value *out)
 {
     struct jinja_value part, one = slot[0];
     const struct jinja_value *options = &one;
@@ -228,7 +243,8 @@ static int affix(struct jinja_run *r, struct jinja_value on, const struct jinja_
     *out = jinja_bool(0);
     for (size_t i = 0; i < n; i++) {
         if (need_text(r, options[i])) return -1;
-        if (options[i].n <= part.n && !memcmp(part.s + (at_end ? part.n - options[i].n : 0), options[i].s, options[i].n))
+        if (options[i].n <= part.n &&
+            !memcmp(part.s + (at_end ? part.n - options[i].n : 0), options[i].s, options[i].n))
             *out = jinja_bool(1);
     }
     return 0;
@@ -245,13 +261,16 @@ FILTER(endswith)
     return affix(r, on, slot, 1, out);
 }
 
-static int find_in(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int last, int must, struct jinja_value *out)
+static int find_in(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
+                   int last, int must, struct jinja_value *out)
 {
     struct jinja_value part;
     int64_t before;
     if (need_text(r, slot[0]) || part_of(r, on, slot + 1, &part, &before)) return -1;
     const char *first = last ? NULL : memmem(part.s, part.n, slot[0].s, slot[0].n);
-    size_t at = last ? find_last(part.s, part.n, slot[0]) : first ? (size_t)(first - part.s) : SIZE_MAX;
+    size_t at = last    ? find_last(part.s, part.n, slot[0])
+                : first ? (size_t)(first - part.s)
+                        : SIZE_MAX;
     if (at == SIZE_MAX && must) return jinja_fail(r, "substring not found");
     *out = jinja_int(at == SIZE_MAX ? -1 : before + (int64_t)jinja_points(part.s, at));
     return 0;
@@ -305,8 +324,11 @@ FILTER(join) /* !iterable */
     (void)args;
     if (jinja_iterate(r, slot[0], &it)) return -1;
     for (; (rc = jinja_next(r, &it, &v)) > 0; n++) {
-        if (v.type != JINJA_STRING) return jinja_fail(r, "sequence item %zu: expected str instance, %s found", n, jinja_type_name(v));
-        if (jinja_steps(r, 1) || (n && jinja_put(r, on.s, on.n)) || jinja_put(r, v.s, v.n)) return -1;
+        if (v.type != JINJA_STRING)
+            return jinja_fail(r, "sequence item %zu: expected str instance, %s found", n,
+                              jinja_type_name(v));
+        if (jinja_steps(r, 1) || (n && jinja_put(r, on.s, on.n)) || jinja_put(r, v.s, v.n))
+            return -1;
     }
     return rc ? -1 : jinja_take(r, from, out);
 }
@@ -318,7 +340,8 @@ FILTER(replace) /* !old !new count */
     return jinja_replace(r, on, slot[0], slot[1], is_given(slot[2]) ? slot[2].i : -1, out);
 }
 
-static int padded(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot, int align, struct jinja_value *out)
+static int padded(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
+                  int align, struct jinja_value *out)
 {
     struct jinja_value fill = is_given(slot[1]) ? slot[1] : jinja_static(" ");
     if (slot[0].type != JINJA_INT || fill.type != JINJA_STRING || jinja_points(fill.s, fill.n) != 1)
@@ -349,7 +372,8 @@ FILTER(zfill) /* !width */
     (void)args;
     if (slot[0].type != JINJA_INT) return jinja_fail(r, "a width is needed");
     rest.s += sign, rest.n -= sign;
-    if (jinja_center(r, rest, slot[0].i < 0 ? 0 : slot[0].i - (int64_t)sign, "0", 1, '>', &rest)) return -1;
+    if (jinja_center(r, rest, slot[0].i < 0 ? 0 : slot[0].i - (int64_t)sign, "0", 1, '>', &rest))
+        return -1;
     return sign ? jinja_concat(r, jinja_bytes(on.s, 1), rest, out) : (*out = rest, 0);
 }
 
@@ -358,7 +382,8 @@ FILTER(removeprefix)
     (void)args;
     if (need_text(r, slot[0])) return -1;
     *out = on;
-    if (slot[0].n <= on.n && !memcmp(on.s, slot[0].s, slot[0].n)) out->s += slot[0].n, out->n -= slot[0].n;
+    if (slot[0].n <= on.n && !memcmp(on.s, slot[0].s, slot[0].n))
+        out->s += slot[0].n, out->n -= slot[0].n;
     return 0;
 }
 
@@ -367,7 +392,8 @@ FILTER(removesuffix)
     (void)args;
     if (need_text(r, slot[0])) return -1;
     *out = on;
-    if (slot[0].n <= on.n && !memcmp(on.s + on.n - slot[0].n, slot[0].s, slot[0].n)) out->n -= slot[0].n;
+    if (slot[0].n <= on.n && !memcmp(on.s + on.n - slot[0].n, slot[0].s, slot[0].n))
+        out->n -= slot[0].n;
     return 0;
 }
 
@@ -397,12 +423,12 @@ FILTER(format)
     return jinja_str_format(r, on, args, out);
 }
 
-#define IS(name, what)                                                                                                                     \
-    FILTER(name)                                                                                                                           \
-    {                                                                                                                                      \
-        (void)r, (void)args, (void)slot;                                                                                                   \
-        *out = jinja_bool(jinja_text_is(on, what));                                                                                        \
-        return 0;                                                                                                                          \
+#define IS(name, what)                                                                             \
+    FILTER(name)                                                                                   \
+    {                                                                                              \
+        (void)r, (void)args, (void)slot;                                                           \
+        *out = jinja_bool(jinja_text_is(on, what));                                                \
+        return 0;                                                                                  \
     }
 IS(is_alpha, 'a')
 IS(is_alnum, 'A')
@@ -501,13 +527,17 @@ FILTER(list_copy)
     return jinja_to_list(r, on, JINJA_LIST, out);
 }
 
-static const struct jinja_callable of_list[] = {
-    {"count", "!value", list_count}, {"index", "!value start", list_index}, {"copy", "", list_copy}, {0}};
-static const char *const unsafe_of_list[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort", NULL};
+static const struct jinja_callable of_list[] = {{"count", "!value", list_count},
+                                                {"index", "!value start", list_index},
+                                                {"copy", "", list_copy},
+                                                {0}};
+static const char *const unsafe_of_list[] = {"append", "clear",   "extend", "insert", "pop",
+                                             "remove", "reverse", "sort",   NULL};
 
 /* ---- dict ---- */
 
-int jinja_pairs(struct jinja_run *r, const struct jinja_dict *d, enum jinja_type type, struct jinja_value *out)
+int jinja_pairs(struct jinja_run *r, const struct jinja_dict *d, enum jinja_type type,
+                struct jinja_value *out)
 {
     if (jinja_list(r, type, d->n, out) || jinja_steps(r, d->n)) return -1;
     for (size_t i = 0; i < d->n; i++) {
@@ -531,7 +561,8 @@ static int half_of(struct jinja_run *r, struct jinja_value on, int keys, struct 
 {
     if (jinja_list(r, JINJA_VIEW, on.dict->n, out) || jinja_steps(r, on.dict->n)) return -1;
     for (size_t i = 0; i < on.dict->n; i++)
-        if (jinja_push(r, out->list, keys ? on.dict->pair[i].key : on.dict->pair[i].value)) return -1;
+        if (jinja_push(r, out->list, keys ? on.dict->pair[i].key : on.dict->pair[i].value))
+            return -1;
     out->flag = keys ? 'k' : 'v';
     return 0;
 }
@@ -571,9 +602,11 @@ static const struct jinja_callable of_dict[] = {{"get", "!key default", get},
                                                 {"copy", "", dict_copy},
                                                 {"fromkeys", "*", NULL},
                                                 {0}};
-static const char *const unsafe_of_dict[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
+static const char *const unsafe_of_dict[] = {"clear",      "pop",    "popitem",
+                                             "setdefault", "update", NULL};
 
-int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, size_t n, struct jinja_value *out)
+int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, size_t n,
+                    struct jinja_value *out)
 {
     const struct jinja_callable *table = NULL;
     const char *const *unsafe = NULL;
@@ -589,7 +622,9 @@ int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, s
         }
     const struct jinja_callable *c = jinja_find_callable(table, s, n);
     if (!c || (on.type == JINJA_TUPLE && c->run == list_copy)) return 0;
-    if (!c->run) return jinja_fail(r, "the method '%s' of %s is not supported in chat templates", c->name, jinja_type_name(on));
+    if (!c->run)
+        return jinja_fail(r, "the method '%s' of %s is not supported in chat templates", c->name,
+                          jinja_type_name(on));
     struct jinja_method *m = jinja_get(r, sizeof *m);
     if (!m) return -1;
     *m = (struct jinja_method){on, c};

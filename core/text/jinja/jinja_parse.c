@@ -34,7 +34,10 @@ int jinja_parse_is_name(const struct jinja_token *t, const char *name)
     return t->type == TOK_NAME && t->n == strlen(name) && !memcmp(t->s, name, t->n);
 }
 
-int jinja_parse_is_op(const struct jinja_token *t, int op) { return t->type == TOK_OPERATOR && t->op == op; }
+int jinja_parse_is_op(const struct jinja_token *t, int op)
+{
+    return t->type == TOK_OPERATOR && t->op == op;
+}
 
 int jinja_parse_unexpected(struct jinja_parser *p)
 {
@@ -45,7 +48,8 @@ int jinja_parse_unexpected(struct jinja_parser *p)
     case TOK_VARIABLE_END: return jinja_parse_fail(p, t->line, "unexpected end of print statement");
     case TOK_BLOCK_END: return jinja_parse_fail(p, t->line, "unexpected end of statement block");
     case TOK_NAME:
-    case TOK_STRING: return jinja_parse_fail(p, t->line, "unexpected '%.*s'", t->n > 60 ? 60 : (int)t->n, t->s);
+    case TOK_STRING:
+        return jinja_parse_fail(p, t->line, "unexpected '%.*s'", t->n > 60 ? 60 : (int)t->n, t->s);
     case TOK_INTEGER: return jinja_parse_fail(p, t->line, "unexpected '%lld'", (long long)t->i);
     case TOK_FLOAT: return jinja_parse_fail(p, t->line, "unexpected '%g'", t->f);
     case TOK_OPERATOR:
@@ -88,9 +92,11 @@ int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n)
 
 /* ---- statements ---- */
 
-static struct jinja_node *parse_until(struct jinja_parser *p, const char *const *ends, int tag_line, const char *tag);
+static struct jinja_node *parse_until(struct jinja_parser *p, const char *const *ends, int tag_line,
+                                      const char *tag);
 
-/* The tag that closes a body: one of ENDS (NULL-terminated) is the token behind the block's begin. */
+/* The tag that closes a body: one of ENDS (NULL-terminated) is the token behind the block's begin.
+ */
 static int at_end(const struct jinja_parser *p, const char *const *ends)
 {
     for (int i = 0; ends && ends[i]; i++)
@@ -106,7 +112,8 @@ static int expect_block_end(struct jinja_parser *p)
 }
 
 /* A body up to one of ENDS, which becomes the current token. *body is NULL when it is empty. */
-static int parse_body(struct jinja_parser *p, struct jinja_node **body, const char *const *ends, int line, const char *tag)
+static int parse_body(struct jinja_parser *p, struct jinja_node **body, const char *const *ends,
+                      int line, const char *tag)
 {
     if (jinja_parse_is_op(p->tok, ':')) p->tok++;
     if (expect_block_end(p)) return -1;
@@ -116,7 +123,8 @@ static int parse_body(struct jinja_parser *p, struct jinja_node **body, const ch
 }
 
 /* The same where only END ends it; the tag's name is taken. */
-static int parse_whole_body(struct jinja_parser *p, struct jinja_node **body, const char *end, int line)
+static int parse_whole_body(struct jinja_parser *p, struct jinja_node **body, const char *end,
+                            int line)
 {
     const char *const ends[] = {end, NULL};
     if (parse_body(p, body, ends, line, end + 3)) return -1;
@@ -129,7 +137,8 @@ static struct jinja_node *parse_if(struct jinja_parser *p, int line)
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     struct jinja_node *first = jinja_parse_node(p, NODE_IF, line), *n = first;
     while (n) {
-        if (!(n->a = jinja_parse_tuple(p, 0, 0, NULL)) || parse_body(p, &n->body, ends, line, "if")) return NULL;
+        if (!(n->a = jinja_parse_tuple(p, 0, 0, NULL)) || parse_body(p, &n->body, ends, line, "if"))
+            return NULL;
         if (jinja_parse_is_name(p->tok, "elif")) {
             n->other = jinja_parse_node(p, NODE_IF, p->tok->line);
             n = n->other;
@@ -204,7 +213,8 @@ static int parse_signature(struct jinja_parser *p, struct jinja_node *n)
             defaults = 1;
             if (!(pair->b = jinja_parse_expression(p, 1))) return -1;
         } else if (defaults) {
-            return jinja_parse_fail(p, p->tok->line, "non-default argument follows default argument");
+            return jinja_parse_fail(p, p->tok->line,
+                                    "non-default argument follows default argument");
         }
         *at = pair;
         at = &pair->next;
@@ -214,7 +224,8 @@ static int parse_signature(struct jinja_parser *p, struct jinja_node *n)
 }
 
 /* The body of a macro, a call block or a generation block: a function of its own. */
-static int parse_function_body(struct jinja_parser *p, struct jinja_node *n, const char *end, int line)
+static int parse_function_body(struct jinja_parser *p, struct jinja_node *n, const char *end,
+                               int line)
 {
     uint8_t *macro = p->macro;
     int n_loops = p->n_loops;
@@ -259,7 +270,8 @@ static struct jinja_node *parse_with(struct jinja_parser *p, int line)
     for (at = &n->a; p->tok->type != TOK_BLOCK_END; at = &(*at)->next) {
         if (n->a && jinja_parse_expect_op(p, ',')) return NULL;
         struct jinja_node *pair = jinja_parse_node(p, NODE_PAIR, p->tok->line);
-        if (!pair || !(pair->a = jinja_parse_target(p, 0, NULL)) || jinja_parse_expect_op(p, '=')) return NULL;
+        if (!pair || !(pair->a = jinja_parse_target(p, 0, NULL)) || jinja_parse_expect_op(p, '='))
+            return NULL;
         if (!(pair->b = jinja_parse_expression(p, 1))) return NULL;
         *at = pair;
     }
@@ -318,7 +330,8 @@ static struct jinja_node *parse_statement(struct jinja_parser *p)
         {"break", parse_loop_control},
         {"continue", parse_loop_control},
     };
-    static const char *const refused[] = {"extends", "block", "include", "import", "from", "autoescape"};
+    static const char *const refused[] = {"extends", "block", "include",
+                                          "import",  "from",  "autoescape"};
     const struct jinja_token *t = p->tok;
     if (t->type != TOK_NAME) {
         jinja_parse_fail(p, t->line, "tag name expected");
@@ -331,20 +344,24 @@ static struct jinja_node *parse_statement(struct jinja_parser *p)
         }
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (jinja_parse_is_name(t, refused[i])) {
-            jinja_parse_fail(p, t->line, "the tag '%s' is not supported in chat templates", refused[i]);
+            jinja_parse_fail(p, t->line, "the tag '%s' is not supported in chat templates",
+                             refused[i]);
             return NULL;
         }
-    jinja_parse_fail(p, t->line, "encountered unknown tag '%.*s'", t->n > 60 ? 60 : (int)t->n, t->s);
+    jinja_parse_fail(p, t->line, "encountered unknown tag '%.*s'", t->n > 60 ? 60 : (int)t->n,
+                     t->s);
     return NULL;
 }
 
-/* Statements up to a tag of ENDS (NULL: up to the end of the template). NULL with a message on an error, without one when
- * there is nothing. */
-static struct jinja_node *parse_until(struct jinja_parser *p, const char *const *ends, int tag_line, const char *tag)
+/* Statements up to a tag of ENDS (NULL: up to the end of the template). NULL with a message on an
+ * error, without one when there is nothing. */
+static struct jinja_node *parse_until(struct jinja_parser *p, const char *const *ends, int tag_line,
+                                      const char *tag)
 {
     struct jinja_node *first = NULL, **at = &first;
     if (++p->depth > JINJA_MAX_PARSE_DEPTH) {
-        jinja_parse_fail(p, p->tok->line, "more than %d blocks within each other", JINJA_MAX_PARSE_DEPTH);
+        jinja_parse_fail(p, p->tok->line, "more than %d blocks within each other",
+                         JINJA_MAX_PARSE_DEPTH);
         return NULL;
     }
     for (;; at = &(*at)->next) {
@@ -359,7 +376,9 @@ static struct jinja_node *parse_until(struct jinja_parser *p, const char *const 
             if (!(*at = jinja_parse_node(p, NODE_TEXT, t->line))) return NULL;
             (*at)->value = jinja_bytes(t->s, t->n);
         } else if (t->type == TOK_VARIABLE_BEGIN) {
-            if (!(*at = jinja_parse_node(p, NODE_OUTPUT, t->line)) || !((*at)->a = jinja_parse_tuple(p, 1, 0, NULL))) return NULL;
+            if (!(*at = jinja_parse_node(p, NODE_OUTPUT, t->line)) ||
+                !((*at)->a = jinja_parse_tuple(p, 1, 0, NULL)))
+                return NULL;
             if (p->tok->type != TOK_VARIABLE_END) {
                 jinja_parse_unexpected(p);
                 return NULL;
@@ -379,9 +398,11 @@ int jinja_open(struct jinja **out, const char *source, size_t n, struct err *e)
     static const char *const own[] = {"loop", "caller", "varargs", "kwargs"};
     struct jinja_token *tokens;
     *out = NULL;
-    if (n > JINJA_MAX_SOURCE) return err_set(e, "a template of %zu bytes: more than %d", n, JINJA_MAX_SOURCE);
+    if (n > JINJA_MAX_SOURCE)
+        return err_set(e, "a template of %zu bytes: more than %d", n, JINJA_MAX_SOURCE);
     for (size_t at = 0; at < n;)
-        if (jinja_point(source, n, &at) < 0) return err_set(e, "the template is not UTF-8 at byte %zu", at);
+        if (jinja_point(source, n, &at) < 0)
+            return err_set(e, "the template is not UTF-8 at byte %zu", at);
     struct jinja *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e);
     struct jinja_parser p = {.t = t, .e = e};

@@ -1,5 +1,6 @@
 /* jinja_parse_expr.c: the parser's expressions, by Jinja's order of precedence (jinja2/parser.py):
- * a if b else c; or; and; not; comparisons, in; + -; ~; * / // %; **; unary; .a [b] (c); | filters, is tests. */
+ * a if b else c; or; and; not; comparisons, in; + -; ~; * / // %; **; unary; .a [b] (c); | filters,
+ * is tests. */
 #include "core/text/jinja/jinja_internal.h"
 
 #include <string.h>
@@ -13,14 +14,18 @@ static struct jinja_node *unexpected(struct jinja_parser *p)
     return NULL;
 }
 
-static struct jinja_node *binary(struct jinja_parser *p, enum jinja_kind kind, int op, int line, struct jinja_node *a, struct jinja_node *b)
+static struct jinja_node *binary(struct jinja_parser *p, enum jinja_kind kind, int op, int line,
+                                 struct jinja_node *a, struct jinja_node *b)
 {
     struct jinja_node *n = b ? jinja_parse_node(p, kind, line) : NULL;
     if (n) n->op = (uint8_t)op, n->a = a, n->b = b;
     return n;
 }
 
-static int name_is(const struct jinja_parser *p, const char *s) { return jinja_parse_is_name(p->tok, s); }
+static int name_is(const struct jinja_parser *p, const char *s)
+{
+    return jinja_parse_is_name(p->tok, s);
+}
 static int op_is(const struct jinja_parser *p, int op) { return jinja_parse_is_op(p->tok, op); }
 
 /* ---- calls, subscripts, filters, tests ---- */
@@ -81,10 +86,13 @@ static struct jinja_node *parse_subscribed(struct jinja_parser *p)
     p->tok++;
     if (!(slice = jinja_parse_node(p, NODE_SLICE, line))) return NULL;
     slice->a = n;
-    if (!op_is(p, ':') && !op_is(p, ']') && !op_is(p, ',') && !(slice->b = jinja_parse_expression(p, 1))) return NULL;
+    if (!op_is(p, ':') && !op_is(p, ']') && !op_is(p, ',') &&
+        !(slice->b = jinja_parse_expression(p, 1)))
+        return NULL;
     if (op_is(p, ':')) {
         p->tok++;
-        if (!op_is(p, ']') && !op_is(p, ',') && !(slice->c = jinja_parse_expression(p, 1))) return NULL;
+        if (!op_is(p, ']') && !op_is(p, ',') && !(slice->c = jinja_parse_expression(p, 1)))
+            return NULL;
     }
     return slice;
 }
@@ -119,13 +127,16 @@ static struct jinja_node *parse_subscript(struct jinja_parser *p, struct jinja_n
 }
 
 /* name and the further.names of a filter or a test */
-static int parse_dotted(struct jinja_parser *p, struct jinja_node *n, const struct jinja_callable *table)
+static int parse_dotted(struct jinja_parser *p, struct jinja_node *n,
+                        const struct jinja_callable *table)
 {
     if (p->tok->type != TOK_NAME) return jinja_parse_unexpected(p);
     n->value = jinja_bytes(p->tok->s, p->tok->n);
     n->callable = jinja_find_callable(table, p->tok->s, p->tok->n);
     p->tok++;
-    if (op_is(p, '.')) return jinja_parse_fail(p, p->tok->line, "a filter or test with a dotted name is not supported");
+    if (op_is(p, '.'))
+        return jinja_parse_fail(p, p->tok->line,
+                                "a filter or test with a dotted name is not supported");
     return 0;
 }
 
@@ -135,7 +146,8 @@ struct jinja_node *jinja_parse_filters(struct jinja_parser *p, struct jinja_node
         if (!at_name) p->tok++;
         at_name = 0;
         struct jinja_node *n = jinja_parse_node(p, NODE_FILTER, p->tok->line);
-        if (!n || parse_dotted(p, n, jinja_filters) || (op_is(p, '(') && parse_args(p, &n->b))) return NULL;
+        if (!n || parse_dotted(p, n, jinja_filters) || (op_is(p, '(') && parse_args(p, &n->b)))
+            return NULL;
         n->a = on;
         on = n;
     }
@@ -144,7 +156,8 @@ struct jinja_node *jinja_parse_filters(struct jinja_parser *p, struct jinja_node
 
 static struct jinja_node *parse_postfix(struct jinja_parser *p, struct jinja_node *n)
 {
-    while (n && (op_is(p, '.') || op_is(p, '[') || op_is(p, '('))) n = op_is(p, '(') ? parse_call(p, n) : parse_subscript(p, n);
+    while (n && (op_is(p, '.') || op_is(p, '[') || op_is(p, '(')))
+        n = op_is(p, '(') ? parse_call(p, n) : parse_subscript(p, n);
     return n;
 }
 
@@ -159,20 +172,23 @@ static struct jinja_node *parse_test(struct jinja_parser *p, struct jinja_node *
     const struct jinja_token *t = p->tok;
     if (op_is(p, '(')) {
         if (parse_args(p, &n->b)) return NULL;
-    } else if ((t->type == TOK_NAME && !name_is(p, "else") && !name_is(p, "or") && !name_is(p, "and")) || t->type == TOK_STRING ||
-               t->type == TOK_INTEGER || t->type == TOK_FLOAT || op_is(p, '[') || op_is(p, '{')) {
+    } else if ((t->type == TOK_NAME && !name_is(p, "else") && !name_is(p, "or") &&
+                !name_is(p, "and")) ||
+               t->type == TOK_STRING || t->type == TOK_INTEGER || t->type == TOK_FLOAT ||
+               op_is(p, '[') || op_is(p, '{')) {
         if (name_is(p, "is")) {
             jinja_parse_fail(p, t->line, "You cannot chain multiple tests with is");
             return NULL;
         }
         struct jinja_node *arg = parse_primary(p, 0);
-        if (!(arg = parse_postfix(p, arg)) || !(n->b = jinja_parse_node(p, NODE_ARG, t->line))) return NULL;
+        if (!(arg = parse_postfix(p, arg)) || !(n->b = jinja_parse_node(p, NODE_ARG, t->line)))
+            return NULL;
         n->b->a = arg;
     }
     if (!negated) return n;
     struct jinja_node *not = jinja_parse_node(p, NODE_NOT, line);
-    if (not ) not ->a = n;
-    return not ;
+    if (not) not->a = n;
+    return not;
 }
 
 static struct jinja_node *parse_filter_expr(struct jinja_parser *p, struct jinja_node *n)
@@ -202,7 +218,8 @@ static struct jinja_node *parse_items(struct jinja_parser *p, int is_dict)
         /* wrapped: an item that is itself in a list (a value used twice) would lose its link */
         if (!(pair = jinja_parse_node(p, NODE_PAIR, item->line))) return NULL;
         pair->a = item;
-        if (is_dict && (jinja_parse_expect_op(p, ':') || !(pair->b = jinja_parse_expression(p, 1)))) return NULL;
+        if (is_dict && (jinja_parse_expect_op(p, ':') || !(pair->b = jinja_parse_expression(p, 1))))
+            return NULL;
         *at = pair;
     }
     p->tok++;
@@ -284,12 +301,14 @@ static struct jinja_node *parse_primary(struct jinja_parser *p, int with_namespa
 
 static int is_tuple_end(const struct jinja_parser *p, const char *end)
 {
-    return p->tok->type == TOK_VARIABLE_END || p->tok->type == TOK_BLOCK_END || op_is(p, ')') || (end && name_is(p, end));
+    return p->tok->type == TOK_VARIABLE_END || p->tok->type == TOK_BLOCK_END || op_is(p, ')') ||
+           (end && name_is(p, end));
 }
 
 /* Expressions, or targets, between commas; one alone is itself. */
-static struct jinja_node *parse_sequence(struct jinja_parser *p, struct jinja_node *(*item)(struct jinja_parser *, int), int arg,
-                                         int parentheses, const char *end)
+static struct jinja_node *parse_sequence(struct jinja_parser *p,
+                                         struct jinja_node *(*item)(struct jinja_parser *, int),
+                                         int arg, int parentheses, const char *end)
 {
     struct jinja_node *first = NULL, **at = &first, *tuple;
     int line = p->tok->line, is_tuple = 0;
@@ -310,7 +329,8 @@ static struct jinja_node *parse_sequence(struct jinja_parser *p, struct jinja_no
     return tuple;
 }
 
-struct jinja_node *jinja_parse_tuple(struct jinja_parser *p, int with_cond, int parentheses, const char *end)
+struct jinja_node *jinja_parse_tuple(struct jinja_parser *p, int with_cond, int parentheses,
+                                     const char *end)
 {
     return parse_sequence(p, jinja_parse_expression, with_cond, parentheses, end);
 }
@@ -318,7 +338,8 @@ struct jinja_node *jinja_parse_tuple(struct jinja_parser *p, int with_cond, int 
 static int can_assign(struct jinja_parser *p, const struct jinja_node *n)
 {
     if (n->kind == NODE_NAME || n->kind == NODE_NSREF) return 0;
-    if (n->kind != NODE_TUPLE) return jinja_parse_fail(p, n->line, "can't assign to this expression");
+    if (n->kind != NODE_TUPLE)
+        return jinja_parse_fail(p, n->line, "can't assign to this expression");
     for (const struct jinja_node *i = n->a; i; i = i->next)
         if (can_assign(p, i->a)) return -1;
     return 0;
@@ -341,11 +362,14 @@ static struct jinja_node *parse_unary(struct jinja_parser *p, int with_filter)
     if (op_is(p, '-') || op_is(p, '+')) {
         int op = p->tok->op;
         if (++p->depth > JINJA_MAX_PARSE_DEPTH) {
-            jinja_parse_fail(p, line, "more than %d levels within each other", JINJA_MAX_PARSE_DEPTH);
+            jinja_parse_fail(p, line, "more than %d levels within each other",
+                             JINJA_MAX_PARSE_DEPTH);
             return NULL;
         }
         p->tok++;
-        if (!(of = parse_unary(p, 0)) || !(n = jinja_parse_node(p, op == '-' ? NODE_NEG : NODE_POS, line))) return NULL;
+        if (!(of = parse_unary(p, 0)) ||
+            !(n = jinja_parse_node(p, op == '-' ? NODE_NEG : NODE_POS, line)))
+            return NULL;
         n->a = of;
         p->depth--;
     } else {
@@ -382,12 +406,15 @@ static struct jinja_node *parse_concat(struct jinja_parser *p)
 {
     struct jinja_node *first = parse_product(p), *n = first, *pair, **at;
     if (!first || !op_is(p, '~')) return first;
-    if (!(n = jinja_parse_node(p, NODE_CONCAT, first->line)) || !(pair = jinja_parse_node(p, NODE_PAIR, first->line))) return NULL;
+    if (!(n = jinja_parse_node(p, NODE_CONCAT, first->line)) ||
+        !(pair = jinja_parse_node(p, NODE_PAIR, first->line)))
+        return NULL;
     pair->a = first;
     n->a = pair;
     for (at = &pair->next; op_is(p, '~'); at = &(*at)->next) {
         p->tok++;
-        if (!(*at = jinja_parse_node(p, NODE_PAIR, p->tok->line)) || !((*at)->a = parse_product(p))) return NULL;
+        if (!(*at = jinja_parse_node(p, NODE_PAIR, p->tok->line)) || !((*at)->a = parse_product(p)))
+            return NULL;
     }
     return n;
 }
@@ -406,7 +433,8 @@ static struct jinja_node *parse_sum(struct jinja_parser *p)
 
 static int comparison(const struct jinja_parser *p)
 {
-    if (p->tok->type == TOK_OPERATOR && p->tok->op >= OP_EQ && p->tok->op <= OP_GE) return p->tok->op;
+    if (p->tok->type == TOK_OPERATOR && p->tok->op >= OP_EQ && p->tok->op <= OP_GE)
+        return p->tok->op;
     if (name_is(p, "in")) return OP_IN;
     return name_is(p, "not") && jinja_parse_is_name(p->tok + 1, "in") ? OP_NOT_IN : 0;
 }
@@ -468,7 +496,8 @@ static struct jinja_node *parse_or(struct jinja_parser *p)
 struct jinja_node *jinja_parse_expression(struct jinja_parser *p, int with_cond)
 {
     if (++p->depth > JINJA_MAX_PARSE_DEPTH) {
-        jinja_parse_fail(p, p->tok->line, "more than %d levels within each other", JINJA_MAX_PARSE_DEPTH);
+        jinja_parse_fail(p, p->tok->line, "more than %d levels within each other",
+                         JINJA_MAX_PARSE_DEPTH);
         return NULL;
     }
     int line = p->tok->line;

@@ -36,11 +36,15 @@ static int assign(struct jinja_run *r, const struct jinja_node *target, struct j
         if (!t) return jinja_fail(r, "too many values to unpack (expected %zu)", want);
         if (assign(r, t->a, x)) return -1;
     }
-    return rc ? -1 : n < want ? jinja_fail(r, "not enough values to unpack (expected %zu, got %zu)", want, n) : 0;
+    return rc ? -1
+           : n < want
+               ? jinja_fail(r, "not enough values to unpack (expected %zu, got %zu)", want, n)
+               : 0;
 }
 
 /* Runs a body whose output becomes a value, in a scope of its own. */
-static int capture(struct jinja_run *r, const struct jinja_node *body, struct jinja_scope *parent, struct jinja_value *out)
+static int capture(struct jinja_run *r, const struct jinja_node *body, struct jinja_scope *parent,
+                   struct jinja_value *out)
 {
     struct jinja_scope *outer = r->scope;
     size_t from = r->n_out;
@@ -59,14 +63,15 @@ static int draw(struct jinja_run *r, struct jinja_loop *l, struct jinja_value *v
         if (rc <= 0 || !l->node->c) return rc;
         struct jinja_scope *inner = r->scope;
         struct jinja_value yes;
-        if (push_scope(r, l->outer) || assign(r, l->node->a, *v) || jinja_eval(r, l->node->c, &yes)) return -1;
+        if (push_scope(r, l->outer) || assign(r, l->node->a, *v) || jinja_eval(r, l->node->c, &yes))
+            return -1;
         r->scope = inner;
         if (jinja_truth(yes)) return 1;
     }
 }
 
-/* Draws items ahead until there are n (all: until the end); items are drawn as late as Python draws them, as conditions may
- * look at what the body changed. */
+/* Draws items ahead until there are n (all: until the end); items are drawn as late as Python draws
+ * them, as conditions may look at what the body changed. */
 static int draw_ahead(struct jinja_run *r, struct jinja_loop *l, size_t n, int all)
 {
     struct jinja_value v;
@@ -90,14 +95,15 @@ static int next_item(struct jinja_run *r, struct jinja_loop *l, struct jinja_val
 static int loop_length(struct jinja_run *r, struct jinja_loop *l)
 {
     if (l->length >= 0) return 0;
-    if (!l->node->c && l->iter.over.type != JINJA_GENERATOR) return jinja_length(r, l->iter.over, &l->length);
+    if (!l->node->c && l->iter.over.type != JINJA_GENERATOR)
+        return jinja_length(r, l->iter.over, &l->length);
     if (draw_ahead(r, l, 0, 1)) return -1;
     l->length = (int64_t)(l->index0 + 1 + l->rest->n - l->rest_pos);
     return 0;
 }
 
-static int loop_cycle(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot,
-                      struct jinja_value *out)
+static int loop_cycle(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,
+                      struct jinja_value *slot, struct jinja_value *out)
 {
     (void)slot;
     if (!args->n) return jinja_fail(r, "no items for cycling given");
@@ -105,8 +111,8 @@ static int loop_cycle(struct jinja_run *r, struct jinja_value on, const struct j
     return 0;
 }
 
-static int loop_changed(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args, struct jinja_value *slot,
-                        struct jinja_value *out)
+static int loop_changed(struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,
+                        struct jinja_value *slot, struct jinja_value *out)
 {
     struct jinja_value now;
     (void)slot;
@@ -120,9 +126,11 @@ static int loop_changed(struct jinja_run *r, struct jinja_value on, const struct
     return 0;
 }
 
-int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *s, size_t n, struct jinja_value *out)
+int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *s, size_t n,
+                         struct jinja_value *out)
 {
-    static const struct jinja_callable methods[] = {{"cycle", "*", loop_cycle}, {"changed", "*", loop_changed}, {0}};
+    static const struct jinja_callable methods[] = {
+        {"cycle", "*", loop_cycle}, {"changed", "*", loop_changed}, {0}};
     const struct jinja_callable *c = jinja_find_callable(methods, s, n);
     struct jinja_value self = {.type = JINJA_LOOP, .loop = l};
     int64_t index0 = (int64_t)l->index0;
@@ -147,14 +155,17 @@ int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *
                : last     ? jinja_undefined(JINJA_HINT, self, "there is no next item", 21)
                           : l->rest->item[l->rest_pos];
     } else if (IS("previtem"))
-        *out = l->before.type == JINJA_ABSENT ? jinja_undefined(JINJA_HINT, self, "there is no previous item", 25) : l->before;
+        *out = l->before.type == JINJA_ABSENT
+                   ? jinja_undefined(JINJA_HINT, self, "there is no previous item", 25)
+                   : l->before;
     else *out = jinja_undefined(JINJA_NO_ATTRIBUTE, self, s, n);
 #undef IS
     return 0;
 }
 
 /* The loop over v; depth0 counts recursive calls. */
-static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinja_value v, struct jinja_scope *outer, int depth0)
+static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinja_value v,
+                    struct jinja_scope *outer, int depth0)
 {
     struct jinja_scope *caller = r->scope;
     struct jinja_value x, self;
@@ -169,7 +180,8 @@ static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinj
         l->index0 = (size_t)n_runs++;
         l->before = l->current;
         l->current = x;
-        if (jinja_steps(r, 1) || jinja_set(r, r->t->loop_name, self) || assign(r, n->a, x)) return -1;
+        if (jinja_steps(r, 1) || jinja_set(r, r->t->loop_name, self) || assign(r, n->a, x))
+            return -1;
         if ((how = jinja_run_body(r, n->body)) < 0) return -1;
         if (how == 1) break;
     }
@@ -181,10 +193,12 @@ static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinj
     return how;
 }
 
-int jinja_call_loop(struct jinja_run *r, const struct jinja_loop *l, const struct jinja_args *args, struct jinja_value *out)
+int jinja_call_loop(struct jinja_run *r, const struct jinja_loop *l, const struct jinja_args *args,
+                    struct jinja_value *out)
 {
     size_t from = r->n_out;
-    if (!l->node->op) return jinja_fail(r, "The loop must have the 'recursive' marker to be called recursively.");
+    if (!l->node->op)
+        return jinja_fail(r, "The loop must have the 'recursive' marker to be called recursively.");
     if (args->n != 1 || args->n_kw) return jinja_fail(r, "loop() takes one argument");
     if (run_loop(r, l->node, args->pos[0], l->outer, l->depth0 + 1) < 0) return -1;
     return jinja_take(r, from, out);
@@ -192,21 +206,26 @@ int jinja_call_loop(struct jinja_run *r, const struct jinja_loop *l, const struc
 
 /* ---- macros ---- */
 
-static int macro_extras(struct jinja_run *r, const struct jinja_macro *m, const struct jinja_args *args, size_t n_params, const char *used)
+static int macro_extras(struct jinja_run *r, const struct jinja_macro *m,
+                        const struct jinja_args *args, size_t n_params, const char *used)
 {
     const char *name = m->node->kind == NODE_MACRO ? r->t->names[m->node->name].s : "caller";
-    int n_name = m->node->kind == NODE_MACRO ? (int)r->t->names[m->node->name].n : 6, caller = m->node->op & MACRO_CALLER;
+    int n_name = m->node->kind == NODE_MACRO ? (int)r->t->names[m->node->name].n : 6,
+        caller = m->node->op & MACRO_CALLER;
     struct jinja_value v, kwargs;
     if (n_name > 60) n_name = 60;
     if (jinja_dict(r, JINJA_DICT, args->n_kw, &kwargs)) return -1;
-    if (caller && jinja_set(r, r->t->caller_name, jinja_undefined(JINJA_HINT, kwargs, "No caller defined", 17))) return -1;
+    if (caller && jinja_set(r, r->t->caller_name,
+                            jinja_undefined(JINJA_HINT, kwargs, "No caller defined", 17)))
+        return -1;
     for (size_t i = 0; i < args->n_kw; i++) {
         const struct jinja_keyword *k = &args->kw[i];
         if (used[i]) continue;
         if (caller && k->n == 6 && !memcmp(k->name, "caller", 6)) {
             if (jinja_set(r, r->t->caller_name, k->value)) return -1;
         } else if (!(m->node->op & MACRO_KWARGS)) {
-            return jinja_fail(r, "macro '%.*s' takes no keyword argument '%.*s'", n_name, name, k->n > 60 ? 60 : (int)k->n, k->name);
+            return jinja_fail(r, "macro '%.*s' takes no keyword argument '%.*s'", n_name, name,
+                              k->n > 60 ? 60 : (int)k->n, k->name);
         } else if (jinja_dict_set(r, kwargs.dict, jinja_bytes(k->name, k->n), k->value)) {
             return -1;
         }
@@ -218,10 +237,13 @@ static int macro_extras(struct jinja_run *r, const struct jinja_macro *m, const 
             if (jinja_push(r, v.list, args->pos[i])) return -1;
         return jinja_set(r, r->t->varargs_name, v);
     }
-    return args->n > n_params ? jinja_fail(r, "macro '%.*s' takes not more than %zu argument(s)", n_name, name, n_params) : 0;
+    return args->n > n_params ? jinja_fail(r, "macro '%.*s' takes not more than %zu argument(s)",
+                                           n_name, name, n_params)
+                              : 0;
 }
 
-static int bind_macro(struct jinja_run *r, const struct jinja_macro *m, const struct jinja_args *args)
+static int bind_macro(struct jinja_run *r, const struct jinja_macro *m,
+                      const struct jinja_args *args)
 {
     size_t at = 0;
     char *used = jinja_get(r, args->n_kw);
@@ -231,13 +253,14 @@ static int bind_macro(struct jinja_run *r, const struct jinja_macro *m, const st
         struct jinja_value v = {0};
         if (at < args->n) v = args->pos[at];
         for (size_t i = 0; at >= args->n && i < args->n_kw; i++)
-            if (args->kw[i].n == name->n && !memcmp(args->kw[i].name, name->s, name->n)) v = args->kw[i].value, used[i] = 1;
+            if (args->kw[i].n == name->n && !memcmp(args->kw[i].name, name->s, name->n))
+                v = args->kw[i].value, used[i] = 1;
         if (v.type == JINJA_ABSENT && p->b && jinja_eval(r, p->b, &v)) return -1;
         if (v.type == JINJA_ABSENT) {
             size_t from = r->n_out;
             struct jinja_value hint;
-            if (jinja_put(r, "parameter '", 11) || jinja_put(r, name->s, name->n) || jinja_put(r, "' was not provided", 18) ||
-                jinja_take(r, from, &hint))
+            if (jinja_put(r, "parameter '", 11) || jinja_put(r, name->s, name->n) ||
+                jinja_put(r, "' was not provided", 18) || jinja_take(r, from, &hint))
                 return -1;
             v = jinja_undefined(JINJA_HINT, hint, hint.s, hint.n);
         }
@@ -246,11 +269,14 @@ static int bind_macro(struct jinja_run *r, const struct jinja_macro *m, const st
     return macro_extras(r, m, args, at, used);
 }
 
-int jinja_call_macro(struct jinja_run *r, const struct jinja_macro *m, const struct jinja_args *args, struct jinja_value *out)
+int jinja_call_macro(struct jinja_run *r, const struct jinja_macro *m,
+                     const struct jinja_args *args, struct jinja_value *out)
 {
     struct jinja_scope *caller = r->scope;
     size_t from = r->n_out;
-    if (jinja_enter(r) || push_scope(r, m->scope) || bind_macro(r, m, args) || jinja_run_body(r, m->node->body) < 0) return -1;
+    if (jinja_enter(r) || push_scope(r, m->scope) || bind_macro(r, m, args) ||
+        jinja_run_body(r, m->node->body) < 0)
+        return -1;
     r->depth--;
     r->scope = caller;
     return jinja_take(r, from, out);
@@ -289,7 +315,8 @@ static int run_if(struct jinja_run *r, const struct jinja_node *n)
         struct jinja_value v;
         if (jinja_eval(r, n->a, &v)) return -1;
         if (jinja_truth(v)) return jinja_run_body(r, n->body);
-        if (!n->other || n->other->kind != NODE_IF || n->other->next) return jinja_run_body(r, n->other);
+        if (!n->other || n->other->kind != NODE_IF || n->other->next)
+            return jinja_run_body(r, n->other);
         n = n->other; /* an elif, or an if alone in an else: the same */
     }
 }
@@ -324,13 +351,19 @@ static int run_statement(struct jinja_run *r, const struct jinja_node *n)
     case NODE_FOR: return jinja_eval(r, n->b, &v) ? -1 : run_loop(r, n, v, r->scope, 0);
     case NODE_SET: return jinja_eval(r, n->b, &v) || assign(r, n->a, v) ? -1 : 0;
     case NODE_SET_BLOCK:
-        if (capture(r, n->body, r->scope, &v) || (n->b && jinja_filters_eval(r, n->b, &v, &v))) return -1;
+        if (capture(r, n->body, r->scope, &v) || (n->b && jinja_filters_eval(r, n->b, &v, &v)))
+            return -1;
         return assign(r, n->a, v);
     case NODE_MACRO: return make_macro(r, n, &v) || jinja_set(r, n->name, v) ? -1 : 0;
     case NODE_CALL_BLOCK: return run_call_block(r, n);
-    case NODE_FILTER_BLOCK: return capture(r, n->body, r->scope, &v) || jinja_filters_eval(r, n->b, &v, &v) || jinja_put_str(r, v) ? -1 : 0;
+    case NODE_FILTER_BLOCK:
+        return capture(r, n->body, r->scope, &v) || jinja_filters_eval(r, n->b, &v, &v) ||
+                       jinja_put_str(r, v)
+                   ? -1
+                   : 0;
     case NODE_WITH: return run_with(r, n);
-    case NODE_GENERATION: return capture(r, n->body, r->scope, &v) || jinja_put(r, v.s, v.n) ? -1 : 0;
+    case NODE_GENERATION:
+        return capture(r, n->body, r->scope, &v) || jinja_put(r, v.s, v.n) ? -1 : 0;
     case NODE_BREAK: return 1;
     case NODE_CONTINUE: return 2;
     default: check_failed("a statement", __FILE__, __LINE__);
@@ -349,7 +382,8 @@ int jinja_run_body(struct jinja_run *r, const struct jinja_node *body)
     return rc;
 }
 
-int jinja_render(const struct jinja *t, const json_t *variables, int64_t now, char **text, size_t *bytes, struct err *e)
+int jinja_render(const struct jinja *t, const json_t *variables, int64_t now, char **text,
+                 size_t *bytes, struct err *e)
 {
     struct jinja_run r = {.t = t, .now = now, .line = 1, .e = e, .arena.limit = JINJA_MAX_MEMORY};
     const char *key;
@@ -387,7 +421,8 @@ static int comes_from(const struct question *q, const struct jinja_node *n)
 {
     while (n->kind == NODE_FILTER && n->a) n = n->a;
     if (n->kind == NODE_GETATTR) return jinja_is_text(n->value, q->name);
-    if (n->kind == NODE_GETITEM && n->b->kind == NODE_CONST) return jinja_is_text(n->b->value, q->name);
+    if (n->kind == NODE_GETITEM && n->b->kind == NODE_CONST)
+        return jinja_is_text(n->b->value, q->name);
     return n->kind == NODE_NAME && q->from[n->name];
 }
 
@@ -395,10 +430,12 @@ static void ask(struct question *q, const struct jinja_node *body)
 {
     for (const struct jinja_node *n = body; n && !q->found; n = n->next)
         for (const struct jinja_node *m = n; m;) { /* along a chain of elifs, which may be long */
-            if (m->kind == NODE_SET && m->a->kind == NODE_NAME && comes_from(q, m->b)) q->from[m->a->name] = 1;
+            if (m->kind == NODE_SET && m->a->kind == NODE_NAME && comes_from(q, m->b))
+                q->from[m->a->name] = 1;
             if (m->kind == NODE_FOR && comes_from(q, m->b)) q->found = 1;
             ask(q, m->body);
-            int elif = m->kind == NODE_IF && m->other && m->other->kind == NODE_IF && !m->other->next;
+            int elif = m->kind == NODE_IF && m->other && m->other->kind == NODE_IF &&
+                       !m->other->next;
             if (!elif) ask(q, m->other);
             m = elif ? m->other : NULL;
         }
@@ -408,7 +445,8 @@ int jinja_loops_over(const struct jinja *t, const char *name)
 {
     struct question q = {.t = t, .name = name, .from = calloc(t->n_names, 1)};
     if (!q.from) return -1;
-    for (int i = 0; i < 2 && !q.found; i++) ask(&q, t->body); /* twice: a macro may come before what sets its variable */
+    for (int i = 0; i < 2 && !q.found; i++)
+        ask(&q, t->body); /* twice: a macro may come before what sets its variable */
     free(q.from);
     return q.found;
 }

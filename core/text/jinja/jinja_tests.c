@@ -1,4 +1,5 @@
-/* jinja_tests.c: the tests (x is y) and the global functions. As jinja2/tests.py, and transformers' globals. */
+/* jinja_tests.c: the tests (x is y) and the global functions. As jinja2/tests.py, and transformers'
+ * globals. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <math.h>
@@ -11,11 +12,11 @@ static int yes(struct jinja_value *out, int b)
     return 0;
 }
 
-#define TEST(name, condition)                                                                                                              \
-    FILTER(name)                                                                                                                           \
-    {                                                                                                                                      \
-        (void)r, (void)args, (void)slot;                                                                                                   \
-        return yes(out, condition);                                                                                                        \
+#define TEST(name, condition)                                                                      \
+    FILTER(name)                                                                                   \
+    {                                                                                              \
+        (void)r, (void)args, (void)slot;                                                           \
+        return yes(out, condition);                                                                \
     }
 TEST(is_defined, on.type != JINJA_UNDEFINED)
 TEST(is_undefined, on.type == JINJA_UNDEFINED)
@@ -28,18 +29,20 @@ TEST(is_float, on.type == JINJA_FLOAT)
 TEST(is_number, jinja_is_number(on))
 TEST(is_string, on.type == JINJA_STRING)
 TEST(is_mapping, on.type == JINJA_DICT)
-TEST(is_iterable, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LOOP ||
-                      (on.type >= JINJA_LIST && on.type <= JINJA_RANGE && on.type != JINJA_NAMESPACE))
+TEST(is_iterable,
+     on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LOOP ||
+         (on.type >= JINJA_LIST && on.type <= JINJA_RANGE && on.type != JINJA_NAMESPACE))
 /* what has a length and items by [] */
-TEST(is_sequence, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LIST || on.type == JINJA_TUPLE ||
-                      on.type == JINJA_DICT || on.type == JINJA_RANGE)
+TEST(is_sequence, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LIST ||
+                      on.type == JINJA_TUPLE || on.type == JINJA_DICT || on.type == JINJA_RANGE)
 TEST(is_callable, on.type >= JINJA_MACRO || on.type == JINJA_UNDEFINED)
 TEST(is_escaped, on.type == JINJA_STRING && on.flag)
 TEST(is_filter, on.type == JINJA_STRING && jinja_find_callable(jinja_filters, on.s, on.n))
 TEST(is_test, on.type == JINJA_STRING && jinja_find_callable(jinja_tests, on.s, on.n))
 #undef TEST
 
-static int remainder_is(struct jinja_run *r, struct jinja_value on, struct jinja_value by, int64_t want, struct jinja_value *out)
+static int remainder_is(struct jinja_run *r, struct jinja_value on, struct jinja_value by,
+                        int64_t want, struct jinja_value *out)
 {
     struct jinja_value rest;
     if (jinja_binary(r, '%', on, by, &rest)) return -1;
@@ -86,7 +89,8 @@ FILTER(is_sameas)
     struct jinja_value b = slot[0];
     (void)args;
     if (on.type != b.type) return yes(out, 0);
-    if (on.type == JINJA_STRING) return jinja_fail(r, "sameas on text is not supported: it depends on Python's memory");
+    if (on.type == JINJA_STRING)
+        return jinja_fail(r, "sameas on text is not supported: it depends on Python's memory");
     if (on.type <= JINJA_NONE) return yes(out, on.type == JINJA_NONE);
     return yes(out, on.i == b.i);
 }
@@ -105,7 +109,8 @@ FILTER(is_ne)
     return same < 0 ? -1 : yes(out, !same);
 }
 
-static int ordered(struct jinja_run *r, struct jinja_value a, struct jinja_value b, int op, struct jinja_value *out)
+static int ordered(struct jinja_run *r, struct jinja_value a, struct jinja_value b, int op,
+                   struct jinja_value *out)
 {
     int is = jinja_less(r, a, b, op);
     return is < 0 ? -1 : yes(out, is);
@@ -188,18 +193,23 @@ FILTER(range)
 {
     int64_t v[3] = {0, 0, 1};
     (void)on, (void)slot;
-    if (!args->n || args->n > 3 || args->n_kw) return jinja_fail(r, "range expected 1 to 3 arguments, got %zu", args->n + args->n_kw);
+    if (!args->n || args->n > 3 || args->n_kw)
+        return jinja_fail(r, "range expected 1 to 3 arguments, got %zu", args->n + args->n_kw);
     for (size_t i = 0; i < args->n; i++) {
         struct jinja_value a = args->pos[i];
         if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
         if (a.type != JINJA_INT && a.type != JINJA_BOOL)
-            return jinja_fail(r, "'%s' object cannot be interpreted as an integer", jinja_type_name(a));
+            return jinja_fail(r, "'%s' object cannot be interpreted as an integer",
+                              jinja_type_name(a));
         v[args->n == 1 ? 1 : i] = a.i;
     }
     if (!v[2]) return jinja_fail(r, "range() arg 3 must not be zero");
-    __int128 span = v[2] > 0 ? (__int128)v[1] - v[0] : (__int128)v[0] - v[1], step = v[2] > 0 ? v[2] : -(__int128)v[2];
+    __int128 span = v[2] > 0 ? (__int128)v[1] - v[0] : (__int128)v[0] - v[1],
+             step = v[2] > 0 ? v[2] : -(__int128)v[2];
     __int128 n = span > 0 ? (span + step - 1) / step : 0;
-    if (n > 100000) return jinja_fail(r, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
+    if (n > 100000)
+        return jinja_fail(
+            r, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
     struct jinja_range *range = jinja_get(r, sizeof *range);
     if (!range) return -1;
     *range = (struct jinja_range){v[0], v[1], v[2], (int64_t)n};
@@ -223,12 +233,16 @@ static int fill(struct jinja_run *r, const struct jinja_args *args, struct jinja
         while ((rc = jinja_next(r, &it, &v)) > 0) {
             struct jinja_value pair;
             if (jinja_to_list(r, v, JINJA_LIST, &pair)) return -1;
-            if (pair.list->n != 2) return jinja_fail(r, "dictionary update sequence element has length %zu; 2 is required", pair.list->n);
+            if (pair.list->n != 2)
+                return jinja_fail(
+                    r, "dictionary update sequence element has length %zu; 2 is required",
+                    pair.list->n);
             if (jinja_dict_set(r, out->dict, pair.list->item[0], pair.list->item[1])) return -1;
         }
     }
     for (size_t i = 0; i < args->n_kw && !rc; i++)
-        rc = jinja_dict_set(r, out->dict, jinja_bytes(args->kw[i].name, args->kw[i].n), args->kw[i].value);
+        rc = jinja_dict_set(r, out->dict, jinja_bytes(args->kw[i].name, args->kw[i].n),
+                            args->kw[i].value);
     return rc;
 }
 
@@ -257,14 +271,17 @@ FILTER(strftime_now) /* !format */
     struct tm tm;
     time_t now = (time_t)r->now;
     (void)on, (void)args;
-    if (slot[0].type != JINJA_STRING || slot[0].n + 2 > sizeof format || memchr(slot[0].s, 0, slot[0].n))
+    if (slot[0].type != JINJA_STRING || slot[0].n + 2 > sizeof format ||
+        memchr(slot[0].s, 0, slot[0].n))
         return jinja_fail(r, "strftime_now needs a format of up to %zu bytes", sizeof format - 2);
-    /* no zone: Python's local time has none either; the letter in front tells an empty result from one that is too long */
+    /* no zone: Python's local time has none either; the letter in front tells an empty result from
+     * one that is too long */
     size_t n = 0;
     format[n++] = 'x';
     for (size_t i = 0; i < slot[0].n; i++) {
         if (slot[0].s[i] == '%' && i + 1 < slot[0].n) {
-            if (slot[0].s[i + 1] != 'z' && slot[0].s[i + 1] != 'Z') format[n++] = '%', format[n++] = slot[0].s[i + 1];
+            if (slot[0].s[i + 1] != 'z' && slot[0].s[i + 1] != 'Z')
+                format[n++] = '%', format[n++] = slot[0].s[i + 1];
             i++;
         } else {
             format[n++] = slot[0].s[i];

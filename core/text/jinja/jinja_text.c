@@ -1,4 +1,5 @@
-/* jinja_text.c: values as text: the output, str() and repr(), JSON, code points, white space, case. As Python has them. */
+/* jinja_text.c: values as text: the output, str() and repr(), JSON, code points, white space, case.
+ * As Python has them. */
 #include "core/text/jinja/jinja_internal.h"
 #include "core/text/jinja/jinja_case.h"
 
@@ -40,7 +41,8 @@ int32_t jinja_point(const char *s, size_t n, size_t *at)
 {
     utf8proc_int32_t c = 0;
     if ((unsigned char)s[*at] < 0x80) return (unsigned char)s[(*at)++];
-    utf8proc_ssize_t used = utf8proc_iterate((const utf8proc_uint8_t *)s + *at, (utf8proc_ssize_t)(n - *at), &c);
+    utf8proc_ssize_t used = utf8proc_iterate((const utf8proc_uint8_t *)s + *at,
+                                             (utf8proc_ssize_t)(n - *at), &c);
     *at += used > 0 ? (size_t)used : 1;
     return used > 0 ? c : -1;
 }
@@ -69,8 +71,8 @@ int jinja_put_point(struct jinja_run *r, int32_t c)
 int jinja_is_space(int32_t c)
 {
     if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f);
-    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-           c == 0x205f || c == 0x3000;
+    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 static int is_stripped(int32_t c, const struct jinja_value *chars)
@@ -81,7 +83,8 @@ static int is_stripped(int32_t c, const struct jinja_value *chars)
     return 0;
 }
 
-struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *chars, int left, int right)
+struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *chars, int left,
+                               int right)
 {
     size_t from = 0, to = v.n;
     while (left && from < to) {
@@ -106,17 +109,17 @@ struct jinja_value jinja_strip(struct jinja_value v, const struct jinja_value *c
 static int is_cased(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT || utf8proc_tolower(c) != c ||
-           utf8proc_toupper(c) != c;
+    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT ||
+           utf8proc_tolower(c) != c || utf8proc_toupper(c) != c;
 }
 
 /* Not cased itself and looked through by the rule for a final sigma. */
 static int is_case_ignorable(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_LM ||
-           k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' || c == 0xb7 || c == 0x2018 || c == 0x2019 || c == 0x2024 ||
-           c == 0x2027;
+    return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
+           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' ||
+           c == ':' || c == 0xb7 || c == 0x2018 || c == 0x2019 || c == 0x2024 || c == 0x2027;
 }
 
 static int is_final_sigma(const char *s, size_t n, size_t from, size_t to)
@@ -154,7 +157,8 @@ int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode)
     if (jinja_steps(r, n / 16)) return -1;
     for (size_t at = 0, from = 0; at < n; from = at) {
         int32_t c = jinja_point(s, n, &at);
-        int up = mode == 'u' || (mode == 'c' && from == 0) || (mode == 't' && !within) || (mode == 's' && utf8proc_tolower(c) == c);
+        int up = mode == 'u' || (mode == 'c' && from == 0) || (mode == 't' && !within) ||
+                 (mode == 's' && utf8proc_tolower(c) == c);
         if (c < 0x80) {
             char b = (char)c;
             if (up && b >= 'a' && b <= 'z') b = (char)(b - 32);
@@ -164,7 +168,9 @@ int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode)
             if (put_upper(r, c, mode == 'c' || mode == 't')) return -1;
         } else if (c == 0x130) {
             if (jinja_put(r, "i\xcc\x87", 3)) return -1;
-        } else if (jinja_put_point(r, c == 0x3a3 && is_final_sigma(s, n, from, at) ? 0x3c2 : utf8proc_tolower(c))) {
+        } else if (jinja_put_point(r, c == 0x3a3 && is_final_sigma(s, n, from, at)
+                                          ? 0x3c2
+                                          : utf8proc_tolower(c))) {
             return -1;
         }
         within = c < 0x80 ? (c | 32) >= 'a' && (c | 32) <= 'z' : is_cased(c);
@@ -174,7 +180,8 @@ int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode)
 
 /* ---- str() and repr() ---- */
 
-/* repr of a float: the shortest digits that read back as the same number, 1e16 and 1e-05 as exponents. */
+/* repr of a float: the shortest digits that read back as the same number, 1e16 and 1e-05 as
+ * exponents. */
 int jinja_put_float(struct jinja_run *r, double f)
 {
     char digits[40], text[48];
@@ -189,7 +196,8 @@ int jinja_put_float(struct jinja_run *r, double f)
     exponent = atoi(e + 1);
     if (exponent < -4 || exponent >= 16) {
         *e = 0;
-        n = snprintf(text, sizeof text, "%se%c%02d", digits, exponent < 0 ? '-' : '+', abs(exponent));
+        n = snprintf(text, sizeof text, "%se%c%02d", digits, exponent < 0 ? '-' : '+',
+                     abs(exponent));
     } else {
         int precision = (int)(e - digits) - (f < 0 || (f == 0 && signbit(f))) - 2 - exponent;
         n = snprintf(text, sizeof text, "%.*f", precision < 1 ? 1 : precision, f);
@@ -205,24 +213,33 @@ static int put_string_repr(struct jinja_run *r, struct jinja_value v)
         int32_t c = jinja_point(v.s, v.n, &at);
         int n = 0;
         if (c == '\\' || c == quote) n = snprintf(text, sizeof text, "\\%c", c);
-        else if (c == '\n' || c == '\r' || c == '\t') n = snprintf(text, sizeof text, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+        else if (c == '\n' || c == '\r' || c == '\t')
+            n = snprintf(text, sizeof text, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
         else if (c < 0x20 || c == 0x7f) n = snprintf(text, sizeof text, "\\x%02x", (unsigned)c);
         else if (c >= 0x80) {
             utf8proc_category_t k = utf8proc_category(c);
-            if (k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CS || k == UTF8PROC_CATEGORY_CO ||
-                k == UTF8PROC_CATEGORY_CN || k == UTF8PROC_CATEGORY_ZL || k == UTF8PROC_CATEGORY_ZP || k == UTF8PROC_CATEGORY_ZS)
-                n = snprintf(text, sizeof text, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)c);
+            if (k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF ||
+                k == UTF8PROC_CATEGORY_CS || k == UTF8PROC_CATEGORY_CO ||
+                k == UTF8PROC_CATEGORY_CN || k == UTF8PROC_CATEGORY_ZL ||
+                k == UTF8PROC_CATEGORY_ZP || k == UTF8PROC_CATEGORY_ZS)
+                n = snprintf(text, sizeof text,
+                             c < 0x100     ? "\\x%02x"
+                             : c < 0x10000 ? "\\u%04x"
+                                           : "\\U%08x",
+                             (unsigned)c);
         }
         if (n ? jinja_put(r, text, (size_t)n) : jinja_put(r, v.s + from, at - from)) return -1;
     }
     return jinja_put(r, &quote, 1);
 }
 
-static int put_items(struct jinja_run *r, const struct jinja_list *l, const char *open, const char *close)
+static int put_items(struct jinja_run *r, const struct jinja_list *l, const char *open,
+                     const char *close)
 {
     if (jinja_enter(r) || jinja_put(r, open, strlen(open))) return -1;
     for (size_t i = 0; i < l->n; i++)
-        if (jinja_steps(r, 1) || (i && jinja_put(r, ", ", 2)) || jinja_put_repr(r, l->item[i])) return -1;
+        if (jinja_steps(r, 1) || (i && jinja_put(r, ", ", 2)) || jinja_put_repr(r, l->item[i]))
+            return -1;
     r->depth--;
     return jinja_put(r, close, strlen(close));
 }
@@ -234,25 +251,34 @@ int jinja_put_repr(struct jinja_run *r, struct jinja_value v)
     case JINJA_UNDEFINED: return jinja_put(r, "Undefined", 9);
     case JINJA_NONE: return jinja_put(r, "None", 4);
     case JINJA_BOOL: return v.i ? jinja_put(r, "True", 4) : jinja_put(r, "False", 5);
-    case JINJA_INT: return jinja_put(r, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.i));
+    case JINJA_INT:
+        return jinja_put(r, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.i));
     case JINJA_FLOAT: return jinja_put_float(r, v.f);
     case JINJA_STRING:
         if (v.flag) return jinja_fail(r, "the repr of a text marked safe is not supported");
         return put_string_repr(r, v);
     case JINJA_LIST: return put_items(r, v.list, "[", "]");
     case JINJA_TUPLE: return put_items(r, v.list, "(", v.list->n == 1 ? ",)" : ")");
-    case JINJA_VIEW: return put_items(r, v.list, v.flag == 'k' ? "dict_keys([" : v.flag == 'v' ? "dict_values([" : "dict_items([", "])");
+    case JINJA_VIEW:
+        return put_items(r, v.list,
+                         v.flag == 'k'   ? "dict_keys(["
+                         : v.flag == 'v' ? "dict_values(["
+                                         : "dict_items([",
+                         "])");
     case JINJA_DICT:
         if (jinja_enter(r) || jinja_put(r, "{", 1)) return -1;
         for (size_t i = 0; i < v.dict->n; i++)
-            if (jinja_steps(r, 1) || (i && jinja_put(r, ", ", 2)) || jinja_put_repr(r, v.dict->pair[i].key) || jinja_put(r, ": ", 2) ||
+            if (jinja_steps(r, 1) || (i && jinja_put(r, ", ", 2)) ||
+                jinja_put_repr(r, v.dict->pair[i].key) || jinja_put(r, ": ", 2) ||
                 jinja_put_repr(r, v.dict->pair[i].value))
                 return -1;
         r->depth--;
         return jinja_put(r, "}", 1);
     case JINJA_RANGE: {
-        int n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)v.range->start, (long long)v.range->stop);
-        if (v.range->step != 1) n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)v.range->step);
+        int n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)v.range->start,
+                         (long long)v.range->stop);
+        if (v.range->step != 1)
+            n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)v.range->step);
         return jinja_put(r, text, (size_t)n) || jinja_put(r, ")", 1);
     }
     default: return jinja_fail(r, "a %s cannot be printed", jinja_type_name(v));
@@ -275,13 +301,16 @@ int jinja_str(struct jinja_run *r, struct jinja_value v, struct jinja_value *out
     return jinja_put_str(r, v) ? -1 : jinja_take(r, from, out);
 }
 
-/* In place where the left one ends where a text grew last: one that grows in a loop costs its length, not its square. */
-int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b, struct jinja_value *out)
+/* In place where the left one ends where a text grew last: one that grows in a loop costs its
+ * length, not its square. */
+int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
+                 struct jinja_value *out)
 {
     enum { SLOTS = sizeof r->grow / sizeof *r->grow, SMALL = 256 };
     size_t slot = 0, n = a.n + b.n;
     if (b.n > 64 && jinja_steps(r, b.n / 64)) return -1;
-    if (a.n > JINJA_MAX_OUTPUT || b.n > JINJA_MAX_OUTPUT - a.n) return jinja_fail(r, "a text of more than %d MiB", JINJA_MAX_OUTPUT >> 20);
+    if (a.n > JINJA_MAX_OUTPUT || b.n > JINJA_MAX_OUTPUT - a.n)
+        return jinja_fail(r, "a text of more than %d MiB", JINJA_MAX_OUTPUT >> 20);
     if (!b.n || !a.n) {
         *out = a.n ? a : b;
         return 0;
@@ -299,7 +328,8 @@ int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b
     if (!p || jinja_steps(r, a.n / 64)) return -1;
     memcpy(p, a.s, a.n);
     memcpy(p + a.n, b.s, b.n);
-    if (spare) r->grow[slot < SLOTS ? slot : r->n_grown++ % SLOTS] = (struct jinja_growth){p + n, spare};
+    if (spare)
+        r->grow[slot < SLOTS ? slot : r->n_grown++ % SLOTS] = (struct jinja_growth){p + n, spare};
     *out = jinja_bytes(p, n);
     return 0;
 }
@@ -328,7 +358,8 @@ static int dump_string(struct dumper *d, struct jinja_value v)
         if (known) n = snprintf(text, sizeof text, "\\%c", to[known - from]);
         else if (c < 0x20) n = snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
         else if (d->ascii && c >= 0x10000)
-            n = snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((unsigned)(c - 0x10000) >> 10), 0xdc00 + ((unsigned)c & 0x3ff));
+            n = snprintf(text, sizeof text, "\\u%04x\\u%04x",
+                         0xd800 + ((unsigned)(c - 0x10000) >> 10), 0xdc00 + ((unsigned)c & 0x3ff));
         else if (d->ascii && c >= 0x7f + 1) n = snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
         else continue;
         if (jinja_put(r, v.s + start, here - start) || jinja_put(r, text, (size_t)n)) return -1;
@@ -354,7 +385,9 @@ static int dump_scalar(struct dumper *d, struct jinja_value v)
     if (v.type == JINJA_NONE) return jinja_put(r, "null", 4);
     if (v.type == JINJA_BOOL) return v.i ? jinja_put(r, "true", 4) : jinja_put(r, "false", 5);
     if (v.type == JINJA_FLOAT && !isfinite(v.f))
-        return isnan(v.f) ? jinja_put(r, "NaN", 3) : v.f < 0 ? jinja_put(r, "-Infinity", 9) : jinja_put(r, "Infinity", 8);
+        return isnan(v.f) ? jinja_put(r, "NaN", 3)
+               : v.f < 0  ? jinja_put(r, "-Infinity", 9)
+                          : jinja_put(r, "Infinity", 8);
     return jinja_put_repr(r, v);
 }
 
@@ -362,7 +395,8 @@ static int dump_key(struct dumper *d, struct jinja_value k)
 {
     if (k.type == JINJA_STRING) return dump_string(d, k);
     if (k.type != JINJA_NONE && !jinja_is_number(k))
-        return jinja_fail(d->r, "keys must be str, int, float, bool or None, not %s", jinja_type_name(k));
+        return jinja_fail(d->r, "keys must be str, int, float, bool or None, not %s",
+                          jinja_type_name(k));
     return jinja_put(d->r, "\"", 1) || dump_scalar(d, k) || jinja_put(d->r, "\"", 1) ? -1 : 0;
 }
 
@@ -385,8 +419,9 @@ static int dump_dict(struct dumper *d, const struct jinja_dict *dict)
     d->level++;
     for (size_t i = 0; i < dict->n; i++) {
         const struct jinja_pair *p = &dict->pair[order[i]];
-        if ((i && jinja_put(r, d->separators[0].s, d->separators[0].n)) || dump_break(d) || dump_key(d, p->key) ||
-            jinja_put(r, d->separators[1].s, d->separators[1].n) || dump(d, p->value))
+        if ((i && jinja_put(r, d->separators[0].s, d->separators[0].n)) || dump_break(d) ||
+            dump_key(d, p->key) || jinja_put(r, d->separators[1].s, d->separators[1].n) ||
+            dump(d, p->value))
             return -1;
     }
     d->level--;
@@ -399,7 +434,9 @@ static int dump_list(struct dumper *d, const struct jinja_list *l)
     if (jinja_put(r, "[", 1)) return -1;
     d->level++;
     for (size_t i = 0; i < l->n; i++)
-        if ((i && jinja_put(r, d->separators[0].s, d->separators[0].n)) || dump_break(d) || dump(d, l->item[i])) return -1;
+        if ((i && jinja_put(r, d->separators[0].s, d->separators[0].n)) || dump_break(d) ||
+            dump(d, l->item[i]))
+            return -1;
     d->level--;
     return (l->n && dump_break(d)) || jinja_put(r, "]", 1) ? -1 : 0;
 }
@@ -421,14 +458,21 @@ static int dump(struct dumper *d, struct jinja_value v)
         rc = v.type == JINJA_DICT ? dump_dict(d, v.dict) : dump_list(d, v.list);
         d->r->depth--;
         return rc;
-    default: return jinja_fail(d->r, "Object of type %s is not JSON serializable", jinja_type_name(v));
+    default:
+        return jinja_fail(d->r, "Object of type %s is not JSON serializable", jinja_type_name(v));
     }
 }
 
-int jinja_put_json(struct jinja_run *r, struct jinja_value v, int ascii, const char *indent, size_t n_indent, int has_indent,
-                   const struct jinja_value separators[2], int sort_keys)
+int jinja_put_json(struct jinja_run *r, struct jinja_value v, int ascii, const char *indent,
+                   size_t n_indent, int has_indent, const struct jinja_value separators[2],
+                   int sort_keys)
 {
-    struct dumper d = {.r = r, .ascii = ascii, .indent = indent, .n_indent = n_indent, .has_indent = has_indent, .sort_keys = sort_keys};
+    struct dumper d = {.r = r,
+                       .ascii = ascii,
+                       .indent = indent,
+                       .n_indent = n_indent,
+                       .has_indent = has_indent,
+                       .sort_keys = sort_keys};
     memcpy(d.separators, separators, sizeof d.separators);
     return dump(&d, v);
 }

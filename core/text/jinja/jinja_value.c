@@ -1,4 +1,5 @@
-/* jinja_value.c: the values of a template: memory, making, asking, comparing, walking. As Python has them. */
+/* jinja_value.c: the values of a template: memory, making, asking, comparing, walking. As Python
+ * has them. */
 #include "core/text/jinja/jinja_internal.h"
 
 #include <math.h>
@@ -56,7 +57,8 @@ void jinja_arena_free(struct jinja_arena *a)
 void *jinja_get(struct jinja_run *r, size_t n)
 {
     void *p = jinja_arena_get(&r->arena, n);
-    if (!p && r->arena.full) jinja_fail(r, "the template wants more than %d MiB", JINJA_MAX_MEMORY >> 20);
+    if (!p && r->arena.full)
+        jinja_fail(r, "the template wants more than %d MiB", JINJA_MAX_MEMORY >> 20);
     else if (!p) err_memory(r->e);
     return p;
 }
@@ -75,9 +77,10 @@ int jinja_fail(struct jinja_run *r, const char *fmt, ...)
 
 const char *jinja_type_name(struct jinja_value v)
 {
-    static const char *const names[] = {"",          "Undefined", "NoneType", "bool",      "int",       "float",
-                                        "str",       "list",      "tuple",    "dict_view", "generator", "dict",
-                                        "Namespace", "range",     "Macro",    "function",  "method",    "LoopContext"};
+    static const char *const names[] = {
+        "",          "Undefined", "NoneType", "bool",      "int",       "float",
+        "str",       "list",      "tuple",    "dict_view", "generator", "dict",
+        "Namespace", "range",     "Macro",    "function",  "method",    "LoopContext"};
     return names[v.type];
 }
 
@@ -87,7 +90,9 @@ int jinja_fail_undefined(struct jinja_run *r, struct jinja_value v)
     struct jinja_value of = {.type = v.of};
     if (v.flag == JINJA_HINT) return jinja_fail(r, "%.*s", n, v.s);
     if (v.flag == JINJA_NO_NAME) return jinja_fail(r, "'%.*s' is undefined", n, v.s);
-    if (v.flag == JINJA_UNSAFE) return jinja_fail(r, "access to attribute '%.*s' of '%s' object is unsafe.", n, v.s, jinja_type_name(of));
+    if (v.flag == JINJA_UNSAFE)
+        return jinja_fail(r, "access to attribute '%.*s' of '%s' object is unsafe.", n, v.s,
+                          jinja_type_name(of));
     if (v.of == JINJA_NONE) return jinja_fail(r, "'None' has no attribute '%.*s'", n, v.s);
     return jinja_fail(r, "'%s object' has no attribute '%.*s'", jinja_type_name(of), n, v.s);
 }
@@ -95,7 +100,10 @@ int jinja_fail_undefined(struct jinja_run *r, struct jinja_value v)
 int jinja_steps(struct jinja_run *r, size_t n)
 {
     r->steps += n;
-    return r->steps > JINJA_MAX_STEPS ? jinja_fail(r, "the template does not come to an end within %d steps", JINJA_MAX_STEPS) : 0;
+    return r->steps > JINJA_MAX_STEPS
+               ? jinja_fail(r, "the template does not come to an end within %d steps",
+                            JINJA_MAX_STEPS)
+               : 0;
 }
 
 int jinja_enter(struct jinja_run *r)
@@ -108,15 +116,26 @@ int jinja_enter(struct jinja_run *r)
 /* ---- making ---- */
 
 struct jinja_value jinja_none(void) { return (struct jinja_value){.type = JINJA_NONE}; }
-struct jinja_value jinja_bool(int b) { return (struct jinja_value){.type = JINJA_BOOL, .i = b != 0}; }
+struct jinja_value jinja_bool(int b)
+{
+    return (struct jinja_value){.type = JINJA_BOOL, .i = b != 0};
+}
 struct jinja_value jinja_int(int64_t i) { return (struct jinja_value){.type = JINJA_INT, .i = i}; }
-struct jinja_value jinja_float(double f) { return (struct jinja_value){.type = JINJA_FLOAT, .f = f}; }
-struct jinja_value jinja_bytes(const char *s, size_t n) { return (struct jinja_value){.type = JINJA_STRING, .s = s, .n = n}; }
+struct jinja_value jinja_float(double f)
+{
+    return (struct jinja_value){.type = JINJA_FLOAT, .f = f};
+}
+struct jinja_value jinja_bytes(const char *s, size_t n)
+{
+    return (struct jinja_value){.type = JINJA_STRING, .s = s, .n = n};
+}
 struct jinja_value jinja_static(const char *s) { return jinja_bytes(s, strlen(s)); }
 
-struct jinja_value jinja_undefined(enum jinja_undefined how, struct jinja_value of, const char *s, size_t n)
+struct jinja_value jinja_undefined(enum jinja_undefined how, struct jinja_value of, const char *s,
+                                   size_t n)
 {
-    return (struct jinja_value){.type = JINJA_UNDEFINED, .flag = (uint8_t)how, .of = of.type, .s = s, .n = n};
+    return (struct jinja_value){
+        .type = JINJA_UNDEFINED, .flag = (uint8_t)how, .of = of.type, .s = s, .n = n};
 }
 
 int jinja_string(struct jinja_run *r, const char *s, size_t n, struct jinja_value *out)
@@ -172,9 +191,11 @@ int jinja_dict_find_text(const struct jinja_dict *d, const char *s, size_t n, st
     return 0;
 }
 
-static int find_pair(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key, size_t *at)
+static int find_pair(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
+                     size_t *at)
 {
-    if (key.type == JINJA_LIST || key.type == JINJA_DICT) return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
+    if (key.type == JINJA_LIST || key.type == JINJA_DICT)
+        return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
     if (jinja_steps(r, d->n / 8)) return -1;
     for (*at = 0; *at < d->n; ++*at) {
         int same = jinja_equal(r, d->pair[*at].key, key);
@@ -183,7 +204,8 @@ static int find_pair(struct jinja_run *r, const struct jinja_dict *d, struct jin
     return 0;
 }
 
-int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key, struct jinja_value *v)
+int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
+                    struct jinja_value *v)
 {
     size_t at;
     int found = find_pair(r, d, key, &at);
@@ -191,7 +213,8 @@ int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinj
     return found;
 }
 
-int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key, struct jinja_value v)
+int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
+                   struct jinja_value v)
 {
     size_t at;
     int found = find_pair(r, d, key, &at);
@@ -248,8 +271,14 @@ int jinja_from_json(struct jinja_run *r, const json_t *j, struct jinja_value *ou
 
 /* ---- asking ---- */
 
-int jinja_is_text(struct jinja_value v, const char *s) { return v.type == JINJA_STRING && v.n == strlen(s) && !memcmp(v.s, s, v.n); }
-int jinja_is_number(struct jinja_value v) { return v.type == JINJA_BOOL || v.type == JINJA_INT || v.type == JINJA_FLOAT; }
+int jinja_is_text(struct jinja_value v, const char *s)
+{
+    return v.type == JINJA_STRING && v.n == strlen(s) && !memcmp(v.s, s, v.n);
+}
+int jinja_is_number(struct jinja_value v)
+{
+    return v.type == JINJA_BOOL || v.type == JINJA_INT || v.type == JINJA_FLOAT;
+}
 double jinja_number(struct jinja_value v) { return v.type == JINJA_FLOAT ? v.f : (double)v.i; }
 
 int jinja_truth(struct jinja_value v)
@@ -285,7 +314,8 @@ int jinja_length(struct jinja_run *r, struct jinja_value v, int64_t *n)
     }
 }
 
-static int same_sequence(struct jinja_run *r, const struct jinja_list *a, const struct jinja_list *b)
+static int same_sequence(struct jinja_run *r, const struct jinja_list *a,
+                         const struct jinja_list *b)
 {
     int same = 1;
     if (a->n != b->n) return 0;
@@ -314,7 +344,8 @@ static int same_dict(struct jinja_run *r, const struct jinja_dict *a, const stru
 int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
 {
     if (jinja_is_number(a) && jinja_is_number(b))
-        return a.type != JINJA_FLOAT && b.type != JINJA_FLOAT ? a.i == b.i : jinja_number(a) == jinja_number(b);
+        return a.type != JINJA_FLOAT && b.type != JINJA_FLOAT ? a.i == b.i
+                                                              : jinja_number(a) == jinja_number(b);
     if (a.type != b.type) return 0;
     switch ((enum jinja_type)a.type) {
     case JINJA_UNDEFINED:
@@ -328,20 +359,26 @@ int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
     case JINJA_DICT: return same_dict(r, a.dict, b.dict);
     case JINJA_RANGE:
         return a.range->n == b.range->n &&
-               (!a.range->n || (a.range->start == b.range->start && (a.range->n == 1 || a.range->step == b.range->step)));
+               (!a.range->n || (a.range->start == b.range->start &&
+                                (a.range->n == 1 || a.range->step == b.range->step)));
     default: return a.s == b.s; /* the same object */
     }
 }
 
-static int order(int op, int sign) { return op == OP_LT ? sign < 0 : op == OP_LE ? sign <= 0 : op == OP_GT ? sign > 0 : sign >= 0; }
+static int order(int op, int sign)
+{
+    return op == OP_LT ? sign < 0 : op == OP_LE ? sign <= 0 : op == OP_GT ? sign > 0 : sign >= 0;
+}
 
 int jinja_less(struct jinja_run *r, struct jinja_value a, struct jinja_value b, int op)
 {
-    static const char *const text[] = {[OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">="};
+    static const char *const text[] = {
+        [OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">="};
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
     if (b.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, b);
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        if (a.type != JINJA_FLOAT && b.type != JINJA_FLOAT) return order(op, (a.i > b.i) - (a.i < b.i));
+        if (a.type != JINJA_FLOAT && b.type != JINJA_FLOAT)
+            return order(op, (a.i > b.i) - (a.i < b.i));
         double x = jinja_number(a), y = jinja_number(b);
         return op == OP_LT ? x < y : op == OP_LE ? x <= y : op == OP_GT ? x > y : x >= y;
     }
@@ -364,7 +401,8 @@ int jinja_less(struct jinja_run *r, struct jinja_value a, struct jinja_value b, 
         }
         return order(op, (x->n > y->n) - (x->n < y->n));
     }
-    return jinja_fail(r, "'%s' not supported between instances of '%s' and '%s'", text[op], jinja_type_name(a), jinja_type_name(b));
+    return jinja_fail(r, "'%s' not supported between instances of '%s' and '%s'", text[op],
+                      jinja_type_name(a), jinja_type_name(b));
 }
 
 int jinja_contains(struct jinja_run *r, struct jinja_value in, struct jinja_value what)
@@ -374,7 +412,8 @@ int jinja_contains(struct jinja_run *r, struct jinja_value in, struct jinja_valu
     int rc;
     if (in.type == JINJA_STRING) {
         if (what.type == JINJA_UNDEFINED || what.type != JINJA_STRING)
-            return jinja_fail(r, "'in <string>' requires string as left operand, not %s", jinja_type_name(what));
+            return jinja_fail(r, "'in <string>' requires string as left operand, not %s",
+                              jinja_type_name(what));
         return jinja_steps(r, in.n / 64) ? -1 : memmem(in.s, in.n, what.s, what.n) != NULL;
     }
     if (in.type == JINJA_DICT) return jinja_dict_find(r, in.dict, what, &v);
@@ -395,7 +434,8 @@ int jinja_contains(struct jinja_run *r, struct jinja_value in, struct jinja_valu
 int jinja_iterate(struct jinja_run *r, struct jinja_value v, struct jinja_iter *it)
 {
     *it = (struct jinja_iter){.over = v};
-    if (v.type == JINJA_UNDEFINED || v.type == JINJA_STRING || (v.type >= JINJA_LIST && v.type <= JINJA_RANGE && v.type != JINJA_NAMESPACE))
+    if (v.type == JINJA_UNDEFINED || v.type == JINJA_STRING ||
+        (v.type >= JINJA_LIST && v.type <= JINJA_RANGE && v.type != JINJA_NAMESPACE))
         return 0;
     return jinja_fail(r, "'%s' object is not iterable", jinja_type_name(v));
 }
@@ -433,7 +473,8 @@ int jinja_next(struct jinja_run *r, struct jinja_iter *it, struct jinja_value *v
     }
 }
 
-int jinja_to_list(struct jinja_run *r, struct jinja_value v, enum jinja_type type, struct jinja_value *out)
+int jinja_to_list(struct jinja_run *r, struct jinja_value v, enum jinja_type type,
+                  struct jinja_value *out)
 {
     struct jinja_iter it;
     struct jinja_value x;
@@ -446,7 +487,8 @@ int jinja_to_list(struct jinja_run *r, struct jinja_value v, enum jinja_type typ
 
 /* ---- attributes and items ---- */
 
-int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, size_t n, struct jinja_value *out)
+int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, size_t n,
+                    struct jinja_value *out)
 {
     if (a.type == JINJA_UNDEFINED) {
         if (n >= 4 && !memcmp(s, "__", 2) && !memcmp(s + n - 2, "__", 2)) {
@@ -456,7 +498,8 @@ int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, si
         return jinja_fail_undefined(r, a);
     }
     if (a.type == JINJA_NAMESPACE) {
-        if (!jinja_dict_find_text(a.dict, s, n, out)) *out = jinja_undefined(JINJA_NO_ATTRIBUTE, a, s, n);
+        if (!jinja_dict_find_text(a.dict, s, n, out))
+            *out = jinja_undefined(JINJA_NO_ATTRIBUTE, a, s, n);
         return 0;
     }
     if (a.type == JINJA_LOOP) return jinja_loop_attribute(r, a.loop, s, n, out);
@@ -470,7 +513,8 @@ int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, si
     int found = jinja_method_of(r, a, s, n, out);
     if (found) return found < 0 ? -1 : 0;
     if (a.type == JINJA_DICT && jinja_dict_find_text(a.dict, s, n, out)) return 0;
-    *out = jinja_undefined(n >= 2 && !memcmp(s, "__", 2) ? JINJA_UNSAFE : JINJA_NO_ATTRIBUTE, a, s, n);
+    *out = jinja_undefined(n >= 2 && !memcmp(s, "__", 2) ? JINJA_UNSAFE : JINJA_NO_ATTRIBUTE, a, s,
+                           n);
     return 0;
 }
 
@@ -481,19 +525,22 @@ static size_t index_of(int64_t at, size_t n)
     return at < 0 || (uint64_t)at >= n ? n : (size_t)at;
 }
 
-int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b, struct jinja_value *out)
+int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
+               struct jinja_value *out)
 {
     int found = 0, whole = b.type == JINJA_INT || b.type == JINJA_BOOL;
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
     if (a.type == JINJA_DICT && b.type != JINJA_LIST && b.type != JINJA_DICT) {
-        found = b.type == JINJA_STRING ? jinja_dict_find_text(a.dict, b.s, b.n, out) : jinja_dict_find(r, a.dict, b, out);
+        found = b.type == JINJA_STRING ? jinja_dict_find_text(a.dict, b.s, b.n, out)
+                                       : jinja_dict_find(r, a.dict, b, out);
         if (found) return found < 0 ? -1 : 0;
     } else if ((a.type == JINJA_LIST || a.type == JINJA_TUPLE) && whole) {
         size_t at = index_of(b.i, a.list->n);
         if ((found = at < a.list->n)) *out = a.list->item[at];
     } else if (a.type == JINJA_RANGE && whole) {
         size_t at = index_of(b.i, (size_t)a.range->n);
-        if ((found = at < (size_t)a.range->n)) *out = jinja_int(a.range->start + (int64_t)at * a.range->step);
+        if ((found = at < (size_t)a.range->n))
+            *out = jinja_int(a.range->start + (int64_t)at * a.range->step);
     } else if (a.type == JINJA_STRING && whole) {
         size_t n = jinja_points(a.s, a.n), at = index_of(b.i, n);
         if (jinja_steps(r, a.n / 64)) return -1;
@@ -505,7 +552,8 @@ int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b, 
         }
     }
     if (found) return 0;
-    if (b.type == JINJA_STRING) { /* obj["name"] also reaches attributes; a key of a dict was looked for above */
+    if (b.type == JINJA_STRING) { /* obj["name"] also reaches attributes; a key of a dict was looked
+                                     for above */
         if (a.type != JINJA_DICT) return jinja_attribute(r, a, b.s, b.n, out);
         found = jinja_method_of(r, a, b.s, b.n, out);
         if (found) return found < 0 ? -1 : 0;
@@ -514,15 +562,18 @@ int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b, 
     }
     char text[64];
     struct jinja_value hint;
-    int n = whole ? snprintf(text, sizeof text, "%s object has no element %lld", jinja_type_name(a), (long long)b.i)
-                  : snprintf(text, sizeof text, "%s object has no such element", jinja_type_name(a));
+    int n = whole
+                ? snprintf(text, sizeof text, "%s object has no element %lld", jinja_type_name(a),
+                           (long long)b.i)
+                : snprintf(text, sizeof text, "%s object has no such element", jinja_type_name(a));
     if (jinja_string(r, text, (size_t)n, &hint)) return -1;
     *out = jinja_undefined(JINJA_HINT, a, hint.s, hint.n);
     return 0;
 }
 
 /* Python's slice.indices: bounds of a[from:to:step] over n items. */
-static int slice_bounds(struct jinja_run *r, const struct jinja_value b[3], int64_t n, int64_t *from, int64_t *to, int64_t *step)
+static int slice_bounds(struct jinja_run *r, const struct jinja_value b[3], int64_t n,
+                        int64_t *from, int64_t *to, int64_t *step)
 {
     for (int i = 0; i < 3; i++)
         if (b[i].type == JINJA_UNDEFINED) return jinja_fail_undefined(r, b[i]);
@@ -545,7 +596,8 @@ static int slice_bounds(struct jinja_run *r, const struct jinja_value b[3], int6
     return 0;
 }
 
-int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_value bound[3], struct jinja_value *out)
+int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_value bound[3],
+                struct jinja_value *out)
 {
     int64_t n, from = 0, to = 0, step = 1;
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
@@ -559,7 +611,8 @@ int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_va
         size_t start = r->n_out;
         if (step == 1) {
             size_t p = jinja_point_offset(a.s, a.n, (size_t)from),
-                   q = to > from ? p + jinja_point_offset(a.s + p, a.n - p, (size_t)(to - from)) : p;
+                   q = to > from ? p + jinja_point_offset(a.s + p, a.n - p, (size_t)(to - from))
+                                 : p;
             *out = jinja_bytes(a.s + p, q - p);
             return 0;
         }

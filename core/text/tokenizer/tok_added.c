@@ -96,9 +96,11 @@ static size_t char_start_before(const char *s, size_t at)
     return at;
 }
 
-/* The next accepted match from w->scan on, in *out, with its stripped surroundings; 0 when there is none. */
-static int find_added(const struct tok_added_set *set, const struct tok_trie *t, struct tok_match *m, const char *s, size_t n,
-                      struct tok_section_walk *w, struct tok_section *out)
+/* The next accepted match from w->scan on, in *out, with its stripped surroundings; 0 when there is
+ * none. */
+static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
+                      struct tok_match *m, const char *s, size_t n, struct tok_section_walk *w,
+                      struct tok_section *out)
 {
     size_t len;
     for (size_t at = w->scan; at < n;) {
@@ -132,7 +134,9 @@ static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
         if (a->lstrip) {
             while (start > w->done) {
                 size_t b = char_start_before(s, start);
-                if (!tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + b, start - b, &len))) break;
+                if (!tok_is_space(
+                        (uint32_t)tok_utf8_next((const unsigned char *)s + b, start - b, &len)))
+                    break;
                 start = b;
             }
             if (start < w->done) start = w->done;
@@ -142,21 +146,25 @@ static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
             size_t from = stop;
             if (stop >= w->space && stop < w->space_end) stop = w->space_end;
             while (stop < n) {
-                if (!tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + stop, n - stop, &len))) break;
+                if (!tok_is_space(
+                        (uint32_t)tok_utf8_next((const unsigned char *)s + stop, n - stop, &len)))
+                    break;
                 stop += len;
             }
             w->space = from;
             w->space_end = stop;
         }
-        *out = (struct tok_section){.off = start, .len = stop > start ? stop - start : 0, .added = found};
+        *out = (struct tok_section){
+            .off = start, .len = stop > start ? stop - start : 0, .added = found};
         return 1;
     }
     w->scan = n;
     return 0;
 }
 
-int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie, struct tok_match *m, const char *s, size_t n,
-                   struct tok_section_walk *w, struct tok_section *out)
+int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie,
+                   struct tok_match *m, const char *s, size_t n, struct tok_section_walk *w,
+                   struct tok_section *out)
 {
     if (!w->has_next) {
         struct tok_section a;
@@ -245,14 +253,16 @@ struct tok_added *tok_added_new(struct tokenizer *t, const char *s, size_t n, st
 }
 
 /* Spelling of an added token after the normalizers. */
-static int normalize_added(struct tokenizer *t, struct tok_scratch *sc, struct tok_added *a, struct err *e)
+static int normalize_added(struct tokenizer *t, struct tok_scratch *sc, struct tok_added *a,
+                           struct err *e)
 {
     const char *s = a->text;
     size_t n = a->text_bytes;
     int first = 1;
     if (tok_normalize(&t->norm, sc, &s, &n, &first, e)) return -1;
     if (n == a->text_bytes && !memcmp(s, a->text, n)) return 0;
-    if (n > TOK_MAX_ADDED_BYTES * 4) return err_set(e, "an added token grows to %zu bytes when normalized", n);
+    if (n > TOK_MAX_ADDED_BYTES * 4)
+        return err_set(e, "an added token grows to %zu bytes when normalized", n);
     char *copy = malloc(n + 1);
     if (!copy) return err_memory(e);
     if (n) memcpy(copy, s, n);
@@ -283,7 +293,8 @@ static int by_id(const void *x, const void *y)
     return p->a->id < q->a->id ? -1 : p->a->id > q->a->id;
 }
 
-/* Of tokens spelled alike the last one counts, in the first one's place; empty spellings do not count. */
+/* Of tokens spelled alike the last one counts, in the first one's place; empty spellings do not
+ * count. */
 static int drop_duplicates(struct tok_added_set *set, struct err *e)
 {
     struct added_ref *r = malloc((set->n + 1) * sizeof *r);
@@ -319,8 +330,8 @@ int tok_added_settle(struct tokenizer *t, struct err *e)
     struct added_ref *r = NULL;
     int rc = -1, words = 0;
     if (drop_duplicates(set, e) || tok_match_open(&sc.match, e)) goto fail;
-    /* The library ignores the ids in the file: a spelling in the vocabulary keeps its id, the others count on
-     * from the vocabulary's size. */
+    /* The library ignores the ids in the file: a spelling in the vocabulary keeps its id, the
+     * others count on from the vocabulary's size. */
     int64_t next = (int64_t)t->bpe.n_entries;
     t->n_ids = t->bpe.n_ids;
     for (size_t i = 0; i < set->n; i++) {
@@ -334,10 +345,13 @@ int tok_added_settle(struct tokenizer *t, struct err *e)
         if (a->id >= t->n_ids) t->n_ids = a->id + 1;
         if (a->normalized && normalize_added(t, &sc, a, e)) goto fail;
         words |= a->single_word;
-        if (a->norm_bytes && tok_trie_add(a->normalized ? &set->norm : &set->raw, a->norm, a->norm_bytes, (int32_t)i, e)) goto fail;
+        if (a->norm_bytes && tok_trie_add(a->normalized ? &set->norm : &set->raw, a->norm,
+                                          a->norm_bytes, (int32_t)i, e))
+            goto fail;
     }
     if (words) {
-        /* The library asks another regular expression crate here, whose \w is not the pre-tokenizers'. */
+        /* The library asks another regular expression crate here, whose \w is not the
+         * pre-tokenizers'. */
         static const char word[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
         if (tok_pattern_regex(&set->word, word, sizeof word - 1, e)) goto fail;
     }

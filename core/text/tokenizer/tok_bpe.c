@@ -9,8 +9,8 @@
 
 #define NO_PAIR UINT64_MAX
 #define NO_RANK UINT32_MAX
-/* Pieces up to this many symbols are merged by looking through all pairs, longer ones with a heap: below it
- * the look-through stays in a few cache lines. */
+/* Pieces up to this many symbols are merged by looking through all pairs, longer ones with a heap:
+ * below it the look-through stays in a few cache lines. */
 #define FEW 48
 
 /* A hash over N bytes begins with hash_begin(N), takes 8 bytes a step, the last ones with fewer. */
@@ -39,7 +39,8 @@ static uint32_t hash_bytes(const char *s, size_t n)
     return hash_end(h);
 }
 
-/* The bytes that a spelling in the byte-level alphabet stands for, in out [n]; 0 when it has other characters. */
+/* The bytes that a spelling in the byte-level alphabet stands for, in out [n]; 0 when it has other
+ * characters. */
 static int to_raw(const char *s, size_t n, char *out, size_t *out_n)
 {
     size_t k = 0, len;
@@ -61,7 +62,9 @@ static int32_t find_spelling(const struct tok_bpe *b, const char *s, size_t n, i
         if (!t->id1) return -1;
         if (t->hash != h) continue;
         uint32_t id = t->id1 - 1;
-        if (b->len[id] == n && !(b->flags[id] & TOK_ID_RAW) == !raw && !memcmp(b->arena.p + b->off[id], s, n)) return (int32_t)id;
+        if (b->len[id] == n && !(b->flags[id] & TOK_ID_RAW) == !raw &&
+            !memcmp(b->arena.p + b->off[id], s, n))
+            return (int32_t)id;
     }
 }
 
@@ -86,7 +89,8 @@ static int is_raw_of(const char *s, size_t n, const char *raw)
     return 1;
 }
 
-/* A spelling in the byte-level alphabet of any length, without room for the COUNT bytes that it stands for. */
+/* A spelling in the byte-level alphabet of any length, without room for the COUNT bytes that it
+ * stands for. */
 static int32_t find_raw(const struct tok_bpe *b, const char *s, size_t n, size_t count)
 {
     uint64_t h = hash_begin(count);
@@ -100,7 +104,8 @@ static int32_t find_raw(const struct tok_bpe *b, const char *s, size_t n, size_t
     uint32_t hash = hash_end(h);
     for (uint32_t i = hash & b->slot_mask; b->slots[i].id1; i = (i + 1) & b->slot_mask) {
         uint32_t id = b->slots[i].id1 - 1;
-        if (b->slots[i].hash == hash && b->len[id] == count && (b->flags[id] & TOK_ID_RAW) && is_raw_of(s, n, b->arena.p + b->off[id]))
+        if (b->slots[i].hash == hash && b->len[id] == count && (b->flags[id] & TOK_ID_RAW) &&
+            is_raw_of(s, n, b->arena.p + b->off[id]))
             return (int32_t)id;
     }
     return -1;
@@ -122,7 +127,8 @@ int tok_bpe_spell(const struct tok_bpe *b, int32_t id, struct tok_buf *out, stru
     size_t n = b->len[id];
     if (!(b->flags[id] & TOK_ID_RAW)) return tok_buf_add(out, s, n, e);
     if (tok_buf_room(out, n * 2 + 4, e)) return -1;
-    for (size_t i = 0; i < n; i++) out->n += tok_utf8_put(out->p + out->n, tok_char_of_byte((unsigned char)s[i]));
+    for (size_t i = 0; i < n; i++)
+        out->n += tok_utf8_put(out->p + out->n, tok_char_of_byte((unsigned char)s[i]));
     return 0;
 }
 
@@ -136,7 +142,9 @@ int tok_bpe_init(struct tok_bpe *b, int32_t n_ids, size_t n_entries, struct err 
     b->off = calloc((size_t)n_ids + 1, sizeof *b->off);
     b->len = calloc((size_t)n_ids + 1, sizeof *b->len);
     b->flags = calloc((size_t)n_ids + 1, 1);
-    return b->slots && b->off && b->len && b->flags ? 0 : err_memory_for(e, "out of memory (a vocabulary of %d ids)", n_ids);
+    return b->slots && b->off && b->len && b->flags
+               ? 0
+               : err_memory_for(e, "out of memory (a vocabulary of %d ids)", n_ids);
 }
 
 void tok_bpe_free(struct tok_bpe *b)
@@ -164,7 +172,8 @@ int tok_bpe_add(struct tok_bpe *b, const char *s, size_t n, int32_t id, struct e
     uint32_t h = hash_bytes(at, n), i = h & b->slot_mask;
     for (; b->slots[i].id1; i = (i + 1) & b->slot_mask) {
         uint32_t o = b->slots[i].id1 - 1;
-        if (b->slots[i].hash == h && b->len[o] == n && !(b->flags[o] & TOK_ID_RAW) == !raw && !memcmp(b->arena.p + b->off[o], at, n))
+        if (b->slots[i].hash == h && b->len[o] == n && !(b->flags[o] & TOK_ID_RAW) == !raw &&
+            !memcmp(b->arena.p + b->off[o], at, n))
             return err_set(e, "the vocabulary has \"%.*s\" twice", (int)(n < 60 ? n : 60), s);
     }
     b->slots[i] = (struct tok_slot){h, (uint32_t)id + 1};
@@ -177,7 +186,8 @@ int tok_bpe_add(struct tok_bpe *b, const char *s, size_t n, int32_t id, struct e
     return 0;
 }
 
-static inline const struct tok_merge *find_merge(const struct tok_bpe *b, int32_t left, int32_t right)
+static inline const struct tok_merge *find_merge(const struct tok_bpe *b, int32_t left,
+                                                 int32_t right)
 {
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     uint64_t mask = ((uint64_t)1 << b->merge_bits) - 1;
@@ -209,7 +219,8 @@ void tok_bpe_put_merge(struct tok_bpe *b, int32_t left, int32_t right, uint32_t 
     b->merges[i] = (struct tok_merge){pair, rank, id}; /* of two equal pairs the later one counts */
 }
 
-static int32_t find_part(const struct tok_bpe *b, const char *s, size_t n, char *raw, size_t *raw_n, int *is_raw)
+static int32_t find_part(const struct tok_bpe *b, const char *s, size_t n, char *raw, size_t *raw_n,
+                         int *is_raw)
 {
     *is_raw = b->byte_level && to_raw(s, n, raw, raw_n);
     if (!*is_raw) {
@@ -219,7 +230,8 @@ static int32_t find_part(const struct tok_bpe *b, const char *s, size_t n, char 
     return find_spelling(b, raw, *raw_n, *is_raw);
 }
 
-int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank, struct err *e)
+int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char *right, size_t nr,
+                      uint32_t rank, struct err *e)
 {
     char few[512];
     size_t kl = 0, kr = 0;
@@ -242,8 +254,8 @@ int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char
         free(joined);
     }
     if (l < 0 || r < 0 || id < 0)
-        return err_set(e, "merge %u (\"%.*s\" \"%.*s\") names a token outside the vocabulary", rank, (int)(nl < 60 ? nl : 60), left,
-                       (int)(nr < 60 ? nr : 60), right);
+        return err_set(e, "merge %u (\"%.*s\" \"%.*s\") names a token outside the vocabulary", rank,
+                       (int)(nl < 60 ? nl : 60), left, (int)(nr < 60 ? nr : 60), right);
     tok_bpe_put_merge(b, l, r, rank, id);
     return 0;
 }
@@ -287,10 +299,12 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
     for (int i = 0; i < 65536; i++) b->char_ids[i] = -1;
     for (int32_t id = 0; id < b->n_ids; id++) {
         if (!(b->flags[id] & TOK_ID_PRESENT) || b->len[id] == 0 || b->len[id] > 3) continue;
-        int32_t cp = tok_utf8_next((const unsigned char *)b->arena.p + b->off[id], b->len[id], &len);
+        int32_t cp = tok_utf8_next((const unsigned char *)b->arena.p + b->off[id], b->len[id],
+                                   &len);
         if (cp >= 0 && cp < 65536 && len == b->len[id]) b->char_ids[cp] = id;
     }
-    /* A character that is neither a token, nor bytes, nor unknown vanishes, and its neighbours may merge. */
+    /* A character that is neither a token, nor bytes, nor unknown vanishes, and its neighbours may
+     * merge. */
     int vanish = b->unk == -1;
     if (vanish && b->byte_fallback) {
         vanish = 0;
@@ -302,8 +316,10 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
 
 /* ---- encoding ---- */
 
-/* Merges ids [n], n <= FEW, whose neighbouring pairs' merges are in rank [n], made [n]; returns the ids left. */
-static size_t merge_few(const struct tok_bpe *b, int32_t *ids, uint32_t *rank, int32_t *made, size_t n)
+/* Merges ids [n], n <= FEW, whose neighbouring pairs' merges are in rank [n], made [n]; returns the
+ * ids left. */
+static size_t merge_few(const struct tok_bpe *b, int32_t *ids, uint32_t *rank, int32_t *made,
+                        size_t n)
 {
     for (;;) {
         size_t best = 0;
@@ -333,7 +349,10 @@ static size_t merge_few(const struct tok_bpe *b, int32_t *ids, uint32_t *rank, i
     }
 }
 
-static int before(const struct tok_cand *a, const struct tok_cand *b) { return a->rank != b->rank ? a->rank < b->rank : a->pos < b->pos; }
+static int before(const struct tok_cand *a, const struct tok_cand *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->pos < b->pos;
+}
 
 static void sift_down(struct tok_cand *h, size_t n, size_t i)
 {
@@ -349,7 +368,8 @@ static void sift_down(struct tok_cand *h, size_t n, size_t i)
     h[i] = x;
 }
 
-static int push_cand(const struct tok_bpe *b, struct tok_scratch *sc, int32_t at, int32_t right, struct err *e)
+static int push_cand(const struct tok_bpe *b, struct tok_scratch *sc, int32_t at, int32_t right,
+                     struct err *e)
 {
     const struct tok_merge *m = find_merge(b, sc->sym[at].id, sc->sym[right].id);
     if (!m) return 0;
@@ -362,13 +382,15 @@ static int push_cand(const struct tok_bpe *b, struct tok_scratch *sc, int32_t at
     }
     struct tok_cand x = {m->rank, (uint32_t)at, m->id};
     size_t i = sc->heap_n++;
-    for (size_t up; i && (up = (i - 1) / 4, before(&x, &sc->heap[up])); i = up) sc->heap[i] = sc->heap[up];
+    for (size_t up; i && (up = (i - 1) / 4, before(&x, &sc->heap[up])); i = up)
+        sc->heap[i] = sc->heap[up];
     sc->heap[i] = x;
     return 0;
 }
 
 /* Merges sc->sym [n], ids set, of a long piece. */
-static int merge_many(const struct tok_bpe *b, struct tok_scratch *sc, size_t n, struct tok_ids *out, struct err *e)
+static int merge_many(const struct tok_bpe *b, struct tok_scratch *sc, size_t n,
+                      struct tok_ids *out, struct err *e)
 {
     struct tok_symbol *sym = sc->sym;
     if (sc->heap_cap < n) {
@@ -423,9 +445,10 @@ static int sym_room(struct tok_scratch *sc, size_t n, struct err *e)
     return 0;
 }
 
-/* First symbols of s [n] in the general way: characters, or bytes of the alphabet, with byte fallback and unknown
- * tokens. sc->sym must have room for 2 n. *count symbols come out. */
-static int symbols(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n, size_t *count, struct err *e)
+/* First symbols of s [n] in the general way: characters, or bytes of the alphabet, with byte
+ * fallback and unknown tokens. sc->sym must have room for 2 n. *count symbols come out. */
+static int symbols(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
+                   size_t *count, struct err *e)
 {
     size_t k = 0, len;
     int pending = 0; /* an unknown token that still may grow */
@@ -453,13 +476,15 @@ static int symbols(const struct tok_bpe *b, struct tok_scratch *sc, const char *
         if (b->byte_fallback) {
             size_t j = 0;
             while (j < bytes && b->byte_ids[(unsigned char)c[j]] >= 0) j++;
-            if (j == bytes) { /* as in the library, an unknown token before them comes out behind them */
+            if (j ==
+                bytes) { /* as in the library, an unknown token before them comes out behind them */
                 for (j = 0; j < bytes; j++) sc->sym[k++].id = b->byte_ids[(unsigned char)c[j]];
                 continue;
             }
         }
         if (b->unk == -1) continue;
-        if (b->unk < 0) return err_set(e, "the text needs the unknown token, which is not in the vocabulary");
+        if (b->unk < 0)
+            return err_set(e, "the text needs the unknown token, which is not in the vocabulary");
         if (pending && !b->fuse_unk) sc->sym[k++].id = b->unk;
         pending = 1;
     }
@@ -468,7 +493,8 @@ static int symbols(const struct tok_bpe *b, struct tok_scratch *sc, const char *
     return 0;
 }
 
-static int encode_slow(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n, struct tok_ids *out, struct err *e)
+static int encode_slow(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
+                       struct tok_ids *out, struct err *e)
 {
     size_t k = 0;
     if (sym_room(sc, 2 * n + 2, e) || symbols(b, sc, s, n, &k, e)) return -1;
@@ -483,7 +509,8 @@ static int take(const int32_t *ids, size_t n, struct tok_ids *out, struct err *e
     return 0;
 }
 
-static int encode_bytes(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n, struct tok_ids *out, struct err *e)
+static int encode_bytes(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
+                        struct tok_ids *out, struct err *e)
 {
     int32_t ids[FEW], made[FEW];
     uint32_t rank[FEW];
@@ -500,7 +527,8 @@ static int encode_bytes(const struct tok_bpe *b, struct tok_scratch *sc, const c
     return take(ids, merge_few(b, ids, rank, made, n), out, e);
 }
 
-static int encode_chars(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n, struct tok_ids *out, struct err *e)
+static int encode_chars(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
+                        struct tok_ids *out, struct err *e)
 {
     int32_t ids[FEW], made[FEW];
     uint32_t rank[FEW];
@@ -519,7 +547,8 @@ static int encode_chars(const struct tok_bpe *b, struct tok_scratch *sc, const c
     return take(ids, merge_few(b, ids, rank, made, k), out, e);
 }
 
-int tok_bpe_encode(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n, struct tok_ids *out, struct err *e)
+int tok_bpe_encode(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
+                   struct tok_ids *out, struct err *e)
 {
     if (b->ignore_merges) {
         int32_t id = tok_bpe_find_text(b, s, n);
@@ -527,7 +556,8 @@ int tok_bpe_encode(const struct tok_bpe *b, struct tok_scratch *sc, const char *
     }
     if (b->byte_level) return encode_bytes(b, sc, s, n, out, e);
     if (!b->cut) return encode_chars(b, sc, s, n, out, e);
-    /* Nothing merges across a U+2581 that follows another character: each such stretch stands alone. */
+    /* Nothing merges across a U+2581 that follows another character: each such stretch stands
+     * alone. */
     size_t from = 0;
     for (size_t i = 1; i < n; i++) {
         const char *hit = memchr(s + i, 0xe2, n - i);

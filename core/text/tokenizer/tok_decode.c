@@ -1,18 +1,18 @@
-/* tok_decode.c: ids to text, one id at a time.
- * Owns: the decoder steps as a chain of small machines, each handing its output to the next. Decoding a whole list
- * is the same chain, so that streamed pieces add up to it.
- * Must not know: how text becomes ids. */
+/* tok_decode.c: ids to text, one id at a time. Owns: the decoder steps as a chain of small
+ * machines, each handing its output to the next. Decoding a whole list is the same chain, so that
+ * streamed pieces add up to it. Must not know: how text becomes ids. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* State of one step. "Token" is what the step sees as one: an id's text, or everything behind a step that joins. */
+/* State of one step. "Token" is what the step sees as one: an id's text, or everything behind a
+ * step that joins. */
 struct stage {
     struct tok_buf held, out; /* held: input kept back; out: scratch for what is handed on */
     size_t tokens;            /* finished so far */
-    int stripped;             /* DEC_STRIP: characters taken off the current token, -1: past its start */
-    int joined;               /* a step before this one makes everything one token */
+    int stripped; /* DEC_STRIP: characters taken off the current token, -1: past its start */
+    int joined;   /* a step before this one makes everything one token */
 };
 
 struct tok_stream {
@@ -20,23 +20,28 @@ struct tok_stream {
     int skip_special;
     struct tok_match *match;
     struct tok_buf text, token; /* text: the piece; token: one id's spelling */
-    struct tok_buf before;      /* end of the text before that the steps still hold, and hand on again: not part of the pieces */
-    size_t n_before, n_met;     /* bytes of the text before; of them in `before` that came out again */
-    struct stage st[];          /* [dec.n] */
+    struct tok_buf before;  /* end of the text before that the steps still hold, and hand on again:
+                               not part of the pieces */
+    size_t n_before, n_met; /* bytes of the text before; of them in `before` that came out again */
+    struct stage st[];      /* [dec.n] */
 };
 
 static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e);
 
 static const char *text_of(const struct tok_buf *b) { return b->p ? b->p : ""; }
 
-/* The byte of a token spelled <0xNN>, or -1; a sign before one digit passes, as it does in the library. */
+/* The byte of a token spelled <0xNN>, or -1; a sign before one digit passes, as it does in the
+ * library. */
 static int fallback_byte(const char *p, size_t n)
 {
     if (n != 6 || memcmp(p, "<0x", 3) || p[5] != '>') return -1;
     int v = 0;
     for (int i = 3; i < 5; i++) {
         char c = p[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
         if (d < 0 && !(i == 3 && c == '+')) return -1;
         v = v * 16 + (d < 0 ? 0 : d);
     }
@@ -61,7 +66,8 @@ static int byte_level_token(struct stage *g, const char *p, size_t n, struct err
     size_t mark = g->held.n, len;
     if (tok_buf_room(&g->held, n, e)) return -1;
     for (size_t i = 0; i < n; i += len) {
-        int b = tok_byte_of_char((uint32_t)tok_utf8_next((const unsigned char *)p + i, n - i, &len));
+        int b =
+            tok_byte_of_char((uint32_t)tok_utf8_next((const unsigned char *)p + i, n - i, &len));
         if (b < 0) { /* not of the alphabet: the token stands for itself */
             g->held.n = mark;
             return tok_buf_add(&g->held, p, n, e);
@@ -83,7 +89,8 @@ static int byte_level_flow(struct tok_stream *s, size_t k, int all, struct err *
     return g->out.n || all ? feed(s, k + 1, text_of(&g->out), g->out.n, all, e) : 0;
 }
 
-static int strip_token(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e)
+static int strip_token(struct tok_stream *s, size_t k, const char *p, size_t n, int end,
+                       struct err *e)
 {
     struct stage *g = &s->st[k];
     const struct tok_step *d = &s->t->dec.s[k];
@@ -105,7 +112,8 @@ static int strip_token(struct tok_stream *s, size_t k, const char *p, size_t n, 
     return feed(s, k + 1, p, n, end, e);
 }
 
-static int metaspace_token(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e)
+static int metaspace_token(struct tok_stream *s, size_t k, const char *p, size_t n, int end,
+                           struct err *e)
 {
     struct stage *g = &s->st[k];
     const struct tok_step *d = &s->t->dec.s[k];
@@ -159,7 +167,10 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
     case TOK_DEC_FUSE: return feed(s, k + 1, p, n, 0, e);
     case TOK_DEC_REPLACE:
         g->out.n = 0;
-        return tok_replace(d, s->match, p, n, &g->out, e) || feed(s, k + 1, text_of(&g->out), g->out.n, end, e) ? -1 : 0;
+        return tok_replace(d, s->match, p, n, &g->out, e) ||
+                       feed(s, k + 1, text_of(&g->out), g->out.n, end, e)
+                   ? -1
+                   : 0;
     case TOK_DEC_BYTE_FALLBACK:
         b = fallback_byte(p, n);
         if (b >= 0) {
@@ -169,13 +180,15 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
         return end_byte_run(s, k, e) || feed(s, k + 1, p, n, end, e) ? -1 : 0;
     case TOK_DEC_STRIP: return strip_token(s, k, p, n, end, e);
     case TOK_DEC_METASPACE: return metaspace_token(s, k, p, n, end, e);
-    case TOK_DEC_BYTE_LEVEL: return byte_level_token(g, p, n, e) || byte_level_flow(s, k, 0, e) ? -1 : 0;
+    case TOK_DEC_BYTE_LEVEL:
+        return byte_level_token(g, p, n, e) || byte_level_flow(s, k, 0, e) ? -1 : 0;
     default: CHECK(!"a decoder");
     }
     return -1;
 }
 
-int tok_stream_open(struct tok_stream **s, const struct tokenizer *t, int skip_special, struct err *e)
+int tok_stream_open(struct tok_stream **s, const struct tokenizer *t, int skip_special,
+                    struct err *e)
 {
     struct tok_stream *x = calloc(1, sizeof *x + t->dec.n * sizeof x->st[0]);
     *s = NULL;
@@ -236,19 +249,25 @@ static int push(struct tok_stream *s, int32_t id, struct err *e)
     if (id < 0 || id >= t->n_ids) return 0;
     const struct tok_added *a = tok_added_by_id(&t->added, id);
     if (a) {
-        /* The library looks the spelling that it decodes up among the special ones; one that normalizing has changed
-         * is as a rule not there. */
+        /* The library looks the spelling that it decodes up among the special ones; one that
+         * normalizing has changed is as a rule not there. */
         if (s->skip_special) {
-            const struct tok_added *same = a->norm == a->text ? a : tok_added_by_text(&t->added, a->norm, a->norm_bytes);
+            const struct tok_added *same =
+                a->norm == a->text ? a : tok_added_by_text(&t->added, a->norm, a->norm_bytes);
             if (same && same->special) return 0;
         }
         return feed(s, 0, a->norm, a->norm_bytes, 1, e);
     }
     if (id >= b->n_ids || !(b->flags[id] & TOK_ID_PRESENT)) return 0;
     if ((b->flags[id] & TOK_ID_RAW) && t->dec.n && t->dec.s[0].op == TOK_DEC_BYTE_LEVEL)
-        return tok_buf_add(&s->st[0].held, b->arena.p + b->off[id], b->len[id], e) || byte_level_flow(s, 0, 0, e) ? -1 : 0;
+        return tok_buf_add(&s->st[0].held, b->arena.p + b->off[id], b->len[id], e) ||
+                       byte_level_flow(s, 0, 0, e)
+                   ? -1
+                   : 0;
     s->token.n = 0;
-    return tok_bpe_spell(b, id, &s->token, e) || feed(s, 0, text_of(&s->token), s->token.n, 1, e) ? -1 : 0;
+    return tok_bpe_spell(b, id, &s->token, e) || feed(s, 0, text_of(&s->token), s->token.n, 1, e)
+               ? -1
+               : 0;
 }
 
 /* Ends all tokens, first step first, and empties the stream. */
@@ -274,8 +293,8 @@ static int finish(struct tok_stream *s, struct err *e)
     return 0;
 }
 
-int tok_stream_open_after(struct tok_stream **s, const struct tokenizer *t, int skip_special, const int32_t *ids, size_t n,
-                          struct err *e)
+int tok_stream_open_after(struct tok_stream **s, const struct tokenizer *t, int skip_special,
+                          const int32_t *ids, size_t n, struct err *e)
 {
     struct tok_stream *x, *end = NULL;
     if (tok_stream_open(s, t, skip_special, e)) return -1;
@@ -300,7 +319,8 @@ fail:
 
 size_t tok_stream_before(const struct tok_stream *s) { return s->n_before; }
 
-/* The piece in s->text without what belongs to the text before, which comes first and character by character. */
+/* The piece in s->text without what belongs to the text before, which comes first and character by
+ * character. */
 static void hand_out(struct tok_stream *s, const char **piece, size_t *bytes)
 {
     const char *p = text_of(&s->text);
@@ -316,7 +336,8 @@ static void hand_out(struct tok_stream *s, const char **piece, size_t *bytes)
     *bytes = n;
 }
 
-int tok_stream_push(struct tok_stream *s, int32_t id, const char **piece, size_t *bytes, struct err *e)
+int tok_stream_push(struct tok_stream *s, int32_t id, const char **piece, size_t *bytes,
+                    struct err *e)
 {
     s->text.n = 0;
     if (push(s, id, e)) return -1;
@@ -333,7 +354,8 @@ int tok_stream_flush(struct tok_stream *s, const char **piece, size_t *bytes, st
     return 0;
 }
 
-int tok_decode(const struct tokenizer *t, const int32_t *ids, size_t n, int skip_special, char **text, size_t *bytes, struct err *e)
+int tok_decode(const struct tokenizer *t, const int32_t *ids, size_t n, int skip_special,
+               char **text, size_t *bytes, struct err *e)
 {
     struct tok_stream *s;
     int rc = -1;
@@ -351,7 +373,8 @@ fail:
 }
 
 /* A few times the id before it use up what a decoder strips of a text's beginning. */
-int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes, struct err *e)
+int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes,
+                      struct err *e)
 {
     struct tok_ids before = {0};
     struct tok_stream *s = NULL;

@@ -1,6 +1,6 @@
-/* tok_internal.h: what the tokenizer's files share among themselves.
- * Owns: the structures of an open tokenizer and the scratch of one call.
- * Must not know: anything outside the tokenizer. Only core/tok_*.c and core/text/tokenizer/tokenizer.c include it. */
+/* tok_internal.h: what the tokenizer's files share among themselves. Owns: the structures of an
+ * open tokenizer and the scratch of one call. Must not know: anything outside the tokenizer. Only
+ * core/tok_*.c and core/text/tokenizer/tokenizer.c include it. */
 #ifndef CORE_TOK_INT_H
 #define CORE_TOK_INT_H
 
@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOK_MAX_IDS (1 << 24)    /* ids above this are taken for a damaged file */
-#define TOK_MAX_TEXT (1u << 30)  /* bytes of one text; piece offsets are 32 bits */
-#define TOK_MAX_ADDED_BYTES 4096 /* spelling of one added token; bounds the work per text position */
+#define TOK_MAX_IDS (1 << 24)   /* ids above this are taken for a damaged file */
+#define TOK_MAX_TEXT (1u << 30) /* bytes of one text; piece offsets are 32 bits */
+/* spelling of one added token; bounds the work per text position */
+#define TOK_MAX_ADDED_BYTES 4096
 
 /* ---- tok_text.c: bytes and characters ---- */
 
@@ -27,16 +28,17 @@ void tok_buf_free(struct tok_buf *b);
 int tok_ids_room(struct tok_ids *ids, size_t more, struct err *e);
 int tok_ids_push(struct tok_ids *ids, int32_t id, struct err *e);
 
-/* One code point of s [n > 0]: its value, or -1 for an ill-formed sequence; *len is its bytes, for an
- * ill-formed one the bytes that one U+FFFD replaces (the maximal subpart). */
+/* One code point of s [n > 0]: its value, or -1 for an ill-formed sequence; *len is its bytes, for
+ * an ill-formed one the bytes that one U+FFFD replaces (the maximal subpart). */
 int32_t tok_utf8_next(const unsigned char *s, size_t n, size_t *len);
 /* Appends cp to out [4], returns the bytes written. */
 size_t tok_utf8_put(char *out, uint32_t cp);
 /* Bytes of the well-formed prefix of s [n]. */
 size_t tok_utf8_valid(const char *s, size_t n);
-/* Appends s [n] with every ill-formed sequence replaced by U+FFFD. With keep_tail an unfinished sequence
- * at the end is not consumed; *used says how many bytes were. */
-int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, size_t *used, struct err *e);
+/* Appends s [n] with every ill-formed sequence replaced by U+FFFD. With keep_tail an unfinished
+ * sequence at the end is not consumed; *used says how many bytes were. */
+int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, size_t *used,
+                   struct err *e);
 int tok_is_space(uint32_t cp);   /* Unicode White_Space */
 int tok_is_numeric(uint32_t cp); /* categories Nd, Nl, No */
 /* Byte value of a character of the byte-level alphabet, or -1. */
@@ -56,7 +58,8 @@ void tok_pattern_close(struct tok_pattern *p);
 size_t tok_pattern_one_char(const struct tok_pattern *p);
 int tok_match_open(struct tok_match **m, struct err *e);
 void tok_match_close(struct tok_match *m);
-/* -1 when a match lacked memory and was taken for none: to be asked before what came of it is handed on. */
+/* -1 when a match lacked memory and was taken for none: to be asked before what came of it is
+ * handed on. */
 int tok_match_check(const struct tok_match *m, struct err *e);
 /* State of one left-to-right walk over the matches of a text. */
 struct tok_walk {
@@ -66,7 +69,8 @@ struct tok_walk {
 };
 void tok_walk_init(struct tok_walk *w);
 /* 1: w->start, w->end hold the next match in s [n]; 0: there is none. */
-int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n, struct tok_walk *w);
+int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n,
+                  struct tok_walk *w);
 
 /* ---- tok_steps.c: normalizers and pre-tokenizers ---- */
 
@@ -91,14 +95,20 @@ enum tok_op {
     TOK_DEC_METASPACE,
     TOK_DEC_JOIN, /* no decoder in the file: tokens joined by one space */
 };
-enum tok_split { TOK_SPLIT_ISOLATED, TOK_SPLIT_REMOVED, TOK_SPLIT_PREVIOUS, TOK_SPLIT_NEXT, TOK_SPLIT_CONTIGUOUS };
+enum tok_split {
+    TOK_SPLIT_ISOLATED,
+    TOK_SPLIT_REMOVED,
+    TOK_SPLIT_PREVIOUS,
+    TOK_SPLIT_NEXT,
+    TOK_SPLIT_CONTIGUOUS
+};
 enum tok_scheme { TOK_SCHEME_ALWAYS, TOK_SCHEME_FIRST, TOK_SCHEME_NEVER };
 
 /* One normalizer, pre-tokenizer or decoder with its settings; which fields count depends on op. */
 struct tok_step {
     enum tok_op op;
     struct tok_pattern *pat; /* SPLIT, REPLACE; BYTE_LEVEL: the GPT-2 expression or NULL */
-    char *str;               /* PREPEND, REPLACE: what is put there; METASPACE, DEC_STRIP: the character */
+    char *str; /* PREPEND, REPLACE: what is put there; METASPACE, DEC_STRIP: the character */
     size_t str_bytes;
     enum tok_split behavior;
     enum tok_scheme scheme;
@@ -143,17 +153,20 @@ struct tok_scratch {
 };
 void tok_scratch_free(struct tok_scratch *sc);
 
-/* Runs the normalizers over one section: *text, *n then are the result (in sc or unchanged). *first (see
- * tok_piece) is cleared when a normalizer removed the beginning. */
-int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text, size_t *n, int *first, struct err *e);
+/* Runs the normalizers over one section: *text, *n then are the result (in sc or unchanged). *first
+ * (see tok_piece) is cleared when a normalizer removed the beginning. */
+int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text,
+                  size_t *n, int *first, struct err *e);
 /* Cuts one piece of normalized text; the pieces are left in sc->pieces, over *text [*n]. */
-int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text, size_t *n, int first, struct err *e);
+int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text,
+                    size_t *n, int first, struct err *e);
 /* Appends s [n] with pattern replaced by the step's string. */
-int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, size_t n, struct tok_buf *out, struct err *e);
+int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, size_t n,
+                struct tok_buf *out, struct err *e);
 
 /* tok_unicode.c: canonical forms */
-int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, int *changed,
-                          struct err *e);
+int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n,
+                          struct tok_buf *out, int *changed, struct err *e);
 int tok_unicode_lower(const char *s, size_t n, struct tok_buf *out, struct err *e);
 
 /* ---- tok_bpe.c: vocabulary and merges ---- */
@@ -168,8 +181,9 @@ struct tok_merge {
     uint32_t rank;
     int32_t id;
 };
-/* The vocabulary keeps every spelling once, in arena. With byte_level a spelling made of the byte-level
- * alphabet is kept as the bytes it stands for (TOK_ID_RAW), so that text is looked up as it is. */
+/* The vocabulary keeps every spelling once, in arena. With byte_level a spelling made of the
+ * byte-level alphabet is kept as the bytes it stands for (TOK_ID_RAW), so that text is looked up as
+ * it is. */
 struct tok_bpe {
     int byte_level, byte_fallback, fuse_unk, ignore_merges;
     int32_t unk; /* id; -1: none named; -2: named but not in the vocabulary */
@@ -183,12 +197,13 @@ struct tok_bpe {
     struct tok_merge *merges; /* [1 << merge_bits], open addressing */
     int merge_bits;
     size_t n_merges;
-    struct tok_merge *byte_pairs; /* [256 * 256] merge of two single-byte symbols; NULL without byte_level */
-    int32_t *char_ids;            /* [65536] id of a one-character spelling, -1; NULL with byte_level */
-    int32_t byte_ids[256];        /* id of <0xNN>, -1; only meaningful with byte_fallback */
-    int32_t raw_ids[256];         /* id of a single byte in the byte-level alphabet, -1 */
-    uint32_t cut;                 /* no merge joins anything before this character, except itself; 0: none such */
-    size_t max_token;             /* bytes of the longest spelling */
+    struct tok_merge
+        *byte_pairs;   /* [256 * 256] merge of two single-byte symbols; NULL without byte_level */
+    int32_t *char_ids; /* [65536] id of a one-character spelling, -1; NULL with byte_level */
+    int32_t byte_ids[256]; /* id of <0xNN>, -1; only meaningful with byte_fallback */
+    int32_t raw_ids[256];  /* id of a single byte in the byte-level alphabet, -1 */
+    uint32_t cut; /* no merge joins anything before this character, except itself; 0: none such */
+    size_t max_token; /* bytes of the longest spelling */
 };
 int tok_bpe_init(struct tok_bpe *b, int32_t n_ids, size_t n_entries, struct err *e);
 void tok_bpe_free(struct tok_bpe *b);
@@ -196,7 +211,8 @@ void tok_bpe_free(struct tok_bpe *b);
 int tok_bpe_add(struct tok_bpe *b, const char *s, size_t n, int32_t id, struct err *e);
 int tok_bpe_init_merges(struct tok_bpe *b, size_t n, struct err *e);
 /* left, right: spellings as the file has them. */
-int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank, struct err *e);
+int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char *right, size_t nr,
+                      uint32_t rank, struct err *e);
 void tok_bpe_put_merge(struct tok_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t id);
 /* Tables that need the whole vocabulary, the merges, unk and byte_fallback. */
 int tok_bpe_finish(struct tok_bpe *b, struct err *e);
@@ -206,12 +222,14 @@ int32_t tok_bpe_find(const struct tok_bpe *b, const char *s, size_t n);
 int32_t tok_bpe_find_text(const struct tok_bpe *b, const char *s, size_t n);
 /* Appends the spelling of a vocabulary id as the file has it. */
 int tok_bpe_spell(const struct tok_bpe *b, int32_t id, struct tok_buf *out, struct err *e);
-int tok_bpe_encode(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n, struct tok_ids *out, struct err *e);
+int tok_bpe_encode(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
+                   struct tok_ids *out, struct err *e);
 
 /* ---- tok_added.c: added tokens ---- */
 
 struct tok_added {
-    char *text, *norm; /* as spelled, and as the normalizers leave it (the same pointer when equal) */
+    char *text,
+        *norm; /* as spelled, and as the normalizers leave it (the same pointer when equal) */
     size_t text_bytes, norm_bytes;
     int32_t id;
     int lstrip, rstrip, single_word, normalized, special;
@@ -249,8 +267,9 @@ struct tok_section_walk {
     int has_next;
 };
 /* 1: *out is the next section of s [n]; 0: no more. Zero-initialize w. */
-int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie, struct tok_match *m, const char *s, size_t n,
-                   struct tok_section_walk *w, struct tok_section *out);
+int tok_added_next(const struct tok_added_set *set, const struct tok_trie *trie,
+                   struct tok_match *m, const char *s, size_t n, struct tok_section_walk *w,
+                   struct tok_section *out);
 const struct tok_added *tok_added_by_id(const struct tok_added_set *set, int32_t id);
 const struct tok_added *tok_added_by_text(const struct tok_added_set *set, const char *s, size_t n);
 void tok_added_free(struct tok_added_set *set);

@@ -1,7 +1,6 @@
-/* tok_json.c: reads tokenizer.json.
- * Owns: which kinds of steps there are by name, and the fast way through the two big members: the vocabulary and
- * the merges (hundreds of thousands of strings) are read here in place, the rest goes through jansson.
- * Must not know: how steps and merges work. */
+/* tok_json.c: reads tokenizer.json. Owns: which kinds of steps there are by name, and the fast way
+ * through the two big members: the vocabulary and the merges (hundreds of thousands of strings) are
+ * read here in place, the rest goes through jansson. Must not know: how steps and merges work. */
 #include "core/base/json.h"
 #include "core/text/tokenizer/tok_internal.h"
 
@@ -58,7 +57,8 @@ static const char *skip_value(const char *p, const char *end, size_t *commas)
     return depth ? NULL : p;
 }
 
-/* The value of a member of the object at p. Values with a different spelling of the key are not seen. */
+/* The value of a member of the object at p. Values with a different spelling of the key are not
+ * seen. */
 static struct span find_member(const char *p, const char *end, const char *key)
 {
     struct span s = {0}, none = {0};
@@ -87,7 +87,10 @@ static int hex4(const char *p)
     int v = 0;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
         if (d < 0) return -1;
         v = v << 4 | d;
     }
@@ -97,7 +100,8 @@ static int hex4(const char *p)
 /* Appends the string at *p with its escapes resolved. */
 static int unescape(const char *p, const char *end, struct tok_buf *out, struct err *e)
 {
-    if (tok_buf_room(out, (size_t)(end - p) + 4, e)) return -1; /* no escape is shorter than what it means */
+    if (tok_buf_room(out, (size_t)(end - p) + 4, e))
+        return -1; /* no escape is shorter than what it means */
     while (p < end) {
         if (*p != '\\') {
             out->p[out->n++] = *p++;
@@ -130,7 +134,8 @@ struct text {
 };
 
 /* Reads the string at *p; only one with escapes is copied, to the end of buf. */
-static int read_string(const char **p, const char *end, struct tok_buf *buf, struct text *t, struct err *e)
+static int read_string(const char **p, const char *end, struct tok_buf *buf, struct text *t,
+                       struct err *e)
 {
     const char *q = skip_space(*p, end), *from = q + 1;
     if (q >= end || *q != '"') return err_set(e, "a string is missing");
@@ -152,7 +157,10 @@ static int read_string(const char **p, const char *end, struct tok_buf *buf, str
     return 0;
 }
 
-static const char *text_at(const struct text *t, const struct tok_buf *buf) { return t->s ? t->s : buf->p + t->off; }
+static const char *text_at(const struct text *t, const struct tok_buf *buf)
+{
+    return t->s ? t->s : buf->p + t->off;
+}
 
 struct entry {
     struct text t;
@@ -180,10 +188,12 @@ static int read_vocab(struct tok_bpe *b, struct span v, struct err *e)
         p = skip_space(p + 1, v.end);
         int64_t id = 0;
         const char *digits = p;
-        for (; p < v.end && *p >= '0' && *p <= '9' && id < TOK_MAX_IDS; p++) id = id * 10 + (*p - '0');
-        if (p == digits || id >= TOK_MAX_IDS || (p < v.end && (*p == '.' || *p == 'e' || *p == 'E'))) {
-            err_set(e, "the id of \"%.*s\" is not an integer below %d", (int)(a[n].t.n < 60 ? a[n].t.n : 60), text_at(&a[n].t, &buf),
-                    TOK_MAX_IDS);
+        for (; p < v.end && *p >= '0' && *p <= '9' && id < TOK_MAX_IDS; p++)
+            id = id * 10 + (*p - '0');
+        if (p == digits || id >= TOK_MAX_IDS ||
+            (p < v.end && (*p == '.' || *p == 'e' || *p == 'E'))) {
+            err_set(e, "the id of \"%.*s\" is not an integer below %d",
+                    (int)(a[n].t.n < 60 ? a[n].t.n : 60), text_at(&a[n].t, &buf), TOK_MAX_IDS);
             goto fail;
         }
         a[n].id = (int32_t)id;
@@ -209,7 +219,8 @@ fail:
 }
 
 /* One merge at *p: "a b", or ["a", "b"]. */
-static int read_merge(struct tok_bpe *b, const char **p, const char *end, uint32_t rank, struct tok_buf *buf, struct err *e)
+static int read_merge(struct tok_bpe *b, const char **p, const char *end, uint32_t rank,
+                      struct tok_buf *buf, struct err *e)
 {
     struct text l, r;
     buf->n = 0;
@@ -217,8 +228,10 @@ static int read_merge(struct tok_bpe *b, const char **p, const char *end, uint32
         if (read_string(p, end, buf, &l, e)) return -1;
         const char *s = text_at(&l, buf), *sp = memchr(s, ' ', l.n);
         if (!sp || memchr(sp + 1, ' ', l.n - (size_t)(sp + 1 - s)))
-            return err_set(e, "merge %u, \"%.*s\", is not two tokens", rank, (int)(l.n < 60 ? l.n : 60), s);
-        return tok_bpe_add_merge(b, s, (size_t)(sp - s), sp + 1, l.n - (size_t)(sp + 1 - s), rank, e);
+            return err_set(e, "merge %u, \"%.*s\", is not two tokens", rank,
+                           (int)(l.n < 60 ? l.n : 60), s);
+        return tok_bpe_add_merge(b, s, (size_t)(sp - s), sp + 1, l.n - (size_t)(sp + 1 - s), rank,
+                                 e);
     }
     if (**p != '[') return err_set(e, "merge %u is neither a string nor a pair", rank);
     ++*p;
@@ -278,7 +291,8 @@ static const char *type_of(const json_t *j)
     return s ? s : "(no type)";
 }
 
-/* A boolean member: its value, or absent when it is missing or null; -1 when it is something else. */
+/* A boolean member: its value, or absent when it is missing or null; -1 when it is something else.
+ */
 static int get_bool(const json_t *j, const char *key, int absent, struct err *e)
 {
     const json_t *v = json_object_get(j, key);
@@ -323,13 +337,15 @@ static int get_pattern(struct tok_step *s, const json_t *j, struct err *e)
 /* Walks Sequence objects: calls one for every step that is not a sequence. */
 typedef int read_step(struct tokenizer *t, const json_t *j, struct err *e);
 
-static int each_step(struct tokenizer *t, const json_t *j, const char *member, read_step *one, int depth, struct err *e)
+static int each_step(struct tokenizer *t, const json_t *j, const char *member, read_step *one,
+                     int depth, struct err *e)
 {
     if (!j || json_is_null(j)) return 0;
     if (!json_is_object(j)) return err_set(e, "not an object");
     if (strcmp(type_of(j), "Sequence")) return one(t, j, e);
     const json_t *a = json_object_get(j, member);
-    if (!json_is_array(a) || depth > 8) return err_set(e, "Sequence: \"%s\" is not an array, or too deep", member);
+    if (!json_is_array(a) || depth > 8)
+        return err_set(e, "Sequence: \"%s\" is not an array, or too deep", member);
     for (size_t i = 0; i < json_array_size(a); i++)
         if (each_step(t, json_array_get(a, i), member, one, depth + 1, e)) return -1;
     return 0;
@@ -355,7 +371,8 @@ static int read_normalizer(struct tokenizer *t, const json_t *j, struct err *e)
     struct tok_step *s = tok_steps_add(&t->norm, names[i].op, e);
     if (!s) return -1;
     switch (s->op) {
-    case TOK_NORM_PREPEND: return (str = get_string(j, "prepend", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
+    case TOK_NORM_PREPEND:
+        return (str = get_string(j, "prepend", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
     case TOK_NORM_REPLACE:
         if (get_pattern(s, j, e)) return -1;
         return (str = get_string(j, "content", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
@@ -371,20 +388,24 @@ static int read_normalizer(struct tokenizer *t, const json_t *j, struct err *e)
 static int read_metaspace(struct tok_step *s, const json_t *j, struct err *e)
 {
     const char *scheme = json_string_value(json_object_get(j, "prepend_scheme"));
-    s->scheme = !scheme || !strcmp(scheme, "always") ? TOK_SCHEME_ALWAYS : !strcmp(scheme, "first") ? TOK_SCHEME_FIRST : TOK_SCHEME_NEVER;
+    s->scheme = !scheme || !strcmp(scheme, "always") ? TOK_SCHEME_ALWAYS
+                : !strcmp(scheme, "first")           ? TOK_SCHEME_FIRST
+                                                     : TOK_SCHEME_NEVER;
     if (scheme && s->scheme == TOK_SCHEME_NEVER && strcmp(scheme, "never"))
         return err_set(e, "Metaspace: prepend_scheme \"%.40s\"", scheme);
     int prefix = get_bool(j, "add_prefix_space", -2, e);
     if (prefix == -1) return -1;
     if (prefix == 0) {
-        if (scheme && s->scheme != TOK_SCHEME_NEVER) return err_set(e, "Metaspace: add_prefix_space and prepend_scheme disagree");
+        if (scheme && s->scheme != TOK_SCHEME_NEVER)
+            return err_set(e, "Metaspace: add_prefix_space and prepend_scheme disagree");
         s->scheme = TOK_SCHEME_NEVER;
     }
     s->split = get_bool(j, "split", 1, e);
     return s->split < 0 ? -1 : get_char(s, j, "replacement", e);
 }
 
-static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static int read_pre_tokenizer(struct tokenizer *t, const json_t *j, struct err *e)
 {
@@ -400,7 +421,8 @@ static int read_pre_tokenizer(struct tokenizer *t, const json_t *j, struct err *
         if (!(s = tok_steps_add(&t->pre, TOK_PRE_SPLIT, e)) || get_pattern(s, j, e)) return -1;
         int k = 0;
         while (k < 5 && (!b || strcmp(b, names[k]))) k++;
-        if (k == 5) return err_set(e, "Split: behavior \"%.40s\" is not supported", b ? b : "(none)");
+        if (k == 5)
+            return err_set(e, "Split: behavior \"%.40s\" is not supported", b ? b : "(none)");
         s->behavior = (enum tok_split)k;
         s->invert = get_bool(j, "invert", 0, e);
         return s->invert < 0 ? -1 : 0;
@@ -417,7 +439,8 @@ static int read_pre_tokenizer(struct tokenizer *t, const json_t *j, struct err *
         s->individual = get_bool(j, "individual_digits", 0, e);
         return s->individual < 0 ? -1 : 0;
     }
-    if (!strcmp(type, "Metaspace")) return (s = tok_steps_add(&t->pre, TOK_PRE_METASPACE, e)) ? read_metaspace(s, j, e) : -1;
+    if (!strcmp(type, "Metaspace"))
+        return (s = tok_steps_add(&t->pre, TOK_PRE_METASPACE, e)) ? read_metaspace(s, j, e) : -1;
     return err_set(e, "%s is not supported", type);
 }
 
@@ -427,18 +450,22 @@ static int read_decoder(struct tokenizer *t, const json_t *j, struct err *e)
     struct tok_step *s;
     size_t n;
     if (!strcmp(type, "ByteLevel")) return tok_steps_add(&t->dec, TOK_DEC_BYTE_LEVEL, e) ? 0 : -1;
-    if (!strcmp(type, "ByteFallback")) return tok_steps_add(&t->dec, TOK_DEC_BYTE_FALLBACK, e) ? 0 : -1;
+    if (!strcmp(type, "ByteFallback"))
+        return tok_steps_add(&t->dec, TOK_DEC_BYTE_FALLBACK, e) ? 0 : -1;
     if (!strcmp(type, "Fuse")) return tok_steps_add(&t->dec, TOK_DEC_FUSE, e) ? 0 : -1;
-    if (!strcmp(type, "Metaspace")) return (s = tok_steps_add(&t->dec, TOK_DEC_METASPACE, e)) ? read_metaspace(s, j, e) : -1;
+    if (!strcmp(type, "Metaspace"))
+        return (s = tok_steps_add(&t->dec, TOK_DEC_METASPACE, e)) ? read_metaspace(s, j, e) : -1;
     if (!strcmp(type, "Replace")) {
         if (!(s = tok_steps_add(&t->dec, TOK_DEC_REPLACE, e)) || get_pattern(s, j, e)) return -1;
         return (str = get_string(j, "content", &n, e)) ? tok_step_set_str(s, str, n, e) : -1;
     }
     if (!strcmp(type, "Strip")) {
-        if (!(s = tok_steps_add(&t->dec, TOK_DEC_STRIP, e)) || get_char(s, j, "content", e)) return -1;
+        if (!(s = tok_steps_add(&t->dec, TOK_DEC_STRIP, e)) || get_char(s, j, "content", e))
+            return -1;
         s->left = get_int(json_object_get(j, "start"), 1000);
         s->right = get_int(json_object_get(j, "stop"), 1000);
-        if (s->left < 0 || s->right < 0) return err_set(e, "Strip: \"start\" or \"stop\" out of range");
+        if (s->left < 0 || s->right < 0)
+            return err_set(e, "Strip: \"start\" or \"stop\" out of range");
         return 0;
     }
     return err_set(e, "%s is not supported", type);
@@ -447,7 +474,8 @@ static int read_decoder(struct tokenizer *t, const json_t *j, struct err *e)
 /* Wraps what t->around holds with the template's ids. */
 static int read_template(struct tokenizer *t, const json_t *j, struct err *e)
 {
-    const json_t *single = json_object_get(j, "single"), *tokens = json_object_get(j, "special_tokens");
+    const json_t *single = json_object_get(j, "single"),
+                 *tokens = json_object_get(j, "special_tokens");
     struct tok_ids out = {0};
     if (!json_is_array(single)) return err_set(e, "TemplateProcessing: \"single\" is not an array");
     for (size_t i = 0; i < json_array_size(single); i++) {
@@ -463,10 +491,12 @@ static int read_template(struct tokenizer *t, const json_t *j, struct err *e)
                 if (tok_ids_push(&out, t->around[k], e)) goto fail;
             continue;
         }
-        const char *name = json_string_value(json_object_get(json_object_get(piece, "SpecialToken"), "id"));
+        const char *name =
+            json_string_value(json_object_get(json_object_get(piece, "SpecialToken"), "id"));
         const json_t *ids = name ? json_object_get(json_object_get(tokens, name), "ids") : NULL;
         if (!json_is_array(ids)) {
-            err_set(e, "TemplateProcessing: the token \"%.60s\" has no ids", name ? name : "(none)");
+            err_set(e, "TemplateProcessing: the token \"%.60s\" has no ids",
+                    name ? name : "(none)");
             goto fail;
         }
         for (size_t k = 0; k < json_array_size(ids); k++) {
@@ -512,24 +542,29 @@ static int read_added(struct tokenizer *t, const json_t *a, struct err *e)
         x->lstrip = get_bool(j, "lstrip", 0, e);
         x->rstrip = get_bool(j, "rstrip", 0, e);
         x->single_word = get_bool(j, "single_word", 0, e);
-        if (x->special < 0 || x->normalized < 0 || x->lstrip < 0 || x->rstrip < 0 || x->single_word < 0)
+        if (x->special < 0 || x->normalized < 0 || x->lstrip < 0 || x->rstrip < 0 ||
+            x->single_word < 0)
             return err_prefix(e, "added token %zu", i);
     }
     return 0;
 }
 
-static int read_model(struct tokenizer *t, const json_t *m, struct span vocab, struct span merges, struct err *e)
+static int read_model(struct tokenizer *t, const json_t *m, struct span vocab, struct span merges,
+                      struct err *e)
 {
     struct tok_bpe *b = &t->bpe;
     const json_t *v;
     const char *type = json_string_value(json_object_get(m, "type"));
     if (type && strcmp(type, "BPE")) return err_set(e, "%.40s is not supported, only BPE", type);
-    if (!json_is_object(m) || !vocab.at || !merges.at) return err_set(e, "not a BPE model: vocab or merges missing");
+    if (!json_is_object(m) || !vocab.at || !merges.at)
+        return err_set(e, "not a BPE model: vocab or merges missing");
     v = json_object_get(m, "dropout");
-    if (v && !json_is_null(v) && json_number_value(v) != 0.0) return err_set(e, "dropout is not supported");
+    if (v && !json_is_null(v) && json_number_value(v) != 0.0)
+        return err_set(e, "dropout is not supported");
     static const char *const affix[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++)
-        if (json_string_length(json_object_get(m, affix[i]))) return err_set(e, "%s is not supported", affix[i]);
+        if (json_string_length(json_object_get(m, affix[i])))
+            return err_set(e, "%s is not supported", affix[i]);
     b->byte_fallback = get_bool(m, "byte_fallback", 0, e);
     b->fuse_unk = get_bool(m, "fuse_unk", 0, e);
     b->ignore_merges = get_bool(m, "ignore_merges", 0, e);
@@ -545,7 +580,8 @@ static int read_model(struct tokenizer *t, const json_t *m, struct span vocab, s
 }
 
 /* The file without the two big values, for jansson. */
-static json_t *load_rest(const struct tok_source *src, struct span vocab, struct span merges, struct err *e)
+static json_t *load_rest(const struct tok_source *src, struct span vocab, struct span merges,
+                         struct err *e)
 {
     const char *p = src->json, *end = p + src->json_bytes;
     struct span cuts[2] = {vocab, merges};
@@ -557,7 +593,8 @@ static json_t *load_rest(const struct tok_source *src, struct span vocab, struct
     }
     for (int i = 0; i < 2; i++) {
         if (!cuts[i].at) continue;
-        if (tok_buf_add(&b, p, (size_t)(cuts[i].at - p), e) || tok_buf_add(&b, "null", 4, e)) goto fail;
+        if (tok_buf_add(&b, p, (size_t)(cuts[i].at - p), e) || tok_buf_add(&b, "null", 4, e))
+            goto fail;
         p = cuts[i].end;
     }
     if (tok_buf_add(&b, p, (size_t)(end - p), e)) goto fail;
@@ -588,19 +625,22 @@ int tok_json_read(struct tokenizer *t, const struct tok_source *src, struct err 
         err_prefix(e, "normalizer");
         goto fail;
     }
-    if (each_step(t, json_object_get(root, "pre_tokenizer"), "pretokenizers", read_pre_tokenizer, 0, e)) {
+    if (each_step(t, json_object_get(root, "pre_tokenizer"), "pretokenizers", read_pre_tokenizer, 0,
+                  e)) {
         err_prefix(e, "pre_tokenizer");
         goto fail;
     }
     /* With the byte-level step last, the model can look at the bytes themselves. */
-    if (t->pre.n && t->pre.s[t->pre.n - 1].op == TOK_PRE_BYTE_LEVEL) t->pre.s[t->pre.n - 1].as_bytes = t->bpe.byte_level = 1;
+    if (t->pre.n && t->pre.s[t->pre.n - 1].op == TOK_PRE_BYTE_LEVEL)
+        t->pre.s[t->pre.n - 1].as_bytes = t->bpe.byte_level = 1;
     if (each_step(t, json_object_get(root, "decoder"), "decoders", read_decoder, 0, e)) {
         err_prefix(e, "decoder");
         goto fail;
     }
     const json_t *dec = json_object_get(root, "decoder");
     if ((!dec || json_is_null(dec)) && !tok_steps_add(&t->dec, TOK_DEC_JOIN, e)) goto fail;
-    if (each_step(t, json_object_get(root, "post_processor"), "processors", read_post_processor, 0, e)) {
+    if (each_step(t, json_object_get(root, "post_processor"), "processors", read_post_processor, 0,
+                  e)) {
         err_prefix(e, "post_processor");
         goto fail;
     }
@@ -652,7 +692,8 @@ int tok_config_read(struct tokenizer *t, const struct tok_source *src, struct er
         for (int f = 0; f < 2; f++) {
             const json_t *v = named(file[f], keys[k]);
             if (!v) continue;
-            const struct tok_added *a = tok_added_by_text(&t->added, json_string_value(v), json_string_length(v));
+            const struct tok_added *a = tok_added_by_text(&t->added, json_string_value(v),
+                                                          json_string_length(v));
             *id = a ? a->id : tok_bpe_find(&t->bpe, json_string_value(v), json_string_length(v));
             break;
         }

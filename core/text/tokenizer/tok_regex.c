@@ -1,7 +1,7 @@
-/* tok_regex.c: the file's regular expressions on PCRE2.
- * Owns: the translation from the dialect that tokenizer.json is written in (Oniguruma's Ruby syntax, Unicode 16)
- * to PCRE2 10.42 (Unicode 14), and what happens when a match needs more stack than there is.
- * Must not know: what the matches are used for. */
+/* tok_regex.c: the file's regular expressions on PCRE2. Owns: the translation from the dialect that
+ * tokenizer.json is written in (Oniguruma's Ruby syntax, Unicode 16) to PCRE2 10.42 (Unicode 14),
+ * and what happens when a match needs more stack than there is. Must not know: what the matches are
+ * used for. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "core/text/tokenizer/tok_internal.h"
 #include "core/text/tokenizer/tok_tables.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* A backtracking search may take this many steps before the rest of the text counts as without a match;
- * patterns in use need a few per character. */
+/* A backtracking search may take this many steps before the rest of the text counts as without a
+ * match; patterns in use need a few per character. */
 #define MATCH_STEPS 20000000u
 #define JIT_STACK_MAX (64u << 20) /* bytes, taken only when the 32 KiB on the C stack do not do */
 
@@ -33,25 +33,37 @@ struct tok_match {
 static const struct tok_class *find_class(const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof tok_classes / sizeof tok_classes[0]; i++)
-        if (strlen(tok_classes[i].name) == n && !memcmp(tok_classes[i].name, name, n)) return &tok_classes[i];
+        if (strlen(tok_classes[i].name) == n && !memcmp(tok_classes[i].name, name, n))
+            return &tok_classes[i];
     return NULL;
 }
 
-static int add_str(struct tok_buf *b, const char *s, struct err *e) { return tok_buf_add(b, s, strlen(s), e); }
+static int add_str(struct tok_buf *b, const char *s, struct err *e)
+{
+    return tok_buf_add(b, s, strlen(s), e);
+}
 
-/* A class that is written by its members: alone it gets brackets, negated inside brackets its complement. */
-static int add_class(struct tok_buf *out, const struct tok_class *c, int negated, int in_set, struct err *e)
+/* A class that is written by its members: alone it gets brackets, negated inside brackets its
+ * complement. */
+static int add_class(struct tok_buf *out, const struct tok_class *c, int negated, int in_set,
+                     struct err *e)
 {
     if (in_set && !negated) return add_str(out, c->members, e);
     if (in_set) {
-        if (!c->complement) return err_set(e, "the class \\%s negated inside brackets is not supported", c->name);
+        if (!c->complement)
+            return err_set(e, "the class \\%s negated inside brackets is not supported", c->name);
         return add_str(out, c->complement, e);
     }
-    return add_str(out, negated ? "[^" : "[", e) || add_str(out, c->members, e) || add_str(out, "]", e) ? -1 : 0;
+    return add_str(out, negated ? "[^" : "[", e) || add_str(out, c->members, e) ||
+                   add_str(out, "]", e)
+               ? -1
+               : 0;
 }
 
-/* \p{Name}, \P{Name}, \p{^Name}; s points behind the p. Returns the bytes consumed, 0 on failure. */
-static size_t add_property(struct tok_buf *out, const char *s, size_t n, int negated, int in_set, struct err *e)
+/* \p{Name}, \P{Name}, \p{^Name}; s points behind the p. Returns the bytes consumed, 0 on failure.
+ */
+static size_t add_property(struct tok_buf *out, const char *s, size_t n, int negated, int in_set,
+                           struct err *e)
 {
     if (n < 2 || s[0] != '{') {
         err_set(e, "a \\p without braces");
@@ -82,10 +94,11 @@ static size_t add_property(struct tok_buf *out, const char *s, size_t n, int neg
     int rc;
     if (c && !(negated && in_set)) rc = add_class(out, c, negated, in_set, e);
     else {
-        /* PCRE2 takes a bare script name for its extensions, the other dialect for the script itself. */
+        /* PCRE2 takes a bare script name for its extensions, the other dialect for the script
+         * itself. */
         int bare = strlen(key) <= 2 || !strcmp(key, "Any") || !strcmp(key, "Alphabetic");
-        rc =
-            add_str(out, negated ? "\\P{" : "\\p{", e) || (!bare && add_str(out, "sc:", e)) || add_str(out, key, e) || add_str(out, "}", e);
+        rc = add_str(out, negated ? "\\P{" : "\\p{", e) || (!bare && add_str(out, "sc:", e)) ||
+             add_str(out, key, e) || add_str(out, "}", e);
     }
     return rc ? 0 : used;
 }
@@ -102,15 +115,18 @@ static size_t add_escape(struct tok_buf *out, const char *s, size_t n, int in_se
         size_t used = add_property(out, s + 2, n - 2, c == 'P', in_set, e);
         return used ? used + 2 : 0;
     }
-    if (c == 's' || c == 'S' || c == 'w' || c == 'W' || c == 'd' || c == 'D' || c == 'h' || c == 'H') {
+    if (c == 's' || c == 'S' || c == 'w' || c == 'W' || c == 'd' || c == 'D' || c == 'h' ||
+        c == 'H') {
         char key = (char)(c | 0x20);
-        const struct tok_class *k = key == 'w' && !in_set ? find_class("w alone", 7) : find_class(&key, 1);
+        const struct tok_class *k = key == 'w' && !in_set ? find_class("w alone", 7)
+                                                          : find_class(&key, 1);
         return add_class(out, k, c != key, in_set, e) ? 0 : 2;
     }
     if ((c == 'b' || c == 'B') && !in_set) { /* PCRE2's own takes fewer characters for a word's */
         const char *w = find_class("w alone", 7)->members;
-        const char *parts[] = {"(?:(?<=[", w, "])(?", c == 'b' ? "!" : "=", "[", w, "])|(?<![", w, "])(?", c == 'b' ? "=" : "!",
-                               "[",        w, "]))"};
+        const char *parts[] = {"(?:(?<=[", w, "])(?", c == 'b' ? "!" : "=", "[", w,
+                               "])|(?<![", w, "])(?", c == 'b' ? "=" : "!", "[", w,
+                               "]))"};
         for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
             if (add_str(out, parts[i], e)) return 0;
         return 2;
@@ -127,11 +143,17 @@ static size_t add_posix(struct tok_buf *out, const char *s, size_t n, struct err
 {
     static const struct {
         const char *name, *members;
-    } sets[] = {{"[:alpha:]", "Alphabetic"}, {"[:digit:]", "d"}, {"[:space:]", "s"}, {"[:word:]", "w"}, {"[:xdigit:]", "h"}};
+    } sets[] = {{"[:alpha:]", "Alphabetic"},
+                {"[:digit:]", "d"},
+                {"[:space:]", "s"},
+                {"[:word:]", "w"},
+                {"[:xdigit:]", "h"}};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         size_t len = strlen(sets[i].name);
         if (n >= len && !memcmp(s, sets[i].name, len))
-            return add_class(out, find_class(sets[i].members, strlen(sets[i].members)), 0, 1, e) ? 0 : len;
+            return add_class(out, find_class(sets[i].members, strlen(sets[i].members)), 0, 1, e)
+                       ? 0
+                       : len;
     }
     err_set(e, "a set inside a set is not supported");
     return 0;
@@ -165,7 +187,8 @@ static int translate(const char *s, size_t n, struct tok_buf *out, struct err *e
             i += used;
             continue;
         }
-        if (in_set && s[i] == '&' && i + 1 < n && s[i + 1] == '&') return err_set(e, "the intersection of sets (&&) is not supported");
+        if (in_set && s[i] == '&' && i + 1 < n && s[i + 1] == '&')
+            return err_set(e, "the intersection of sets (&&) is not supported");
         if (in_set && s[i] == ']' && i > set_start) in_set = 0;
         if (tok_buf_add(out, s + i, 1, e)) return -1;
         i++;
@@ -198,7 +221,9 @@ int tok_pattern_regex(struct tok_pattern **p, const char *src, size_t n, struct 
     PCRE2_SIZE at;
     /* Ruby syntax: ^ and $ match at every line. No duplicate names, no \C. */
     t->re = pcre2_compile((PCRE2_SPTR)(b.p ? b.p : ""), b.n,
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_UTF_CHECK, &code, &at, cc);
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C |
+                              PCRE2_NO_UTF_CHECK,
+                          &code, &at, cc);
     if (!t->re && (code == PCRE2_ERROR_HEAP_FAILED || code == PCRE2_ERROR_NOMEMORY)) {
         err_memory(e);
         goto fail;
@@ -243,7 +268,8 @@ void tok_pattern_close(struct tok_pattern *p)
 size_t tok_pattern_one_char(const struct tok_pattern *p)
 {
     size_t len;
-    if (p->re || tok_utf8_next((const unsigned char *)p->str, p->n, &len) < 0 || len != p->n) return 0;
+    if (p->re || tok_utf8_next((const unsigned char *)p->str, p->n, &len) < 0 || len != p->n)
+        return 0;
     return len;
 }
 
@@ -273,13 +299,17 @@ void tok_match_close(struct tok_match *m)
     free(m);
 }
 
-int tok_match_check(const struct tok_match *m, struct err *e) { return m->lacked_memory ? err_memory(e) : 0; }
+int tok_match_check(const struct tok_match *m, struct err *e)
+{
+    return m->lacked_memory ? err_memory(e) : 0;
+}
 
 void tok_walk_init(struct tok_walk *w) { *w = (struct tok_walk){.last_match = SIZE_MAX}; }
 
-/* 1 when re matches in s [n] at or behind pos; running out of steps, or of the memory that a match may take, counts as no match, so
- * that a strange text costs time but never the request. */
-static int search(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n, size_t pos)
+/* 1 when re matches in s [n] at or behind pos; running out of steps, or of the memory that a match
+ * may take, counts as no match, so that a strange text costs time but never the request. */
+static int search(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n,
+                  size_t pos)
 {
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     if (p->jit) {
@@ -293,13 +323,16 @@ static int search(const struct tok_pattern *p, struct tok_match *m, const char *
         }
     }
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(p->re, (PCRE2_SPTR)s, n, pos, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data, m->ctx);
+        rc = pcre2_match(p->re, (PCRE2_SPTR)s, n, pos, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data,
+                         m->ctx);
     if (rc == PCRE2_ERROR_NOMEMORY) m->lacked_memory = 1;
-    if (rc < PCRE2_ERROR_NOMATCH) pcre2_set_match_limit(m->ctx, MATCH_STEPS / 64); /* once is enough for one text */
+    if (rc < PCRE2_ERROR_NOMATCH)
+        pcre2_set_match_limit(m->ctx, MATCH_STEPS / 64); /* once is enough for one text */
     return rc >= 0; /* 0: more groups than slots, the match itself is there */
 }
 
-int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n, struct tok_walk *w)
+int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n,
+                  struct tok_walk *w)
 {
     if (!p->re) {
         if (w->pos > n) return 0;
@@ -312,7 +345,8 @@ int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *
     while (w->pos <= n) {
         if (!search(p, m, s, n, w->pos)) return 0;
         PCRE2_SIZE *o = pcre2_get_ovector_pointer(m->data);
-        if (o[1] < w->pos || o[0] > o[1]) return 0; /* \K and lookbehind tricks: no progress, stop */
+        if (o[1] < w->pos || o[0] > o[1])
+            return 0; /* \K and lookbehind tricks: no progress, stop */
         if (o[0] == o[1] && o[1] == w->last_match) {
             /* An empty match where the last one ended does not count. */
             size_t len = 1;
@@ -331,6 +365,8 @@ int tok_is_numeric(uint32_t cp)
 {
     if (cp < 0x80) return cp >= '0' && cp <= '9';
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)cp);
-    if (k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO) return 1;
-    return tok_in_ranges(tok_numeric_extra, sizeof tok_numeric_extra / sizeof tok_numeric_extra[0], cp);
+    if (k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO)
+        return 1;
+    return tok_in_ranges(tok_numeric_extra, sizeof tok_numeric_extra / sizeof tok_numeric_extra[0],
+                         cp);
 }

@@ -1,7 +1,7 @@
 /* tok_spm.c: reads SentencePiece's tokenizer.model (a protobuf) when there is no tokenizer.json.
- * Owns: the wire format, and which steps the model's settings mean; the result is what transformers' conversion of
- * the same model to a tokenizer.json gives.
- * Must not know: how steps and merges work. */
+ * Owns: the wire format, and which steps the model's settings mean; the result is what
+ * transformers' conversion of the same model to a tokenizer.json gives. Must not know: how steps
+ * and merges work. */
 #include "core/base/json.h"
 #include "core/text/tokenizer/tok_internal.h"
 
@@ -93,7 +93,8 @@ static int read_piece(struct model *m, const struct field *f, struct err *e)
             x->type = (int)(g.value & 0xff);
         }
     }
-    if (rc < 0 || !x->n || x->score != x->score || tok_utf8_valid(x->s, x->n) != x->n) return err_set(e, "piece %zu is damaged", m->n - 1);
+    if (rc < 0 || !x->n || x->score != x->score || tok_utf8_valid(x->s, x->n) != x->n)
+        return err_set(e, "piece %zu is damaged", m->n - 1);
     return 0;
 }
 
@@ -123,7 +124,9 @@ static int read_settings(struct model *m, const struct field *f, struct err *e)
             if (g.number == 5 && g.wire == 0) m->escape_spaces = g.value != 0;
         }
     }
-    return rc < 0 ? err_set(e, "the %s is damaged", f->number == 2 ? "trainer_spec" : "normalizer_spec") : 0;
+    return rc < 0 ? err_set(e, "the %s is damaged",
+                            f->number == 2 ? "trainer_spec" : "normalizer_spec")
+                  : 0;
 }
 
 static int read_model(struct model *m, const struct tok_source *src, struct err *e)
@@ -143,10 +146,13 @@ static int read_model(struct model *m, const struct tok_source *src, struct err 
                        : m->type == 3           ? "word"
                        : m->type == 4           ? "char"
                                                 : "unknown kind of");
-    if (m->has_charsmap) return err_set(e, "a precompiled character map (normalization such as nmt_nfkc) is not supported");
+    if (m->has_charsmap)
+        return err_set(
+            e, "a precompiled character map (normalization such as nmt_nfkc) is not supported");
     if (m->suffix_spaces) return err_set(e, "treat_whitespace_as_suffix is not supported");
     if (!m->escape_spaces) return err_set(e, "escape_whitespaces = false is not supported");
-    if (m->unk < 0 || (size_t)m->unk >= m->n) return err_set(e, "the unknown token's id %d is outside the vocabulary", m->unk);
+    if (m->unk < 0 || (size_t)m->unk >= m->n)
+        return err_set(e, "the unknown token's id %d is outside the vocabulary", m->unk);
     return 0;
 }
 
@@ -156,7 +162,8 @@ struct split {
     int32_t made, left, right;
 };
 
-/* Best score first; pieces scored alike in file order, splits of one piece by the ids of the parts. */
+/* Best score first; pieces scored alike in file order, splits of one piece by the ids of the parts.
+ */
 static int by_priority(const void *x, const void *y)
 {
     const struct split *a = x, *b = y;
@@ -179,7 +186,8 @@ static int make_merges(struct tok_bpe *b, const struct model *m, struct err *e)
         }
         for (size_t k = 1; k < x->n; k++) {
             if (((unsigned char)x->s[k] & 0xc0) == 0x80) continue;
-            int32_t l = tok_bpe_find(b, x->s, k), r = l < 0 ? -1 : tok_bpe_find(b, x->s + k, x->n - k);
+            int32_t l = tok_bpe_find(b, x->s, k),
+                    r = l < 0 ? -1 : tok_bpe_find(b, x->s + k, x->n - k);
             if (r < 0) continue;
             if (n == cap) {
                 cap = cap ? cap * 2 : 4096;
@@ -195,17 +203,21 @@ static int make_merges(struct tok_bpe *b, const struct model *m, struct err *e)
     }
     if (n) qsort(a, n, sizeof *a, by_priority);
     if (tok_bpe_init_merges(b, n, e)) goto fail;
-    for (size_t i = 0; i < n; i++) tok_bpe_put_merge(b, a[i].left, a[i].right, (uint32_t)i, a[i].made);
+    for (size_t i = 0; i < n; i++)
+        tok_bpe_put_merge(b, a[i].left, a[i].right, (uint32_t)i, a[i].made);
     rc = 0;
 fail:
     free(a);
     return rc;
 }
 
-static int add_replace(struct tok_steps *to, enum tok_op op, int regex, const char *from, const char *with, struct err *e)
+static int add_replace(struct tok_steps *to, enum tok_op op, int regex, const char *from,
+                       const char *with, struct err *e)
 {
     struct tok_step *s = tok_steps_add(to, op, e);
-    if (!s || (regex ? tok_pattern_regex(&s->pat, from, strlen(from), e) : tok_pattern_string(&s->pat, from, strlen(from), e))) return -1;
+    if (!s || (regex ? tok_pattern_regex(&s->pat, from, strlen(from), e)
+                     : tok_pattern_string(&s->pat, from, strlen(from), e)))
+        return -1;
     return tok_step_set_str(s, with, strlen(with), e);
 }
 
@@ -214,15 +226,21 @@ static int make_steps(struct tokenizer *t, const struct model *m, struct err *e)
     static const char space[] = "\xe2\x96\x81"; /* U+2581 */
     struct tok_step *s;
     /* The lookbehind keeps a long run inside the text from being tried at each of its spaces. */
-    if (m->strip_spaces && (add_replace(&t->norm, TOK_NORM_REPLACE, 1, "\\A +|(?<! ) +\\z", "", e) ||
-                            add_replace(&t->norm, TOK_NORM_REPLACE, 1, " {2,}", " ", e)))
+    if (m->strip_spaces &&
+        (add_replace(&t->norm, TOK_NORM_REPLACE, 1, "\\A +|(?<! ) +\\z", "", e) ||
+         add_replace(&t->norm, TOK_NORM_REPLACE, 1, " {2,}", " ", e)))
         return -1;
-    if (m->dummy_prefix && (!(s = tok_steps_add(&t->norm, TOK_NORM_PREPEND, e)) || tok_step_set_str(s, space, 3, e))) return -1;
-    if (add_replace(&t->norm, TOK_NORM_REPLACE, 0, " ", space, e) || add_replace(&t->dec, TOK_DEC_REPLACE, 0, space, " ", e)) return -1;
+    if (m->dummy_prefix &&
+        (!(s = tok_steps_add(&t->norm, TOK_NORM_PREPEND, e)) || tok_step_set_str(s, space, 3, e)))
+        return -1;
+    if (add_replace(&t->norm, TOK_NORM_REPLACE, 0, " ", space, e) ||
+        add_replace(&t->dec, TOK_DEC_REPLACE, 0, space, " ", e))
+        return -1;
     if (m->byte_fallback && !tok_steps_add(&t->dec, TOK_DEC_BYTE_FALLBACK, e)) return -1;
     if (!tok_steps_add(&t->dec, TOK_DEC_FUSE, e)) return -1;
     if (!m->dummy_prefix) return 0;
-    if (!(s = tok_steps_add(&t->dec, TOK_DEC_STRIP, e)) || tok_step_set_str(s, " ", 1, e)) return -1;
+    if (!(s = tok_steps_add(&t->dec, TOK_DEC_STRIP, e)) || tok_step_set_str(s, " ", 1, e))
+        return -1;
     s->left = 1;
     return 0;
 }
@@ -237,10 +255,15 @@ static void read_flags(struct tok_added *a, const json_t *j)
     a->special = json_is_true(json_object_get(j, "special"));
 }
 
-static int id_order(const void *x, const void *y) { return atoi(*(const char *const *)x) < atoi(*(const char *const *)y) ? -1 : 1; }
+static int id_order(const void *x, const void *y)
+{
+    return atoi(*(const char *const *)x) < atoi(*(const char *const *)y) ? -1 : 1;
+}
 
-/* Added tokens: the model's control, unknown and user-defined pieces, then what the config adds, by id. */
-static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *config, struct err *e)
+/* Added tokens: the model's control, unknown and user-defined pieces, then what the config adds, by
+ * id. */
+static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *config,
+                      struct err *e)
 {
     for (size_t i = 0; i < m->n; i++) {
         int type = m->p[i].type;
@@ -271,9 +294,11 @@ fail:
     return rc;
 }
 
-static int add_around(struct tokenizer *t, const struct model *m, const json_t *config, struct err *e)
+static int add_around(struct tokenizer *t, const struct model *m, const json_t *config,
+                      struct err *e)
 {
-    const json_t *b = json_object_get(config, "add_bos_token"), *x = json_object_get(config, "add_eos_token");
+    const json_t *b = json_object_get(config, "add_bos_token"),
+                 *x = json_object_get(config, "add_eos_token");
     int bos = json_is_boolean(b) ? json_is_true(b) : 1, eos = json_is_true(x);
     int32_t *around = malloc(3 * sizeof *around);
     if (!around) return err_memory(e);
@@ -289,7 +314,13 @@ static int add_around(struct tokenizer *t, const struct model *m, const json_t *
 int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *e)
 {
     /* The defaults of sentencepiece_model.proto. */
-    struct model m = {.type = MODEL_UNIGRAM, .unk = 0, .bos = 1, .eos = 2, .dummy_prefix = 1, .strip_spaces = 1, .escape_spaces = 1};
+    struct model m = {.type = MODEL_UNIGRAM,
+                      .unk = 0,
+                      .bos = 1,
+                      .eos = 2,
+                      .dummy_prefix = 1,
+                      .strip_spaces = 1,
+                      .escape_spaces = 1};
     struct tok_bpe *b = &t->bpe;
     json_t *config = NULL;
     int rc = -1;
@@ -297,7 +328,8 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
     if (m.bos >= (int32_t)m.n) m.bos = -1;
     if (m.eos >= (int32_t)m.n) m.eos = -1;
     if (src->config) {
-        config = json_read(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e);
+        config = json_read(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
+                           NULL, e);
         if (!config && err_is_memory(e)) goto fail;
     }
     if (tok_bpe_init(b, (int32_t)m.n, m.n, e)) goto fail;
@@ -306,8 +338,8 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
     b->byte_fallback = m.byte_fallback;
     b->fuse_unk = 1;
     b->unk = m.unk;
-    if (make_merges(b, &m, e) || tok_bpe_finish(b, e) || make_steps(t, &m, e) || add_tokens(t, &m, config, e) ||
-        add_around(t, &m, config, e))
+    if (make_merges(b, &m, e) || tok_bpe_finish(b, e) || make_steps(t, &m, e) ||
+        add_tokens(t, &m, config, e) || add_around(t, &m, config, e))
         goto fail;
     t->bos = m.bos;
     t->eos = m.eos;

@@ -62,24 +62,29 @@ void tok_scratch_free(struct tok_scratch *sc)
     *sc = (struct tok_scratch){0};
 }
 
-int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, size_t n, struct tok_buf *out, struct err *e)
+int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, size_t n,
+                struct tok_buf *out, struct err *e)
 {
     struct tok_walk w;
     size_t done = 0;
     tok_walk_init(&w);
     while (n && tok_walk_next(st->pat, m, s, n, &w)) {
-        if (tok_buf_add(out, s + done, w.start - done, e) || tok_buf_add(out, st->str, st->str_bytes, e)) return -1;
+        if (tok_buf_add(out, s + done, w.start - done, e) ||
+            tok_buf_add(out, st->str, st->str_bytes, e))
+            return -1;
         done = w.end;
-        if (out->n > TOK_MAX_TEXT) return err_set(e, "the text grows past %u bytes by a replacement", TOK_MAX_TEXT);
+        if (out->n > TOK_MAX_TEXT)
+            return err_set(e, "the text grows past %u bytes by a replacement", TOK_MAX_TEXT);
     }
     return tok_match_check(m, e) || tok_buf_add(out, s + done, n - done, e) ? -1 : 0;
 }
 
 /* ---- normalizers ---- */
 
-/* Whether replacing leaves the first character at the input's start: the library gives what is put in the place
- * of the last character replaced. */
-static int replace_keeps_first(const struct tok_step *st, struct tok_match *m, const char *s, size_t n)
+/* Whether replacing leaves the first character at the input's start: the library gives what is put
+ * in the place of the last character replaced. */
+static int replace_keeps_first(const struct tok_step *st, struct tok_match *m, const char *s,
+                               size_t n)
 {
     struct tok_walk w;
     size_t len;
@@ -93,12 +98,15 @@ static void strip(const struct tok_step *st, const char **text, size_t *n, int *
 {
     const char *s = *text;
     size_t a = 0, b = *n, len;
-    while (st->left && a < b && tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + a, b - a, &len))) a += len;
+    while (st->left && a < b &&
+           tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + a, b - a, &len)))
+        a += len;
     while (st->right && b > a) {
         size_t c = b;
         do c--;
         while (c > a && ((unsigned char)s[c] & 0xc0) == 0x80);
-        if (!tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + c, b - c, &len))) break;
+        if (!tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + c, b - c, &len)))
+            break;
         b = c;
     }
     if (a) *first = 0;
@@ -106,7 +114,8 @@ static void strip(const struct tok_step *st, const char **text, size_t *n, int *
     *n = b - a;
 }
 
-int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text, size_t *n, int *first, struct err *e)
+int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text,
+                  size_t *n, int *first, struct err *e)
 {
     int turn = 0, changed;
     for (size_t i = 0; i < steps->n && *n; i++) {
@@ -116,7 +125,8 @@ int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const c
         changed = 1;
         switch (st->op) {
         case TOK_NORM_PREPEND:
-            if (tok_buf_add(out, st->str, st->str_bytes, e) || tok_buf_add(out, *text, *n, e)) return -1;
+            if (tok_buf_add(out, st->str, st->str_bytes, e) || tok_buf_add(out, *text, *n, e))
+                return -1;
             break;
         case TOK_NORM_REPLACE:
             if (*first && !replace_keeps_first(st, sc->match, *text, *n)) *first = 0;
@@ -138,7 +148,8 @@ int tok_normalize(const struct tok_steps *steps, struct tok_scratch *sc, const c
         default: CHECK(!"a normalizer");
         }
         if (!changed) continue;
-        if (out->n > TOK_MAX_TEXT) return err_set(e, "the text grows past %u bytes when normalized", TOK_MAX_TEXT);
+        if (out->n > TOK_MAX_TEXT)
+            return err_set(e, "the text grows past %u bytes when normalized", TOK_MAX_TEXT);
         *text = out->p;
         *n = out->n;
         turn ^= 1;
@@ -162,7 +173,8 @@ static int add_piece(struct tok_pieces *a, size_t off, size_t len, int first, st
     return 0;
 }
 
-/* How one stretch after the other, match or not, becomes pieces; what is kept back may still grow. */
+/* How one stretch after the other, match or not, becomes pieces; what is kept back may still grow.
+ */
 struct cutter {
     struct tok_pieces *out;
     enum tok_split behavior;
@@ -182,9 +194,11 @@ static int cut(struct cutter *c, size_t a, size_t b, int is_match, struct err *e
     int grow = 0;
     switch (c->behavior) {
     case TOK_SPLIT_ISOLATED: return add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
-    case TOK_SPLIT_REMOVED: return is_match ? 0 : add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
+    case TOK_SPLIT_REMOVED:
+        return is_match ? 0 : add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
     case TOK_SPLIT_PREVIOUS: grow = is_match && !c->was_match; break;
-    case TOK_SPLIT_NEXT: /* seen from the right: a match joins what follows unless that is a match itself */
+    case TOK_SPLIT_NEXT: /* seen from the right: a match joins what follows unless that is a match
+                            itself */
         grow = c->was_match && !is_match;
         break;
     case TOK_SPLIT_CONTIGUOUS: grow = is_match == c->was_match; break;
@@ -201,11 +215,13 @@ static int cut(struct cutter *c, size_t a, size_t b, int is_match, struct err *e
     return 0;
 }
 
-static int split_piece(const struct tok_step *st, const struct tok_pattern *pat, struct tok_match *m, const char *text,
-                       const struct tok_piece *p, struct tok_pieces *out, struct err *e)
+static int split_piece(const struct tok_step *st, const struct tok_pattern *pat,
+                       struct tok_match *m, const char *text, const struct tok_piece *p,
+                       struct tok_pieces *out, struct err *e)
 {
     const char *s = text + p->off;
-    struct cutter c = {.out = out, .behavior = st->behavior, .base = p->off, .first = (int)p->first};
+    struct cutter c = {
+        .out = out, .behavior = st->behavior, .base = p->off, .first = (int)p->first};
     struct tok_walk w;
     size_t done = 0;
     tok_walk_init(&w);
@@ -218,14 +234,19 @@ static int split_piece(const struct tok_step *st, const struct tok_pattern *pat,
     return tok_match_check(m, e) || flush_cut(&c, e) ? -1 : 0;
 }
 
-static int split_digits(const struct tok_step *st, const char *text, const struct tok_piece *p, struct tok_pieces *out, struct err *e)
+static int split_digits(const struct tok_step *st, const char *text, const struct tok_piece *p,
+                        struct tok_pieces *out, struct err *e)
 {
     const char *s = text + p->off;
-    struct cutter c = {
-        .out = out, .base = p->off, .first = (int)p->first, .behavior = st->individual ? TOK_SPLIT_ISOLATED : TOK_SPLIT_CONTIGUOUS};
+    struct cutter c = {.out = out,
+                       .base = p->off,
+                       .first = (int)p->first,
+                       .behavior = st->individual ? TOK_SPLIT_ISOLATED : TOK_SPLIT_CONTIGUOUS};
     size_t done = 0, len;
     for (size_t i = 0; i < p->len; i += len) {
-        if (!tok_is_numeric((uint32_t)tok_utf8_next((const unsigned char *)s + i, p->len - i, &len))) continue;
+        if (!tok_is_numeric(
+                (uint32_t)tok_utf8_next((const unsigned char *)s + i, p->len - i, &len)))
+            continue;
         if (done < i && cut(&c, done, i, 0, e)) return -1;
         if (cut(&c, i, i + len, 1, e)) return -1;
         done = i + len;
@@ -234,14 +255,17 @@ static int split_digits(const struct tok_step *st, const char *text, const struc
     return flush_cut(&c, e);
 }
 
-/* Spaces become the replacement, one is put before the piece as the scheme says; then cut before each. */
-static int metaspace(const struct tok_step *st, const char *text, const struct tok_piece *p, struct tok_buf *buf, struct tok_pieces *out,
-                     struct err *e)
+/* Spaces become the replacement, one is put before the piece as the scheme says; then cut before
+ * each. */
+static int metaspace(const struct tok_step *st, const char *text, const struct tok_piece *p,
+                     struct tok_buf *buf, struct tok_pieces *out, struct err *e)
 {
     const char *s = text + p->off, *r = st->str;
     size_t n = p->len, k = st->str_bytes, base = buf->n;
     int starts = s[0] == ' ' || (n >= k && !memcmp(s, r, k));
-    if (!starts && (st->scheme == TOK_SCHEME_ALWAYS || (st->scheme == TOK_SCHEME_FIRST && p->first)) && tok_buf_add(buf, r, k, e))
+    if (!starts &&
+        (st->scheme == TOK_SCHEME_ALWAYS || (st->scheme == TOK_SCHEME_FIRST && p->first)) &&
+        tok_buf_add(buf, r, k, e))
         return -1;
     for (size_t i = 0; i < n;) {
         const char *sp = memchr(s + i, ' ', n - i);
@@ -251,10 +275,12 @@ static int metaspace(const struct tok_step *st, const char *text, const struct t
     }
     size_t end = buf->n, from = base;
     if (st->split) {
-        struct cutter c = {.out = out, .behavior = TOK_SPLIT_NEXT, .base = base, .first = (int)p->first};
+        struct cutter c = {
+            .out = out, .behavior = TOK_SPLIT_NEXT, .base = base, .first = (int)p->first};
         const char *t = buf->p + base;
         size_t total = end - base, done = 0;
-        for (const char *hit; done < total && (hit = memmem(t + done, total - done, r, k)) != NULL;) {
+        for (const char *hit;
+             done < total && (hit = memmem(t + done, total - done, r, k)) != NULL;) {
             size_t a = (size_t)(hit - t);
             if (a > done && cut(&c, done, a, 0, e)) return -1;
             if (cut(&c, a, a + k, 1, e)) return -1;
@@ -267,7 +293,8 @@ static int metaspace(const struct tok_step *st, const char *text, const struct t
 }
 
 /* Text of the step's result, when it has one: leading space for byte-level. */
-static int prefix_spaces(struct tok_scratch *sc, const char **text, struct tok_buf *buf, struct err *e)
+static int prefix_spaces(struct tok_scratch *sc, const char **text, struct tok_buf *buf,
+                         struct err *e)
 {
     buf->n = 0;
     for (size_t i = 0; i < sc->pieces.n; i++) {
@@ -289,7 +316,9 @@ static int map_bytes(struct tok_scratch *sc, const char **text, struct tok_buf *
         struct tok_piece *p = &sc->pieces.p[i];
         size_t at = buf->n;
         if (tok_buf_room(buf, (size_t)p->len * 2 + 4, e)) return -1;
-        for (uint32_t j = 0; j < p->len; j++) buf->n += tok_utf8_put(buf->p + buf->n, tok_char_of_byte((unsigned char)(*text)[p->off + j]));
+        for (uint32_t j = 0; j < p->len; j++)
+            buf->n += tok_utf8_put(buf->p + buf->n,
+                                   tok_char_of_byte((unsigned char)(*text)[p->off + j]));
         p->off = (uint32_t)at;
         p->len = (uint32_t)(buf->n - at);
     }
@@ -305,7 +334,8 @@ static void swap_pieces(struct tok_scratch *sc)
     sc->spare.n = 0;
 }
 
-int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text, size_t *n, int first, struct err *e)
+int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const char **text,
+                    size_t *n, int first, struct err *e)
 {
     int turn = 0;
     sc->pieces.n = sc->spare.n = 0;
@@ -322,7 +352,8 @@ int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const
             }
             if (pat) {
                 for (size_t i = 0; i < sc->pieces.n; i++)
-                    if (split_piece(st, pat, sc->match, *text, &sc->pieces.p[i], &sc->spare, e)) return -1;
+                    if (split_piece(st, pat, sc->match, *text, &sc->pieces.p[i], &sc->spare, e))
+                        return -1;
                 swap_pieces(sc);
             }
             if (!st->as_bytes) {
@@ -332,7 +363,8 @@ int tok_pretokenize(const struct tok_steps *steps, struct tok_scratch *sc, const
             break;
         case TOK_PRE_SPLIT:
             for (size_t i = 0; i < sc->pieces.n; i++)
-                if (split_piece(st, pat, sc->match, *text, &sc->pieces.p[i], &sc->spare, e)) return -1;
+                if (split_piece(st, pat, sc->match, *text, &sc->pieces.p[i], &sc->spare, e))
+                    return -1;
             swap_pieces(sc);
             break;
         case TOK_PRE_DIGITS:

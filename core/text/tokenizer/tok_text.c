@@ -1,5 +1,5 @@
-/* tok_text.c: growable buffers, UTF-8 and the few character classes that are not regular expressions.
- * Must not know: vocabularies, files. */
+/* tok_text.c: growable buffers, UTF-8 and the few character classes that are not regular
+ * expressions. Must not know: vocabularies, files. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
@@ -65,7 +65,8 @@ int32_t tok_utf8_next(const unsigned char *s, size_t n, size_t *len)
     unsigned char c = s[0];
     *len = 1;
     if (c < 0x80) return c;
-    /* The second byte's range rules out overlong forms, surrogates and values above U+10FFFF (Unicode table 3-7). */
+    /* The second byte's range rules out overlong forms, surrogates and values above U+10FFFF
+     * (Unicode table 3-7). */
     unsigned char lo = 0x80, hi = 0xbf;
     size_t need;
     int32_t cp;
@@ -95,7 +96,10 @@ int32_t tok_utf8_next(const unsigned char *s, size_t n, size_t *len)
     return cp;
 }
 
-size_t tok_utf8_put(char *out, uint32_t cp) { return (size_t)utf8proc_encode_char((utf8proc_int32_t)cp, (utf8proc_uint8_t *)out); }
+size_t tok_utf8_put(char *out, uint32_t cp)
+{
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)cp, (utf8proc_uint8_t *)out);
+}
 
 size_t tok_utf8_valid(const char *s, size_t n)
 {
@@ -115,7 +119,8 @@ size_t tok_utf8_valid(const char *s, size_t n)
     return n;
 }
 
-int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, size_t *used, struct err *e)
+int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, size_t *used,
+                   struct err *e)
 {
     size_t i = 0;
     while (i < n) {
@@ -125,7 +130,8 @@ int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, 
         if (i == n) break;
         tok_utf8_next((const unsigned char *)s + i, n - i, &len);
         unsigned char c = (unsigned char)s[i];
-        if (keep_tail && i + len == n && c >= 0xc2 && c <= 0xf4) break; /* more bytes may complete it */
+        if (keep_tail && i + len == n && c >= 0xc2 && c <= 0xf4)
+            break; /* more bytes may complete it */
         if (tok_buf_add(out, "\xef\xbf\xbd", 3, e)) return -1;
         i += len;
     }
@@ -136,15 +142,16 @@ int tok_utf8_lossy(struct tok_buf *out, const char *s, size_t n, int keep_tail, 
 int tok_is_space(uint32_t cp)
 {
     if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
-    return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 || cp == 0x202f ||
-           cp == 0x205f || cp == 0x3000;
+    return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) ||
+           cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
 int tok_byte_of_char(uint32_t cp)
 {
     if (cp < 0x21) return -1;
     if (cp <= 0x7e || (cp >= 0xa1 && cp <= 0xff && cp != 0xad)) return (int)cp;
-    /* The bytes without a visible Latin-1 character take U+0100 upward, in order: 00..20, 7F..A0, AD. */
+    /* The bytes without a visible Latin-1 character take U+0100 upward, in order: 00..20, 7F..A0,
+     * AD. */
     if (cp >= 0x100 && cp <= 0x120) return (int)(cp - 0x100);
     if (cp >= 0x121 && cp <= 0x142) return (int)(cp - 0x121 + 0x7f);
     return cp == 0x143 ? 0xad : -1;

@@ -1,6 +1,6 @@
-/* tok_unicode.c: canonical forms and lower case, with the library's (older, newer) character data where it
- * differs from utf8proc's, and without utf8proc's quadratic reordering of long runs of marks.
- * Must not know: tokenizers. */
+/* tok_unicode.c: canonical forms and lower case, with the library's (older, newer) character data
+ * where it differs from utf8proc's, and without utf8proc's quadratic reordering of long runs of
+ * marks. Must not know: tokenizers. */
 #include "core/text/tokenizer/tok_internal.h"
 #include "core/text/tokenizer/tok_unitab.h"
 
@@ -30,7 +30,8 @@ static int compose_pair(int32_t a, int32_t b)
     if (b < 0x300) return -1;
     if (a == 0x11935 && b == 0x11930) return -1; /* newer than the library's data */
     utf8proc_int32_t pair[2] = {a, b};
-    return utf8proc_normalize_utf32(pair, 2, UTF8PROC_COMPOSE | UTF8PROC_STABLE) == 1 ? pair[0] : -1;
+    return utf8proc_normalize_utf32(pair, 2, UTF8PROC_COMPOSE | UTF8PROC_STABLE) == 1 ? pair[0]
+                                                                                      : -1;
 }
 
 struct mark {
@@ -64,7 +65,8 @@ static int reorder(int32_t *cp, size_t n, struct err *e)
             size_t len = end - i;
             struct mark *m = len <= COUNT(few) ? few : malloc(len * sizeof *m);
             if (!m) return err_memory(e);
-            for (size_t j = 0; j < len; j++) m[j] = (struct mark){cp[i + j], combining_class(cp[i + j]), (int32_t)j};
+            for (size_t j = 0; j < len; j++)
+                m[j] = (struct mark){cp[i + j], combining_class(cp[i + j]), (int32_t)j};
             qsort(m, len, sizeof *m, by_class);
             for (size_t j = 0; j < len; j++) cp[i + j] = m[j].cp;
             if (m != few) free(m);
@@ -105,7 +107,8 @@ static int wide_room(struct tok_scratch *sc, size_t n, struct err *e)
     return 0;
 }
 
-static int normalize_run(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, struct err *e)
+static int normalize_run(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n,
+                         struct tok_buf *out, struct err *e)
 {
     utf8proc_option_t opt = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE;
     if (form == TOK_NORM_NFKC || form == TOK_NORM_NFKD) opt |= UTF8PROC_COMPAT;
@@ -125,14 +128,16 @@ static int normalize_run(enum tok_op form, struct tok_scratch *sc, const char *s
     if (reorder(sc->wide, count, e)) return -1;
     if (form == TOK_NORM_NFC || form == TOK_NORM_NFKC) count = compose(sc->wide, count);
     if (tok_buf_room(out, count * 4, e)) return -1;
-    for (size_t i = 0; i < count; i++) out->n += tok_utf8_put(out->p + out->n, (uint32_t)sc->wide[i]);
+    for (size_t i = 0; i < count; i++)
+        out->n += tok_utf8_put(out->p + out->n, (uint32_t)sc->wide[i]);
     return 0;
 }
 
-int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n, struct tok_buf *out, int *changed,
-                          struct err *e)
+int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *s, size_t n,
+                          struct tok_buf *out, int *changed, struct err *e)
 {
-    size_t copied = 0, prev = 0, len; /* prev: start of the character before i, which a mark may join */
+    size_t copied = 0, prev = 0,
+           len; /* prev: start of the character before i, which a mark may join */
     *changed = 0;
     for (size_t i = 0; i < n;) {
         uint64_t w;
@@ -151,7 +156,9 @@ int tok_unicode_normalize(enum tok_op form, struct tok_scratch *sc, const char *
             continue;
         }
         size_t end = i + len;
-        while (end < n && !is_stable(form, (uint32_t)tok_utf8_next((const unsigned char *)s + end, n - end, &len))) end += len;
+        while (end < n && !is_stable(form, (uint32_t)tok_utf8_next((const unsigned char *)s + end,
+                                                                   n - end, &len)))
+            end += len;
         if (!*changed) out->n = 0;
         if (prev < copied) prev = copied;
         if (tok_buf_add(out, s + copied, prev - copied, e)) return -1;
@@ -181,7 +188,8 @@ int tok_unicode_lower(const char *s, size_t n, struct tok_buf *out, struct err *
         }
         uint32_t low = (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
         for (size_t k = 0; k < COUNT(tok_lower_extra); k++)
-            if (cp >= tok_lower_extra[k].lo && cp <= tok_lower_extra[k].hi) low = (uint32_t)((int32_t)cp + tok_lower_extra[k].add);
+            if (cp >= tok_lower_extra[k].lo && cp <= tok_lower_extra[k].hi)
+                low = (uint32_t)((int32_t)cp + tok_lower_extra[k].add);
         out->n += tok_utf8_put(out->p + out->n, low);
     }
     return 0;

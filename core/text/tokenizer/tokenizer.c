@@ -1,7 +1,6 @@
-/* tokenizer.c: opening a tokenizer and encoding one text.
- * Owns: the order of things: added tokens on the raw text, normalizers, added tokens on the normalized text, cutting,
- * merging, post-processor.
- * Must not know: file formats, how any of these steps work. */
+/* tokenizer.c: opening a tokenizer and encoding one text. Owns: the order of things: added tokens
+ * on the raw text, normalizers, added tokens on the normalized text, cutting, merging,
+ * post-processor. Must not know: file formats, how any of these steps work. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
@@ -82,17 +81,18 @@ int tok_is_special(const struct tokenizer *t, int32_t id)
 }
 
 /* Text without normalized added tokens: cut, then merged. */
-static int encode_plain(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, int first, struct tok_ids *out,
-                        struct err *e)
+static int encode_plain(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n,
+                        int first, struct tok_ids *out, struct err *e)
 {
     if (tok_pretokenize(&t->pre, sc, &s, &n, first, e)) return -1;
     for (size_t i = 0; i < sc->pieces.n; i++)
-        if (tok_bpe_encode(&t->bpe, sc, s + sc->pieces.p[i].off, sc->pieces.p[i].len, out, e)) return -1;
+        if (tok_bpe_encode(&t->bpe, sc, s + sc->pieces.p[i].off, sc->pieces.p[i].len, out, e))
+            return -1;
     return 0;
 }
 
-static int encode_section(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, int first, struct tok_ids *out,
-                          struct err *e)
+static int encode_section(const struct tokenizer *t, struct tok_scratch *sc, const char *s,
+                          size_t n, int first, struct tok_ids *out, struct err *e)
 {
     struct tok_section_walk w = {0};
     struct tok_section x;
@@ -105,7 +105,8 @@ static int encode_section(const struct tokenizer *t, struct tok_scratch *sc, con
     return 0;
 }
 
-static int encode_text(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n, struct tok_ids *out, struct err *e)
+static int encode_text(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n,
+                       struct tok_ids *out, struct err *e)
 {
     struct tok_section_walk w = {0};
     struct tok_section x;
@@ -117,12 +118,14 @@ static int encode_text(const struct tokenizer *t, struct tok_scratch *sc, const 
     return 0;
 }
 
-int tok_encode(const struct tokenizer *t, const char *text, size_t n, int add_special, struct tok_ids *out, struct err *e)
+int tok_encode(const struct tokenizer *t, const char *text, size_t n, int add_special,
+               struct tok_ids *out, struct err *e)
 {
     struct tok_scratch sc = {0};
     size_t start = out->n;
     int rc = -1;
-    if (n > TOK_MAX_TEXT) return err_set(e, "a text of %zu bytes is larger than %u", n, TOK_MAX_TEXT);
+    if (n > TOK_MAX_TEXT)
+        return err_set(e, "a text of %zu bytes is larger than %u", n, TOK_MAX_TEXT);
     if (tok_match_open(&sc.match, e)) goto fail;
     if (tok_utf8_valid(text, n) != n) {
         if (tok_utf8_lossy(&sc.lossy, text, n, 0, NULL, e)) goto fail;
@@ -130,7 +133,8 @@ int tok_encode(const struct tokenizer *t, const char *text, size_t n, int add_sp
         n = sc.lossy.n;
     }
     for (size_t i = 0; i < t->n_around; i++) {
-        if (t->around[i] == TOK_TEXT_HERE ? encode_text(t, &sc, text, n, out, e) : add_special && tok_ids_push(out, t->around[i], e))
+        if (t->around[i] == TOK_TEXT_HERE ? encode_text(t, &sc, text, n, out, e)
+                                          : add_special && tok_ids_push(out, t->around[i], e))
             goto fail;
     }
     rc = tok_match_check(sc.match, e);

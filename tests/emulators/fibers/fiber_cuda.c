@@ -1,5 +1,6 @@
-/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for build/tests/bin/libcuda-fibers-*.so: a device of two multiprocessors
- * (FIBERS_UNITS=N: of so many) that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the
+/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for
+ * build/tests/bin/libcuda-fibers-*.so: a device of two multiprocessors (FIBERS_UNITS=N: of so many)
+ * that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the
  * arguments that they had. */
 #include "backend-hip/runtime/hip_api.h"
 #include "tests/emulators/fibers/fibers_int.h"
@@ -32,40 +33,44 @@ INNER int hipEventElapsedTime(float *ms, void *from, void *to);
 INNER int hipModuleLoadData(void **module, const void *image);
 INNER int hipModuleUnload(void *module);
 INNER int hipModuleGetFunction(void **f, void *module, const char *name);
-INNER int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                void *stream, void **params, void **extra);
+INNER int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                unsigned by, unsigned bz, unsigned shared, void *stream,
+                                void **params, void **extra);
 INNER const char *hipGetErrorString(int code);
 
 /* The same under CUDA's names. */
-#define SAME(cuda, hip, parameters, ...)                                                                                                   \
-    int cuda parameters;                                                                                                                   \
+#define SAME(cuda, hip, parameters, ...)                                                           \
+    int cuda parameters;                                                                           \
     int cuda parameters { return hip(__VA_ARGS__); }
 SAME(cuInit, hipInit, (unsigned flags), flags)
 SAME(cuDeviceGetCount, hipGetDeviceCount, (int *n), n)
 SAME(cuDeviceGet, hipDeviceGet, (int *device, int ordinal), device, ordinal)
 SAME(cuDeviceGetName, hipDeviceGetName, (char *name, int bytes, int device), name, bytes, device)
-SAME(cuDeviceTotalMem_v2, hipDeviceTotalMem, (size_t * bytes, int device), bytes, device)
-SAME(cuMemGetInfo_v2, hipMemGetInfo, (size_t * left, size_t *total), left, total)
+SAME(cuDeviceTotalMem_v2, hipDeviceTotalMem, (size_t *bytes, int device), bytes, device)
+SAME(cuMemGetInfo_v2, hipMemGetInfo, (size_t *left, size_t *total), left, total)
 SAME(cuMemAlloc_v2, hipMalloc, (void **d, size_t bytes), d, bytes)
 SAME(cuMemFree_v2, hipFree, (void *d), d)
 SAME(cuMemcpyDtoH_v2, hipMemcpyDtoH, (void *dst, void *d, size_t bytes), dst, d, bytes)
 SAME(cuMemcpyDtoD_v2, hipMemcpyDtoD, (void *d, void *src, size_t bytes), d, src, bytes)
 SAME(cuMemHostAlloc, hipHostMalloc, (void **p, size_t bytes, unsigned flags), p, bytes, flags)
 SAME(cuMemFreeHost, hipHostFree, (void *p), p)
-SAME(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, (void *d, const void *src, size_t bytes, void *stream), d, src, bytes, stream)
-SAME(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, (void *dst, void *d, size_t bytes, void *stream), dst, d, bytes, stream)
+SAME(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync,
+     (void *d, const void *src, size_t bytes, void *stream), d, src, bytes, stream)
+SAME(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, (void *dst, void *d, size_t bytes, void *stream),
+     dst, d, bytes, stream)
 SAME(cuMemsetD8_v2, hipMemsetD8, (void *d, unsigned char value, size_t n), d, value, n)
 SAME(cuModuleLoadData, hipModuleLoadData, (void **module, const void *image), module, image)
 SAME(cuModuleUnload, hipModuleUnload, (void *module), module)
-SAME(cuModuleGetFunction, hipModuleGetFunction, (void **f, void *module, const char *name), f, module, name)
+SAME(cuModuleGetFunction, hipModuleGetFunction, (void **f, void *module, const char *name), f,
+     module, name)
 SAME(cuEventCreate, hipEventCreateWithFlags, (void **event, unsigned flags), event, flags)
 SAME(cuEventDestroy_v2, hipEventDestroy, (void *event), event)
 SAME(cuEventRecord, hipEventRecord, (void *event, void *stream), event, stream)
 SAME(cuEventQuery, hipEventQuery, (void *event), event)
 SAME(cuEventElapsedTime, hipEventElapsedTime, (float *ms, void *from, void *to), ms, from, to)
 
-#define API(...)                                                                                                                           \
-    int __VA_ARGS__;                                                                                                                       \
+#define API(...)                                                                                   \
+    int __VA_ARGS__;                                                                               \
     int __VA_ARGS__
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2 };
 
@@ -79,8 +84,11 @@ API(cuDeviceGetAttribute(int *value, int attribute, int device))
 {
     enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
     (void)device;
-    *value = attribute == MULTIPROCESSORS ? (int)env_number("FIBERS_UNITS", 2) : attribute == MAJOR ? FIBERS_CUDA / 10 : 0;
-    return attribute == MULTIPROCESSORS || attribute == MAJOR || attribute == MINOR ? OK : INVALID_VALUE;
+    *value = attribute == MULTIPROCESSORS ? (int)env_number("FIBERS_UNITS", 2)
+             : attribute == MAJOR         ? FIBERS_CUDA / 10
+                                          : 0;
+    return attribute == MULTIPROCESSORS || attribute == MAJOR || attribute == MINOR ? OK
+                                                                                    : INVALID_VALUE;
 }
 
 API(cuDevicePrimaryCtxRetain(void **context, int device))
@@ -166,8 +174,8 @@ static int run(struct launch *l)
 {
     void *extra[] = {(void *)1, l->args, (void *)2, &l->bytes, NULL};
     fiber_cluster_blocks = (int)l->cluster;
-    return hipModuleLaunchKernel(l->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, NULL, NULL,
-                                 extra);
+    return hipModuleLaunchKernel(l->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                                 l->block[2], l->shared, NULL, NULL, extra);
 }
 
 API(cuGraphLaunch(void *exec, void *s))
@@ -180,7 +188,8 @@ API(cuGraphLaunch(void *exec, void *s))
 
 static int launch(struct launch *l, void *s, void **params, void **extra)
 {
-    if (params || extra[4] || *(size_t *)extra[3] > sizeof l->args || s != &stream) return INVALID_VALUE;
+    if (params || extra[4] || *(size_t *)extra[3] > sizeof l->args || s != &stream)
+        return INVALID_VALUE;
     l->bytes = *(size_t *)extra[3];
     memcpy(l->args, extra[1], l->bytes);
     if (!captured) return run(l);
@@ -191,10 +200,13 @@ static int launch(struct launch *l, void *s, void **params, void **extra)
     return OK;
 }
 
-API(cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s,
-                   void **params, void **extra))
+API(cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *s, void **params, void **extra))
 {
-    return launch(&(struct launch){.f = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cluster = 1}, s, params, extra);
+    return launch(
+        &(struct launch){
+            .f = f, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cluster = 1},
+        s, params, extra);
 }
 
 #if FIBERS_CUDA >= 90
@@ -204,18 +216,24 @@ API(cuLaunchKernelEx(const struct cuda_launch_config *c, void *f, void **params,
     memcpy(l.grid, c->grid, sizeof l.grid);
     memcpy(l.block, c->block, sizeof l.block);
     for (unsigned i = 0; i < c->n_attributes; i++)
-        if (c->attributes[i].id == CUDA_LAUNCH_CLUSTER) l.cluster = c->attributes[i].value.cluster[0];
+        if (c->attributes[i].id == CUDA_LAUNCH_CLUSTER)
+            l.cluster = c->attributes[i].value.cluster[0];
     return launch(&l, c->stream, params, extra);
 }
 
-API(cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *d, const unsigned long long *sizes, const unsigned long long *strides,
-                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int l2, int fill))
+API(cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *d,
+                           const unsigned long long *sizes, const unsigned long long *strides,
+                           const unsigned *box, const unsigned *steps, int interleave, int swizzle,
+                           int l2, int fill))
 {
     struct fiber_map m = {.d = d};
     (void)l2;
-    if (type != CUDA_MAP_U32 || rank != 3 || interleave || swizzle || fill || (size_t)map % 64 || (size_t)d % 16) return INVALID_VALUE;
+    if (type != CUDA_MAP_U32 || rank != 3 || interleave || swizzle || fill || (size_t)map % 64 ||
+        (size_t)d % 16)
+        return INVALID_VALUE;
     for (int i = 0; i < 3; i++) {
-        if (steps[i] != 1 || !box[i] || box[i] > 256 || !sizes[i] || (i < 2 && strides[i] % 16)) return INVALID_VALUE;
+        if (steps[i] != 1 || !box[i] || box[i] > 256 || !sizes[i] || (i < 2 && strides[i] % 16))
+            return INVALID_VALUE;
         m.sizes[i] = sizes[i];
         m.box[i] = box[i];
         if (i < 2) m.strides[i] = strides[i];

@@ -1,5 +1,5 @@
-/* fiber_matrix.c: what instructions of warps do, for fibers.c: matrix products of AMD's and NVIDIA's, exchanges between lanes, and
- * copies and barriers that run beside the threads. */
+/* fiber_matrix.c: what instructions of warps do, for fibers.c: matrix products of AMD's and
+ * NVIDIA's, exchanges between lanes, and copies and barriers that run beside the threads. */
 #include "tests/emulators/fibers/fibers_int.h"
 
 #include <stdint.h>
@@ -30,12 +30,15 @@ void *fiber_dynamic_lds(void) { return dynamic[fiber_block_of_cluster()]; }
 unsigned fiber_lds_address(const void *p)
 {
     const char *at = p, *fixed = fiber_static_lds[fiber_block_of_cluster()];
-    return (unsigned)(at >= fixed && at < fixed + LDS_BYTES ? at - fixed + DYNAMIC_BYTES : at - dynamic[fiber_block_of_cluster()]);
+    return (unsigned)(at >= fixed && at < fixed + LDS_BYTES
+                          ? at - fixed + DYNAMIC_BYTES
+                          : at - dynamic[fiber_block_of_cluster()]);
 }
 
 static char *of_block(unsigned address, int block)
 {
-    return address < DYNAMIC_BYTES ? dynamic[block] + address : fiber_static_lds[block] + (address - DYNAMIC_BYTES);
+    return address < DYNAMIC_BYTES ? dynamic[block] + address
+                                   : fiber_static_lds[block] + (address - DYNAMIC_BYTES);
 }
 
 static char *at_address(unsigned address) { return of_block(address, fiber_block_of_cluster()); }
@@ -45,9 +48,13 @@ void *fiber_lds_pointer(unsigned address) { return at_address(address); }
 void fiber_copy(unsigned to, const void *from, size_t bytes)
 {
     struct copies *c = &copies[fibers.self];
-    size_t end = to < DYNAMIC_BYTES ? fibers.dynamic_bytes : DYNAMIC_BYTES + fibers.lds_high[fiber_block_of_cluster()];
+    size_t end = to < DYNAMIC_BYTES ? fibers.dynamic_bytes
+                                    : DYNAMIC_BYTES + fibers.lds_high[fiber_block_of_cluster()];
     if (to % bytes || to + bytes > end || c->n == MAX_COPIES) {
-        fprintf(stderr, "fibers: a copy to %u, of shared memory that ends at %zu, and %d copies under way\n", to, end, c->n);
+        fprintf(
+            stderr,
+            "fibers: a copy to %u, of shared memory that ends at %zu, and %d copies under way\n",
+            to, end, c->n);
         abort();
     }
     memset(at_address(to), 0xff, bytes);
@@ -65,14 +72,16 @@ void fiber_copies_wait(int n)
     int left = 0;
     for (int i = 0; i < c->n; i++) {
         if (c->copy[i].group >= c->group - n) c->copy[left++] = c->copy[i];
-        else if (c->copy[i].from) memcpy(at_address(c->copy[i].to), c->copy[i].from, c->copy[i].bytes);
+        else if (c->copy[i].from)
+            memcpy(at_address(c->copy[i].to), c->copy[i].from, c->copy[i].bytes);
         else memset(at_address(c->copy[i].to), 0, c->copy[i].bytes);
     }
     c->n = left;
 }
 
 /* ---- instructions of NVIDIA's warps ---- */
-/* What each lane of the warp holds in a register. Two sets in turn: who is at the next exchange but one has met all who read. */
+/* What each lane of the warp holds in a register. Two sets in turn: who is at the next exchange but
+ * one has met all who read. */
 static const unsigned *exchange(unsigned mine)
 {
     static unsigned mail[2][MAX_THREADS];
@@ -144,30 +153,45 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
     static int turn_of[MAX_THREADS];
     int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
     vector *of = operand[turn][t / 32];
-    for (int i = 0; i < 8; i++) of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i), is_bf16);
-    for (int i = 0; i < 4; i++) of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
+    for (int i = 0; i < 8; i++)
+        of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
+                                                                                   is_bf16);
+    for (int i = 0; i < 4; i++)
+        of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
     fiber_meet(&warp_meeting[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++) c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
+    for (int i = 0; i < 4; i++)
+        c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
 }
 
 /* ---- matrix instructions of AMD ---- */
 enum { MFMA, WMMA, WMMA12 }; /* enum matrix_kind */
 
-/* The half that a lane has in register n / 2 of A (or B, the same), and which input it is; and the row of the lane's value n. */
-static int matrix_input(int kind, int lane, int n) { return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? n : 8 * (lane / 16) + n; }
+/* The half that a lane has in register n / 2 of A (or B, the same), and which input it is; and the
+ * row of the lane's value n. */
+static int matrix_input(int kind, int lane, int n)
+{
+    return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? n : 8 * (lane / 16) + n;
+}
 
 static int matrix_row_of(int kind, int lane, int n)
 {
-    return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? 2 * n + lane / 16 : 8 * (lane / 16) + n;
+    return kind == MFMA   ? 4 * (lane / 16) + n
+           : kind == WMMA ? 2 * n + lane / 16
+                          : 8 * (lane / 16) + n;
 }
 
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 {
-    /* Two sets in turn: who is at the next instruction but one has passed a barrier that all who read this one came to. */
+    /* Two sets in turn: who is at the next instruction but one has passed a barrier that all who
+     * read this one came to. */
     static float operand[2][MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or column][input] */
     static int turn_of[MAX_THREADS];
-    int lanes = kind == MFMA ? 64 : 32, halves = kind == MFMA ? 4 : kind == WMMA ? 16 : 8, values = kind == MFMA ? 4 : 8;
+    int lanes = kind == MFMA ? 64 : 32,
+        halves = kind == MFMA   ? 4
+                 : kind == WMMA ? 16
+                                : 8,
+        values = kind == MFMA ? 4 : 8;
     int t = fibers.self, lane = t % lanes, turn = turn_of[t] ^= 1;
     float(*of)[16][16] = operand[turn][t / lanes];
     for (int n = 0; n < halves; n++) {
@@ -187,7 +211,8 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
     }
 }
 
-/* ---- Hopper: barriers in shared memory that count copies, copies of whole pieces, products of four warps, clusters ---- */
+/* ---- Hopper: barriers in shared memory that count copies, copies of whole pieces, products of
+ * four warps, clusters ---- */
 static struct phase {
     int arrivals, pending, bytes;
     unsigned parity;
@@ -198,7 +223,8 @@ static unsigned long runs;
 static struct phase *place_of_phase(unsigned barrier)
 {
     if (barrier % 8 || barrier + 8 > fibers.dynamic_bytes) {
-        fprintf(stderr, "fibers: a barrier at %u of %zu bytes of shared memory\n", barrier, fibers.dynamic_bytes);
+        fprintf(stderr, "fibers: a barrier at %u of %zu bytes of shared memory\n", barrier,
+                fibers.dynamic_bytes);
         abort();
     }
     return &phases[fiber_block_of_cluster()][barrier / 8];
@@ -228,7 +254,10 @@ static void count(struct phase *p, int arrived, int bytes)
     fibers.progress = 1;
 }
 
-void fiber_phase_init(unsigned barrier, int arrivals) { *place_of_phase(barrier) = (struct phase){arrivals, arrivals, 0, 0, runs}; }
+void fiber_phase_init(unsigned barrier, int arrivals)
+{
+    *place_of_phase(barrier) = (struct phase){arrivals, arrivals, 0, 0, runs};
+}
 void fiber_phase_arrive(unsigned barrier, int bytes) { count(phase_at(barrier), 1, bytes); }
 
 void fiber_phase_wait(unsigned barrier, unsigned parity)
@@ -240,7 +269,8 @@ void fiber_phase_wait(unsigned barrier, unsigned parity)
 static void check_piece(unsigned to, size_t bytes, unsigned multiple)
 {
     if (!(to % multiple) && to + bytes <= fibers.dynamic_bytes) return;
-    fprintf(stderr, "fibers: a copy of %zu bytes to %u of %zu bytes of shared memory\n", bytes, to, fibers.dynamic_bytes);
+    fprintf(stderr, "fibers: a copy of %zu bytes to %u of %zu bytes of shared memory\n", bytes, to,
+            fibers.dynamic_bytes);
     abort();
 }
 
@@ -262,27 +292,34 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
             for (unsigned i = 0; i < m->box[0]; i++, at += 4) {
                 unsigned long long x = (unsigned)c0 + i, y = (unsigned)c1 + j, z = (unsigned)c2 + k;
                 if (x >= m->sizes[0] || y >= m->sizes[1] || z >= m->sizes[2]) memset(at, 0, 4);
-                else memcpy(at, (const char *)m->d + 4 * x + m->strides[0] * y + m->strides[1] * z, 4);
+                else
+                    memcpy(at, (const char *)m->d + 4 * x + m->strides[0] * y + m->strides[1] * z,
+                           4);
             }
     count(phase_at(barrier), 0, -(int)bytes);
 }
 
-/* Where input k of row n lies, as the descriptor says: PTX, "Matrix descriptor" and the layouts of shared memory. */
+/* Where input k of row n lies, as the descriptor says: PTX, "Matrix descriptor" and the layouts of
+ * shared memory. */
 static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsigned k)
 {
-    unsigned at = (unsigned)(b & 0x3fff) << 4, leading = (unsigned)(b >> 16 & 0x3fff) << 4, stride = (unsigned)(b >> 32 & 0x3fff) << 4;
+    unsigned at = (unsigned)(b & 0x3fff) << 4, leading = (unsigned)(b >> 16 & 0x3fff) << 4,
+             stride = (unsigned)(b >> 32 & 0x3fff) << 4;
     if (by_columns) at += n / 64 * leading + k / 8 * stride + k % 8 * 128 + n % 64 * 2;
     else if (b >> 62) at += n / 8 * stride + n % 8 * 128 + k * 2;
     else return at + k / 8 * leading + n / 8 * stride + n % 8 * 16 + k % 8 * 2;
     return at ^ (at >> 7 & 7) << 4;
 }
 
-void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns, int accumulate)
+void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
+                 int accumulate)
 {
     static vector operand[MAX_THREADS / 32][16];
     int t = fibers.self, lane = t % 32;
     vector *of = operand[t / 32];
-    for (int i = 0; i < 8; i++) of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i), 0);
+    for (int i = 0; i < 8; i++)
+        of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
+                                                                                   0);
     fiber_meet(&warp_meeting[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
     for (int j = 0; j < n / 8; j++)
@@ -290,7 +327,9 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
             vector column;
             for (unsigned k = 0; k < 16; k++) {
                 uint16_t bits;
-                memcpy(&bits, at_address(place_of(b, by_columns, (unsigned)(8 * j + lane % 4 * 2 + e), k)), 2);
+                memcpy(&bits,
+                       at_address(place_of(b, by_columns, (unsigned)(8 * j + lane % 4 * 2 + e), k)),
+                       2);
                 column[k] = number_of(bits, 0);
             }
             for (int o = 0; o < 2; o++) {
@@ -298,7 +337,8 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
                 *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
             }
         }
-    fiber_meet(&warp_meeting[t / 32], 32); /* no lane goes on, and says that b was read, before all have read */
+    fiber_meet(&warp_meeting[t / 32],
+               32); /* no lane goes on, and says that b was read, before all have read */
 }
 
 /* Threads of the cluster that have ended are not waited for. */
@@ -329,7 +369,10 @@ float fiber_load_of_block(unsigned address, int rank)
 
 static struct meeting numbered[MAX_BLOCKS][16];
 
-void fiber_barrier_numbered(int id, int n) { fiber_meet(&numbered[fiber_block_of_cluster()][id], n); }
+void fiber_barrier_numbered(int id, int n)
+{
+    fiber_meet(&numbered[fiber_block_of_cluster()][id], n);
+}
 
 void fiber_barrier_arrive(int id, int n)
 {
@@ -346,5 +389,6 @@ void fiber_matrix_begin(void)
     memset(warp_meeting, 0, sizeof warp_meeting);
     memset(numbered, 0, sizeof numbered);
     for (int i = 0; i < fiber_cluster_blocks; i++) memset(dynamic[i], 0xff, fibers.dynamic_bytes);
-    for (int t = 0; t < fibers.n_threads * fiber_cluster_blocks; t++) copies[t].n = copies[t].group = 0;
+    for (int t = 0; t < fibers.n_threads * fiber_cluster_blocks; t++)
+        copies[t].n = copies[t].group = 0;
 }

@@ -1,15 +1,19 @@
-/* fibers.c: a GPU runtime that runs the kernels as host code. It offers the entry points of backend-hip/runtime/hip_api.h as a
- * shared library (build/tests/bin/libhip-fibers.so), so that the real host runtime loads it with --hip-library and everything
- * above it is what a GPU would see. Device memory is malloc'd to the byte: AddressSanitizer sees what a kernel does
- * outside of it. It pretends to be one architecture, refuses code objects for anything else, and runs the functions of the same
- * names that are compiled into this library (fiber_kernels.c) instead of those in the code object. A copy from pinned memory
- * happens as late as it may: source memory that is written again too early shows.
- *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in their matrix instructions
+/* fibers.c: a GPU runtime that runs the kernels as host code. It offers the entry points of
+ * backend-hip/runtime/hip_api.h as a shared library (build/tests/bin/libhip-fibers.so), so that the
+ * real host runtime loads it with --hip-library and everything above it is what a GPU would see.
+ * Device memory is malloc'd to the byte: AddressSanitizer sees what a kernel does outside of it. It
+ * pretends to be one architecture, refuses code objects for anything else, and runs the functions
+ * of the same names that are compiled into this library (fiber_kernels.c) instead of those in the
+ * code object. A copy from pinned memory happens as late as it may: source memory that is written
+ * again too early shows.
+ *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in
+ *                         their matrix instructions
  * What goes wrong is asked for in the environment (a number, the first is 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
  *   FIBERS_WRONG_LANE=1   matrix instructions give lane 1 what is lane 2's
- *   FIBERS_HANG=N         launch N never ends: no query says that it has, and a call that would wait for it ends the process */
+ *   FIBERS_HANG=N         launch N never ends: no query says that it has, and a call that would
+ *                         wait for it ends the process */
 #include "tests/emulators/fibers/fibers_int.h"
 
 #include <dlfcn.h>
@@ -21,7 +25,14 @@
 #include <time.h>
 
 enum { STACK_BYTES = 64 << 10 };
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY = 209, NOT_FOUND = 500, NOT_READY = 600 };
+enum {
+    OK = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NO_BINARY = 209,
+    NOT_FOUND = 500,
+    NOT_READY = 600
+};
 
 int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks = 1;
 struct fibers fibers;
@@ -134,17 +145,20 @@ void *fiber_lds(size_t bytes)
         abort();
     }
     if (*taken > *high) {
-        memset(fiber_static_lds[block] + *high, 0xff, *taken - *high); /* the first thread to ask: nothing is there yet */
+        memset(fiber_static_lds[block] + *high, 0xff,
+               *taken - *high); /* the first thread to ask: nothing is there yet */
         *high = *taken;
     }
     return fiber_static_lds[block] + at;
 }
 
-/* Between two barriers the threads run one after the other, upwards in one block and downwards in the next: a kernel that
- * lacks a barrier does not get away with an order that happens to suit it. The blocks of a cluster run side by side. */
+/* Between two barriers the threads run one after the other, upwards in one block and downwards in
+ * the next: a kernel that lacks a barrier does not get away with an order that happens to suit it.
+ * The blocks of a cluster run side by side. */
 static void run_blocks(int x, int y, int z)
 {
-    int all = fibers.n_threads * fiber_cluster_blocks, parity = (x / fiber_cluster_blocks + y + z) & 1;
+    int all = fibers.n_threads * fiber_cluster_blocks,
+        parity = (x / fiber_cluster_blocks + y + z) & 1;
     memset(done, 0, (size_t)all);
     memset(lds_taken, 0, (size_t)all * sizeof *lds_taken);
     memset(fibers.lds_high, 0, sizeof fibers.lds_high);
@@ -163,7 +177,9 @@ static void run_blocks(int x, int y, int z)
             resume(t);
         }
         if (!fibers.progress && fibers.n_done == were_done) {
-            fprintf(stderr, "fibers: %d of %d threads returned while the others wait at a barrier\n", fibers.n_done, all);
+            fprintf(stderr,
+                    "fibers: %d of %d threads returned while the others wait at a barrier\n",
+                    fibers.n_done, all);
             abort();
         }
     }
@@ -206,7 +222,8 @@ static void copy_pending(void)
     n_pending = 0;
 }
 
-/* Copies to the host arrive when an event after them is found to be done; until then there is something else. */
+/* Copies to the host arrive when an event after them is found to be done; until then there is
+ * something else. */
 static struct {
     void *dst, *copy;
     size_t bytes;
@@ -216,7 +233,8 @@ static unsigned n_sent, n_arrived;
 static void arrive(unsigned n)
 {
     for (; n_arrived < n; n_arrived++) {
-        memcpy(arriving[n_arrived % MAX_PENDING].dst, arriving[n_arrived % MAX_PENDING].copy, arriving[n_arrived % MAX_PENDING].bytes);
+        memcpy(arriving[n_arrived % MAX_PENDING].dst, arriving[n_arrived % MAX_PENDING].copy,
+               arriving[n_arrived % MAX_PENDING].bytes);
         free(arriving[n_arrived % MAX_PENDING].copy);
     }
 }
@@ -255,8 +273,9 @@ API int hipEventElapsedTime(float *ms, void *from, void *to);
 API int hipModuleLoadData(void **module, const void *image);
 API int hipModuleUnload(void *module);
 API int hipModuleGetFunction(void **f, void *module, const char *name);
-API int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                              void *stream, void **params, void **extra);
+API int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared, void *stream,
+                              void **params, void **extra);
 API const char *hipGetErrorString(int code);
 
 int hipInit(unsigned flags)
@@ -304,7 +323,9 @@ int hipMemGetInfo(size_t *left, size_t *total)
 int hipMalloc(void **d, size_t bytes)
 {
     char *p;
-    if (allocation_fails() || bytes > memory_limit() - allocated || posix_memalign((void **)&p, 256, bytes + 256)) return OUT_OF_MEMORY;
+    if (allocation_fails() || bytes > memory_limit() - allocated ||
+        posix_memalign((void **)&p, 256, bytes + 256))
+        return OUT_OF_MEMORY;
     memcpy(p, &bytes, sizeof bytes);
     allocated += bytes;
     *d = p + 256;
@@ -393,7 +414,8 @@ int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream)
     return OK;
 }
 
-/* An event is the time of its recording, what was sent before it, and whether that came after a launch that never ends. */
+/* An event is the time of its recording, what was sent before it, and whether that came after a
+ * launch that never ends. */
 struct event {
     struct timespec time;
     unsigned n_sent;
@@ -457,7 +479,8 @@ int hipModuleLoadData(void **module, const void *image)
     }
     size_t i = 0;
     while (name && i < sizeof arch / sizeof *arch - 1 && strcmp(arch[i].name, name)) i++;
-    if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != arch[i].flags) return NO_BINARY;
+    if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != arch[i].flags)
+        return NO_BINARY;
     *module = (void *)(uintptr_t)image;
     return OK;
 }
@@ -496,13 +519,16 @@ int hipModuleGetFunction(void **f, void *module, const char *name)
     return *f ? OK : NOT_FOUND;
 }
 
-int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                          void *stream, void **params, void **extra)
+int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                          unsigned bz, unsigned shared, void *stream, void **params, void **extra)
 {
-    if (!bx || bx * (unsigned)fiber_cluster_blocks > MAX_THREADS || gx % (unsigned)fiber_cluster_blocks || by != 1 || bz != 1 || params ||
+    if (!bx || bx * (unsigned)fiber_cluster_blocks > MAX_THREADS ||
+        gx % (unsigned)fiber_cluster_blocks || by != 1 || bz != 1 || params ||
         extra[0] != (void *)1 || extra[2] != (void *)2)
         return INVALID_VALUE;
-    if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4] : shared || stream || extra[4] != (void *)3) return INVALID_VALUE;
+    if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4]
+                : shared || stream || extra[4] != (void *)3)
+        return INVALID_VALUE;
     static char args[1024] __attribute__((aligned(16)));
     size_t bytes = *(size_t *)extra[3];
     if (bytes > sizeof args) return INVALID_VALUE;
@@ -511,7 +537,8 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     copy_pending();
     memcpy(args, extra[1], bytes);
     if (!stacks) {
-        stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (stacks == MAP_FAILED) return OUT_OF_MEMORY;
     }
     kernel = (void (*)(const void *))f;
@@ -521,7 +548,8 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     fibers.dynamic_bytes = shared;
     for (unsigned z = 0; z < gz; z++)
         for (unsigned y = 0; y < gy; y++)
-            for (unsigned x = 0; x < gx; x += (unsigned)fiber_cluster_blocks) run_blocks((int)x, (int)y, (int)z);
+            for (unsigned x = 0; x < gx; x += (unsigned)fiber_cluster_blocks)
+                run_blocks((int)x, (int)y, (int)z);
     return OK;
 }
 

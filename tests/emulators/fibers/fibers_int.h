@@ -1,16 +1,18 @@
-/* fibers_int.h: what fibers.c (threads, memory, the runtime) and fiber_matrix.c (instructions of warps) share. */
+/* fibers_int.h: what fibers.c (threads, memory, the runtime) and fiber_matrix.c (instructions of
+ * warps) share. */
 #ifndef TESTS_FIBERS_INT_H
 #define TESTS_FIBERS_INT_H
 
 #include "backend-hip/kernels/host/fibers.h"
 
-enum { MAX_BLOCKS = 4, MAX_THREADS = 1536, LDS_BYTES = 64 << 10, DYNAMIC_BYTES = 227 << 10 }; /* of a cluster, of a block */
+/* of a cluster, of a block */
+enum { MAX_BLOCKS = 4, MAX_THREADS = 1536, LDS_BYTES = 64 << 10, DYNAMIC_BYTES = 227 << 10 };
 
 struct fibers {
-    int self;                             /* the thread that runs, of the cluster */
-    int n_threads, n_done;                /* of a block; of the cluster */
-    int progress;                         /* since the last look at all threads someone went on */
-    size_t lds_high[MAX_BLOCKS];          /* of fiber_static_lds */
+    int self;                    /* the thread that runs, of the cluster */
+    int n_threads, n_done;       /* of a block; of the cluster */
+    int progress;                /* since the last look at all threads someone went on */
+    size_t lds_high[MAX_BLOCKS]; /* of fiber_static_lds */
     size_t dynamic_bytes;
 };
 extern struct fibers fibers;

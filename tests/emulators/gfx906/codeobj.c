@@ -1,6 +1,7 @@
-/* Loading a code object: an ELF file for gfx906 with kernel descriptors (symbols NAME.kd) and, in a note, metadata in
- * MessagePack (https://llvm.org/docs/AMDGPUUsage.html, code object v3 to v5). Everything read is checked against the
- * bounds of the file as far as its own headers tell; HIP does not pass the length of an image. */
+/* Loading a code object: an ELF file for gfx906 with kernel descriptors (symbols NAME.kd) and, in a
+ * note, metadata in MessagePack (https://llvm.org/docs/AMDGPUUsage.html, code object v3 to v5).
+ * Everything read is checked against the bounds of the file as far as its own headers tell; HIP
+ * does not pass the length of an image. */
 #include "gpu.h"
 
 #include <elf.h>
@@ -9,7 +10,14 @@
 #include <string.h>
 
 enum { HIP_INVALID_IMAGE = 200, HIP_NO_BINARY = 209, HIP_NO_MEMORY = 2 };
-enum { EF_MACH = 0xff, EF_GFX906 = 0x2f, EF_XNACK = 0x300, EF_XNACK_ON = 0x300, EF_SRAMECC = 0xc00, EF_SRAMECC_ON = 0xc00 };
+enum {
+    EF_MACH = 0xff,
+    EF_GFX906 = 0x2f,
+    EF_XNACK = 0x300,
+    EF_XNACK_ON = 0x300,
+    EF_SRAMECC = 0xc00,
+    EF_SRAMECC_ON = 0xc00
+};
 enum { R_ABS64 = 3, R_RELATIVE64 = 13, NOTE_METADATA = 32 };
 
 /* --- MessagePack, what the metadata uses of it */
@@ -70,20 +78,25 @@ static void pack_skip(struct pack *k, int depth)
     for (uint64_t i = 0; i < n && !k->bad; i++) pack_skip(k, depth + 1);
 }
 
-/* The value of KEY in the map at the reader; the reader stands behind the key's name, or at the end when it is absent. */
+/* The value of KEY in the map at the reader; the reader stands behind the key's name, or at the end
+ * when it is absent. */
 static bool pack_find(struct pack *k, const char *key)
 {
     struct pack_value map = pack_next(k);
     if (map.kind != PACK_MAP) return false;
     for (uint64_t i = 0; i < map.n && !k->bad; i++) {
         struct pack_value name = pack_next(k);
-        if (name.kind == PACK_STR && name.n == strlen(key) && !memcmp(name.str, key, name.n)) return true;
+        if (name.kind == PACK_STR && name.n == strlen(key) && !memcmp(name.str, key, name.n))
+            return true;
         pack_skip(k, 0);
     }
     return false;
 }
 
-static uint64_t pack_int_of(struct pack map, const char *key) { return pack_find(&map, key) ? pack_next(&map).n : 0; }
+static uint64_t pack_int_of(struct pack map, const char *key)
+{
+    return pack_find(&map, key) ? pack_next(&map).n : 0;
+}
 
 static int kernel_args(struct kernel *kn, struct pack map)
 {
@@ -136,7 +149,8 @@ static uint32_t get32(const uint8_t *p)
 static int add_kernel(struct module *m, const char *name, size_t len, uint64_t value)
 {
     if (value + 64 > m->size || len >= sizeof((struct kernel *)0)->name) return -1;
-    struct kernel *kn = calloc(1, sizeof *kn), **all = realloc(m->kernels, (size_t)(m->n_kernels + 1) * sizeof *all);
+    struct kernel *kn = calloc(1, sizeof *kn),
+                  **all = realloc(m->kernels, (size_t)(m->n_kernels + 1) * sizeof *all);
     if (all) m->kernels = all;
     if (!kn || !all) {
         free(kn);
@@ -154,7 +168,8 @@ static int add_kernel(struct module *m, const char *name, size_t len, uint64_t v
     kn->n_vgprs = ((kn->rsrc1 & 63) + 1) * 4;
     kn->n_sgprs = ((kn->rsrc1 >> 6 & 15) / 2 + 1) * 16;
     kn->max_threads = 1024;
-    kn->code = calloc(m->size / 4, sizeof *kn->code); /* pages that are never reached cost nothing */
+    kn->code = calloc(m->size / 4,
+                      sizeof *kn->code); /* pages that are never reached cost nothing */
     kn->stats = stats_of(kn->name);
     if (!kn->code || !kn->stats || kn->entry % 4 || kn->entry >= m->size) {
         free(kn->code);
@@ -165,7 +180,8 @@ static int add_kernel(struct module *m, const char *name, size_t len, uint64_t v
     return 0;
 }
 
-static int read_symbols(struct module *m, const uint8_t *d, const Elf64_Shdr *sh, const Elf64_Shdr *strings)
+static int read_symbols(struct module *m, const uint8_t *d, const Elf64_Shdr *sh,
+                        const Elf64_Shdr *strings)
 {
     const Elf64_Sym *s = (const void *)(d + sh->sh_offset);
     size_t n = sh->sh_size / sizeof *s;
@@ -178,20 +194,25 @@ static int read_symbols(struct module *m, const uint8_t *d, const Elf64_Shdr *sh
         m->symbols[m->n_symbols].name = strdup(name);
         m->symbols[m->n_symbols].value = s[k].st_value;
         m->symbols[m->n_symbols++].size = s[k].st_size;
-        if (len > 3 && !strcmp(name + len - 3, ".kd") && add_kernel(m, name, len - 3, s[k].st_value) < 0) return -1;
+        if (len > 3 && !strcmp(name + len - 3, ".kd") &&
+            add_kernel(m, name, len - 3, s[k].st_value) < 0)
+            return -1;
     }
     return 0;
 }
 
-static int relocate(struct module *m, const uint8_t *d, const Elf64_Shdr *sh, const Elf64_Shdr *dynsym, char why[128])
+static int relocate(struct module *m, const uint8_t *d, const Elf64_Shdr *sh,
+                    const Elf64_Shdr *dynsym, char why[128])
 {
     const Elf64_Rela *r = (const void *)(d + sh->sh_offset);
     const Elf64_Sym *s = dynsym ? (const void *)(d + dynsym->sh_offset) : NULL;
     for (size_t k = 0; k < sh->sh_size / sizeof *r; k++) {
         uint64_t type = ELF64_R_TYPE(r[k].r_info), value = m->base + (uint64_t)r[k].r_addend;
         if (type == R_ABS64 && s) value += s[ELF64_R_SYM(r[k].r_info)].st_value;
-        else if (type != R_RELATIVE64) return snprintf(why, 128, "relocation of type %d", (int)type), -1;
-        if (r[k].r_offset + 8 > m->size) return snprintf(why, 128, "relocation outside the image"), -1;
+        else if (type != R_RELATIVE64)
+            return snprintf(why, 128, "relocation of type %d", (int)type), -1;
+        if (r[k].r_offset + 8 > m->size)
+            return snprintf(why, 128, "relocation outside the image"), -1;
         memcpy(m->image + r[k].r_offset, &value, 8);
     }
     return 0;
@@ -216,14 +237,16 @@ static int load_segments(struct module *m, const uint8_t *d, const Elf64_Ehdr *h
     const Elf64_Phdr *ph = (const void *)(d + h->e_phoff);
     uint64_t size = 0;
     for (int i = 0; i < h->e_phnum; i++) {
-        if (ph[i].p_type == PT_LOAD && ph[i].p_vaddr + ph[i].p_memsz > size) size = ph[i].p_vaddr + ph[i].p_memsz;
+        if (ph[i].p_type == PT_LOAD && ph[i].p_vaddr + ph[i].p_memsz > size)
+            size = ph[i].p_vaddr + ph[i].p_memsz;
     }
     m->size = (uint32_t)((size + 7) & ~7ull);
     if (size == 0 || size > 1u << 30 || memory_alloc(&m->base, m->size, ALLOC_CODE) < 0) return -1;
     m->image = memory_host(m->base, m->size);
     memset(m->image, 0, m->size);
     for (int i = 0; i < h->e_phnum; i++) {
-        if (ph[i].p_type == PT_LOAD) memcpy(m->image + ph[i].p_vaddr, d + ph[i].p_offset, ph[i].p_filesz);
+        if (ph[i].p_type == PT_LOAD)
+            memcpy(m->image + ph[i].p_vaddr, d + ph[i].p_offset, ph[i].p_filesz);
     }
     return 0;
 }
@@ -234,7 +257,8 @@ static const uint8_t *find_note(const uint8_t *d, const Elf64_Shdr *sh, uint32_t
     while (end - p >= 12) {
         uint32_t name = (get32(p) + 3) & ~3u, desc = get32(p + 4), type = get32(p + 8);
         if ((uint64_t)(end - p) < 12ull + name + desc) return NULL;
-        if (type == NOTE_METADATA && !memcmp(p + 12, "AMDGPU", 7)) return *size = desc, p + 12 + name;
+        if (type == NOTE_METADATA && !memcmp(p + 12, "AMDGPU", 7))
+            return *size = desc, p + 12 + name;
         p += 12 + name + ((desc + 3) & ~3u);
     }
     return NULL;
@@ -243,12 +267,15 @@ static const uint8_t *find_note(const uint8_t *d, const Elf64_Shdr *sh, uint32_t
 int module_load(const void *image, struct module **out, char why[128])
 {
     const uint8_t *d = image;
-    if (!memcmp(d, "__CLANG_OFFLOAD_BUNDLE__", 24) && !(d = from_bundle(d))) return strcpy(why, "no gfx906 in the bundle"), HIP_NO_BINARY;
+    if (!memcmp(d, "__CLANG_OFFLOAD_BUNDLE__", 24) && !(d = from_bundle(d)))
+        return strcpy(why, "no gfx906 in the bundle"), HIP_NO_BINARY;
     const Elf64_Ehdr *h = (const void *)d;
     if (memcmp(h->e_ident, ELFMAG, 4) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != 224)
         return strcpy(why, "not an AMDGPU ELF file"), HIP_INVALID_IMAGE;
-    if ((h->e_flags & EF_MACH) != EF_GFX906) return snprintf(why, 128, "for another GPU (ELF flags 0x%x)", h->e_flags), HIP_NO_BINARY;
-    if (h->e_ident[EI_ABIVERSION] >= 2 && ((h->e_flags & EF_XNACK) == EF_XNACK_ON || (h->e_flags & EF_SRAMECC) == EF_SRAMECC_ON))
+    if ((h->e_flags & EF_MACH) != EF_GFX906)
+        return snprintf(why, 128, "for another GPU (ELF flags 0x%x)", h->e_flags), HIP_NO_BINARY;
+    if (h->e_ident[EI_ABIVERSION] >= 2 &&
+        ((h->e_flags & EF_XNACK) == EF_XNACK_ON || (h->e_flags & EF_SRAMECC) == EF_SRAMECC_ON))
         return strcpy(why, "needs xnack+ or sramecc+"), HIP_NO_BINARY;
     struct module *m = calloc(1, sizeof *m);
     if (!m || load_segments(m, d, h) < 0) {
@@ -259,7 +286,8 @@ int module_load(const void *image, struct module **out, char why[128])
     int rc = 0;
     strcpy(why, "symbols or metadata are damaged");
     for (int i = 0; i < h->e_shnum && !rc; i++) {
-        if (sh[i].sh_type == SHT_DYNSYM) dynsym = &sh[i], rc = read_symbols(m, d, &sh[i], &sh[sh[i].sh_link]);
+        if (sh[i].sh_type == SHT_DYNSYM)
+            dynsym = &sh[i], rc = read_symbols(m, d, &sh[i], &sh[sh[i].sh_link]);
     }
     for (int i = 0; i < h->e_shnum && !rc; i++) {
         uint32_t size = 0;

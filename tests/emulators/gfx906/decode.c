@@ -1,5 +1,6 @@
-/* Machine words -> struct insn, once for each instruction of a kernel. What is not in the tables of operations, or uses
- * a field in a way that is not implemented, becomes an instruction that faults when it is reached. */
+/* Machine words -> struct insn, once for each instruction of a kernel. What is not in the tables of
+ * operations, or uses a field in a way that is not implemented, becomes an instruction that faults
+ * when it is reached. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -22,13 +23,17 @@ void decode_init(bool portable)
 {
     add_table(lanes_int_base), add_table(lanes_f32_base), add_table(lanes_f16_base);
 #ifdef __x86_64__
-    if (!portable && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (!portable && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c"))
         add_table(lanes_int_v3), add_table(lanes_f32_v3), add_table(lanes_f16_v3);
 #endif
     add_table(ops_salu), add_table(ops_valu), add_table(ops_mem), add_table(ops_lds);
 }
 
-const struct op *decode_op(enum encoding enc, int code) { return code < MAX_CODE ? by_code[enc][code] : NULL; }
+const struct op *decode_op(enum encoding enc, int code)
+{
+    return code < MAX_CODE ? by_code[enc][code] : NULL;
+}
 
 static void exec_refused(struct wave *w, const struct insn *i)
 {
@@ -50,22 +55,30 @@ static void mark_v(const struct kernel *k, struct insn *i, uint64_t set[4], int 
 
 static void mark_s(const struct kernel *k, struct insn *i, uint64_t set[2], int reg, int n)
 {
-    if (reg < 102 && reg + n > (int)k->n_sgprs) refuse(i, "SGPR above the number that the kernel declares");
+    if (reg < 102 && reg + n > (int)k->n_sgprs)
+        refuse(i, "SGPR above the number that the kernel declares");
     for (; n-- && reg < 128; reg++) set[reg / 64] |= 1ull << reg % 64;
 }
 
-static int type_regs(char type) { return type == 'd' || type == 'q' || type == 's' || type == 'k' ? 2 : 1; }
+static int type_regs(char type)
+{
+    return type == 'd' || type == 'q' || type == 's' || type == 'k' ? 2 : 1;
+}
 
 /* 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1 / (2 pi): as fp64, fp32, fp16 */
 static uint64_t inline_float(int code, char type)
 {
-    static const uint64_t d[] = {0x3fe0000000000000, 0xbfe0000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x4000000000000000,
-                                 0xc000000000000000, 0x4010000000000000, 0xc010000000000000, 0x3fc45f306dc9c882};
+    static const uint64_t d[] = {0x3fe0000000000000, 0xbfe0000000000000, 0x3ff0000000000000,
+                                 0xbff0000000000000, 0x4000000000000000, 0xc000000000000000,
+                                 0x4010000000000000, 0xc010000000000000, 0x3fc45f306dc9c882};
     static const uint32_t f[] = {0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
                                  0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983};
-    static const uint16_t h[] = {0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118};
+    static const uint16_t h[] = {0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000,
+                                 0xc000, 0x4400, 0xc400, 0x3118};
     int n = code - 240;
-    return type == 'd' || type == 'q' ? d[n] : type == 'h' || type == 'w' || type == 'p' ? h[n] : f[n];
+    return type == 'd' || type == 'q'                  ? d[n]
+           : type == 'h' || type == 'w' || type == 'p' ? h[n]
+                                                       : f[n];
 }
 
 /* Source k: a 9-bit code (256 and up: VGPR), or 8 bits of a scalar instruction. */
@@ -89,7 +102,8 @@ static void set_source(const struct kernel *kn, struct insn *i, int k, int code,
     } else if (code == SRC_LITERAL) {
         s->kind = SRC_CONST, s->value = type == 'd' ? (uint64_t)i->literal << 32 : i->literal;
     } else if (code >= 235 && code <= 238) {
-        static const uint64_t aperture[] = {LDS_APERTURE, LDS_APERTURE | 0xffffffff, SCRATCH_APERTURE, SCRATCH_APERTURE | 0xffffffff};
+        static const uint64_t aperture[] = {LDS_APERTURE, LDS_APERTURE | 0xffffffff,
+                                            SCRATCH_APERTURE, SCRATCH_APERTURE | 0xffffffff};
         s->kind = SRC_CONST, s->value = aperture[code - 235];
     } else if (code >= SPECIAL_VCCZ && code <= SPECIAL_SCC) {
         s->kind = SRC_SPECIAL, s->reg = (uint8_t)code;
@@ -140,11 +154,15 @@ static void finish_vector(struct insn *i)
     }
     if (i->op->exec && i->op->exec != exec_lanes) i->exec = i->op->exec;
     else i->exec = i->op->mask ? exec_compare : exec_lanes;
-    bool packed_float = i->op->enc == ENC_VOP3P && i->op->code >= 0x0e && i->op->code <= 0x12; /* v_pk_fma_f16 .. v_pk_max_f16 */
+    bool packed_float = i->op->enc == ENC_VOP3P && i->op->code >= 0x0e &&
+                        i->op->code <= 0x12; /* v_pk_fma_f16 .. v_pk_max_f16 */
     bool float_result = strchr("fhHd", i->dst_type) || packed_float;
-    if ((i->clamp && !float_result) || (i->omod && !strchr("fhHd", i->dst_type))) refuse(i, "clamp or output factor of an integer");
-    if (i->op->enc != ENC_VOP3 && i->op->enc != ENC_VOP3P && i->dst_hi) refuse(i, "op_sel of a result that has none");
-    i->direct = strchr("ifhwp", i->dst_type) && !i->clamp && !i->omod && !i->dpp && !(i->sdwa && i->dst_sel != SEL_DWORD) && i->op->lane;
+    if ((i->clamp && !float_result) || (i->omod && !strchr("fhHd", i->dst_type)))
+        refuse(i, "clamp or output factor of an integer");
+    if (i->op->enc != ENC_VOP3 && i->op->enc != ENC_VOP3P && i->dst_hi)
+        refuse(i, "op_sel of a result that has none");
+    i->direct = strchr("ifhwp", i->dst_type) && !i->clamp && !i->omod && !i->dpp &&
+                !(i->sdwa && i->dst_sel != SEL_DWORD) && i->op->lane;
     if (i->op->enc == ENC_VOP3P && i->op->code == 0x22) i->dst_hi = true; /* v_fma_mixhi_f16 */
     if (i->refusal) i->exec = exec_refused;
 }
@@ -172,8 +190,11 @@ static void extra_modifiers(struct insn *i)
     struct src *a = &i->src[0], *b = &i->src[1];
     if (i->sdwa) {
         bool fp[2] = {strchr("fFhd", a->type) != NULL, strchr("fFhd", b->type) != NULL};
-        a->sel = x >> 16 & 7, a->sext = x >> 19 & 1, a->neg = fp[0] && (x >> 20 & 1), a->abs = fp[0] && (x >> 21 & 1);
-        if (i->n_src > 1) b->sel = x >> 24 & 7, b->sext = x >> 27 & 1, b->neg = fp[1] && (x >> 28 & 1), b->abs = fp[1] && (x >> 29 & 1);
+        a->sel = x >> 16 & 7, a->sext = x >> 19 & 1, a->neg = fp[0] && (x >> 20 & 1),
+        a->abs = fp[0] && (x >> 21 & 1);
+        if (i->n_src > 1)
+            b->sel = x >> 24 & 7, b->sext = x >> 27 & 1, b->neg = fp[1] && (x >> 28 & 1),
+            b->abs = fp[1] && (x >> 29 & 1);
         if (a->sel == 7 || b->sel == 7 || i->dst_sel == 7) refuse(i, "reserved SDWA selection");
     } else {
         a->neg = x >> 20 & 1, a->abs = x >> 21 & 1;
@@ -184,8 +205,10 @@ static void extra_modifiers(struct insn *i)
 static const struct op *find(struct insn *i, enum encoding enc, int code)
 {
     i->op = decode_op(enc, code);
-    if (!i->op && enc == ENC_VOPC && (code & 0x10) && code >= 0x20) i->op = decode_op(enc, code & ~0x10), i->cmpx = true;
-    if (!i->op && enc == ENC_VOPC && (code & 0xf9) == 0x11) i->op = decode_op(enc, code & ~1), i->cmpx = true;
+    if (!i->op && enc == ENC_VOPC && (code & 0x10) && code >= 0x20)
+        i->op = decode_op(enc, code & ~0x10), i->cmpx = true;
+    if (!i->op && enc == ENC_VOPC && (code & 0xf9) == 0x11)
+        i->op = decode_op(enc, code & ~1), i->cmpx = true;
     if (!i->op) refuse(i, "unknown instruction");
     return i->op;
 }
@@ -210,10 +233,17 @@ static void decode_vop12c(const struct kernel *k, struct insn *i)
         if (i->sdwa && i->word[1] >> 31) vsrc1 -= 256; /* source 1 is an SGPR */
         bool madmk = has_k && (code & 1) == (code < 0x20);
         set_source(k, i, 1, madmk ? SRC_LITERAL : vsrc1, sig[2]);
-        if (sig[3]) set_source(k, i, 2, sig[3] == 's' ? SGPR_VCC : !has_k ? 256 + dst : madmk ? vsrc1 : SRC_LITERAL, sig[3]);
+        if (sig[3])
+            set_source(k, i, 2,
+                       sig[3] == 's' ? SGPR_VCC
+                       : !has_k      ? 256 + dst
+                       : madmk       ? vsrc1
+                                     : SRC_LITERAL,
+                       sig[3]);
     }
     if (extra) extra_modifiers(i);
-    int mask = i->sdwa && enc == ENC_VOPC && (i->word[1] >> 15 & 1) ? (int)(i->word[1] >> 8 & 127) : SGPR_VCC;
+    int mask = i->sdwa && enc == ENC_VOPC && (i->word[1] >> 15 & 1) ? (int)(i->word[1] >> 8 & 127)
+                                                                    : SGPR_VCC;
     set_result(k, i, dst, mask);
     finish_vector(i);
 }
@@ -233,10 +263,12 @@ static void decode_vop3(const struct kernel *k, struct insn *i)
     int abs = has_sdst ? 0 : x >> 8 & 7, op_sel = has_sdst ? 0 : x >> 11 & 15;
     i->clamp = x >> 15 & 1, i->omod = y >> 27 & 3, i->dst_hi = op_sel >> 3;
     for (int n = 0; n < 3 && op->sig[1] && op->sig[n + 1]; n++) {
-        bool tied = op->enc == ENC_VOP2 && n == 2 && op->sig[3] != 's'; /* mac: the third source is the result */
+        bool tied = op->enc == ENC_VOP2 && n == 2 &&
+                    op->sig[3] != 's'; /* mac: the third source is the result */
         if (src[n] == SRC_LITERAL) refuse(i, "literal in VOP3");
         set_source(k, i, n, tied ? 256 + (int)(x & 255) : src[n], op->sig[n + 1]);
-        i->src[n].abs = abs >> n & 1, i->src[n].neg = y >> (29 + n) & 1, i->src[n].hi = op_sel >> n & 1;
+        i->src[n].abs = abs >> n & 1, i->src[n].neg = y >> (29 + n) & 1,
+        i->src[n].hi = op_sel >> n & 1;
         if (op->sig[n + 1] == 's') i->src[n].hi = i->src[n].neg = false;
     }
     set_result(k, i, x & 255, code < 0x100 ? (int)(x & 127) : (int)(x >> 8 & 127));
@@ -246,7 +278,8 @@ static void decode_vop3(const struct kernel *k, struct insn *i)
 static void decode_vop3p(const struct kernel *k, struct insn *i)
 {
     uint32_t x = i->word[0], y = i->word[1];
-    int src[3] = {y & 511, y >> 9 & 511, y >> 18 & 511}, hi2 = (int)(y >> 27 & 3) | (int)(x >> 14 & 1) << 2;
+    int src[3] = {y & 511, y >> 9 & 511, y >> 18 & 511},
+        hi2 = (int)(y >> 27 & 3) | (int)(x >> 14 & 1) << 2;
     i->n_words = 2;
     i->unit = UNIT_VALU;
     const struct op *op = find(i, ENC_VOP3P, x >> 16 & 127);
@@ -256,7 +289,8 @@ static void decode_vop3p(const struct kernel *k, struct insn *i)
         char type = op->sig[n + 1];
         struct src *s = &i->src[n];
         s->hi = x >> (11 + n) & 1, s->hi2 = hi2 >> n & 1;
-        set_source(k, i, n, src[n], type == 'm' && s->hi2 ? 'h' : type); /* an inline constant is fp16 there */
+        set_source(k, i, n, src[n],
+                   type == 'm' && s->hi2 ? 'h' : type); /* an inline constant is fp16 there */
         s->type = (uint8_t)type;
         s->neg = y >> (29 + n) & 1;
         if (type == 'm') s->abs = x >> (8 + n) & 1;
@@ -297,14 +331,16 @@ static void decode_scalar(const struct kernel *k, struct insn *i)
     if (x >> 28 == 0xb && (x >> 23 & 31) < 0x1d) {
         op = find(i, ENC_SOPK, x >> 23 & 31);
         if (!op) return;
-        if ((x >> 23 & 31) == 0x14) i->literal = i->word[1], i->n_words = 2; /* s_setreg_imm32_b32 */
+        if ((x >> 23 & 31) == 0x14)
+            i->literal = i->word[1], i->n_words = 2; /* s_setreg_imm32_b32 */
         if (op->sig[1] == 'i') set_source(k, i, 0, sdst, 'i');
         scalar_result(k, i, sdst);
     } else if (x >> 23 == 0x17d || x >> 23 == 0x17e) {
         bool one = x >> 23 == 0x17d;
         op = find(i, one ? ENC_SOP1 : ENC_SOPC, one ? s1 : (int)(x >> 16 & 127));
         if (!op) return;
-        if (s0 == SRC_LITERAL || (!one && s1 == SRC_LITERAL)) i->literal = i->word[1], i->n_words = 2;
+        if (s0 == SRC_LITERAL || (!one && s1 == SRC_LITERAL))
+            i->literal = i->word[1], i->n_words = 2;
         if (op->sig[1]) set_source(k, i, 0, s0, op->sig[1]);
         if (op->sig[1] && op->sig[2]) set_source(k, i, 1, one ? sdst : s1, op->sig[2]);
         scalar_result(k, i, one ? sdst : 0);
@@ -339,8 +375,9 @@ static void decode_smem(const struct kernel *k, struct insn *i)
     i->exec = i->refusal ? exec_refused : op->exec;
 }
 
-/* The registers of a vector memory instruction: data read, data written. A load of the same kind may overtake none
- * before it, so the target of a load is not checked here but where it is issued. */
+/* The registers of a vector memory instruction: data read, data written. A load of the same kind
+ * may overtake none before it, so the target of a load is not checked here but where it is issued.
+ */
 static void memory_data(const struct kernel *k, struct insn *i, int vdst)
 {
     const struct transfer *t = &transfers[i->transfer];
@@ -385,7 +422,8 @@ static void decode_flat(const struct kernel *k, struct insn *i)
     i->has_saddr = i->seg && i->sbase != 127;
     if (i->seg == 3 || (x >> 13 & 1)) refuse(i, "unknown instruction");
     if (i->has_saddr) mark_s(k, i, i->check_s, i->sbase, i->seg == 2 ? 2 : 1);
-    if (i->seg != 1 || !i->has_saddr) mark_v(k, i, i->check_v, i->addr, i->seg == 1 || i->has_saddr ? 1 : 2);
+    if (i->seg != 1 || !i->has_saddr)
+        mark_v(k, i, i->check_v, i->addr, i->seg == 1 || i->has_saddr ? 1 : 2);
     memory_data(k, i, (int)(y >> 24));
     i->exec = i->refusal ? exec_refused : op->exec;
 }
@@ -427,5 +465,6 @@ void decode(struct kernel *k, uint32_t pc, struct insn *i)
     else if (x >> 26 == 0x37) decode_flat(k, i);
     else if (x >> 26 == 0x38) decode_mubuf(k, i);
     else refuse(i, "unknown instruction");
-    if (pc + 4u * i->n_words > k->module->size) refuse(i, "instruction cut off by the end of the image");
+    if (pc + 4u * i->n_words > k->module->size)
+        refuse(i, "instruction cut off by the end of the image");
 }

@@ -1,6 +1,6 @@
-/* The machine that the interpreter models: decoded instructions, waves, blocks, device memory. Internal to
- * tests/gfx906; the outside sees HIP (hip.c) and gfx906.h. Facts of the instruction set: AMD "Vega" 7nm ISA document,
- * LLVM AMDGPU usage guide, and what llvm-mc-19 assembles. */
+/* The machine that the interpreter models: decoded instructions, waves, blocks, device memory.
+ * Internal to tests/gfx906; the outside sees HIP (hip.c) and gfx906.h. Facts of the instruction
+ * set: AMD "Vega" 7nm ISA document, LLVM AMDGPU usage guide, and what llvm-mc-19 assembles. */
 #ifndef GPU_H
 #define GPU_H
 #include "gfx906.h"
@@ -33,21 +33,35 @@ enum encoding {
 };
 #define LDS_APERTURE 0x1000000000000ull
 #define SCRATCH_APERTURE 0x2000000000000ull
-#define SCRATCH_BASE 0x600000000000ull /* in the buffer descriptor of scratch, whose bases have 48 bits */
-enum unit { UNIT_VALU, UNIT_SALU, UNIT_SMEM, UNIT_VMEM, UNIT_LDS, UNIT_BRANCH, UNIT_OTHER, N_UNITS };
+/* in the buffer descriptor of scratch, whose bases have 48 bits */
+#define SCRATCH_BASE 0x600000000000ull
+enum unit {
+    UNIT_VALU,
+    UNIT_SALU,
+    UNIT_SMEM,
+    UNIT_VMEM,
+    UNIT_LDS,
+    UNIT_BRANCH,
+    UNIT_OTHER,
+    N_UNITS
+};
 
 struct wave;
 struct insn;
 typedef void exec_fn(struct wave *w, const struct insn *i);
-/* One operation on 64 lanes: d[64] from a, b, c [64]; 64-bit operands are two rows, low words then high words. */
+/* One operation on 64 lanes: d[64] from a, b, c [64]; 64-bit operands are two rows, low words then
+ * high words. */
 typedef void lane_fn(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c);
 typedef uint64_t mask_fn(const uint32_t *a, const uint32_t *b); /* a comparison: bit l = lane l */
 
-/* One row of the operation tables. Exactly one of exec, lane, mask is set. sig: type of the result, then of each
- * source, one letter each:
- *   i 32-bit integer or bits   f fp32   h fp16 (result: other half becomes 0)   H result only: other half is kept
- *   w 16-bit integer (as h)    W as H   d fp64   q 64-bit integer   p packed 2 x 16 bit   m fma_mix source
- *   F fp32 bits that are only moved (modifiers, no flush)   s lane mask of SGPRs   r result only: one SGPR
+/* One row of the operation tables. Exactly one of exec, lane, mask is set. sig: type of the result,
+ * then of each source, one letter each:
+ *   i 32-bit integer or bits   f fp32   h fp16 (result: other half becomes 0)   H result only:
+ *       other half is kept
+ *   w 16-bit integer (as h)    W as H   d fp64   q 64-bit integer   p packed 2 x 16 bit   m fma_mix
+ *       source
+ *   F fp32 bits that are only moved (modifiers, no flush)   s lane mask of SGPRs   r result only:
+ *       one SGPR
  *   c result only: i and a mask   k result only: q and a mask   - no result */
 struct op {
     enum encoding enc;
@@ -97,7 +111,8 @@ struct transfer {
     uint8_t bytes;             /* of memory, each lane and address */
     uint8_t data, data1;       /* VGPRs read: first and second data operand */
     uint8_t result;            /* VGPRs written */
-    bool sign, hi, keeps_half; /* loads of 8 and 16 bits: extend the sign; to (stores: from) the upper half; keep the other */
+    bool sign, hi, keeps_half; /* loads of 8 and 16 bits: extend the sign; to (stores: from) the
+                                  upper half; keep the other */
     uint8_t pair;              /* LDS: two addresses, offsets counted in bytes * pair */
     bool atomic;
     uint8_t kind; /* enum of atomics */
@@ -192,15 +207,18 @@ struct wave {
         uint32_t s[128];
         uint64_t s64[64]; /* s64[n] = SGPRs 2n, 2n+1 */
     };
-    uint32_t pc, scc, mode; /* mode: the MODE register (rounding 0..3, denormals 4..7, clamp 8, IEEE 9) */
+    uint32_t pc, scc,
+        mode; /* mode: the MODE register (rounding 0..3, denormals 4..7, clamp 8, IEEE 9) */
     bool done, at_barrier, gpr_idx;
     int id; /* within the block */
     struct block *block;
     uint64_t steps, dpp_mask;
     uint64_t pend_v[4], pend_s[2]; /* registers that unfinished loads will write */
     struct pending_queue vm, lgkm;
-    uint32_t tick, vgpr_tick[256], sgpr_tick[128]; /* wait states; when the VALU last wrote the register */
-    const struct insn *wide_store;                 /* the instruction before this one, when it was a store of 3 or 4 dwords */
+    uint32_t tick, vgpr_tick[256],
+        sgpr_tick[128]; /* wait states; when the VALU last wrote the register */
+    const struct insn
+        *wide_store; /* the instruction before this one, when it was a store of 3 or 4 dwords */
     uint64_t count[N_UNITS];
     uint8_t *scratch; /* [lane][scratch_size] */
 };
@@ -212,10 +230,11 @@ struct kernel {
     char name[128];
     struct module *module;
     uint32_t entry; /* byte offset in the image */
-    uint32_t rsrc1, rsrc2, properties, lds_size, scratch_size, kernarg_size, n_vgprs, n_sgprs, max_threads;
+    uint32_t rsrc1, rsrc2, properties, lds_size, scratch_size, kernarg_size, n_vgprs, n_sgprs,
+        max_threads;
     struct {
         uint32_t offset, size;
-    } * args; /* [n_args], those that the caller passes */
+    } *args; /* [n_args], those that the caller passes */
     int n_args;
     struct insn *code; /* [image_size / 4], decoded when first reached */
     struct stats_entry *stats;
@@ -230,7 +249,7 @@ struct module {
     struct symbol {
         char *name;
         uint64_t value, size;
-    } * symbols;
+    } *symbols;
     int n_symbols;
 };
 
@@ -256,7 +275,8 @@ struct block {
 };
 
 /* fault.c: one line, then back to the launch. lane < 0: not one lane's. */
-_Noreturn void fault(struct wave *w, const struct insn *i, int lane, const char *what, ...) __attribute__((format(printf, 4, 5)));
+_Noreturn void fault(struct wave *w, const struct insn *i, int lane, const char *what, ...)
+    __attribute__((format(printf, 4, 5)));
 extern char fault_text[512];
 extern bool fault_quiet;
 
@@ -278,7 +298,8 @@ void decode_init(bool portable); /* portable: lane operations that need no AVX2 
 void decode(struct kernel *k, uint32_t pc, struct insn *i);
 const struct op *decode_op(enum encoding enc, int code); /* NULL: not implemented */
 
-/* Tables of operations; each ends with a row without a name. (Those of the lane files: see lanes.h.) */
+/* Tables of operations; each ends with a row without a name. (Those of the lane files: see
+ * lanes.h.) */
 extern const struct op ops_salu[], ops_valu[], ops_mem[], ops_lds[];
 
 /* valu.c */
@@ -290,7 +311,8 @@ uint64_t salu_read64(const struct wave *w, const struct src *s);
 
 /* wave.c */
 int run_launch(const struct launch *l); /* 0, or the HIP error */
-void wave_pend(struct wave *w, struct pending_queue *q, const struct insn *i, int kind, int reg, int n_regs);
+void wave_pend(struct wave *w, struct pending_queue *q, const struct insn *i, int kind, int reg,
+               int n_regs);
 void wave_wait(struct wave *w, struct pending_queue *q, int most);
 
 /* memory.c: device memory */
@@ -303,24 +325,31 @@ struct alloc {
 };
 int memory_alloc(uint64_t *addr, uint64_t size, int kind); /* 0, or -1: out of memory */
 int memory_free(uint64_t addr);                            /* 0, or -1: not an allocation */
-int memory_add_host(void *p, uint64_t size);               /* pinned host memory, seen at its own address */
+/* pinned host memory, seen at its own address */
+int memory_add_host(void *p, uint64_t size);
 int memory_remove_host(void *p);
-const struct alloc *memory_find(uint64_t addr);     /* the allocation that holds addr, freed ones too; NULL: none */
-const struct alloc *memory_below(uint64_t addr);    /* the one at or before addr, for messages */
-uint8_t *memory_host(uint64_t addr, uint64_t size); /* NULL when not all of it lies in one live allocation */
+/* the allocation that holds addr, freed ones too; NULL: none */
+const struct alloc *memory_find(uint64_t addr);
+const struct alloc *memory_below(uint64_t addr); /* the one at or before addr, for messages */
+/* NULL when not all of it lies in one live allocation */
+uint8_t *memory_host(uint64_t addr, uint64_t size);
 uint64_t memory_used(void);
 extern uint64_t memory_total;
 extern unsigned memory_generation; /* changes with the allocations */
 
 /* transfer.c */
-void load_lane(struct wave *w, const struct insn *i, int lane, const void *p); /* bytes from memory -> the lane's registers */
-void store_lane(struct wave *w, const struct insn *i, int lane, void *p);      /* and back */
+/* bytes from memory -> the lane's registers */
+void load_lane(struct wave *w, const struct insn *i, int lane, const void *p);
+void store_lane(struct wave *w, const struct insn *i, int lane, void *p); /* and back */
 /* The new value; old and operands zero-extended from their 4 or 8 bytes. */
 uint64_t atomic_apply(int kind, uint64_t old, uint64_t data, uint64_t compare, int bytes);
 
 /* lds.c: one lane's access, with all checks. */
-const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes); /* where the bytes are */
-void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in, int bytes);
-void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, uint64_t data, uint64_t compare, void *old);
+/* where the bytes are */
+const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes);
+void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in,
+               int bytes);
+void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, uint64_t data,
+                uint64_t compare, void *old);
 void lds_barrier(struct block *b); /* all waves have arrived */
 #endif

@@ -1,6 +1,7 @@
-/* The HIP API in front of the interpreter: device 0 is a gfx906 with 60 compute units. One stream, everything happens
- * in the call; but as on a device, what a kernel does wrong is reported by the next call that waits for it, and then by
- * every call until hipDeviceReset. Conventions of the calls: hip_runtime_api.h of ROCm 5 and 6. */
+/* The HIP API in front of the interpreter: device 0 is a gfx906 with 60 compute units. One stream,
+ * everything happens in the call; but as on a device, what a kernel does wrong is reported by the
+ * next call that waits for it, and then by every call until hipDeviceReset. Conventions of the
+ * calls: hip_runtime_api.h of ROCm 5 and 6. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -21,11 +22,18 @@ enum {
     LAUNCH_FAILURE = 719,
     UNKNOWN = 999
 };
-enum { COMPUTE_UNITS = 60, WARP = 64, MAX_THREADS = 1024, CLOCK_KHZ = 1725000, MAX_KERNARG = 65536 };
+enum {
+    COMPUTE_UNITS = 60,
+    WARP = 64,
+    MAX_THREADS = 1024,
+    CLOCK_KHZ = 1725000,
+    MAX_KERNARG = 65536
+};
 static const char arch_name[] = "gfx906:sramecc-:xnack-", device_name[] = "gfx906 interpreter";
 
-static int sticky;                                             /* what the device has failed with */
-static uint64_t fail_launch_in, lose_device_in, fail_alloc_in; /* calls left until the failure, 0: none */
+static int sticky; /* what the device has failed with */
+/* calls left until the failure, 0: none */
+static uint64_t fail_launch_in, lose_device_in, fail_alloc_in;
 static uint64_t step_limit = 1ull << 28;
 
 static uint64_t env_number(const char *name, uint64_t otherwise)
@@ -92,7 +100,10 @@ API int hipDeviceGetName(char *name, int bytes, int device)
     return 0;
 }
 API int hipDeviceTotalMem(size_t *bytes, int device);
-API int hipDeviceTotalMem(size_t *bytes, int device) { return device ? INVALID_DEVICE : (*bytes = memory_total, 0); }
+API int hipDeviceTotalMem(size_t *bytes, int device)
+{
+    return device ? INVALID_DEVICE : (*bytes = memory_total, 0);
+}
 API int hipMemGetInfo(size_t *free_bytes, size_t *total);
 API int hipMemGetInfo(size_t *free_bytes, size_t *total)
 {
@@ -100,7 +111,8 @@ API int hipMemGetInfo(size_t *free_bytes, size_t *total)
 }
 
 /* Fields of the structure by their offsets, which differ between the two versions of the ABI. */
-static int properties(void *p, int device, size_t memory_at, size_t threads_at, size_t units_at, size_t arch_at)
+static int properties(void *p, int device, size_t memory_at, size_t threads_at, size_t units_at,
+                      size_t arch_at)
 {
     uint8_t *d = p;
     const size_t lds = LDS_MAX;
@@ -177,7 +189,8 @@ API int hipMalloc(void **p, size_t bytes)
 API int hipFree(void *p);
 API int hipFree(void *p)
 {
-    if (p && memory_free((uintptr_t)p) < 0) return wrong("hipFree", "not an address from hipMalloc, or freed before");
+    if (p && memory_free((uintptr_t)p) < 0)
+        return wrong("hipFree", "not an address from hipMalloc, or freed before");
     return sticky;
 }
 API int hipHostMalloc(void **p, size_t bytes, unsigned flags);
@@ -195,32 +208,54 @@ API int hipHostMalloc(void **p, size_t bytes, unsigned flags)
 API int hipHostFree(void *p);
 API int hipHostFree(void *p)
 {
-    if (p && memory_remove_host(p) < 0) return wrong("hipHostFree", "not an address from hipHostMalloc, or freed before");
+    if (p && memory_remove_host(p) < 0)
+        return wrong("hipHostFree", "not an address from hipHostMalloc, or freed before");
     free(p);
     return sticky;
 }
 
-static int copy(const char *call, void *dst, const void *src, size_t bytes, bool to_device, bool from_device)
+static int copy(const char *call, void *dst, const void *src, size_t bytes, bool to_device,
+                bool from_device)
 {
     void *d = to_device ? memory_host((uintptr_t)dst, bytes) : dst;
     const void *s = from_device ? memory_host((uintptr_t)src, bytes) : src;
     if (sticky || bytes == 0) return sticky;
-    if (!d || !s) return wrong(call, !d ? "writes outside the allocations of the device" : "reads outside the allocations of the device");
+    if (!d || !s)
+        return wrong(call, !d ? "writes outside the allocations of the device"
+                              : "reads outside the allocations of the device");
     memmove(d, s, bytes);
     return 0;
 }
 API int hipMemcpyHtoD(void *dst, const void *src, size_t bytes);
-API int hipMemcpyHtoD(void *dst, const void *src, size_t bytes) { return copy("hipMemcpyHtoD", dst, src, bytes, true, false); }
+API int hipMemcpyHtoD(void *dst, const void *src, size_t bytes)
+{
+    return copy("hipMemcpyHtoD", dst, src, bytes, true, false);
+}
 API int hipMemcpyDtoH(void *dst, void *src, size_t bytes);
-API int hipMemcpyDtoH(void *dst, void *src, size_t bytes) { return copy("hipMemcpyDtoH", dst, src, bytes, false, true); }
+API int hipMemcpyDtoH(void *dst, void *src, size_t bytes)
+{
+    return copy("hipMemcpyDtoH", dst, src, bytes, false, true);
+}
 API int hipMemcpyDtoD(void *dst, void *src, size_t bytes);
-API int hipMemcpyDtoD(void *dst, void *src, size_t bytes) { return copy("hipMemcpyDtoD", dst, src, bytes, true, true); }
+API int hipMemcpyDtoD(void *dst, void *src, size_t bytes)
+{
+    return copy("hipMemcpyDtoD", dst, src, bytes, true, true);
+}
 API int hipMemcpyHtoDAsync(void *dst, const void *src, size_t bytes, void *stream);
-API int hipMemcpyHtoDAsync(void *dst, const void *src, size_t bytes, void *stream) { return (void)stream, hipMemcpyHtoD(dst, src, bytes); }
+API int hipMemcpyHtoDAsync(void *dst, const void *src, size_t bytes, void *stream)
+{
+    return (void)stream, hipMemcpyHtoD(dst, src, bytes);
+}
 API int hipMemcpyDtoHAsync(void *dst, void *src, size_t bytes, void *stream);
-API int hipMemcpyDtoHAsync(void *dst, void *src, size_t bytes, void *stream) { return (void)stream, hipMemcpyDtoH(dst, src, bytes); }
+API int hipMemcpyDtoHAsync(void *dst, void *src, size_t bytes, void *stream)
+{
+    return (void)stream, hipMemcpyDtoH(dst, src, bytes);
+}
 API int hipMemcpyDtoDAsync(void *dst, void *src, size_t bytes, void *stream);
-API int hipMemcpyDtoDAsync(void *dst, void *src, size_t bytes, void *stream) { return (void)stream, hipMemcpyDtoD(dst, src, bytes); }
+API int hipMemcpyDtoDAsync(void *dst, void *src, size_t bytes, void *stream)
+{
+    return (void)stream, hipMemcpyDtoD(dst, src, bytes);
+}
 API int hipMemcpy(void *dst, const void *src, size_t bytes, int kind);
 API int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 {
@@ -244,9 +279,15 @@ static int fill(void *dst, uint32_t value, size_t n, size_t size)
     return 0;
 }
 API int hipMemset(void *dst, int value, size_t bytes);
-API int hipMemset(void *dst, int value, size_t bytes) { return fill(dst, (uint32_t)value, bytes, 1); }
+API int hipMemset(void *dst, int value, size_t bytes)
+{
+    return fill(dst, (uint32_t)value, bytes, 1);
+}
 API int hipMemsetAsync(void *dst, int value, size_t bytes, void *stream);
-API int hipMemsetAsync(void *dst, int value, size_t bytes, void *stream) { return (void)stream, fill(dst, (uint32_t)value, bytes, 1); }
+API int hipMemsetAsync(void *dst, int value, size_t bytes, void *stream)
+{
+    return (void)stream, fill(dst, (uint32_t)value, bytes, 1);
+}
 API int hipMemsetD8(void *dst, unsigned char value, size_t n);
 API int hipMemsetD8(void *dst, unsigned char value, size_t n) { return fill(dst, value, n, 1); }
 API int hipMemsetD32(void *dst, int value, size_t n);
@@ -257,7 +298,8 @@ API int hipModuleLoadData(void **module, const void *image);
 API int hipModuleLoadData(void **module, const void *image)
 {
     char why[128] = "";
-    if (getenv("GFX906_ONLY_COMPILED") && ((const char *)image)[COMPILED_MARK_AT] != COMPILED_MARK) return NO_BINARY;
+    if (getenv("GFX906_ONLY_COMPILED") && ((const char *)image)[COMPILED_MARK_AT] != COMPILED_MARK)
+        return NO_BINARY;
     int rc = sticky ? sticky : module_load(image, (struct module **)module, why);
     if (rc == INVALID_IMAGE) wrong("hipModuleLoadData", why);
     return rc;
@@ -279,16 +321,19 @@ API int hipModuleGetGlobal(void **addr, size_t *bytes, void *module, const char 
     const struct module *m = module;
     for (int k = 0; k < m->n_symbols; k++) {
         if (!strcmp(m->symbols[k].name, name))
-            return *addr = (void *)(uintptr_t)(m->base + m->symbols[k].value), *bytes = m->symbols[k].size, 0;
+            return *addr = (void *)(uintptr_t)(m->base + m->symbols[k].value),
+                   *bytes = m->symbols[k].size, 0;
     }
     return NOT_FOUND;
 }
 
-/* The arguments as the kernel will read them; hidden ones are 0. Returns -1 when they do not fit the kernel. */
+/* The arguments as the kernel will read them; hidden ones are 0. Returns -1 when they do not fit
+ * the kernel. */
 static int collect_args(const struct kernel *k, void **params, void **extra, uint8_t *out)
 {
     if (params) {
-        for (int n = 0; n < k->n_args; n++) memcpy(out + k->args[n].offset, params[n], k->args[n].size);
+        for (int n = 0; n < k->n_args; n++)
+            memcpy(out + k->args[n].offset, params[n], k->args[n].size);
         return 0;
     }
     const void *buffer = NULL;
@@ -300,7 +345,8 @@ static int collect_args(const struct kernel *k, void **params, void **extra, uin
     }
     size_t needed = 0;
     for (int n = 0; n < k->n_args; n++) {
-        if (k->args[n].offset + k->args[n].size > needed) needed = k->args[n].offset + k->args[n].size;
+        if (k->args[n].offset + k->args[n].size > needed)
+            needed = k->args[n].offset + k->args[n].size;
     }
     if (bytes < needed || bytes > MAX_KERNARG || (needed && !buffer)) return -1;
     if (bytes) memcpy(out, buffer, bytes < k->kernarg_size ? bytes : k->kernarg_size);
@@ -326,7 +372,9 @@ static void fill_packet(uint8_t *p, const struct launch *l)
 static int launch(struct launch *l, const uint8_t *args)
 {
     uint32_t size = (l->kernel->kernarg_size + 15) & ~15u;
-    if (memory_alloc(&l->kernarg, size, ALLOC_CODE) < 0 || memory_alloc(&l->packet, 64, ALLOC_CODE) < 0) return NO_MEMORY;
+    if (memory_alloc(&l->kernarg, size, ALLOC_CODE) < 0 ||
+        memory_alloc(&l->packet, 64, ALLOC_CODE) < 0)
+        return NO_MEMORY;
     memcpy(memory_host(l->kernarg, size), args, size);
     fill_packet(memory_host(l->packet, 64), l);
     sticky = run_launch(l);
@@ -335,14 +383,19 @@ static int launch(struct launch *l, const uint8_t *args)
     return 0;
 }
 
-API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                              void *stream, void **params, void **extra);
-API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                              void *stream, void **params, void **extra)
+API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared, void *stream,
+                              void **params, void **extra);
+API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared, void *stream,
+                              void **params, void **extra)
 {
     struct kernel *k = function;
-    struct launch l = {
-        .kernel = k, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .lds_size = k->lds_size + shared, .step_limit = step_limit};
+    struct launch l = {.kernel = k,
+                       .grid = {gx, gy, gz},
+                       .block = {bx, by, bz},
+                       .lds_size = k->lds_size + shared,
+                       .step_limit = step_limit};
     static uint8_t args[MAX_KERNARG];
     (void)stream;
     if (sticky) return sticky;
@@ -351,11 +404,13 @@ API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned
     if (!gx || !gy || !gz || !bx || !by || !bz) return INVALID_CONFIGURATION;
     uint64_t threads = (uint64_t)bx * by * bz;
     if (threads > MAX_THREADS || threads > k->max_threads)
-        return wrong(k->name, "more threads in a block than the kernel was compiled for"), INVALID_CONFIGURATION;
+        return wrong(k->name, "more threads in a block than the kernel was compiled for"),
+               INVALID_CONFIGURATION;
     if (l.lds_size > LDS_MAX || l.lds_size < shared) return OUT_OF_RESOURCES;
     if (k->kernarg_size > MAX_KERNARG - 16) return OUT_OF_RESOURCES;
     memset(args, 0, k->kernarg_size + 16);
-    if (collect_args(k, params, extra, args) < 0) return wrong(k->name, "the arguments do not fit the kernel");
+    if (collect_args(k, params, extra, args) < 0)
+        return wrong(k->name, "the arguments do not fit the kernel");
     return launch(&l, args);
 }
 
@@ -363,7 +418,10 @@ API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned
 API int hipStreamCreate(void **stream);
 API int hipStreamCreate(void **stream) { return (*stream = malloc(1)) ? 0 : NO_MEMORY; }
 API int hipStreamCreateWithFlags(void **stream, unsigned flags);
-API int hipStreamCreateWithFlags(void **stream, unsigned flags) { return (void)flags, hipStreamCreate(stream); }
+API int hipStreamCreateWithFlags(void **stream, unsigned flags)
+{
+    return (void)flags, hipStreamCreate(stream);
+}
 API int hipStreamDestroy(void *stream);
 API int hipStreamDestroy(void *stream)
 {
@@ -373,11 +431,20 @@ API int hipStreamDestroy(void *stream)
 API int hipStreamSynchronize(void *stream);
 API int hipStreamSynchronize(void *stream) { return (void)stream, sticky; }
 API int hipStreamWaitEvent(void *stream, void *event, unsigned flags);
-API int hipStreamWaitEvent(void *stream, void *event, unsigned flags) { return (void)stream, (void)event, (void)flags, sticky; }
+API int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    return (void)stream, (void)event, (void)flags, sticky;
+}
 API int hipEventCreate(void **event);
-API int hipEventCreate(void **event) { return (*event = calloc(1, sizeof(struct timespec))) ? 0 : NO_MEMORY; }
+API int hipEventCreate(void **event)
+{
+    return (*event = calloc(1, sizeof(struct timespec))) ? 0 : NO_MEMORY;
+}
 API int hipEventCreateWithFlags(void **event, unsigned flags);
-API int hipEventCreateWithFlags(void **event, unsigned flags) { return (void)flags, hipEventCreate(event); }
+API int hipEventCreateWithFlags(void **event, unsigned flags)
+{
+    return (void)flags, hipEventCreate(event);
+}
 API int hipEventDestroy(void *event);
 API int hipEventDestroy(void *event)
 {

@@ -1,6 +1,7 @@
-/* How the lane files are written. Each is compiled twice, for any processor and for AVX2, FMA and F16C; the table symbol is given
- * by the Makefile (-DLANE_TABLE=...), decode.c takes the one that the processor can run. Loops have no dependence
- * between lanes: the destination is a source row itself or another row, never a shifted one. */
+/* How the lane files are written. Each is compiled twice, for any processor and for AVX2, FMA and
+ * F16C; the table symbol is given by the Makefile (-DLANE_TABLE=...), decode.c takes the one that
+ * the processor can run. Loops have no dependence between lanes: the destination is a source row
+ * itself or another row, never a shifted one. */
 #ifndef LANES_H
 #define LANES_H
 #include "gpu.h"
@@ -10,11 +11,11 @@
 #define ROWS uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c
 #define UNUSED_ROWS (void)a, (void)b, (void)c
 /* An operation on 32-bit patterns: A, B, C are the sources of this lane. */
-#define LANE(name, expr)                                                                                                                   \
-    static void name(ROWS)                                                                                                                 \
-    {                                                                                                                                      \
-        UNUSED_ROWS;                                                                                                                       \
-        EACH_LANE d[l] = (uint32_t)(expr);                                                                                                 \
+#define LANE(name, expr)                                                                           \
+    static void name(ROWS)                                                                         \
+    {                                                                                              \
+        UNUSED_ROWS;                                                                               \
+        EACH_LANE d[l] = (uint32_t)(expr);                                                         \
     }
 #define A a[l]
 #define B b[l]
@@ -37,19 +38,19 @@
 #define DA f64(join(a, l))
 #define DB f64(join(b, l))
 #define DC f64(join(c, l))
-#define LANE64(name, expr)                                                                                                                 \
-    static void name(ROWS)                                                                                                                 \
-    {                                                                                                                                      \
-        UNUSED_ROWS;                                                                                                                       \
-        for (int l = 0; l < LANES; l++) split(d, l, (uint64_t)(expr));                                                                     \
+#define LANE64(name, expr)                                                                         \
+    static void name(ROWS)                                                                         \
+    {                                                                                              \
+        UNUSED_ROWS;                                                                               \
+        for (int l = 0; l < LANES; l++) split(d, l, (uint64_t)(expr));                             \
     }
-#define MASK(name, expr)                                                                                                                   \
-    static uint64_t name(const uint32_t *a, const uint32_t *b)                                                                             \
-    {                                                                                                                                      \
-        uint64_t r = 0;                                                                                                                    \
-        (void)a, (void)b;                                                                                                                  \
-        for (int l = 0; l < LANES; l++) r |= (uint64_t)((expr) != 0) << l;                                                                 \
-        return r;                                                                                                                          \
+#define MASK(name, expr)                                                                           \
+    static uint64_t name(const uint32_t *a, const uint32_t *b)                                     \
+    {                                                                                              \
+        uint64_t r = 0;                                                                            \
+        (void)a, (void)b;                                                                          \
+        for (int l = 0; l < LANES; l++) r |= (uint64_t)((expr) != 0) << l;                         \
+        return r;                                                                                  \
     }
 
 extern const struct op LANE_TABLE[];

@@ -1,8 +1,9 @@
 /* Vector operations on fp16: scalar, packed, mixed with fp32, dot products.
  *
- * Results are rounded once, to nearest even; fma is fused. mad and mac round the product too and flush denormals,
- * which is what LLVM assumes of this hardware. v_dot2_f32_f16 sums as fma(a1, b1, fma(a0, b0, c)) in fp32; the order
- * inside the hardware is not documented. Transcendental operations: rounded once from double. */
+ * Results are rounded once, to nearest even; fma is fused. mad and mac round the product too and
+ * flush denormals, which is what LLVM assumes of this hardware. v_dot2_f32_f16 sums as fma(a1, b1,
+ * fma(a0, b0, c)) in fp32; the order inside the hardware is not documented. Transcendental
+ * operations: rounded once from double. */
 #include "lanes.h"
 
 static inline uint32_t mad16(uint32_t x, uint32_t y, uint32_t z)
@@ -38,7 +39,10 @@ LANE(v_max3_f16, max_h(max_h(A, B), C))
 LANE(v_min3_f16, min_h(min_h(A, B), C))
 LANE(v_med3_f16, med_h(A, B, C))
 LANE(v_pack_b32_f16, (A & 0xffff) | B << 16)
-static inline uint32_t scale_half(float x, int e) { return to_half(ldexpf(x, e < -60 ? -60 : e > 60 ? 60 : e)); }
+static inline uint32_t scale_half(float x, int e)
+{
+    return to_half(ldexpf(x, e < -60 ? -60 : e > 60 ? 60 : e));
+}
 LANE(v_ldexp_f16, scale_half(HA, sext(B, 16)))
 LANE(v_cvt_f16_u16, to_half((float)(int32_t)(A & 0xffff)))
 LANE(v_cvt_f16_i16, to_half((float)sext(A, 16)))
@@ -53,7 +57,10 @@ LANE(v_sqrt_f16, to_half(sqrtf(HA)))
 LANE(v_rsq_f16, to_half((float)(1.0 / sqrt((double)HA))))
 LANE(v_log_f16, to_half(log2f(HA)))
 LANE(v_exp_f16, to_half(exp2f(HA)))
-static inline double turn(float x) { return 6.283185307179586476925 * ((double)x - floor((double)x)); }
+static inline double turn(float x)
+{
+    return 6.283185307179586476925 * ((double)x - floor((double)x));
+}
 LANE(v_sin_f16, to_half(fabsf(HA) <= 256 ? (float)sin(turn(HA)) : HA - HA))
 LANE(v_cos_f16, to_half(fabsf(HA) <= 256 ? (float)cos(turn(HA)) : HA - HA + 1))
 LANE(v_floor_f16, to_half(floorf(HA)))
@@ -88,21 +95,27 @@ LANE(v_div_fixup_f16, div_fixup(A, B, C) & 0xffff)
 #include <immintrin.h>
 typedef float eight __attribute__((vector_size(32)));
 typedef int32_t eight_ints __attribute__((vector_size(32)));
-static inline eight pairs(const uint32_t *row) { return (eight)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)row)); }
+static inline eight pairs(const uint32_t *row)
+{
+    return (eight)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)row));
+}
 static inline eight sum(eight a, eight b) { return a + b; }
 static inline eight product(eight a, eight b) { return a * b; }
 /* add_odd on vectors */
 static inline eight fused(eight a, eight b, eight c)
 {
     eight p = a * b, s = p + c, t = s - p, e = (p - (s - t)) + (c - t);
-    eight_ints u = (eight_ints)s, inexact = ((u & 0x7f800000) != 0x7f800000) & (e != 0), too_far = (((eight_ints)e ^ u) < 0) & inexact;
+    eight_ints u = (eight_ints)s, inexact = ((u & 0x7f800000) != 0x7f800000) & (e != 0),
+               too_far = (((eight_ints)e ^ u) < 0) & inexact;
     return (eight)((u + too_far) | (inexact & 1));
 }
-#define PACKED(name, f)                                                                                                                    \
-    static void name(ROWS)                                                                                                                 \
-    {                                                                                                                                      \
-        UNUSED_ROWS;                                                                                                                       \
-        for (int l = 0; l < LANES; l += 4) _mm_storeu_si128((__m128i *)(d + l), _mm256_cvtps_ph((__m256)(f), _MM_FROUND_TO_NEAREST_INT));  \
+#define PACKED(name, f)                                                                            \
+    static void name(ROWS)                                                                         \
+    {                                                                                              \
+        UNUSED_ROWS;                                                                               \
+        for (int l = 0; l < LANES; l += 4)                                                         \
+            _mm_storeu_si128((__m128i *)(d + l),                                                   \
+                             _mm256_cvtps_ph((__m256)(f), _MM_FROUND_TO_NEAREST_INT));             \
     }
 #define PA pairs(a + l)
 #define PB pairs(b + l)
@@ -113,15 +126,18 @@ PACKED(v_pk_mul_f16, product(PA, PB))
 /* the low and the high halves of eight lanes */
 static inline __m256 halves_of(const uint32_t *row, int hi)
 {
-    __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)row)), y = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(row + 4)));
+    __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)row)),
+           y = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(row + 4)));
     __m256 z = hi ? _mm256_shuffle_ps(x, y, 0xdd) : _mm256_shuffle_ps(x, y, 0x88);
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(z), 0xd8));
 }
 static void v_dot2_f32_f16(ROWS)
 {
     for (int l = 0; l < LANES; l += 8) {
-        __m256 r = _mm256_fmadd_ps(halves_of(a + l, 0), halves_of(b + l, 0), _mm256_loadu_ps((const float *)(c + l)));
-        _mm256_storeu_ps((float *)(d + l), _mm256_fmadd_ps(halves_of(a + l, 1), halves_of(b + l, 1), r));
+        __m256 r = _mm256_fmadd_ps(halves_of(a + l, 0), halves_of(b + l, 0),
+                                   _mm256_loadu_ps((const float *)(c + l)));
+        _mm256_storeu_ps((float *)(d + l),
+                         _mm256_fmadd_ps(halves_of(a + l, 1), halves_of(b + l, 1), r));
     }
 }
 #else

@@ -1,13 +1,17 @@
 /* Vector operations on fp32 and fp64.
  *
- * Rounding: to nearest even, except where the name says otherwise. Denormals: kept or flushed by the caller as the MODE
- * register says; mad and mac, which have no denormals on this hardware, flush theirs here, and so do the
- * transcendental operations. exp, log, rcp, rsq, sqrt, sin and cos are computed in double and rounded once: within
- * 0.5000001 ulp, where the hardware promises 1 ulp (sin, cos: 2^-20 or so absolute). A kernel must not rely on more
- * than the hardware promises. Where an invalid operation makes a NaN, its payload and sign are the host's. */
+ * Rounding: to nearest even, except where the name says otherwise. Denormals: kept or flushed by
+ * the caller as the MODE register says; mad and mac, which have no denormals on this hardware,
+ * flush theirs here, and so do the transcendental operations. exp, log, rcp, rsq, sqrt, sin and cos
+ * are computed in double and rounded once: within 0.5000001 ulp, where the hardware promises 1 ulp
+ * (sin, cos: 2^-20 or so absolute). A kernel must not rely on more than the hardware promises.
+ * Where an invalid operation makes a NaN, its payload and sign are the host's. */
 #include "lanes.h"
 
-static inline float mad(float x, float y, float z) { return flush(flush(flush(x) * flush(y)) + flush(z)); }
+static inline float mad(float x, float y, float z)
+{
+    return flush(flush(flush(x) * flush(y)) + flush(z));
+}
 static inline float legacy_mul(float x, float y) { return x == 0 || y == 0 ? 0.0f : x * y; }
 /* min and max: a number wins over a NaN, and -0 is less than +0 */
 static inline uint32_t max_f(uint32_t x, uint32_t y)
@@ -41,10 +45,16 @@ LANE(v_med3_f32, med_f(A, B, C))
 LANE(v_ldexp_f32, bits(ldexpf(FA, SB)))
 
 /* conversions; out of range goes to the nearest, NaN to 0 */
-static inline uint32_t to_u32(double x) { return !(x > 0) ? 0 : x >= 4294967295.0 ? 0xffffffffu : (uint32_t)(int64_t)x; }
+static inline uint32_t to_u32(double x)
+{
+    return !(x > 0) ? 0 : x >= 4294967295.0 ? 0xffffffffu : (uint32_t)(int64_t)x;
+}
 static inline int32_t to_i32(double x)
 {
-    return !(x == x) ? 0 : x >= 2147483647.0 ? INT32_MAX : x <= -2147483648.0 ? INT32_MIN : (int32_t)x;
+    return !(x == x)            ? 0
+           : x >= 2147483647.0  ? INT32_MAX
+           : x <= -2147483648.0 ? INT32_MIN
+                                : (int32_t)x;
 }
 LANE(v_cvt_f32_i32, bits((float)SA))
 LANE(v_cvt_f32_u32, bits((float)A))
@@ -70,11 +80,18 @@ static inline uint32_t to_half_rtz(uint32_t u)
     return r | (u >> 16 & 0x8000);
 }
 LANE(v_cvt_pkrtz_f16_f32, to_half_rtz(A) | to_half_rtz(B) << 16)
-static inline uint32_t norm_i16(float x) { return !(x == x) ? 0 : (uint32_t)(int32_t)rintf(fminf(fmaxf(x, -1), 1) * 32767) & 0xffff; }
-static inline uint32_t norm_u16(float x) { return !(x == x) ? 0 : (uint32_t)(int32_t)rintf(fminf(fmaxf(x, 0), 1) * 65535); }
+static inline uint32_t norm_i16(float x)
+{
+    return !(x == x) ? 0 : (uint32_t)(int32_t)rintf(fminf(fmaxf(x, -1), 1) * 32767) & 0xffff;
+}
+static inline uint32_t norm_u16(float x)
+{
+    return !(x == x) ? 0 : (uint32_t)(int32_t)rintf(fminf(fmaxf(x, 0), 1) * 65535);
+}
 LANE(v_cvt_pknorm_i16_f32, norm_i16(FA) | norm_i16(FB) << 16)
 LANE(v_cvt_pknorm_u16_f32, norm_u16(FA) | norm_u16(FB) << 16)
-LANE(v_cvt_pk_u8_f32, (C & ~(255u << (8 * (B & 3)))) | (uint32_t)to_i32(rintf(fminf(fmaxf(FA, 0), 255))) << (8 * (B & 3)))
+LANE(v_cvt_pk_u8_f32, (C & ~(255u << (8 * (B & 3)))) |
+                          (uint32_t)to_i32(rintf(fminf(fmaxf(FA, 0), 255))) << (8 * (B & 3)))
 
 LANE(v_fract_f32, bits(fminf(FA - floorf(FA), 0x1.fffffep-1f)))
 LANE(v_trunc_f32, bits(truncf(FA)))
@@ -86,7 +103,10 @@ LANE(v_log_f32, bits((float)log2((double)flush(FA))))
 LANE(v_rcp_f32, bits(flush((float)(1.0 / (double)flush(FA)))))
 LANE(v_rsq_f32, bits((float)(1.0 / sqrt((double)flush(FA)))))
 LANE(v_sqrt_f32, bits((float)sqrt((double)flush(FA))))
-static inline double turn(float x) { return 6.283185307179586476925 * ((double)x - floor((double)x)); }
+static inline double turn(float x)
+{
+    return 6.283185307179586476925 * ((double)x - floor((double)x));
+}
 LANE(v_sin_f32, bits(fabsf(FA) <= 256 ? (float)sin(turn(FA)) : FA - FA))
 LANE(v_cos_f32, bits(fabsf(FA) <= 256 ? (float)cos(turn(FA)) : FA - FA + 1))
 static inline int exponent(double x)
@@ -98,7 +118,8 @@ static inline int exponent(double x)
 LANE(v_frexp_exp_i32_f32, exponent(FA))
 LANE(v_frexp_mant_f32, bits(FA - FA == 0 ? (float)ldexp(FA, -exponent(FA)) : FA))
 
-/* The last step of a division (ISA: V_DIV_FIXUP_F32): q is the quotient, den and num what was divided. */
+/* The last step of a division (ISA: V_DIV_FIXUP_F32): q is the quotient, den and num what was
+ * divided. */
 static inline uint32_t div_fixup(uint32_t q, uint32_t den, uint32_t num)
 {
     uint32_t sign = (den ^ num) & 0x80000000;
@@ -116,8 +137,14 @@ static inline uint32_t div_fixup(uint32_t q, uint32_t den, uint32_t num)
 LANE(v_div_fixup_f32, div_fixup(A, B, C))
 
 /* fp64 */
-static inline double max_d(double x, double y) { return x != x ? y : y != y ? x : x > y || (x == y && !signbit(x)) ? x : y; }
-static inline double min_d(double x, double y) { return x != x ? y : y != y ? x : x < y || (x == y && signbit(x)) ? x : y; }
+static inline double max_d(double x, double y)
+{
+    return x != x ? y : y != y ? x : x > y || (x == y && !signbit(x)) ? x : y;
+}
+static inline double min_d(double x, double y)
+{
+    return x != x ? y : y != y ? x : x < y || (x == y && signbit(x)) ? x : y;
+}
 LANE64(v_add_f64, bits64(DA + DB))
 LANE64(v_mul_f64, bits64(DA *DB))
 LANE64(v_min_f64, bits64(min_d(DA, DB)))
@@ -142,27 +169,31 @@ LANE(v_cvt_u32_f64, to_u32(DA))
 LANE(v_cvt_f32_f64, bits((float)DA))
 
 /* comparisons: n.. are the negations, true when unordered */
-#define FLOAT_MASKS(lt, eq, le, gt, lg, ge, o, u, nge, nlg, ngt, nle, neq, nlt, x, y)                                                      \
-    MASK(lt, (x) < (y))                                                                                                                    \
-    MASK(eq, (x) == (y))                                                                                                                   \
-    MASK(le, (x) <= (y))                                                                                                                   \
-    MASK(gt, (x) > (y))                                                                                                                    \
-    MASK(lg, (x) < (y) || (x) > (y))                                                                                                       \
-    MASK(ge, (x) >= (y))                                                                                                                   \
-    MASK(o, (x) == (x) && (y) == (y))                                                                                                      \
-    MASK(u, (x) != (x) || (y) != (y))                                                                                                      \
-    MASK(nge, !((x) >= (y)))                                                                                                               \
-    MASK(nlg, !((x) < (y) || (x) > (y)))                                                                                                   \
-    MASK(ngt, !((x) > (y)))                                                                                                                \
-    MASK(nle, !((x) <= (y)))                                                                                                               \
-    MASK(neq, !((x) == (y)))                                                                                                               \
+#define FLOAT_MASKS(lt, eq, le, gt, lg, ge, o, u, nge, nlg, ngt, nle, neq, nlt, x, y)              \
+    MASK(lt, (x) < (y))                                                                            \
+    MASK(eq, (x) == (y))                                                                           \
+    MASK(le, (x) <= (y))                                                                           \
+    MASK(gt, (x) > (y))                                                                            \
+    MASK(lg, (x) < (y) || (x) > (y))                                                               \
+    MASK(ge, (x) >= (y))                                                                           \
+    MASK(o, (x) == (x) && (y) == (y))                                                              \
+    MASK(u, (x) != (x) || (y) != (y))                                                              \
+    MASK(nge, !((x) >= (y)))                                                                       \
+    MASK(nlg, !((x) < (y) || (x) > (y)))                                                           \
+    MASK(ngt, !((x) > (y)))                                                                        \
+    MASK(nle, !((x) <= (y)))                                                                       \
+    MASK(neq, !((x) == (y)))                                                                       \
     MASK(nlt, !((x) < (y)))
 MASK(never, 0)
 MASK(always, 1)
-FLOAT_MASKS(lt_f32, eq_f32, le_f32, gt_f32, lg_f32, ge_f32, o_f32, u_f32, nge_f32, nlg_f32, ngt_f32, nle_f32, neq_f32, nlt_f32, FA, FB)
-FLOAT_MASKS(lt_f64, eq_f64, le_f64, gt_f64, lg_f64, ge_f64, o_f64, u_f64, nge_f64, nlg_f64, ngt_f64, nle_f64, neq_f64, nlt_f64, DA, DB)
-FLOAT_MASKS(lt_f16, eq_f16, le_f16, gt_f16, lg_f16, ge_f16, o_f16, u_f16, nge_f16, nlg_f16, ngt_f16, nle_f16, neq_f16, nlt_f16, HA, HB)
-/* bit of V_CMP_CLASS: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal, +normal, +inf */
+FLOAT_MASKS(lt_f32, eq_f32, le_f32, gt_f32, lg_f32, ge_f32, o_f32, u_f32, nge_f32, nlg_f32, ngt_f32,
+            nle_f32, neq_f32, nlt_f32, FA, FB)
+FLOAT_MASKS(lt_f64, eq_f64, le_f64, gt_f64, lg_f64, ge_f64, o_f64, u_f64, nge_f64, nlg_f64, ngt_f64,
+            nle_f64, neq_f64, nlt_f64, DA, DB)
+FLOAT_MASKS(lt_f16, eq_f16, le_f16, gt_f16, lg_f16, ge_f16, o_f16, u_f16, nge_f16, nlg_f16, ngt_f16,
+            nle_f16, neq_f16, nlt_f16, HA, HB)
+/* bit of V_CMP_CLASS: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal,
+ * +normal, +inf */
 static inline uint32_t class_bit(int nan, int quiet, int inf, int zero, int normal, int negative)
 {
     if (nan) return quiet ? 2 : 1;
@@ -190,17 +221,16 @@ MASK(class_f32, class32(A) & B)
 MASK(class_f16, class16(A) & B)
 MASK(class_f64, class64(QA) & B)
 
-#define CMP(c, n, t, f)                                                                                                                    \
-    {                                                                                                                                      \
-        ENC_VOPC, c, "v_cmp_" n, t, .mask = f                                                                                              \
-    }
-#define CMP_ROWS(base, type, sig, lt, eq, le, gt, lg, ge, o, u, nge, nlg, ngt, nle, neq, nlt)                                              \
-    CMP(base, "f_" type, sig, never), CMP(base + 1, "lt_" type, sig, lt), CMP(base + 2, "eq_" type, sig, eq),                              \
-        CMP(base + 3, "le_" type, sig, le), CMP(base + 4, "gt_" type, sig, gt), CMP(base + 5, "lg_" type, sig, lg),                        \
-        CMP(base + 6, "ge_" type, sig, ge), CMP(base + 7, "o_" type, sig, o), CMP(base + 8, "u_" type, sig, u),                            \
-        CMP(base + 9, "nge_" type, sig, nge), CMP(base + 10, "nlg_" type, sig, nlg), CMP(base + 11, "ngt_" type, sig, ngt),                \
-        CMP(base + 12, "nle_" type, sig, nle), CMP(base + 13, "neq_" type, sig, neq), CMP(base + 14, "nlt_" type, sig, nlt),               \
-        CMP(base + 15, "tru_" type, sig, always)
+#define CMP(c, n, t, f) {ENC_VOPC, c, "v_cmp_" n, t, .mask = f}
+#define CMP_ROWS(base, type, sig, lt, eq, le, gt, lg, ge, o, u, nge, nlg, ngt, nle, neq, nlt)      \
+    CMP(base, "f_" type, sig, never), CMP(base + 1, "lt_" type, sig, lt),                          \
+        CMP(base + 2, "eq_" type, sig, eq), CMP(base + 3, "le_" type, sig, le),                    \
+        CMP(base + 4, "gt_" type, sig, gt), CMP(base + 5, "lg_" type, sig, lg),                    \
+        CMP(base + 6, "ge_" type, sig, ge), CMP(base + 7, "o_" type, sig, o),                      \
+        CMP(base + 8, "u_" type, sig, u), CMP(base + 9, "nge_" type, sig, nge),                    \
+        CMP(base + 10, "nlg_" type, sig, nlg), CMP(base + 11, "ngt_" type, sig, ngt),              \
+        CMP(base + 12, "nle_" type, sig, nle), CMP(base + 13, "neq_" type, sig, neq),              \
+        CMP(base + 14, "nlt_" type, sig, nlt), CMP(base + 15, "tru_" type, sig, always)
 
 const struct op LANE_TABLE[] = {
     {ENC_VOP2, 0x01, "v_add_f32", "fff", .lane = v_add_f32},
@@ -278,12 +308,12 @@ const struct op LANE_TABLE[] = {
     {ENC_VOP3, 0x282, "v_min_f64", "ddd", .lane = v_min_f64},
     {ENC_VOP3, 0x283, "v_max_f64", "ddd", .lane = v_max_f64},
     {ENC_VOP3, 0x284, "v_ldexp_f64", "ddi", .lane = v_ldexp_f64},
-    CMP_ROWS(0x40, "f32", "sff", lt_f32, eq_f32, le_f32, gt_f32, lg_f32, ge_f32, o_f32, u_f32, nge_f32, nlg_f32, ngt_f32, nle_f32, neq_f32,
-             nlt_f32),
-    CMP_ROWS(0x60, "f64", "sdd", lt_f64, eq_f64, le_f64, gt_f64, lg_f64, ge_f64, o_f64, u_f64, nge_f64, nlg_f64, ngt_f64, nle_f64, neq_f64,
-             nlt_f64),
-    CMP_ROWS(0x20, "f16", "shh", lt_f16, eq_f16, le_f16, gt_f16, lg_f16, ge_f16, o_f16, u_f16, nge_f16, nlg_f16, ngt_f16, nle_f16, neq_f16,
-             nlt_f16),
+    CMP_ROWS(0x40, "f32", "sff", lt_f32, eq_f32, le_f32, gt_f32, lg_f32, ge_f32, o_f32, u_f32,
+             nge_f32, nlg_f32, ngt_f32, nle_f32, neq_f32, nlt_f32),
+    CMP_ROWS(0x60, "f64", "sdd", lt_f64, eq_f64, le_f64, gt_f64, lg_f64, ge_f64, o_f64, u_f64,
+             nge_f64, nlg_f64, ngt_f64, nle_f64, neq_f64, nlt_f64),
+    CMP_ROWS(0x20, "f16", "shh", lt_f16, eq_f16, le_f16, gt_f16, lg_f16, ge_f16, o_f16, u_f16,
+             nge_f16, nlg_f16, ngt_f16, nle_f16, neq_f16, nlt_f16),
     CMP(0x10, "class_f32", "sfi", class_f32),
     CMP(0x12, "class_f64", "sdi", class_f64),
     CMP(0x14, "class_f16", "shi", class_f16),

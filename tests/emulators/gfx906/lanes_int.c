@@ -35,9 +35,10 @@ LANE(v_or3_b32, A | B | C)
 LANE(v_xad_u32, (A ^ B) + C)
 LANE(v_bfi_b32, (A & B) | (~A & C))
 LANE(v_bfe_u32, A >> (B & 31) & ((1u << (C & 31)) - 1))
-LANE(v_bfe_i32, (C & 31) == 0               ? 0
-                : (B & 31) + (C & 31) >= 32 ? SA >> (B & 31)
-                                            : (int32_t)(A << (32 - (B & 31) - (C & 31))) >> (32 - (C & 31)))
+LANE(v_bfe_i32, (C & 31) == 0 ? 0
+                : (B & 31) + (C & 31) >= 32
+                    ? SA >> (B & 31)
+                    : (int32_t)(A << (32 - (B & 31) - (C & 31))) >> (32 - (C & 31)))
 LANE(v_bfm_b32, ((1u << (A & 31)) - 1) << (B & 31))
 LANE(v_alignbit_b32, ((uint64_t)A << 32 | B) >> (C & 31))
 LANE(v_alignbyte_b32, ((uint64_t)A << 32 | B) >> (8 * (C & 3)))
@@ -74,8 +75,8 @@ static inline uint32_t perm_byte(uint32_t hi, uint32_t lo, uint32_t s)
     if (s < 12) return x >> (16 * (s - 8) + 15) & 1 ? 255 : 0;
     return s == 12 ? 0 : 255;
 }
-LANE(v_perm_b32,
-     perm_byte(A, B, C & 255) | perm_byte(A, B, C >> 8 & 255) << 8 | perm_byte(A, B, C >> 16 & 255) << 16 | perm_byte(A, B, C >> 24) << 24)
+LANE(v_perm_b32, perm_byte(A, B, C & 255) | perm_byte(A, B, C >> 8 & 255) << 8 |
+                     perm_byte(A, B, C >> 16 & 255) << 16 | perm_byte(A, B, C >> 24) << 24)
 static inline uint32_t reverse(uint32_t x)
 {
     x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
@@ -98,10 +99,13 @@ static inline uint32_t sad8(uint32_t x, uint32_t y)
     return r;
 }
 LANE(v_sad_u8, sad8(A, B) + C)
-LANE(v_sad_u16, (uint32_t)abs((int)(A & 0xffff) - (int)(B & 0xffff)) + (uint32_t)abs((int)(A >> 16) - (int)(B >> 16)) + C)
+LANE(v_sad_u16, (uint32_t)abs((int)(A & 0xffff) - (int)(B & 0xffff)) +
+                    (uint32_t)abs((int)(A >> 16) - (int)(B >> 16)) + C)
 LANE(v_cvt_pk_u16_u32, min_u(A, 0xffff) | min_u(B, 0xffff) << 16)
-LANE(v_cvt_pk_i16_i32, ((uint32_t)max_i(min_i(SA, 32767), -32768) & 0xffff) | (uint32_t)max_i(min_i(SB, 32767), -32768) << 16)
-LANE(v_sat_pk_u8_i16, (uint32_t)max_i(min_i(sext(A, 16), 255), 0) | (uint32_t)max_i(min_i(SA >> 16, 255), 0) << 8)
+LANE(v_cvt_pk_i16_i32, ((uint32_t)max_i(min_i(SA, 32767), -32768) & 0xffff) |
+                           (uint32_t)max_i(min_i(SB, 32767), -32768) << 16)
+LANE(v_sat_pk_u8_i16,
+     (uint32_t)max_i(min_i(sext(A, 16), 255), 0) | (uint32_t)max_i(min_i(SA >> 16, 255), 0) << 8)
 
 /* 16 bits; the tables' type w or W takes the low half of a source and of the result */
 LANE(v_add_u16, (A + B) & 0xffff)
@@ -124,10 +128,10 @@ LANE(v_med3_i16, med_i(sext(A, 16), sext(B, 16), sext(C, 16)) & 0xffff)
 LANE(v_med3_u16, med_u(A & 0xffff, B & 0xffff, C & 0xffff))
 
 /* packed 16 bits */
-#define BOTH(lo, hi) (((uint32_t)(lo)&0xffff) | (uint32_t)(hi) << 16)
+#define BOTH(lo, hi) (((uint32_t)(lo) & 0xffff) | (uint32_t)(hi) << 16)
 #define SLO(x) sext(x, 16)
 #define SHI(x) ((int32_t)(x) >> 16)
-#define ULO(x) ((x)&0xffff)
+#define ULO(x) ((x) & 0xffff)
 #define UHI(x) ((x) >> 16)
 LANE(v_pk_mad_16, BOTH(A *B + C, UHI(A) * UHI(B) + UHI(C)))
 LANE(v_pk_mul_lo_u16, BOTH(A *B, UHI(A) * UHI(B)))
@@ -145,12 +149,14 @@ LANE(v_dot2_i32_i16, (uint32_t)(SLO(A) * SLO(B)) + (uint32_t)(SHI(A) * SHI(B)) +
 LANE(v_dot2_u32_u16, ULO(A) * ULO(B) + UHI(A) * UHI(B) + C)
 static inline uint32_t dot4_i(uint32_t x, uint32_t y)
 {
-    return (uint32_t)(sext(x, 8) * sext(y, 8) + sext(x >> 8, 8) * sext(y >> 8, 8) + sext(x >> 16, 8) * sext(y >> 16, 8) +
+    return (uint32_t)(sext(x, 8) * sext(y, 8) + sext(x >> 8, 8) * sext(y >> 8, 8) +
+                      sext(x >> 16, 8) * sext(y >> 16, 8) +
                       ((int32_t)x >> 24) * ((int32_t)y >> 24));
 }
 static inline uint32_t dot4_u(uint32_t x, uint32_t y)
 {
-    return (x & 255) * (y & 255) + (x >> 8 & 255) * (y >> 8 & 255) + (x >> 16 & 255) * (y >> 16 & 255) + (x >> 24) * (y >> 24);
+    return (x & 255) * (y & 255) + (x >> 8 & 255) * (y >> 8 & 255) +
+           (x >> 16 & 255) * (y >> 16 & 255) + (x >> 24) * (y >> 24);
 }
 static inline uint32_t dot8_i(uint32_t x, uint32_t y)
 {
@@ -177,8 +183,10 @@ LANE64(v_ashrrev_i64, (int64_t)QB >> (A & 63))
 /* comparisons */
 MASK(cmp_never, 0)
 MASK(cmp_always, 1)
-#define COMPARE6(lt, eq, le, gt, ne, ge, x, y)                                                                                             \
-    MASK(lt, (x) < (y)) MASK(eq, (x) == (y)) MASK(le, (x) <= (y)) MASK(gt, (x) > (y)) MASK(ne, (x) != (y)) MASK(ge, (x) >= (y))
+#define COMPARE6(lt, eq, le, gt, ne, ge, x, y)                                                     \
+    MASK(lt, (x) < (y))                                                                            \
+    MASK(eq, (x) == (y))                                                                           \
+    MASK(le, (x) <= (y)) MASK(gt, (x) > (y)) MASK(ne, (x) != (y)) MASK(ge, (x) >= (y))
 COMPARE6(lt_i32, eq_i32, le_i32, gt_i32, ne_i32, ge_i32, SA, SB)
 COMPARE6(lt_u32, eq_u32, le_u32, gt_u32, ne_u32, ge_u32, A, B)
 COMPARE6(lt_i16, eq_i16, le_i16, gt_i16, ne_i16, ge_i16, SLO(A), SLO(B))
@@ -186,14 +194,12 @@ COMPARE6(lt_u16, eq_u16, le_u16, gt_u16, ne_u16, ge_u16, ULO(A), ULO(B))
 COMPARE6(lt_i64, eq_i64, le_i64, gt_i64, ne_i64, ge_i64, (int64_t)QA, (int64_t)QB)
 COMPARE6(lt_u64, eq_u64, le_u64, gt_u64, ne_u64, ge_u64, QA, QB)
 
-#define CMP(c, n, t, f)                                                                                                                    \
-    {                                                                                                                                      \
-        ENC_VOPC, c, "v_cmp_" n, t, .mask = f                                                                                              \
-    }
+#define CMP(c, n, t, f) {ENC_VOPC, c, "v_cmp_" n, t, .mask = f}
 /* six comparisons of one type; the decoder finds v_cmpx 16 codes higher */
-#define CMP_ROWS(base, type, sig, lt, eq, le, gt, ne, ge)                                                                                  \
-    CMP(base, "f_" type, sig, cmp_never), CMP(base + 1, "lt_" type, sig, lt), CMP(base + 2, "eq_" type, sig, eq),                          \
-        CMP(base + 3, "le_" type, sig, le), CMP(base + 4, "gt_" type, sig, gt), CMP(base + 5, "ne_" type, sig, ne),                        \
+#define CMP_ROWS(base, type, sig, lt, eq, le, gt, ne, ge)                                          \
+    CMP(base, "f_" type, sig, cmp_never), CMP(base + 1, "lt_" type, sig, lt),                      \
+        CMP(base + 2, "eq_" type, sig, eq), CMP(base + 3, "le_" type, sig, le),                    \
+        CMP(base + 4, "gt_" type, sig, gt), CMP(base + 5, "ne_" type, sig, ne),                    \
         CMP(base + 6, "ge_" type, sig, ge), CMP(base + 7, "t_" type, sig, cmp_always)
 
 const struct op LANE_TABLE[] = {

@@ -1,12 +1,13 @@
-/* Local memory of a block, and the DS instructions. Every access is checked: within the block's allocation, aligned,
- * only bytes that were written before, and no conflict with another wave since the last barrier: a read of what
- * another wave wrote, or a write of what another wave wrote or read. Atomics of several waves do not conflict with
- * each other. */
+/* Local memory of a block, and the DS instructions. Every access is checked: within the block's
+ * allocation, aligned, only bytes that were written before, and no conflict with another wave since
+ * the last barrier: a read of what another wave wrote, or a write of what another wave wrote or
+ * read. Atomics of several waves do not conflict with each other. */
 #include "gpu.h"
 
 #include <string.h>
 
-/* Who touched a byte since the last barrier: 0 nobody, wave + 1, and for atomics with ATOMIC_MARK. */
+/* Who touched a byte since the last barrier: 0 nobody, wave + 1, and for atomics with ATOMIC_MARK.
+ */
 enum { ATOMIC_MARK = 0x40, MANY = 0x1f };
 
 void lds_barrier(struct block *b)
@@ -17,12 +18,14 @@ void lds_barrier(struct block *b)
     b->lds_touched = false;
 }
 
-static inline void check_range(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes, const char *what)
+static inline void check_range(struct wave *w, const struct insn *i, int lane, uint32_t addr,
+                               int bytes, const char *what)
 {
     uint32_t size = w->block->launch->lds_size;
     if (addr > size || (uint32_t)bytes > size - addr)
         fault(w, i, lane, "LDS %s of %d bytes at %u, the block has %u", what, bytes, addr, size);
-    if (addr & (bytes == 1 ? 0 : bytes == 2 ? 1 : 3)) fault(w, i, lane, "LDS %s of %d bytes at %u is not aligned", what, bytes, addr);
+    if (addr & (bytes == 1 ? 0 : bytes == 2 ? 1 : 3))
+        fault(w, i, lane, "LDS %s of %d bytes at %u is not aligned", what, bytes, addr);
     w->block->lds_touched = true;
 }
 
@@ -44,7 +47,8 @@ static void slow_read(struct wave *w, const struct insn *i, int lane, uint32_t a
     for (uint32_t k = addr; k < addr + (uint32_t)bytes; k++) {
         if (!b->known[k]) fault(w, i, lane, "LDS read at %u of a byte that was never written", k);
         if (b->writer[k] && (b->writer[k] & ~ATOMIC_MARK) != mine)
-            fault(w, i, lane, "LDS race: read at %u, written by %s since the last barrier", k, name_of(b->writer[k], who));
+            fault(w, i, lane, "LDS race: read at %u, written by %s since the last barrier", k,
+                  name_of(b->writer[k], who));
         b->reader[k] = b->reader[k] == 0 || b->reader[k] == mine ? mine : MANY;
     }
 }
@@ -56,9 +60,11 @@ static void slow_write(struct wave *w, const struct insn *i, int lane, uint32_t 
     char who[16];
     for (uint32_t k = addr; k < addr + (uint32_t)bytes; k++) {
         if (b->writer[k] && (b->writer[k] & ~ATOMIC_MARK) != mine)
-            fault(w, i, lane, "LDS race: write at %u, written by %s since the last barrier", k, name_of(b->writer[k], who));
+            fault(w, i, lane, "LDS race: write at %u, written by %s since the last barrier", k,
+                  name_of(b->writer[k], who));
         if (b->reader[k] && b->reader[k] != mine)
-            fault(w, i, lane, "LDS race: write at %u, read by %s since the last barrier", k, name_of(b->reader[k], who));
+            fault(w, i, lane, "LDS race: write at %u, read by %s since the last barrier", k,
+                  name_of(b->reader[k], who));
         b->writer[k] = mine;
         b->known[k] = 1;
     }
@@ -71,8 +77,8 @@ static uint32_t word_at(const uint8_t *p)
     return x;
 }
 
-static inline __attribute__((always_inline)) const uint8_t *checked(struct wave *w, const struct insn *i, int lane, uint32_t addr,
-                                                                    const int bytes)
+static inline __attribute__((always_inline)) const uint8_t *
+checked(struct wave *w, const struct insn *i, int lane, uint32_t addr, const int bytes)
 {
     struct block *b = w->block;
     check_range(w, i, lane, addr, bytes, "read");
@@ -97,7 +103,8 @@ const uint8_t *lds_load(struct wave *w, const struct insn *i, int lane, uint32_t
 }
 
 /* All lanes read BYTES, a multiple of 4, at addr + extra into dst and the registers after it. */
-static inline __attribute__((always_inline)) void read_lanes(struct wave *w, const struct insn *i, const uint32_t *addr, uint32_t extra,
+static inline __attribute__((always_inline)) void read_lanes(struct wave *w, const struct insn *i,
+                                                             const uint32_t *addr, uint32_t extra,
                                                              int dst, const int bytes)
 {
     for (int l = 0; l < LANES; l++) {
@@ -107,7 +114,8 @@ static inline __attribute__((always_inline)) void read_lanes(struct wave *w, con
     }
 }
 
-void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in, int bytes)
+void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, const void *in,
+               int bytes)
 {
     struct block *b = w->block;
     check_range(w, i, lane, addr, bytes, "write");
@@ -128,7 +136,8 @@ void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, co
     memcpy(b->lds + addr, in, (size_t)bytes);
 }
 
-void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, uint64_t data, uint64_t compare, void *old)
+void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, uint64_t data,
+                uint64_t compare, void *old)
 {
     struct block *b = w->block;
     const struct transfer *t = &transfers[i->transfer];
@@ -139,9 +148,11 @@ void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, u
         uint8_t *writer = &b->writer[k];
         if (!b->known[k]) fault(w, i, lane, "LDS atomic at %u on a byte that was never written", k);
         if (*writer && *writer != mine && !(*writer & ATOMIC_MARK))
-            fault(w, i, lane, "LDS race: atomic at %u, written by %s since the last barrier", k, name_of(*writer, who));
+            fault(w, i, lane, "LDS race: atomic at %u, written by %s since the last barrier", k,
+                  name_of(*writer, who));
         if (b->reader[k] && b->reader[k] != mine)
-            fault(w, i, lane, "LDS race: atomic at %u, read by %s since the last barrier", k, name_of(b->reader[k], who));
+            fault(w, i, lane, "LDS race: atomic at %u, read by %s since the last barrier", k,
+                  name_of(b->reader[k], who));
         if (*writer == 0) *writer = mine | ATOMIC_MARK;
         else if (*writer != mine && *writer != (mine | ATOMIC_MARK)) *writer = MANY | ATOMIC_MARK;
     }
@@ -152,8 +163,9 @@ void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, u
     memcpy(b->lds + addr, &x, t->bytes);
 }
 
-/* Cycles that bank conflicts add: 32 banks of 4 bytes deliver 128 bytes a cycle to groups of lanes in order (32 lanes
- * of 4 bytes, 16 of 8, 8 of 16); a group takes as many cycles as its busiest bank has different words. */
+/* Cycles that bank conflicts add: 32 banks of 4 bytes deliver 128 bytes a cycle to groups of lanes
+ * in order (32 lanes of 4 bytes, 16 of 8, 8 of 16); a group takes as many cycles as its busiest
+ * bank has different words. */
 static int conflicts(const uint32_t *addr, uint64_t exec, int bytes)
 {
     int words = bytes <= 4 ? 1 : bytes / 4, group = words == 1 ? 32 : words == 2 ? 16 : 8, lost = 0;
@@ -196,9 +208,12 @@ static void ds_read(struct wave *w, const struct insn *i)
 {
     const struct transfer *t = &transfers[i->transfer];
     uint32_t addr[LANES];
-    for (int l = 0; l < LANES; l++) addr[l] = w->v[i->addr][l] + (t->pair ? 0 : (uint32_t)i->offset);
+    for (int l = 0; l < LANES; l++)
+        addr[l] = w->v[i->addr][l] + (t->pair ? 0 : (uint32_t)i->offset);
     for (int half = 0; half < (t->pair ? 2 : 1); half++) {
-        uint32_t extra = t->pair ? (uint32_t)(half ? i->offset1 : i->offset & 255) * t->pair * t->bytes : 0;
+        uint32_t extra = t->pair
+                             ? (uint32_t)(half ? i->offset1 : i->offset & 255) * t->pair * t->bytes
+                             : 0;
         int dst = i->dst + half * t->bytes / 4;
         switch (t->bytes) {
         case 4: read_lanes(w, i, addr, extra, dst, 4); break;
@@ -207,7 +222,8 @@ static void ds_read(struct wave *w, const struct insn *i)
         case 16: read_lanes(w, i, addr, extra, dst, 16); break;
         default:
             for (int l = 0; l < LANES; l++) {
-                if (EXEC(w) >> l & 1) load_lane(w, i, l, lds_load(w, i, l, addr[l] + extra, t->bytes));
+                if (EXEC(w) >> l & 1)
+                    load_lane(w, i, l, lds_load(w, i, l, addr[l] + extra, t->bytes));
             }
         }
         count(w, addr, t->bytes);
@@ -219,14 +235,18 @@ static void ds_write(struct wave *w, const struct insn *i)
 {
     const struct transfer *t = &transfers[i->transfer];
     uint32_t addr[LANES];
-    for (int l = 0; l < LANES; l++) addr[l] = w->v[i->addr][l] + (t->pair ? 0 : (uint32_t)i->offset);
+    for (int l = 0; l < LANES; l++)
+        addr[l] = w->v[i->addr][l] + (t->pair ? 0 : (uint32_t)i->offset);
     for (int half = 0; half < (t->pair ? 2 : 1); half++) {
-        uint32_t extra = t->pair ? (uint32_t)(half ? i->offset1 : i->offset & 255) * t->pair * t->bytes : 0;
+        uint32_t extra = t->pair
+                             ? (uint32_t)(half ? i->offset1 : i->offset & 255) * t->pair * t->bytes
+                             : 0;
         for (int l = 0; l < LANES; l++) {
             if (!(EXEC(w) >> l & 1)) continue;
             uint8_t data[16];
             if (half)
-                for (int k = 0; k < t->bytes / 4; k++) memcpy(data + 4 * k, &w->v[i->data1 + k][l], 4);
+                for (int k = 0; k < t->bytes / 4; k++)
+                    memcpy(data + 4 * k, &w->v[i->data1 + k][l], 4);
             else store_lane(w, i, l, data);
             lds_store(w, i, l, addr[l] + extra, data, t->bytes);
         }
@@ -242,23 +262,28 @@ static void ds_atomic(struct wave *w, const struct insn *i)
     for (int l = 0; l < LANES; l++) addr[l] = w->v[i->addr][l] + (uint32_t)i->offset;
     for (int l = 0; l < LANES; l++) {
         if (!(EXEC(w) >> l & 1)) continue;
-        uint64_t first = data_of(w, i->data, l, t->bytes), second = t->data1 ? data_of(w, i->data1, l, t->bytes) : 0, old = 0;
+        uint64_t first = data_of(w, i->data, l, t->bytes),
+                 second = t->data1 ? data_of(w, i->data1, l, t->bytes) : 0, old = 0;
         if (t->kind == ATOMIC_CMPSWAP) lds_update(w, i, l, addr[l], second, first, &old);
         else lds_update(w, i, l, addr[l], first, second, &old);
-        for (int k = 0; k < t->result && i->glc; k++) w->v[i->dst + k][l] = (uint32_t)(old >> 32 * k);
+        for (int k = 0; k < t->result && i->glc; k++)
+            w->v[i->dst + k][l] = (uint32_t)(old >> 32 * k);
     }
     count(w, addr, t->bytes);
-    wave_pend(w, &w->lgkm, i, i->glc ? PEND_LDS_READ : PEND_LDS_WRITE, i->dst, i->glc ? t->result : 0);
+    wave_pend(w, &w->lgkm, i, i->glc ? PEND_LDS_READ : PEND_LDS_WRITE, i->dst,
+              i->glc ? t->result : 0);
 }
 
-/* Exchange between lanes through the LDS hardware: no memory is touched. Lanes that are off give 0. */
+/* Exchange between lanes through the LDS hardware: no memory is touched. Lanes that are off give 0.
+ */
 static void exchange(struct wave *w, const struct insn *i, const int *from)
 {
     uint32_t old[LANES];
     /* swizzle, which reads one operand only, has its data where the others have the address */
     memcpy(old, w->v[i->transfer == T_EXCHANGE ? i->data : i->addr], sizeof old);
     for (int l = 0; l < LANES; l++) {
-        if (EXEC(w) >> l & 1) w->v[i->dst][l] = from[l] >= 0 && (EXEC(w) >> from[l] & 1) ? old[from[l]] : 0;
+        if (EXEC(w) >> l & 1)
+            w->v[i->dst][l] = from[l] >= 0 && (EXEC(w) >> from[l] & 1) ? old[from[l]] : 0;
     }
     wave_pend(w, &w->lgkm, i, PEND_LDS_READ, i->dst, 1);
 }
@@ -266,7 +291,8 @@ static void exchange(struct wave *w, const struct insn *i, const int *from)
 static void ds_bpermute_b32(struct wave *w, const struct insn *i)
 {
     int from[LANES];
-    for (int l = 0; l < LANES; l++) from[l] = (int)((w->v[i->addr][l] + (uint32_t)i->offset) / 4 & 63);
+    for (int l = 0; l < LANES; l++)
+        from[l] = (int)((w->v[i->addr][l] + (uint32_t)i->offset) / 4 & 63);
     exchange(w, i, from);
 }
 
@@ -285,20 +311,21 @@ static void ds_swizzle_b32(struct wave *w, const struct insn *i)
     int from[LANES], o = i->offset;
     if (o >= 0x8100) fault(w, i, -1, "ds_swizzle mode 0x%x is not implemented", o);
     for (int l = 0; l < LANES; l++) {
-        from[l] = o & 0x8000 ? (l & ~3) | (o >> 2 * (l & 3) & 3) : (l & 32) | ((((l & 31) & (o & 31)) | (o >> 5 & 31)) ^ (o >> 10 & 31));
+        from[l] = o & 0x8000
+                      ? (l & ~3) | (o >> 2 * (l & 3) & 3)
+                      : (l & 32) | ((((l & 31) & (o & 31)) | (o >> 5 & 31)) ^ (o >> 10 & 31));
     }
     exchange(w, i, from);
 }
 
 static void ds_nop(struct wave *w, const struct insn *i) { (void)w, (void)i; }
 
-#define DS(c, n, f, t)                                                                                                                     \
-    {                                                                                                                                      \
-        ENC_DS, c, n, "-", .exec = f, .arg = t                                                                                             \
-    }
+#define DS(c, n, f, t) {ENC_DS, c, n, "-", .exec = f, .arg = t}
 /* without and with the old value */
-#define DS_ATOMIC(c, n, t) DS(c, "ds_" n, ds_atomic, t), DS(c + 0x20, "ds_" n " (rtn)", ds_atomic, t)
-#define DS_ATOMIC_BOTH(c, n, a) DS_ATOMIC(c, n "_32", T_ATOMIC + a), DS_ATOMIC(c + 0x40, n "_64", T_ATOMIC_X2 + a)
+#define DS_ATOMIC(c, n, t)                                                                         \
+    DS(c, "ds_" n, ds_atomic, t), DS(c + 0x20, "ds_" n " (rtn)", ds_atomic, t)
+#define DS_ATOMIC_BOTH(c, n, a)                                                                    \
+    DS_ATOMIC(c, n "_32", T_ATOMIC + a), DS_ATOMIC(c + 0x40, n "_64", T_ATOMIC_X2 + a)
 const struct op ops_lds[] = {
     DS_ATOMIC_BOTH(0x00, "add", ATOMIC_ADD),
     DS_ATOMIC_BOTH(0x01, "sub", ATOMIC_SUB),

@@ -1,6 +1,7 @@
-/* Device memory: allocations at addresses that the host cannot dereference, never reused, so that every access outside
- * a live allocation is noticed, use after free included. New memory holds 0xcb bytes (up to FILL_MAX of an allocation) or
- * what an earlier allocation left, so that nothing passes because memory happened to be zero. Knows nothing of instructions. */
+/* Device memory: allocations at addresses that the host cannot dereference, never reused, so that
+ * every access outside a live allocation is noticed, use after free included. New memory holds 0xcb
+ * bytes (up to FILL_MAX of an allocation) or what an earlier allocation left, so that nothing
+ * passes because memory happened to be zero. Knows nothing of instructions. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -14,10 +15,12 @@ enum { GAP = 4096 }; /* between allocations: an overrun meets nothing */
 uint64_t memory_total = 16ull << 30;
 unsigned memory_generation = 1;
 static uint64_t used, next_base = DEVICE_BASE;
-static struct alloc *allocs; /* sorted by base: device addresses only grow; host ranges are sorted in */
+/* sorted by base: device addresses only grow; host ranges are sorted in */
+static struct alloc *allocs;
 static int n_allocs, max_allocs;
 
-/* Host pages of freed allocations, for the next of the same size: device addresses are never reused, pages may be. */
+/* Host pages of freed allocations, for the next of the same size: device addresses are never
+ * reused, pages may be. */
 enum { MAX_SPARE = 32 };
 #define MAX_SPARE_BYTES (256ull << 20)
 static struct {
@@ -38,7 +41,8 @@ static void *take_pages(uint64_t room)
         memmove(&spare[k], &spare[k + 1], (size_t)(--n_spare - k) * sizeof *spare);
         return host;
     }
-    void *host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *host = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED) return NULL;
     memset(host, 0xcb, room < FILL_MAX ? room : FILL_MAX);
     return host;
@@ -125,7 +129,8 @@ int memory_free(uint64_t addr)
     memory_generation++;
     a->freed = true, a->host = NULL;
     used -= a->size;
-    if (a->kind == ALLOC_CODE && a == &allocs[n_allocs - 1]) n_allocs--; /* arguments of a launch: nobody holds their address */
+    if (a->kind == ALLOC_CODE && a == &allocs[n_allocs - 1])
+        n_allocs--; /* arguments of a launch: nobody holds their address */
     return 0;
 }
 
@@ -136,7 +141,8 @@ int memory_remove_host(void *p)
     struct alloc *a = exactly((uintptr_t)p);
     if (!a || a->kind != ALLOC_HOST) return -1;
     memory_generation++;
-    memmove(a, a + 1, (size_t)(allocs + --n_allocs - a) * sizeof *a); /* the host may reuse the address */
+    memmove(a, a + 1,
+            (size_t)(allocs + --n_allocs - a) * sizeof *a); /* the host may reuse the address */
     return 0;
 }
 

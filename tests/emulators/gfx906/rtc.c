@@ -1,8 +1,10 @@
-/* hiprtc's functions, by running clang-19 on what they are given: the host runtime's fall-back for devices that no embedded code
- * object fits is tested with it. In the environment:
- *   GFX906_ONLY_COMPILED=1        the device takes nothing but what comes from here (see hipModuleLoadData)
+/* hiprtc's functions, by running clang-19 on what they are given: the host runtime's fall-back for
+ * devices that no embedded code object fits is tested with it. In the environment:
+ *   GFX906_ONLY_COMPILED=1        the device takes nothing but what comes from here (see
+ *                                 hipModuleLoadData)
  *   GFX906_RTC=fail|crash|hang    the compiler refuses, dies, or does not come back
- *   GFX906_RTC=real               the compiler is AMD's own, of an installed libamdhip64.so.5 (which needs no GPU for it) */
+ *   GFX906_RTC=real               the compiler is AMD's own, of an installed libamdhip64.so.5
+ *                                 (which needs no GPU for it) */
 #include "gfx906.h"
 #include "gpu.h"
 
@@ -43,8 +45,10 @@ static int compile_real(struct program *p, int n, const char **options)
     int code = REAL(p, "hiprtcCompileProgram", (void *, int, const char **), n, options);
     if (code) {
         char *log = NULL;
-        if (!REAL(p, "hiprtcGetProgramLogSize", (void *, size_t *), &bytes)) log = calloc(1, bytes + 1);
-        if (log && !REAL(p, "hiprtcGetProgramLog", (void *, char *), log)) snprintf(p->log, sizeof p->log, "%s", log);
+        if (!REAL(p, "hiprtcGetProgramLogSize", (void *, size_t *), &bytes))
+            log = calloc(1, bytes + 1);
+        if (log && !REAL(p, "hiprtcGetProgramLog", (void *, char *), log))
+            snprintf(p->log, sizeof p->log, "%s", log);
         free(log);
         return code;
     }
@@ -71,8 +75,10 @@ static int put(const char *dir, const char *name, const char *text)
     return fclose(f);
 }
 
-API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n, const char **headers, const char **names);
-API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n, const char **headers, const char **names)
+API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n,
+                            const char **headers, const char **names);
+API int hiprtcCreateProgram(void **program, const char *source, const char *name, int n,
+                            const char **headers, const char **names)
 {
     struct program *p = *program = calloc(1, sizeof *p);
     const char *mode = getenv("GFX906_RTC");
@@ -82,7 +88,8 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
     if (mode && !strcmp(mode, "real")) {
         p->library = dlopen("libamdhip64.so.5", RTLD_NOW | RTLD_LOCAL);
         int (*create)(void **, const char *, const char *, int, const char **, const char **);
-        create = (int (*)(void **, const char *, const char *, int, const char **, const char **))real_function(p, "hiprtcCreateProgram");
+        create = (int (*)(void **, const char *, const char *, int, const char **,
+                          const char **))real_function(p, "hiprtcCreateProgram");
         return create(&p->real, source, name, n, headers, names);
     }
     strcpy(p->dir, "/tmp/gfx906-rtc-XXXXXX");
@@ -114,9 +121,11 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
     char command[2048], all[MAX_OPTIONS] = "";
     const char *mode = getenv("GFX906_RTC");
     if (p->real) return compile_real(p, n, options);
-    for (int i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
+    for (int i = 0; i < n; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
     snprintf(command, sizeof command,
-             "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only --no-gpu-bundle-output -mcode-object-version=4 "
+             "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only "
+             "--no-gpu-bundle-output -mcode-object-version=4 "
              "-nogpuinc -nogpulib -I.%s -o out.co main.hip >log 2>&1",
              p->dir, all);
     int bad = (mode && !strcmp(mode, "fail")) || system(command) || read_code(p);
@@ -127,7 +136,10 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
 }
 
 API int hiprtcGetCodeSize(void *program, size_t *bytes);
-API int hiprtcGetCodeSize(void *program, size_t *bytes) { return *bytes = ((struct program *)program)->bytes, 0; }
+API int hiprtcGetCodeSize(void *program, size_t *bytes)
+{
+    return *bytes = ((struct program *)program)->bytes, 0;
+}
 API int hiprtcGetCode(void *program, char *out);
 API int hiprtcGetCode(void *program, char *out)
 {
@@ -136,7 +148,10 @@ API int hiprtcGetCode(void *program, char *out)
     return 0;
 }
 API int hiprtcGetProgramLogSize(void *program, size_t *bytes);
-API int hiprtcGetProgramLogSize(void *program, size_t *bytes) { return *bytes = sizeof((struct program *)program)->log, 0; }
+API int hiprtcGetProgramLogSize(void *program, size_t *bytes)
+{
+    return *bytes = sizeof((struct program *)program)->log, 0;
+}
 API int hiprtcGetProgramLog(void *program, char *out);
 API int hiprtcGetProgramLog(void *program, char *out)
 {

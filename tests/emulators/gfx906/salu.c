@@ -15,21 +15,21 @@ static void put64(struct wave *w, int sdst, uint64_t x)
 }
 
 /* r from a and b (sources 0 and 1); SCC becomes scc, or stays where scc is w->scc. */
-#define OP32(name, expr, condition)                                                                                                        \
-    static void name(struct wave *w, const struct insn *i)                                                                                 \
-    {                                                                                                                                      \
-        uint32_t a = SRC0, b = i->n_src > 1 ? SRC1 : 0, r = (uint32_t)(expr);                                                              \
-        (void)a, (void)b;                                                                                                                  \
-        w->scc = (condition) != 0;                                                                                                         \
-        w->s[i->sdst] = r;                                                                                                                 \
+#define OP32(name, expr, condition)                                                                \
+    static void name(struct wave *w, const struct insn *i)                                         \
+    {                                                                                              \
+        uint32_t a = SRC0, b = i->n_src > 1 ? SRC1 : 0, r = (uint32_t)(expr);                      \
+        (void)a, (void)b;                                                                          \
+        w->scc = (condition) != 0;                                                                 \
+        w->s[i->sdst] = r;                                                                         \
     }
-#define OP64(name, expr, condition)                                                                                                        \
-    static void name(struct wave *w, const struct insn *i)                                                                                 \
-    {                                                                                                                                      \
-        uint64_t a = SRC0_64, b = i->n_src > 1 ? SRC1_64 : 0, r = (uint64_t)(expr);                                                        \
-        (void)a, (void)b;                                                                                                                  \
-        w->scc = (condition) != 0;                                                                                                         \
-        put64(w, i->sdst, r);                                                                                                              \
+#define OP64(name, expr, condition)                                                                \
+    static void name(struct wave *w, const struct insn *i)                                         \
+    {                                                                                              \
+        uint64_t a = SRC0_64, b = i->n_src > 1 ? SRC1_64 : 0, r = (uint64_t)(expr);                \
+        (void)a, (void)b;                                                                          \
+        w->scc = (condition) != 0;                                                                 \
+        put64(w, i->sdst, r);                                                                      \
     }
 #define I(x) ((int32_t)(x))
 #define L(x) ((int64_t)(x))
@@ -116,13 +116,13 @@ static uint64_t reverse(uint64_t x, int n)
 OP32(s_brev_b32, reverse(a, 32), w->scc)
 OP64(s_brev_b64, reverse(a, 64), w->scc)
 /* operations from 64 bits to 32 */
-#define OP64_32(name, expr, condition)                                                                                                     \
-    static void name(struct wave *w, const struct insn *i)                                                                                 \
-    {                                                                                                                                      \
-        uint64_t a = SRC0_64;                                                                                                              \
-        uint32_t r = (uint32_t)(expr);                                                                                                     \
-        w->scc = (condition) != 0;                                                                                                         \
-        w->s[i->sdst] = r;                                                                                                                 \
+#define OP64_32(name, expr, condition)                                                             \
+    static void name(struct wave *w, const struct insn *i)                                         \
+    {                                                                                              \
+        uint64_t a = SRC0_64;                                                                      \
+        uint32_t r = (uint32_t)(expr);                                                             \
+        w->scc = (condition) != 0;                                                                 \
+        w->s[i->sdst] = r;                                                                         \
     }
 OP32(s_bcnt0_i32_b32, __builtin_popcount(~a), r)
 OP64_32(s_bcnt0_i32_b64, __builtin_popcountll(~a), r)
@@ -135,14 +135,26 @@ OP64_32(s_ff1_i32_b64, a ? __builtin_ctzll(a) : -1, w->scc)
 OP32(s_flbit_i32_b32, a ? __builtin_clz(a) : -1, w->scc)
 OP64_32(s_flbit_i32_b64, a ? __builtin_clzll(a) : -1, w->scc)
 OP32(s_flbit_i32, a == 0 || a == ~0u ? -1 : __builtin_clz(a ^ (uint32_t)(I(a) >> 31)), w->scc)
-OP64_32(s_flbit_i32_i64, a == 0 || a == ~0ull ? -1 : __builtin_clzll(a ^ (uint64_t)(L(a) >> 63)), w->scc)
+OP64_32(s_flbit_i32_i64, a == 0 || a == ~0ull ? -1 : __builtin_clzll(a ^ (uint64_t)(L(a) >> 63)),
+        w->scc)
 OP32(s_sext_i32_i8, sext(a, 8), w->scc)
 OP32(s_sext_i32_i16, sext(a, 16), w->scc)
 OP32(s_bitset0_b32, w->s[i->sdst] & ~(1u << (a & 31)), w->scc)
 OP32(s_bitset1_b32, w->s[i->sdst] | 1u << (a & 31), w->scc)
 OP32(s_abs_i32, I(a) < 0 ? -a : a, r)
 
-enum { EXEC_AND, EXEC_OR, EXEC_XOR, EXEC_ANDN2, EXEC_ORN2, EXEC_NAND, EXEC_NOR, EXEC_XNOR, EXEC_ANDN1, EXEC_ORN1 };
+enum {
+    EXEC_AND,
+    EXEC_OR,
+    EXEC_XOR,
+    EXEC_ANDN2,
+    EXEC_ORN2,
+    EXEC_NAND,
+    EXEC_NOR,
+    EXEC_XNOR,
+    EXEC_ANDN1,
+    EXEC_ORN1
+};
 static uint64_t combine(uint32_t how, uint64_t s, uint64_t e)
 {
     switch (how) {
@@ -173,14 +185,21 @@ static void wrexec(struct wave *w, const struct insn *i)
 }
 
 /* --- program counter */
-static uint64_t code_address(const struct wave *w, uint32_t pc) { return w->block->launch->kernel->module->base + pc; }
+static uint64_t code_address(const struct wave *w, uint32_t pc)
+{
+    return w->block->launch->kernel->module->base + pc;
+}
 static void jump(struct wave *w, const struct insn *i, uint64_t to)
 {
     const struct module *m = w->block->launch->kernel->module;
-    if (to < m->base || to >= m->base + m->size || to % 4) fault(w, i, -1, "jump to 0x%llx, outside the code", (unsigned long long)to);
+    if (to < m->base || to >= m->base + m->size || to % 4)
+        fault(w, i, -1, "jump to 0x%llx, outside the code", (unsigned long long)to);
     w->pc = (uint32_t)(to - m->base);
 }
-static void s_getpc_b64(struct wave *w, const struct insn *i) { put64(w, i->sdst, code_address(w, w->pc)); }
+static void s_getpc_b64(struct wave *w, const struct insn *i)
+{
+    put64(w, i->sdst, code_address(w, w->pc));
+}
 static void s_setpc_b64(struct wave *w, const struct insn *i) { jump(w, i, SRC0_64); }
 static void s_swappc_b64(struct wave *w, const struct insn *i)
 {
@@ -193,7 +212,15 @@ static void s_call_b64(struct wave *w, const struct insn *i)
     put64(w, i->sdst, code_address(w, w->pc));
     jump(w, i, code_address(w, w->pc) + (uint64_t)((int64_t)i->simm * 4));
 }
-enum { BRANCH_ALWAYS, BRANCH_SCC0, BRANCH_SCC1, BRANCH_VCCZ, BRANCH_VCCNZ, BRANCH_EXECZ, BRANCH_EXECNZ };
+enum {
+    BRANCH_ALWAYS,
+    BRANCH_SCC0,
+    BRANCH_SCC1,
+    BRANCH_VCCZ,
+    BRANCH_VCCNZ,
+    BRANCH_EXECZ,
+    BRANCH_EXECNZ
+};
 static void branch(struct wave *w, const struct insn *i)
 {
     bool taken = true;
@@ -210,11 +237,11 @@ static void branch(struct wave *w, const struct insn *i)
 }
 
 /* --- comparisons */
-#define COMPARE(name, expr)                                                                                                                \
-    static void name(struct wave *w, const struct insn *i)                                                                                 \
-    {                                                                                                                                      \
-        uint32_t a = SRC0, b = i->n_src > 1 ? SRC1 : IMM;                                                                                  \
-        w->scc = (expr) != 0;                                                                                                              \
+#define COMPARE(name, expr)                                                                        \
+    static void name(struct wave *w, const struct insn *i)                                         \
+    {                                                                                              \
+        uint32_t a = SRC0, b = i->n_src > 1 ? SRC1 : IMM;                                          \
+        w->scc = (expr) != 0;                                                                      \
     }
 COMPARE(s_cmp_eq, a == b)
 COMPARE(s_cmp_lg, a != b)
@@ -228,13 +255,20 @@ COMPARE(s_cmp_lt_u32, a < b)
 COMPARE(s_cmp_le_u32, a <= b)
 COMPARE(s_bitcmp0_b32, !(a >> (b & 31) & 1))
 COMPARE(s_bitcmp1_b32, a >> (b & 31) & 1)
-static void s_bitcmp_b64(struct wave *w, const struct insn *i) { w->scc = (SRC0_64 >> (SRC1 & 63) & 1) == i->op->arg; }
-static void s_cmp_u64(struct wave *w, const struct insn *i) { w->scc = (SRC0_64 == SRC1_64) == i->op->arg; }
+static void s_bitcmp_b64(struct wave *w, const struct insn *i)
+{
+    w->scc = (SRC0_64 >> (SRC1 & 63) & 1) == i->op->arg;
+}
+static void s_cmp_u64(struct wave *w, const struct insn *i)
+{
+    w->scc = (SRC0_64 == SRC1_64) == i->op->arg;
+}
 /* with a 16-bit constant: sign-extended, or (arg 1) zero-extended */
 enum { K_EQ, K_LG, K_GT, K_GE, K_LT, K_LE };
 static void s_cmpk(struct wave *w, const struct insn *i)
 {
-    int64_t a = i->op->arg >> 8 ? (int64_t)SRC0 : (int64_t)I(SRC0), b = i->op->arg >> 8 ? (int64_t)(IMM & 0xffff) : (int64_t)i->simm;
+    int64_t a = i->op->arg >> 8 ? (int64_t)SRC0 : (int64_t)I(SRC0),
+            b = i->op->arg >> 8 ? (int64_t)(IMM & 0xffff) : (int64_t)i->simm;
     switch (i->op->arg & 255) {
     case K_EQ: w->scc = a == b; break;
     case K_LG: w->scc = a != b; break;
@@ -298,25 +332,20 @@ static void s_barrier(struct wave *w, const struct insn *i)
 {
     for (int k = 0; k < w->lgkm.n; k++) {
         if (w->lgkm.e[k].kind != PEND_SMEM)
-            fault(w, i, -1, "s_barrier before the s_waitcnt lgkmcnt for the LDS access at pc 0x%x", w->lgkm.e[k].pc);
+            fault(w, i, -1, "s_barrier before the s_waitcnt lgkmcnt for the LDS access at pc 0x%x",
+                  w->lgkm.e[k].pc);
     }
     w->at_barrier = true;
     w->block->launch->kernel->stats->sum.barriers++;
 }
-static void s_trap(struct wave *w, const struct insn *i) { fault(w, i, -1, "s_trap %u", IMM & 255); }
+static void s_trap(struct wave *w, const struct insn *i)
+{
+    fault(w, i, -1, "s_trap %u", IMM & 255);
+}
 
-#define SOP2(c, n, t, f)                                                                                                                   \
-    {                                                                                                                                      \
-        ENC_SOP2, c, n, t, .exec = f                                                                                                       \
-    }
-#define SOP1(c, n, t, f)                                                                                                                   \
-    {                                                                                                                                      \
-        ENC_SOP1, c, n, t, .exec = f                                                                                                       \
-    }
-#define BRANCH(c, n, t, a)                                                                                                                 \
-    {                                                                                                                                      \
-        ENC_SOPP, c, n, t, .exec = branch, .arg = UNIT_BRANCH << 8 | a                                                                     \
-    }
+#define SOP2(c, n, t, f) {ENC_SOP2, c, n, t, .exec = f}
+#define SOP1(c, n, t, f) {ENC_SOP1, c, n, t, .exec = f}
+#define BRANCH(c, n, t, a) {ENC_SOPP, c, n, t, .exec = branch, .arg = UNIT_BRANCH << 8 | a}
 const struct op ops_salu[] = {
     SOP2(0x00, "s_add_u32", "iii", s_add_u32),
     SOP2(0x01, "s_sub_u32", "iii", s_sub_u32),

@@ -37,19 +37,22 @@ static void print_stats(void)
 {
     FILE *f = strcmp(output, "-") ? fopen(output, "w") : stderr;
     if (!f) return;
-    fprintf(f,
-            "kernel launches blocks waves valu salu smem vmem lds branch other loaded stored scalar atomics lds_bytes conflicts barriers "
-            "lanes_per_valu vgprs sgprs lds scratch\n");
+    fprintf(f, "kernel launches blocks waves valu salu smem vmem lds branch other loaded stored "
+               "scalar atomics lds_bytes conflicts barriers "
+               "lanes_per_valu vgprs sgprs lds scratch\n");
     for (const struct stats_entry *e = entries; e; e = e->next) {
         const struct gfx906_stats *s = &e->sum;
         if (!s->launches) continue;
-        const uint64_t n[] = {s->launches,     s->blocks,  s->waves,     s->valu,          s->salu,         s->smem,
-                              s->vmem,         s->lds,     s->branch,    s->other,         s->bytes_loaded, s->bytes_stored,
-                              s->bytes_scalar, s->atomics, s->lds_bytes, s->lds_conflicts, s->barriers};
+        const uint64_t n[] = {s->launches,     s->blocks,  s->waves,        s->valu,
+                              s->salu,         s->smem,    s->vmem,         s->lds,
+                              s->branch,       s->other,   s->bytes_loaded, s->bytes_stored,
+                              s->bytes_scalar, s->atomics, s->lds_bytes,    s->lds_conflicts,
+                              s->barriers};
         fprintf(f, "%s", e->name);
-        for (size_t k = 0; k < sizeof n / sizeof *n; k++) fprintf(f, " %llu", (unsigned long long)n[k]);
-        fprintf(f, " %.1f %u %u %u %u\n", s->valu ? (double)s->lanes_on / (double)s->valu : 0, s->vgprs, s->sgprs, s->lds_size,
-                s->scratch_size);
+        for (size_t k = 0; k < sizeof n / sizeof *n; k++)
+            fprintf(f, " %llu", (unsigned long long)n[k]);
+        fprintf(f, " %.1f %u %u %u %u\n", s->valu ? (double)s->lanes_on / (double)s->valu : 0,
+                s->vgprs, s->sgprs, s->lds_size, s->scratch_size);
     }
     if (f != stderr) fclose(f);
 }

@@ -1,5 +1,5 @@
-/* How the memory instructions move bytes between memory and the registers of a lane, and what atomics compute. The same
- * for global memory, buffers, scratch and LDS. */
+/* How the memory instructions move bytes between memory and the registers of a lane, and what
+ * atomics compute. The same for global memory, buffers, scratch and LDS. */
 #include "gpu.h"
 #include "numeric.h"
 
@@ -41,10 +41,14 @@ void transfers_init(void)
 {
     for (int kind = 0; kind < N_ATOMICS; kind++) {
         uint8_t k = (uint8_t)kind, both = kind == ATOMIC_CMPSWAP ? 2 : 1;
-        transfers[T_ATOMIC + kind] = (struct transfer){.bytes = 4, .data = both, .result = 1, .atomic = true, .kind = k};
-        transfers[T_ATOMIC_X2 + kind] = (struct transfer){.bytes = 8, .data = (uint8_t)(2 * both), .result = 2, .atomic = true, .kind = k};
-        transfers[T_DS_PAIR + kind] = (struct transfer){.bytes = 4, .data = 1, .data1 = 1, .result = 1, .atomic = true, .kind = k};
-        transfers[T_DS_PAIR_X2 + kind] = (struct transfer){.bytes = 8, .data = 2, .data1 = 2, .result = 2, .atomic = true, .kind = k};
+        transfers[T_ATOMIC + kind] =
+            (struct transfer){.bytes = 4, .data = both, .result = 1, .atomic = true, .kind = k};
+        transfers[T_ATOMIC_X2 + kind] = (struct transfer){
+            .bytes = 8, .data = (uint8_t)(2 * both), .result = 2, .atomic = true, .kind = k};
+        transfers[T_DS_PAIR + kind] = (struct transfer){
+            .bytes = 4, .data = 1, .data1 = 1, .result = 1, .atomic = true, .kind = k};
+        transfers[T_DS_PAIR_X2 + kind] = (struct transfer){
+            .bytes = 8, .data = 2, .data1 = 2, .result = 2, .atomic = true, .kind = k};
     }
 }
 
@@ -68,7 +72,8 @@ void store_lane(struct wave *w, const struct insn *i, int lane, void *p)
 {
     const struct transfer *t = &transfers[i->transfer];
     if (t->bytes >= 4) {
-        for (int k = 0; k < t->bytes / 4; k++) memcpy((uint8_t *)p + 4 * k, &w->v[i->data + k][lane], 4);
+        for (int k = 0; k < t->bytes / 4; k++)
+            memcpy((uint8_t *)p + 4 * k, &w->v[i->data + k][lane], 4);
         return;
     }
     uint32_t x = w->v[i->data][lane] >> (t->hi ? 16 : 0);

@@ -1,5 +1,6 @@
-/* The vector unit around the lane operations: sources with their modifiers (DPP, SDWA, op_sel, neg, abs), results under
- * the EXEC mask, and the operations that touch more than one register row or a scalar register. */
+/* The vector unit around the lane operations: sources with their modifiers (DPP, SDWA, op_sel, neg,
+ * abs), results under the EXEC mask, and the operations that touch more than one register row or a
+ * scalar register. */
 #include "gpu.h"
 #include "numeric.h"
 
@@ -8,7 +9,9 @@ uint32_t salu_read(const struct wave *w, const struct src *s)
 {
     if (s->kind == SRC_SGPR) return w->s[s->reg];
     if (s->kind == SRC_CONST)
-        return (uint32_t)(s->value >= LDS_APERTURE && s->value <= (SCRATCH_APERTURE | 0xffffffff) ? s->value >> 32 : s->value);
+        return (uint32_t)(s->value >= LDS_APERTURE && s->value <= (SCRATCH_APERTURE | 0xffffffff)
+                              ? s->value >> 32
+                              : s->value);
     if (s->reg == SPECIAL_SCC) return w->scc;
     return s->reg == SPECIAL_VCCZ ? VCC(w) == 0 : EXEC(w) == 0;
 }
@@ -65,14 +68,17 @@ static void apply_sdwa(const struct src *s, uint32_t *t)
 {
     int shift = s->sel <= 3 ? 8 * s->sel : s->sel == SEL_WORD1 ? 16 : 0, n = s->sel <= 3 ? 8 : 16;
     if (s->sel == SEL_DWORD) return;
-    for (int l = 0; l < LANES; l++) t[l] = s->sext ? (uint32_t)sext(t[l] >> shift, n) : (t[l] >> shift) & (n == 8 ? 0xff : 0xffff);
+    for (int l = 0; l < LANES; l++)
+        t[l] = s->sext ? (uint32_t)sext(t[l] >> shift, n)
+                       : (t[l] >> shift) & (n == 8 ? 0xff : 0xffff);
 }
 
 static void apply_packed(const struct src *s, uint32_t *t)
 {
     int lo = s->hi ? 16 : 0, hi = s->hi2 ? 16 : 0;
     uint32_t sign = (s->neg ? 0x8000u : 0) | (s->neg_hi ? 0x80000000u : 0);
-    for (int l = 0; l < LANES; l++) t[l] = ((t[l] >> lo & 0xffff) | (t[l] >> hi & 0xffff) << 16) ^ sign;
+    for (int l = 0; l < LANES; l++)
+        t[l] = ((t[l] >> lo & 0xffff) | (t[l] >> hi & 0xffff) << 16) ^ sign;
 }
 
 static void apply_sign(const struct src *s, uint32_t *t)
@@ -95,7 +101,9 @@ static void flush_row(uint32_t *t, char type)
 {
     for (int l = 0; l < LANES; l++) {
         if (type == 'f') t[l] = bits(flush(f32(t[l])));
-        else if (type == 'd') t[LANES + l] &= t[LANES + l] & 0x7ff00000 ? ~0u : 0x80000000u, t[l] = t[LANES + l] & 0x7fffffff ? t[l] : 0;
+        else if (type == 'd')
+            t[LANES + l] &= t[LANES + l] & 0x7ff00000 ? ~0u : 0x80000000u,
+                t[l] = t[LANES + l] & 0x7fffffff ? t[l] : 0;
         else if (type == 'p') t[l] = half_flush(t[l] & 0xffff) | half_flush(t[l] >> 16) << 16;
         else t[l] = half_flush(t[l] & 0xffff);
     }
@@ -135,10 +143,11 @@ const uint32_t *valu_source(struct wave *w, const struct insn *i, int k)
 /* --- results */
 static void blend(uint32_t *d, const uint32_t *t, uint64_t mask)
 {
-    static const uint32_t expand[16][4] = {{0, 0, 0, 0},     {~0u, 0, 0, 0},     {0, ~0u, 0, 0},     {~0u, ~0u, 0, 0},
-                                           {0, 0, ~0u, 0},   {~0u, 0, ~0u, 0},   {0, ~0u, ~0u, 0},   {~0u, ~0u, ~0u, 0},
-                                           {0, 0, 0, ~0u},   {~0u, 0, 0, ~0u},   {0, ~0u, 0, ~0u},   {~0u, ~0u, 0, ~0u},
-                                           {0, 0, ~0u, ~0u}, {~0u, 0, ~0u, ~0u}, {0, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0u}};
+    static const uint32_t expand[16][4] = {
+        {0, 0, 0, 0},     {~0u, 0, 0, 0},     {0, ~0u, 0, 0},     {~0u, ~0u, 0, 0},
+        {0, 0, ~0u, 0},   {~0u, 0, ~0u, 0},   {0, ~0u, ~0u, 0},   {~0u, ~0u, ~0u, 0},
+        {0, 0, 0, ~0u},   {~0u, 0, 0, ~0u},   {0, ~0u, 0, ~0u},   {~0u, ~0u, 0, ~0u},
+        {0, 0, ~0u, ~0u}, {~0u, 0, ~0u, ~0u}, {0, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0u}};
     if (mask == ~0ull) {
         memcpy(d, t, LANES * sizeof *d);
         return;
@@ -149,7 +158,10 @@ static void blend(uint32_t *d, const uint32_t *t, uint64_t mask)
     }
 }
 
-static float scaled(float x, int omod) { return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x * 0.5f : x; }
+static float scaled(float x, int omod)
+{
+    return omod == 1 ? x * 2 : omod == 2 ? x * 4 : omod == 3 ? x * 0.5f : x;
+}
 static float clamped(float x) { return x > 1 ? 1 : x > 0 ? x : 0; }
 
 static void modify_result(const struct insn *i, uint32_t *t)
@@ -159,7 +171,10 @@ static void modify_result(const struct insn *i, uint32_t *t)
             float x = scaled(f32(t[l]), i->omod);
             t[l] = bits(i->clamp ? clamped(x) : x);
         } else if (i->dst_type == 'd') {
-            double x = f64(join(t, l)) * (i->omod == 1 ? 2 : i->omod == 2 ? 4 : i->omod == 3 ? 0.5 : 1);
+            double x = f64(join(t, l)) * (i->omod == 1   ? 2
+                                          : i->omod == 2 ? 4
+                                          : i->omod == 3 ? 0.5
+                                                         : 1);
             split(t, l, bits64(!i->clamp ? x : x > 1 ? 1 : x > 0 ? x : 0));
         } else if (i->dst_type == 'p') {
             t[l] = to_half(clamped(half(t[l]))) | to_half(clamped(half(t[l] >> 16))) << 16;
@@ -172,16 +187,24 @@ static void modify_result(const struct insn *i, uint32_t *t)
 
 static void merge_sdwa(const struct insn *i, uint32_t *t, const uint32_t *old)
 {
-    int shift = i->dst_sel <= 3 ? 8 * i->dst_sel : i->dst_sel == SEL_WORD1 ? 16 : 0, n = i->dst_sel <= 3 ? 8 : 16;
+    int shift = i->dst_sel <= 3           ? 8 * i->dst_sel
+                : i->dst_sel == SEL_WORD1 ? 16
+                                          : 0,
+        n = i->dst_sel <= 3 ? 8 : 16;
     uint32_t field = (n == 8 ? 0xffu : 0xffffu) << shift;
     for (int l = 0; l < LANES; l++) {
         uint32_t x = t[l] << shift & field;
         if (i->dst_unused == 2) t[l] = x | (old[l] & ~field);
-        else t[l] = i->dst_unused == 1 ? (uint32_t)sext(t[l], n) << shift : x; /* extended above, 0 below */
+        else
+            t[l] = i->dst_unused == 1 ? (uint32_t)sext(t[l], n) << shift
+                                      : x; /* extended above, 0 below */
     }
 }
 
-static uint64_t written_lanes(const struct wave *w, const struct insn *i) { return i->dpp ? EXEC(w) & w->dpp_mask : EXEC(w); }
+static uint64_t written_lanes(const struct wave *w, const struct insn *i)
+{
+    return i->dpp ? EXEC(w) & w->dpp_mask : EXEC(w);
+}
 
 void valu_commit(struct wave *w, const struct insn *i, int n_regs)
 {
@@ -189,7 +212,8 @@ void valu_commit(struct wave *w, const struct insn *i, int n_regs)
     uint32_t *t = w->out, *old = w->v[i->dst];
     if (i->sdwa && i->dst_sel != SEL_DWORD) merge_sdwa(i, t, old);
     else if (i->dst_type == 'H' || i->dst_type == 'W') {
-        for (int l = 0; l < LANES; l++) t[l] = i->dst_hi ? (old[l] & 0xffff) | t[l] << 16 : (old[l] & 0xffff0000) | t[l];
+        for (int l = 0; l < LANES; l++)
+            t[l] = i->dst_hi ? (old[l] & 0xffff) | t[l] << 16 : (old[l] & 0xffff0000) | t[l];
     }
     for (int n = 0; n < n_regs; n++) blend(w->v[i->dst + n], t + n * LANES, mask);
 }
@@ -205,7 +229,8 @@ void exec_lanes(struct wave *w, const struct insn *i)
     }
     i->op->lane(w->out, s[0], s[1], s[2]);
     if (i->omod || i->clamp) modify_result(i, w->out);
-    if (!all_denormals && (flushes(w, (char)i->dst_type) & FLUSH_OUT)) flush_row(w->out, (char)i->dst_type);
+    if (!all_denormals && (flushes(w, (char)i->dst_type) & FLUSH_OUT))
+        flush_row(w->out, (char)i->dst_type);
     valu_commit(w, i, i->dst_type == 'd' || i->dst_type == 'q' ? 2 : 1);
 }
 
@@ -241,7 +266,9 @@ static void carry(struct wave *w, const struct insn *i)
     uint64_t in = i->n_src > 2 ? salu_read64(w, &i->src[2]) : 0, out = 0;
     for (int l = 0; l < LANES; l++) {
         uint64_t x = a[l], y = b[l], c = in >> l & 1;
-        uint64_t r = i->op->arg == CARRY_ADD ? x + y + c : i->op->arg == CARRY_SUB ? x - y - c : y - x - c;
+        uint64_t r = i->op->arg == CARRY_ADD   ? x + y + c
+                     : i->op->arg == CARRY_SUB ? x - y - c
+                                               : y - x - c;
         w->out[l] = (uint32_t)r;
         out |= (r >> 32 & 1) << l;
     }
@@ -254,7 +281,10 @@ static void mad_64(struct wave *w, const struct insn *i)
     const uint32_t *a = valu_source(w, i, 0), *b = valu_source(w, i, 1), *c = valu_source(w, i, 2);
     uint64_t out = 0;
     for (int l = 0; l < LANES; l++) {
-        uint64_t z = join(c, l), p = i->op->arg ? (uint64_t)((int64_t)(int32_t)a[l] * (int32_t)b[l]) : (uint64_t)a[l] * b[l], r = p + z;
+        uint64_t z = join(c, l),
+                 p = i->op->arg ? (uint64_t)((int64_t)(int32_t)a[l] * (int32_t)b[l])
+                                : (uint64_t)a[l] * b[l],
+                 r = p + z;
         bool over = i->op->arg ? ((p ^ r) & (z ^ r)) >> 63 : r < p;
         split(w->out, l, r);
         out |= (uint64_t)over << l;
@@ -264,8 +294,14 @@ static void mad_64(struct wave *w, const struct insn *i)
 }
 
 static int first_lane(const struct wave *w) { return EXEC(w) ? __builtin_ctzll(EXEC(w)) : 0; }
-static void v_readfirstlane_b32(struct wave *w, const struct insn *i) { w->s[i->sdst] = valu_source(w, i, 0)[first_lane(w)]; }
-static void v_readlane_b32(struct wave *w, const struct insn *i) { w->s[i->sdst] = valu_source(w, i, 0)[salu_read(w, &i->src[1]) & 63]; }
+static void v_readfirstlane_b32(struct wave *w, const struct insn *i)
+{
+    w->s[i->sdst] = valu_source(w, i, 0)[first_lane(w)];
+}
+static void v_readlane_b32(struct wave *w, const struct insn *i)
+{
+    w->s[i->sdst] = valu_source(w, i, 0)[salu_read(w, &i->src[1]) & 63];
+}
 static void v_writelane_b32(struct wave *w, const struct insn *i)
 {
     w->v[i->dst][salu_read(w, &i->src[1]) & 63] = salu_read(w, &i->src[0]);
@@ -278,10 +314,12 @@ static void v_swap_b32(struct wave *w, const struct insn *i)
     blend(w->v[i->src[0].reg], w->tmp[0], EXEC(w));
 }
 
-/* The first step of a division (ISA: V_DIV_SCALE): a is the denominator or the numerator, scaled by a power of two when
- * the quotient or the reciprocal would leave the range; the mask tells v_div_fmas to undo it. */
+/* The first step of a division (ISA: V_DIV_SCALE): a is the denominator or the numerator, scaled by
+ * a power of two when the quotient or the reciprocal would leave the range; the mask tells
+ * v_div_fmas to undo it. */
 struct range {
-    int scale, far, small, min; /* exponents: factor, distance that is too far, numerator that is small, least normal */
+    int scale, far, small, min; /* exponents: factor, distance that is too far, numerator that is
+                                   small, least normal */
 };
 static double div_scaled(double a, double den, double num, const struct range *r, bool *post)
 {
@@ -301,12 +339,16 @@ static double div_scaled(double a, double den, double num, const struct range *r
 
 static void div_scale(struct wave *w, const struct insn *i)
 {
-    static const struct range single = {64, 96, 23 - 127, -126}, twice = {128, 768, 53 - 1023, -1022};
+    static const struct range single = {64, 96, 23 - 127, -126},
+                              twice = {128, 768, 53 - 1023, -1022};
     const uint32_t *a = valu_source(w, i, 0), *b = valu_source(w, i, 1), *c = valu_source(w, i, 2);
     uint64_t out = 0;
     for (int l = 0; l < LANES; l++) {
         bool post;
-        if (i->op->arg) split(w->out, l, bits64(div_scaled(f64(join(a, l)), f64(join(b, l)), f64(join(c, l)), &twice, &post)));
+        if (i->op->arg)
+            split(w->out, l,
+                  bits64(div_scaled(f64(join(a, l)), f64(join(b, l)), f64(join(c, l)), &twice,
+                                    &post)));
         else w->out[l] = bits((float)div_scaled(f32(a[l]), f32(b[l]), f32(c[l]), &single, &post));
         out |= (uint64_t)post << l;
     }

@@ -1,5 +1,6 @@
-/* Instructions that reach global memory and scratch: SMEM, FLAT (flat, scratch, global), MUBUF. Every lane's access must
- * lie within one live allocation. Data moves at once; the registers count as unwritten until the s_waitcnt. */
+/* Instructions that reach global memory and scratch: SMEM, FLAT (flat, scratch, global), MUBUF.
+ * Every lane's access must lie within one live allocation. Data moves at once; the registers count
+ * as unwritten until the s_waitcnt. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -7,18 +8,24 @@
 
 static const char *verb(bool write) { return write ? "write" : "read"; }
 
-static _Noreturn void bad_access(struct wave *w, const struct insn *i, int lane, uint64_t addr, int bytes, bool write)
+static _Noreturn void bad_access(struct wave *w, const struct insn *i, int lane, uint64_t addr,
+                                 int bytes, bool write)
 {
     const struct alloc *a = memory_below(addr);
     if (!a || addr - a->base > a->size + (1 << 20))
-        fault(w, i, lane, "%s of %d bytes at 0x%llx, where nothing is allocated", verb(write), bytes, (unsigned long long)addr);
-    const char *what = a->freed ? "freed memory" : write && a->kind == ALLOC_CODE ? "a code object" : "the allocation";
-    fault(w, i, lane, "%s of %d bytes at offset %lld of %s of %llu bytes at 0x%llx", verb(write), bytes, (long long)(addr - a->base), what,
-          (unsigned long long)a->size, (unsigned long long)a->base);
+        fault(w, i, lane, "%s of %d bytes at 0x%llx, where nothing is allocated", verb(write),
+              bytes, (unsigned long long)addr);
+    const char *what = a->freed                         ? "freed memory"
+                       : write && a->kind == ALLOC_CODE ? "a code object"
+                                                        : "the allocation";
+    fault(w, i, lane, "%s of %d bytes at offset %lld of %s of %llu bytes at 0x%llx", verb(write),
+          bytes, (long long)(addr - a->base), what, (unsigned long long)a->size,
+          (unsigned long long)a->base);
 }
 
 /* Host address of device memory; the allocation last used is tried first. */
-static uint8_t *global(struct wave *w, const struct insn *i, int lane, uint64_t addr, int bytes, bool write)
+static uint8_t *global(struct wave *w, const struct insn *i, int lane, uint64_t addr, int bytes,
+                       bool write)
 {
     static struct alloc last;
     static unsigned generation;
@@ -26,22 +33,28 @@ static uint8_t *global(struct wave *w, const struct insn *i, int lane, uint64_t 
     uint64_t at = addr - last.base;
     if (at >= last.size || last.size - at < (uint64_t)bytes) {
         const struct alloc *a = memory_find(addr);
-        if (!a || a->freed || a->size - (addr - a->base) < (uint64_t)bytes) bad_access(w, i, lane, addr, bytes, write);
+        if (!a || a->freed || a->size - (addr - a->base) < (uint64_t)bytes)
+            bad_access(w, i, lane, addr, bytes, write);
         last = *a, at = addr - a->base;
     }
     if (write && last.kind == ALLOC_CODE) bad_access(w, i, lane, addr, bytes, write);
     return last.host + at;
 }
 
-static uint8_t *scratch(struct wave *w, const struct insn *i, int lane, uint64_t offset, int bytes, bool write)
+static uint8_t *scratch(struct wave *w, const struct insn *i, int lane, uint64_t offset, int bytes,
+                        bool write)
 {
     uint32_t size = w->block->launch->kernel->scratch_size;
     if (offset > size || size - offset < (uint64_t)bytes)
-        fault(w, i, lane, "scratch %s of %d bytes at %lld, the lane has %u", verb(write), bytes, (long long)offset, size);
+        fault(w, i, lane, "scratch %s of %d bytes at %lld, the lane has %u", verb(write), bytes,
+              (long long)offset, size);
     return w->scratch + (size_t)lane * size + offset;
 }
 
-static uint64_t pair(const struct wave *w, int reg) { return w->s[reg] | (uint64_t)w->s[reg + 1] << 32; }
+static uint64_t pair(const struct wave *w, int reg)
+{
+    return w->s[reg] | (uint64_t)w->s[reg + 1] << 32;
+}
 
 /* --- scalar memory */
 static uint64_t scalar_offset(const struct wave *w, const struct insn *i)
@@ -61,7 +74,8 @@ static void s_load(struct wave *w, const struct insn *i)
 static void s_buffer_load(struct wave *w, const struct insn *i)
 {
     const uint32_t *rsrc = &w->s[i->sbase];
-    uint64_t base = rsrc[0] | (uint64_t)(rsrc[1] & 0xffff) << 32, offset = scalar_offset(w, i) & ~3ull;
+    uint64_t base = rsrc[0] | (uint64_t)(rsrc[1] & 0xffff) << 32,
+             offset = scalar_offset(w, i) & ~3ull;
     uint64_t stride = rsrc[1] >> 16 & 0x3fff, size = stride ? stride * rsrc[2] : rsrc[2];
     for (int k = 0; k < i->n_dwords; k++, offset += 4) {
         uint32_t *d = &w->s[i->sdst + k];
@@ -101,21 +115,27 @@ static void access_lane(struct wave *w, const struct insn *i, int lane, struct w
         if (at.space == SPACE_LDS) {
             lds_update(w, i, lane, (uint32_t)at.addr, first, second, &old);
         } else {
-            uint8_t *p =
-                at.space == SPACE_GLOBAL ? global(w, i, lane, at.addr, t->bytes, true) : scratch(w, i, lane, at.addr, t->bytes, true);
-            if (at.addr % t->bytes) fault(w, i, lane, "atomic at 0x%llx is not aligned", (unsigned long long)at.addr);
+            uint8_t *p = at.space == SPACE_GLOBAL ? global(w, i, lane, at.addr, t->bytes, true)
+                                                  : scratch(w, i, lane, at.addr, t->bytes, true);
+            if (at.addr % t->bytes)
+                fault(w, i, lane, "atomic at 0x%llx is not aligned", (unsigned long long)at.addr);
             memcpy(&old, p, t->bytes);
             uint64_t x = atomic_apply(t->kind, old, first, second, t->bytes);
             memcpy(p, &x, t->bytes);
         }
-        for (int k = 0; k < words && i->glc; k++) w->v[i->dst + k][lane] = (uint32_t)(old >> 32 * k);
+        for (int k = 0; k < words && i->glc; k++)
+            w->v[i->dst + k][lane] = (uint32_t)(old >> 32 * k);
     } else if (t->data) {
-        if (at.space == SPACE_GLOBAL) store_lane(w, i, lane, global(w, i, lane, at.addr, t->bytes, true));
-        else if (at.space == SPACE_SCRATCH) store_lane(w, i, lane, scratch(w, i, lane, at.addr, t->bytes, true));
+        if (at.space == SPACE_GLOBAL)
+            store_lane(w, i, lane, global(w, i, lane, at.addr, t->bytes, true));
+        else if (at.space == SPACE_SCRATCH)
+            store_lane(w, i, lane, scratch(w, i, lane, at.addr, t->bytes, true));
         else store_lane(w, i, lane, data), lds_store(w, i, lane, (uint32_t)at.addr, data, t->bytes);
     } else {
-        if (at.space == SPACE_GLOBAL) load_lane(w, i, lane, global(w, i, lane, at.addr, t->bytes, false));
-        else if (at.space == SPACE_SCRATCH) load_lane(w, i, lane, scratch(w, i, lane, at.addr, t->bytes, false));
+        if (at.space == SPACE_GLOBAL)
+            load_lane(w, i, lane, global(w, i, lane, at.addr, t->bytes, false));
+        else if (at.space == SPACE_SCRATCH)
+            load_lane(w, i, lane, scratch(w, i, lane, at.addr, t->bytes, false));
         else load_lane(w, i, lane, lds_load(w, i, lane, (uint32_t)at.addr, t->bytes));
     }
 }
@@ -132,7 +152,9 @@ static void issue(struct wave *w, const struct insn *i, bool flat)
     int result = t->result && (!t->atomic || i->glc) ? t->result : 0;
     if (flat) wave_pend(w, &w->lgkm, i, PEND_FLAT, i->dst, result);
     wave_pend(w, &w->vm, i, flat ? PEND_FLAT : result ? PEND_LOAD : PEND_STORE, i->dst, result);
-    bool sgpr_offset = i->op->enc == ENC_MUBUF && i->src[0].kind == SRC_SGPR; /* takes longer, so that the data are read in time */
+    bool sgpr_offset = i->op->enc == ENC_MUBUF &&
+                       i->src[0].kind ==
+                           SRC_SGPR; /* takes longer, so that the data are read in time */
     if (t->data >= 3 && !t->atomic && !sgpr_offset) w->wide_store = i;
 }
 
@@ -146,17 +168,21 @@ static void flat(struct wave *w, const struct insn *i)
             at.space = SPACE_SCRATCH;
             at.addr += i->has_saddr ? 0 : w->v[i->addr][l];
         } else {
-            at.addr += i->has_saddr ? w->v[i->addr][l] : w->v[i->addr][l] | (uint64_t)w->v[i->addr + 1][l] << 32;
+            at.addr += i->has_saddr ? w->v[i->addr][l]
+                                    : w->v[i->addr][l] | (uint64_t)w->v[i->addr + 1][l] << 32;
         }
-        if (i->seg == 0 && at.addr >> 32 == LDS_APERTURE >> 32) at = (struct where){SPACE_LDS, at.addr & 0xffffffff};
-        if (i->seg == 0 && at.addr >> 32 == SCRATCH_APERTURE >> 32) at = (struct where){SPACE_SCRATCH, at.addr & 0xffffffff};
+        if (i->seg == 0 && at.addr >> 32 == LDS_APERTURE >> 32)
+            at = (struct where){SPACE_LDS, at.addr & 0xffffffff};
+        if (i->seg == 0 && at.addr >> 32 == SCRATCH_APERTURE >> 32)
+            at = (struct where){SPACE_SCRATCH, at.addr & 0xffffffff};
         access_lane(w, i, l, at);
     }
     issue(w, i, i->seg == 0);
 }
 
-/* Buffers. A resource with ADD_TID is the kernel's scratch: swizzled, so that each lane has its own; its base must be
- * what the kernel's prologue computes, and the scalar offset counts for all 64 lanes. Others are raw or strided. */
+/* Buffers. A resource with ADD_TID is the kernel's scratch: swizzled, so that each lane has its
+ * own; its base must be what the kernel's prologue computes, and the scalar offset counts for all
+ * 64 lanes. Others are raw or strided. */
 static void buffer(struct wave *w, const struct insn *i)
 {
     const struct transfer *t = &transfers[i->transfer];
@@ -177,29 +203,23 @@ static void buffer(struct wave *w, const struct insn *i)
         }
         bool outside = stride ? index >= rsrc[2] : offset + soffset + t->bytes > rsrc[2];
         if (!outside) {
-            access_lane(w, i, l, (struct where){SPACE_GLOBAL, base + index * stride + offset + soffset});
-        } else if (t->result && !t->keeps_half) { /* reads beyond the buffer give 0, writes are dropped: that is defined */
+            access_lane(w, i, l,
+                        (struct where){SPACE_GLOBAL, base + index * stride + offset + soffset});
+        } else if (t->result && !t->keeps_half) { /* reads beyond the buffer give 0, writes are
+                                                     dropped: that is defined */
             for (int k = 0; k < t->result; k++) w->v[i->dst + k][l] = 0;
         }
     }
     issue(w, i, false);
 }
 
-#define SMEM(c, n, t, f, a)                                                                                                                \
-    {                                                                                                                                      \
-        ENC_SMEM, c, n, t, .exec = f, .arg = a                                                                                             \
-    }
-#define FLAT(c, n, a)                                                                                                                      \
-    {                                                                                                                                      \
-        ENC_FLAT, c, n, "-", .exec = flat, .arg = a                                                                                        \
-    }
-#define BUFFER(c, n, a)                                                                                                                    \
-    {                                                                                                                                      \
-        ENC_MUBUF, c, n, "-i", .exec = buffer, .arg = a                                                                                    \
-    }
+#define SMEM(c, n, t, f, a) {ENC_SMEM, c, n, t, .exec = f, .arg = a}
+#define FLAT(c, n, a) {ENC_FLAT, c, n, "-", .exec = flat, .arg = a}
+#define BUFFER(c, n, a) {ENC_MUBUF, c, n, "-i", .exec = buffer, .arg = a}
 /* the same opcodes in both */
 #define BOTH(c, n, a) FLAT(c, "flat/global/scratch_" n, a), BUFFER(c, "buffer_" n, a)
-#define ATOMICS(c, n, a) BOTH(c, "atomic_" n, T_ATOMIC + a), BOTH(c + 0x20, "atomic_" n "_x2", T_ATOMIC_X2 + a)
+#define ATOMICS(c, n, a)                                                                           \
+    BOTH(c, "atomic_" n, T_ATOMIC + a), BOTH(c + 0x20, "atomic_" n "_x2", T_ATOMIC_X2 + a)
 const struct op ops_mem[] = {
     SMEM(0x00, "s_load_dword", "ia", s_load, 1),
     SMEM(0x01, "s_load_dwordx2", "ia", s_load, 2),

@@ -1,5 +1,6 @@
-/* Runs launches: blocks one after the other, the waves of a block in turns from barrier to barrier. Checks before each
- * instruction that its registers are there: no load into them unfinished, no hardware hazard that needs wait states. */
+/* Runs launches: blocks one after the other, the waves of a block in turns from barrier to barrier.
+ * Checks before each instruction that its registers are there: no load into them unfinished, no
+ * hardware hazard that needs wait states. */
 #include "gpu.h"
 
 #include <stdarg.h>
@@ -15,8 +16,10 @@ void fault(struct wave *w, const struct insn *i, int lane, const char *what, ...
 {
     const struct launch *l = w->block->launch;
     va_list args;
-    int n = snprintf(fault_text, sizeof fault_text, "kernel %s, pc 0x%x, %s, block %u,%u,%u, wave %d", l->kernel->name,
-                     i->pc - l->kernel->entry, i->op ? i->op->name : "?", w->block->id[0], w->block->id[1], w->block->id[2], w->id);
+    int n = snprintf(fault_text, sizeof fault_text,
+                     "kernel %s, pc 0x%x, %s, block %u,%u,%u, wave %d", l->kernel->name,
+                     i->pc - l->kernel->entry, i->op ? i->op->name : "?", w->block->id[0],
+                     w->block->id[1], w->block->id[2], w->id);
     if (lane >= 0) n += snprintf(fault_text + n, sizeof fault_text - (size_t)n, ", lane %d", lane);
     n += snprintf(fault_text + n, sizeof fault_text - (size_t)n, ": ");
     va_start(args, what);
@@ -44,23 +47,30 @@ static void collect(struct wave *w)
     memset(w->pend_s, 0, sizeof w->pend_s);
     for (int q = 0; q < 2; q++) {
         const struct pending_queue *queue = q ? &w->lgkm : &w->vm;
-        for (int k = 0; k < queue->n; k++) mark(queue->e[k].kind == PEND_SMEM ? w->pend_s : w->pend_v, queue->e[k].reg, queue->e[k].n_regs);
+        for (int k = 0; k < queue->n; k++)
+            mark(queue->e[k].kind == PEND_SMEM ? w->pend_s : w->pend_v, queue->e[k].reg,
+                 queue->e[k].n_regs);
     }
 }
 
-void wave_pend(struct wave *w, struct pending_queue *q, const struct insn *i, int kind, int reg, int n_regs)
+void wave_pend(struct wave *w, struct pending_queue *q, const struct insn *i, int kind, int reg,
+               int n_regs)
 {
-    /* Two loads into one register arrive in order when they are of one kind, otherwise in any order. */
+    /* Two loads into one register arrive in order when they are of one kind, otherwise in any
+     * order. */
     const struct pending_queue *other = q == &w->vm ? &w->lgkm : &w->vm;
     for (int k = 0; k < other->n && kind != PEND_SMEM && kind != PEND_FLAT; k++) {
-        if (overlap(&other->e[k], reg, n_regs)) fault(w, i, -1, "load into v%d while that from pc 0x%x is unfinished", reg, other->e[k].pc);
+        if (overlap(&other->e[k], reg, n_regs))
+            fault(w, i, -1, "load into v%d while that from pc 0x%x is unfinished", reg,
+                  other->e[k].pc);
     }
     if (q->n == PEND_MAX) { /* more than the counter holds: the hardware would have waited */
         memmove(q->e, q->e + 1, sizeof q->e - sizeof *q->e);
         q->n--;
         collect(w);
     }
-    q->e[q->n++] = (struct pending){i->pc - w->block->launch->kernel->entry, (uint8_t)kind, (uint8_t)reg, (uint8_t)n_regs};
+    q->e[q->n++] = (struct pending){i->pc - w->block->launch->kernel->entry, (uint8_t)kind,
+                                    (uint8_t)reg, (uint8_t)n_regs};
     mark(kind == PEND_SMEM ? w->pend_s : w->pend_v, reg, n_regs);
 }
 
@@ -68,7 +78,8 @@ void wave_wait(struct wave *w, struct pending_queue *q, int most)
 {
     if (q->n <= most) return;
     bool in_order = true;
-    for (int k = 0; k < q->n; k++) in_order &= q->e[k].kind != PEND_SMEM && q->e[k].kind != PEND_FLAT;
+    for (int k = 0; k < q->n; k++)
+        in_order &= q->e[k].kind != PEND_SMEM && q->e[k].kind != PEND_FLAT;
     if (most && !in_order) return; /* any of them may be the ones that are left */
     memmove(q->e, q->e + (q->n - most), (size_t)most * sizeof *q->e);
     q->n = most;
@@ -84,27 +95,36 @@ static _Noreturn void unfinished(struct wave *w, const struct insn *i)
             bool scalar = p->kind == PEND_SMEM;
             for (int r = p->reg; r < p->reg + p->n_regs; r++) {
                 if ((scalar ? i->check_s : i->check_v)[r / 64] >> r % 64 & 1)
-                    fault(w, i, -1, "%c%d is used before the s_waitcnt %s for the load at pc 0x%x", scalar ? 's' : 'v', r,
-                          q ? "lgkmcnt" : "vmcnt", p->pc);
+                    fault(w, i, -1, "%c%d is used before the s_waitcnt %s for the load at pc 0x%x",
+                          scalar ? 's' : 'v', r, q ? "lgkmcnt" : "vmcnt", p->pc);
             }
         }
     }
     abort(); /* the caller has seen one */
 }
 
-/* --- wait states between an instruction of the VALU and one that needs its result elsewhere (ISA, "Manually inserted
- * wait states"); compilers place s_nop, inline assembly must do it itself. */
-enum { WAIT_DPP = 2, WAIT_EXEC_DPP = 5, WAIT_VMEM_SGPR = 5, WAIT_VCC_FMAS = 4, WAIT_LANE_SELECT = 4 };
+/* --- wait states between an instruction of the VALU and one that needs its result elsewhere (ISA,
+ * "Manually inserted wait states"); compilers place s_nop, inline assembly must do it itself. */
+enum {
+    WAIT_DPP = 2,
+    WAIT_EXEC_DPP = 5,
+    WAIT_VMEM_SGPR = 5,
+    WAIT_VCC_FMAS = 4,
+    WAIT_LANE_SELECT = 4
+};
 
-static void need_states(struct wave *w, const struct insn *i, uint32_t written, uint32_t states, const char *what)
+static void need_states(struct wave *w, const struct insn *i, uint32_t written, uint32_t states,
+                        const char *what)
 {
-    if (written && w->tick - written < states + 1) fault(w, i, -1, "%s needs %u wait states, has %u", what, states, w->tick - written - 1);
+    if (written && w->tick - written < states + 1)
+        fault(w, i, -1, "%s needs %u wait states, has %u", what, states, w->tick - written - 1);
 }
 
 static void check_wait_states(struct wave *w, const struct insn *i)
 {
     if (i->dpp) {
-        need_states(w, i, w->vgpr_tick[i->src[0].reg], WAIT_DPP, "DPP of a VGPR that the VALU wrote");
+        need_states(w, i, w->vgpr_tick[i->src[0].reg], WAIT_DPP,
+                    "DPP of a VGPR that the VALU wrote");
         need_states(w, i, w->sgpr_tick[SGPR_EXEC], WAIT_EXEC_DPP, "DPP after the VALU wrote EXEC");
     }
     if (i->unit == UNIT_VMEM) {
@@ -115,14 +135,20 @@ static void check_wait_states(struct wave *w, const struct insn *i)
         }
     }
     if (i->op && i->op->enc == ENC_VOP3 && (i->op->code == 0x1e2 || i->op->code == 0x1e3))
-        need_states(w, i, w->sgpr_tick[SGPR_VCC], WAIT_VCC_FMAS, "v_div_fmas after the VALU wrote VCC");
-    if (i->op && i->op->enc == ENC_VOP3 && (i->op->code == 0x289 || i->op->code == 0x28a) && i->src[1].kind == SRC_SGPR)
-        need_states(w, i, w->sgpr_tick[i->src[1].reg], WAIT_LANE_SELECT, "lane select by an SGPR that the VALU wrote");
+        need_states(w, i, w->sgpr_tick[SGPR_VCC], WAIT_VCC_FMAS,
+                    "v_div_fmas after the VALU wrote VCC");
+    if (i->op && i->op->enc == ENC_VOP3 && (i->op->code == 0x289 || i->op->code == 0x28a) &&
+        i->src[1].kind == SRC_SGPR)
+        need_states(w, i, w->sgpr_tick[i->src[1].reg], WAIT_LANE_SELECT,
+                    "lane select by an SGPR that the VALU wrote");
     if (w->wide_store) {
         const struct insn *s = w->wide_store;
         for (int r = s->data; r < s->data + s->n_dwords && i->unit == UNIT_VALU; r++) {
             if (i->write_v[r / 64] >> r % 64 & 1)
-                fault(w, i, -1, "v%d is overwritten right after the wide store that reads it, needs 1 wait state", r);
+                fault(w, i, -1,
+                      "v%d is overwritten right after the wide store that reads it, needs 1 wait "
+                      "state",
+                      r);
         }
         w->wide_store = NULL;
     }
@@ -131,17 +157,22 @@ static void check_wait_states(struct wave *w, const struct insn *i)
 static void note_writes(struct wave *w, const struct insn *i)
 {
     for (int q = 0; q < 4; q++) {
-        for (uint64_t set = i->write_v[q]; set; set &= set - 1) w->vgpr_tick[64 * q + __builtin_ctzll(set)] = w->tick;
+        for (uint64_t set = i->write_v[q]; set; set &= set - 1)
+            w->vgpr_tick[64 * q + __builtin_ctzll(set)] = w->tick;
     }
     for (int q = 0; q < 2; q++) {
-        for (uint64_t set = i->write_s[q]; set; set &= set - 1) w->sgpr_tick[64 * q + __builtin_ctzll(set)] = w->tick;
+        for (uint64_t set = i->write_s[q]; set; set &= set - 1)
+            w->sgpr_tick[64 * q + __builtin_ctzll(set)] = w->tick;
     }
 }
 
 /* What the scalar unit writes has no hazard of this kind, whoever wrote it before. */
 static void forget_writes(struct wave *w, const struct insn *i)
 {
-    int n = i->unit == UNIT_SMEM ? i->n_dwords : i->unit != UNIT_SALU || i->dst_type == '-' ? 0 : i->dst_type == 'q' ? 2 : 1;
+    int n = i->unit == UNIT_SMEM                         ? i->n_dwords
+            : i->unit != UNIT_SALU || i->dst_type == '-' ? 0
+            : i->dst_type == 'q'                         ? 2
+                                                         : 1;
     for (int r = i->sdst; n-- && r < 128; r++) w->sgpr_tick[r] = 0;
 }
 
@@ -154,13 +185,17 @@ static void run_wave(struct wave *w)
         struct insn *i = &k->code[w->pc / 4];
         if (!i->exec) {
             i->pc = w->pc;
-            if (w->pc + 4 > k->module->size) fault(w, i, -1, "the program counter ran off the code");
+            if (w->pc + 4 > k->module->size)
+                fault(w, i, -1, "the program counter ran off the code");
             decode(k, w->pc, i);
         }
-        uint64_t hit = (w->pend_v[0] & i->check_v[0]) | (w->pend_v[1] & i->check_v[1]) | (w->pend_v[2] & i->check_v[2]) |
-                       (w->pend_v[3] & i->check_v[3]) | (w->pend_s[0] & i->check_s[0]) | (w->pend_s[1] & i->check_s[1]);
+        uint64_t hit = (w->pend_v[0] & i->check_v[0]) | (w->pend_v[1] & i->check_v[1]) |
+                       (w->pend_v[2] & i->check_v[2]) | (w->pend_v[3] & i->check_v[3]) |
+                       (w->pend_s[0] & i->check_s[0]) | (w->pend_s[1] & i->check_s[1]);
         if (hit) unfinished(w, i);
-        if (++w->steps > limit) fault(w, i, -1, "more than %llu instructions: an endless loop?", (unsigned long long)limit);
+        if (++w->steps > limit)
+            fault(w, i, -1, "more than %llu instructions: an endless loop?",
+                  (unsigned long long)limit);
         w->tick++;
         if (i->dpp || i->unit == UNIT_VMEM || i->unit == UNIT_VALU) check_wait_states(w, i);
         else w->wide_store = NULL;
@@ -195,7 +230,8 @@ static int put_pair(struct wave *w, int s, uint64_t x)
     return s + 2;
 }
 
-/* Registers at the start (LLVM AMDGPU usage, "Initial Kernel Execution State"). All others hold a pattern. */
+/* Registers at the start (LLVM AMDGPU usage, "Initial Kernel Execution State"). All others hold a
+ * pattern. */
 static void start_wave(struct block *b, int id)
 {
     const struct launch *l = b->launch;
@@ -212,7 +248,8 @@ static void start_wave(struct block *b, int id)
     EXEC(w) = n >= LANES ? ~0ull : (1ull << n) - 1;
     VCC(w) = 0;
     uint64_t flat_scratch = 0;
-    if (k->properties & PROP_BUFFER) { /* swizzled, with the lane's number added; elements of 4 bytes */
+    if (k->properties &
+        PROP_BUFFER) { /* swizzled, with the lane's number added; elements of 4 bytes */
         s = put_pair(w, s, SCRATCH_BASE | 1ull << 63);
         s = put_pair(w, s, 0xffffffff | (uint64_t)(1u << 23) << 32);
     }
@@ -239,7 +276,8 @@ static void start_wave(struct block *b, int id)
 static void add_counts(const struct block *b)
 {
     struct gfx906_stats *s = &b->launch->kernel->stats->sum;
-    uint64_t *unit[N_UNITS] = {&s->valu, &s->salu, &s->smem, &s->vmem, &s->lds, &s->branch, &s->other};
+    uint64_t *unit[N_UNITS] = {&s->valu, &s->salu,   &s->smem, &s->vmem,
+                               &s->lds,  &s->branch, &s->other};
     for (int k = 0; k < b->n_waves; k++) {
         for (int u = 0; u < N_UNITS; u++) *unit[u] += b->waves[k].count[u];
     }
@@ -291,7 +329,8 @@ int run_launch(const struct launch *l)
     memset(b->scratch, 0xe7, scratch);
     struct gfx906_stats *s = &k->stats->sum;
     s->launches++;
-    s->vgprs = k->n_vgprs, s->sgprs = k->n_sgprs, s->lds_size = l->lds_size, s->scratch_size = k->scratch_size;
+    s->vgprs = k->n_vgprs, s->sgprs = k->n_sgprs, s->lds_size = l->lds_size,
+    s->scratch_size = k->scratch_size;
     int rc = 0;
     for (uint32_t z = 0; z < l->grid[2] && !rc; z++) {
         for (uint32_t y = 0; y < l->grid[1] && !rc; y++) {

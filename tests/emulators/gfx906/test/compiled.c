@@ -1,5 +1,5 @@
-/* Kernels compiled by clang-19 (kernels.hip), at -O3 and at -O0, against the same computation here; and each s_barrier and
- * s_waitcnt of the machine code taken out in turn, which must be noticed. */
+/* Kernels compiled by clang-19 (kernels.hip), at -O3 and at -O0, against the same computation here;
+ * and each s_barrier and s_waitcnt of the machine code taken out in turn, which must be noticed. */
 #include "tests/emulators/gfx906/test/harness.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static void *up(const void *p, size_t bytes)
 }
 
 /* Launches and reads the last argument back. */
-static int run(const char *name, unsigned grid, unsigned bx, unsigned by, unsigned bz, void **args, int n, void *out, size_t bytes)
+static int run(const char *name, unsigned grid, unsigned bx, unsigned by, unsigned bz, void **args,
+               int n, void *out, size_t bytes)
 {
     void *f, *params[4];
     for (int k = 0; k < n; k++) params[k] = &args[k];
@@ -44,8 +45,11 @@ static void rotate_sum(void)
     static float in[1024], out[4];
     float want[4] = {0};
     for (int k = 0; k < 1024; k++) in[k] = (float)(int)(next() >> 20), want[k / 256] += in[k];
-    if (run("rotate_sum", 4, 256, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out, sizeof out)) return;
-    verify(!memcmp(out, want, sizeof out), "rotate_sum %s: %g %g %g %g", level, out[0], out[1], out[2], out[3]);
+    if (run("rotate_sum", 4, 256, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out,
+            sizeof out))
+        return;
+    verify(!memcmp(out, want, sizeof out), "rotate_sum %s: %g %g %g %g", level, out[0], out[1],
+           out[2], out[3]);
 }
 
 static void divide(void)
@@ -56,9 +60,12 @@ static void divide(void)
     for (int i = 0; i < 256; i++) {
         int64_t a = in[2 * i], b = in[2 * i + 1];
         want[4 * i] = b ? (int32_t)(a / b) : 0, want[4 * i + 1] = b ? (int32_t)(a % b) : 0;
-        want[4 * i + 2] = b ? (int32_t)((uint64_t)(uint32_t)a * 1000003 / (uint32_t)b) : 0, want[4 * i + 3] = (int32_t)((a * b) >> 13);
+        want[4 * i + 2] = b ? (int32_t)((uint64_t)(uint32_t)a * 1000003 / (uint32_t)b) : 0,
+                     want[4 * i + 3] = (int32_t)((a * b) >> 13);
     }
-    if (run("divide", 4, 64, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out, sizeof out)) return;
+    if (run("divide", 4, 64, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out,
+            sizeof out))
+        return;
     verify(!memcmp(out, want, sizeof out), "divide %s", level);
 }
 
@@ -69,12 +76,16 @@ static void floats(void)
 {
     static float in[200], out[400];
     int good = 1;
-    for (int k = 0; k < 200; k++) in[k] = next_float() * (k % 10 == 3 ? 1e20f : k % 10 == 6 ? 1e-30f : 1);
-    if (run("floats", 1, 100, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out, sizeof out)) return;
+    for (int k = 0; k < 200; k++)
+        in[k] = next_float() * (k % 10 == 3 ? 1e20f : k % 10 == 6 ? 1e-30f : 1);
+    if (run("floats", 1, 100, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out,
+            sizeof out))
+        return;
     for (int i = 0; i < 100; i++) {
         float a = in[2 * i], b = in[2 * i + 1];
         good &= close_to(out[4 * i], a / b) && close_to(out[4 * i + 1], sqrtf(b * b));
-        if (fabsf(a) < 2e7f && fabsf(b) < 65536) good &= out[4 * i + 2] == (float)(int32_t)(a * 100) + (float)(uint32_t)(b * b);
+        if (fabsf(a) < 2e7f && fabsf(b) < 65536)
+            good &= out[4 * i + 2] == (float)(int32_t)(a * 100) + (float)(uint32_t)(b * b);
         good &= close_to(out[4 * i + 3], (float)((double)a * (double)b + 1.0 / 3));
     }
     verify(good, "floats %s", level);
@@ -91,7 +102,9 @@ static void stack(void)
         for (int k = 0; k < 16; k++) table[table[k] & 15] += k;
         for (int k = 0; k < 16; k++) want[t] += table[k] * (k + 1);
     }
-    if (run("stack", 1, 64, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out, sizeof out)) return;
+    if (run("stack", 1, 64, 1, 1, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out,
+            sizeof out))
+        return;
     verify(!memcmp(out, want, sizeof out), "stack %s", level);
 }
 
@@ -103,18 +116,22 @@ static void transpose(void)
         int vx = i % 8, vy = i / 8 % 4, vz = i / 32, j = (vx * 4 + vy) * 3 + vz;
         want[i] = in[j] + (uint8_t)in[95 - j] + (uint16_t)(in[j] >> 8);
     }
-    if (run("transpose", 1, 8, 4, 3, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out, sizeof out)) return;
+    if (run("transpose", 1, 8, 4, 3, (void *[]){up(in, sizeof in), up(out, sizeof out)}, 2, out,
+            sizeof out))
+        return;
     verify(!memcmp(out, want, sizeof out), "transpose %s", level);
 }
 
-/* fp16 of small integers and quarters, so that every result here is exact in fp32 and rounded once */
+/* fp16 of small integers and quarters, so that every result here is exact in fp32 and rounded once
+ */
 static void halves(void)
 {
     static _Float16 in[600], out[400];
     static float dots[100];
     int good = 1;
     for (int k = 0; k < 600; k++) in[k] = (_Float16)((float)(int)(next() >> 22) * 0.03125f - 16);
-    void *o = up(out, sizeof out), *d = up(dots, sizeof dots), *f = NULL, *a = up(in, sizeof in), *params[] = {&a, &o, &d};
+    void *o = up(out, sizeof out), *d = up(dots, sizeof dots), *f = NULL, *a = up(in, sizeof in),
+         *params[] = {&a, &o, &d};
     int rc = gpu.function(&f, module, "halves");
     if (!rc) rc = gpu.launch(f, 1, 1, 1, 100, 1, 1, 0, NULL, params, NULL);
     if (!rc) rc = gpu.sync();
@@ -127,9 +144,11 @@ static void halves(void)
             float product = (float)p[k] * (float)p[2 + k], once = product + (float)p[4 + k];
             sum = fmaf((float)p[k], (float)p[2 + k], sum);
             good &= out[4 * i + k] == (_Float16)once ||
-                    out[4 * i + k] == (_Float16)((float)(_Float16)product + (float)p[4 + k]); /* fused or not */
+                    out[4 * i + k] ==
+                        (_Float16)((float)(_Float16)product + (float)p[4 + k]); /* fused or not */
         }
-        good &= out[4 * i + 2] == (_Float16)((float)p[1] - (float)p[4]) && out[4 * i + 3] == (_Float16)((float)p[2] * 2) && dots[i] == sum;
+        good &= out[4 * i + 2] == (_Float16)((float)p[1] - (float)p[4]) &&
+                out[4 * i + 3] == (_Float16)((float)p[2] * 2) && dots[i] == sum;
     }
     verify(!rc && good, "halves %s: %d %s", level, rc, gpu.last_fault());
     gpu.free(a);
@@ -147,20 +166,23 @@ static void count(void)
         positive += in[k] > 0, want += in[k];
         if (k == 383) before = positive;
     }
-    void *a = up(in, sizeof in), *b = up(&n, 4), *c = up(&sum, 4), *d = up(&last, 4), *f = NULL, *params[] = {&a, &b, &c, &d};
+    void *a = up(in, sizeof in), *b = up(&n, 4), *c = up(&sum, 4), *d = up(&last, 4), *f = NULL,
+         *params[] = {&a, &b, &c, &d};
     int rc = gpu.function(&f, module, "count");
     if (!rc) rc = gpu.launch(f, 4, 1, 1, 128, 1, 1, 0, NULL, params, NULL);
     if (!rc) rc = gpu.sync();
     if (!rc) rc = gpu.to_host(&n, b, 4);
     if (!rc) rc = gpu.to_host(&sum, c, 4);
     if (!rc) rc = gpu.to_host(&last, d, 4);
-    verify(!rc && n == positive && sum == want && last == before, "count %s: %d, %u of %u, %g of %g, %s", level, rc, n, positive, sum, want,
+    verify(!rc && n == positive && sum == want && last == before,
+           "count %s: %d, %u of %u, %g of %g, %s", level, rc, n, positive, sum, want,
            gpu.last_fault());
 }
 
 static void run_all(void)
 {
-    static void (*const kernels[])(void) = {rotate_sum, divide, floats, stack, transpose, halves, count};
+    static void (*const kernels[])(void) = {rotate_sum, divide, floats, stack,
+                                            transpose,  halves, count};
     for (int k = 0; k < COUNT(kernels); k++) {
         gpu.reset();
         kernels[k]();
@@ -168,8 +190,8 @@ static void run_all(void)
     gpu.reset();
 }
 
-/* Replaces one instruction after the other by s_nop. A wait may be missing unnoticed where it is for a path that these
- * inputs do not take: one in twenty. */
+/* Replaces one instruction after the other by s_nop. A wait may be missing unnoticed where it is
+ * for a path that these inputs do not take: one in twenty. */
 static void run_mutants(const char *image, size_t bytes)
 {
     static char changed[1 << 20];
@@ -191,8 +213,10 @@ static void run_mutants(const char *image, size_t bytes)
         n_noticed[barrier] += n_wrong > 0;
     }
     mutant = 0;
-    check(n_mutants[1] > 5 && n_noticed[1] == n_mutants[1], "%d of %d missing barriers are noticed", n_noticed[1], n_mutants[1]);
-    check(n_mutants[0] > 30 && 20 * n_noticed[0] >= 19 * n_mutants[0], "%d of %d missing waits are noticed", n_noticed[0], n_mutants[0]);
+    check(n_mutants[1] > 5 && n_noticed[1] == n_mutants[1], "%d of %d missing barriers are noticed",
+          n_noticed[1], n_mutants[1]);
+    check(n_mutants[0] > 30 && 20 * n_noticed[0] >= 19 * n_mutants[0],
+          "%d of %d missing waits are noticed", n_noticed[0], n_mutants[0]);
 }
 
 void test_compiled(const char *build_dir)

@@ -1,5 +1,6 @@
-/* What the kernels for 4-bit linears execute on a gfx906, counted by the interpreter: instructions of all units, bank conflicts
- * of LDS, bytes, for a linear of IN x OUT with groups of 128. As a test against limits; and as a table for scripts/kernel-model. */
+/* What the kernels for 4-bit linears execute on a gfx906, counted by the interpreter: instructions
+ * of all units, bank conflicts of LDS, bytes, for a linear of IN x OUT with groups of 128. As a
+ * test against limits; and as a table for scripts/kernel-model. */
 #include "backend-hip/kernels/common/args.h"
 #include "tests/emulators/gfx906/test/harness.h"
 
@@ -9,7 +10,8 @@
 
 enum { GROUP = 128, PREFILL_ROWS = 128 };
 
-/* valu: vector instructions for each weight and row, of a wave's 64 lanes; conflicts: cycles lost for each access to LDS */
+/* valu: vector instructions for each weight and row, of a wave's 64 lanes; conflicts: cycles lost
+ * for each access to LDS */
 static const struct counted {
     const char *name;
     int rows, outputs, inputs, threads; /* of a block; inputs 0: all */
@@ -45,10 +47,12 @@ struct memory {
 
 static int fill(struct memory *m, int in, int out)
 {
-    const size_t bytes[] = {(size_t)in * (size_t)out / 2, (size_t)in / GROUP * (size_t)out * 4, (size_t)in * PREFILL_ROWS * 4,
-                            PREFILL_ROWS * 4, (size_t)out * PREFILL_ROWS * 4};
+    const size_t bytes[] = {(size_t)in * (size_t)out / 2, (size_t)in / GROUP * (size_t)out * 4,
+                            (size_t)in * PREFILL_ROWS * 4, PREFILL_ROWS * 4,
+                            (size_t)out * PREFILL_ROWS * 4};
     void **const d[] = {&m->weight, &m->meta, &m->x, &m->scale, &m->y};
-    const uint32_t word[] = {0x12345678, 0x48002c00, 0x3c003c00, 0x3f800000, 0}; /* zero 8, scale 2^-4; ones */
+    const uint32_t word[] = {0x12345678, 0x48002c00, 0x3c003c00, 0x3f800000,
+                             0}; /* zero 8, scale 2^-4; ones */
     for (int k = 0; k < COUNT(bytes); k++) {
         uint32_t *p = malloc(bytes[k]);
         for (size_t i = 0; p && i < bytes[k] / 4; i++) p[i] = word[k];
@@ -60,10 +64,15 @@ static int fill(struct memory *m, int in, int out)
 }
 
 /* Launches it once and reads the counts. */
-static int count(void *module, const struct counted *k, const struct memory *m, int in, int out, struct gfx906_stats *s)
+static int count(void *module, const struct counted *k, const struct memory *m, int in, int out,
+                 struct gfx906_stats *s)
 {
-    struct linear_args a = {
-        .x = m->x, .scale = m->scale, .n_parts = 1, .rows = k->rows, .n_chunks = in / CHUNK, .n_blocks = out / k->outputs};
+    struct linear_args a = {.x = m->x,
+                            .scale = m->scale,
+                            .n_parts = 1,
+                            .rows = k->rows,
+                            .n_chunks = in / CHUNK,
+                            .n_blocks = out / k->outputs};
     struct paper_args p = {m->weight, m->meta, m->x, m->scale, m->y, k->rows, in, out, GROUP};
     a.part[0] = (struct linear_part){.weight = m->weight,
                                      .meta = m->meta,
@@ -74,10 +83,12 @@ static int count(void *module, const struct counted *k, const struct memory *m, 
                                      .last_group = in / GROUP - 1,
                                      .whole_items = 1};
     size_t bytes = k->inputs ? sizeof p : sizeof a;
-    void *f, *extra[] = {(void *)1, k->inputs ? (void *)&p : (void *)&a, (void *)2, &bytes, (void *)3};
+    void *f,
+        *extra[] = {(void *)1, k->inputs ? (void *)&p : (void *)&a, (void *)2, &bytes, (void *)3};
     gpu.stats_reset();
     return gpu.function(&f, module, k->name) ||
-           gpu.launch(f, (unsigned)(out / k->outputs), 1, k->inputs ? (unsigned)((in + k->inputs - 1) / k->inputs) : 1,
+           gpu.launch(f, (unsigned)(out / k->outputs), 1,
+                      k->inputs ? (unsigned)((in + k->inputs - 1) / k->inputs) : 1,
                       (unsigned)k->threads, 1, 1, 0, NULL, NULL, extra) ||
            gpu.sync() || gpu.stats(k->name, s);
 }
@@ -100,10 +111,12 @@ int print_counts(const char *build_dir, int in, int out)
     struct memory m;
     void *module = in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0 ? load(build_dir) : NULL;
     if (!module || fill(&m, in, out)) {
-        fprintf(stderr, "gfx906: --count: needs a build with clang-19, IN a multiple of 128 and OUT one of 512\n");
+        fprintf(stderr, "gfx906: --count: needs a build with clang-19, IN a multiple of 128 and "
+                        "OUT one of 512\n");
         return 1;
     }
-    printf("kernel\trows\tblocks\twaves\tvalu\tsalu\tsmem\tvmem\tlds\tother\tloaded\tstored\tatomics\tlds_"
+    printf("kernel\trows\tblocks\twaves\tvalu\tsalu\tsmem\tvmem\tlds\tother\tloaded\tstored\tatomic"
+           "s\tlds_"
            "bytes\tconflicts\tbarriers\tvgprs\tlds_size\n");
     for (int i = 0; i < COUNT(counted); i++) {
         struct gfx906_stats s;
@@ -111,8 +124,10 @@ int print_counts(const char *build_dir, int in, int out)
             fprintf(stderr, "gfx906: %s: %s\n", counted[i].name, gpu.last_fault());
             return 1;
         }
-        const uint64_t n[] = {s.blocks,           s.waves,        s.valu,         s.salu,    s.smem,      s.vmem,          s.lds,
-                              s.branch + s.other, s.bytes_loaded, s.bytes_stored, s.atomics, s.lds_bytes, s.lds_conflicts, s.barriers};
+        const uint64_t n[] = {s.blocks,        s.waves,        s.valu,    s.salu,
+                              s.smem,          s.vmem,         s.lds,     s.branch + s.other,
+                              s.bytes_loaded,  s.bytes_stored, s.atomics, s.lds_bytes,
+                              s.lds_conflicts, s.barriers};
         printf("%s\t%d", counted[i].name, counted[i].rows);
         for (int k = 0; k < COUNT(n); k++) printf("\t%llu", (unsigned long long)n[k]);
         printf("\t%u\t%u\n", s.vgprs, s.lds_size);
@@ -140,10 +155,14 @@ void test_kernel_counts(const char *build_dir)
             check(0, "%s: %s", k->name, gpu.last_fault());
             continue;
         }
-        double valu = (double)s.valu * 64 / IN / OUT / k->rows, conflicts = (double)s.lds_conflicts / (double)s.lds;
-        check(k->valu == 0 || valu <= k->valu, "%s: %.3f vector instructions a weight and row, at most %.2f", k->name, valu, k->valu);
-        check(conflicts <= k->conflicts, "%s: %.2f cycles of bank conflicts for each access to LDS, at most %.2f", k->name, conflicts,
-              k->conflicts);
+        double valu = (double)s.valu * 64 / IN / OUT / k->rows,
+               conflicts = (double)s.lds_conflicts / (double)s.lds;
+        check(k->valu == 0 || valu <= k->valu,
+              "%s: %.3f vector instructions a weight and row, at most %.2f", k->name, valu,
+              k->valu);
+        check(conflicts <= k->conflicts,
+              "%s: %.2f cycles of bank conflicts for each access to LDS, at most %.2f", k->name,
+              conflicts, k->conflicts);
     }
     gpu.unload(module);
 }

@@ -40,7 +40,14 @@ void code_add(struct code *c, const struct line *lines, int n)
 }
 
 /* --- a code object by hand */
-enum { NOTE_AT = 256, SYMBOLS_AT = 512, STRINGS_AT = 640, SECTIONS_AT = 704, DESCRIPTOR_AT = 1024, CODE_AT = 1280 };
+enum {
+    NOTE_AT = 256,
+    SYMBOLS_AT = 512,
+    STRINGS_AT = 640,
+    SECTIONS_AT = 704,
+    DESCRIPTOR_AT = 1024,
+    CODE_AT = 1280
+};
 
 static void put32(uint8_t *p, uint32_t x) { memcpy(p, &x, 4); }
 static uint8_t *pack_str(uint8_t *p, const char *s)
@@ -83,7 +90,8 @@ static void put_descriptor(uint8_t *d, const struct build *b)
     uint32_t denormals = b->flush_denormals ? 0 : 0xf0;
     put32(d, (uint32_t)b->lds), put32(d + 4, (uint32_t)b->scratch), put32(d + 8, 16);
     put32(d + 16, CODE_AT - DESCRIPTOR_AT);
-    put32(d + 48, (uint32_t)((vgprs + 3) / 4 - 1) | (uint32_t)((sgprs + 15) / 16 - 1) << 7 | denormals << 12 | 1 << 21 | 1 << 23);
+    put32(d + 48, (uint32_t)((vgprs + 3) / 4 - 1) | (uint32_t)((sgprs + 15) / 16 - 1) << 7 |
+                      denormals << 12 | 1 << 21 | 1 << 23);
     put32(d + 52, 2 << 1 | 1 << 7 | (uint32_t)(b->dimensions ? b->dimensions - 1 : 0) << 11);
     put32(d + 56, 8); /* the address of the arguments */
 }
@@ -105,12 +113,14 @@ void *code_object(const struct code *c, const struct build *b, size_t *bytes)
                     .e_shentsize = sizeof(Elf64_Shdr),
                     .e_shnum = 4};
     Elf64_Phdr ph = {.p_type = PT_LOAD, .p_filesz = size, .p_memsz = size};
-    Elf64_Sym sym[2] = {{0}, {.st_name = 1, .st_shndx = 1, .st_value = DESCRIPTOR_AT, .st_size = 64}};
+    Elf64_Sym sym[2] = {{0},
+                        {.st_name = 1, .st_shndx = 1, .st_value = DESCRIPTOR_AT, .st_size = 64}};
     uint32_t note = put_note(d + NOTE_AT);
-    Elf64_Shdr sh[4] = {{0},
-                        {.sh_type = SHT_NOTE, .sh_offset = NOTE_AT, .sh_size = note},
-                        {.sh_type = SHT_DYNSYM, .sh_offset = SYMBOLS_AT, .sh_size = sizeof sym, .sh_link = 3},
-                        {.sh_type = SHT_STRTAB, .sh_offset = STRINGS_AT, .sh_size = 9}};
+    Elf64_Shdr sh[4] = {
+        {0},
+        {.sh_type = SHT_NOTE, .sh_offset = NOTE_AT, .sh_size = note},
+        {.sh_type = SHT_DYNSYM, .sh_offset = SYMBOLS_AT, .sh_size = sizeof sym, .sh_link = 3},
+        {.sh_type = SHT_STRTAB, .sh_offset = STRINGS_AT, .sh_size = 9}};
     memcpy(d, &h, sizeof h);
     memcpy(d + sizeof h, &ph, sizeof ph);
     memcpy(d + SYMBOLS_AT, sym, sizeof sym);
@@ -122,8 +132,8 @@ void *code_object(const struct code *c, const struct build *b, size_t *bytes)
     return d;
 }
 
-int run_code(const struct code *c, const struct build *b, const void *in, size_t in_bytes, void *out, size_t out_bytes,
-             const unsigned grid[3], const unsigned block[3])
+int run_code(const struct code *c, const struct build *b, const void *in, size_t in_bytes,
+             void *out, size_t out_bytes, const unsigned grid[3], const unsigned block[3])
 {
     size_t bytes;
     void *image = code_object(c, b, &bytes), *module = NULL, *f = NULL, *din = NULL, *dout = NULL;
@@ -136,7 +146,9 @@ int run_code(const struct code *c, const struct build *b, const void *in, size_t
     memset(out, 0, out_bytes);
     if (!rc) rc = gpu.to_device(dout, out, out_bytes);
     void *params[] = {&din, &dout};
-    if (!rc) rc = gpu.launch(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], 0, NULL, params, NULL);
+    if (!rc)
+        rc = gpu.launch(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], 0, NULL, params,
+                        NULL);
     if (!rc) rc = gpu.sync();
     if (!rc) rc = gpu.to_host(out, dout, out_bytes);
     gpu.free(din);

@@ -1,6 +1,7 @@
-/* Runs small programs on the interpreter through the HIP API, with code objects that are put together here: no compiler
- * is needed. A program is a list of lines, each an instruction as text and as words; scripts/gfx906-words fills in the
- * words, and the test compares them with llvm-mc-19's where that is installed. */
+/* Runs small programs on the interpreter through the HIP API, with code objects that are put
+ * together here: no compiler is needed. A program is a list of lines, each an instruction as text
+ * and as words; scripts/gfx906-words fills in the words, and the test compares them with
+ * llvm-mc-19's where that is installed. */
 #ifndef GFX906_TEST_HARNESS_H
 #define GFX906_TEST_HARNESS_H
 #include "tests/emulators/gfx906/gfx906.h"
@@ -13,14 +14,8 @@ struct line {
     uint32_t word[2]; /* the second is 0 when there is none, and never 0 when there is */
     int n;            /* words */
 };
-#define ONE(text, a)                                                                                                                       \
-    {                                                                                                                                      \
-        text, {a, 0}, 1                                                                                                                    \
-    }
-#define TWO(text, a, b)                                                                                                                    \
-    {                                                                                                                                      \
-        text, {a, b}, 2                                                                                                                    \
-    }
+#define ONE(text, a) {text, {a, 0}, 1}
+#define TWO(text, a, b) {text, {a, b}, 2}
 
 struct gpu {
     int (*alloc)(void **p, size_t bytes);
@@ -30,18 +25,20 @@ struct gpu {
     int (*load)(void **module, const void *image);
     int (*unload)(void *module);
     int (*function)(void **f, void *module, const char *name);
-    int (*launch)(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
-                  void **params, void **extra);
+    int (*launch)(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                  unsigned bz, unsigned shared, void *stream, void **params, void **extra);
     int (*sync)(void);
     int (*reset)(void);
     int (*stats)(const char *name, struct gfx906_stats *out);
-    void (*stats_reset)(void), (*fail_launch)(uint64_t n), (*lose_device)(uint64_t n), (*fail_alloc)(uint64_t n), (*step_limit)(uint64_t n);
+    void (*stats_reset)(void), (*fail_launch)(uint64_t n), (*lose_device)(uint64_t n),
+        (*fail_alloc)(uint64_t n), (*step_limit)(uint64_t n);
     const char *(*last_fault)(void);
     void (*print_faults)(int on), (*portable_lanes)(int on);
 };
 extern struct gpu gpu;
 
-/* What the kernel descriptor says; 0: 16 VGPRs, 48 SGPRs, no LDS, no scratch, one dimension, all denormals. */
+/* What the kernel descriptor says; 0: 16 VGPRs, 48 SGPRs, no LDS, no scratch, one dimension, all
+ * denormals. */
 struct build {
     int vgprs, sgprs, lds, scratch, dimensions, flush_denormals;
 };
@@ -51,14 +48,15 @@ struct code {
     int n;
 };
 void code_add(struct code *c, const struct line *lines, int n);
-/* A code object with one kernel "test", whose arguments are two pointers, in s[0:1] their address, in s2 the block's
- * number; *bytes its size. The caller frees it. */
+/* A code object with one kernel "test", whose arguments are two pointers, in s[0:1] their address,
+ * in s2 the block's number; *bytes its size. The caller frees it. */
 void *code_object(const struct code *c, const struct build *b, size_t *bytes);
 
-/* Runs the kernel on a copy of IN and a zeroed OUT, which is read back. Returns what hipDeviceSynchronize says, or the
- * first error before. The device is reset before and stays as the launch left it. */
-int run_code(const struct code *c, const struct build *b, const void *in, size_t in_bytes, void *out, size_t out_bytes,
-             const unsigned grid[3], const unsigned block[3]);
+/* Runs the kernel on a copy of IN and a zeroed OUT, which is read back. Returns what
+ * hipDeviceSynchronize says, or the first error before. The device is reset before and stays as the
+ * launch left it. */
+int run_code(const struct code *c, const struct build *b, const void *in, size_t in_bytes,
+             void *out, size_t out_bytes, const unsigned grid[3], const unsigned block[3]);
 
 /* Results. */
 extern int n_passed, n_failed, n_skipped;

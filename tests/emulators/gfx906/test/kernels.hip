@@ -1,4 +1,5 @@
-/* Kernels for the interpreter as a compiler writes them, at -O3 and at -O0 (stack, calls). compiled.c has the answers. */
+/* Kernels for the interpreter as a compiler writes them, at -O3 and at -O0 (stack, calls).
+ * compiled.c has the answers. */
 #define DEVICE static __attribute__((device))
 #define KERNEL extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 1024))) void
 #define LDS static __attribute__((shared))
@@ -18,7 +19,8 @@ DEVICE void barrier(void)
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* sums[block] = sum of 256 values: each round adds the value N places further, around the end; every barrier counts */
+/* sums[block] = sum of 256 values: each round adds the value N places further, around the end;
+ * every barrier counts */
 KERNEL rotate_sum(const float *in, float *sums)
 {
     LDS float part[256];

@@ -1,11 +1,12 @@
-/* One instruction at a time against known values: loads v1..v6, s20..s25 and the old v8, v9, runs it, stores v8, v9,
- * s28, s29, VCC and SCC. The rows are in ops_rows.h. */
+/* One instruction at a time against known values: loads v1..v6, s20..s25 and the old v8, v9, runs
+ * it, stores v8, v9, s28, s29, VCC and SCC. The rows are in ops_rows.h. */
 #include "tests/emulators/gfx906/test/harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { V32, V64, MASK, S32, S64, V32_ULP, V16_ULP }; /* ULP: one unit in the last place is allowed */
+/* ULP: one unit in the last place is allowed */
+enum kind { V32, V64, MASK, S32, S64, V32_ULP, V16_ULP };
 struct op_case {
     enum kind kind;
     struct line line;
@@ -86,7 +87,8 @@ static int right(const struct op_case *c, int l, uint32_t out[7][64])
     case V64: return out[0][l] == want[0] && out[1][l] == want[1];
     case MASK: return (out[4 + l / 32][0] >> l % 32 & 1) == want[0];
     case S32: return out[2][0] == want[0] && out[6][0] == (uint32_t)c->t[0].scc;
-    default: return out[2][0] == want[0] && out[3][0] == want[1] && out[6][0] == (uint32_t)c->t[0].scc;
+    default:
+        return out[2][0] == want[0] && out[3][0] == want[1] && out[6][0] == (uint32_t)c->t[0].scc;
     }
 }
 
@@ -100,7 +102,8 @@ static void run_case(const struct op_case *c)
     code_add(&code, &c->line, 1);
     code_add(&code, after, COUNT(after));
     fill(c, &rows);
-    int rc = run_code(&code, &b, &rows, sizeof rows, out, sizeof out, (const unsigned[]){1, 1, 1}, (const unsigned[]){64, 1, 1});
+    int rc = run_code(&code, &b, &rows, sizeof rows, out, sizeof out, (const unsigned[]){1, 1, 1},
+                      (const unsigned[]){64, 1, 1});
     if (rc) {
         check(0, "%s: %s", c->line.text, gpu.last_fault());
         return;
@@ -109,9 +112,13 @@ static void run_case(const struct op_case *c)
     for (int l = 0; l < 64 && bad < 0; l++) {
         if (!right(c, l, out)) bad = l;
     }
-    check(bad < 0, "%s: case %d gives %08x %08x, scalar %08x %08x, vcc %08x%08x, scc %u; wanted %08x %08x, scc %d", c->line.text,
-          bad < 0 ? 0 : bad % c->n, out[0][bad < 0 ? 0 : bad], out[1][bad < 0 ? 0 : bad], out[2][0], out[3][0], out[5][0], out[4][0],
-          out[6][0], c->t[bad < 0 ? 0 : bad % c->n].want[0], c->t[bad < 0 ? 0 : bad % c->n].want[1], c->t[0].scc);
+    check(bad < 0,
+          "%s: case %d gives %08x %08x, scalar %08x %08x, vcc %08x%08x, scc %u; wanted %08x %08x, "
+          "scc %d",
+          c->line.text, bad < 0 ? 0 : bad % c->n, out[0][bad < 0 ? 0 : bad],
+          out[1][bad < 0 ? 0 : bad], out[2][0], out[3][0], out[5][0], out[4][0], out[6][0],
+          c->t[bad < 0 ? 0 : bad % c->n].want[0], c->t[bad < 0 ? 0 : bad % c->n].want[1],
+          c->t[0].scc);
 }
 
 /* With some lanes off: those keep what they had, in VCC they are 0. */
@@ -134,7 +141,8 @@ static void run_partial(const struct op_case *c)
     code_add(&code, all_lanes, COUNT(all_lanes));
     code_add(&code, after, COUNT(after));
     fill(c, &rows);
-    int ok = !run_code(&code, &b, &rows, sizeof rows, out, sizeof out, (const unsigned[]){1, 1, 1}, (const unsigned[]){64, 1, 1});
+    int ok = !run_code(&code, &b, &rows, sizeof rows, out, sizeof out, (const unsigned[]){1, 1, 1},
+                       (const unsigned[]){64, 1, 1});
     for (int l = 0; l < 64 && ok; l++) {
         if (on >> l & 1) ok = right(c, l, out);
         else if (c->kind == MASK) ok = !(out[4 + l / 32][0] >> l % 32 & 1);

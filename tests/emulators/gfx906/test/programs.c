@@ -1,5 +1,5 @@
-/* Small programs: memory of all widths, lanes among each other, LDS, atomics, loops, blocks of several dimensions. Each
- * reads IN and writes OUT; a function says what OUT must be. */
+/* Small programs: memory of all widths, lanes among each other, LDS, atomics, loops, blocks of
+ * several dimensions. Each reads IN and writes OUT; a function says what OUT must be. */
 #include "tests/emulators/gfx906/test/harness.h"
 
 #include <string.h>
@@ -22,51 +22,60 @@ static const struct line finish[] = {
 };
 
 /* --- lanes */
-static const struct line quad_perm[] = {ONE("s_nop 1", 0xbf800001),
-                                        TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff004e02)};
+static const struct line quad_perm[] = {
+    ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf", 0x7e1002fa,
+        0xff004e02)};
 static void want_quad_perm(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 2];
 }
-static const struct line row_shr[] = {ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
-                                      TWO("v_mov_b32_dpp v8, v2 row_shr:3 row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff011302)};
+static const struct line row_shr[] = {
+    ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 row_shr:3 row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff011302)};
 static void want_row_shr(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l % 16 < 3 ? 7 : in[l - 3];
 }
 static const struct line row_shl[] = {
     ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
-    TWO("v_mov_b32_dpp v8, v2 row_shl:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x7e1002fa, 0xff090102)};
+    TWO("v_mov_b32_dpp v8, v2 row_shl:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x7e1002fa,
+        0xff090102)};
 static void want_row_shl(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l % 16 == 15 ? 0 : in[l + 1];
 }
-static const struct line row_ror[] = {ONE("s_nop 1", 0xbf800001),
-                                      TWO("v_mov_b32_dpp v8, v2 row_ror:5 row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff012502)};
+static const struct line row_ror[] = {
+    ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 row_ror:5 row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff012502)};
 static void want_row_ror(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[(l & 48) | ((l - 5) & 15)];
 }
-static const struct line mirror[] = {ONE("s_nop 1", 0xbf800001),
-                                     TWO("v_mov_b32_dpp v8, v2 row_mirror row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff014002)};
+static const struct line mirror[] = {
+    ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 row_mirror row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff014002)};
 static void want_mirror(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 15];
 }
-static const struct line half_mirror[] = {ONE("s_nop 1", 0xbf800001),
-                                          TWO("v_mov_b32_dpp v8, v2 row_half_mirror row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff014102)};
+static const struct line half_mirror[] = {
+    ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 row_half_mirror row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff014102)};
 static void want_half_mirror(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 7];
 }
-static const struct line wave_shr[] = {ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
-                                       TWO("v_mov_b32_dpp v8, v2 wave_shr:1 row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff013802)};
+static const struct line wave_shr[] = {
+    ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 wave_shr:1 row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff013802)};
 static void want_wave_shr(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l ? in[l - 1] : 7;
 }
-static const struct line masked[] = {ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
-                                     TWO("v_mov_b32_dpp v8, v2 row_mirror row_mask:0x5 bank_mask:0xc", 0x7e1002fa, 0x5c014002)};
+static const struct line masked[] = {
+    ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
+    TWO("v_mov_b32_dpp v8, v2 row_mirror row_mask:0x5 bank_mask:0xc", 0x7e1002fa, 0x5c014002)};
 static void want_masked(void)
 {
     for (int l = 0; l < 64; l++) want[l] = (l >> 4) % 2 == 0 && l % 16 >= 8 ? in[l ^ 15] : 7;
@@ -75,13 +84,17 @@ static void want_masked(void)
 static const struct line dpp_sum[] = {
     ONE("v_mov_b32_e32 v8, v2", 0x7e100302),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091108),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091108),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091208),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091208),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091408),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091408),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091808),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091808),
     ONE("s_nop 1", 0xbf800001),
     TWO("v_add_u32_dpp v8, v8, v8 row_bcast:15 row_mask:0xa bank_mask:0xf", 0x681010fa, 0xaf014208),
     ONE("s_nop 1", 0xbf800001),
@@ -96,12 +109,14 @@ static void want_dpp_sum(void)
     for (int l = 0; l < 64; l++) want[l] = sum;
 }
 static const struct line bpermute[] = {TWO("v_xor_b32_e32 v3, 0x94, v1", 0x2a0602ff, 0x00000094),
-                                       TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203), ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)};
+                                       TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
+                                       ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)};
 static void want_bpermute(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 0x25];
 }
-static const struct line permute[] = {ONE("v_add_u32_e32 v3, 40, v1", 0x680602a8), TWO("ds_permute_b32 v8, v3, v2", 0xd87c0000, 0x08000203),
+static const struct line permute[] = {ONE("v_add_u32_e32 v3, 40, v1", 0x680602a8),
+                                      TWO("ds_permute_b32 v8, v3, v2", 0xd87c0000, 0x08000203),
                                       ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)};
 static void want_permute(void)
 {
@@ -109,22 +124,27 @@ static void want_permute(void)
 }
 /* Lanes that are off give 0. */
 static const struct line bpermute_off[] = {
-    ONE("v_mov_b32_e32 v8, 9", 0x7e100289), ONE("v_xor_b32_e32 v3, 4, v1", 0x2a060284),
-    ONE("s_mov_b64 exec, 0x7", 0xbefe0187), TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
-    ONE("s_mov_b64 exec, -1", 0xbefe01c1),  ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
+    ONE("v_mov_b32_e32 v8, 9", 0x7e100289),
+    ONE("v_xor_b32_e32 v3, 4, v1", 0x2a060284),
+    ONE("s_mov_b64 exec, 0x7", 0xbefe0187),
+    TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
+    ONE("s_mov_b64 exec, -1", 0xbefe01c1),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f),
 };
 static void want_bpermute_off(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l > 2 ? 9 : l == 2 ? 0 : in[l ^ 1];
 }
-static const struct line swizzle[] = {TWO("ds_swizzle_b32 v8, v2 offset:0x081f", 0xd87a081f, 0x08000002),
-                                      ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)}; /* xor 2 */
+static const struct line swizzle[] = {
+    TWO("ds_swizzle_b32 v8, v2 offset:0x081f", 0xd87a081f, 0x08000002),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)}; /* xor 2 */
 static void want_swizzle(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 2];
 }
-static const struct line swizzle_quad[] = {TWO("ds_swizzle_b32 v8, v2 offset:0x80b1", 0xd87a80b1, 0x08000002),
-                                           ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)}; /* 1,0,3,2 */
+static const struct line swizzle_quad[] = {
+    TWO("ds_swizzle_b32 v8, v2 offset:0x80b1", 0xd87a80b1, 0x08000002),
+    ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)}; /* 1,0,3,2 */
 static void want_swizzle_quad(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 1];
@@ -143,7 +163,8 @@ static void want_readlane(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l == 5 ? in[0] : l == 6 ? in[4] : in[17];
 }
-/* With no lane on: the first lane is lane 0, comparisons give no lane, v_writelane writes all the same, loads read nothing. */
+/* With no lane on: the first lane is lane 0, comparisons give no lane, v_writelane writes all the
+ * same, loads read nothing. */
 static const struct line no_lane[] = {
     ONE("v_mov_b32_e32 v8, 0", 0x7e100280),
     ONE("v_mov_b32_e32 v3, -1", 0x7e0602c1),
@@ -181,7 +202,8 @@ static const struct line carry[] = {
 static void want_carry(void)
 {
     for (int l = 0; l < 64; l++) {
-        uint64_t a = in[l] | (uint64_t)l << 32, b = (uint32_t)(~in[l] + 5) | 3ull << 32, sum = a + b;
+        uint64_t a = in[l] | (uint64_t)l << 32, b = (uint32_t)(~in[l] + 5) | 3ull << 32,
+                 sum = a + b;
         want[l] = ((uint32_t)(sum >> 32) << 4) + (uint32_t)sum;
     }
 }
@@ -252,7 +274,8 @@ static const struct line exec_ways[] = {
 static void want_exec_ways(void)
 {
     const uint64_t e = 0x0f0f0f0fffff00ff, s = 0xff00ff0000fff00f;
-    const uint64_t ways[] = {s | e, s ^ e, s & ~e, s | ~e, ~(s & e), ~(s | e), ~(s ^ e), ~s & e, ~s | e, s & ~e, e ^ (s & ~e)};
+    const uint64_t ways[] = {s | e,    s ^ e,  s & ~e, s | ~e, ~(s & e),    ~(s | e),
+                             ~(s ^ e), ~s & e, ~s | e, s & ~e, e ^ (s & ~e)};
     for (int l = 0; l < 64; l++) {
         for (int k = 0; k < 11; k++) want[l] += (uint32_t)(ways[k] >> l & 1) << k;
     }
@@ -300,8 +323,9 @@ static void want_borrow(void)
 }
 static const struct line loop[] = {
     /* v8 = sum of 1..10, by a loop of 10 */
-    ONE("s_mov_b32 s20, 0", 0xbe940080),          ONE("v_mov_b32_e32 v8, 0", 0x7e100280),  ONE("s_add_i32 s20, s20, 1", 0x81148114),
-    ONE("v_add_u32_e32 v8, s20, v8", 0x68101014), ONE("s_cmp_lt_u32 s20, 10", 0xbf0a8a14), ONE("s_cbranch_scc1 65532", 0xbf85fffc),
+    ONE("s_mov_b32 s20, 0", 0xbe940080),      ONE("v_mov_b32_e32 v8, 0", 0x7e100280),
+    ONE("s_add_i32 s20, s20, 1", 0x81148114), ONE("v_add_u32_e32 v8, s20, v8", 0x68101014),
+    ONE("s_cmp_lt_u32 s20, 10", 0xbf0a8a14),  ONE("s_cbranch_scc1 65532", 0xbf85fffc),
 };
 static void want_loop(void)
 {
@@ -528,11 +552,12 @@ static void want_lds_more(void)
 {
     for (uint32_t l = 0; l < 64; l++) {
         const uint32_t *p = &in[4 * l];
-        uint32_t x = (p[0] ^ p[1] ^ p[2]) + p[2] + p[3] + (uint32_t)(int16_t)(p[0] >> 16) + (p[1] >> 24);
+        uint32_t x = (p[0] ^ p[1] ^ p[2]) + p[2] + p[3] + (uint32_t)(int16_t)(p[0] >> 16) +
+                     (p[1] >> 24);
         x += (p[0] >> 8 & 255) | (uint32_t)(int8_t)(p[0] >> 24) << 16;
         x += p[1];
-        want[256 + 4 * l] = p[0], want[257 + 4 * l] = (p[0] & ~255u) | (p[0] >> 16 & 255), want[258 + 4 * l] = p[1],
-                       want[259 + 4 * l] = p[2];
+        want[256 + 4 * l] = p[0], want[257 + 4 * l] = (p[0] & ~255u) | (p[0] >> 16 & 255),
+                       want[258 + 4 * l] = p[1], want[259 + 4 * l] = p[2];
         want[l] = x + 2 * l + x + 4 * l;
     }
 }
@@ -571,7 +596,8 @@ static void want_lds_reverse(void)
     for (int l = 0; l < 256; l++) want[l] = in[255 - l];
 }
 
-/* --- dimensions: v0, v1, v2 are x, y, z of a block of 4 x 3 x 5, the block's number in s2; writes its own program */
+/* --- dimensions: v0, v1, v2 are x, y, z of a block of 4 x 3 x 5, the block's number in s2; writes
+ * its own program */
 static const struct line dimensions[] = {
     TWO("s_load_dwordx4 s[4:7], s[0:1], 0x0", 0xc00a0100, 0x00000000),
     ONE("v_mul_u32_u24_e32 v3, 3, v2", 0x10060483),
@@ -591,12 +617,15 @@ static const struct line dimensions[] = {
 };
 static void want_dimensions(void)
 {
-    for (uint32_t k = 0; k < 180; k++) want[k] = (k % 4) | (k / 4 % 3) << 8 | (k / 12 % 5) << 16 | (k / 60) << 24;
+    for (uint32_t k = 0; k < 180; k++)
+        want[k] = (k % 4) | (k / 4 % 3) << 8 | (k / 12 % 5) << 16 | (k / 60) << 24;
 }
 /* scratch through scratch_ instructions */
 static const struct line scratch[] = {
-    ONE("v_mov_b32_e32 v3, 0", 0x7e060280), TWO("scratch_store_dword v3, v2, off offset:8", 0xdc704008, 0x007f0203),
-    ONE("v_mov_b32_e32 v4, 4", 0x7e080284), TWO("scratch_load_dword v8, v4, off offset:4", 0xdc504004, 0x087f0004),
+    ONE("v_mov_b32_e32 v3, 0", 0x7e060280),
+    TWO("scratch_store_dword v3, v2, off offset:8", 0xdc704008, 0x007f0203),
+    ONE("v_mov_b32_e32 v4, 4", 0x7e080284),
+    TWO("scratch_load_dword v8, v4, off offset:4", 0xdc504004, 0x087f0004),
     ONE("s_waitcnt vmcnt(0)", 0xbf8c0f70),
 };
 static void want_copy(void)
@@ -624,7 +653,8 @@ static const struct program {
     int n;
     void (*expect)(void);
     struct build build;
-    unsigned grid, block[3]; /* 0: one block of 64; more than one dimension: the body is the whole program */
+    unsigned grid,
+        block[3]; /* 0: one block of 64; more than one dimension: the body is the whole program */
 } programs[] = {
     {BODY(quad_perm), want_quad_perm, {0}, 0, {0}},
     {BODY(row_shr), want_row_shr, {0}, 0, {0}},
@@ -687,7 +717,8 @@ static int run_program(const struct program *p)
     memset(want, 0, sizeof want);
     p->expect();
     const unsigned one_block[3] = {64, 1, 1};
-    int rc = run_code(&code, &p->build, in, sizeof in, out, sizeof out, (const unsigned[]){p->grid ? p->grid : 1, 1, 1},
+    int rc = run_code(&code, &p->build, in, sizeof in, out, sizeof out,
+                      (const unsigned[]){p->grid ? p->grid : 1, 1, 1},
                       p->grid ? p->block : one_block);
     return rc ? -1 : memcmp(out, want, sizeof out) != 0;
 }
@@ -696,12 +727,17 @@ static int run_program(const struct program *p)
 static void test_of_the_test(void)
 {
     static const struct line wrong_quad[] = {
-        ONE("s_nop 1", 0xbf800001), TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,1,0] row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff001e02)};
-    static const struct line wrong_lane[] = {TWO("v_xor_b32_e32 v3, 0x90, v1", 0x2a0602ff, 0x00000090),
-                                             TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
-                                             ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)};
-    const struct program broken[] = {{BODY(wrong_quad), want_quad_perm, {0}, 0, {0}}, {BODY(wrong_lane), want_bpermute, {0}, 0, {0}}};
-    for (int k = 0; k < COUNT(broken); k++) check(run_program(&broken[k]) == 1, "%s passes", broken[k].name);
+        ONE("s_nop 1", 0xbf800001),
+        TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,1,0] row_mask:0xf bank_mask:0xf", 0x7e1002fa,
+            0xff001e02)};
+    static const struct line wrong_lane[] = {
+        TWO("v_xor_b32_e32 v3, 0x90, v1", 0x2a0602ff, 0x00000090),
+        TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
+        ONE("s_waitcnt lgkmcnt(0)", 0xbf8cc07f)};
+    const struct program broken[] = {{BODY(wrong_quad), want_quad_perm, {0}, 0, {0}},
+                                     {BODY(wrong_lane), want_bpermute, {0}, 0, {0}}};
+    for (int k = 0; k < COUNT(broken); k++)
+        check(run_program(&broken[k]) == 1, "%s passes", broken[k].name);
 }
 
 void test_programs(void)
@@ -711,7 +747,9 @@ void test_programs(void)
         int at = 0;
         while (at < OUT_WORDS - 1 && out[at] == want[at]) at++;
         if (rc < 0) check(0, "%s: %s", programs[k].name, gpu.last_fault());
-        else check(rc == 0, "%s: word %d is %08x, wanted %08x", programs[k].name, at, out[at], want[at]);
+        else
+            check(rc == 0, "%s: word %d is %08x, wanted %08x", programs[k].name, at, out[at],
+                  want[at]);
     }
     test_of_the_test();
 }

@@ -32,7 +32,8 @@ void test_words(void)
     }
     each_line(write_line);
     fclose(out);
-    snprintf(command, sizeof command, "llvm-mc-19 -arch=amdgcn -mcpu=gfx906 -show-encoding %s", path);
+    snprintf(command, sizeof command, "llvm-mc-19 -arch=amdgcn -mcpu=gfx906 -show-encoding %s",
+             path);
     FILE *in = popen(command, "r");
     int n = 0, bad = -1;
     while (in && fgets(text, sizeof text, in)) {
@@ -51,6 +52,7 @@ void test_words(void)
     }
     int rc = in ? pclose(in) : -1;
     unlink(path);
-    check(rc == 0 && n == n_lines && n_lines < COUNT(lines), "llvm-mc-19 assembles the test programs (%d of %d lines)", n, n_lines);
+    check(rc == 0 && n == n_lines && n_lines < COUNT(lines),
+          "llvm-mc-19 assembles the test programs (%d of %d lines)", n, n_lines);
     check(bad < 0, "words of '%s'", bad < 0 ? "" : lines[bad]->text);
 }
