@@ -1,4 +1,5 @@
-/* cpu.c: the backend table over the rungs: memory, scratch, how an operation is cut into tasks.
+/* cpu.c: the backend table over the rungs: memory, scratch, how an operation is cut into tasks. A plan
+ * runs operation by operation, as it stands.
  * Must not know: what a kernel does inside a task. Operations run at once, so sync has nothing to
  * wait for. */
 #include "backend-cpu/cpu.h"
@@ -25,23 +26,27 @@ struct attend_block {
     int row, n_rows, seq;
 };
 
+struct be_plan {
+    const struct step_plan *plan;
+    const struct plan_memory *memory;
+};
+
 struct cpu {
     struct be be;
     struct be_config config;
     const struct cpu_kernels *kernels;
     struct pool *pool;
     const struct batch *batch;
+    int max_k, max_kv;           /* what the scratch is for: packed inputs, elements of a row of keys */
     float *packed;               /* [max_rows * max_k] activations as q4 wants them */
     int8_t *digit;               /* [max_rows * max_k * 2] the same as q4i wants them, with their */
     float *act_scale;            /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
     int32_t *act_sum;            /* [the same] sums */
-    float *cos, *sin;            /* [max_rows][head_dim/2] of this step's positions */
-    float *rotated;              /* [max_rows][n_kv_heads * head_dim] keys before they are stored */
+    float *rotated;              /* [max_rows][max_kv] keys before they are stored */
     char *scratch;               /* [n_threads][scratch_bytes] */
-    struct attend_block *blocks; /* [max_rows] of this step */
-    int n_blocks;
-    int heads_per_task, head_tasks; /* query heads of one attend task, and such tasks per KV head */
     size_t scratch_bytes;
+    struct attend_block *blocks; /* [max_rows] of this step, for heads in groups of: */
+    int n_blocks, block_group;   /* query heads to a KV head; 0: not cut yet */
     char description[224];
 };
 
@@ -103,28 +108,48 @@ static void *cpu_view(struct be *be, void *d, size_t bytes)
 
 static void cpu_drop_view(struct be *be, void *view) { (void)be, (void)view; }
 
+static void free_scratch(struct cpu *c)
+{
+    void **const d[] = {(void **)&c->packed, (void **)&c->digit,   (void **)&c->act_scale,
+                        (void **)&c->act_sum, (void **)&c->rotated, (void **)&c->scratch};
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
+        cpu_free(&c->be, *d[i]);
+        *d[i] = NULL;
+    }
+}
+
 static void cpu_close(struct be *be)
 {
     struct cpu *c = (struct cpu *)be;
     if (!c) return;
     pool_close(c->pool);
-    cpu_free(be, c->packed);
-    cpu_free(be, c->digit);
-    cpu_free(be, c->act_scale);
-    cpu_free(be, c->act_sum);
-    cpu_free(be, c->cos);
-    cpu_free(be, c->sin);
-    cpu_free(be, c->rotated);
-    cpu_free(be, c->scratch);
+    free_scratch(c);
     cpu_free(be, c->blocks);
     free(c);
 }
 
-static size_t scratch_size(const struct be_config *g)
+/* Sizes that the scratch of a plan depends on. */
+struct scratch_need {
+    int k, kv, head_dim; /* largest packed inputs, elements of a row of keys, dimensions of a head */
+};
+
+static struct scratch_need need_of(const struct step_plan *p)
+{
+    struct scratch_need n = {step_plan_max_k(p), 0, 0};
+    for (int i = 0; i < p->n_kv; i++) {
+        int dims = p->kv[i].n_kv_heads * p->kv[i].head_dim;
+        if (dims > n.kv) n.kv = dims;
+        if (p->kv[i].head_dim > n.head_dim) n.head_dim = p->kv[i].head_dim;
+    }
+    return n;
+}
+
+/* Of one thread. */
+static size_t thread_bytes(const struct scratch_need *n)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
-    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 4 * (size_t)g->head_dim);
-    size_t codes = (size_t)CPU_PANELS * 32 * (size_t)g->max_k;
+    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 4 * (size_t)n->head_dim);
+    size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
     return ((q4 > attend ? q4 : attend) * sizeof(float) + codes + 4095) / 4096 * 4096;
 }
 
@@ -142,11 +167,10 @@ static uint64_t cpu_packed_bytes(const struct linear *w)
 }
 
 /* Only what the chosen arithmetic touches counts, the largest of them here. */
-static uint64_t cpu_scratch_bytes(const struct be_config *g)
+static uint64_t cpu_scratch_bytes(const struct be_config *g, const struct step_plan *p)
 {
-    return (uint64_t)g->max_rows *
-           ((uint64_t)g->max_k * sizeof(float) +
-            (uint64_t)g->head_dim * (1 + (uint64_t)g->n_kv_heads) * sizeof(float));
+    struct scratch_need n = need_of(p);
+    return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv) * sizeof(float);
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -161,22 +185,8 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (!c->kernels) goto fail;
     int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
     if (pool_open(&c->pool, n, e)) goto fail;
-    size_t rows = (size_t)config->max_rows, half = (size_t)config->head_dim / 2;
-    c->scratch_bytes = scratch_size(config);
-    size_t inputs =
-        rows *
-        (size_t)config->max_k; /* untouched pages of the arithmetic not chosen cost nothing */
-    c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
-    c->digit = cpu_alloc(&c->be, inputs * 2 + DIGIT_SLACK);
-    c->act_scale = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(float));
-    c->act_sum = cpu_alloc(&c->be, (inputs / MF_GROUP_MULTIPLE + rows) * sizeof(int32_t));
-    c->cos = cpu_alloc(&c->be, rows * half * sizeof(float));
-    c->sin = cpu_alloc(&c->be, rows * half * sizeof(float));
-    c->rotated = cpu_alloc(&c->be, rows * (size_t)config->n_kv_heads * half * 2 * sizeof(float));
-    c->scratch = cpu_alloc(&c->be, (size_t)n * c->scratch_bytes);
-    c->blocks = cpu_alloc(&c->be, rows * sizeof *c->blocks);
-    if (!c->packed || !c->digit || !c->act_scale || !c->act_sum || !c->cos || !c->sin ||
-        !c->rotated || !c->scratch || !c->blocks) {
+    c->blocks = cpu_alloc(&c->be, (size_t)config->max_rows * sizeof *c->blocks);
+    if (!c->blocks) {
         err_memory_for(e, "out of memory for the CPU backend's scratch");
         goto fail;
     }
@@ -209,40 +219,50 @@ static void cpu_drop(struct be *be, struct be_linear *w)
     free(w);
 }
 
-static size_t cpu_kv_page_bytes(const struct be *be)
+static size_t cpu_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
-    const struct be_config *g = &((const struct cpu *)be)->config;
-    return (size_t)g->n_kv_heads * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv);
+    return (size_t)kv->n_kv_heads * 2 * KV_PAGE * (size_t)kv->head_dim * kv_bytes(t);
 }
 
-static void angles_task(void *arg, int row, int thread)
+/* Scratch for plans of this size and smaller; pages that no operation touches cost nothing. */
+static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
 {
-    struct cpu *c = arg;
-    (void)thread;
-    int half = c->config.head_dim / 2;
-    float *cosr = c->cos + (size_t)row * (size_t)half, *sinr = c->sin + (size_t)row * (size_t)half;
-    for (int i = 0; i < half; i++) {
-        /* fp32 product, as the models were trained with */
-        cpu_sincos((float)c->batch->pos[row] * c->config.inv_freq[i], &sinr[i], &cosr[i]);
-        cosr[i] *= c->config.rope_scale;
-        sinr[i] *= c->config.rope_scale;
-    }
+    struct scratch_need n = need_of(p);
+    size_t bytes = thread_bytes(&n), rows = (size_t)c->config.max_rows;
+    if (c->scratch && n.k <= c->max_k && n.kv <= c->max_kv && bytes <= c->scratch_bytes) return 0;
+    free_scratch(c);
+    if (n.k > c->max_k) c->max_k = n.k;
+    if (n.kv > c->max_kv) c->max_kv = n.kv;
+    if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
+    size_t inputs = rows * (size_t)c->max_k, groups = inputs / MF_GROUP_MULTIPLE + rows;
+    c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
+    c->digit = cpu_alloc(&c->be, inputs * 2 + DIGIT_SLACK);
+    c->act_scale = cpu_alloc(&c->be, groups * sizeof(float));
+    c->act_sum = cpu_alloc(&c->be, groups * sizeof(int32_t));
+    c->rotated = cpu_alloc(&c->be, rows * (size_t)c->max_kv * sizeof(float));
+    c->scratch = cpu_alloc(&c->be, (size_t)pool_n_threads(c->pool) * c->scratch_bytes);
+    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->scratch) return 0;
+    free_scratch(c);
+    return err_memory_for(e, "out of memory for the CPU backend's scratch");
 }
 
-/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones.
- */
-static void cut_blocks(struct cpu *c, const struct batch *b)
+static int cpu_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
+                       struct be_plan **out, struct err *e)
 {
-    int group = c->config.n_heads / c->config.n_kv_heads;
-    c->heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES;
-    c->head_tasks = (group + c->heads_per_task - 1) / c->heads_per_task;
-    c->n_blocks = 0;
-    for (int s = 0; s < b->n_seqs; s++)
-        for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
-            int left = b->seq_start[s + 1] - row, most = ATTEND_QUERIES / c->heads_per_task;
-            n = left < most ? left : most;
-            c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
-        }
+    for (int i = 0; i < p->n_ops; i++)
+        if (!(backend_cpu.kinds & 1u << p->op[i].kind))
+            return err_set(e, "--backend cpu: has no operation '%s'", p->op[i].name);
+    if (grow_scratch((struct cpu *)be, p, e)) return -1;
+    *out = malloc(sizeof **out);
+    if (!*out) return err_memory(e);
+    **out = (struct be_plan){p, m};
+    return 0;
+}
+
+static void cpu_drop_plan(struct be *be, struct be_plan *p)
+{
+    (void)be;
+    free(p);
 }
 
 static void cpu_begin_step(struct be *be, const struct batch *b)
@@ -250,8 +270,7 @@ static void cpu_begin_step(struct be *be, const struct batch *b)
     struct cpu *c = (struct cpu *)be;
     CHECK(b->n_rows <= c->config.max_rows);
     c->batch = b;
-    cut_blocks(c, b);
-    pool_run(c->pool, b->n_rows, angles_task, c);
+    c->block_group = 0;
 }
 
 static void cpu_end_step(struct be *be) { (void)be; }
@@ -260,6 +279,85 @@ static int cpu_sync(struct be *be, struct err *e)
 {
     (void)be, (void)e;
     return 0;
+}
+
+/* An operation with the memory that its numbers stand for. */
+struct call {
+    struct cpu *c;
+    const struct be_plan *p;
+    const struct op *op;
+};
+
+static void *in_of(const struct call *t, int i)
+{
+    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
+}
+static void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
+static const float *vector_of(const struct call *t, int i)
+{
+    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
+}
+static const struct linear *linear_of(const struct call *t, int i)
+{
+    return &t->p->memory->linear[t->op->w[i]]->w;
+}
+
+static int rows_of(const struct call *t, int buffer)
+{
+    const struct batch *b = t->c->batch;
+    enum rows_of of = t->p->plan->buffer[buffer].rows;
+    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
+}
+
+static int width_of(const struct call *t, int buffer)
+{
+    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
+}
+
+struct angles_job {
+    const struct cpu *c;
+    const float *inv_freq; /* [pairs] */
+    float *cos, *sin;      /* [rows][pairs] */
+    int pairs;
+    float scale;
+};
+
+static void angles_task(void *arg, int row, int thread)
+{
+    const struct angles_job *j = arg;
+    (void)thread;
+    float *cosr = j->cos + (size_t)row * (size_t)j->pairs,
+          *sinr = j->sin + (size_t)row * (size_t)j->pairs;
+    for (int i = 0; i < j->pairs; i++) {
+        /* fp32 product, as the models were trained with */
+        cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
+        cosr[i] *= j->scale;
+        sinr[i] *= j->scale;
+    }
+}
+
+static void run_angles(const struct call *t)
+{
+    struct angles_job j = {t->c,         vector_of(t, 0),         out_of(t, 0),
+                           out_of(t, 1), t->op->as.angles.pairs, t->op->as.angles.scale};
+    pool_run(t->c->pool, t->c->batch->n_rows, angles_task, &j);
+}
+
+/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones.
+ */
+static void cut_blocks(struct cpu *c, int group)
+{
+    const struct batch *b = c->batch;
+    int most = ATTEND_QUERIES / (group < ATTEND_QUERIES ? group : ATTEND_QUERIES);
+    if (c->block_group == group) return;
+    c->block_group = group;
+    c->n_blocks = 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
+            int left = b->seq_start[s + 1] - row;
+            n = left < most ? left : most;
+            c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
+        }
 }
 
 struct embed_job {
@@ -281,12 +379,10 @@ static void embed_task(void *arg, int row, int thread)
                                                                at + (size_t)i);
 }
 
-static void cpu_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
-                      float *d_out)
+static void run_embed(const struct call *t)
 {
-    struct cpu *c = (struct cpu *)be;
-    struct embed_job j = {c, &table->w, d_chosen, d_out};
-    pool_run(c->pool, c->batch->n_rows, embed_task, &j);
+    struct embed_job j = {t->c, linear_of(t, 0), in_of(t, 0), out_of(t, 0)};
+    pool_run(t->c->pool, t->c->batch->n_rows, embed_task, &j);
 }
 
 struct norm_job {
@@ -305,25 +401,29 @@ static void norm_task(void *arg, int row, int thread)
     j->k->norm(j->x + at, j->delta ? j->delta + at : NULL, j->weight, j->eps, j->out + at, j->dim);
 }
 
-static void cpu_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
-                     float eps, float *d_out, int rows, int dim)
+static void run_norm(const struct call *t)
 {
-    struct cpu *c = (struct cpu *)be;
-    struct norm_job j = {c->kernels, d_x, d_out, d_delta, d_weight, eps, dim};
-    pool_run(c->pool, rows, norm_task, &j);
+    struct norm_job j = {
+        .k = t->c->kernels,
+        .x = in_of(t, 0),
+        .out = out_of(t, 0),
+        .delta = in_of(t, 1),
+        .weight = vector_of(t, 0),
+        .eps = t->op->as.norm.eps,
+        .dim = width_of(t, t->op->in[0]),
+    };
+    pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
 }
 
 /* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
-enum { MAX_FUSED = 4 };
-
 struct linear_job {
     const struct cpu *c;
-    const struct linear *w[MAX_FUSED];
-    float *y[MAX_FUSED];
+    const struct linear *w[OP_OUTS];
+    float *y[OP_OUTS];
     const float *x;
     struct q4_digits digits; /* rows == 0: x holds the activations */
     int n, rows;
-    int end[MAX_FUSED]; /* tasks of linears 0 .. i */
+    int end[OP_OUTS]; /* tasks of linears 0 .. i */
 };
 
 static int linear_tasks(const struct linear *w)
@@ -458,25 +558,25 @@ static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
     return ((rows + parts - 1) / parts + 15) / 16 * 16;
 }
 
-static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
-                       float *const d_y[], int rows, int n_decode)
+static void run_linear(const struct call *t)
 {
-    struct cpu *c = (struct cpu *)be;
-    (void)n_decode; /* one arithmetic for both phases here */
-    CHECK(rows <= c->config.max_rows && n <= MAX_FUSED);
+    struct cpu *c = t->c;
+    const float *x = in_of(t, 0);
+    int rows = rows_of(t, t->op->in[0]), n = t->op->n;
     for (int i = 0, from; i < n;) {
         struct linear_job all = {.c = c};
-        const struct linear *first = &w[i]->w;
+        const struct linear *first = linear_of(t, i);
         int tasks = 0, at_once = rows_at_once(c, first, rows);
-        for (from = i; i < n && same_input(first, &w[i]->w); i++) {
-            all.w[all.n] = &w[i]->w;
-            all.end[all.n++] = tasks += linear_tasks(&w[i]->w);
+        for (from = i; i < n && same_input(first, linear_of(t, i)); i++) {
+            all.w[all.n] = linear_of(t, i);
+            all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
         }
         for (int r = 0; r < rows; r += at_once) {
             struct linear_job j = all;
             j.rows = rows - r < at_once ? rows - r : at_once;
-            j.x = d_x + (size_t)r * (size_t)first->in;
-            for (int k = 0; k < j.n; k++) j.y[k] = d_y[from + k] + (size_t)r * (size_t)j.w[k]->out;
+            j.x = x + (size_t)r * (size_t)first->in;
+            for (int k = 0; k < j.n; k++)
+                j.y[k] = (float *)out_of(t, from + k) + (size_t)r * (size_t)j.w[k]->out;
             linear_rows(c, &j);
         }
     }
@@ -484,15 +584,20 @@ static void cpu_linear(struct be *be, int n, const struct be_linear *const w[], 
 
 struct rope_job {
     struct cpu *c;
-    const struct rope_args *a;
+    float *q;                     /* [rows][n_heads * head_dim] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL */
+    const float *cos, *sin;       /* [rows][head_dim / 2] */
+    char *pages;
+    size_t page_bytes;
+    struct heads heads;
+    float eps;
 };
 
-static void store_page(const struct cpu *c, char *page, int offset, int head, const float *k,
+/* One key and one value of head_dim elements at position `offset` of a head's part of a page. */
+static void store_page(char *keys, enum kv_type t, int hd, int offset, const float *k,
                        const float *v)
 {
-    int hd = c->config.head_dim;
-    enum kv_type t = c->config.kv;
-    char *keys = page + (size_t)head * 2 * KV_PAGE * (size_t)hd * kv_bytes(t);
     if (t == KV_F16) {
         uint16_t *kd = (uint16_t *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
         for (int d = 0; d < hd; d++)
@@ -508,33 +613,52 @@ static void rope_task(void *arg, int row, int thread)
     const struct rope_job *j = arg;
     (void)thread;
     struct cpu *c = j->c;
-    const struct rope_args *a = j->a;
-    const struct be_config *g = &c->config;
+    const struct heads *g = &j->heads;
+    enum kv_type type = c->config.kv;
     size_t hd = (size_t)g->head_dim, kv_row = (size_t)g->n_kv_heads * hd;
-    const float *cosr = c->cos + (size_t)row * hd / 2, *sinr = c->sin + (size_t)row * hd / 2;
-    float *q = a->d_q + (size_t)row * (size_t)g->n_heads * hd,
+    const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
+    float *q = j->q + (size_t)row * (size_t)g->n_heads * hd,
           *k = c->rotated + (size_t)row * kv_row;
-    const float *v = a->d_v + (size_t)row * kv_row;
-    c->kernels->rope(q, q, g->n_heads, g->head_dim, a->d_q_norm, a->eps, cosr, sinr);
-    c->kernels->rope(a->d_k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, a->d_k_norm,
-                     a->eps, cosr, sinr);
-    char *page = (char *)a->d_kv +
-                 (size_t)(c->batch->slot[row] / KV_PAGE) * cpu_kv_page_bytes(&c->be);
-    for (int h = 0; h < g->n_kv_heads; h++)
-        store_page(c, page, c->batch->slot[row] % KV_PAGE, h, k + (size_t)h * hd,
-                   v + (size_t)h * hd);
+    const float *v = j->v + (size_t)row * kv_row;
+    c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
+    c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
+                     cosr, sinr);
+    char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
+    for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
+        store_page(page + h * 2 * KV_PAGE * hd * kv_bytes(type), type, g->head_dim,
+                   c->batch->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
 }
 
-static void cpu_rope_store(struct be *be, const struct rope_args *a)
+static void run_rope_store(const struct call *t)
 {
-    struct cpu *c = (struct cpu *)be;
-    struct rope_job j = {c, a};
-    pool_run(c->pool, c->batch->n_rows, rope_task, &j);
+    const struct step_plan *p = t->p->plan;
+    int kv = t->op->as.rope.kv;
+    struct rope_job j = {
+        .c = t->c,
+        .q = in_of(t, 0),
+        .k = in_of(t, 1),
+        .v = in_of(t, 2),
+        .q_norm = vector_of(t, 0),
+        .k_norm = vector_of(t, 1),
+        .cos = in_of(t, 3),
+        .sin = in_of(t, 4),
+        .pages = t->p->memory->kv[kv],
+        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]),
+        .heads = t->op->as.rope.heads,
+        .eps = t->op->as.rope.eps,
+    };
+    pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
 }
 
 struct attend_job {
     const struct cpu *c;
-    const struct attend_args *a;
+    const float *q; /* [rows][n_heads * head_dim] */
+    float *out;     /* the same */
+    const char *pages;
+    size_t page_bytes;
+    struct heads heads;
+    int window, heads_per_task, head_tasks; /* query heads of one task, such tasks of a KV head */
+    float scale;
 };
 
 static void attend_task_run(void *arg, int task, int thread)
@@ -542,38 +666,51 @@ static void attend_task_run(void *arg, int task, int thread)
     const struct attend_job *j = arg;
     const struct cpu *c = j->c;
     const struct batch *b = c->batch;
-    const struct be_config *g = &c->config;
-    int per_block = g->n_kv_heads * c->head_tasks, kv_head = task % per_block / c->head_tasks,
-        part = task % c->head_tasks;
+    const struct heads *g = &j->heads;
+    int per_block = g->n_kv_heads * j->head_tasks, kv_head = task % per_block / j->head_tasks,
+        part = task % j->head_tasks;
     const struct attend_block *block = &c->blocks[task / per_block];
-    int group = g->n_heads / g->n_kv_heads, first = part * c->heads_per_task, row = block->row,
+    int group = g->n_heads / g->n_kv_heads, first = part * j->heads_per_task, row = block->row,
         head = kv_head * group + first;
     size_t stride = (size_t)g->n_heads * (size_t)g->head_dim,
            at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
     struct attend_task t = {
-        .q = j->a->d_q + at,
-        .out = j->a->d_out + at,
+        .q = j->q + at,
+        .out = j->out + at,
         .row_stride = (int)stride,
         .n_rows = block->n_rows,
-        .n_heads = group - first < c->heads_per_task ? group - first : c->heads_per_task,
+        .n_heads = group - first < j->heads_per_task ? group - first : j->heads_per_task,
         .pos0 = b->pos[row],
-        .window = j->a->window,
+        .window = j->window,
         .head_dim = g->head_dim,
-        .scale = j->a->scale,
-        .kv = g->kv,
-        .pages = (const char *)j->a->d_kv +
-                 (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(g->kv),
-        .page_bytes = cpu_kv_page_bytes(&c->be),
+        .scale = j->scale,
+        .kv = c->config.kv,
+        .pages = j->pages +
+                 (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(c->config.kv),
+        .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
     };
     c->kernels->attend(&t, (float *)(c->scratch + (size_t)thread * c->scratch_bytes));
 }
 
-static void cpu_attend(struct be *be, const struct attend_args *a)
+static void run_attend(const struct call *t)
 {
-    struct cpu *c = (struct cpu *)be;
-    struct attend_job j = {c, a};
-    pool_run(c->pool, c->n_blocks * c->config.n_kv_heads * c->head_tasks, attend_task_run, &j);
+    const struct heads *g = &t->op->as.attend.heads;
+    int group = g->n_heads / g->n_kv_heads, kv = t->op->as.attend.kv;
+    struct attend_job j = {
+        .c = t->c,
+        .q = in_of(t, 0),
+        .out = out_of(t, 0),
+        .pages = t->p->memory->kv[kv],
+        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &t->p->plan->kv[kv]),
+        .heads = *g,
+        .window = t->op->as.attend.window,
+        .heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES,
+        .scale = t->op->as.attend.scale,
+    };
+    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
+    cut_blocks(t->c, group);
+    pool_run(t->c->pool, t->c->n_blocks * g->n_kv_heads * j.head_tasks, attend_task_run, &j);
 }
 
 enum { GLU_TASK = 16384 };
@@ -593,19 +730,22 @@ static void glu_task(void *arg, int task, int thread)
     j->k->glu(j->gate + at, j->up + at, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
 }
 
-static void cpu_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
+static void run_glu(const struct call *t)
 {
-    struct cpu *c = (struct cpu *)be;
-    struct glu_job j = {c->kernels, d_gate, d_up, n};
-    pool_run(c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
+    int gate = t->op->in[0];
+    size_t n = (size_t)rows_of(t, gate) * (size_t)width_of(t, gate);
+    struct glu_job j = {t->c->kernels, in_of(t, 0), in_of(t, 1), n};
+    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
 }
 
-static void cpu_gather(struct be *be, const float *d_x, float *d_out, int dim)
+static void run_gather(const struct call *t)
 {
-    const struct batch *b = ((struct cpu *)be)->batch;
+    const struct batch *b = t->c->batch;
+    size_t row_bytes = t->p->plan->buffer[t->op->in[0]].row_bytes;
+    const char *x = in_of(t, 0);
     for (int i = 0; i < b->n_logits; i++)
-        memcpy(d_out + (size_t)i * (size_t)dim, d_x + (size_t)b->logit_row[i] * (size_t)dim,
-               (size_t)dim * sizeof *d_x);
+        memcpy((char *)out_of(t, 0) + (size_t)i * row_bytes,
+               x + (size_t)b->logit_row[i] * row_bytes, row_bytes);
 }
 
 struct argmax_job {
@@ -621,14 +761,29 @@ static void argmax_task(void *arg, int row, int thread)
     j->id[row] = softmax_largest(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
 }
 
-static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
+static void run_argmax(const struct call *t)
 {
-    struct argmax_job j = {d_logits, d_id, vocab};
-    pool_run(((struct cpu *)be)->pool, rows, argmax_task, &j);
+    struct argmax_job j = {in_of(t, 0), out_of(t, 0), width_of(t, t->op->in[0])};
+    pool_run(t->c->pool, t->c->batch->n_logits, argmax_task, &j);
+}
+
+static void (*const run_kind[OP_KINDS])(const struct call *t) = {
+    [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
+    [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
+    [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
+};
+
+static void cpu_run(struct be *be, const struct be_plan *p)
+{
+    struct cpu *c = (struct cpu *)be;
+    int n = c->batch->n_logits ? p->plan->n_ops : p->plan->n_body;
+    for (int i = 0; i < n; i++)
+        run_kind[p->plan->op[i].kind](&(struct call){c, p, &p->plan->op[i]});
 }
 
 const struct backend backend_cpu = {
     .name = "cpu",
+    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP), /* all logits are in the host's memory */
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,
     .scratch_bytes = cpu_scratch_bytes,
@@ -644,16 +799,11 @@ const struct backend backend_cpu = {
     .pack = cpu_pack,
     .drop = cpu_drop,
     .kv_page_bytes = cpu_kv_page_bytes,
+    .compile = cpu_compile,
+    .drop_plan = cpu_drop_plan,
     .begin_step = cpu_begin_step,
+    .run = cpu_run,
     .end_step = cpu_end_step,
     .wait_step = cpu_sync,
     .sync = cpu_sync,
-    .embed = cpu_embed,
-    .norm = cpu_norm,
-    .linear = cpu_linear,
-    .rope_store = cpu_rope_store,
-    .attend = cpu_attend,
-    .glu = cpu_glu,
-    .gather = cpu_gather,
-    .argmax = cpu_argmax,
 };

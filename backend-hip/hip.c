@@ -433,7 +433,7 @@ static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
     hip_launch_kernel(h, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
 }
 
-_Static_assert((int)TOP == BE_TOP && (int)TOP_ROOM == BE_TOP_ROOM &&
+_Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
                    sizeof(struct largest) == sizeof(struct softmax_logit),
                "kernels and core agree");
 

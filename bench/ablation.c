@@ -144,7 +144,7 @@ static int open_model(struct ablation *a, int n_gen, struct err *e)
 static void close_model(struct ablation *a)
 {
     if (a->forward.be) forward_close(&a->forward);
-    if (a->model.layers) shape_close(&a->model);
+    if (a->model.made_up) shape_close(&a->model);
     free(a->ints);
     a->ints = NULL;
 }
@@ -216,19 +216,52 @@ static int run_model(struct ablation *a, int n_gen, struct out *out, struct err 
 
 /* ---- linears */
 
+/* The linears that are timed: number k of the operation of this name, in every layer. */
+struct timed_linear {
+    const char *name;
+    int k;
+};
+
+/* The operations of this name in f's plan; the first, of the lowest layer, is *first. */
+static int linears_of(const struct forward *f, const struct timed_linear *t,
+                      const struct be_linear **w, int *first)
+{
+    int n = 0;
+    for (int i = f->plan.n_ops - 1; i >= 0; i--)
+        if (!strcmp(f->plan.op[i].name, t->name)) {
+            w[n++] = f->memory.linear[f->plan.op[i].w[t->k]];
+            *first = i;
+        }
+    return n;
+}
+
+/* Runs one operation of f alone, which prepares the inputs of its linears. */
+static int run_one(struct forward *f, int op, struct err *e)
+{
+    struct step_plan slice;
+    struct be_plan *compiled;
+    if (step_plan_slice(&f->plan, op, 1, &slice, e)) return -1;
+    int rc = f->be->ops->compile(f->be, &slice, &f->memory, &compiled, e);
+    if (!rc) {
+        f->be->ops->run(f->be, compiled);
+        rc = f->be->ops->sync(f->be, e);
+        f->be->ops->drop_plan(f->be, compiled);
+    }
+    free(slice.op);
+    return rc;
+}
+
 /* Microseconds of one launch on `rows` rows, for each variant in turn. */
-static int time_linear(struct ablation *a, int which, int rows, struct stats s[], struct err *e)
+static int time_linear(struct ablation *a, const struct timed_linear *t, int rows, struct stats s[],
+                       struct err *e)
 {
     struct forward *f = &a->forward;
-    int n = a->model.config.n_layers, reps = a->o->repetitions, wide = which == LIN_DOWN;
-    const struct be_linear **w = malloc((size_t)n * sizeof *w);
+    int reps = a->o->repetitions, first = 0;
+    const struct be_linear **w = malloc((size_t)f->plan.n_ops * sizeof *w);
     if (!w) return err_memory(e);
-    for (int i = 0; i < n; i++) w[i] = f->layers[i].linear[which];
+    int n = linears_of(f, t, w, &first);
     int rc = pin(a, 0, rows, e);
-    /* prepares the inputs; the results go where it is harmless */
-    if (!rc)
-        f->be->ops->linear(f->be, 1, w, wide ? f->d_gate : f->d_h,
-                           (float *const[]){wide ? f->d_delta : f->d_up}, rows, rows);
+    if (!rc) rc = run_one(f, first, e);
     for (int r = -2; r < reps && !rc; r++) /* what comes a second time becomes a graph */
         for (int k = 0; k < a->n_families && !rc; k++) {
             double seconds = 0;
@@ -242,17 +275,24 @@ static int time_linear(struct ablation *a, int which, int rows, struct stats s[]
     return rc;
 }
 
+static const struct linear *linear_of(const struct model *m, const struct timed_linear *t)
+{
+    int i = 0;
+    while (strcmp(m->plan.op[i].name, t->name)) i++;
+    return &m->plan.weight[m->plan.op[i].w[t->k]].linear;
+}
+
 static int run_linears(struct ablation *a, struct out *out, struct out *table, struct err *e)
 {
-    static const int order[] = {LIN_Q, LIN_K, LIN_GATE, LIN_DOWN};
-    const struct linear *l = a->model.layers[0].linear;
+    static const struct timed_linear order[] = {{"qkv", 0}, {"qkv", 1}, {"gate_up", 0}, {"down", 0}};
+    const int q_out = linear_of(&a->model, &order[0])->out;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        const struct linear *w = &l[order[i]];
-        if (order[i] == LIN_K && w->out == l[LIN_Q].out) continue;
+        const struct linear *w = linear_of(&a->model, &order[i]);
+        if (i == 1 && w->out == q_out) continue;
         for (int r = 0; r < a->o->parallel.n; r++) {
             struct stats s[N_FAMILIES];
             int rows = a->o->parallel.v[r];
-            if (time_linear(a, order[i], rows, s, e)) return -1;
+            if (time_linear(a, &order[i], rows, s, e)) return -1;
             if (out_is_md(out) && out_row(table, e)) return -1;
             for (int k = 0; k < a->n_families; k++) {
                 double improvement = 100 * (s[0].mean / s[k].mean - 1);

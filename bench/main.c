@@ -27,11 +27,14 @@ static void read_cpu_info(char *out, size_t n)
 
 static void describe_model(struct bench_facts *f, const struct model *m, const char *filename)
 {
-    const struct linear *w = &m->layers[0].linear[LIN_Q];
+    const struct linear *w = NULL; /* the first 4-bit one */
     char quantized[32] = "unquantized";
     work_model(m, &f->model_bytes, &f->n_params);
     f->filename = filename;
-    if (w->codes) snprintf(quantized, sizeof quantized, "4-bit g%d", w->group);
+    for (int i = 0; i < m->plan.n_weights && !w; i++)
+        if (!m->plan.weight[i].vector && m->plan.weight[i].linear.codes)
+            w = &m->plan.weight[i].linear;
+    if (w) snprintf(quantized, sizeof quantized, "4-bit g%d", w->group);
     snprintf(f->model_type, sizeof f->model_type,
              f->n_params < 1e8 ? "%s %.0fM %s%s" : "%s %.1fB %s%s", m->config.architecture,
              f->n_params * (f->n_params < 1e8 ? 1e-6 : 1e-9), quantized,

@@ -5,6 +5,7 @@
 #include "bench/probe.h"
 #include "bench/rig.h"
 #include "bench/stats.h"
+#include "bench/timed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +16,11 @@ enum { MAX_CALLS = 64 };
 /* of one sample; of all samples of one rung and case */
 static const double SAMPLE_SECONDS = 0.002, MOST_SECONDS = 1;
 
-/* An operation at one size. DENSE stands for a plain linear of the type `type`. */
-enum { DENSE = OP_COUNT };
+/* An operation at one size: a name of the plan, or DENSE, a plain linear of the type `type`. */
+enum { DENSE = -1 };
 
 struct op_case {
-    int op;
+    int name; /* of work_names, or DENSE */
     struct step_shape s;
     enum dtype type;
     int by_act, by_kv; /* depends on the arithmetic, on the storage of keys and values */
@@ -29,7 +30,9 @@ struct op_case {
 struct contender {
     struct rig *rig;
     const struct probe_limits *limits;
-    int calls, layer, n;
+    struct step_plan *slice;   /* [n_ops] each operation of the plan alone */
+    struct be_plan **compiled; /* [n_ops] */
+    int calls, at, n;          /* of a sample; the operation or the weight of the next call; samples */
     double spent, *wall, *cpu; /* [repetitions] seconds of one call */
 };
 
@@ -37,6 +40,7 @@ struct ops {
     const struct bench_options *o;
     const struct bench_facts *facts;
     const struct model *m;
+    struct work_names names;
     struct rigs rigs;
     struct rig_size size;
     struct contender *c;         /* [rigs.n] */
@@ -54,66 +58,83 @@ static int dense_linears(const struct ops *x, enum dtype type, struct linear *w,
     return (int)n;
 }
 
+static const struct op *op_of_case(const struct ops *x, const struct op_case *k)
+{
+    return &x->m->plan.op[x->names.first[k->name]];
+}
+
 static struct work case_work(const struct ops *x, const struct op_case *k, enum act act,
                              enum kv_type kv)
 {
-    int rows = k->s.n_seqs * k->s.rows;
     struct linear w;
-    if (k->op != DENSE) return work_call(x->m, (enum op)k->op, 0, &k->s, act, kv);
+    if (k->name != DENSE) return work_op(&x->m->plan, op_of_case(x, k), &k->s, act, kv);
     dense_linears(x, k->type, &w, 0);
-    return work_linear(&w, rows, act);
+    return work_linear(&w, k->s.n_seqs * k->s.rows, act);
 }
 
-/* One call on the weights of c->layer. The plain linear is packed anew each time, outside the
- * clock: see call_dense. */
+/* One call of the case's operation in the layer that is next. */
 static void call_op(const struct ops *x, const struct op_case *k, struct contender *c)
 {
     struct forward *f = &c->rig->forward;
+    const char *name = x->names.name[k->name];
+    while (strcmp(f->plan.op[c->at].name, name)) c->at = (c->at + 1) % f->plan.n_ops;
+    f->be->ops->run(f->be, c->compiled[c->at]);
+    c->at = (c->at + 1) % f->plan.n_ops;
+}
+
+/* Plain linears, one for each call of a sample, from one buffer to another. */
+struct dense_calls {
+    struct step_plan plan[MAX_CALLS];
+    struct plan_memory memory[MAX_CALLS];
+    struct be_plan *compiled[MAX_CALLS];
+    struct op op;
+    struct buffer buffer[2];
+    struct weight weight[MAX_CALLS];
+    struct be_linear *packed[MAX_CALLS];
+    void *d[2]; /* [max_rows][dim] */
+};
+
+static void close_dense(struct forward *f, struct dense_calls *d)
+{
     const struct backend *ops = f->be->ops;
-    const struct batch *b = &c->rig->batch;
-    const struct model_config *g = &x->m->config;
-    struct forward_layer *l = &f->layers[c->layer];
-    int rows = b->n_rows, n_decode = b->n_decode;
-#define LINEAR(n, from, to, ...)                                                                   \
-    ops->linear(f->be, n, (const struct be_linear *const *)&l->linear[from], to,                   \
-                (float *const[]){__VA_ARGS__}, rows, n_decode)
-    switch (k->op) {
-    case OP_EMBED: ops->embed(f->be, f->embed, NULL, f->d_x); break;
-    case OP_NORM:
-        ops->norm(f->be, f->d_x, f->d_delta, l->d_input_norm, g->norm_eps, f->d_h, rows, g->dim);
-        break;
-    case OP_QKV: LINEAR(3, LIN_Q, f->d_h, f->d_q, f->d_k, f->d_v); break;
-    case OP_O: LINEAR(1, LIN_O, f->d_a, f->d_delta); break;
-    case OP_GATE_UP: LINEAR(2, LIN_GATE, f->d_h, f->d_gate, f->d_up); break;
-    case OP_DOWN: LINEAR(1, LIN_DOWN, f->d_gate, f->d_delta); break;
-    case OP_ROPE:
-        ops->rope_store(f->be, &(struct rope_args){.d_q = f->d_q,
-                                                   .d_k = f->d_k,
-                                                   .d_v = f->d_v,
-                                                   .d_q_norm = l->d_q_norm,
-                                                   .d_k_norm = l->d_k_norm,
-                                                   .eps = g->norm_eps,
-                                                   .d_kv = l->d_kv});
-        break;
-    case OP_ATTEND:
-        ops->attend(f->be, &(struct attend_args){.d_q = f->d_q,
-                                                 .d_kv = l->d_kv,
-                                                 .d_out = f->d_a,
-                                                 .window = g->windows[c->layer],
-                                                 .scale = 1 / sqrtf((float)g->head_dim)});
-        break;
-    case OP_GLU: ops->glu(f->be, f->d_gate, f->d_up, (size_t)rows * (size_t)g->ffn); break;
-    case OP_GATHER: ops->gather(f->be, f->d_h, f->d_last, g->dim); break;
-    case OP_HEAD:
-        ops->linear(f->be, 1, (const struct be_linear *const[]){f->head}, f->d_last,
-                    (float *const[]){f->d_logits}, b->n_logits, b->n_decode_logits);
-        break;
-    case OP_ARGMAX: ops->argmax(f->be, f->d_logits, f->d_best, b->n_logits, g->vocab); break;
-    case OP_TOP: ops->top(f->be, f->d_logits, f->d_top, g->vocab); break;
-    default: CHECK(!"an operation");
+    for (int i = 0; i < MAX_CALLS; i++) {
+        if (d->compiled[i]) ops->drop_plan(f->be, d->compiled[i]);
+        if (d->packed[i]) ops->drop(f->be, d->packed[i]);
     }
-#undef LINEAR
-    c->layer = (c->layer + 1) % g->n_layers;
+    for (int i = 0; i < 2; i++) ops->free(f->be, d->d[i]);
+}
+
+static int open_dense(const struct ops *x, const struct op_case *k, struct contender *c,
+                      struct dense_calls *d, struct err *e)
+{
+    struct forward *f = &c->rig->forward;
+    const struct backend *ops = f->be->ops;
+    size_t row = (size_t)x->m->config.dim * sizeof(float);
+    *d = (struct dense_calls){.op = op_of(OP_LINEAR, "dense", -1)};
+    d->op.in[0] = 0, d->op.out[0] = 1, d->op.w[0] = 0, d->op.last[0] = OP_KEPT;
+    for (int i = 0; i < 2; i++) {
+        d->buffer[i] = (struct buffer){"dense", ROWS_STEP, row};
+        if (!(d->d[i] = ops->alloc(f->be, (size_t)f->options.max_rows * row))) return err_memory(e);
+    }
+    for (int i = 0; i < c->calls; i++) {
+        int n = dense_linears(x, k->type, &d->weight[i].linear, c->at);
+        c->at = (c->at + 1) % n;
+        d->plan[i] = (struct step_plan){.op = &d->op,
+                                        .n_ops = 1,
+                                        .n_body = 1,
+                                        .buffer = d->buffer,
+                                        .n_buffers = 2,
+                                        .weight = &d->weight[i],
+                                        .n_weights = 1,
+                                        .best = -1,
+                                        .logits = -1,
+                                        .top = -1};
+        d->memory[i] = (struct plan_memory){.buffer = d->d, .linear = &d->packed[i]};
+        if (ops->pack(f->be, &d->weight[i].linear, &d->packed[i], e) ||
+            ops->compile(f->be, &d->plan[i], &d->memory[i], &d->compiled[i], e))
+            return -1;
+    }
+    return 0;
 }
 
 /* c->calls calls; the times of one of them. */
@@ -122,27 +143,19 @@ static int sample(const struct ops *x, const struct op_case *k, struct contender
 {
     struct forward *f = &c->rig->forward;
     const struct backend *ops = f->be->ops;
-    const struct batch *b = &c->rig->batch;
-    struct be_linear *packed[MAX_CALLS] = {0};
-    int rc = 0;
-    for (int i = 0; k->op == DENSE && i < c->calls && !rc; i++) {
-        struct linear w;
-        int n = dense_linears(x, k->type, &w, c->layer);
-        c->layer = (c->layer + 1) % n;
-        rc = ops->pack(f->be, &w, &packed[i], e);
-    }
+    struct dense_calls d = {0};
+    /* plain linears are packed anew each time, outside the clock */
+    int rc = k->name == DENSE ? open_dense(x, k, c, &d, e) : 0;
+    if (!rc) rc = ops->sync(f->be, e);
     double w0 = stats_wall(), c0 = stats_cpu();
     for (int i = 0; i < c->calls && !rc; i++) {
-        if (k->op == DENSE)
-            ops->linear(f->be, 1, (const struct be_linear *const *)&packed[i], f->d_h,
-                        (float *const[]){f->d_delta}, b->n_rows, b->n_decode);
+        if (k->name == DENSE) ops->run(f->be, d.compiled[i]);
         else call_op(x, k, c);
         rc = ops->sync(f->be, e);
     }
     *wall = (stats_wall() - w0) / c->calls;
     *cpu = (stats_cpu() - c0) / c->calls;
-    for (int i = 0; i < MAX_CALLS; i++)
-        if (packed[i]) ops->drop(f->be, packed[i]);
+    if (k->name == DENSE) close_dense(f, &d);
     return rc;
 }
 
@@ -152,7 +165,7 @@ static int warm_up(const struct ops *x, const struct op_case *k, struct contende
     double wall, cpu;
     rig_batch(c->rig, &k->s, RIG_SAMPLED);
     c->rig->forward.be->ops->begin_step(c->rig->forward.be, &c->rig->batch);
-    c->n = c->layer = 0;
+    c->n = c->at = 0;
     c->spent = 0;
     c->calls = 1;
     if (sample(x, k, c, &wall, &cpu, e)) return -1;
@@ -165,36 +178,51 @@ static int warm_up(const struct ops *x, const struct op_case *k, struct contende
     return 0;
 }
 
+static const char *type_name(enum dtype type)
+{
+    return type == DT_F16 ? "f16" : type == DT_BF16 ? "bf16" : "f32";
+}
+
+/* "4096->4096+2x1024", and the type of plain weights. */
+static void linear_text(const struct step_plan *p, const struct op *op, char *out, size_t n)
+{
+    const struct linear *first = &p->weight[op->w[0]].linear;
+    snprintf(out, n, "%d->", first->in);
+    for (int i = 0, same; i < op->n; i += same) {
+        int width = p->weight[op->w[i]].linear.out;
+        for (same = 1; i + same < op->n && p->weight[op->w[i + same]].linear.out == width; same++) {
+        }
+        size_t at = strlen(out);
+        if (same > 1) snprintf(out + at, n - at, "%s%dx%d", i ? "+" : "", same, width);
+        else snprintf(out + at, n - at, "%s%d", i ? "+" : "", width);
+    }
+    size_t at = strlen(out);
+    if (!first->codes) snprintf(out + at, n - at, " %s", type_name(first->weight_type));
+}
+
 static void shape_text(const struct ops *x, const struct op_case *k, char *out, size_t n)
 {
-    const struct model_config *g = &x->m->config;
-    const struct linear *l = x->m->layers[0].linear;
-    static const char *const type[DT_COUNT] = {
-        [DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
-    switch (k->op) {
-    case OP_QKV: snprintf(out, n, "%d->%d+2x%d", g->dim, l[LIN_Q].out, l[LIN_K].out); break;
-    case OP_O: snprintf(out, n, "%d->%d", l[LIN_O].in, g->dim); break;
-    case OP_GATE_UP: snprintf(out, n, "%d->2x%d", g->dim, g->ffn); break;
-    case OP_DOWN: snprintf(out, n, "%d->%d", g->ffn, g->dim); break;
-    case OP_HEAD:
-        snprintf(out, n, "%d->%d %s", g->dim, g->vocab,
-                 x->m->head.codes ? "q4" : type[x->m->head.weight_type]);
-        break;
-    case DENSE: snprintf(out, n, "%d->%d %s", g->dim, g->dim, type[k->type]); break;
-    case OP_ATTEND:
-        snprintf(out, n, "%d/%dx%d @%d", g->n_heads, g->n_kv_heads, g->head_dim, k->s.depth);
-        break;
-    case OP_ROPE: snprintf(out, n, "%d/%dx%d", g->n_heads, g->n_kv_heads, g->head_dim); break;
-    case OP_GLU: snprintf(out, n, "%d", g->ffn); break;
-    case OP_TOP:
-    case OP_ARGMAX: snprintf(out, n, "%d", g->vocab); break;
-    default: snprintf(out, n, "%d", g->dim);
+    const struct step_plan *p = &x->m->plan;
+    const struct op *op = k->name == DENSE ? NULL : op_of_case(x, k);
+    int dim = x->m->config.dim;
+    if (!op) {
+        snprintf(out, n, "%d->%d %s", dim, dim, type_name(k->type));
+    } else if (op->kind == OP_LINEAR) {
+        linear_text(p, op, out, n);
+    } else if (op->kind == OP_ATTEND || op->kind == OP_ROPE_STORE) {
+        const struct heads *g = op->kind == OP_ATTEND ? &op->as.attend.heads : &op->as.rope.heads;
+        char depth[24] = "";
+        if (op->kind == OP_ATTEND) snprintf(depth, sizeof depth, " @%d", k->s.depth);
+        snprintf(out, n, "%d/%dx%d%s", g->n_heads, g->n_kv_heads, g->head_dim, depth);
+    } else {
+        int buffer = op->kind == OP_EMBED || op->kind == OP_ANGLES ? op->out[0] : op->in[0];
+        snprintf(out, n, "%zu", p->buffer[buffer].row_bytes / sizeof(float));
     }
 }
 
-static const char *case_name(const struct op_case *k)
+static const char *case_name(const struct ops *x, const struct op_case *k)
 {
-    return k->op == DENSE ? "dense" : op_name[k->op];
+    return k->name == DENSE ? "dense" : x->names.name[k->name];
 }
 
 enum {
@@ -243,7 +271,7 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
     if (!out_is_md(out)) {
         json_t *j = json_pack(
             "{s:s s:s s:s s:i s:i s:s s:s s:s s:s s:i s:f s:f s:f s:i s:f s:f s:f s:f s:s s:f}",
-            "cpu_info", x->facts->cpu_info, "op", case_name(k), "shape", shape, "n_rows", rows,
+            "cpu_info", x->facts->cpu_info, "op", case_name(x, k), "shape", shape, "n_rows", rows,
             "n_depth", k->s.depth, "backend", x->o->backend, "cpu", g->cpu, "act", act, "type_k",
             kv, "n_threads", g->threads, "median_ns", t.median * 1e9, "min_ns", t.lowest * 1e9,
             "max_ns", t.highest * 1e9, "n_samples", c->n, "bytes", bytes, "ops", products, "gb_s",
@@ -253,7 +281,7 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
         return out_record(out, j, e);
     }
     if (out_row(out, e)) return -1;
-    out_cell(out, COL_OP, "%s", case_name(k));
+    out_cell(out, COL_OP, "%s", case_name(x, k));
     out_cell(out, COL_SHAPE, "%s", shape);
     out_cell(out, COL_ROWS, "%d", rows);
     out_cell(out, COL_CPU, "%s", g->cpu);
@@ -296,49 +324,60 @@ static int run_case(struct ops *x, const struct op_case *k, struct out *out, str
     return 0;
 }
 
+/* Whether the operation has one row of each sequence: a prompt has one. */
+static int per_sequence(const struct ops *x, const struct op *op)
+{
+    return x->m->plan.buffer[op->out[0]].rows != ROWS_STEP;
+}
+
+static int is_quantized(const struct ops *x, const struct op *op)
+{
+    return op->kind == OP_LINEAR && x->m->plan.weight[op->w[0]].linear.codes;
+}
+
 /* Rows of decode steps, then those of prompts. */
-static int run_rows(struct ops *x, int op, enum dtype type, struct out *out, struct err *e)
+static int run_rows(struct ops *x, int name, enum dtype type, struct out *out, struct err *e)
 {
     const struct bench_options *o = x->o;
-    int quantized = op >= OP_QKV && op != OP_ROPE && op != OP_ATTEND && op <= OP_DOWN &&
-                    op != OP_GLU;
-    int per_sequence = op == OP_HEAD || op == OP_GATHER || op == OP_ARGMAX ||
-                       op == OP_TOP; /* one row of each sequence: a prompt has one */
-    for (int i = 0; i < o->parallel.n + (per_sequence ? 0 : o->prompt.n); i++)
-        for (int d = 0; d < (op == OP_ATTEND ? o->depth.n : 1); d++) {
+    struct op_case k = {.name = name, .type = type};
+    const struct op *op = name == DENSE ? NULL : op_of_case(x, &k);
+    int attends = op && op->kind == OP_ATTEND, prompts = !op || !per_sequence(x, op);
+    k.by_act = op && is_quantized(x, op);
+    k.by_kv = attends || (op && op->kind == OP_ROPE_STORE);
+    for (int i = 0; i < o->parallel.n + (prompts ? o->prompt.n : 0); i++)
+        for (int d = 0; d < (attends ? o->depth.n : 1); d++) {
             int decode = i < o->parallel.n;
-            struct op_case k = {op,
-                                {decode ? o->parallel.v[i] : 1,
-                                 decode ? 1 : o->prompt.v[i - o->parallel.n], o->depth.v[d],
-                                 decode},
-                                type,
-                                quantized || (op == OP_HEAD && x->m->head.codes),
-                                op == OP_ROPE || op == OP_ATTEND};
+            k.s = (struct step_shape){decode ? o->parallel.v[i] : 1,
+                                      decode ? 1 : o->prompt.v[i - o->parallel.n], o->depth.v[d],
+                                      decode};
             if (k.s.rows && run_case(x, &k, out, e)) return -1;
         }
     return 0;
 }
 
+/* The model's linears, plain ones of each type, attention, all others. */
 static int run_all(struct ops *x, struct out *out, struct err *e)
 {
-    static const char *const heading[N_COLUMNS] = {
-        "operation:", "shape:", "rows",   "cpu:", "act:",  "kv:",   "t",
-        "us",         "spread", "cpu us", "GB/s", "GOP/s", "share", "of:"};
-    static const int order[] = {OP_QKV,    OP_O,      OP_GATE_UP, OP_DOWN, OP_HEAD,
-                                OP_ATTEND, OP_EMBED,  OP_NORM,    OP_ROPE, OP_GLU,
-                                OP_GATHER, OP_ARGMAX, OP_TOP};
+    static const char *const heading[N_COLUMNS] = {"operation:", "shape:", "rows",   "cpu:",  "act:",
+                                                   "kv:",        "t",      "us",     "spread", "cpu us",
+                                                   "GB/s",       "GOP/s",  "share",  "of:"};
     static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
+    const struct step_plan *p = &x->rigs.rig[0].forward.plan; /* without what the backend lacks */
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        if (order[i] == OP_TOP && !x->rigs.rig[0].forward.top) continue;
-        for (size_t t = 0; order[i] == OP_ATTEND && t < 3; t++) /* after the model's own linears */
+    for (int pass = 0; pass < 3; pass++) {
+        for (size_t t = 0; pass == 1 && t < 3; t++)
             if (run_rows(x, DENSE, types[t], out, e)) return -1;
-        if (run_rows(x, order[i], DT_F32, out, e)) return -1;
+        for (int i = 0; i < x->names.n; i++) {
+            enum op_kind kind = p->op[x->names.first[i]].kind;
+            int when = kind == OP_LINEAR ? 0 : kind == OP_ATTEND ? 1 : 2;
+            if (when == pass && run_rows(x, i, DT_F32, out, e)) return -1;
+        }
     }
     if (!out_is_md(out)) return 0;
     const struct bench_options *o = x->o;
-    const int hide[N_COLUMNS] = {
-        [COL_KV] = o->kv.n == 1, [COL_THREADS] = o->threads.n == 1, [COL_CPU_US] = !o->cpu_time};
+    const int hide[N_COLUMNS] = {[COL_KV] = o->kv.n == 1,
+                                 [COL_THREADS] = o->threads.n == 1,
+                                 [COL_CPU_US] = !o->cpu_time};
     printf("\n");
     out_print(out, hide);
     return 0;
@@ -348,6 +387,7 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
 {
     const struct bench_options *o = x->o;
     int dim = x->m->config.dim;
+    work_names_of(&x->rigs.rig[0].forward.plan, &x->names);
     size_t n = (size_t)x->rigs.n, reps = (size_t)o->repetitions;
     x->c = calloc(n, sizeof *x->c);
     x->limits = calloc(n, sizeof *x->limits);
@@ -366,6 +406,7 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
                                      .wall = malloc(reps * sizeof(double)),
                                      .cpu = malloc(reps * sizeof(double))};
         if (!x->c[i].wall || !x->c[i].cpu) return err_memory(e);
+        if (timed_compile(&x->c[i].rig->forward, &x->c[i].slice, &x->c[i].compiled, e)) return -1;
         for (int k = 0; k < i; k++)
             if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads)
                 *l = x->limits[k];
@@ -399,7 +440,11 @@ int bench_ops(const struct bench_options *o, const struct model *m, const struct
         x.size.n_pages = rig_pages(parallel, depth + 1);
     int rc = rigs_open(&x.rigs, m, o, &x.size, e) || prepare(&x, out, e) || run_all(&x, out, e) ? -1
                                                                                                 : 0;
-    for (int i = 0; x.c && i < x.rigs.n; i++) free(x.c[i].wall), free(x.c[i].cpu);
+    for (int i = 0; x.c && i < x.rigs.n; i++) {
+        if (x.c[i].rig) timed_drop(&x.c[i].rig->forward, x.c[i].slice, x.c[i].compiled);
+        free(x.c[i].wall);
+        free(x.c[i].cpu);
+    }
     free(x.c);
     free(x.limits);
     free(x.dense);

@@ -29,16 +29,16 @@ static int index_of(const char *name, const char *const *names)
 int rig_fill_kv(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
-    size_t page = ops->kv_page_bytes(f->be);
-    char *fill = malloc(page);
-    if (!fill) return err_memory(e);
-    memset(fill, 0x2c, page);
-    for (int i = 0; i < f->model->config.n_layers; i++)
+    for (int i = 0; i < f->plan.n_kv; i++) {
+        size_t page = ops->kv_page_bytes(f->options.kv, &f->plan.kv[i]);
+        char *fill = malloc(page);
+        if (!fill) return err_memory(e);
+        memset(fill, 0x2c, page);
         for (int p = 0; p < f->options.n_pages; p++)
-            ops->upload(f->be, (char *)f->layers[i].d_kv + (size_t)p * page, fill, page);
-    int rc = ops->sync(f->be, e);
-    free(fill);
-    return rc;
+            ops->upload(f->be, (char *)f->memory.kv[i] + (size_t)p * page, fill, page);
+        free(fill);
+    }
+    return ops->sync(f->be, e);
 }
 
 static int rig_open(struct rig *r, const struct model *m, const struct rig_size *size,
@@ -76,7 +76,8 @@ static int check_memory(const struct model *m, const struct rigs *r, const struc
                              ? memory_available()
                              : 0; /* others ask for themselves */
     for (int i = 0; i < r->n; i++)
-        need += (double)forward_kv_bytes(m, r->rig[i].config.kv, size->n_pages);
+        need += (double)forward_kv_bytes(m, r->rig[i].config.backend, r->rig[i].config.kv,
+                                         size->n_pages);
     if (available && need > (double)available)
         return err_set(e,
                        "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure "
@@ -186,7 +187,7 @@ void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output
     for (int i = 0; i < s->n_seqs; i++) b->logit_row[i] = (i + 1) * s->rows - 1;
     b->n_logits = s->n_seqs;
     b->n_decode_logits = s->decode ? s->n_seqs : 0;
-    if (output != RIG_SAMPLED || !r->forward.top) return;
+    if (output != RIG_SAMPLED || r->forward.plan.top < 0) return;
     for (int i = 0; i < s->n_seqs; i++) b->top_row[i] = i;
     b->n_top = s->n_seqs;
 }
@@ -194,7 +195,7 @@ void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output
 void rig_begin(struct rig *r, const struct step_shape *s, enum rig_output output)
 {
     rig_batch(r, s, output);
-    memset(r->wanted, output == RIG_SAMPLED && !r->forward.top, (size_t)s->n_seqs);
+    memset(r->wanted, output == RIG_SAMPLED && r->forward.plan.top < 0, (size_t)s->n_seqs);
     forward_begin(&r->forward, &r->batch, r->wanted);
 }
 

@@ -31,17 +31,20 @@ static double floor_of(const struct work *w, const struct probe_limits *l, const
     return memory > compute ? memory : compute;
 }
 
-/* The operations whose floor says something; the rest is small change that ought to be small. */
-static int is_small(enum op op)
+/* Linears and attention: their floor says something; the rest is small change that ought to be small.
+ * what: of timed.h. */
+static int is_small(const struct timed *t, int what)
 {
-    return op != OP_QKV && op != OP_ATTEND && op != OP_O && op != OP_GATE_UP && op != OP_DOWN &&
-           op != OP_HEAD;
+    if (what < TIMED_OPS || what >= TIMED_OPS + t->names.n) return 1;
+    enum op_kind kind = t->forward->plan.op[t->names.first[what - TIMED_OPS]].kind;
+    return kind != OP_LINEAR && kind != OP_ATTEND;
 }
 
 /* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some
  * operation would stretch the median of whole steps, but no operation's. */
 struct measured {
-    double op[OP_COUNT], between, sampling, step;
+    struct timed timed; /* what was timed */
+    double op[TIMED_MOST], between, sampling, step;
 };
 
 static int sample_time(struct rig *r, double *seconds, struct err *e)
@@ -72,28 +75,28 @@ static int sample_time(struct rig *r, double *seconds, struct err *e)
 static int measure(struct rig *r, const struct step_shape *s, int repetitions, struct measured *m,
                    struct err *e)
 {
-    struct timed t;
-    double *v = malloc((size_t)(OP_COUNT + 2) * (size_t)repetitions *
-                       sizeof *v); /* [OP_COUNT + between + sampling][repetitions] */
-    if (!v) return err_memory(e);
-    timed_attach(&t, &r->forward);
-    int rc = rig_step(r, s, RIG_SAMPLED, e);
+    struct timed *t = &m->timed;
+    if (timed_attach(t, &r->forward, e)) return -1;
+    int n = t->n, rc = -1;
+    /* [n + between + sampling][repetitions] */
+    double *v = malloc((size_t)(n + 2) * (size_t)repetitions * sizeof *v);
+    rc = v ? rig_step(r, s, RIG_SAMPLED, e) : err_memory(e);
     for (int i = 0; i < repetitions && !rc; i++) {
-        timed_reset(&t);
+        timed_reset(t);
         double start = stats_wall();
         rc = rig_step(r, s, RIG_SAMPLED, e);
         double between = stats_wall() - start;
-        for (int op = 0; op < OP_COUNT; op++) between -= v[op * repetitions + i] = t.seconds[op];
-        v[OP_COUNT * repetitions + i] = between;
+        for (int op = 0; op < n; op++) between -= v[op * repetitions + i] = t->seconds[op];
+        v[n * repetitions + i] = between;
         double one = 0;
         if (!rc) rc = sample_time(r, &one, e);
-        v[(OP_COUNT + 1) * repetitions + i] = one * s->n_seqs;
+        v[(n + 1) * repetitions + i] = one * s->n_seqs;
     }
-    timed_detach(&t, &r->forward);
-    if (!rc) m->step = m->between = stats_of(v + OP_COUNT * repetitions, repetitions).median;
-    for (int op = 0; op < OP_COUNT && !rc; op++)
+    timed_detach(t, &r->forward);
+    if (!rc) m->step = m->between = stats_of(v + n * repetitions, repetitions).median;
+    for (int op = 0; op < n && !rc; op++)
         m->step += m->op[op] = stats_of(v + op * repetitions, repetitions).median;
-    if (!rc) m->sampling = stats_of(v + (OP_COUNT + 1) * repetitions, repetitions).median;
+    if (!rc) m->sampling = stats_of(v + (n + 1) * repetitions, repetitions).median;
     free(v);
     return rc;
 }
@@ -133,22 +136,23 @@ static int write_step(struct out *out, struct rig *r, const struct bench_facts *
     static const char *const heading[] = {"operation:", "ms",       "of step", "MB",
                                           "GOP",        "floor ms", "reached", "bound:"};
     const struct rig_config *c = &r->config;
-    const struct model *model = r->forward.model;
     struct line sum = {.name = "step", .bound = "-", .seconds = m->step},
                 rest = {.name = "all small ones", .bound = "-"};
     double head = 0, large = 0;
     if (out_is_md(out) && out_table(out, 8, heading, e)) return -1;
-    for (int op = 0; op < OP_COUNT; op++) {
-        struct work w = work_step(model, (enum op)op, s, c->act, c->kv);
-        struct line l = {.name = op_name[op],
+    for (int op = 0; op < m->timed.n; op++) {
+        const char *name = timed_name(&m->timed, op);
+        struct work w = work_step(&r->forward.plan, name, s, c->act, c->kv);
+        struct line l = {.name = name,
                          .seconds = m->op[op],
                          .bytes = w.weights + w.kv,
                          .products = work_products(&w, c->act)};
+        int small = is_small(&m->timed, op);
         l.floor = floor_of(&w, limits, &l.bound);
-        if (is_small((enum op)op)) l.floor = 0, l.bound = "-";
+        if (small) l.floor = 0, l.bound = "-";
         sum.bytes += l.bytes, sum.products += l.products, sum.floor += l.floor;
-        if (op == OP_HEAD) head = l.bytes / l.seconds / limits->bandwidth;
-        if (is_small((enum op)op)) rest.bytes += l.bytes;
+        if (!strcmp(name, "head")) head = l.bytes / l.seconds / limits->bandwidth;
+        if (small) rest.bytes += l.bytes;
         else large += l.seconds;
         if (write_line(out, c, facts, s, &l, m->step, e)) return -1;
     }

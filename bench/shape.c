@@ -25,6 +25,12 @@ struct pool_of_bytes {
     size_t n;
 };
 
+/* The source of weights of one shape. */
+struct made {
+    const struct shape *shape;
+    struct pool_of_bytes bytes;
+};
+
 static void *take(struct pool_of_bytes *p, size_t bytes)
 {
     char *got = p->at ? p->at + p->n : NULL;
@@ -68,54 +74,43 @@ static void make_linear(struct pool_of_bytes *p, struct linear *w, int in, int o
     for (size_t i = 0; i < groups; i++) s[i] = 0x2000; /* 2^-7 */
 }
 
-static const float *make_ones(struct pool_of_bytes *p, int n)
+static int made_linear(void *self, const char *name, int in, int out, struct linear *w,
+                       struct err *e)
 {
-    float *v = take(p, (size_t)n * sizeof *v);
-    for (int i = 0; p->at && i < n; i++) v[i] = 1;
-    return v;
-}
-
-static void make_dense(struct pool_of_bytes *p, struct linear *w, int in, int out)
-{
-    uint16_t *v = take(p, (size_t)in * (size_t)out * 2);
-    *w = (struct linear){.in = in, .out = out, .weight = v, .weight_type = DT_F16};
-    if (p->at) fill_halves(v, (size_t)in * (size_t)out, 0.01f);
-}
-
-/* Hands out every weight; also used to count them. */
-static void make_all(struct pool_of_bytes *p, struct model *m, const struct shape *s)
-{
-    struct model_config *g = &m->config;
-    int q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
-    g->windows = take(p, (size_t)s->n_layers * sizeof *g->windows);
-    m->layers = take(p, (size_t)s->n_layers * sizeof *m->layers);
-    float *f = take(p, (size_t)s->head_dim / 2 * sizeof *f);
-    m->inv_freq = f;
-    for (int i = 0; p->at && i < s->head_dim / 2; i++)
-        f[i] = powf(10000.0f, -2.0f * (float)i / (float)s->head_dim);
-    m->norm = make_ones(p, s->dim);
-    for (int i = 0; i < s->n_layers; i++) {
-        struct layer unused, *l = p->at ? &m->layers[i] : &unused;
-        const int in[LIN_COUNT] = {s->dim, s->dim, s->dim, q, s->dim, s->dim, s->ffn};
-        const int out[LIN_COUNT] = {q, kv, kv, s->dim, s->ffn, s->ffn, s->dim};
-        for (int j = 0; j < LIN_COUNT; j++) make_linear(p, &l->linear[j], in[j], out[j], s->group);
-        l->input_norm = make_ones(p, s->dim);
-        l->post_norm = make_ones(p, s->dim);
+    struct made *made = self;
+    struct pool_of_bytes *p = &made->bytes;
+    (void)e;
+    if (strcmp(name, "embed_tokens") && strcmp(name, "lm_head")) {
+        make_linear(p, w, in, out, made->shape->group);
+        return 1;
     }
-    make_dense(p, &m->embed, s->dim, s->vocab);
-    make_dense(p, &m->head, s->dim, s->vocab);
+    uint16_t *v = take(p, (size_t)in * (size_t)out * 2);
+    *w = (struct linear){.in = in, .out = out, .k = in, .weight = v, .weight_type = DT_F16};
+    if (p->at) fill_halves(v, (size_t)in * (size_t)out, 0.01f);
+    else w->weight = self; /* while bytes are counted: not NULL */
+    return 1;
+}
+
+static int made_vector(void *self, const char *name, int n, const float **out, struct err *e)
+{
+    struct made *made = self;
+    (void)e;
+    if (strstr(name, "q_norm") || strstr(name, "k_norm")) return 0;
+    float *v = take(&made->bytes, (size_t)n * sizeof *v);
+    int angles = !strcmp(name, "rope.inv_freq");
+    for (int i = 0; made->bytes.at && i < n; i++)
+        v[i] = angles ? powf(10000.0f, -(float)i / (float)n) : 1;
+    *out = made->bytes.at ? v : self; /* while bytes are counted: not NULL */
+    return 1;
 }
 
 int shape_open(struct model *m, const struct shape *s, struct err *e)
 {
-    struct pool_of_bytes p = {0};
+    struct made made = {.shape = s};
+    const struct weight_source from = {&made, s->name, made_linear, made_vector};
     memset(m, 0, sizeof *m);
-    make_all(&p, m, s);
-    size_t bytes = p.n;
-    char *block = aligned_alloc(MF_ALIGN, bytes);
-    if (!block) return err_memory_for(e, "out of memory for made-up weights (%zu bytes)", bytes);
-    memset(m, 0, sizeof *m);
-    m->config = (struct model_config){.n_layers = s->n_layers,
+    m->config = (struct model_config){.architecture = "llama",
+                                      .n_layers = s->n_layers,
                                       .dim = s->dim,
                                       .ffn = s->ffn,
                                       .n_heads = s->n_heads,
@@ -126,18 +121,29 @@ int shape_open(struct model *m, const struct shape *s, struct err *e)
                                       .norm_eps = 1e-5f,
                                       .rope_scale = 1,
                                       .bos = -1};
-    snprintf(m->config.architecture, sizeof m->config.architecture, "llama");
-    p = (struct pool_of_bytes){block, 0};
-    memset(block, 0,
-           (size_t)s->n_layers * (sizeof(int) + sizeof(struct layer)) +
-               2 * MF_ALIGN); /* windows, norms that are absent */
-    make_all(&p, m, s);
-    CHECK(p.n == bytes);
+    m->config.windows = calloc((size_t)s->n_layers, sizeof *m->config.windows);
+    if (!m->config.windows) return err_memory(e);
+    if (arch_build(&m->plan, &m->config, NULL, &from, e)) goto fail; /* counts */
+    step_plan_free(&m->plan);
+    size_t bytes = made.bytes.n;
+    made.bytes = (struct pool_of_bytes){aligned_alloc(MF_ALIGN, bytes), 0};
+    m->made_up = made.bytes.at;
+    if (!made.bytes.at) {
+        err_memory_for(e, "out of memory for made-up weights (%zu bytes)", bytes);
+        goto fail;
+    }
+    if (arch_build(&m->plan, &m->config, NULL, &from, e)) goto fail;
+    CHECK(made.bytes.n == bytes);
     return 0;
+fail:
+    shape_close(m);
+    return -1;
 }
 
 void shape_close(struct model *m)
 {
-    free(m->config.windows); /* the first thing taken from the block */
+    step_plan_free(&m->plan);
+    free(m->config.windows);
+    free(m->made_up);
     memset(m, 0, sizeof *m);
 }

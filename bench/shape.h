@@ -14,7 +14,7 @@ struct shape {
  * 4-bit linears of group 128, no biases, fp16 embedding and head. Ends with a NULL name. */
 extern const struct shape shapes[];
 
-/* A model that owns no file: everything but `file` is filled. */
+/* A model without a file: everything but `file` is filled. */
 int shape_open(struct model *m, const struct shape *s, struct err *e);
 void shape_close(struct model *m);
 

@@ -1,4 +1,4 @@
-/* timed.h: a backend table around another one that times every operation of a step.
+/* timed.h: a backend table around another one that runs a plan operation by operation and times each.
  * Owns: the times. Must not know: what the operations do. */
 #ifndef BENCH_TIMED_H
 #define BENCH_TIMED_H
@@ -6,18 +6,31 @@
 #include "bench/work.h"
 #include "core/step/forward.h"
 
+/* What is timed: the start of a step, every name of the plan, what comes after. */
+enum { TIMED_BEGIN, TIMED_OPS, TIMED_MOST = WORK_NAMES + 3 };
+
 struct timed {
     struct backend ops; /* first: the wrapper finds its struct through the backend's own table */
     const struct backend *inner;
     const struct forward *forward;
-    double seconds[OP_COUNT]; /* since timed_reset */
-    int calls[OP_COUNT];
+    struct work_names names;
+    struct step_plan *slice;   /* [n_ops] each operation alone */
+    struct be_plan **compiled; /* [n_ops] */
+    int n;                     /* what is timed: "begin_step", names.name .., "download", "sync" */
+    double seconds[TIMED_MOST]; /* since timed_reset */
+    int calls[TIMED_MOST];
 };
 
 /* From now on the operations of f are timed: each ends with a sync, so that an asynchronous backend
  * is timed too. *t must live as long as f, or until timed_detach. */
-void timed_attach(struct timed *t, struct forward *f);
+int timed_attach(struct timed *t, struct forward *f, struct err *e);
 void timed_detach(struct timed *t, struct forward *f);
 void timed_reset(struct timed *t);
+const char *timed_name(const struct timed *t, int i);
+
+/* Every operation of f's plan compiled alone: slices and their plans, [n_ops] each. */
+int timed_compile(const struct forward *f, struct step_plan **slice, struct be_plan ***compiled,
+                  struct err *e);
+void timed_drop(const struct forward *f, struct step_plan *slice, struct be_plan **compiled);
 
 #endif

@@ -2,9 +2,26 @@
 
 #include <string.h>
 
-const char *const op_name[OP_COUNT] = {
-    "begin_step", "embed", "norm",   "qkv",  "rope_store", "attend", "o",        "gate_up",
-    "glu",        "down",  "gather", "head", "argmax",     "top",    "download", "sync"};
+void work_names_of(const struct step_plan *p, struct work_names *n)
+{
+    n->n = 0;
+    for (int i = 0; i < p->n_ops; i++) {
+        int k = 0;
+        while (k < n->n && strcmp(n->name[k], p->op[i].name)) k++;
+        if (k < n->n) continue;
+        CHECK(n->n < WORK_NAMES);
+        n->first[n->n] = i;
+        n->name[n->n++] = p->op[i].name;
+    }
+}
+
+int work_name(const struct work_names *n, const char *name)
+{
+    int i = 0;
+    while (i < n->n && strcmp(n->name[i], name)) i++;
+    CHECK(i < n->n);
+    return i;
+}
 
 static double linear_bytes(const struct linear *w)
 {
@@ -36,17 +53,16 @@ static struct work add(struct work a, struct work b)
                          a.int8 + b.int8};
 }
 
-static struct work linears(const struct layer *l, int first, int last, int rows, enum act act)
+/* Keys and values of one position. */
+static double position_bytes(const struct heads *g, enum kv_type kv)
 {
-    struct work w = {0};
-    for (int i = first; i <= last; i++) w = add(w, work_linear(&l->linear[i], rows, act));
-    return w;
+    return 2.0 * g->n_kv_heads * g->head_dim * (kv == KV_F16 ? 2 : 4);
 }
 
-static struct work attend(const struct model_config *g, int layer, const struct step_shape *s,
-                          double kv_position)
+static struct work attend(const struct op *op, const struct step_shape *s, enum kv_type kv)
 {
-    int window = g->windows[layer], end = s->depth + s->rows;
+    const struct heads *g = &op->as.attend.heads;
+    int window = op->as.attend.window, end = s->depth + s->rows;
     double seen = 0; /* pairs of a row and a position that it sees, of one sequence */
     for (int i = 0; i < s->rows; i++) {
         int n = s->depth + i + 1;
@@ -54,53 +70,63 @@ static struct work attend(const struct model_config *g, int layer, const struct 
     }
     int first = window && s->depth - window + 1 > 0 ? s->depth - window + 1 : 0;
     double q = (double)g->n_heads * g->head_dim;
-    return (struct work){.kv = s->n_seqs * (end - first) * kv_position,
+    return (struct work){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
                          .acts = 8.0 * s->n_seqs * s->rows * q,
                          .fp32 = 4 * q * s->n_seqs * seen}; /* scores, then values */
 }
 
-struct work work_call(const struct model *m, enum op op, int layer, const struct step_shape *s,
-                      enum act act, enum kv_type kv)
+static double rows_of(const struct step_plan *p, int buffer, const struct step_shape *s)
 {
-    const struct model_config *g = &m->config;
-    const struct layer *l = &m->layers[layer];
-    int rows = s->n_seqs * s->rows;
-    double q = (double)g->n_heads * g->head_dim, kv_dim = (double)g->n_kv_heads * g->head_dim;
-    double kv_position = 2 * kv_dim * (kv == KV_F16 ? 2 : 4);
-    switch (op) {
+    return p->buffer[buffer].rows == ROWS_STEP ? s->n_seqs * s->rows : s->n_seqs;
+}
+
+/* Bytes of the buffers that an operation reads and writes; of a result that it updates, twice. */
+static double buffer_bytes(const struct step_plan *p, const struct op *op,
+                           const struct step_shape *s)
+{
+    double bytes = 0;
+    for (int i = 0; i < OP_INS; i++)
+        if (op->in[i] >= 0)
+            bytes += rows_of(p, op->in[i], s) * (double)p->buffer[op->in[i]].row_bytes;
+    for (int i = 0; i < OP_OUTS; i++)
+        if (op->out[i] >= 0)
+            bytes += rows_of(p, op->out[i], s) * (double)p->buffer[op->out[i]].row_bytes;
+    return bytes;
+}
+
+struct work work_op(const struct step_plan *p, const struct op *op, const struct step_shape *s,
+                    enum act act, enum kv_type kv)
+{
+    struct work w = {.acts = buffer_bytes(p, op, s)};
+    const struct linear *table;
+    switch (op->kind) {
     case OP_EMBED:
-        return (struct work){.weights = (double)rows * g->dim *
-                                        (double)dtype_bytes(m->embed.weight_type),
-                             .acts = 4.0 * rows * g->dim};
-    case OP_NORM: return (struct work){.weights = 4.0 * g->dim, .acts = 16.0 * rows * g->dim};
-    case OP_QKV: return linears(l, LIN_Q, LIN_V, rows, act);
-    case OP_ROPE:
-        return (struct work){.kv = rows * kv_position, .acts = 4.0 * rows * (2 * q + 2 * kv_dim)};
-    case OP_ATTEND: return attend(g, layer, s, kv_position);
-    case OP_O: return linears(l, LIN_O, LIN_O, rows, act);
-    case OP_GATE_UP: return linears(l, LIN_GATE, LIN_UP, rows, act);
-    case OP_GLU: return (struct work){.acts = 12.0 * rows * g->ffn};
-    case OP_DOWN: return linears(l, LIN_DOWN, LIN_DOWN, rows, act);
-    case OP_GATHER: return (struct work){.acts = 8.0 * s->n_seqs * g->dim};
-    case OP_HEAD: return work_linear(&m->head, s->n_seqs, act);
-    case OP_ARGMAX: return (struct work){.acts = 4.0 * s->n_seqs * g->vocab};
-    case OP_TOP: return (struct work){.acts = 4.0 * s->n_seqs * g->vocab};
-    case OP_DOWNLOAD:
-        return (struct work){.acts = 2.0 * s->n_seqs * BE_TOP_ROOM * sizeof(struct softmax_logit)};
-    default: return (struct work){0};
+        table = &p->weight[op->w[0]].linear;
+        w.weights = (double)s->n_seqs * s->rows * table->in * (double)dtype_bytes(table->weight_type);
+        w.acts = 4.0 * s->n_seqs * s->rows * table->in;
+        return w;
+    case OP_NORM: w.weights = 4.0 * p->weight[op->w[0]].n; return w;
+    case OP_LINEAR:
+        w = (struct work){0};
+        for (int i = 0; i < op->n; i++)
+            w = add(w, work_linear(&p->weight[op->w[i]].linear, (int)rows_of(p, op->in[0], s), act));
+        return w;
+    case OP_ROPE_STORE:
+        w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
+        return w;
+    case OP_ATTEND: return attend(op, s, kv);
+    case OP_GATHER: w.acts = 2.0 * s->n_seqs * (double)p->buffer[op->out[0]].row_bytes; return w;
+    default: return w;
     }
 }
 
-struct work work_step(const struct model *m, enum op op, const struct step_shape *s, enum act act,
-                      enum kv_type kv)
+struct work work_step(const struct step_plan *p, const char *name, const struct step_shape *s,
+                      enum act act, enum kv_type kv)
 {
-    int per_layer = op >= OP_NORM && op <= OP_DOWN, n = m->config.n_layers;
     struct work w = {0};
-    for (int i = 0; i < (per_layer ? n : 1); i++) {
-        struct work one = work_call(m, op, i, s, act, kv);
-        w = add(w, op == OP_NORM ? add(one, one) : one);
-    }
-    return op == OP_NORM ? add(w, work_call(m, op, 0, s, act, kv)) : w;
+    for (int i = 0; i < p->n_ops; i++)
+        if (!strcmp(p->op[i].name, name)) w = add(w, work_op(p, &p->op[i], s, act, kv));
+    return w;
 }
 
 double work_products(const struct work *w, enum act act)
@@ -110,16 +136,11 @@ double work_products(const struct work *w, enum act act)
 
 void work_model(const struct model *m, double *bytes, double *parameters)
 {
-    const struct model_config *g = &m->config;
-    double norms = (2.0 * g->n_layers + 1) * g->dim +
-                   (m->layers[0].q_norm ? 2.0 * g->head_dim * g->n_layers : 0);
-    int tied = !m->head.codes && m->head.weight == m->embed.weight;
-    *bytes = linear_bytes(&m->embed) + (tied ? 0 : linear_bytes(&m->head)) + 4 * norms;
-    *parameters = (double)g->vocab * g->dim * (tied ? 1 : 2) + norms;
-    for (int i = 0; i < g->n_layers; i++)
-        for (int j = 0; j < LIN_COUNT; j++) {
-            const struct linear *w = &m->layers[i].linear[j];
-            *bytes += linear_bytes(w);
-            *parameters += (double)w->in * w->out + (w->bias ? w->out : 0);
-        }
+    *bytes = *parameters = 0;
+    for (int i = 0; i < m->plan.n_weights; i++) {
+        const struct weight *w = &m->plan.weight[i];
+        const struct linear *l = &w->linear;
+        *bytes += w->vector ? 4.0 * w->n : linear_bytes(l);
+        *parameters += w->vector ? w->n : (double)l->in * l->out + (l->bias ? l->out : 0);
+    }
 }

@@ -151,10 +151,11 @@ static void say_machine(const struct completion *c)
             "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
             "linears\n",
             g->architecture, g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
-            g->context, model_n_quantized(&c->model));
+            g->context, step_plan_n_quantized(&c->model.plan));
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n",
             c->forward.be->ops->describe(c->forward.be),
-            (double)forward_kv_bytes(&c->model, c->forward.options.kv, c->forward.options.n_pages) /
+            (double)forward_kv_bytes(&c->model, c->forward.be->ops, c->forward.options.kv,
+                                     c->forward.options.n_pages) /
                 (1 << 20),
             c->forward.options.n_pages * KV_PAGE);
     machine_say(c->o, c->forward.be);

@@ -43,7 +43,7 @@ static int choose_pages(const struct options *o, const struct model *m,
     if (o->memory && memory_parse(&budget, o->memory, e))
         return err_prefix(e, "--mem %s", o->memory);
     if (!o->memory) {
-        if (forward_available(m, machine_backend(o), f, &budget, e)) return -1;
+        if (forward_available(machine_backend(o), f, &budget, e)) return -1;
         budget = budget / 10 * 9;
         if (!budget) return err_set(e, "cannot tell how much memory is free: give --mem SIZE");
     }

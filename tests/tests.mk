@@ -7,7 +7,7 @@ WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
 OTHERS   := asm checkop fuzz step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
-CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
+CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/tests/stepwise.o $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $B/tests/process.o $(CORE)
@@ -17,7 +17,7 @@ $(BIN)/checkop: $(CHECKOP) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
 $(BIN)/gpu: $B/tests/faults/gpu.o $B/tests/process.o $(CORE)
-$(BIN)/step: $B/tests/faults/step.o $B/tests/process.o $(call but_main,bench) $(CORE) $(CPU) $(HIP)
+$(BIN)/step: $B/tests/faults/step.o $B/tests/process.o $B/tests/stepwise.o $(call but_main,bench) $(CORE) $(CPU) $(HIP)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
@@ -28,7 +28,7 @@ $(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(CORE) $(call but_main,
 
 $(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $(UNITS:%=$(BIN)/%): LIBS += -lcmocka
-$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $(CORE) $(CPU) $(HIP) $(call but_main,convert) $(call but_main,cli) $(call but_main,bench)
+$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $B/tests/stepwise.o $(CORE) $(CPU) $(HIP) $(call but_main,convert) $(call but_main,cli) $(call but_main,bench)
 # this one counts allocations within a step
 $(BIN)/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 # this one fails every allocation once

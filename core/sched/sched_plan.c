@@ -31,7 +31,7 @@ enum { WANTS_NOTHING, WANTS_BEST, WANTS_TOP, WANTS_LOGITS };
 static int most_top(const struct sched *s)
 {
     int vocab = s->forward->model->config.vocab;
-    return !s->forward->top ? 0 : vocab > BE_TOP ? BE_TOP : vocab - 1;
+    return !s->forward->top ? 0 : vocab > OP_TOP_KEPT ? OP_TOP_KEPT : vocab - 1;
 }
 
 static int wants(const struct sched *s, const struct seq *q, int row)

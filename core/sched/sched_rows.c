@@ -36,7 +36,7 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .generated = q->generated,
                                       .eos = g->eos};
     if (row->top_at >= 0) {
-        const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
+        const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
                                   id, e);
     }

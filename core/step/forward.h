@@ -1,11 +1,11 @@
-/* forward.h: the transformer, written once over the backend table: a model packed for one backend,
+/* forward.h: a model on one backend: its packed weights,
  * its KV pages and the activations of one step. Must not know: sampling, text, where rows come
  * from. */
 #ifndef CORE_FORWARD_H
 #define CORE_FORWARD_H
 
-#include "core/step/backend.h"
 #include "core/model/model.h"
+#include "core/step/backend.h"
 
 struct forward_options {
     const char *variant; /* backend's own choice, e.g. --cpu */
@@ -23,32 +23,15 @@ struct forward_options {
     int max_pages;
 };
 
-struct forward_layer {
-    struct be_linear *linear[LIN_COUNT];
-    float *d_input_norm, *d_post_norm; /* [dim] */
-    float *d_q_norm, *d_k_norm;        /* [head_dim] or NULL */
-    void *d_kv;                        /* [n_pages] pages */
-};
-
 struct forward {
     const struct model *model;
     struct forward_options options;
     struct be *be;
-    struct forward_layer *layers;
-    struct be_linear *embed, *head; /* the same when tied */
-    float *d_norm;                  /* [dim] */
-    float *d_x, *d_h,
-        *d_delta;         /* [max_rows][dim] residual stream, normed input, what a block adds */
-    float *d_q, *d_a;     /* [max_rows][n_heads*head_dim] */
-    float *d_k, *d_v;     /* [max_rows][n_kv_heads*head_dim] */
-    float *d_gate, *d_up; /* [max_rows][ffn] */
-    float *d_last;        /* [max_logits][dim] */
-    float *d_logits;      /* [max_logits][vocab] */
-    struct softmax_logit
-        *d_top;         /* [max_logits][BE_TOP_ROOM]; NULL where the backend has no `top` */
-    int32_t *d_best;    /* [3][max_logits]: of the last step; the others only give their size to: */
-    int32_t *best_view; /* [3][max_logits] the host's; steps take turns with the second and the
-                           third part */
+    struct step_plan plan;     /* the model's, as far as the backend has its operations */
+    struct plan_memory memory; /* of the plan on the backend */
+    struct be_plan *compiled;
+    int32_t *best_view;        /* [3][max_logits] choices on the host: steps take turns with the
+                                  second and the third part, the first is the device's own */
     unsigned n_begun, n_ended; /* steps */
     int logits_wanted; /* or what `top` leaves of them, by a step that was begun and not ended */
     /* What the last step that was ended hands out of the rows of b->logit_row, on the host: */
@@ -56,8 +39,8 @@ struct forward {
                       the largest is not finite */
     float *logits; /* [n_logits][vocab] of the rows for which they were wanted; until the next step
                       begins */
-    struct softmax_logit *top; /* [n_top][BE_TOP_ROOM] of the rows of b->top_row, as `top` says
-                                  (backend.h); until then, too */
+    struct softmax_logit *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, as OP_TOP says
+                                  (op.h); until then, too. NULL where the backend lacks OP_TOP */
 };
 
 /* Bytes that a run takes of the backend's memory. */
@@ -70,15 +53,16 @@ struct forward_need {
 void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,
                   struct forward_need *n);
 /* What the backend could allocate now, 0: it cannot tell. */
-int forward_available(const struct model *m, const struct backend *ops,
-                      const struct forward_options *o, uint64_t *bytes, struct err *e);
+int forward_available(const struct backend *ops, const struct forward_options *o, uint64_t *bytes,
+                      struct err *e);
 /* A model that does not fit into memory of its own (a GPU's) is refused with the sizes before
  * anything is allocated. */
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
                  const struct forward_options *o, struct err *e);
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
-size_t forward_kv_bytes(const struct model *m, enum kv_type kv, int n_pages);
+uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum kv_type kv,
+                          int n_pages);
 /* Begins a step: stores keys and values of all rows, and will fill f->best, f->top and f->logits.
  * Logits are many bytes: they leave the backend only where wanted [n_logits] is 1 (NULL: nowhere).
  * One more may begin before a step ends that wants neither logits nor what `top` leaves of them. *b

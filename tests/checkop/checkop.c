@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-const struct op ops[] = {
+const struct operation ops[] = {
     {"linear", check_linear},  {"f16", check_linear_f16},
     {"i16", check_linear_i16}, {"int8", check_linear_int8},
     {"paper", check_paper},    {"outlier", check_outlier},
@@ -78,7 +78,7 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
         for (int i = 0; backends[b].variant(i); i++) {
             struct variant v = {backends[b].ops, backends[b].variant(i),
                                 backends[b].agree && strcmp(backends[b].variant(i), "ref")};
-            struct be_config config = plain_config(1, 1);
+            struct be_config config = plain_config(1);
             struct be *be;
             struct err e;
             if (strcmp(a->backend, v.ops->name)) continue;

@@ -85,8 +85,7 @@ struct side {
 };
 void side_open(struct side *s, const struct variant *v, int n_threads, struct be_config config);
 void side_close(struct side *s);
-/* For operations that do not look at heads: one head of two dimensions. */
-struct be_config plain_config(int max_rows, int max_k);
+struct be_config plain_config(int max_rows);
 
 /* A device buffer between two fences. Fences and, until something is put there, the contents are
  * NaN: what is read without having been written, or from beyond the end, shows. */
@@ -99,6 +98,38 @@ struct dbuf dbuf_from(struct side *s, const void *src, size_t bytes);
 void dbuf_get(struct side *s, const struct dbuf *b, void *dst); /* syncs */
 int dbuf_fences_hold(struct side *s, const struct dbuf *b);
 void dbuf_free(struct side *s, struct dbuf *b);
+
+/* ---- operations over such buffers, compiled and run as a plan ---- */
+enum { TRIAL_OPS = 16, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2 };
+
+struct trial {
+    struct op op[TRIAL_OPS];
+    struct buffer buffer[TRIAL_BUFFERS];
+    struct weight weight[TRIAL_WEIGHTS];
+    struct kv_cache kv[TRIAL_KVS];
+    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS];
+    struct be_linear *linear[TRIAL_WEIGHTS];
+    float *d_vector[TRIAL_WEIGHTS];
+    int kept[TRIAL_BUFFERS]; /* 1: read after the run */
+    int n_ops, n_buffers, n_weights, n_kvs;
+};
+
+/* Each appends to *t and returns the number. A buffer's last contents are kept unless `kept` is set
+ * to 0; d may be within a device buffer. */
+int trial_buffer(struct trial *t, void *d, enum rows_of rows, size_t row_bytes);
+int trial_linear(struct trial *t, const struct linear *w, struct be_linear *packed);
+int trial_vector(struct trial *t, void *d, int n);
+int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim);
+/* The pointer is good for the life of *t. */
+struct op *trial_op(struct trial *t, enum op_kind kind);
+/* n linears of one input, weights and outputs as numbered from w and out on. */
+struct op *trial_linears(struct trial *t, int in, int n, const int *w, const int *out);
+/* cos, sin [rows][head_dim/2] of the batch's positions into two new buffers at d_cos and d_sin. */
+struct op *trial_angles(struct trial *t, int inv_freq, int pairs, float scale, void *d_cos,
+                        void *d_sin);
+/* Compiles and runs everything on the batch; exits when the backend does not compile it. apart: each
+ * operation is compiled by itself and waited for. */
+void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart);
 
 /* ---- comparison ---- */
 /* got, want, bound [rows][cols]; |got - want| <= bound for every element (equal where the bound is
@@ -146,11 +177,11 @@ void check_argmax(struct check *c);
 void check_top(struct check *c);
 void check_block(struct check *c);
 
-struct op {
+struct operation {
     const char *name;
     void (*check)(struct check *c);
 };
-extern const struct op ops[]; /* ends with a NULL name */
+extern const struct operation ops[]; /* ends with a NULL name */
 
 /* Runs the checks of the operations listed (NULL: all) over backends that are broken on purpose,
  * built around v; each must be caught. Returns the number that were not; *n the number of mutants.

@@ -70,7 +70,7 @@ struct attend_data {
     int start[MAX_SEQS + 1];
     float *key, *value; /* [positions][n_kv_heads * head_dim], as given */
     float *q;           /* [batch rows][n_heads * head_dim] */
-    float scale;
+    float scale, *inv_freq; /* [head_dim/2] zeros */
     size_t q_row, kv_row;
 };
 
@@ -100,14 +100,8 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
         for (size_t j = 0; j < d.q_row; j++) q[j] = rng_normal(r) * k->gain;
         if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
     }
-    d.config = (struct be_config){.act = act,
-                                  .kv = k->kv,
-                                  .n_heads = k->n_heads,
-                                  .n_kv_heads = k->n_kv_heads,
-                                  .head_dim = k->head_dim,
-                                  .rope_scale = 1,
-                                  .max_k = 64};
-    d.config.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
+    d.config = (struct be_config){.act = act, .kv = k->kv};
+    d.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
     d.config.max_rows = d.config.max_seqs = past > d.batch.n_rows ? past : d.batch.n_rows;
     d.config.max_pages = d.batch.table_stride;
     return d;
@@ -198,19 +192,37 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
                        : dbuf_from(&t->s, memset(arena_get(&a, rows * d->q_row * 4), 0, 1),
                                    rows * d->q_row * 4);
     struct dbuf o = dbuf_new(&t->s, rows * d->q_row * 4);
-    t->s.ops->begin_step(t->s.be, b);
-    if (store)
-        t->s.ops->rope_store(t->s.be, &(struct rope_args){.d_q = (float *)dq.d,
-                                                          .d_k = (float *)dk.d,
-                                                          .d_v = (float *)dv.d,
-                                                          .eps = 1e-6f,
-                                                          .d_kv = t->kv.d});
+    int half = d->k->head_dim / 2;
+    struct heads heads = {d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
+    struct dbuf freq = dbuf_from(&t->s, d->inv_freq, (size_t)half * 4),
+                angles = dbuf_new(&t->s, rows * (size_t)half * 8);
+    struct trial trial = {0};
+    int kv = trial_kv(&trial, t->kv.d, d->k->n_kv_heads, d->k->head_dim);
+    int bq = trial_buffer(&trial, dq.d, ROWS_STEP, d->q_row * 4);
+    if (store) {
+        struct op *cos = trial_angles(&trial, trial_vector(&trial, freq.d, half), half, 1, angles.d,
+                                      angles.d + rows * (size_t)half * 4);
+        struct op *op = trial_op(&trial, OP_ROPE_STORE);
+        op->in[0] = op->out[0] = bq;
+        op->in[1] = trial_buffer(&trial, dk.d, ROWS_STEP, d->kv_row * 4);
+        op->in[2] = trial_buffer(&trial, dv.d, ROWS_STEP, d->kv_row * 4);
+        op->in[3] = cos->out[0];
+        op->in[4] = cos->out[1];
+        op->as.rope.heads = heads;
+        op->as.rope.kv = kv;
+        op->as.rope.eps = 1e-6f;
+    }
     if (out) {
-        t->s.ops->attend(t->s.be, &(struct attend_args){.d_q = (float *)dq.d,
-                                                        .d_kv = t->kv.d,
-                                                        .d_out = (float *)o.d,
-                                                        .window = d->k->window,
-                                                        .scale = d->scale});
+        struct op *op = trial_op(&trial, OP_ATTEND);
+        op->in[0] = bq;
+        op->out[0] = trial_buffer(&trial, o.d, ROWS_STEP, d->q_row * 4);
+        op->as.attend.heads = heads;
+        op->as.attend.kv = kv;
+        op->as.attend.window = d->k->window;
+        op->as.attend.scale = d->scale;
+    }
+    trial_run(&trial, &t->s, b, 0);
+    if (out) {
         dbuf_get(&t->s, &o, out);
         float *q_after = arena_get(&a, rows * d->q_row * 4);
         dbuf_get(&t->s, &dq, q_after);
@@ -219,8 +231,8 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         compare_fences(c, v, name, "queries", &t->s, &dq);
     }
     compare_fences(c, v, name, "pages", &t->s, &t->kv);
-    struct dbuf *all[] = {&dk, &dv, &dq, &o};
-    for (int i = 0; i < 4; i++) dbuf_free(&t->s, all[i]);
+    struct dbuf *all[] = {&dk, &dv, &dq, &o, &freq, &angles};
+    for (int i = 0; i < 6; i++) dbuf_free(&t->s, all[i]);
     arena_free(&a);
 }
 
@@ -244,7 +256,7 @@ static void open_sequences(struct check *c, int v, const char *name, struct atte
                            const struct variant *on, int n_threads, const struct attend_data *d)
 {
     side_open(&t->s, on, n_threads, d->config);
-    size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(t->s.be);
+    size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(d->k->kv, &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim});
     struct arena a = {0};
     t->kv = dbuf_from(&t->s, memset(arena_get(&a, bytes), GARBAGE, bytes), bytes);
     arena_free(&a);

@@ -41,20 +41,39 @@ static struct linear make_linear(struct arena *a, struct rng *r, int in, int out
                            .bias = bias};
 }
 
-static void pause(struct side *s, int apart)
+/* The operations round the linears, in the order of a layer. */
+static void describe(struct trial *t, const struct block *k, struct be_linear *const packed[],
+                     const int b[N_LINEARS], int x, int in, int h, int norm)
 {
-    struct err e;
-    if (apart) s->ops->sync(s->be, &e); /* a failure shows in what is downloaded */
+    int w[N_LINEARS];
+    for (int i = 0; i < N_LINEARS; i++) w[i] = trial_linear(t, &k->w[i], packed[i]);
+    trial_linears(t, in, 1, w + O, b + O);
+    struct op *op = NULL;
+    for (int i = 0; i < 2; i++) {
+        op = trial_op(t, OP_NORM);
+        op->in[0] = op->out[1] = x;
+        op->in[1] = b[O];
+        op->out[0] = h;
+        op->w[0] = norm;
+        op->as.norm.eps = 1e-5f;
+        if (i) break;
+        trial_linears(t, h, 2, w + GATE, b + GATE);
+        op = trial_op(t, OP_GLU);
+        op->in[0] = op->out[0] = b[GATE];
+        op->in[1] = b[UP];
+        trial_linears(t, b[GATE], 1, w + DOWN, b + DOWN);
+    }
+    trial_linears(t, h, 3, w + Q, b + Q);
 }
 
-/* Rows row .. row + m - 1. apart: each operation is waited for. got: what is left of x [m][dim], q,
- * k and v one after the other [m][dim + ..] */
+/* Rows row .. row + m - 1. apart: each operation is compiled alone. got: what is left of x [m][dim],
+ * q, k and v one after the other [m][dim + ..] */
 static void run_rows(struct check *c, int v, const char *name, struct side *s,
                      const struct block *k, struct be_linear *const w[], int row, int m, int apart,
                      float *got)
 {
-    const struct be_linear *const *l = (const struct be_linear *const *)w;
     struct arena a = {0};
+    struct trial t = {0};
     struct batch b = make_plain_batch(&a, m, m);
     size_t dim = (size_t)k->dim, n = (size_t)m;
     struct dbuf x = dbuf_from(s, k->x + (size_t)row * dim, n * dim * 4),
@@ -62,25 +81,19 @@ static void run_rows(struct check *c, int v, const char *name, struct side *s,
                 norm = dbuf_from(s, k->norm, dim * 4), delta = dbuf_new(s, n * dim * 4),
                 h = dbuf_new(s, n * dim * 4);
     struct dbuf y[N_LINEARS];
-    for (int i = 0; i < N_LINEARS; i++)
-        y[i] = i == O || i == DOWN ? delta : dbuf_new(s, n * (size_t)k->w[i].out * 4);
-    float *d_x = (float *)x.d, *d_h = (float *)h.d, *d_norm = (float *)norm.d,
-          *d_delta = (float *)delta.d, *d_gate = (float *)y[GATE].d;
-    s->ops->begin_step(s->be, &b);
-    s->ops->linear(s->be, 1, l + O, (const float *)in.d, &d_delta, m, m);
-    pause(s, apart);
-    s->ops->norm(s->be, d_x, d_delta, d_norm, 1e-5f, d_h, m, k->dim);
-    pause(s, apart);
-    s->ops->linear(s->be, 2, l + GATE, d_h, (float *const[]){d_gate, (float *)y[UP].d}, m, m);
-    pause(s, apart);
-    s->ops->glu(s->be, d_gate, (const float *)y[UP].d, n * (size_t)k->ffn);
-    pause(s, apart);
-    s->ops->linear(s->be, 1, l + DOWN, d_gate, &d_delta, m, m);
-    pause(s, apart);
-    s->ops->norm(s->be, d_x, d_delta, d_norm, 1e-5f, d_h, m, k->dim);
-    pause(s, apart);
-    s->ops->linear(s->be, 3, l + Q, d_h,
-                   (float *const[]){(float *)y[Q].d, (float *)y[K].d, (float *)y[V].d}, m, m);
+    int buffer[N_LINEARS];
+    for (int i = 0; i < N_LINEARS; i++) {
+        size_t width = (size_t)k->w[i].out * 4;
+        y[i] = i == O || i == DOWN ? delta : dbuf_new(s, n * width);
+        buffer[i] = i == DOWN ? buffer[O] : trial_buffer(&t, y[i].d, ROWS_STEP, width);
+        t.kept[buffer[i]] = i >= Q;
+    }
+    int bx = trial_buffer(&t, x.d, ROWS_STEP, dim * 4),
+        ba = trial_buffer(&t, in.d, ROWS_STEP, ATTENTION * 4),
+        bh = trial_buffer(&t, h.d, ROWS_STEP, dim * 4);
+    t.kept[ba] = t.kept[bh] = 0;
+    describe(&t, k, w, buffer, bx, ba, bh, trial_vector(&t, norm.d, k->dim));
+    trial_run(&t, s, &b, apart);
     const struct dbuf *const out[] = {&x, &y[Q], &y[K], &y[V]};
     for (int i = 0; i < 4; i++) {
         dbuf_get(s, out[i], got);
@@ -96,7 +109,7 @@ static void run_rows(struct check *c, int v, const char *name, struct side *s,
 
 static void run_block(struct check *c, int v, const char *name, const struct block *k)
 {
-    struct be_config config = plain_config(k->rows, k->dim > k->ffn ? k->dim : k->ffn);
+    struct be_config config = plain_config(k->rows);
     const size_t width[] = {(size_t)k->dim, (size_t)k->dim, KV, KV};
     struct be_linear *w[N_LINEARS];
     struct arena a = {0};

@@ -243,6 +243,21 @@ struct call {
     float *y[MAX_LINEARS]; /* [rows][out_i], filled by run */
 };
 
+/* The linears of a call on the rows of a batch; x, y: device buffers [rows][in], [rows][out_i]. */
+static void apply(struct side *s, const struct call *k, struct be_linear *const packed[], void *x,
+                  const struct dbuf y[], const struct batch *b)
+{
+    struct trial t = {0};
+    int w[MAX_LINEARS], out[MAX_LINEARS];
+    int in = trial_buffer(&t, x, ROWS_STEP, (size_t)k->q[0].w.in * 4);
+    for (int i = 0; i < k->n; i++) {
+        w[i] = trial_linear(&t, &k->q[i].w, packed[i]);
+        out[i] = trial_buffer(&t, y[i].d, ROWS_STEP, (size_t)k->q[i].w.out * 4);
+    }
+    trial_linears(&t, in, k->n, w, out);
+    trial_run(&t, s, b, 0);
+}
+
 /* Opens, packs, runs; when `alone` is set, then runs some rows by themselves and compares bits. */
 static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads,
                 const struct call *k, int alone, struct rng *r)
@@ -252,10 +267,8 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     struct arena a = {0};
     struct be_linear *packed[MAX_LINEARS];
     struct dbuf y[MAX_LINEARS];
-    float *d_y[MAX_LINEARS];
-    int in = k->q[0].w.in, max_k = in;
-    for (int i = 0; i < k->n; i++) max_k = k->q[i].w.k > max_k ? k->q[i].w.k : max_k;
-    struct be_config config = plain_config(k->rows, max_k);
+    int in = k->q[0].w.in;
+    struct be_config config = plain_config(k->rows);
     config.act = c->act;
     side_open(&s, on, n_threads, config);
     struct dbuf x = dbuf_from(&s, k->x, (size_t)k->rows * (size_t)in * sizeof(float));
@@ -267,12 +280,9 @@ static void run(struct check *c, int v, const char *name, const struct variant *
             return;
         }
         y[i] = dbuf_new(&s, (size_t)k->rows * (size_t)k->q[i].w.out * sizeof(float));
-        d_y[i] = (float *)y[i].d;
     }
     struct batch b = make_plain_batch(&a, k->rows, k->n_decode);
-    s.ops->begin_step(s.be, &b);
-    s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed, (const float *)x.d, d_y,
-                  k->rows, k->n_decode);
+    apply(&s, k, packed, x.d, y, &b);
     for (int i = 0; i < k->n; i++) {
         dbuf_get(&s, &y[i], k->y[i]);
         compare_fences(c, v, name, "output", &s, &y[i]);
@@ -292,14 +302,11 @@ static void run(struct check *c, int v, const char *name, const struct variant *
                                                 : rng_below(r, k->rows);
         int decode = k->n_decode - row < 0 ? 0 : k->n_decode - row < m ? k->n_decode - row : m;
         struct batch one = make_plain_batch(&a, m, decode);
-        s.ops->begin_step(s.be, &one);
         struct dbuf part[MAX_LINEARS];
         for (int i = 0; i < k->n; i++) {
             part[i] = dbuf_new(&s, (size_t)m * (size_t)k->q[i].w.out * sizeof(float));
-            d_y[i] = (float *)part[i].d;
         }
-        s.ops->linear(s.be, k->n, (const struct be_linear *const *)packed,
-                      (const float *)x.d + (size_t)row * (size_t)in, d_y, m, decode);
+        apply(&s, k, packed, x.d + (size_t)row * (size_t)in * 4, part, &one);
         for (int i = 0; i < k->n; i++) {
             size_t out = (size_t)k->q[i].w.out;
             float *got = arena_get(&a, part[i].bytes);
@@ -615,7 +622,7 @@ static void run_embed(struct check *c, int v, const char *name, const struct var
     struct side s;
     struct err e;
     struct be_linear *packed;
-    side_open(&s, on, n_threads, plain_config(b->n_rows, table->in));
+    side_open(&s, on, n_threads, plain_config(b->n_rows));
     if (s.ops->pack(s.be, table, &packed, &e)) {
         fail(c, v, name, "pack: %s", e.msg);
         side_close(&s);
@@ -624,8 +631,12 @@ static void run_embed(struct check *c, int v, const char *name, const struct var
     struct dbuf y = dbuf_new(&s, (size_t)b->n_rows * (size_t)table->in * sizeof(float));
     struct dbuf ids = dbuf_new(&s, (size_t)b->n_rows * sizeof *chosen);
     s.ops->upload(s.be, ids.d, chosen, ids.bytes);
-    s.ops->begin_step(s.be, b);
-    s.ops->embed(s.be, packed, (int32_t *)(void *)ids.d, (float *)y.d);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_EMBED);
+    op->in[0] = trial_buffer(&t, ids.d, ROWS_LOGITS, sizeof *chosen);
+    op->out[0] = trial_buffer(&t, y.d, ROWS_STEP, (size_t)table->in * 4);
+    op->w[0] = trial_linear(&t, table, packed);
+    trial_run(&t, &s, b, 0);
     dbuf_get(&s, &y, out);
     compare_fences(c, v, name, "output", &s, &y);
     s.ops->drop(s.be, packed);

@@ -3,6 +3,7 @@
  * checks run on it unchanged and must fail. The first "mutant" breaks nothing and must pass, or the
  * wrapper itself would be what is caught. */
 #include "tests/checkop/checkop.h"
+#include "tests/stepwise.h"
 #include "tests/unit/ever_top.h"
 
 #include <math.h>
@@ -124,12 +125,13 @@ enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
 
 static enum kind now;          /* what the next mutant to be opened breaks */
 static struct variant healthy; /* what it is built around */
+static int n_threads;          /* of the one that is open */
 
 struct mutant_be {
     struct be be;
     struct be *inner;
     struct arena arena;
-    int n_threads, n_rows, n_top;
+    const struct batch *batch;
     const int32_t *first_perm;
     int first_k;
 };
@@ -150,7 +152,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     if (now == INT8_FOR_I16) c.act = ACT_INT8;
     if (now == F32_FOR_F16) c.act = ACT_F32;
     m->be.ops = &mutant_backend;
-    m->n_threads = c.n_threads;
+    n_threads = c.n_threads;
     if (fns()->open(&m->inner, &c, e)) {
         free(m);
         return -1;
@@ -178,20 +180,23 @@ static void m_download(struct be *be, void *dst, const void *d, size_t bytes)
     fns()->download(in(be), dst, d, bytes);
 }
 static void m_drop(struct be *be, struct be_linear *w) { fns()->drop(in(be), w); }
-static size_t m_kv_page_bytes(const struct be *be) { return fns()->kv_page_bytes(in(be)); }
+static size_t m_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
+{
+    return fns()->kv_page_bytes(t, kv);
+}
 static int m_sync(struct be *be, struct err *e) { return fns()->sync(in(be), e); }
 
-/* Reads, changes, writes back device memory. */
-static float peek(struct be *be, const float *d)
+/* Reads, changes, writes back device memory of the healthy backend. */
+static float peek(struct be *inner, const float *d)
 {
     struct err e;
     float x;
-    fns()->download(in(be), &x, d, sizeof x);
-    fns()->sync(in(be), &e);
+    fns()->download(inner, &x, d, sizeof x);
+    fns()->sync(inner, &e);
     return x;
 }
 
-static void poke(struct be *be, float *d, float x) { fns()->upload(in(be), d, &x, sizeof x); }
+static void poke(struct be *inner, float *d, float x) { fns()->upload(inner, d, &x, sizeof x); }
 
 static float next_bit(float x) { return f32_from_bits(f32_bits(x) ^ 1); }
 
@@ -200,12 +205,12 @@ static void *copy(struct mutant_be *m, const void *src, size_t bytes)
     return memcpy(arena_get(&m->arena, bytes), src, bytes);
 }
 
-static void *copy_of_device(struct mutant_be *m, const void *d, size_t bytes)
+static void *copy_of_device(struct arena *a, struct be *inner, const void *d, size_t bytes)
 {
     struct err e;
-    void *p = arena_get(&m->arena, bytes);
-    fns()->download(in(&m->be), p, d, bytes);
-    fns()->sync(in(&m->be), &e);
+    void *p = arena_get(a, bytes);
+    fns()->download(inner, p, d, bytes);
+    fns()->sync(inner, &e);
     return p;
 }
 
@@ -279,7 +284,6 @@ static void m_begin_step(struct be *be, const struct batch *good)
     struct mutant_be *m = of(be);
     struct batch *b = copy(m, good, sizeof *b);
     size_t rows = (size_t)b->n_rows * sizeof(int32_t), last = (size_t)b->n_rows - 1;
-    m->n_rows = b->n_rows;
     b->token = copy(m, b->token, rows);
     b->pos = copy(m, b->pos, rows);
     b->slot = copy(m, b->slot, rows);
@@ -300,7 +304,6 @@ static void m_begin_step(struct be *be, const struct batch *good)
         int32_t *table = b->block_table + (b->n_seqs - 1) * b->table_stride;
         table[0] = table[1];
     }
-    m->n_top = b->n_top;
     if (now == NEXT_ROW && b->n_top) {
         b->top_row = copy(m, b->top_row, (size_t)b->n_top * sizeof *b->top_row);
         b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
@@ -309,136 +312,157 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->logit_row = copy(m, b->logit_row, (size_t)b->n_logits * sizeof *b->logit_row);
         b->logit_row[b->n_logits - 1] = (b->logit_row[b->n_logits - 1] + 1) % b->n_rows;
     }
+    m->batch = b;
     fns()->begin_step(in(be), b);
 }
 
-static void m_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
-                    float *d_out)
+/* What the operations themselves are told wrongly. */
+static void change(struct op *op)
 {
-    fns()->embed(in(be), table, d_chosen, d_out);
+    if (op->kind == OP_NORM && now == NO_DELTA) op->in[1] = op->out[1] = NO_BUFFER;
+    if (op->kind == OP_NORM && now == EPS) op->as.norm.eps *= 2;
+    if (op->kind == OP_ROPE_STORE && now == NO_NORM) op->w[0] = NO_WEIGHT;
+    if (op->kind == OP_ROPE_STORE && now == WRONG_NORM) op->w[1] = op->w[0];
+    if (op->kind != OP_ATTEND) return;
+    if (now == WINDOW && op->as.attend.window) op->as.attend.window++;
+    if (now == NO_WINDOW) op->as.attend.window = 0;
+    if (now == SCORE_SCALE) op->as.attend.scale *= 1.01f;
 }
 
-static void m_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
-                   float eps, float *d_out, int rows, int dim)
+/* A buffer of an operation: device address, rows, elements. */
+struct place {
+    float *d;
+    int rows;
+    size_t n;
+};
+
+static struct place place_of(const struct stepwise_call *c, int buffer)
 {
-    float x = peek(be, d_x);
-    fns()->norm(in(be), d_x, now == NO_DELTA ? NULL : d_delta, d_weight, now == EPS ? 2 * eps : eps,
-                d_out, rows, dim);
-    if (now == X_KEPT) poke(be, d_x, x);
-    if (now == BY_THREADS && of(be)->n_threads == 3) poke(be, d_out, next_bit(peek(be, d_out)));
+    const struct buffer *b = &c->plan->buffer[buffer];
+    int rows = b->rows == ROWS_STEP     ? c->batch->n_rows
+               : b->rows == ROWS_LOGITS ? c->batch->n_logits
+                                        : c->batch->n_top;
+    return (struct place){c->memory->buffer[buffer], rows,
+                          (size_t)rows * b->row_bytes / sizeof(float)};
 }
 
-static void break_output(struct be *be, float *d_y, size_t n, int rows)
+static void break_output(struct be *inner, const struct place *y)
 {
-    if (now == TAIL) poke(be, d_y + n - 1, NAN);
-    if (now == OVERRUN) poke(be, d_y + n, 1);
-    if ((now == BY_ROWS && rows > 4) || (now == BY_THREADS && of(be)->n_threads == 3))
-        poke(be, d_y, next_bit(peek(be, d_y)));
+    if (now == TAIL) poke(inner, y->d + y->n - 1, NAN);
+    if (now == OVERRUN) poke(inner, y->d + y->n, 1);
+    if ((now == BY_ROWS && y->rows > 4) || (now == BY_THREADS && n_threads == 3))
+        poke(inner, y->d, next_bit(peek(inner, y->d)));
 }
 
-/* How many outputs the linears of a call have is not ours to know here: the checks fence every
- * output, so the end of an output is where the fence begins. */
-static size_t length_to_fence(struct be *be, const float *d_y, int rows)
+static float kept; /* what a hook changed, to be put back */
+
+static void before(struct be *inner, const struct stepwise_call *c)
 {
-    size_t n = 0;
-    while (f32_bits(peek(be, d_y + n)) != 0x7fc0beef) n++;
-    return n - n % (size_t)rows;
+    const struct op *op = c->op;
+    if (op->kind == OP_NORM) kept = peek(inner, place_of(c, op->in[0]).d);
+    if (op->kind == OP_GLU && now == UP) {
+        struct place up = place_of(c, op->in[1]);
+        poke(inner, up.d + up.n / 2, peek(inner, up.d + up.n / 2) * (1 + 10 * 0x1p-23f));
+    }
+    if (op->kind != OP_ROPE_STORE) return;
+    struct place k = place_of(c, op->in[1]), v = place_of(c, op->in[2]);
+    if (now == VALUE) poke(inner, v.d, peek(inner, v.d) * 1.01f);
+    kept = peek(inner, k.d + k.n - 1);
+    if (now == KEY) poke(inner, k.d + k.n - 1, kept * 1.01f);
 }
 
-static void m_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
-                     float *const d_y[], int rows, int n_decode)
+static void break_argmax(struct be *inner, const struct stepwise_call *c)
 {
-    fns()->linear(in(be), n, w, d_x, d_y, rows, n_decode);
-    if (now == TAIL || now == OVERRUN || now == BY_ROWS || now == BY_THREADS)
-        break_output(be, d_y[n - 1], length_to_fence(be, d_y[n - 1], rows), rows);
-    if (now == INPUT) poke(be, (float *)d_x, next_bit(peek(be, d_x)));
-}
-
-static void m_rope_store(struct be *be, const struct rope_args *good)
-{
-    struct rope_args a = *good;
-    if (now == NO_NORM) a.d_q_norm = NULL;
-    if (now == WRONG_NORM) a.d_k_norm = a.d_q_norm;
-    if (now == VALUE) poke(be, (float *)a.d_v, peek(be, a.d_v) * 1.01f);
-    size_t last = length_to_fence(be, a.d_k, of(be)->n_rows) - 1;
-    float k = peek(be, a.d_k + last);
-    if (now == KEY) poke(be, (float *)a.d_k + last, k * 1.01f);
-    fns()->rope_store(in(be), &a);
-    poke(be, (float *)a.d_k + last, k);
-}
-
-static void m_attend(struct be *be, const struct attend_args *good)
-{
-    struct attend_args a = *good;
-    if (now == WINDOW && a.window) a.window++;
-    if (now == NO_WINDOW) a.window = 0;
-    if (now == SCORE_SCALE) a.scale *= 1.01f;
-    fns()->attend(in(be), &a);
-    break_output(be, a.d_out, length_to_fence(be, a.d_out, of(be)->n_rows), of(be)->n_rows);
-}
-
-static void m_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
-{
-    if (now == UP) poke(be, (float *)d_up + n / 2, peek(be, d_up + n / 2) * (1 + 10 * 0x1p-23f));
-    fns()->glu(in(be), d_gate, d_up, n);
-    break_output(be, d_gate, n, 1);
-    if (now == ELEMENT && n >= 8) poke(be, d_gate + 1, next_bit(peek(be, d_gate + 1)));
-}
-
-static void m_gather(struct be *be, const float *d_x, float *d_out, int dim)
-{
-    fns()->gather(in(be), d_x, d_out, dim);
-}
-
-static void m_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
-{
-    fns()->argmax(in(be), d_logits, d_id, rows, vocab);
     if (now != LAST_TIE && now != NAN_UNSEEN) return;
     struct arena a = {0};
-    struct err e;
-    size_t n = (size_t)rows * (size_t)vocab;
-    float *x = arena_get(&a, n * sizeof *x);
-    int32_t *id = arena_get(&a, (size_t)rows * sizeof *id);
-    fns()->download(in(be), x, d_logits, n * sizeof *x);
-    fns()->download(in(be), id, d_id, (size_t)rows * sizeof *id);
-    fns()->sync(in(be), &e);
-    for (int r = 0; r < rows; r++, x += vocab) {
+    struct place logits = place_of(c, c->op->in[0]), best = place_of(c, c->op->out[0]);
+    size_t vocab = logits.n / (size_t)logits.rows;
+    const float *x = copy_of_device(&a, inner, logits.d, logits.n * sizeof *x);
+    int32_t *id = copy_of_device(&a, inner, best.d, best.n * sizeof *id);
+    for (int r = 0; r < best.rows; r++, x += vocab) {
         if (now == NAN_UNSEEN && id[r] < 0) id[r] = 0;
-        for (int i = 0; now == LAST_TIE && id[r] >= 0 && i < vocab; i++)
+        for (int i = 0; now == LAST_TIE && id[r] >= 0 && i < (int)vocab; i++)
             if (x[i] >= x[id[r]]) id[r] = i;
     }
-    fns()->upload(in(be), d_id, id, (size_t)rows * sizeof *id);
+    fns()->upload(inner, best.d, id, best.n * sizeof *id);
     arena_free(&a);
 }
 
 /* Leaves out what is not among the 63 largest up to it. */
 static void keep_fewer(struct softmax_logit *top)
 {
-    float x[BE_TOP_ROOM];
-    uint8_t is[BE_TOP_ROOM];
+    float x[OP_TOP_ROOM];
+    uint8_t is[OP_TOP_ROOM];
     int n = 0, n_kept = 0;
-    for (; n < BE_TOP_ROOM && top[n].id >= 0; n++) x[n] = top[n].value;
-    ever_top(x, n, BE_TOP - 1, is);
+    for (; n < OP_TOP_ROOM && top[n].id >= 0; n++) x[n] = top[n].value;
+    ever_top(x, n, OP_TOP_KEPT - 1, is);
     for (int i = 0; i < n; i++)
         if (is[i]) top[n_kept++] = top[i];
     if (n_kept < n) top[n_kept].id = -1;
 }
 
-static void m_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+static void break_top(struct be *inner, const struct stepwise_call *c)
 {
-    struct mutant_be *m = of(be);
-    size_t n = (size_t)m->n_top * BE_TOP_ROOM;
-    fns()->top(in(be), d_logits, d_top, vocab);
     if (now != FEW_OF_TOP && now != ELEMENT && now != TAIL) return;
-    struct softmax_logit *top = copy_of_device(m, d_top, n * sizeof *top);
-    for (size_t i = 0; i < n; i += BE_TOP_ROOM) {
+    struct arena a = {0};
+    struct place p = place_of(c, c->op->out[0]);
+    size_t n = (size_t)p.rows * OP_TOP_ROOM;
+    struct softmax_logit *top = copy_of_device(&a, inner, p.d, n * sizeof *top);
+    for (size_t i = 0; i < n; i += OP_TOP_ROOM) {
         int last = 0;
-        while (last < BE_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;
+        while (last < OP_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;
         if (now == FEW_OF_TOP) keep_fewer(top + i);
         else if (last-- > 1)
             top[i + (size_t)last].id = now == TAIL ? -1 : top[i + (size_t)last].id + 1;
     }
-    fns()->upload(in(be), d_top, top, n * sizeof *top);
+    fns()->upload(inner, p.d, top, n * sizeof *top);
+    arena_free(&a);
+}
+
+static void after(struct be *inner, const struct stepwise_call *c)
+{
+    const struct op *op = c->op;
+    struct place in0 = {0}, out = place_of(c, op->out[op->n - 1]);
+    if (op->in[0] >= 0) in0 = place_of(c, op->in[0]);
+    switch (op->kind) {
+    case OP_NORM:
+        if (now == X_KEPT) poke(inner, in0.d, kept);
+        if (now == BY_THREADS && n_threads == 3) poke(inner, out.d, next_bit(peek(inner, out.d)));
+        break;
+    case OP_LINEAR:
+        break_output(inner, &out);
+        if (now == INPUT) poke(inner, in0.d, next_bit(peek(inner, in0.d)));
+        break;
+    case OP_ROPE_STORE: {
+        struct place k = place_of(c, op->in[1]);
+        poke(inner, k.d + k.n - 1, kept);
+        break;
+    }
+    case OP_ATTEND: break_output(inner, &out); break;
+    case OP_GLU:
+        out.rows = 1;
+        break_output(inner, &out);
+        if (now == ELEMENT && out.n >= 8) poke(inner, out.d + 1, next_bit(peek(inner, out.d + 1)));
+        break;
+    case OP_ARGMAX: break_argmax(inner, c); break;
+    case OP_TOP: break_top(inner, c); break;
+    default: break;
+    }
+}
+
+static const struct stepwise_hooks hooks = {change, before, after};
+
+static int m_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
+                     struct be_plan **out, struct err *e)
+{
+    return stepwise_compile(in(be), fns(), &hooks, p, m, out, e);
+}
+
+static void m_drop_plan(struct be *be, struct be_plan *p) { stepwise_drop(in(be), fns(), p); }
+
+static void m_run(struct be *be, const struct be_plan *p)
+{
+    stepwise_run(in(be), fns(), &hooks, p, of(be)->batch);
 }
 
 const struct backend mutant_backend = {
@@ -453,21 +477,15 @@ const struct backend mutant_backend = {
     .pack = m_pack,
     .drop = m_drop,
     .kv_page_bytes = m_kv_page_bytes,
+    .compile = m_compile,
+    .drop_plan = m_drop_plan,
     .begin_step = m_begin_step,
+    .run = m_run,
     .sync = m_sync,
-    .embed = m_embed,
-    .norm = m_norm,
-    .linear = m_linear,
-    .rope_store = m_rope_store,
-    .attend = m_attend,
-    .glu = m_glu,
-    .gather = m_gather,
-    .argmax = m_argmax,
-    .top = m_top,
 };
 
 /* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
-static int failures(const struct check *c, const struct op *op, enum kind kind, int quiet,
+static int failures(const struct check *c, const struct operation *op, enum kind kind, int quiet,
                     long *n_cases)
 {
     struct check m = {.ref = c->ref,
@@ -495,7 +513,7 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
             n_false++,
                 printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
     for (int i = 0; i < N_MUTANTS; i++) {
-        const struct op *op = ops;
+        const struct operation *op = ops;
         while (strcmp(op->name, mutants[i].op)) op++;
         if (!has(v, op->name) || (only && !listed(only, op->name))) continue;
         ++*n_mutants;

@@ -70,16 +70,18 @@ static void run(const struct variant *v, const struct setup *s, enum act act, fl
     struct err e;
     struct arena a = {0};
     struct be_linear *packed;
-    struct be_config config = plain_config(N_ROWS, IN);
+    struct be_config config = plain_config(N_ROWS);
     config.act = act;
     side_open(&side, v, 1, config);
     CHECK(!side.ops->pack(side.be, &s->w, &packed, &e));
     struct dbuf x = dbuf_from(&side, s->x, sizeof s->x),
                 out = dbuf_new(&side, (size_t)N_ROWS * OUT * sizeof *y);
     struct batch b = make_plain_batch(&a, N_ROWS, 0);
-    side.ops->begin_step(side.be, &b);
-    side.ops->linear(side.be, 1, (const struct be_linear *const *)&packed, (const float *)x.d,
-                     (float *const[]){(float *)out.d}, N_ROWS, 0);
+    struct trial t = {0};
+    int in = trial_buffer(&t, x.d, ROWS_STEP, IN * 4), to = trial_buffer(&t, out.d, ROWS_STEP, OUT * 4),
+        w = trial_linear(&t, &s->w, packed);
+    trial_linears(&t, in, 1, &w, &to);
+    trial_run(&t, &side, &b, 0);
     dbuf_get(&side, &out, y);
     side.ops->drop(side.be, packed);
     dbuf_free(&side, &x);

@@ -43,7 +43,7 @@ struct rope_data {
     struct be_config config;
     struct page_map pages;
     struct batch batch;
-    float *q, *key, *value, *q_norm, *k_norm;
+    float *q, *key, *value, *q_norm, *k_norm, *inv_freq;
     size_t q_row, kv_row;
     float eps;
 };
@@ -80,17 +80,12 @@ static struct rope_data make_data(struct arena *a, struct rng *r, const struct r
     float *inv_freq = arena_get(a, hd / 2 * 4);
     for (size_t i = 0; i < hd / 2; i++)
         inv_freq[i] = (float)pow(k->base, -2.0 * (double)i / (double)hd);
+    d.inv_freq = inv_freq;
     d.config = (struct be_config){.act = ACT_F32,
                                   .kv = k->kv,
-                                  .n_heads = k->n_heads,
-                                  .n_kv_heads = k->n_kv_heads,
-                                  .head_dim = k->head_dim,
-                                  .inv_freq = inv_freq,
-                                  .rope_scale = k->rope_scale,
                                   .max_rows = d.batch.n_rows,
                                   .max_seqs = d.batch.n_rows,
-                                  .max_pages = d.batch.table_stride,
-                                  .max_k = 64};
+                                  .max_pages = d.batch.table_stride};
     return d;
 }
 
@@ -106,7 +101,7 @@ static void rotate(const struct rope_data *d, const float *x, const float *norm,
             for (int i = 0; i < hd; i++) squares += (double)x[i] * x[i];
             double f = norm ? 1 / sqrt(squares / hd + (double)d->eps) : 1;
             for (int i = 0; i < half; i++) {
-                float angle = (float)d->batch.pos[row] * d->config.inv_freq[i];
+                float angle = (float)d->batch.pos[row] * d->inv_freq[i];
                 double c = cos(angle) * d->k->rope_scale, s = sin(angle) * d->k->rope_scale;
                 double a = x[i] * f * (norm ? norm[i] : 1),
                        b = x[i + half] * f * (norm ? norm[i + half] : 1);
@@ -124,13 +119,53 @@ struct expected {
     float *k, *k_bound; /* [rows][kv_row] */
 };
 
-static void attend(struct side *s, struct dbuf *q, struct dbuf *kv, struct dbuf *out, int window)
+static struct heads heads_of(const struct rope_data *d)
 {
-    s->ops->attend(s->be, &(struct attend_args){.d_q = (float *)q->d,
-                                                .d_kv = kv->d,
-                                                .d_out = (float *)out->d,
-                                                .window = window,
-                                                .scale = 1});
+    return (struct heads){d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
+}
+
+static void attend(struct side *s, const struct rope_data *d, struct dbuf *q, struct dbuf *kv,
+                   struct dbuf *out, int window)
+{
+    struct trial t = {0};
+    int pages = trial_kv(&t, kv->d, d->k->n_kv_heads, d->k->head_dim);
+    struct op *op = trial_op(&t, OP_ATTEND);
+    op->in[0] = trial_buffer(&t, q->d, ROWS_STEP, d->q_row * 4);
+    op->out[0] = trial_buffer(&t, out->d, ROWS_STEP, d->q_row * 4);
+    op->as.attend.heads = heads_of(d);
+    op->as.attend.kv = pages;
+    op->as.attend.window = window;
+    op->as.attend.scale = 1;
+    trial_run(&t, s, &d->batch, 0);
+}
+
+/* The device's copies of a case. */
+struct rope_side {
+    struct dbuf q, k, v, q_norm, k_norm, inv_freq, angles, kv;
+};
+
+static void rope_store(struct side *s, const struct rope_data *d, const struct rope_side *x,
+                       const struct dbuf *q, const struct dbuf *v)
+{
+    struct trial t = {0};
+    int half = d->k->head_dim / 2, hd = d->k->head_dim;
+    struct op *cos = trial_angles(&t, trial_vector(&t, x->inv_freq.d, half), half,
+                                  d->k->rope_scale, x->angles.d,
+                                  x->angles.d + x->angles.bytes / 2);
+    struct op *op = trial_op(&t, OP_ROPE_STORE);
+    op->in[0] = op->out[0] = trial_buffer(&t, q->d, ROWS_STEP, d->q_row * 4);
+    op->in[1] = trial_buffer(&t, x->k.d, ROWS_STEP, d->kv_row * 4);
+    op->in[2] = trial_buffer(&t, v->d, ROWS_STEP, d->kv_row * 4);
+    op->in[3] = cos->out[0];
+    op->in[4] = cos->out[1];
+    if (d->k->norm) {
+        op->w[0] = trial_vector(&t, x->q_norm.d, hd);
+        op->w[1] = trial_vector(&t, x->k_norm.d, hd);
+    }
+    op->as.rope.heads = heads_of(d);
+    op->as.rope.kv = trial_kv(&t, x->kv.d, d->k->n_kv_heads, d->k->head_dim);
+    op->as.rope.eps = d->eps;
+    trial_run(&t, s, &d->batch, 0);
 }
 
 /* Values: what the own position gives. */
@@ -141,7 +176,7 @@ static void check_values(struct check *c, int v, const char *name, struct side *
     int group = d->k->n_heads / d->k->n_kv_heads;
     float *got = arena_get(a, n * 4), *want = arena_get(a, n * 4), *bound = arena_get(a, n * 4);
     struct dbuf out = dbuf_new(s, n * 4);
-    attend(s, q, kv, &out, 1);
+    attend(s, d, q, kv, &out, 1);
     dbuf_get(s, &out, got);
     for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < d->q_row; i++) {
@@ -166,7 +201,7 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
     for (size_t dim = 0; dim < hd; dim++) {
         for (size_t i = 0; i < n; i++) probe[i] = i % hd == dim;
         struct dbuf q = dbuf_from(s, probe, n * 4), out = dbuf_new(s, n * 4);
-        attend(s, &q, kv, &out, 2);
+        attend(s, d, &q, kv, &out, 2);
         dbuf_get(s, &out, got);
         for (size_t row = 1; row < rows; row += 2)
             for (size_t h = 0; h < (size_t)d->k->n_heads; h++) {
@@ -194,34 +229,32 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     side_open(&s, on, n_threads, d->config);
     float *ones = arena_get(&a, kv_n * 4);
     for (size_t i = 0; i < kv_n; i++) ones[i] = (float)(i / d->kv_row % 2);
-    struct dbuf q = dbuf_from(&s, d->q, rows * d->q_row * 4),
-                q2 = dbuf_from(&s, d->q, rows * d->q_row * 4), k = dbuf_from(&s, d->key, kv_n * 4),
-                val = dbuf_from(&s, d->value, kv_n * 4), one = dbuf_from(&s, ones, kv_n * 4);
-    struct dbuf qn = dbuf_from(&s, d->k->norm ? d->q_norm : d->q, hd * 4),
-                kn = dbuf_from(&s, d->k->norm ? d->k_norm : d->q, hd * 4);
-    size_t page_bytes = s.ops->kv_page_bytes(s.be), pages = (size_t)d->pages.n_pages * page_bytes;
-    struct dbuf kv = dbuf_from(&s, arena_get(&a, pages), pages);
-    struct rope_args args = {.d_q = (float *)q.d,
-                             .d_k = (float *)k.d,
-                             .d_v = (float *)val.d,
-                             .d_q_norm = d->k->norm ? (float *)qn.d : NULL,
-                             .d_k_norm = d->k->norm ? (float *)kn.d : NULL,
-                             .eps = d->eps,
-                             .d_kv = kv.d};
-    s.ops->begin_step(s.be, &d->batch);
-    s.ops->rope_store(s.be, &args);
-    dbuf_get(&s, &q, q_after);
-    compare_fences(c, v, name, "q", &s, &q);
-    compare_fences(c, v, name, "pages", &s, &kv);
+    struct rope_side t = {
+        .q = dbuf_from(&s, d->q, rows * d->q_row * 4),
+        .k = dbuf_from(&s, d->key, kv_n * 4),
+        .v = dbuf_from(&s, d->value, kv_n * 4),
+        .q_norm = dbuf_from(&s, d->k->norm ? d->q_norm : d->q, hd * 4),
+        .k_norm = dbuf_from(&s, d->k->norm ? d->k_norm : d->q, hd * 4),
+        .inv_freq = dbuf_from(&s, d->inv_freq, hd / 2 * 4),
+        .angles = dbuf_new(&s, rows * hd * 4),
+    };
+    struct dbuf q2 = dbuf_from(&s, d->q, rows * d->q_row * 4), one = dbuf_from(&s, ones, kv_n * 4);
+    size_t page_bytes = s.ops->kv_page_bytes(
+               d->k->kv, &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim}),
+           pages = (size_t)d->pages.n_pages * page_bytes;
+    t.kv = dbuf_from(&s, arena_get(&a, pages), pages);
+    rope_store(&s, d, &t, &t.q, &t.v);
+    dbuf_get(&s, &t.q, q_after);
+    compare_fences(c, v, name, "q", &s, &t.q);
+    compare_fences(c, v, name, "pages", &s, &t.kv);
     if (x) {
-        check_values(c, v, name, &s, &a, d, &q, &kv);
-        args.d_q = (float *)q2.d;
-        args.d_v = (float *)one.d;
-        s.ops->rope_store(s.be, &args);
-        check_keys(c, v, name, &s, &a, d, &kv, x);
+        check_values(c, v, name, &s, &a, d, &t.q, &t.kv);
+        rope_store(&s, d, &t, &q2, &one);
+        check_keys(c, v, name, &s, &a, d, &t.kv, x);
     }
-    struct dbuf *all[] = {&q, &q2, &k, &val, &one, &qn, &kn, &kv};
-    for (int i = 0; i < 8; i++) dbuf_free(&s, all[i]);
+    struct dbuf *all[] = {&t.q,      &t.k,  &t.v, &t.q_norm, &t.k_norm, &t.inv_freq,
+                          &t.angles, &t.kv, &q2,  &one};
+    for (int i = 0; i < 10; i++) dbuf_free(&s, all[i]);
     side_close(&s);
     arena_free(&a);
 }

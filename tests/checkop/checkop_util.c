@@ -95,21 +95,14 @@ void side_open(struct side *s, const struct variant *v, int n_threads, struct be
 
 void side_close(struct side *s) { s->ops->close(s->be); }
 
-struct be_config plain_config(int max_rows, int max_k)
+struct be_config plain_config(int max_rows)
 {
-    static const float inv_freq[1];
     return (struct be_config){.act = ACT_F32,
                               .kv = KV_F16,
-                              .n_heads = 1,
-                              .n_kv_heads = 1,
-                              .head_dim = 2,
-                              .inv_freq = inv_freq,
-                              .rope_scale = 1,
                               .max_rows = max_rows,
                               .max_seqs = max_rows,
-                              .max_pages = max_rows / KV_PAGE +
-                                           8, /* the harness leaves some unused */
-                              .max_k = max_k};
+                              /* the harness leaves some unused */
+                              .max_pages = max_rows / KV_PAGE + 8};
 }
 
 static void sync_or_die(struct side *s)
@@ -241,6 +234,125 @@ void compare_fences(struct check *c, int v, const char *name, const char *what, 
 {
     if (!dbuf_fences_hold(s, b))
         fail(c, v, name, "%s: wrote outside its %zu bytes", what, b->bytes);
+}
+
+int trial_buffer(struct trial *t, void *d, enum rows_of rows, size_t row_bytes)
+{
+    CHECK(t->n_buffers < TRIAL_BUFFERS);
+    t->buffer[t->n_buffers] = (struct buffer){"trial", rows, row_bytes};
+    t->d_buffer[t->n_buffers] = d;
+    t->kept[t->n_buffers] = 1;
+    return t->n_buffers++;
+}
+
+int trial_linear(struct trial *t, const struct linear *w, struct be_linear *packed)
+{
+    CHECK(t->n_weights < TRIAL_WEIGHTS);
+    t->weight[t->n_weights] = (struct weight){.linear = *w};
+    t->linear[t->n_weights] = packed;
+    return t->n_weights++;
+}
+
+int trial_vector(struct trial *t, void *d, int n)
+{
+    CHECK(t->n_weights < TRIAL_WEIGHTS);
+    t->weight[t->n_weights] = (struct weight){.vector = d, .n = n}; /* a device address */
+    t->d_vector[t->n_weights] = d;
+    return t->n_weights++;
+}
+
+int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim)
+{
+    CHECK(t->n_kvs < TRIAL_KVS);
+    t->kv[t->n_kvs] = (struct kv_cache){n_kv_heads, head_dim};
+    t->d_kv[t->n_kvs] = d;
+    return t->n_kvs++;
+}
+
+struct op *trial_op(struct trial *t, enum op_kind kind)
+{
+    CHECK(t->n_ops < TRIAL_OPS);
+    t->op[t->n_ops] = op_of(kind, "trial", -1);
+    return &t->op[t->n_ops++];
+}
+
+struct op *trial_linears(struct trial *t, int in, int n, const int *w, const int *out)
+{
+    struct op *op = trial_op(t, OP_LINEAR);
+    op->n = n;
+    op->in[0] = in;
+    for (int i = 0; i < n; i++) op->w[i] = w[i], op->out[i] = out[i];
+    return op;
+}
+
+struct op *trial_angles(struct trial *t, int inv_freq, int pairs, float scale, void *d_cos,
+                        void *d_sin)
+{
+    struct op *op = trial_op(t, OP_ANGLES);
+    size_t row = (size_t)pairs * sizeof(float);
+    op->w[0] = inv_freq;
+    op->as.angles.pairs = pairs;
+    op->as.angles.scale = scale;
+    op->out[0] = trial_buffer(t, d_cos, ROWS_STEP, row);
+    op->out[1] = trial_buffer(t, d_sin, ROWS_STEP, row);
+    return op;
+}
+
+static int writes(const struct op *op, int buffer)
+{
+    for (int k = 0; k < OP_OUTS; k++)
+        if (op->out[k] == buffer) return 1;
+    return 0;
+}
+
+/* The last result in a buffer that is kept is read after the run. */
+static void keep_results(struct trial *t)
+{
+    for (int i = 0; i < t->n_ops; i++)
+        for (int k = 0; k < OP_OUTS; k++) {
+            int buffer = t->op[i].out[k], is_last = buffer >= 0 && t->kept[buffer];
+            for (int j = i + 1; j < t->n_ops; j++)
+                if (writes(&t->op[j], buffer)) is_last = 0;
+            if (is_last) t->op[i].last[k] = OP_KEPT;
+        }
+}
+
+static void run_plan(struct side *s, const struct step_plan *p, const struct plan_memory *m)
+{
+    struct be_plan *compiled;
+    struct err e;
+    if (s->ops->compile(s->be, p, m, &compiled, &e)) die("compile", e.msg);
+    s->ops->run(s->be, compiled);
+    sync_or_die(s);
+    s->ops->drop_plan(s->be, compiled);
+}
+
+void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart)
+{
+    struct err e;
+    struct step_plan p = {.op = t->op,
+                          .n_ops = t->n_ops,
+                          .n_body = t->n_ops,
+                          .buffer = t->buffer,
+                          .n_buffers = t->n_buffers,
+                          .weight = t->weight,
+                          .n_weights = t->n_weights,
+                          .kv = t->kv,
+                          .n_kv = t->n_kvs,
+                          .best = -1,
+                          .logits = -1,
+                          .top = -1};
+    struct plan_memory m = {t->d_buffer, t->linear, t->d_vector, t->d_kv};
+    step_plan_liveness(&p, 0);
+    keep_results(t);
+    s->ops->begin_step(s->be, b);
+    if (!apart) run_plan(s, &p, &m);
+    for (int i = 0; i < t->n_ops && apart; i++) {
+        struct step_plan one;
+        if (step_plan_slice(&p, i, 1, &one, &e)) die("slice", e.msg);
+        run_plan(s, &one, &m);
+        free(one.op);
+    }
 }
 
 struct page_map make_pages(struct arena *a, struct rng *r, const int *n_ctx, int n_seqs)

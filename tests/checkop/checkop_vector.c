@@ -23,20 +23,34 @@ struct norm_case {
     float eps;
 };
 
+/* The norm of the rows of a batch, at byte offset `at` of x, delta and y. */
+static void apply_norm(struct side *s, const struct norm_case *k, const struct dbuf d[4], size_t at,
+                       const struct batch *b)
+{
+    struct trial t = {0};
+    size_t row = (size_t)k->dim * 4;
+    struct op *op = trial_op(&t, OP_NORM);
+    op->in[0] = trial_buffer(&t, d[0].d + at, ROWS_STEP, row);
+    if (k->delta) op->in[1] = trial_buffer(&t, d[2].d + at, ROWS_STEP, row), op->out[1] = op->in[0];
+    op->out[0] = trial_buffer(&t, d[3].d + at, ROWS_STEP, row);
+    op->w[0] = trial_vector(&t, d[1].d, k->dim);
+    op->as.norm.eps = k->eps;
+    trial_run(&t, s, b, 0);
+}
+
 static void run_norm(struct check *c, int v, const char *name, const struct variant *on,
                      int n_threads, const struct norm_case *k, const float *x, const float *delta,
                      const float *weight, float *x_after, float *y, int alone)
 {
     struct side s;
     size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim;
-    side_open(&s, on, n_threads, plain_config(k->rows, k->dim));
+    side_open(&s, on, n_threads, plain_config(k->rows));
     struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, dim * 4),
                 dd = dbuf_from(&s, delta, n * 4), dy = dbuf_new(&s, n * 4);
     struct arena a = {0};
     struct batch b = make_plain_batch(&a, k->rows, 0);
-    s.ops->begin_step(s.be, &b);
-    s.ops->norm(s.be, (float *)dx.d, k->delta ? (float *)dd.d : NULL, (float *)dw.d, k->eps,
-                (float *)dy.d, k->rows, k->dim);
+    const struct dbuf d[] = {dx, dw, dd, dy};
+    apply_norm(&s, k, d, 0, &b);
     dbuf_get(&s, &dx, x_after);
     dbuf_get(&s, &dy, y);
     compare_fences(c, v, name, "x", &s, &dx);
@@ -44,11 +58,8 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
     if (alone) {
         float *got = arena_get(&a, n * 4);
         s.ops->upload(s.be, dx.d, x, n * 4);
-        for (int i = k->rows - 1; i >= 0; i--) {
-            size_t at = (size_t)i * dim;
-            s.ops->norm(s.be, (float *)dx.d + at, k->delta ? (float *)dd.d + at : NULL,
-                        (float *)dw.d, k->eps, (float *)dy.d + at, 1, k->dim);
-        }
+        struct batch one = make_plain_batch(&a, 1, 0);
+        for (int i = k->rows - 1; i >= 0; i--) apply_norm(&s, k, d, (size_t)i * dim * 4, &one);
         dbuf_get(&s, &dy, got);
         compare_bits(c, v, name, "rows one by one", got, y, n, dim);
     }
@@ -120,11 +131,14 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
 {
     struct side s;
     struct arena a = {0};
-    side_open(&s, on, n_threads, plain_config(1, 1));
+    side_open(&s, on, n_threads, plain_config(1));
     struct batch b = make_plain_batch(&a, 1, 0);
     struct dbuf g = dbuf_from(&s, gate, n * 4), u = dbuf_from(&s, up, n * 4);
-    s.ops->begin_step(s.be, &b);
-    s.ops->glu(s.be, (float *)g.d, (float *)u.d, n);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_GLU);
+    op->in[0] = op->out[0] = trial_buffer(&t, g.d, ROWS_STEP, n * 4);
+    op->in[1] = trial_buffer(&t, u.d, ROWS_STEP, n * 4);
+    trial_run(&t, &s, &b, 0);
     dbuf_get(&s, &g, y);
     compare_fences(c, v, name, "output", &s, &g);
     dbuf_free(&s, &g);
@@ -186,11 +200,14 @@ static void run_gather(struct check *c, int v, const char *name, const struct va
 {
     struct side s;
     side_open(&s, on, n_threads,
-              plain_config(b->n_rows > b->n_logits ? b->n_rows : b->n_logits, dim));
+              plain_config(b->n_rows > b->n_logits ? b->n_rows : b->n_logits));
     struct dbuf dx = dbuf_from(&s, x, (size_t)b->n_rows * (size_t)dim * 4),
                 dy = dbuf_new(&s, (size_t)b->n_logits * (size_t)dim * 4);
-    s.ops->begin_step(s.be, b);
-    s.ops->gather(s.be, (float *)dx.d, (float *)dy.d, dim);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_GATHER);
+    op->in[0] = trial_buffer(&t, dx.d, ROWS_STEP, (size_t)dim * 4);
+    op->out[0] = trial_buffer(&t, dy.d, ROWS_LOGITS, (size_t)dim * 4);
+    trial_run(&t, &s, b, 0);
     dbuf_get(&s, &dy, y);
     compare_fences(c, v, name, "output", &s, &dy);
     dbuf_free(&s, &dx);
@@ -271,12 +288,17 @@ static void run_argmax(struct check *c, int v, const char *name, const struct va
 {
     struct side s;
     struct arena a = {0};
-    side_open(&s, on, n_threads, plain_config(rows, 1));
+    side_open(&s, on, n_threads, plain_config(rows));
     struct batch b = make_plain_batch(&a, rows, rows);
     struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4),
                 di = dbuf_new(&s, (size_t)rows * 4);
-    s.ops->begin_step(s.be, &b);
-    s.ops->argmax(s.be, (float *)dx.d, (int32_t *)di.d, rows, vocab);
+    b.logit_row = b.pos;
+    b.n_logits = rows;
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_ARGMAX);
+    op->in[0] = trial_buffer(&t, dx.d, ROWS_LOGITS, (size_t)vocab * 4);
+    op->out[0] = trial_buffer(&t, di.d, ROWS_LOGITS, 4);
+    trial_run(&t, &s, &b, 0);
     dbuf_get(&s, &di, id);
     compare_fences(c, v, name, "output", &s, &di);
     dbuf_free(&s, &dx);
@@ -344,13 +366,13 @@ static void fill_top(struct rng *r, int kind, float *x, int n)
 static void check_found(struct check *c, int v, const char *name, int row, const float *x, int n,
                         uint8_t *is, const struct softmax_logit *got)
 {
-    int n_ever = ever_top(x, n, BE_TOP, is), n_got = 0, last = -1, bad = 0;
+    int n_ever = ever_top(x, n, OP_TOP_KEPT, is), n_got = 0, last = -1, bad = 0;
     if (got[0].id == -1) {
-        if (n_ever && n_ever <= BE_TOP_ROOM / 2)
+        if (n_ever && n_ever <= OP_TOP_ROOM / 2)
             fail(c, v, name, "row %d: no room for %d logits", row, n_ever);
         return;
     }
-    for (; n_got < BE_TOP_ROOM && got[n_got].id != -1 && !bad; n_got++) {
+    for (; n_got < OP_TOP_ROOM && got[n_got].id != -1 && !bad; n_got++) {
         int id = got[n_got].id;
         bad = id <= last || id >= n ||
               f32_bits(got[n_got].value) != f32_bits(x[id < 0 || id >= n ? 0 : id]);
@@ -362,7 +384,7 @@ static void check_found(struct check *c, int v, const char *name, int row, const
         fail(c, v, name, "row %d: entry %d is %d, %g", row, n_got, got[n_got].id,
              (double)got[n_got].value);
     else if (n_ever) fail(c, v, name, "row %d: %d logits are not there", row, n_ever);
-    else if (n > 4 * BE_TOP_ROOM && n_got > n / 4)
+    else if (n > 4 * OP_TOP_ROOM && n_got > n / 4)
         fail(c, v, name, "row %d: nothing is left out", row);
 }
 
@@ -372,15 +394,18 @@ static void run_top(struct check *c, int v, const char *name, const struct varia
 {
     struct side s;
     struct arena a = {0};
-    size_t bytes = (size_t)n_top * BE_TOP_ROOM * sizeof *got;
-    side_open(&s, on, n_threads, plain_config(rows, 1));
+    size_t bytes = (size_t)n_top * OP_TOP_ROOM * sizeof *got;
+    side_open(&s, on, n_threads, plain_config(rows));
     struct batch b = make_plain_batch(&a, rows, rows);
     b.top_row = memcpy(arena_get(&a, (size_t)n_top * sizeof *top_row), top_row,
                        (size_t)n_top * sizeof *top_row);
     b.n_top = n_top;
     struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4), dt = dbuf_new(&s, bytes);
-    s.ops->begin_step(s.be, &b);
-    s.ops->top(s.be, (float *)dx.d, (struct softmax_logit *)dt.d, vocab);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_TOP);
+    op->in[0] = trial_buffer(&t, dx.d, ROWS_LOGITS, (size_t)vocab * 4);
+    op->out[0] = trial_buffer(&t, dt.d, ROWS_TOP, OP_TOP_ROOM * sizeof *got);
+    trial_run(&t, &s, &b, 0);
     dbuf_get(&s, &dt, got);
     compare_fences(c, v, name, "output", &s, &dt);
     dbuf_free(&s, &dx);
@@ -407,7 +432,7 @@ void check_top(struct check *c)
         float *x = arena_get(&a, (size_t)rows * (size_t)vocab * 4);
         int32_t *row = arena_get(&a, (size_t)rows * 4);
         uint8_t *is = arena_get(&a, (size_t)vocab);
-        struct softmax_logit *got = arena_get(&a, (size_t)rows * BE_TOP_ROOM * sizeof *got);
+        struct softmax_logit *got = arena_get(&a, (size_t)rows * OP_TOP_ROOM * sizeof *got);
         for (int t = 0; t < rows; t++) {
             row[t] = rows - 1 - t;
             fill_top(&r, row[t] % TOP_KINDS, x + (size_t)row[t] * (size_t)vocab, vocab);
@@ -419,7 +444,7 @@ void check_top(struct check *c)
                 int kind = row[t] % TOP_KINDS;
                 if (kind == 9 || kind == 11) continue;
                 check_found(c, v, name, row[t], x + (size_t)row[t] * (size_t)vocab, vocab, is,
-                            got + (size_t)t * BE_TOP_ROOM);
+                            got + (size_t)t * OP_TOP_ROOM);
             }
         }
         arena_free(&a);

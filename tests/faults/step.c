@@ -5,6 +5,7 @@
 #include "bench/rig.h"
 #include "backend-cpu/kernels.h"
 #include "tests/process.h"
+#include "tests/stepwise.h"
 
 #include <dirent.h>
 #include <linux/audit.h>
@@ -132,28 +133,49 @@ static int lock(void)
 
 enum fault { NO_FAULT, ALLOCATES, CALLS };
 
+static enum fault fault_now;
+
+static void misbehave(struct be *inner, const struct stepwise_call *c)
+{
+    (void)inner;
+    if (c->op->kind != OP_GLU) return;
+    if (fault_now == ALLOCATES) {
+        void *volatile p = malloc(64);
+        free(p);
+    }
+    if (fault_now == CALLS) syscall(SYS_getppid);
+}
+
+static const struct stepwise_hooks hooks = {.before = misbehave};
 static const struct backend *inner;
+static const struct batch *batch;
 
-static void allocating_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
+static void broken_begin(struct be *be, const struct batch *b)
 {
-    void *volatile p = malloc(64);
-    inner->glu(be, d_gate, d_up, n);
-    free(p);
+    batch = b;
+    inner->begin_step(be, b);
 }
 
-static void calling_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
+static void broken_run(struct be *be, const struct be_plan *p)
 {
-    syscall(SYS_getppid);
-    inner->glu(be, d_gate, d_up, n);
+    stepwise_run(be, inner, &hooks, p, batch);
 }
+
+static void broken_drop(struct be *be, struct be_plan *p) { stepwise_drop(be, inner, p); }
 
 static void break_backend(struct forward *f, enum fault fault)
 {
     static struct backend broken;
+    struct err e;
+    if (fault == NO_FAULT) return;
+    fault_now = fault;
     inner = f->be->ops;
     broken = *inner;
-    if (fault == ALLOCATES) broken.glu = allocating_glu;
-    if (fault == CALLS) broken.glu = calling_glu;
+    broken.begin_step = broken_begin;
+    broken.run = broken_run;
+    broken.drop_plan = broken_drop;
+    inner->drop_plan(f->be, f->compiled);
+    if (stepwise_compile(f->be, inner, &hooks, &f->plan, &f->memory, &f->compiled, &e)) exit(3);
     f->be->ops = &broken;
 }
 

@@ -7,10 +7,10 @@
 #include <math.h>
 
 /* is[i] = 1 where x[i] is among the n_top largest of x[0 .. i], the lower index first on ties; x
- * [n] without NaN, n_top <= BE_TOP. Returns how many are. */
+ * [n] without NaN, n_top <= OP_TOP_KEPT. Returns how many are. */
 static inline int ever_top(const float *x, int n, int n_top, uint8_t *is)
 {
-    float kept[BE_TOP]; /* falling */
+    float kept[OP_TOP_KEPT]; /* falling */
     int n_kept = 0, n_ever = 0;
     for (int i = 0; i < n; i++) {
         int j = n_kept;

@@ -5,25 +5,71 @@
 
 #include "backend-cpu/cpu.h"
 #include "core/sample/softmax.h"
+#include "tests/stepwise.h"
 #include "tests/unit/ever_top.h"
 #include "tests/unit/sched_records.h"
 
 #include <math.h>
 
+/* The backend under test: the CPU's functions, one operation at a time, with hooks. */
 static struct backend odd;
+static struct stepwise_hooks odd_hooks;
 static const struct batch *odd_batch;
 static int odd_calls;
 
-/* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
-static void linear_by_phase(struct be *be, int n, const struct be_linear *const w[],
-                            const float *d_x, float *const d_y[], int rows, int n_decode)
+static int odd_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
+                       struct be_plan **out, struct err *e)
 {
-    /* The CPU's be_linear begins with the canonical one. */
-    backend_cpu.linear(be, n, w, d_x, d_y, rows, n_decode);
-    for (int i = 0; i < n; i++) {
-        int out = ((const struct linear *)w[i])->out;
-        for (size_t j = (size_t)n_decode * (size_t)out; j < (size_t)rows * (size_t)out; j++)
-            d_y[i][j] *= 1 + 0x1p-9f;
+    return stepwise_compile(be, &backend_cpu, &odd_hooks, p, m, out, e);
+}
+
+static void odd_drop_plan(struct be *be, struct be_plan *p)
+{
+    stepwise_drop(be, &backend_cpu, p);
+}
+
+static void odd_begin_step(struct be *be, const struct batch *b)
+{
+    odd_batch = b;
+    backend_cpu.begin_step(be, b);
+}
+
+static void odd_run(struct be *be, const struct be_plan *p)
+{
+    stepwise_run(be, &backend_cpu, &odd_hooks, p, odd_batch);
+}
+
+/* odd does what the CPU does until a test changes more of it. */
+static void odd_open(void)
+{
+    odd = backend_cpu;
+    odd_hooks = (struct stepwise_hooks){0};
+    odd.compile = odd_compile;
+    odd.drop_plan = odd_drop_plan;
+    odd.begin_step = odd_begin_step;
+    odd.run = odd_run;
+}
+
+/* The CPU's memory is the host's. */
+static void *odd_buffer(const struct stepwise_call *c, int buffer)
+{
+    return c->memory->buffer[buffer];
+}
+
+/* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
+static void linear_by_phase(struct be *be, const struct stepwise_call *c)
+{
+    const struct op *op = c->op;
+    (void)be;
+    if (op->kind != OP_LINEAR) return;
+    for (int i = 0; i < op->n; i++) {
+        const struct buffer *b = &c->plan->buffer[op->out[i]];
+        int of_step = b->rows == ROWS_STEP, rows = of_step ? c->batch->n_rows : c->batch->n_logits,
+            n_decode = of_step ? c->batch->n_decode : c->batch->n_decode_logits;
+        size_t width = b->row_bytes / sizeof(float);
+        float *y = odd_buffer(c, op->out[i]);
+        for (size_t j = (size_t)n_decode * width; j < (size_t)rows * width; j++)
+            y[j] *= 1 + 0x1p-9f;
     }
 }
 
@@ -35,23 +81,23 @@ static void begin_with_wrong_page(struct be *be, const struct batch *b)
         if (b->kv_len[i] > b->kv_len[longest]) longest = i;
     int32_t *first_page = b->block_table + (size_t)longest * (size_t)b->table_stride;
     if (++odd_calls % 8 == 0) *first_page ^= 1;
-    backend_cpu.begin_step(be, b);
+    odd_begin_step(be, b);
 }
 
 /* All rows take what the first row of the last step chose. */
-static void embed_the_first(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
-                            float *d_out)
+static void embed_the_first(struct be *be, const struct stepwise_call *c)
 {
-    static int32_t same[64];
-    for (int i = 0; i < 64; i++) same[i] = d_chosen[0];
-    backend_cpu.embed(be, table, same, d_out);
+    (void)be;
+    int32_t *chosen = c->op->kind == OP_EMBED ? odd_buffer(c, c->op->in[0]) : NULL;
+    for (int i = 0; chosen && i < c->batch->n_rows; i++)
+        if (c->batch->token[i] < 0) chosen[-1 - c->batch->token[i]] = chosen[0];
 }
 
 /* Every phase is lost: all rows pass for prompt rows. */
 static void begin_without_phase(struct be *be, const struct batch *b)
 {
     ((struct batch *)b)->n_decode = 0;
-    backend_cpu.begin_step(be, b);
+    odd_begin_step(be, b);
 }
 
 static int n_chosen_there;
@@ -59,43 +105,41 @@ static int n_chosen_there;
 static void begin_and_count(struct be *be, const struct batch *b)
 {
     for (int i = 0; i < b->n_rows; i++) n_chosen_there += b->token[i] < 0;
-    backend_cpu.begin_step(be, b);
+    odd_begin_step(be, b);
 }
 
 static int n_top_rows, n_without_room;
 
-/* What a backend with `top` does, on its tenth row as if there was not room. */
-static void find_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+/* What a backend with OP_TOP does, on its tenth row as if there was not room. */
+static void find_top(struct be *be, const struct stepwise_call *c)
 {
     (void)be;
-    for (int r = 0; r < odd_batch->n_top; r++, d_top += BE_TOP_ROOM) {
-        const float *x = d_logits + (size_t)odd_batch->top_row[r] * (size_t)vocab;
+    if (c->op->kind != OP_TOP) return;
+    const float *logits = odd_buffer(c, c->op->in[0]);
+    struct softmax_logit *top = odd_buffer(c, c->op->out[0]);
+    size_t vocab = c->plan->buffer[c->op->in[0]].row_bytes / sizeof *logits;
+    for (int r = 0; r < c->batch->n_top; r++, top += OP_TOP_ROOM) {
+        const float *x = logits + (size_t)c->batch->top_row[r] * vocab;
         uint8_t is[VOCAB];
         int n = 0;
-        ever_top(x, vocab, BE_TOP, is);
-        for (int i = 0; i < vocab; i++)
-            if (is[i]) d_top[n++] = (struct softmax_logit){x[i], i};
-        d_top[n].id = -1;
-        if (++n_top_rows % 10 == 0) d_top->id = -1, n_without_room++;
+        ever_top(x, (int)vocab, OP_TOP_KEPT, is);
+        for (int i = 0; i < (int)vocab; i++)
+            if (is[i]) top[n++] = (struct softmax_logit){x[i], i};
+        top[n].id = -1;
+        if (++n_top_rows % 10 == 0) top->id = -1, n_without_room++;
     }
-}
-
-static void begin_and_remember(struct be *be, const struct batch *b)
-{
-    odd_batch = b;
-    backend_cpu.begin_step(be, b);
 }
 
 enum { POISON = 317 };
 
 /* NaN logits after one token. */
-static void argmax_of_poisoned(struct be *be, const float *d_logits, int32_t *d_id, int rows,
-                               int vocab)
+static void poison_logits(struct be *be, const struct stepwise_call *c)
 {
-    for (int i = 0; i < odd_batch->n_logits; i++) /* the CPU's memory is the host's */
-        if (odd_batch->token[odd_batch->logit_row[i]] == POISON)
-            ((float *)d_logits)[i * VOCAB + 7] = NAN;
-    backend_cpu.argmax(be, d_logits, d_id, rows, vocab);
+    (void)be;
+    if (c->op->kind != OP_ARGMAX) return;
+    float *logits = odd_buffer(c, c->op->in[0]);
+    for (int i = 0; i < c->batch->n_logits; i++)
+        if (c->batch->token[c->batch->logit_row[i]] == POISON) logits[i * VOCAB + 7] = NAN;
 }
 
 #endif

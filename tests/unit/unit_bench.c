@@ -53,8 +53,8 @@ static void bytes_of_a_model(void **state)
 static struct work sum_of(const struct step_shape *s, enum act act, enum kv_type kv)
 {
     struct work sum = {0};
-    for (int op = 0; op < OP_COUNT; op++) {
-        struct work w = work_step(&tiny, (enum op)op, s, act, kv);
+    for (int i = 0; i < tiny.plan.n_ops; i++) {
+        struct work w = work_op(&tiny.plan, &tiny.plan.op[i], s, act, kv);
         sum.weights += w.weights, sum.kv += w.kv, sum.fp32 += w.fp32, sum.int8 += w.int8;
     }
     return sum;
@@ -93,8 +93,8 @@ static void a_prompt_reads_the_head_once_and_attends_in_a_triangle(void **state)
 {
     (void)state;
     struct step_shape s = {1, 512, 100, 0};
-    struct work head = work_step(&tiny, OP_HEAD, &s, ACT_F32, KV_F16),
-                attend = work_step(&tiny, OP_ATTEND, &s, ACT_F32, KV_F16);
+    struct work head = work_step(&tiny.plan, "head", &s, ACT_F32, KV_F16),
+                attend = work_step(&tiny.plan, "attend", &s, ACT_F32, KV_F16);
     assert_true(head.fp32 == 2.0 * HEAD && head.weights == 2.0 * HEAD);
     assert_true(attend.fp32 == LAYERS * 4.0 * 2048 * (512 * 100 + 512 * 513 / 2));
     assert_true(attend.kv == LAYERS * 612.0 * 2 * 256 * 2);
@@ -104,9 +104,10 @@ static void a_window_bounds_what_is_seen(void **state)
 {
     (void)state;
     struct step_shape s = {2, 3, 10, 0};
-    tiny.config.windows[0] = 4;
-    struct work w = work_call(&tiny, OP_ATTEND, 0, &s, ACT_F32, KV_F16);
-    tiny.config.windows[0] = 0;
+    struct op op = op_of(OP_ATTEND, "attend", 0);
+    op.as.attend.heads = (struct heads){32, 4, 64};
+    op.as.attend.window = 4;
+    struct work w = work_op(&tiny.plan, &op, &s, ACT_F32, KV_F16);
     assert_true(w.fp32 == 4.0 * 2048 * 2 * 3 * 4);
     assert_true(w.kv == 2 * (13 - 7) * 2 * 256 * 2.0); /* positions 7..12 */
 }

@@ -174,9 +174,9 @@ static void answers_do_not_depend_on_scheduling(void **state)
     }
     uint64_t *want = run_plain(NULL, all, N);
     uint64_t n_preemptions = 0, n_cached = 0;
-    odd = backend_cpu;
-    odd.begin_step = begin_and_remember;
-    odd.top = find_top;
+    odd_open();
+    odd.kinds |= 1u << OP_TOP;
+    odd_hooks.after = find_top;
     n_top_rows = n_without_room = 0;
     for (int i = 0; i < WAYS; i++) {
         const struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
@@ -209,8 +209,8 @@ static void tokens_keep_their_phase(void **state)
     enum { N = 14 };
     struct record *all = random_records(N, 2);
     uint64_t *cpu = run_plain(NULL, all, N);
-    odd = backend_cpu;
-    odd.linear = linear_by_phase;
+    odd_open();
+    odd_hooks.after = linear_by_phase;
     uint64_t *want = run_plain(&odd, all, N);
     assert_true(n_different(all, N, cpu) > N / 2); /* the phase is visible */
     uint64_t n_preemptions = 0;
@@ -265,7 +265,7 @@ static void the_next_step_need_not_know_the_tokens(void **state)
         n_length += r->max_tokens && all[i].why[0] == FINISH_LENGTH;
     }
     assert_true(n_stopped > N / 4 && n_length > N / 4);
-    odd = backend_cpu;
+    odd_open();
     odd.begin_step = begin_and_count;
     uint64_t n_preemptions = 0;
     for (int i = 0; i < 4; i++) {
@@ -284,7 +284,7 @@ static void the_next_step_need_not_know_the_tokens(void **state)
         assert_true(n_chosen_there > 100);
     }
     assert_true(n_preemptions > 2);
-    odd.embed = embed_the_first;
+    odd_hooks.before = embed_the_first;
     const struct setup wrong = {.n_seqs = 3,
                                 .n_batch = 64,
                                 .threads = 1,
@@ -305,7 +305,7 @@ static void wrong_pages_are_noticed(void **state)
     enum { N = 24 };
     struct record *all = random_records(N, 3);
     uint64_t *want = run_plain(NULL, all, N);
-    odd = backend_cpu;
+    odd_open();
     odd.begin_step = begin_with_wrong_page;
     struct setup u = plain;
     u.n_seqs = 7;
@@ -562,7 +562,7 @@ static int n_prompt_steps;
 static void begin_and_look_for_prompts(struct be *be, const struct batch *b)
 {
     n_prompt_steps += b->n_rows > b->n_decode;
-    backend_cpu.begin_step(be, b);
+    odd_begin_step(be, b);
 }
 
 static void sequences_start_together(void **state)
@@ -571,7 +571,7 @@ static void sequences_start_together(void **state)
     enum { N = 40 };
     struct record *all = simple_records(N, 8, 1);
     for (int i = 0; i < N; i++) all[i].request.max_tokens = 5 + i % 7 * 3;
-    odd = backend_cpu;
+    odd_open();
     odd.begin_step = begin_and_look_for_prompts;
     for (int gather = 0; gather <= 4; gather += 4) {
         const struct setup u = {.n_seqs = 8,
@@ -632,9 +632,8 @@ static void a_request_that_fails_fails_alone(void **state)
     uint64_t *want = run_plain(NULL, all, N);
     all[4].prompt[29] = POISON;
     all[4].request.n_choices = 2;
-    odd = backend_cpu;
-    odd.begin_step = begin_and_remember;
-    odd.argmax = argmax_of_poisoned;
+    odd_open();
+    odd_hooks.before = poison_logits;
     for (int overlap = 0; overlap < 2; overlap++) {
         const struct setup u = {.n_seqs = 5,
                                 .n_batch = 64,
@@ -674,10 +673,10 @@ static size_t download_of(const struct request *how)
     all[2].request.prompt_top = how->prompt_top;
     all[2].request.score_from = 0;
     all[2].request.sampling = how->sampling;
-    odd = backend_cpu;
+    odd_open();
     odd.download = counting_download;
-    odd.begin_step = begin_and_remember;
-    odd.top = find_top;
+    odd.kinds |= 1u << OP_TOP;
+    odd_hooks.after = find_top;
     n_top_rows = 0;
     n_downloaded = 0;
     run(&u, all, 4);
@@ -700,8 +699,8 @@ static void only_wanted_logits_leave_the_backend(void **state)
     how = best;
     how.sampling.temperature = 0.7;
     assert_int_equal(download_of(&how), tokens + 5 * row);
-    how.sampling.top_k = BE_TOP;
-    assert_int_equal(download_of(&how), tokens + 5 * BE_TOP_ROOM * sizeof(struct softmax_logit));
+    how.sampling.top_k = OP_TOP_KEPT;
+    assert_int_equal(download_of(&how), tokens + 5 * OP_TOP_ROOM * sizeof(struct softmax_logit));
     how.sampling.top_k++;
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how.sampling = greedy;
@@ -746,7 +745,7 @@ static int convert_model(void **state)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0 || !mkdtemp(dir)) return -1;
     self[n] = 0;
-    for (int i = 0; i < 2; i++) *strrchr(self, '/') = 0;
+    for (int i = 0; i < 3; i++) *strrchr(self, '/') = 0;
     snprintf(converter, sizeof converter, "%s/opt4gptq-convert", self);
     snprintf(path, sizeof path, "%s/model", dir);
     pid_t child = fork();

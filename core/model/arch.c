@@ -1,0 +1,238 @@
+#include "core/model/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const struct arch arch_llama;
+
+static const struct arch *const archs[] = {&arch_llama};
+
+static const struct arch *find_arch(const char *name)
+{
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        for (const char *const *n = archs[i]->names; *n; n++)
+            if (!strcmp(*n, name)) return archs[i];
+    return NULL;
+}
+
+/* Latches a failure; a number is 0 then. */
+static int keep(struct builder *b, int number)
+{
+    if (number < 0) b->failed = 1;
+    return number < 0 ? 0 : number;
+}
+
+int arch_build(struct step_plan *p, const struct model_config *g, const json_t *json,
+               const struct weight_source *from, struct err *e)
+{
+    const struct arch *a = find_arch(g->architecture);
+    step_plan_init(p);
+    if (!a) 
+        return err_set(e, "%s: architecture '%s' is not known to this version", from->name,
+                       g->architecture);
+    struct builder b = {g, json, *from, p, -1, 0, e};
+    a->build(&b);
+    if (b.failed) {
+        step_plan_free(p);
+        return -1;
+    }
+    step_plan_liveness(p, 0);
+    return 0;
+}
+
+enum { NAME_BYTES = 160 };
+
+/* "layers.%d.x" with the current layer. */
+static void full_name(const struct builder *b, const char *name, char out[NAME_BYTES])
+{
+    const char *mark = strstr(name, "%d");
+    if (mark)
+        snprintf(out, NAME_BYTES, "%.*s%d%s", (int)(mark - name), name, b->layer, mark + 2);
+    else snprintf(out, NAME_BYTES, "%s", name);
+}
+
+static int linear(struct builder *b, const char *name, int in, int out, int may_lack)
+{
+    char full[NAME_BYTES];
+    struct weight w = {.n = 0};
+    if (b->failed) return 0;
+    full_name(b, name, full);
+    int there = b->from.linear(b->from.self, full, in, out, &w.linear, b->err);
+    if (!there && may_lack) return NO_WEIGHT;
+    if (!there) err_set(b->err, "%s: tensor '%s.weight' is missing", b->from.name, full);
+    return keep(b, there > 0 ? step_plan_add_weight(b->plan, &w, b->err) : -1);
+}
+
+static int vector(struct builder *b, const char *name, int n, int may_lack)
+{
+    char full[NAME_BYTES];
+    struct weight w = {.n = n};
+    if (b->failed) return 0;
+    full_name(b, name, full);
+    int there = b->from.vector(b->from.self, full, n, &w.vector, b->err);
+    if (!there && may_lack) return NO_WEIGHT;
+    if (!there) err_set(b->err, "%s: tensor '%s' is missing", b->from.name, full);
+    return keep(b, there > 0 ? step_plan_add_weight(b->plan, &w, b->err) : -1);
+}
+
+int arch_linear(struct builder *b, const char *name, int in, int out)
+{
+    return linear(b, name, in, out, 0);
+}
+
+int arch_linear_or_none(struct builder *b, const char *name, int in, int out)
+{
+    return linear(b, name, in, out, 1);
+}
+
+int arch_vector(struct builder *b, const char *name, int n) { return vector(b, name, n, 0); }
+
+int arch_vector_or_none(struct builder *b, const char *name, int n) { return vector(b, name, n, 1); }
+
+static int buffer(struct builder *b, const char *name, enum rows_of rows, size_t row_bytes)
+{
+    return b->failed ? 0 : keep(b, step_plan_add_buffer(b->plan, name, rows, row_bytes, b->err));
+}
+
+int arch_buffer(struct builder *b, const char *name, int n)
+{
+    return buffer(b, name, ROWS_STEP, (size_t)n * sizeof(float));
+}
+
+struct op *arch_op(struct builder *b, enum op_kind kind, const char *name)
+{
+    static struct op unused; /* of a builder that failed */
+    struct op op = op_of(kind, name, b->layer);
+    int i = b->failed ? 0 : keep(b, step_plan_add_op(b->plan, &op, b->err));
+    return b->failed ? &unused : &b->plan->op[i];
+}
+
+void arch_embed(struct builder *b, int table, int x)
+{
+    struct step_plan *p = b->plan;
+    if (!b->failed && (!p->weight[table].linear.weight || p->weight[table].linear.bias)) {
+        err_set(b->err, "%s: the embedding must be unquantized and without bias", b->from.name);
+        b->failed = 1;
+    }
+    p->best = buffer(b, "best", ROWS_LOGITS, sizeof(int32_t));
+    struct op *op = arch_op(b, OP_EMBED, "embed");
+    op->in[0] = p->best;
+    op->out[0] = x;
+    op->w[0] = table;
+}
+
+struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale)
+{
+    struct arch_rope r = {.pairs = pairs};
+    int w = arch_vector(b, inv_freq, pairs);
+    r.cos = arch_buffer(b, "cos", pairs);
+    r.sin = arch_buffer(b, "sin", pairs);
+    struct op *op = arch_op(b, OP_ANGLES, "angles");
+    op->as.angles.pairs = pairs;
+    op->as.angles.scale = scale;
+    op->w[0] = w;
+    op->out[0] = r.cos;
+    op->out[1] = r.sin;
+    return r;
+}
+
+void arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out)
+{
+    struct op *op = arch_op(b, OP_NORM, name);
+    op->in[0] = x;
+    op->in[1] = delta;
+    op->w[0] = weight;
+    op->out[0] = out;
+    if (delta >= 0) op->out[1] = x;
+    op->as.norm.eps = b->config->norm_eps;
+}
+
+/* Linears of one input usually were permuted alike; one pointer for equal permutations lets a
+ * backend gather once. */
+static void share_perm(struct linear *a, const struct linear *b)
+{
+    if (a->perm && b->perm && a->k == b->k &&
+        !memcmp(a->perm, b->perm, (size_t)a->k * sizeof *a->perm))
+        a->perm = b->perm;
+}
+
+void arch_linears(struct builder *b, const char *name, int in, int n, const int *w, const int *out)
+{
+    struct op *op = arch_op(b, OP_LINEAR, name);
+    if (b->failed) return;
+    op->n = n;
+    op->in[0] = in;
+    for (int i = 0; i < n; i++) {
+        op->w[i] = w[i];
+        op->out[i] = out[i];
+        if (i) share_perm(&b->plan->weight[w[i]].linear, &b->plan->weight[w[0]].linear);
+    }
+}
+
+struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const char *k, int n)
+{
+    struct arch_head_norms w = {arch_vector_or_none(b, q, n), arch_vector_or_none(b, k, n)};
+    if (w.q < 0 && w.k >= 0) arch_vector(b, q, n); /* says that it is missing */
+    if (w.k < 0 && w.q >= 0) arch_vector(b, k, n);
+    return w;
+}
+
+int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
+                    struct arch_head_norms norms)
+{
+    if (b->failed) return 0;
+    int kv = keep(b, step_plan_add_kv(b->plan, (struct kv_cache){heads.n_kv_heads, heads.head_dim}, b->err));
+    struct op *op = arch_op(b, OP_ROPE_STORE, "rope_store");
+    memcpy(op->in, qkv, 3 * sizeof *qkv);
+    op->in[3] = rope.cos;
+    op->in[4] = rope.sin;
+    op->out[0] = qkv[0];
+    op->w[0] = norms.q;
+    op->w[1] = norms.k;
+    op->as.rope.heads = heads;
+    op->as.rope.kv = kv;
+    op->as.rope.eps = b->config->norm_eps;
+    return kv;
+}
+
+void arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
+                 float scale)
+{
+    struct op *op = arch_op(b, OP_ATTEND, "attend");
+    op->in[0] = q;
+    op->out[0] = out;
+    op->as.attend.heads = heads;
+    op->as.attend.kv = kv;
+    op->as.attend.window = window;
+    op->as.attend.scale = scale;
+}
+
+void arch_glu(struct builder *b, int gate, int up, enum activation activation)
+{
+    struct op *op = arch_op(b, OP_GLU, "glu");
+    op->in[0] = op->out[0] = gate;
+    op->in[1] = up;
+    op->as.glu.activation = activation;
+}
+
+void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head)
+{
+    struct step_plan *p = b->plan;
+    size_t dim = (size_t)b->config->dim * sizeof(float);
+    b->layer = -1;
+    p->n_body = p->n_ops;
+    arch_norm(b, "norm", x, delta, norm, h);
+    int last = buffer(b, "last", ROWS_LOGITS, dim);
+    p->logits = buffer(b, "logits", ROWS_LOGITS, (size_t)b->config->vocab * sizeof(float));
+    p->top = buffer(b, "top", ROWS_TOP, OP_TOP_ROOM * sizeof(struct softmax_logit));
+    struct op *op = arch_op(b, OP_GATHER, "gather");
+    op->in[0] = h;
+    op->out[0] = last;
+    arch_linears(b, "head", last, 1, &head, &p->logits);
+    op = arch_op(b, OP_ARGMAX, "argmax");
+    op->in[0] = p->logits;
+    op->out[0] = p->best;
+    op = arch_op(b, OP_TOP, "top");
+    op->in[0] = p->logits;
+    op->out[0] = p->top;
+}

@@ -1,0 +1,90 @@
+/* arch.h: how an architecture becomes the operations of a step, and the builder that its file
+ * (arch_*.c) describes itself with: weights are found by name, operations are appended in order.
+ * Owns: the list of architectures, the names of tensors. Must not know: backends, sequences.
+ *
+ * Builder functions return numbers of the plan. The first failure latches in the builder: later
+ * calls do nothing and return 0, and arch_build reports it. */
+#ifndef CORE_ARCH_H
+#define CORE_ARCH_H
+
+#include "core/base/json.h"
+#include "core/step/plan.h"
+
+/* What all architectures have. */
+struct model_config {
+    char architecture[32];
+    int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
+    float norm_eps, rope_scale;
+    int bos; /* -1: none */
+    int n_eos;
+    int32_t *eos; /* [n_eos] */
+    int *windows; /* [n_layers] positions that a layer attends to, 0: all */
+};
+
+/* Where weights come from: a model file (tensors.h), or made-up ones (bench/shape.c). Each function
+ * returns 1 and a checked weight, 0 when there is none of this name, -1 with an error. */
+struct weight_source {
+    void *self;
+    const char *name; /* for messages: the file's path */
+    int (*linear)(void *self, const char *name, int in, int out, struct linear *w, struct err *e);
+    int (*vector)(void *self, const char *name, int n, const float **v, struct err *e);
+};
+
+struct builder {
+    const struct model_config *config;
+    const json_t *json; /* the same as the file has it, for what one architecture alone has; or NULL */
+    struct weight_source from;
+    struct step_plan *plan;
+    int layer; /* of the operations that are appended; -1: none */
+    int failed;
+    struct err *err;
+};
+
+struct arch {
+    const char *const *names; /* values of config.architecture, ends with NULL */
+    void (*build)(struct builder *b);
+};
+
+/* Builds the plan of config->architecture. Error: unknown architecture, a missing or misshapen
+ * tensor. *p is freed on failure. */
+int arch_build(struct step_plan *p, const struct model_config *g, const json_t *json,
+               const struct weight_source *from, struct err *e);
+
+/* ---- for arch_*.c ---- */
+/* Weights; %d in a name is the current layer. A missing one is an error; of the second kind of each
+ * NO_WEIGHT. */
+int arch_linear(struct builder *b, const char *name, int in, int out);
+int arch_linear_or_none(struct builder *b, const char *name, int in, int out);
+int arch_vector(struct builder *b, const char *name, int n);
+int arch_vector_or_none(struct builder *b, const char *name, int n);
+/* fp32 rows of n elements, one for each token. */
+int arch_buffer(struct builder *b, const char *name, int n);
+/* Appends the operation of b->layer; the pointer is good until the next one. */
+struct op *arch_op(struct builder *b, enum op_kind kind, const char *name);
+/* The operations that models share. */
+void arch_embed(struct builder *b, int table, int x);
+struct arch_rope {
+    int cos, sin, pairs; /* buffers */
+};
+struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale);
+/* x += delta (NO_BUFFER: not); out = RMSNorm(x) * weight */
+void arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out);
+/* out[i] = w[i] in, n at most OP_OUTS. Equal permutations become one pointer. */
+void arch_linears(struct builder *b, const char *name, int in, int n, const int *w, const int *out);
+/* The norms of heads of q and k: both or neither. */
+struct arch_head_norms {
+    int q, k; /* weights [head_dim], or NO_WEIGHT */
+};
+struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const char *k, int n);
+/* qkv[3] buffers; the KV cache that is added for it. */
+int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
+                    struct arch_head_norms norms);
+/* out = attention of q; window 0: all positions; scale: of q.k */
+void arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
+                 float scale);
+/* gate = activation(gate) * up */
+void arch_glu(struct builder *b, int gate, int up, enum activation activation);
+/* delta is added to x, then: the final norm, the rows whose logits are read, the head, the choice. */
+void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head);
+
+#endif

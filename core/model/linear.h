@@ -1,0 +1,27 @@
+/* linear.h: a linear layer's weights as the model file stores them (core/model/modelfile.h, FORMAT).
+ * Must not know: where they come from, what a backend makes of them. */
+#ifndef CORE_LINEAR_H
+#define CORE_LINEAR_H
+
+#include "core/base/dtype.h"
+
+#include <stdint.h>
+
+/* Largest number of inputs, outputs or rows of any tensor: products of two of them fit 2^62, every
+ * index fits an int. */
+enum { MODEL_MAX_SIZE = 1 << 24 };
+
+/* y = W x + bias. codes != NULL: 4-bit, W = scale (code - zero); else `weight` is W. */
+struct linear {
+    int in, out;
+    int k, group, n_groups; /* 4-bit: packed inputs, k = group * n_groups; else k = in */
+    const uint8_t *codes;   /* [ceil(out/16)][k/8][16][4] or NULL */
+    const void *scales;     /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
+    const uint8_t *zeros;   /* [ceil(out/16)][n_groups][16], 0..16 */
+    const int32_t *perm;    /* [k] or NULL: packed input j is x[perm[j]], -1 gives 0 */
+    const void *weight;     /* [out][in] of weight_type F16 | BF16 | F32, when codes is NULL */
+    const float *bias;      /* [out] or NULL */
+    enum dtype scale_type, weight_type;
+};
+
+#endif

@@ -1,0 +1,114 @@
+/* op.h: what a step of a model is made of: a constant array of operations over numbered buffers.
+ * An architecture builds the array once (core/model/arch_*.c), a backend compiles it once and runs
+ * it on every batch (core/step/backend.h). The CPU backend runs it operation by operation and so
+ * defines what every operation computes; a backend may fuse operations whose results have no other
+ * reader.
+ * All buffers are row-major fp32 unless their operation says otherwise. */
+#ifndef CORE_OP_H
+#define CORE_OP_H
+
+#include "core/model/linear.h"
+#include "core/sample/softmax.h"
+
+#include <stddef.h>
+
+/* OP_EMBED        out0 [rows][dim] = row token[r] of the table w0 [vocab][dim]; for a negative token
+ *                 row in0[-1 - token[r]] (in0: int32 [logits], the choices of the step before); a
+ *                 negative choice gives any row
+ * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products), times
+ *                 scale
+ * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out0 = x / sqrt(mean(x^2) + eps)
+ *                 * w0 (RMSNorm, Zhang & Sennrich 2019); out1 = x where in1 is there
+ * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
+ * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
+ *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
+ *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
+ *                 halves); k and v are stored in the KV cache at slot[r]
+ * OP_ATTEND       out0 [rows][n_heads * head_dim] = softmax(scale q k) v over the cached positions
+ *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0
+ * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (SwiGLU: Shazeer 2020)
+ * OP_GATHER       out0 [logits][dim] = row logit_row[i] of in0 [rows][dim]
+ * OP_ARGMAX       out0 int32 [logits] = index of the largest of in0 [logits][vocab], the lowest on
+ *                 ties; -1 when one is NaN or the largest is not finite
+ * OP_TOP          out0 struct softmax_logit [top][TOP_ROOM] = those of in0[top_row[i]] that are among
+ *                 the TOP_KEPT largest of the row up to them, the lower id first on ties, and perhaps
+ *                 others, in order of ids; an id of -1 ends them where there is room left, and is
+ *                 the first where there was not room for all; undefined where a logit is NaN */
+enum op_kind {
+    OP_EMBED,
+    OP_ANGLES,
+    OP_NORM,
+    OP_LINEAR,
+    OP_ROPE_STORE,
+    OP_ATTEND,
+    OP_GLU,
+    OP_GATHER,
+    OP_ARGMAX,
+    OP_TOP,
+    OP_KINDS
+};
+
+enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
+
+enum activation { ACTIVATION_SILU };
+
+enum { OP_INS = 5, OP_OUTS = 3, NO_BUFFER = -1, NO_WEIGHT = -1, OP_KEPT = 1 << 30 };
+
+struct heads {
+    int n_heads, n_kv_heads, head_dim; /* n_heads is a multiple of n_kv_heads */
+};
+
+struct op {
+    enum op_kind kind;
+    const char *name; /* for tables of times: "qkv", "down"; static */
+    int layer;        /* -1: of no layer */
+    int n;            /* OP_LINEAR: linears, 1 to OP_OUTS */
+    int in[OP_INS], out[OP_OUTS], w[OP_OUTS]; /* buffers and weights of the plan, -1: none */
+    int last[OP_OUTS]; /* the last operation that reads what this one leaves in out[i]; its own index:
+                          none; OP_KEPT: read after the step */
+    union {
+        struct {
+            float eps;
+        } norm;
+        struct {
+            int pairs;
+            float scale; /* on cos and sin */
+        } angles;
+        struct {
+            struct heads heads;
+            int kv; /* KV cache of the plan */
+            float eps;
+        } rope;
+        struct {
+            struct heads heads;
+            int kv, window;
+            float scale; /* on q.k */
+        } attend;
+        struct {
+            enum activation activation;
+        } glu;
+    } as;
+};
+
+/* What a buffer has a row for: each token of the step, each row of logits, each row of `top`. */
+enum rows_of { ROWS_STEP, ROWS_LOGITS, ROWS_TOP };
+
+struct buffer {
+    const char *name; /* static */
+    enum rows_of rows;
+    size_t row_bytes;
+};
+
+/* A linear, or a vector [n]. */
+struct weight {
+    struct linear linear;
+    const float *vector; /* [n]; NULL: a linear */
+    int n;
+};
+
+/* Keys and values of one layer. */
+struct kv_cache {
+    int n_kv_heads, head_dim;
+};
+
+#endif

@@ -1,0 +1,120 @@
+#include "core/step/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void step_plan_init(struct step_plan *p) { *p = (struct step_plan){.best = -1, .logits = -1, .top = -1}; }
+
+void step_plan_free(struct step_plan *p)
+{
+    free(p->op);
+    free(p->buffer);
+    free(p->weight);
+    free(p->kv);
+    step_plan_init(p);
+}
+
+void step_plan_free_slice(struct step_plan *p)
+{
+    free(p->op);
+    step_plan_init(p);
+}
+
+/* Appends one element to *array of n; capacities are powers of two. */
+static int append(void **array, int *n, const void *element, size_t bytes, struct err *e)
+{
+    if ((*n & (*n - 1)) == 0) {
+        void *grown = realloc(*array, (size_t)(*n ? 2 * *n : 1) * bytes);
+        if (!grown) return err_memory(e);
+        *array = grown;
+    }
+    memcpy((char *)*array + (size_t)*n * bytes, element, bytes);
+    return (*n)++;
+}
+
+int step_plan_add_op(struct step_plan *p, const struct op *op, struct err *e)
+{
+    return append((void **)&p->op, &p->n_ops, op, sizeof *op, e);
+}
+
+int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of rows, size_t row_bytes,
+                    struct err *e)
+{
+    struct buffer b = {name, rows, row_bytes};
+    return append((void **)&p->buffer, &p->n_buffers, &b, sizeof b, e);
+}
+
+int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e)
+{
+    return append((void **)&p->weight, &p->n_weights, w, sizeof *w, e);
+}
+
+int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e)
+{
+    return append((void **)&p->kv, &p->n_kv, &kv, sizeof kv, e);
+}
+
+struct op op_of(enum op_kind kind, const char *name, int layer)
+{
+    struct op op = {.kind = kind, .name = name, .layer = layer, .n = 1};
+    for (int i = 0; i < OP_INS; i++) op.in[i] = NO_BUFFER;
+    for (int i = 0; i < OP_OUTS; i++) op.out[i] = NO_BUFFER, op.w[i] = NO_WEIGHT;
+    return op;
+}
+
+static int uses(const int *ids, int n, int buffer)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == buffer) return 1;
+    return 0;
+}
+
+/* The last reader of what operation i leaves in a buffer: reads end where it is written again. An
+ * operation that updates a buffer in place reads it first. */
+static int last_reader(const struct step_plan *p, int i, int buffer)
+{
+    int last = i;
+    for (int j = i + 1; j < p->n_ops; j++) {
+        if (uses(p->op[j].in, OP_INS, buffer)) last = j;
+        if (uses(p->op[j].out, OP_OUTS, buffer)) return last;
+    }
+    return buffer == p->best || buffer == p->logits || buffer == p->top ? OP_KEPT : last;
+}
+
+void step_plan_liveness(struct step_plan *p, int keep_all)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        for (int k = 0; k < OP_OUTS; k++) {
+            struct op *op = &p->op[i];
+            op->last[k] = op->out[k] < 0 ? i : keep_all ? OP_KEPT : last_reader(p, i, op->out[k]);
+        }
+}
+
+int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out, struct err *e)
+{
+    CHECK(first >= 0 && n > 0 && first + n <= p->n_ops);
+    *out = *p;
+    out->op = malloc((size_t)n * sizeof *out->op);
+    if (!out->op) return err_memory(e);
+    memcpy(out->op, p->op + first, (size_t)n * sizeof *out->op);
+    out->n_ops = n;
+    out->n_body = p->n_body <= first ? 0 : p->n_body < first + n ? p->n_body - first : n;
+    step_plan_liveness(out, 1);
+    return 0;
+}
+
+int step_plan_max_k(const struct step_plan *p)
+{
+    int k = 0;
+    for (int i = 0; i < p->n_weights; i++)
+        if (!p->weight[i].vector && p->weight[i].linear.k > k) k = p->weight[i].linear.k;
+    return k;
+}
+
+int step_plan_n_quantized(const struct step_plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_weights; i++)
+        n += !p->weight[i].vector && p->weight[i].linear.codes;
+    return n;
+}

@@ -1,0 +1,51 @@
+/* plan.h: the array of operations of a step, with its buffers and weights.
+ * Owns: the arrays and the liveness of every result. Must not know: names of tensors, backends. */
+#ifndef CORE_PLAN_H
+#define CORE_PLAN_H
+
+#include "core/base/err.h"
+#include "core/step/op.h"
+
+struct step_plan {
+    struct op *op;
+    int n_ops, n_body; /* operations 0 .. n_body-1 run in every step, the rest where logits are read */
+    struct buffer *buffer;
+    int n_buffers;
+    struct weight *weight;
+    int n_weights;
+    struct kv_cache *kv;
+    int n_kv;
+    int best, logits, top; /* buffers that are read after a step; -1: none */
+};
+
+/* What the plan's numbers stand for on one backend: device addresses and packed linears. */
+struct be_linear;
+struct plan_memory {
+    void **buffer;             /* [n_buffers] */
+    struct be_linear **linear; /* [n_weights], NULL for a vector */
+    float **vector;            /* [n_weights], NULL for a linear */
+    void **kv;                 /* [n_kv] pages */
+};
+
+void step_plan_init(struct step_plan *p);
+void step_plan_free(struct step_plan *p);
+/* Each appends a copy and returns its number; -1 with an error when there is no memory. */
+int step_plan_add_op(struct step_plan *p, const struct op *op, struct err *e);
+int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of rows, size_t row_bytes,
+                    struct err *e);
+int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
+int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e);
+/* Fills `last` of every operation. Results in the buffers best, logits and top are read after the
+ * step, and so are those of all buffers where keep_all is 1. */
+void step_plan_liveness(struct step_plan *p, int keep_all);
+/* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights and
+ * caches, all of whose results are kept. *out owns its operations only: step_plan_free_slice. */
+int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out, struct err *e);
+void step_plan_free_slice(struct step_plan *p);
+/* An operation without buffers and weights. */
+struct op op_of(enum op_kind kind, const char *name, int layer);
+/* Largest number of packed inputs of any linear; 4-bit linears; both 0 for none. */
+int step_plan_max_k(const struct step_plan *p);
+int step_plan_n_quantized(const struct step_plan *p);
+
+#endif
