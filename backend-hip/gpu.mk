@@ -9,7 +9,7 @@ PTX_ARCHS   := sm_70 sm_80 sm_90a
 PTX_sm_70   := ptx63
 PTX_sm_80   := ptx78
 PTX_sm_90a  := ptx80
-GPU_SOURCES := $(wildcard backend-hip/kernels/*.hip backend-hip/kernels/*/*)
+GPU_SOURCES := $(wildcard backend-hip/kernels/*.hip backend-hip/kernels/*.h backend-hip/kernels/*/*)
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
 # a sanitized build has no kernels of its own
 G           := $(if $(SAN),build,$B)/gpu

@@ -8,128 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kernel_names[K_COUNT] = {
-    [K_REPACK_CODES] = "repack_codes",
-    [K_REPACK_META] = "repack_meta",
-    [K_REPACK_DENSE_16] = "repack_dense_16",
-    [K_REPACK_DENSE_32] = "repack_dense_32",
-    [K_PREPARE_F16] = "prepare_f16_4",
-    [K_PREPARE_F16 + 1] = "prepare_f16_11",
-    [K_PREPARE_F16 + 2] = "prepare_f16_14",
-    [K_PREPARE_F32] = "prepare_f32",
-    [K_EMBED] = "embed_rows",
-    [K_NORM] = "norm_rows",
-    [K_ANGLES] = "rope_angles",
-    [K_ROPE_STORE] = "rope_store",
-    [K_NORM_PREPARE] = "norm_prepare_4",
-    [K_NORM_PREPARE + 1] = "norm_prepare_11",
-    [K_NORM_PREPARE + 2] = "norm_prepare_14",
-    [K_ATTEND_F16] = "attend_f16",
-    [K_ATTEND_F32] = "attend_f32",
-    [K_SPLIT_F16] = "attend_split_f16",
-    [K_SPLIT_F32] = "attend_split_f32",
-    [K_MERGE] = "attend_merge",
-    [K_MERGE_PREPARE] = "merge_prepare",
-    [K_MERGE_PREPARE_ORDERED] = "merge_prepare_ordered",
-    [K_GLU] = "glu",
-    [K_GLU_PREPARE] = "glu_prepare_4",
-    [K_GLU_PREPARE + 1] = "glu_prepare_11",
-    [K_GLU_PREPARE + 2] = "glu_prepare_14",
-    [K_GATHER] = "gather_rows",
-    [K_ARGMAX_SPANS] = "argmax_spans",
-    [K_ARGMAX] = "argmax_rows",
-    [K_TOP] = "top_rows",
-    [K_REPACK_ROWS] = "repack_rows",
-    [K_PAPER_RESULT] = "paper_result",
-    [K_ATTEND_TILE_64] = "attend_tile_64",
-    [K_ATTEND_TILE_128] = "attend_tile_128",
-    [K_ATTEND_WIDE_64] = "attend_wide_64",
-    [K_ATTEND_WIDE_128] = "attend_wide_128",
-    [K_ATTEND_HALF_64] = "attend_half_64",
-    [K_ATTEND_HALF_128] = "attend_half_128",
-    [K_PAGES_64] = "attend_pages_64",
-    [K_PAGES_128] = "attend_pages_128",
-    [K_PREPARE_PARTS_F16] = "prepare_parts_f16",
-    [K_PREPARE_PARTS_BF16] = "prepare_parts_bf16",
-    [K_NORM_WIDE] = "norm_wide_4",
-    [K_NORM_WIDE + 1] = "norm_wide_11",
-    [K_MERGE_WIDE] = "merge_wide_4",
-    [K_MERGE_WIDE + 1] = "merge_wide_8",
-    [K_GLU_WIDE] = "glu_wide_14",
-    [K_ONE_NORM] = "q4_one_norm",
-    [K_ONE_NORM_GATED] = "q4_one_norm_gated",
-    [K_ONE_MERGE] = "q4_one_merge",
-    [K_ONE_ROW] = "q4_one_row",
-};
-
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
-
-/* Issues the launches of the step so far: what follows on the host is to come after them. */
-void hip_flush(struct hip *h)
-{
-    const char *name;
-    hip_settle(h);
-    int code = h->failed.msg[0] ? 0 : hip_stream_flush(h->stream, &name);
-    if (code) hip_fail(h, code, name);
-}
-
-void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3],
-                         unsigned threads, unsigned lds, unsigned cluster, const void *args,
-                         size_t bytes)
-{
-    if (h->failed.msg[0] || !grid[0] || !grid[1] || !grid[2]) return;
-    CHECK(grid[0] < 1u << 31 && grid[1] < 1u << 16 && grid[2] < 1u << 16);
-    if (hip_stream_add(h->stream, function, name, grid, threads, lds, cluster, args, bytes))
-        err_memory(&h->failed);
-}
-
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3],
-                unsigned threads, unsigned lds, const void *args, size_t bytes)
-{
-    hip_launch_clusters(h, function, name, grid, threads, lds, 1, args, bytes);
-}
-
-void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y,
-                       const void *args, size_t bytes)
-{
-    const unsigned grid[3] = {(unsigned)grid_x, (unsigned)grid_y, 1};
-    CHECK(grid_x < 1u << 31);
-    hip_launch(h, h->kernel[k], kernel_names[k], grid, BLOCK_THREADS, 0, args, bytes);
-}
-
-void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds,
-                     const void *args, size_t bytes)
-{
-    const unsigned grid[3] = {(unsigned)rows, 1, 1};
-    hip_launch(h, h->kernel[k], kernel_names[k], grid, threads, lds, args, bytes);
-}
-
-void hip_settle(struct hip *h)
-{
-    struct hip_pending *p = &h->pending;
-    enum hip_kernel k = p->kernel;
-    p->kernel = K_COUNT;
-    if (hip_one_launch(h, k)) return;
-    if (k == K_NORM) hip_launch_kernel(h, k, (size_t)p->rows, 1, &p->norm, sizeof p->norm);
-    if (k == K_GLU)
-        hip_launch_kernel(h, k, (p->glu.n + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, &p->glu,
-                          sizeof p->glu);
-    if (k == K_MERGE)
-        hip_launch_kernel(h, k, (size_t)p->rows, (size_t)p->merge.n_heads, &p->merge,
-                          sizeof p->merge);
-    if (k == K_ROPE_STORE) hip_launch_rope(h, &p->rope, 0, p->rows);
-}
-
-struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows,
-                                      int dim)
-{
-    hip_settle(h);
-    h->pending.kernel = k;
-    h->pending.out = out;
-    h->pending.rows = rows;
-    h->pending.dim = dim;
-    return &h->pending;
-}
 
 static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
 
@@ -153,16 +32,6 @@ static void hip_close(struct be *be)
     free(h);
 }
 
-/* Where there is such a kernel. */
-static int allow_lds(const struct hip *h, enum hip_kernel k, int bytes, struct err *e)
-{
-    if (!h->kernel[k] ||
-        !api_of(h)->cuda_function_set(h->kernel[k], CUDA_FUNCTION_SHARED_BYTES, bytes))
-        return 0;
-    return err_set(e, "%s: %s: cannot have %d bytes of shared memory", h->device->name,
-                   kernel_names[k], bytes);
-}
-
 static int open_device(struct hip *h, struct err *e)
 {
     const struct hip_library *l;
@@ -179,49 +48,13 @@ static int open_device(struct hip *h, struct err *e)
                        "--version lists them)%s%s",
                        d->name, d->arch[0] ? ", " : "", d->arch,
                        d->why[0] ? ", and to compile them for it failed: " : "", d->why);
-    for (int i = 0; i < K_COUNT; i++) {
-        struct err absent; /* the last ones are for NVIDIA only */
-        if (!hip_device_function(h->device, kernel_names[i], &h->kernel[i],
-                                 i < K_ATTEND_TILE_64 ? e : &absent))
-            continue;
-        if (i < K_ATTEND_TILE_64) return -1;
-        h->kernel[i] = NULL;
-    }
-    const struct {
-        enum hip_kernel k;
-        int bytes;
-    } lds[] = {{K_ATTEND_WIDE_64, ATTEND_WIDE_LDS(64)},
-               {K_ATTEND_WIDE_128, ATTEND_WIDE_LDS(128)},
-               {K_ATTEND_HALF_64, ATTEND_WIDE_LDS(64)},
-               {K_ATTEND_HALF_128, ATTEND_WIDE_LDS(128)},
-               {K_PAGES_64, SPLIT_LDS(64)},
-               {K_PAGES_128, SPLIT_LDS(128)},
-               {K_GLU_WIDE, WIDE_SPREAD_LDS},
-               {K_ONE_NORM, hip_one_lds(K_ONE_NORM)},
-               {K_ONE_NORM_GATED, hip_one_lds(K_ONE_NORM_GATED)},
-               {K_ONE_MERGE, hip_one_lds(K_ONE_MERGE)},
-               {K_ONE_ROW, hip_one_lds(K_ONE_ROW)}};
-    for (size_t i = 0; i < sizeof lds / sizeof *lds; i++)
-        if (allow_lds(h, lds[i].k, lds[i].bytes, e)) return -1;
-    for (int i = 0; i < 3 && h->kernel[K_ONE_NORM]; i++)
-        if (allow_lds(h, K_GLU_PREPARE + i, SPREAD_LDS, e)) return -1;
-    for (int i = 0; hip_variants[i].name; i++) {
-        struct err absent; /* kernels for other devices are in other images */
-        const struct hip_api *api = api_of(h);
-        CHECK(i < MAX_VARIANTS);
-        if (hip_device_function(h->device, hip_variants[i].name, &h->variant[i], &absent))
-            h->variant[i] = NULL;
-        /* a device with less LDS does without the kernels for more rows */
-        else if (hip_variants[i].lds &&
-                 api->cuda_function_set(h->variant[i], CUDA_FUNCTION_SHARED_BYTES,
-                                        (int)hip_variants[i].lds))
-            h->variant[i] = NULL;
-    }
-    h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map &&
-                     !strcmp(d->image->arch, "sm_90a");
-    if (h->pinned && !h->variant[h->pinned - hip_variants])
-        return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->pinned->name,
-                       h->device->name, h->device->image->arch);
+    int family = hip_image_family(d->image->arch);
+    if (hip_find_variant(h->config.variant, family, &h->pinned, e) || hip_load_kernels(h, e))
+        return -1;
+    h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map && family == IMAGES_SM90;
+    if (h->pinned >= 0 && !hip_has(h, (enum hip_kernel)h->pinned))
+        return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->config.variant,
+                       d->name, d->image->arch);
     return 0;
 }
 
@@ -309,7 +142,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     h->be.ops = &backend_hip;
     h->pending.kernel = K_COUNT;
     h->config = *config;
-    if (hip_find_variant(config->variant, &h->pinned, e) || open_device(h, e)) {
+    if (open_device(h, e)) {
         free(h);
         return -1;
     }
@@ -337,7 +170,8 @@ static const char *hip_describe(const struct be *be)
     snprintf(h->description, sizeof h->description,
              "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
              d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch,
-             h->config.act == ACT_F16 ? "f16" : "f32", h->pinned ? h->pinned->name : "auto",
+             h->config.act == ACT_F16 ? "f16" : "f32",
+             h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
              (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
     return h->description;
 }
@@ -382,7 +216,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     int half = h->config.head_dim / 2;
     struct angles_args a = {h->d_pos,  h->d_inv_freq, h->d_cos, h->d_sin, h->config.rope_scale,
                             b->n_rows, half};
-    hip_launch_kernel(h, K_ANGLES, ((size_t)b->n_rows * (size_t)half + 255) / 256, 1, &a, sizeof a);
+    hip_launch_elements(h, K_rope_angles, (size_t)b->n_rows * (size_t)half, &a, sizeof a);
 }
 
 static void hip_embed(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
@@ -392,7 +226,7 @@ static void hip_embed(struct be *be, const struct be_linear *table, const int32_
     struct embed_args a = {table->d_weight, h->d_token,      d_chosen,        d_out,
                            table->in,       table->n_chunks, (int)table->kind};
     hip_settle(h);
-    hip_launch_kernel(h, K_EMBED, (size_t)h->batch->n_rows, 1, &a, sizeof a);
+    hip_launch_rows(h, K_embed_rows, h->batch->n_rows, &a, sizeof a);
 }
 
 static void hip_norm(struct be *be, float *d_x, const float *d_delta, const float *d_weight,
@@ -400,7 +234,7 @@ static void hip_norm(struct be *be, float *d_x, const float *d_delta, const floa
 {
     struct hip *h = (struct hip *)be;
     if (d_delta && hip_one_adds(h, d_x, d_delta, rows, dim)) d_delta = NULL;
-    hip_wait_for_next(h, K_NORM, d_out, rows, dim)->norm =
+    hip_wait_for_next(h, K_norm_rows, d_out, rows, dim)->norm =
         (struct norm_args){d_x, d_delta, d_weight, d_out, eps, dim};
 }
 
@@ -411,7 +245,7 @@ static void hip_glu(struct be *be, float *d_gate, const float *d_up, size_t n)
     int rows =
         h->batch
             ->n_rows; /* a whole number of elements each, or there is no linear that reads them */
-    hip_wait_for_next(h, K_GLU, d_gate, rows, (int)(n / (size_t)rows))->glu =
+    hip_wait_for_next(h, K_glu, d_gate, rows, (int)(n / (size_t)rows))->glu =
         (struct glu_args){d_gate, d_up, n};
 }
 
@@ -420,7 +254,7 @@ static void hip_gather(struct be *be, const float *d_x, float *d_out, int dim)
     struct hip *h = (struct hip *)be;
     struct gather_args a = {d_x, h->d_logit_row, d_out, dim};
     hip_settle(h);
-    hip_launch_kernel(h, K_GATHER, (size_t)h->batch->n_logits, 1, &a, sizeof a);
+    hip_launch_rows(h, K_gather_rows, h->batch->n_logits, &a, sizeof a);
 }
 
 static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)
@@ -429,8 +263,9 @@ static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
     struct argmax_args a = {d_logits, h->d_largest, d_id, vocab};
     CHECK(rows <= h->config.max_rows);
     hip_settle(h);
-    hip_launch_kernel(h, K_ARGMAX_SPANS, ARGMAX_SPANS, (size_t)rows, &a, sizeof a);
-    hip_launch_kernel(h, K_ARGMAX, (size_t)rows, 1, &a, sizeof a);
+    hip_launch(h, K_argmax_spans, (struct hip_blocks){ARGMAX_SPANS, (size_t)rows, 1, 0}, &a,
+               sizeof a);
+    hip_launch_rows(h, K_argmax_rows, rows, &a, sizeof a);
 }
 
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
@@ -442,8 +277,7 @@ static void hip_top(struct be *be, const float *d_logits, struct softmax_logit *
     struct hip *h = (struct hip *)be;
     struct top_args a = {d_logits, h->d_top_row, (struct largest *)d_top, vocab};
     hip_settle(h);
-    hip_launch(h, h->kernel[K_TOP], kernel_names[K_TOP],
-               (const unsigned[]){(unsigned)h->batch->n_top, 1, 1}, TOP_THREADS, 0, &a, sizeof a);
+    hip_launch_rows(h, K_top_rows, h->batch->n_top, &a, sizeof a);
 }
 
 const char *hip_image_name(int i) { return hip_images[i].arch; }

@@ -5,22 +5,26 @@
 
 #include <string.h>
 
-/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or NULL. */
-static void *by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kernel for_128)
+/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or K_COUNT. */
+static enum hip_kernel by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kernel for_128)
 {
     const struct be_config *c = &h->config;
-    if (c->kv != KV_F16 || (c->head_dim != 64 && c->head_dim != 128)) return NULL;
-    return h->kernel[c->head_dim == 64 ? for_64 : for_128];
+    if (c->kv != KV_F16 || (c->head_dim != 64 && c->head_dim != 128)) return K_COUNT;
+    enum hip_kernel k = c->head_dim == 64 ? for_64 : for_128;
+    return hip_has(h, k) ? k : K_COUNT;
 }
 
-/* hopper_attend.hip: with fp16 activations weights of values are halves, too. */
-static void *wide_kernel(const struct hip *h)
+/* attend_prefill_wgmma.hip: with fp16 activations weights of values are halves, too. */
+static enum hip_kernel wide_kernel(const struct hip *h)
 {
-    return h->config.act == ACT_F16 ? by_head(h, K_ATTEND_HALF_64, K_ATTEND_HALF_128)
-                                    : by_head(h, K_ATTEND_WIDE_64, K_ATTEND_WIDE_128);
+    return h->config.act == ACT_F16 ? by_head(h, K_attend_half_64, K_attend_half_128)
+                                    : by_head(h, K_attend_wide_64, K_attend_wide_128);
 }
 
-static void *pages_kernel(const struct hip *h) { return by_head(h, K_PAGES_64, K_PAGES_128); }
+static enum hip_kernel pages_kernel(const struct hip *h)
+{
+    return by_head(h, K_attend_pages_64, K_attend_pages_128);
+}
 
 /* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
 static int spans(int positions)
@@ -159,15 +163,17 @@ void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row,
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
            half = at * (size_t)(a.head_dim / 2);
     int heads = a.n_heads + a.n_kv_heads,
-        of_block = a.in_octets ? BLOCK_THREADS / (a.head_dim / 16) : 1;
+        of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
     a.k += kv;
     a.v += kv;
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    hip_launch_kernel(h, K_ROPE_STORE, (size_t)rows, (size_t)((heads + of_block - 1) / of_block),
-                      &a, sizeof a);
+    hip_launch(
+        h, K_rope_store,
+        (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0}, &a,
+        sizeof a);
 }
 
 void hip_rope_store(struct be *be, const struct rope_args *r)
@@ -192,8 +198,8 @@ void hip_rope_store(struct be *be, const struct rope_args *r)
         .in_octets = !r->d_q_norm && !r->d_k_norm && c->head_dim % 16 == 0,
     };
     int n = h->batch->n_rows;
-    if (a.in_octets && pages_kernel(h)) {
-        hip_wait_for_next(h, K_ROPE_STORE, r->d_q, n, c->n_heads * c->head_dim)->rope = a;
+    if (a.in_octets && pages_kernel(h) < K_COUNT) {
+        hip_wait_for_next(h, K_rope_store, r->d_q, n, c->n_heads * c->head_dim)->rope = a;
         return;
     }
     hip_settle(h);
@@ -217,15 +223,12 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
            kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim, half = (size_t)c->head_dim / 2,
            n_decode = (size_t)h->batch->n_decode, at_once = (size_t)rows_at_once(h);
     for (size_t row = 0; row < n_decode; row += at_once) {
-        enum hip_kernel k = c->kv == KV_F32 ? K_SPLIT_F32 : K_SPLIT_F16;
-        void *pages = pages_kernel(h);
+        enum hip_kernel k = c->kv == KV_F32 ? K_attend_split_f32 : K_attend_split_f16,
+                        pages = pages_kernel(h);
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
-        int of_kv = c->n_heads / c->n_kv_heads;
-        const unsigned blocks = h->work_blocks ? (unsigned)h->work_blocks : (unsigned)n,
-                       of_row = h->work_blocks ? 1 : (unsigned)h->n_spans;
-        const unsigned grid[3] = {blocks, (unsigned)c->n_heads, of_row},
-                       pages_grid[3] = {(unsigned)(c->n_kv_heads * ((of_kv + 7) / 8)), blocks,
-                                        of_row};
+        size_t of_kv = (size_t)(c->n_heads / c->n_kv_heads),
+               blocks = h->work_blocks ? (size_t)h->work_blocks : n,
+               of_row = h->work_blocks ? 1 : (size_t)h->n_spans;
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -236,13 +239,15 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
         s.n_spans = h->n_spans;
         s.work = h->work_blocks ? h->d_work + row / at_once * (size_t)h->work_blocks : NULL;
         hip_settle(h);
-        if (pages)
-            hip_launch(h, pages, "attention of generated rows", pages_grid, SPLIT_THREADS,
-                       (unsigned)SPLIT_LDS(c->head_dim), &s, sizeof s);
+        if (pages < K_COUNT)
+            hip_launch(h, pages,
+                       (struct hip_blocks){(size_t)c->n_kv_heads * ((of_kv + 7) / 8), blocks,
+                                           of_row, 0},
+                       &s, sizeof s);
         else
-            hip_launch(h, h->kernel[k], "attention of generated rows", grid, BLOCK_THREADS, 0, &s,
+            hip_launch(h, k, (struct hip_blocks){blocks, (size_t)c->n_heads, of_row, 0}, &s,
                        sizeof s);
-        hip_wait_for_next(h, K_MERGE, a->out + row * q_row, (int)n, (int)q_row)->merge =
+        hip_wait_for_next(h, K_attend_merge, a->out + row * q_row, (int)n, (int)q_row)->merge =
             (struct merge_args){h->d_parts, a->out + row * q_row, s.pos,      h->n_spans,
                                 a->window,  c->n_heads,           c->head_dim};
     }
@@ -253,14 +258,15 @@ static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
     const struct be_config *c = &h->config;
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->batch->n_decode;
-    void *wide = wide_kernel(h), *tile = by_head(h, K_ATTEND_TILE_64, K_ATTEND_TILE_128);
-    if (wide || tile) {
-        const unsigned grid[3] = {(unsigned)c->n_heads,
-                                  (unsigned)(h->n_tiles * (wide ? 1 : TILE_GROUPS)), 1};
+    enum hip_kernel wide = wide_kernel(h),
+                    tile = by_head(h, K_attend_tile_64, K_attend_tile_128);
+    if (wide < K_COUNT || tile < K_COUNT) {
+        size_t of_tile = wide < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->d_tiles;
-        hip_launch(h, wide ? wide : tile, "attention of a prompt", grid,
-                   wide ? ATTEND_WIDE_THREADS : ATTEND_TILE_THREADS,
-                   wide ? (unsigned)ATTEND_WIDE_LDS(c->head_dim) : 0, &a, sizeof a);
+        hip_launch(
+            h, wide < K_COUNT ? wide : tile,
+            (struct hip_blocks){(size_t)c->n_heads, (size_t)h->n_tiles * of_tile, 1, 0}, &a,
+            sizeof a);
         return;
     }
     size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim;
@@ -268,8 +274,10 @@ static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
     a.out += n_decode * q_row;
     a.pos += n_decode;
     a.seq += n_decode;
-    hip_launch_kernel(h, c->kv == KV_F32 ? K_ATTEND_F32 : K_ATTEND_F16,
-                      (size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, &a, sizeof a);
+    hip_launch(
+        h, c->kv == KV_F32 ? K_attend_f32 : K_attend_f16,
+        (struct hip_blocks){(size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, 1, 0}, &a,
+        sizeof a);
 }
 
 void hip_attend(struct be *be, const struct attend_args *t)
@@ -292,7 +300,7 @@ void hip_attend(struct be *be, const struct attend_args *t)
     };
     struct attend_kernel_args of_prompts = a, of_generated = a;
     int n = h->batch->n_rows, n_decode = h->batch->n_decode;
-    if (h->pending.kernel == K_ROPE_STORE && h->pending.rope.q == t->d_q) {
+    if (h->pending.kernel == K_rope_store && h->pending.rope.q == t->d_q) {
         struct rope_kernel_args rope = h->pending.rope, keys = rope;
         h->pending.kernel = K_COUNT;
         if (n_decode && single_rows(h->batch)) {
@@ -303,7 +311,7 @@ void hip_attend(struct be *be, const struct attend_args *t)
         } else if (n_decode) {
             hip_launch_rope(h, &rope, 0, n_decode);
         }
-        if (wide_kernel(h)) {
+        if (wide_kernel(h) < K_COUNT) {
             of_prompts.cos = rope.cos;
             of_prompts.sin = rope.sin;
             keys.n_heads = 0; /* no queries */

@@ -3,90 +3,13 @@
 #define BACKEND_HIP_HIP_INT_H
 
 #include "backend-hip/hip.h"
+#include "backend-hip/hip_kernels.h"
+#include "backend-hip/hip_launch.h"
+#include "backend-hip/hip_pending.h"
 #include "backend-hip/runtime/hip_runtime.h"
 #include "backend-hip/runtime/hip_stream.h"
-#include "backend-hip/kernels/common/args.h"
 
-/* Kernels that are not rows of the table of variants. */
-enum hip_kernel {
-    K_REPACK_CODES,
-    K_REPACK_ROWS,
-    K_REPACK_META,
-    K_REPACK_DENSE_16,
-    K_REPACK_DENSE_32,
-    K_PREPARE_F16, /* three of these each, for rows of up to 4, 11 and 14 pieces: hip_by_row() */
-    K_PREPARE_F32 = K_PREPARE_F16 + 3,
-    K_EMBED,
-    K_NORM,
-    K_ANGLES,
-    K_ROPE_STORE,
-    K_NORM_PREPARE,
-    K_ATTEND_F16 = K_NORM_PREPARE + 3,
-    K_ATTEND_F32,
-    K_SPLIT_F16,
-    K_SPLIT_F32,
-    K_MERGE,
-    K_MERGE_PREPARE,
-    K_MERGE_PREPARE_ORDERED,
-    K_GLU,
-    K_GLU_PREPARE,
-    K_GATHER = K_GLU_PREPARE + 3,
-    K_ARGMAX_SPANS,
-    K_ARGMAX,
-    K_TOP,
-    K_PAPER_RESULT,
-    K_ATTEND_TILE_64, /* from here on only where the image has it */
-    K_ATTEND_TILE_128,
-    K_ATTEND_WIDE_64,
-    K_ATTEND_WIDE_128,
-    K_ATTEND_HALF_64, /* where activations are fp16 */
-    K_ATTEND_HALF_128,
-    K_PAGES_64,
-    K_PAGES_128,
-    K_PREPARE_PARTS_F16,
-    K_PREPARE_PARTS_BF16,
-    K_NORM_WIDE, /* kernels/hopper_rows.hip; two of these, for rows of up to 4 and 11 pieces */
-    K_MERGE_WIDE = K_NORM_WIDE + 2, /* two, for up to 4 and FEW_SPANS, and for more */
-    K_GLU_WIDE = K_MERGE_WIDE + 2,
-    K_ONE_NORM, /* hip_one.c */
-    K_ONE_NORM_GATED,
-    K_ONE_MERGE,
-    K_ONE_ROW,
-    K_COUNT
-};
-
-/* What a linear kernel multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with
- * fp32 ones; or what kernels/paper.hip does with 4-bit codes. */
-enum hip_format { FORMAT_Q4_F16, FORMAT_Q4_F32, FORMAT_F16, FORMAT_BF16, FORMAT_F32, FORMAT_PAPER };
-enum hip_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
-
-/* One kernel for linears. All that share format and phase and are there on one device give the same
- * bits, or the choice among them by the number of rows would not be allowed. Those for both phases
- * take activations in parts (kernels/mma_dense.hip). Those of FORMAT_PAPER run only when pinned,
- * then for both phases, and promise nothing about bits. */
-/* Linears that a variant takes: plain ones have one scale of 16 bits for each 128 inputs or more.
- * All that take the same linear and hold as many rows want the same tile: activations are prepared
- * before it is known which of them it is. */
-enum hip_plain { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
-
-struct hip_variant {
-    const char *name; /* the kernel's, too */
-    enum hip_phase phase;
-    enum hip_format format;
-    int rows, outputs; /* of one block */
-    int inputs;        /* of one block, 0: all */
-    int resident;      /* not 0: as many blocks for a multiprocessor take all outputs in turn */
-    unsigned lds;      /* bytes of LDS that the launch has to ask for */
-    int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn
-                          (kernels/wgmma.hip) */
-    enum hip_plain plain;
-    int slower;       /* percent, than others of its phase for the same outputs and rows */
-    unsigned threads; /* of a block, 0: BLOCK_THREADS */
-    int in_clusters;  /* CLUSTER blocks compute a tile together */
-};
-
-enum { MAX_VARIANTS = 80, MAX_TILE_ROWS = 64 + 128 };
-extern const struct hip_variant hip_variants[]; /* ends with a NULL name */
+enum { MAX_TILE_ROWS = 64 + 128 };
 
 struct be_linear {
     int in, out, k, n_chunks,
@@ -108,10 +31,11 @@ struct be_linear {
 /* The kernel for linears of one kind, remembered: to look for it takes longer than all else that a
  * launch takes. */
 struct hip_choice {
-    enum hip_phase phase;
-    enum hip_format format;
+    enum linear_phase phase;
+    enum linear_format format;
     int plain, mapped, outputs, rows;
-    const struct hip_variant *variant; /* NULL: free */
+    enum hip_kernel kernel;
+    int known; /* 0: free */
 };
 
 enum { CHOICES = 256 };
@@ -133,27 +57,12 @@ struct hip_view {
 
 enum { VIEWS = 4, STEPS = 2 };
 
-/* An operation whose launch waits for the next one: when that is a linear that reads its result,
- * one launch does this and prepares the linear's input; attend rotates queries itself, and keys of
- * generated rows. */
-struct hip_pending {
-    enum hip_kernel kernel; /* by itself; K_COUNT: nothing waits */
-    const float *out;       /* [rows][dim] */
-    int rows, dim;
-    struct norm_args norm;
-    struct glu_args glu; /* n: of all rows */
-    struct merge_args merge;
-    struct rope_kernel_args rope; /* for attend, of all rows */
-    struct one_row_args one;
-};
-
 struct hip {
     struct be be;
     struct be_config config;
     struct hip_device *device;
-    const struct hip_variant *pinned; /* --variant, NULL: all */
-    void *kernel[K_COUNT];
-    void *variant[MAX_VARIANTS]; /* NULL: not among the kernels for this device */
+    int pinned;              /* enum hip_kernel, by --variant; -1: none */
+    void *function[K_COUNT]; /* of the kernels; NULL: not of this device (hip_has) */
     struct hip_choice choice[CHOICES];
     struct hip_stream *stream;
     int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
@@ -188,13 +97,7 @@ struct hip {
     char description[640];
 };
 
-enum { STAGE_BYTES = 16 << 20, BLOCK_THREADS = 256, PAPER_BLOCK_THREADS = 128 };
-/* LDS that a block of few rows' gating asks for, so that a multiprocessor takes only one: a launch
- * begins before the one before has ended, and all its blocks would go to the few multiprocessors
- * that are idle then. A block of kernels/wgmma_few.hip fits beside it. WIDE_: beside what
- * kernels/hopper_rows.hip has; its registers keep others out, too, and it was not measured without
- * this. */
-enum { SPREAD_LDS = 95 << 10, WIDE_SPREAD_LDS = 87 << 10 };
+enum { STAGE_BYTES = 16 << 20 };
 
 static inline int hip_wait_seconds(const struct be_config *c)
 {
@@ -202,11 +105,9 @@ static inline int hip_wait_seconds(const struct be_config *c)
 }
 static inline int hip_runs_paper(const struct hip *h)
 {
-    return h->pinned && h->pinned->format == FORMAT_PAPER;
+    return h->pinned >= 0 && hip_kernels[h->pinned].op == OP_PAPER;
 }
 
-/* Records the first failure; 0 is none. */
-void hip_fail(struct hip *h, int code, const char *what);
 /* Device memory, zeroed; NULL when there is none. */
 void *hip_alloc(struct be *be, size_t bytes);
 void hip_free(struct be *be, void *d);
@@ -221,22 +122,12 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
 int hip_sync(struct be *be, struct err *e);
 void hip_end_step(struct be *be);
 int hip_wait_step(struct be *be, struct err *e);
-/* Adds a launch to the step unless something has failed; they run when a result is waited for. */
-void hip_launch(struct hip *h, void *function, const char *name, const unsigned grid[3],
-                unsigned threads, unsigned lds, const void *args, size_t bytes);
-void hip_launch_clusters(struct hip *h, void *function, const char *name, const unsigned grid[3],
-                         unsigned threads, unsigned lds, unsigned cluster, const void *args,
-                         size_t bytes);
-void hip_launch_kernel(struct hip *h, enum hip_kernel k, size_t grid_x, size_t grid_y,
-                       const void *args, size_t bytes);
-/* One block to a row. */
-void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, unsigned threads, unsigned lds,
-                     const void *args, size_t bytes);
-
-/* Of three kernels from k on the one for rows of dim elements. */
-static inline enum hip_kernel hip_by_row(enum hip_kernel k, int dim)
+/* The size of a row of dim elements, an index of arrays of kernels by size; SIZE_4 holds FEW_PIECES,
+ * SIZE_11 SOME_PIECES, SIZE_14 more. */
+enum hip_size { SIZE_4, SIZE_11, SIZE_14, SIZES };
+static inline enum hip_size hip_size_of(int dim)
 {
-    return k + (dim > FEW_PIECES * PIECE) + (dim > SOME_PIECES * PIECE);
+    return dim <= FEW_PIECES * PIECE ? SIZE_4 : dim <= SOME_PIECES * PIECE ? SIZE_11 : SIZE_14;
 }
 
 /* Whether a block can merge the spans of all heads of a row. */
@@ -252,16 +143,6 @@ static inline int hip_is_plain(const struct be_linear *w)
 {
     return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta;
 }
-
-/* Launches what waits, by itself. */
-void hip_settle(struct hip *h);
-
-/* Issues the launches so far. */
-void hip_flush(struct hip *h);
-
-/* Lets an operation wait whose result is out [rows][dim]. */
-struct hip_pending *hip_wait_for_next(struct hip *h, enum hip_kernel k, const float *out, int rows,
-                                      int dim);
 
 void hip_rope_store(struct be *be, const struct rope_args *r);
 void hip_attend(struct be *be, const struct attend_args *t);
@@ -286,8 +167,6 @@ int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], cons
  * wait leave silu(d_gate) * d_up in d_gate. 0: it is not what waits. */
 int hip_one_adds(struct hip *h, float *d_x, const float *d_delta, int rows, int dim);
 int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t n);
-/* Bytes of LDS of a block. */
-int hip_one_lds(enum hip_kernel k);
 /* Launches it where k, what waited, is such a linear. */
 int hip_one_launch(struct hip *h, enum hip_kernel k);
 
@@ -302,7 +181,5 @@ void hip_linear(struct be *be, int n, const struct be_linear *const w[], const f
 void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
 /* Sets n bytes of device memory to 0. */
 void hip_clear(struct hip *h, void *d, size_t n);
-/* The row that --variant names (NULL for "auto"); unknown: an error that lists the names. */
-int hip_find_variant(const char *name, const struct hip_variant **v, struct err *e);
 
 #endif

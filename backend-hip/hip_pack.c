@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-static size_t blocks(size_t n) { return (n + 255) / 256; }
-
 static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL - 1) / PANEL; }
 
 static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
@@ -25,8 +23,8 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
                                 .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        hip_launch_kernel(h, l->stride ? K_REPACK_ROWS : K_REPACK_CODES,
-                          blocks(n * packed_bytes / 4), 1, &a, sizeof a);
+        hip_launch_elements(h, l->stride ? K_repack_rows : K_repack_codes, n * packed_bytes / 4, &a,
+                            sizeof a);
     }
 }
 
@@ -48,7 +46,7 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
                                      .first = (int)i,
                                      .n_groups = l->n_groups,
                                      .stride = l->stride};
-        hip_launch_kernel(h, K_REPACK_META, blocks(n), 1, &a, sizeof a);
+        hip_launch_elements(h, K_repack_meta, n, &a, sizeof a);
     }
 }
 
@@ -68,8 +66,8 @@ static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *
                                 .n_chunks = l->n_chunks,
                                 .in = w->in,
                                 .out_left = (int)rows};
-        hip_launch_kernel(h, element == 4 ? K_REPACK_DENSE_32 : K_REPACK_DENSE_16,
-                          blocks(n * panel_bytes / 16), 1, &a, sizeof a);
+        hip_launch_elements(h, element == 4 ? K_repack_dense_32 : K_repack_dense_16,
+                            n * panel_bytes / 16, &a, sizeof a);
     }
 }
 
@@ -112,7 +110,7 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
 {
     if (l->wide_meta)
         return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones",
-                       h->pinned->name);
+                       hip_kernels[h->pinned].name);
     l->stride = (int)panels_of(w) * PANEL;
     if (l->stride <= h->max_stride) return 0;
     hip_free(&h->be, h->d_sums);
@@ -155,7 +153,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
-    if (!w->perm || !h->kernel[K_ONE_NORM] || w->k != w->in || w->in > 1 << 16) return 0;
+    if (!w->perm || !hip_has(h, K_q4_one_norm) || w->k != w->in || w->in > 1 << 16) return 0;
     uint16_t *place = calloc((size_t)w->in, sizeof *place);
     char *named = calloc((size_t)w->in, 1);
     int n = 0;

@@ -1,34 +1,19 @@
 /* kernels.hip: all kernels as one translation unit, compiled once for each target. */
 #include "backend-hip/kernels/common/args.h"
+#include "backend-hip/kernels/common/images.h"
+
+#define KERNEL_ROW(name, images, op, threads, blocks, shared, pieces, spread)                      \
+    enum {                                                                                         \
+        THREADS_OF_##name = threads,                                                               \
+        BLOCKS_OF_##name = blocks,                                                                 \
+        PIECES_OF_##name = pieces,                                                                 \
+        IMAGES_OF_##name = IMAGES_##images                                                         \
+    };
+#include "backend-hip/kernels/kernel_list.h"
 
 #include "backend-hip/kernels/common/prelude.h"
 
 #include "backend-hip/kernels/common/linear.h"
-
-/* Instructions of NVIDIA's matrix units, in inline assembly: other families of kernels for fp16
- * activations, of sm_80 and of sm_90a. The host has them where tests/emulators/fibers/fiber_cuda.c
- * is CUDA's driver. */
-#if defined(__NVPTX__)
-#define NVIDIA __CUDA_ARCH__
-#elif defined(FIBERS_CUDA)
-#define NVIDIA (10 * FIBERS_CUDA)
-#else
-#define NVIDIA 0
-#endif
-#if NVIDIA >= 800
-#define MATRIX_F16 1
-#else
-#define MATRIX_F16 0
-#endif
-
-/* AMD's matrix instructions: another kernel for prompts with fp16 activations. The host has all,
- * and tests/emulators/fibers/fibers.c lets each device that it pretends to be have its own. */
-#if defined(__AMDGCN__) && (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) ||   \
-                            defined(__gfx1100__) || defined(__gfx1201__))
-#define MATRIX_AMD 1
-#else
-#define MATRIX_AMD 0
-#endif
 
 #include "backend-hip/kernels/common/vector.hip"
 
@@ -40,12 +25,12 @@
 #include "backend-hip/kernels/common/linear_prefill.hip"
 #include "backend-hip/kernels/common/top.hip"
 
-#if MATRIX_F16
+#if HAS_MMA
 #include "backend-hip/kernels/nvidia/ptx.h"
 
 #include "backend-hip/kernels/nvidia/attend_decode_mma.hip"
 
-#if NVIDIA >= 900
+#if HAS_WGMMA
 #include "backend-hip/kernels/hopper/ptx.h"
 
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
@@ -66,6 +51,6 @@
 #include "backend-hip/kernels/nvidia/linear_plain_mma.hip"
 #endif
 
-#if MATRIX_AMD || !(defined(__AMDGCN__) || defined(__NVPTX__))
+#if HAS_AMD_MATRIX
 #include "backend-hip/kernels/amd/linear_prefill_matrix.hip"
 #endif

@@ -9,7 +9,7 @@ enum { MAX_GRAPHS = 16, N_SEEN = 64, MIN_GRAPH = 8 };
 struct call {
     void *function;
     const char *name;
-    unsigned grid[3], threads, lds, cluster;
+    unsigned grid[3], threads, shared, cluster;
     uint32_t at, bytes; /* in args */
 };
 
@@ -86,11 +86,10 @@ int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }
 
 /* Arguments begin at multiples of 16; what is between them is 0, so that calls can be compared as
  * bytes. */
-int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3],
-                   unsigned threads, unsigned lds, unsigned cluster, const void *args, size_t bytes)
+int hip_stream_add(struct hip_stream *s, const struct launch *l)
 {
     struct calls *c = &s->now;
-    size_t whole = (bytes + 15) / 16 * 16;
+    size_t whole = (l->bytes + 15) / 16 * 16;
     if (c->n == c->cap) {
         int cap = c->cap ? 2 * c->cap : 256;
         struct call *p = realloc(c->call, (size_t)cap * sizeof *p);
@@ -107,16 +106,16 @@ int hip_stream_add(struct hip_stream *s, void *function, const char *name, const
     }
     struct call *k = &c->call[c->n++];
     memset(k, 0, sizeof *k);
-    k->function = function;
-    k->name = name;
-    memcpy(k->grid, grid, sizeof k->grid);
-    k->threads = threads;
-    k->lds = lds;
-    k->cluster = cluster;
+    k->function = l->function;
+    k->name = l->name;
+    memcpy(k->grid, l->grid, sizeof k->grid);
+    k->threads = l->threads;
+    k->shared = l->shared;
+    k->cluster = l->cluster;
     k->at = (uint32_t)c->n_args;
-    k->bytes = (uint32_t)bytes;
+    k->bytes = (uint32_t)l->bytes;
     memset(c->args + c->n_args + whole - 16, 0, 16);
-    memcpy(c->args + c->n_args, args, bytes);
+    memcpy(c->args + c->n_args, l->args, l->bytes);
     c->n_args += whole;
     return 0;
 }
@@ -137,14 +136,14 @@ static int issue(struct hip_stream *s, const char **name)
                 {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
             const struct cuda_launch_config config = {{k->grid[0], k->grid[1], k->grid[2]},
                                                       {k->threads, 1, 1},
-                                                      k->lds,
+                                                      k->shared,
                                                       s->stream,
                                                       attribute,
                                                       k->cluster > 1 ? 2 : 1};
             code = l->api.cuda_launch_ex(&config, k->function, NULL, extra);
         } else {
             code = l->api.launch(k->function, k->grid[0], k->grid[1], k->grid[2], k->threads, 1, 1,
-                                 k->lds, s->stream, NULL, extra);
+                                 k->shared, s->stream, NULL, extra);
         }
         if (code) return code;
     }

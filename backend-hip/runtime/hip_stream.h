@@ -8,6 +8,18 @@
 
 struct hip_stream;
 
+/* One launch. */
+struct launch {
+    void *function;
+    const char *name; /* outlives the stream */
+    unsigned grid[3]; /* blocks */
+    unsigned threads; /* of a block */
+    unsigned shared;  /* bytes of dynamic shared memory */
+    unsigned cluster; /* blocks of a cluster, along x */
+    const void *args; /* [bytes] the kernel's one argument, copied */
+    size_t bytes;
+};
+
 int hip_stream_open(struct hip_stream **s, const struct hip_device *d, struct err *e);
 void hip_stream_close(struct hip_stream *s);
 /* The runtime's stream, which copies go through, too. */
@@ -17,11 +29,8 @@ void *hip_stream_handle(const struct hip_stream *s);
 int hip_stream_units(const struct hip_stream *s);
 /* Whether blocks can run in clusters that read each other's LDS. */
 int hip_stream_has_clusters(const struct hip_stream *s);
-/* args [bytes] is the kernel's one argument; name must outlive the stream; cluster: blocks in one,
- * along x. -1: out of memory. */
-int hip_stream_add(struct hip_stream *s, void *function, const char *name, const unsigned grid[3],
-                   unsigned threads, unsigned lds, unsigned cluster, const void *args,
-                   size_t bytes);
+/* -1: out of memory. */
+int hip_stream_add(struct hip_stream *s, const struct launch *l);
 /* Issues what was added. Returns the runtime's code, with the name of what failed. */
 int hip_stream_flush(struct hip_stream *s, const char **name);
 

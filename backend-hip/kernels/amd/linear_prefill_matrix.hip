@@ -111,32 +111,12 @@ DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, fl
                          block * MATRIX_OUTPUTS + first_output + j * MATRIX, total[i][j][v]);
 }
 
-#if defined(MATRIX_HAS_MFMA)
-KERNEL_TWICE(q4_mfma_prefill, struct linear_args)
-{
-    LDS(u32x4, xs, MATRIX_ROWS * 8);
-    LDS(u32x4, ws, MATRIX_OUTPUTS * 8);
-    LDS(float, scales, 2 * MATRIX_OUTPUTS);
-    matrix_prefill(ARGS, xs, ws, scales, MATRIX_MFMA);
-}
-#endif
-
-#if defined(MATRIX_HAS_WMMA)
-KERNEL_TWICE(q4_wmma_prefill, struct linear_args)
-{
-    LDS(u32x4, xs, MATRIX_ROWS * 8);
-    LDS(u32x4, ws, MATRIX_OUTPUTS * 8);
-    LDS(float, scales, 2 * MATRIX_OUTPUTS);
-    matrix_prefill(ARGS, xs, ws, scales, MATRIX_WMMA);
-}
-#endif
-
-#if defined(MATRIX_HAS_WMMA12)
-KERNEL_TWICE(q4_wmma12_prefill, struct linear_args)
-{
-    LDS(u32x4, xs, MATRIX_ROWS * 8);
-    LDS(u32x4, ws, MATRIX_OUTPUTS * 8);
-    LDS(float, scales, 2 * MATRIX_OUTPUTS);
-    matrix_prefill(ARGS, xs, ws, scales, MATRIX_WMMA12);
-}
-#endif
+#define Q4_PREFILL_MATRIX(name, images, kind, of_block, outs)                                      \
+    _Static_assert((of_block) == MATRIX_ROWS && (outs) == MATRIX_OUTPUTS, "a block of " #name);    \
+    ON_##images(KERNEL_TWICE(name, struct linear_args) {                                           \
+        LDS(u32x4, xs, MATRIX_ROWS * 8);                                                           \
+        LDS(u32x4, ws, MATRIX_OUTPUTS * 8);                                                        \
+        LDS(float, scales, 2 * MATRIX_OUTPUTS);                                                    \
+        matrix_prefill(ARGS, xs, ws, scales, kind);                                                \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -14,18 +14,6 @@
 #ifndef KERNELS_MATRIX_H
 #define KERNELS_MATRIX_H
 
-#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
-#define MATRIX_HAS_MFMA 1
-#elif defined(__gfx1100__)
-#define MATRIX_HAS_WMMA 1
-#elif defined(__gfx1201__)
-#define MATRIX_HAS_WMMA12 1
-#elif !defined(__AMDGCN__) && !defined(__NVPTX__)
-#define MATRIX_HAS_MFMA 1
-#define MATRIX_HAS_WMMA 1
-#define MATRIX_HAS_WMMA12 1
-#endif
-
 enum matrix_kind { MATRIX_MFMA, MATRIX_WMMA, MATRIX_WMMA12 };
 enum { MATRIX = 16 };
 
@@ -54,10 +42,10 @@ DEVICE int matrix_row(const int kind, int lane, int i)
 DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, float *c)
 {
 #if defined(__AMDGCN__)
-#if defined(MATRIX_HAS_MFMA)
+#if THIS_IMAGE & 2
     typedef _Float16 operand __attribute__((vector_size(8)));
     typedef float result __attribute__((vector_size(16)));
-#elif defined(MATRIX_HAS_WMMA)
+#elif THIS_IMAGE & 4
     typedef _Float16 operand __attribute__((vector_size(32)));
     typedef float result __attribute__((vector_size(32)));
 #else
@@ -69,9 +57,9 @@ DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, floa
     __builtin_memcpy(&x, a, sizeof x);
     __builtin_memcpy(&y, b, sizeof y);
     __builtin_memcpy(&r, c, sizeof r);
-#if defined(MATRIX_HAS_MFMA)
+#if THIS_IMAGE & 2
     r = __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, r, 0, 0, 0);
-#elif defined(MATRIX_HAS_WMMA)
+#elif THIS_IMAGE & 4
     r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, r);
 #else
     r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(x, y, r);

@@ -24,13 +24,8 @@
 #define KERNELS_ARGS_H
 
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
-enum {
-    SPAN = 256,
-    SPLIT_THREADS = 128
-    /* positions of a sequence looked at together, from an absolute multiple of it on; mma_split.hip
-     */
-};
-#define SPLIT_LDS(dims) (128 * (dims) * 4)
+enum { THREADS = 256 }; /* of a block, where kernel_list.h does not say otherwise */
+enum { SPAN = 256 }; /* positions of a sequence looked at together, from an absolute multiple of it on */
 /* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of
  * each head. attend_merge takes MERGE_WEIGHTS - 1 spans. */
 enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
@@ -38,13 +33,11 @@ enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
 enum { ROW_SPANS = 6, FEW_SPANS = 3 };
 /* prompt rows of a sequence that attend together, and groups of them to a tile */
 enum { GROUP_ROWS = 64, TILE_GROUPS = 2 };
-/* of mma_attend.hip, one group; of hopper_attend.hip, with its LDS */
-enum { ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 };
-#define ATTEND_WIDE_LDS(dims) (6 * 2 * 64 * (dims) * 2 + 128)
 /* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for
  * each thread: kernels for rows of up to so many, in the order of enum hip_kernel. Registers that a
  * row does not need cost blocks that run side by side. */
 enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
+enum { MERGE_PIECES = MERGE_DIMS / PIECE }; /* of a merged row */
 /* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another
  * order: its halves, and a zero. */
 #define ORDERED(pieces) ((pieces) * PIECE / 4 + 1)
@@ -52,8 +45,77 @@ enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
  * THREADS are so many. */
 enum { WIDE_THREADS = 1024 };
 #define WIDE_PIECES(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
-enum { CLUSTER = 4 }; /* blocks that compute a tile together (wgmma_few.hip) */
+enum { CLUSTER = 4 }; /* blocks that compute a tile together (linear_decode_wgmma.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
+
+/* What a row of kernel_list.h says. An operation: */
+enum kernel_op {
+    OP_LINEAR,
+    OP_PAPER,
+    OP_GEMV,
+    OP_PACK,
+    OP_PREPARE,
+    OP_EMBED,
+    OP_NORM,
+    OP_GLU,
+    OP_GATHER,
+    OP_ROPE,
+    OP_ATTEND,
+    OP_MERGE,
+    OP_SAMPLE
+};
+/* The rows that a linear kernel takes. */
+enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
+/* What it multiplies: 4-bit codes with fp16 or fp32 activations, or dense weights with fp32 ones,
+ * in the order of enum weight_kind; or what linear_paper.hip does with 4-bit codes. */
+enum linear_format {
+    FORMAT_Q4_F16,
+    FORMAT_Q4_F32,
+    FORMAT_F16,
+    FORMAT_BF16,
+    FORMAT_F32,
+    FORMAT_PAPER
+};
+#define FORMAT_DENSE(weights) (FORMAT_F16 + (int)(weights))
+/* The linears that it takes: plain ones have one scale of 16 bits for each 128 inputs or more. */
+enum linear_set { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
+
+/* Items: the codes of 4 chunks of a panel; of a plain linear with their 16 scales. Bytes. */
+enum { ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
+
+/* hopper/linear_prefill_wgmma.hip: threads that copy, after those that compute; a stage: an item of
+ * the inputs of a tile of rows, and of the weights */
+enum { WGMMA_COPIERS = 128 };
+#define WGMMA_STAGE(rows, outputs) (256 * (rows) + 64 * (outputs) + 1024)
+#define WGMMA_SHARED(rows, outputs, stages) ((stages) * WGMMA_STAGE(rows, outputs) + 1024)
+/* hopper/linear_decode_wgmma.hip: outputs of a tile, threads that compute, sums of a row */
+enum { FEW_OUTPUTS = 128, FEW_THREADS = 256, FEW_STRIDE = FEW_OUTPUTS + 4 };
+#define FEW_SHARED(rows, stages)                                                                   \
+    (WGMMA_SHARED(rows, FEW_OUTPUTS, stages) + 4 * (rows) * FEW_STRIDE)
+/* hopper/linear_decode_mma.hip: sums, then rings of the 8 warps */
+#define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
+/* nvidia/linear_decode_mma.hip: an item with scales for each chunk, in words; sums */
+enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
+#define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
+/* nvidia/linear_plain_mma.hip */
+#define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
+/* common/linear_prefill.hip */
+enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
+/* paper/linear_paper.hip: inputs of a slice; outputs of a block are 4 of a thread */
+enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
+#define PAPER_SLICES(smb) ((smb) ? SMB_SLICES : 1)
+#define PAPER_OUTPUTS(smb) (4 * PAPER_THREADS / PAPER_SLICES(smb))
+/* nvidia/attend_decode_mma.hip; nvidia/attend_prefill_mma.hip; hopper/attend_prefill_wgmma.hip */
+enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 };
+enum { ATTEND_WIDE_STEP = 64, ATTEND_WIDE_STAGES = 6 };
+#define SPLIT_SHARED(dims) (128 * (dims) * 4)
+#define ATTEND_WIDE_SHARED(dims) (ATTEND_WIDE_STAGES * 2 * ATTEND_WIDE_STEP * (dims) * 2 + 128)
+/* Shared memory that a block of few rows' gating asks for, so that a multiprocessor takes only one:
+ * a launch begins before the one before has ended, and all its blocks would go to the few
+ * multiprocessors that are idle then. A block of linear_decode_wgmma.hip fits beside it. WIDE_:
+ * beside what vector_1024.hip declares; its registers keep others out, too, and it was not measured
+ * without this. */
+enum { SPREAD_SHARED = 95 << 10, WIDE_SPREAD_SHARED = 87 << 10 };
 
 struct prepare_args {
     const float *x;              /* [rows][in] */
@@ -231,12 +293,10 @@ struct one_row_args {
     int add;    /* part[0].y += the only part's results */
 };
 
-/* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head; where
- * the input is normed, and elsewhere: blocks to a multiprocessor, and items in a warp's ring. */
+/* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head. */
 enum { ONE_NORM_PIECES = 5, ONE_SPANS = 3, ONE_MERGE_WEIGHTS = 512 };
-enum { ONE_NORM_BLOCKS = 3, ONE_NORM_ITEMS = 6, ONE_BLOCKS = 2, ONE_ITEMS = 8 };
-#define ONE_LDS(items, pieces)                                                                     \
-    (8 * (items) * 1088 + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * (pieces) * PIECE)
+#define ONE_SHARED(items, pieces)                                                                  \
+    (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * (pieces) * PIECE)
 
 struct gather_args {
     const float *x;

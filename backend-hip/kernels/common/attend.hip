@@ -348,8 +348,6 @@ KERNEL(attend_split_f32, struct attend_kernel_args)
     attend_span(ARGS, q, p, scratch, sums, pages, 1);
 }
 
-enum { MERGE_PIECES = MERGE_DIMS / PIECE };
-
 /* Heads of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
  * inverse of the sum. sums[heads * n] */
 DEVICE void span_weights(const float *parts, float *weights, float *sums, int heads, int n,

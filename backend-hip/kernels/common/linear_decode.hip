@@ -302,96 +302,14 @@ DEVICE void dense_decode(const struct linear_args *a, u32x4 *lds, const int rows
     add_slices(a, &p, panel, total, (float *)lds, row0, rows);
 }
 
-#if !MATRIX_F16 /* mma_decode.hip has the others */
-KERNEL(q4_decode_f16_1, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(1, 2) / 4);
-    q4_decode(ARGS, lds, 1, 1);
-}
-
-KERNEL(q4_decode_f16_2, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(2, 2) / 4);
-    q4_decode(ARGS, lds, 2, 1);
-}
-
-KERNEL(q4_decode_f16_4, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(4, 2) / 4);
-    q4_decode(ARGS, lds, 4, 1);
-}
-
-KERNEL(q4_decode_f16_8, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(8, 2) / 4);
-    q4_decode(ARGS, lds, 8, 1);
-}
-#endif
-
-KERNEL(q4_decode_f32_1, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(1, 4) / 4);
-    q4_decode(ARGS, lds, 1, 0);
-}
-
-KERNEL(q4_decode_f32_4, struct linear_args)
-{
-    LDS(u32x4, lds, DECODE_WORDS(4, 4) / 4);
-    q4_decode(ARGS, lds, 4, 0);
-}
-
-#if !MATRIX_F16 /* mma_dense.hip has the others */
-KERNEL(dense_decode_f16_1, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(1) / 4);
-    dense_decode(ARGS, lds, 1, WEIGHT_F16);
-}
-
-KERNEL(dense_decode_f16_4, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(4) / 4);
-    dense_decode(ARGS, lds, 4, WEIGHT_F16);
-}
-
-KERNEL(dense_decode_f16_8, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(8) / 4);
-    dense_decode(ARGS, lds, 8, WEIGHT_F16);
-}
-
-KERNEL(dense_decode_bf16_1, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(1) / 4);
-    dense_decode(ARGS, lds, 1, WEIGHT_BF16);
-}
-
-KERNEL(dense_decode_bf16_4, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(4) / 4);
-    dense_decode(ARGS, lds, 4, WEIGHT_BF16);
-}
-
-KERNEL(dense_decode_bf16_8, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(8) / 4);
-    dense_decode(ARGS, lds, 8, WEIGHT_BF16);
-}
-#endif
-
-KERNEL(dense_decode_f32_1, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(1) / 4);
-    dense_decode(ARGS, lds, 1, WEIGHT_F32);
-}
-
-KERNEL(dense_decode_f32_4, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(4) / 4);
-    dense_decode(ARGS, lds, 4, WEIGHT_F32);
-}
-
-KERNEL(dense_decode_f32_8, struct linear_args)
-{
-    LDS(u32x4, lds, DENSE_WORDS(8) / 4);
-    dense_decode(ARGS, lds, 8, WEIGHT_F32);
-}
+#define Q4_DECODE(name, images, of_block, half)                                                    \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        LDS(u32x4, lds, DECODE_WORDS(of_block, (half) ? 2 : 4) / 4);                               \
+        q4_decode(ARGS, lds, of_block, half);                                                      \
+    })
+#define DENSE_DECODE(name, images, weights, of_block)                                              \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        LDS(u32x4, lds, DENSE_WORDS(of_block) / 4);                                                \
+        dense_decode(ARGS, lds, of_block, weights);                                                \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -2,7 +2,7 @@
  * them, or twice the rows, over inputs in LDS, chunk by chunk. The sum over a chunk is taken by
  * itself, then scaled and added: the order depends on nothing but the number of inputs. */
 
-enum { TILE = 64, STEP = 2 }; /* outputs; chunks of inputs in LDS at a time: a pair */
+enum { TILE = PREFILL_OUTPUTS, STEP = 2 }; /* outputs; chunks of inputs in LDS at a time: a pair */
 
 /* Rows x columns of this thread, of which it has `down` x 4: rows block_y * 16 * down + down *
  * tile_row() .., outputs block_x * TILE + 4 * tile_col() .. */
@@ -168,43 +168,22 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
     write_tile(a, &p, total, 4);
 }
 
-#if !MATRIX_F16 && !MATRIX_AMD /* mma_prefill.hip and matrix_prefill.hip have the others */
-KERNEL_TWICE(q4_prefill_f16, struct linear_args)
-{
-    LDS(u32x4, xs, STEP * CHUNK / 2 * 128 / 4);
-    LDS(u32x4, ws, STEP * CHUNK / 2 * TILE / 4);
-    LDS(f32x4, scales, STEP * TILE / 4);
-    q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, 1, 8);
-}
-#endif
-
-KERNEL(q4_prefill_f32, struct linear_args)
-{
-    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
-    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
-    LDS(f32x4, scales, STEP * TILE / 4);
-    q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, 0, 4);
-}
-
-#if !MATRIX_F16 /* mma_dense.hip has the others */
-KERNEL(dense_prefill_f16, struct linear_args)
-{
-    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
-    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
-    dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_F16);
-}
-
-KERNEL(dense_prefill_bf16, struct linear_args)
-{
-    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
-    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
-    dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_BF16);
-}
-#endif
-
-KERNEL(dense_prefill_f32, struct linear_args)
-{
-    LDS(u32x4, xs, STEP * CHUNK * TILE / 4);
-    LDS(u32x4, ws, STEP * CHUNK * TILE / 4);
-    dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, WEIGHT_F32);
-}
+/* Activations are halves or floats in shared memory, and so are weights. */
+#define Q4_PREFILL(name, images, half, down)                                                       \
+    ON_##images(Q4_PREFILL_TWICE_##half(name, struct linear_args) {                                \
+        LDS(u32x4, xs, STEP * CHUNK / ((half) ? 2 : 1) * 16 * (down) / 4);                         \
+        LDS(u32x4, ws, STEP * CHUNK / ((half) ? 2 : 1) * TILE / 4);                                \
+        LDS(f32x4, scales, STEP * TILE / 4);                                                       \
+        q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, half, down);                       \
+    })
+#define Q4_PREFILL_TWICE_0 KERNEL
+#define Q4_PREFILL_TWICE_1 KERNEL_TWICE
+#define DENSE_PREFILL(name, images, weights)                                                       \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        LDS(u32x4, xs, STEP * CHUNK * DENSE_PREFILL_ROWS / 4);                                     \
+        LDS(u32x4, ws, STEP * CHUNK * TILE / 4);                                                   \
+        dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, weights);                                        \
+    })
+#include "backend-hip/kernels/kernel_list.h"
+#undef Q4_PREFILL_TWICE_0
+#undef Q4_PREFILL_TWICE_1

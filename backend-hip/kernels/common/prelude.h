@@ -3,17 +3,14 @@
  * freestanding, to PTX) and the host, where each thread of a block is a fiber
  * (tests/emulators/fibers/fibers.c). Must not know: any kernel.
  *
- *   KERNEL(name, struct args) { ... }   a kernel; THREADS threads to a block
+ *   KERNEL(name, struct args) { ... }   a kernel, of the threads that its row of kernel_list.h says
  *   ARGS                                const pointer to its arguments, once the launch before has
  *                                       ended
  *   EARLY_ARGS                          the same at once: only what no launch of a step writes may
  *                                       be read, and nothing written, before wait_for_producer(),
  *                                       which every thread calls
- *   KERNEL_TWICE(name, struct args) { ... }   one that is to leave room for a second block
- *   KERNEL_BLOCKS(name, blocks, struct args) { ... }   one of which so many blocks are to fit side
- *       by side (NVIDIA)
- *   KERNEL_SIZED(name, threads, blocks, struct args) { ... }   both
- *   KERNEL_OF(name, threads, struct args) { ... }   the same for another number of threads
+ *   KERNEL_TWICE(name, struct args) { ... }   one of which two blocks are to have registers on a
+ *       compute unit of AMD's
  *   DEVICE float f(...)                 a function, always inlined: parameters given as constants
  *       are constants inside
  *   LDS(float, name, count)             memory shared by a block, undefined at its start
@@ -29,8 +26,6 @@
 #ifndef KERNELS_PRELUDE_H
 #define KERNELS_PRELUDE_H
 
-enum { THREADS = 256 };
-
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned u32;
@@ -44,9 +39,10 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #if defined(__AMDGCN__)
 
 #define DEVICE static inline __attribute__((device, always_inline))
-#define KERNEL_OF(name, threads, type)                                                             \
-    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void name(   \
-        const type args_by_value)
+#define KERNEL_FUNCTION(name, type)                                                                \
+    extern "C" __attribute__((                                                                     \
+        global, amdgpu_flat_work_group_size(THREADS_OF_##name, THREADS_OF_##name))) void           \
+    name(const type args_by_value)
 #define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #if __clang_major__ >= 16
@@ -79,8 +75,10 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 #elif defined(__NVPTX__)
 
 #define DEVICE static inline __attribute__((device, always_inline))
-#define KERNEL_OF(name, threads, type)                                                             \
-    extern "C" __attribute__((global, launch_bounds(threads))) void name(const type args_by_value)
+#define KERNEL_FUNCTION(name, type)                                                                \
+    extern "C" __attribute__((                                                                     \
+        global, launch_bounds(THREADS_OF_##name, BLOCKS_OF_##name))) void                          \
+    name(const type args_by_value)
 #define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
@@ -124,7 +122,7 @@ DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 #include <math.h>
 
 #define DEVICE static inline __attribute__((always_inline, unused))
-#define KERNEL_OF(name, threads, type)                                                             \
+#define KERNEL_FUNCTION(name, type)                                                                \
     void name(const type *args);                                                                   \
     void name(const type *args)
 #define EARLY_ARGS args
@@ -151,25 +149,14 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 
 #endif
 
-#define KERNEL(name, type) KERNEL_OF(name, THREADS, type)
-/* of which two blocks have registers on a compute unit of AMD's */
+#define KERNEL(name, type)                                                                         \
+    _Static_assert(((int)IMAGES_OF_##name & THIS_IMAGE) != 0, #name ": not of this image");        \
+    KERNEL_FUNCTION(name, type)
 #if defined(__AMDGCN__)
-#define KERNEL_TWICE(name, type)                                                                   \
-    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS),               \
-                              amdgpu_waves_per_eu(2))) void                                        \
-    name(const type args_by_value)
+#define KERNEL_TWICE(name, type) __attribute__((amdgpu_waves_per_eu(2))) KERNEL_FUNCTION(name, type)
 #else
 #define KERNEL_TWICE(name, type) KERNEL(name, type)
 #endif
-/* of which `blocks` are to have registers on a multiprocessor of NVIDIA's */
-#if defined(__NVPTX__)
-#define KERNEL_SIZED(name, threads, blocks, type)                                                  \
-    extern "C" __attribute__((global, launch_bounds(threads, blocks))) void name(                  \
-        const type args_by_value)
-#else
-#define KERNEL_SIZED(name, threads, blocks, type) KERNEL_OF(name, threads, type)
-#endif
-#define KERNEL_BLOCKS(name, blocks, type) KERNEL_SIZED(name, THREADS, blocks, type)
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
 /* Brings `bytes` on from p into the last cache, by up to a line of 128 bytes for each thread. */

@@ -91,7 +91,7 @@ DEVICE void top_load(float *item, const float *x, int at, int vocab)
     }
 }
 
-KERNEL_OF(top_rows, TOP_THREADS, struct top_args)
+KERNEL(top_rows, struct top_args)
 {
     LDS(struct top_lds, l, 1);
     const struct top_args *a = ARGS;

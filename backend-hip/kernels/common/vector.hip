@@ -230,22 +230,22 @@ DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *orde
 KERNEL(prepare_f16_4, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(u64, ordered, ORDERED(FEW_PIECES));
-    prepare_rows(EARLY_ARGS, scratch, ordered, FEW_PIECES);
+    LDS(u64, ordered, ORDERED(PIECES_OF_prepare_f16_4));
+    prepare_rows(EARLY_ARGS, scratch, ordered, PIECES_OF_prepare_f16_4);
 }
 
-KERNEL_BLOCKS(prepare_f16_11, 4, struct prepare_args)
+KERNEL(prepare_f16_11, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(u64, ordered, ORDERED(SOME_PIECES));
-    prepare_rows(EARLY_ARGS, scratch, ordered, SOME_PIECES);
+    LDS(u64, ordered, ORDERED(PIECES_OF_prepare_f16_11));
+    prepare_rows(EARLY_ARGS, scratch, ordered, PIECES_OF_prepare_f16_11);
 }
 
-KERNEL_BLOCKS(prepare_f16_14, 3, struct prepare_args)
+KERNEL(prepare_f16_14, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(u64, ordered, ORDERED(ROW_PIECES));
-    prepare_rows(EARLY_ARGS, scratch, ordered, ROW_PIECES);
+    LDS(u64, ordered, ORDERED(PIECES_OF_prepare_f16_14));
+    prepare_rows(EARLY_ARGS, scratch, ordered, PIECES_OF_prepare_f16_14);
 }
 
 KERNEL(embed_rows, struct embed_args)
@@ -326,22 +326,22 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 
 KERNEL(norm_prepare_4, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(u64, ordered, ORDERED(FEW_PIECES));
-    norm_prepare(EARLY_ARGS, scratch, ordered, FEW_PIECES);
+    LDS(u64, ordered, ORDERED(PIECES_OF_norm_prepare_4));
+    norm_prepare(EARLY_ARGS, scratch, ordered, PIECES_OF_norm_prepare_4);
 }
 
 KERNEL(norm_prepare_11, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(u64, ordered, ORDERED(SOME_PIECES));
-    norm_prepare(EARLY_ARGS, scratch, ordered, SOME_PIECES);
+    LDS(u64, ordered, ORDERED(PIECES_OF_norm_prepare_11));
+    norm_prepare(EARLY_ARGS, scratch, ordered, PIECES_OF_norm_prepare_11);
 }
 
 KERNEL(norm_prepare_14, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(u64, ordered, ORDERED(ROW_PIECES));
-    norm_prepare(EARLY_ARGS, scratch, ordered, ROW_PIECES);
+    LDS(u64, ordered, ORDERED(PIECES_OF_norm_prepare_14));
+    norm_prepare(EARLY_ARGS, scratch, ordered, PIECES_OF_norm_prepare_14);
 }
 
 DEVICE float gated(float gate, float up) { return gate * rcp32(1 + exp32(-gate)) * up; }
@@ -405,21 +405,21 @@ enum { GLU_HELD_11 = 0, GLU_HELD_14 = 0, GLU_AT_ONCE = 5 };
 KERNEL(glu_prepare_4, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    glu_prepare(ARGS, scratch, (f32x4 *)scratch, FEW_PIECES, FEW_PIECES, FEW_PIECES);
+    glu_prepare(ARGS, scratch, (f32x4 *)scratch, PIECES_OF_glu_prepare_4, PIECES_OF_glu_prepare_4, PIECES_OF_glu_prepare_4);
 }
 
-KERNEL_BLOCKS(glu_prepare_11, 4, struct glu_prepare_args)
+KERNEL(glu_prepare_11, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
     LDS(f32x4, held, GLU_HELD_11 * THREADS + 1);
-    glu_prepare(ARGS, scratch, held, SOME_PIECES, SOME_PIECES - GLU_HELD_11, GLU_AT_ONCE);
+    glu_prepare(ARGS, scratch, held, PIECES_OF_glu_prepare_11, PIECES_OF_glu_prepare_11 - GLU_HELD_11, GLU_AT_ONCE);
 }
 
-KERNEL_BLOCKS(glu_prepare_14, 4, struct glu_prepare_args)
+KERNEL(glu_prepare_14, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
     LDS(f32x4, held, GLU_HELD_14 * THREADS + 1);
-    glu_prepare(ARGS, scratch, held, ROW_PIECES, ROW_PIECES - GLU_HELD_14, GLU_AT_ONCE);
+    glu_prepare(ARGS, scratch, held, PIECES_OF_glu_prepare_14, PIECES_OF_glu_prepare_14 - GLU_HELD_14, GLU_AT_ONCE);
 }
 
 KERNEL(gather_rows, struct gather_args)

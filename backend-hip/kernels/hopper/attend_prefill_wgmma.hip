@@ -6,7 +6,7 @@
  * exponents, are not made of fewer than 22 bits. So are the weights of values in attend_wide_*; in
  * attend_half_* they are rounded to halves, as values are: such errors average out. */
 
-enum { WIDE_STEP = 64, WIDE_STAGES = 6 };
+enum { WIDE_STEP = ATTEND_WIDE_STEP, WIDE_STAGES = ATTEND_WIDE_STAGES };
 
 /* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes
  * number i of a row at i ^ (position % 8); then barriers: of each stage full, empty. */
@@ -310,20 +310,8 @@ DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const 
     }
 }
 
-/* LDS: ATTEND_WIDE_LDS(dims). */
-KERNEL_SIZED(attend_wide_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
-{
-    attend_wide(EARLY_ARGS, dynamic_lds, 64, 2);
-}
-KERNEL_SIZED(attend_wide_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
-{
-    attend_wide(EARLY_ARGS, dynamic_lds, 128, 2);
-}
-KERNEL_SIZED(attend_half_64, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
-{
-    attend_wide(EARLY_ARGS, dynamic_lds, 64, 1);
-}
-KERNEL_SIZED(attend_half_128, ATTEND_WIDE_THREADS, 1, struct attend_kernel_args)
-{
-    attend_wide(EARLY_ARGS, dynamic_lds, 128, 1);
-}
+#define ATTEND_WIDE(name, images, dims, halves)                                                    \
+    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+        attend_wide(EARLY_ARGS, dynamic_lds, dims, halves);                                        \
+    })
+#include "backend-hip/kernels/kernel_list.h"

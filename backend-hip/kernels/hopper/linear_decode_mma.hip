@@ -7,7 +7,7 @@
  * the same bits. */
 
 /* SLOT: bytes of an item's codes and scales */
-enum { DECODE_SLICES = WARPS, SLOT = ITEM_CODES * 4 + 64 };
+enum { DECODE_SLICES = WARPS, SLOT = PLAIN_ITEM_BYTES };
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
@@ -235,13 +235,10 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     }
 }
 
-/* The LDS that hip_linear.c asks for: 8 * (4096 * tiles + 1088 * depth) bytes. More would leave the
- * L1 too small for inputs. */
-KERNEL_BLOCKS(q4_hopper_decode_8, 2, struct linear_args)
-{
-    q4_hopper_decode(EARLY_ARGS, dynamic_lds, 1, 5, 1, 1);
-}
-KERNEL_BLOCKS(q4_hopper_decode_any, 1, struct linear_args)
-{
-    q4_hopper_decode(EARLY_ARGS, dynamic_lds, 2, 5, 0, 0);
-}
+/* More shared memory would leave the L1 too small for inputs. */
+#define Q4_DECODE_HOPPER(name, images, tiles, depth, which, blocks)                                \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        const int plain = (which) == PLAIN_LINEAR;                                                 \
+        q4_hopper_decode(EARLY_ARGS, dynamic_lds, tiles, depth, plain, plain);                     \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -3,10 +3,6 @@
  * of the inputs, two slices: one thread copies its items of 128 inputs into a ring in LDS, two
  * warpgroups compute 64 outputs each. The slices are added in the order of hopper_decode.hip, which
  * has the same bits. Blocks are small enough for the next launch's to begin copying beside them. */
-enum { FEW_OUTPUTS = 128, FEW_THREADS = 256 }; /* threads that compute */
-
-#define KERNEL_FEW(name, type) KERNEL_SIZED(name, FEW_THREADS + COPIER, 2, type)
-
 DEVICE void release(const struct place *at, int stage)
 {
     if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
@@ -55,15 +51,13 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
     release(at, used);
 }
 
-enum { SUM_STRIDE = FEW_OUTPUTS + 4 }; /* of rows, so that lanes write to different banks */
-
 /* What this thread has, to rows of outputs. */
 DEVICE void leave_sums(float *sums, const float *total, const int n)
 {
     int lane = thread() % WARP;
-    float *to = sums + lane % 4 * 2 * SUM_STRIDE + thread() / WARP * PANEL + lane / 4;
+    float *to = sums + lane % 4 * 2 * FEW_STRIDE + thread() / WARP * PANEL + lane / 4;
     UNROLL for (int i = 0; i < n / 2; i++)
-        to[(i / 4 * 8 + i % 2) * SUM_STRIDE + i / 2 % 2 * 8] = total[i];
+        to[(i / 4 * 8 + i % 2) * FEW_STRIDE + i / 2 % 2 * 8] = total[i];
 }
 
 /* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its
@@ -80,7 +74,7 @@ DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const 
         int row = thread() / of_block + j * at_once;
         float sum = 0;
         UNROLL for (int s = 0; s < DECODE_SLICES; s++)
-            sum += load_of_block(from[s % 2] + 4 * (u32)(row * SUM_STRIDE), s / 2);
+            sum += load_of_block(from[s % 2] + 4 * (u32)(row * FEW_STRIDE), s / 2);
         write_output(a, &t->p, t->row_tile * n + row, t->unit * FEW_OUTPUTS + output, sum);
     }
     cluster_barrier(); /* no block ends while others read its sums */
@@ -135,8 +129,8 @@ DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n,
     }
 }
 
-/* The LDS that hip_linear.c asks for: stages * (256 * n + 9216) + 1024 + 528 * n bytes, for n rows.
- */
-KERNEL_FEW(q4_wgmma_few_16, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 16, 7); }
-KERNEL_FEW(q4_wgmma_few_32, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 32, 5); }
-KERNEL_FEW(q4_wgmma_few_64, struct linear_args) { q4_wgmma_few(EARLY_ARGS, dynamic_lds, 64, 3); }
+#define Q4_WGMMA_FEW(name, images, tile_rows, stages, percent)                                     \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        q4_wgmma_few(EARLY_ARGS, dynamic_lds, tile_rows, stages);                                  \
+    })
+#include "backend-hip/kernels/kernel_list.h"

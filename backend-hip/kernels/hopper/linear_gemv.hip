@@ -9,7 +9,7 @@
  * the same bits; norms and what is prepared are those of vector.hip. */
 
 /* ONE_TURNS: panels whose sums may wait in LDS; ONE_SCRATCH: floats */
-enum { ONE_TURNS = 2, ONE_SCRATCH = 2 * ONE_MERGE_WEIGHTS, ONE_ITEM = ITEM_CODES * 4 + 64 };
+enum { ONE_TURNS = 2, ONE_SCRATCH = 2 * ONE_MERGE_WEIGHTS, ONE_ITEM = PLAIN_ITEM_BYTES };
 enum one_source { ONE_NORM, ONE_MERGE, ONE_ROW };
 
 /* Of a block's LDS, from its start on: rings [DECODE_SLICES][items][ONE_ITEM bytes]; then sums
@@ -288,19 +288,8 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
     }
 }
 
-KERNEL_BLOCKS(q4_one_norm, ONE_NORM_BLOCKS, struct one_row_args)
-{
-    q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_NORM, 1, ONE_NORM_ITEMS);
-}
-KERNEL_BLOCKS(q4_one_norm_gated, ONE_NORM_BLOCKS, struct one_row_args)
-{
-    q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_NORM, 2, ONE_NORM_ITEMS);
-}
-KERNEL_BLOCKS(q4_one_merge, ONE_BLOCKS, struct one_row_args)
-{
-    q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_MERGE, 1, ONE_ITEMS);
-}
-KERNEL_BLOCKS(q4_one_row, ONE_BLOCKS, struct one_row_args)
-{
-    q4_hopper_one(EARLY_ARGS, dynamic_lds, ONE_ROW, 1, ONE_ITEMS);
-}
+#define Q4_ONE(name, images, source, panels, items, blocks, of_row)                                \
+    ON_##images(KERNEL(name, struct one_row_args) {                                                \
+        q4_hopper_one(EARLY_ARGS, dynamic_lds, source, panels, items);                             \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -5,10 +5,6 @@
  * products of an item, which is of one group, are summed by themselves, then scaled and added.
  * Where most of the time goes to products, codes of the next item are unpacked before those of this
  * one have ended. */
-enum { COPIER = 128 }; /* threads that copy, after those that compute */
-
-#define KERNEL_WGMMA(name, groups, type) KERNEL_SIZED(name, (groups) * 128 + COPIER, 1, type)
-
 /* What the constants of a kernel make of its LDS. */
 struct ring {
     int panels, x_bytes, code_bytes, stage_bytes; /* of a tile; of a stage */
@@ -20,7 +16,7 @@ DEVICE struct ring ring_of(const int groups, const int n)
     r.panels = groups * 4;
     r.x_bytes = n * ITEM_CHUNKS * CHUNK * 2;
     r.code_bytes = r.panels * ITEM_CODES * 4;
-    r.stage_bytes = r.x_bytes + r.code_bytes + 1024;
+    r.stage_bytes = WGMMA_STAGE(n, 64 * groups);
     return r;
 }
 
@@ -336,45 +332,9 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
     }
 }
 
-/* The LDS that hip_linear.c asks for: stages * (256 * rows of a tile + 64 * outputs of a tile +
- * 1024) + 1024 bytes. */
-KERNEL_WGMMA(q4_wgmma_prefill_192, 3, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 128, 4, 1, 0);
-}
-KERNEL_WGMMA(q4_wgmma_prefill_128, 2, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 1, 0);
-}
-KERNEL_WGMMA(q4_wgmma_prefill_any, 2, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 128, 5, 0, 0);
-}
-KERNEL_WGMMA(q4_wgmma_decode_16, 2, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 16, 12, 1, 1);
-}
-KERNEL_WGMMA(q4_wgmma_decode_32, 2, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 32, 10, 1, 1);
-}
-KERNEL_WGMMA(q4_wgmma_decode_64, 2, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 8, 1, 1);
-}
-KERNEL_WGMMA(q4_wgmma_wide_16, 3, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 16, 12, 1, 1);
-}
-KERNEL_WGMMA(q4_wgmma_wide_32, 3, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 32, 9, 1, 1);
-}
-KERNEL_WGMMA(q4_wgmma_wide_64, 3, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 3, 64, 7, 1, 1);
-}
-KERNEL_WGMMA(q4_wgmma_decode_any, 2, struct linear_args)
-{
-    q4_wgmma(EARLY_ARGS, dynamic_lds, 2, 64, 7, 0, 1);
-}
+#define Q4_WGMMA(name, images, phase, tile_rows, groups, stages, which, percent)                   \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        q4_wgmma(EARLY_ARGS, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,      \
+                 (phase) == PHASE_DECODE);                                                         \
+    })
+#include "backend-hip/kernels/kernel_list.h"

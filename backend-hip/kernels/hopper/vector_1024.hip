@@ -83,26 +83,26 @@ DEVICE void norm_wide(const struct norm_prepare_args *a, float *scratch, f32x4 *
 /* Of two kernels the one for shorter rows takes half of a multiprocessor's registers: a block of
  * the linear that comes next, which begins to copy weights early, fits beside it where it is one of
  * wgmma_few.hip or hopper_decode.hip. */
-KERNEL_SIZED(norm_wide_4, WIDE_THREADS, 2, struct norm_prepare_args)
+KERNEL(norm_wide_4, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
-    LDS(f32x4, values, FEW_PIECES * THREADS);
-    norm_wide(EARLY_ARGS, scratch, values, FEW_PIECES);
+    LDS(f32x4, values, PIECES_OF_norm_wide_4 * THREADS);
+    norm_wide(EARLY_ARGS, scratch, values, PIECES_OF_norm_wide_4);
 }
 
-KERNEL_SIZED(norm_wide_11, WIDE_THREADS, 1, struct norm_prepare_args)
+KERNEL(norm_wide_11, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
-    LDS(f32x4, values, SOME_PIECES * THREADS);
-    norm_wide(EARLY_ARGS, scratch, values, SOME_PIECES);
+    LDS(f32x4, values, PIECES_OF_norm_wide_11 * THREADS);
+    norm_wide(EARLY_ARGS, scratch, values, PIECES_OF_norm_wide_11);
 }
 
-KERNEL_SIZED(glu_wide_14, WIDE_THREADS, 1, struct glu_prepare_args)
+KERNEL(glu_wide_14, struct glu_prepare_args)
 {
     LDS(float, scratch, WARP);
-    LDS(u64, ordered, ORDERED(ROW_PIECES));
+    LDS(u64, ordered, ORDERED(PIECES_OF_glu_wide_14));
     const struct glu_prepare_args *a = EARLY_ARGS;
-    enum { PIECES = WIDE_PIECES(ROW_PIECES, WIDE_THREADS) };
+    enum { PIECES = WIDE_PIECES(PIECES_OF_glu_wide_14, WIDE_THREADS) };
     int dim = (int)a->glu.n;
     float *gate = a->glu.gate + (u64)block_x() * a->glu.n;
     const float *up = a->glu.up + (u64)block_x() * a->glu.n;
@@ -164,16 +164,16 @@ DEVICE void merge_wide(const struct merge_prepare_args *a, float *scratch, u64 *
     prepare_wide(&a->prepare, v, order, scratch, ordered, n);
 }
 
-KERNEL_SIZED(merge_wide_4, WIDE_THREADS, 2, struct merge_prepare_args)
+KERNEL(merge_wide_4, struct merge_prepare_args)
 {
     LDS(float, scratch, WARP);
-    LDS(u64, ordered, ORDERED(FEW_PIECES));
-    merge_wide(EARLY_ARGS, scratch, ordered, FEW_PIECES, FEW_SPANS);
+    LDS(u64, ordered, ORDERED(PIECES_OF_merge_wide_4));
+    merge_wide(EARLY_ARGS, scratch, ordered, PIECES_OF_merge_wide_4, FEW_SPANS);
 }
 
-KERNEL_SIZED(merge_wide_8, WIDE_THREADS, 1, struct merge_prepare_args)
+KERNEL(merge_wide_8, struct merge_prepare_args)
 {
     LDS(float, scratch, WARP);
-    LDS(u64, ordered, ORDERED(MERGE_PIECES));
-    merge_wide(EARLY_ARGS, scratch, ordered, MERGE_PIECES, ROW_SPANS);
+    LDS(u64, ordered, ORDERED(PIECES_OF_merge_wide_8));
+    merge_wide(EARLY_ARGS, scratch, ordered, PIECES_OF_merge_wide_8, ROW_SPANS);
 }

@@ -392,16 +392,10 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     merge_warps(a, &s, (const u8 *)lds, most, sum, dims);
 }
 
-KERNEL_OF(attend_pages_64, SPLIT_THREADS, struct attend_kernel_args)
-{
-    LDS(float, most, 8 * SPLIT_WARPS);
-    LDS(float, sum, 8 * SPLIT_WARPS);
-    attend_pages(EARLY_ARGS, dynamic_lds, most, sum, 64);
-}
-
-KERNEL_OF(attend_pages_128, SPLIT_THREADS, struct attend_kernel_args)
-{
-    LDS(float, most, 8 * SPLIT_WARPS);
-    LDS(float, sum, 8 * SPLIT_WARPS);
-    attend_pages(EARLY_ARGS, dynamic_lds, most, sum, 128);
-}
+#define ATTEND_PAGES(name, images, dims)                                                           \
+    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+        LDS(float, most, 8 * SPLIT_WARPS);                                                         \
+        LDS(float, sum, 8 * SPLIT_WARPS);                                                          \
+        attend_pages(EARLY_ARGS, dynamic_lds, most, sum, dims);                                    \
+    })
+#include "backend-hip/kernels/kernel_list.h"

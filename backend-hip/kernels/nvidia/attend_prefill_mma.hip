@@ -147,8 +147,6 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
     }
 }
 
-KERNEL_OF(attend_tile_64, ATTEND_TILE_THREADS, struct attend_kernel_args) { attend_tile(ARGS, 64); }
-KERNEL_OF(attend_tile_128, ATTEND_TILE_THREADS, struct attend_kernel_args)
-{
-    attend_tile(ARGS, 128);
-}
+#define ATTEND_TILE(name, images, dims)                                                            \
+    ON_##images(KERNEL(name, struct attend_kernel_args) { attend_tile(ARGS, dims); })
+#include "backend-hip/kernels/kernel_list.h"

@@ -4,9 +4,10 @@
  * inputs alone: not on rows, on blocks or on which kernel of these it is. Weights flow through a
  * ring in LDS that each warp fills for itself, several items of 128 inputs ahead and across units;
  * the first items are asked for before the launch before this one has ended. */
-enum { ITEM = ITEM_CODES + 128 }; /* words of one panel: codes, then scales of 4 chunks */
+enum { ITEM = MMA_ITEM }; /* words of one panel: codes, then scales of 4 chunks */
 /* [warp][8 rows][16 outputs], no bank twice */
 enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };
+_Static_assert((int)MMA_SUMS == 2 * WARPS * SUM_WARP, "sums of two turns");
 
 /* Where a warp is in its weights: the next item that it asks for. */
 struct ahead {
@@ -232,20 +233,8 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     }
 }
 
-/* The LDS that hip_linear.c asks for: 4 * (8 * depth * panels * 384 + 2560) bytes. */
-KERNEL_BLOCKS(q4_mma_decode_8, 3, struct linear_args)
-{
-    q4_mma_decode(EARLY_ARGS, dynamic_lds, 1, 1, 4);
-}
-KERNEL_BLOCKS(q4_mma_decode_16, 2, struct linear_args)
-{
-    q4_mma_decode(EARLY_ARGS, dynamic_lds, 2, 1, 4);
-}
-KERNEL_BLOCKS(q4_mma_decode_32, 2, struct linear_args)
-{
-    q4_mma_decode(EARLY_ARGS, dynamic_lds, 4, 2, 3);
-}
-KERNEL_BLOCKS(q4_mma_decode_64, 1, struct linear_args)
-{
-    q4_mma_decode(EARLY_ARGS, dynamic_lds, 8, 4, 3);
-}
+#define Q4_DECODE_MMA(name, images, tiles, panels, depth, blocks)                                  \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        q4_mma_decode(EARLY_ARGS, dynamic_lds, tiles, panels, depth);                              \
+    })
+#include "backend-hip/kernels/kernel_list.h"

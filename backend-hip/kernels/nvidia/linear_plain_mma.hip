@@ -205,28 +205,8 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
                          (first + column + k) * PANEL + 8 * j + 2 * t + i % 2, total[k][j][m][i]);
 }
 
-/* The LDS that hip_linear.c asks for: 512 * (outputs + rows * parts) bytes. */
-KERNEL_BLOCKS(dense_mma_f16_16, 2, struct linear_args)
-{
-    dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_F16);
-}
-KERNEL_BLOCKS(dense_mma_f16_32, 1, struct linear_args)
-{
-    dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_F16);
-}
-KERNEL_BLOCKS(dense_mma_f16_64, 1, struct linear_args)
-{
-    dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_F16);
-}
-KERNEL_BLOCKS(dense_mma_bf16_16, 2, struct linear_args)
-{
-    dense_mma(EARLY_ARGS, dynamic_lds, 1, 1, 1, WEIGHT_BF16);
-}
-KERNEL_BLOCKS(dense_mma_bf16_32, 1, struct linear_args)
-{
-    dense_mma(EARLY_ARGS, dynamic_lds, 2, 1, 2, WEIGHT_BF16);
-}
-KERNEL_BLOCKS(dense_mma_bf16_64, 1, struct linear_args)
-{
-    dense_mma(EARLY_ARGS, dynamic_lds, 2, 2, 4, WEIGHT_BF16);
-}
+#define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        dense_mma(EARLY_ARGS, dynamic_lds, tiles, ways, panels, weights);                          \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -49,7 +49,7 @@ DEVICE struct mma_weights mma_fetch(const struct linear_args *a, const struct li
     return w;
 }
 
-KERNEL_BLOCKS(q4_mma_prefill, 1, struct linear_args)
+KERNEL(q4_mma_prefill, struct linear_args)
 {
     LDS(u32x4, xs, MMA_STAGES * MMA_STAGE);
     const struct linear_args *a = ARGS;
@@ -112,3 +112,7 @@ KERNEL_BLOCKS(q4_mma_prefill, 1, struct linear_args)
             write_output(a, &p, row0 + warp / 4 * 64 + 8 * m + lane % 4 * 2 + i % 2,
                          (panel0 + k) * PANEL + lane / 4 + i / 2 * 8, total[k][m][i]);
 }
+
+#define Q4_PREFILL_MMA(name, images, of_block, outs)                                               \
+    _Static_assert((of_block) == MMA_ROWS && (outs) == MMA_OUTPUTS, "a block of " #name);
+#include "backend-hip/kernels/kernel_list.h"

@@ -20,9 +20,6 @@
  */
 #include "backend-hip/kernels/paper/ila.h"
 
-enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
-
-#define PAPER_SLICES(smb) ((smb) ? SMB_SLICES : 1)
 #define PAPER_X(rows, smb) ((rows) * PAPER_INPUTS * PAPER_SLICES(smb))
 #define PAPER_SUMS(rows, smb) ((smb) ? (rows) * 4 * PAPER_THREADS : 1)
 
@@ -130,100 +127,10 @@ KERNEL(paper_result, struct paper_result_args)
     a->y[i] = a->bias ? y + a->bias[n] : y;
 }
 
-KERNEL_OF(paper_base_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 0));
-    paper(ARGS, (f16 *)xs, sums, 1, 0, 0, ILA_NONE);
-}
-
-KERNEL_OF(paper_base_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 0));
-    paper(ARGS, (f16 *)xs, sums, 8, 0, 0, ILA_NONE);
-}
-
-KERNEL_OF(paper_smb_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 1) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 1));
-    paper(ARGS, (f16 *)xs, sums, 1, 1, 0, ILA_NONE);
-}
-
-KERNEL_OF(paper_smb_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 1) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 1));
-    paper(ARGS, (f16 *)xs, sums, 8, 1, 0, ILA_NONE);
-}
-
-KERNEL_OF(paper_vml_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 0));
-    paper(ARGS, (f16 *)xs, sums, 1, 0, 1, ILA_NONE);
-}
-
-KERNEL_OF(paper_vml_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 0));
-    paper(ARGS, (f16 *)xs, sums, 8, 0, 1, ILA_NONE);
-}
-
-KERNEL_OF(paper_ila_literal_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 0));
-    paper(ARGS, (f16 *)xs, sums, 1, 0, 0, ILA_LITERAL);
-}
-
-KERNEL_OF(paper_ila_literal_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 0));
-    paper(ARGS, (f16 *)xs, sums, 8, 0, 0, ILA_LITERAL);
-}
-
-KERNEL_OF(paper_ila_packed_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 0));
-    paper(ARGS, (f16 *)xs, sums, 1, 0, 0, ILA_PACKED);
-}
-
-KERNEL_OF(paper_ila_packed_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 0) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 0));
-    paper(ARGS, (f16 *)xs, sums, 8, 0, 0, ILA_PACKED);
-}
-
-KERNEL_OF(paper_all_literal_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 1) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 1));
-    paper(ARGS, (f16 *)xs, sums, 1, 1, 1, ILA_LITERAL);
-}
-
-KERNEL_OF(paper_all_literal_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 1) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 1));
-    paper(ARGS, (f16 *)xs, sums, 8, 1, 1, ILA_LITERAL);
-}
-
-KERNEL_OF(paper_all_packed_1, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(1, 1) / 8);
-    LDS(float, sums, PAPER_SUMS(1, 1));
-    paper(ARGS, (f16 *)xs, sums, 1, 1, 1, ILA_PACKED);
-}
-
-KERNEL_OF(paper_all_packed_8, PAPER_THREADS, struct paper_args)
-{
-    LDS(u32x4, xs, PAPER_X(8, 1) / 8);
-    LDS(float, sums, PAPER_SUMS(8, 1));
-    paper(ARGS, (f16 *)xs, sums, 8, 1, 1, ILA_PACKED);
-}
+#define PAPER(name, images, of_block, smb, vml, ila)                                               \
+    ON_##images(KERNEL(name, struct paper_args) {                                                  \
+        LDS(u32x4, xs, PAPER_X(of_block, smb) / 8);                                                \
+        LDS(float, sums, PAPER_SUMS(of_block, smb));                                               \
+        paper(ARGS, (f16 *)xs, sums, of_block, smb, vml, ila);                                     \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -1,0 +1,75 @@
+#include "backend-hip/hip_launch.h"
+
+#include "backend-hip/hip_internal.h"
+
+void hip_fail(struct hip *h, int code, const char *what)
+{
+    char text[160];
+    if (!code || h->failed.msg[0]) return;
+    err_set(&h->failed, "%s: %s: %s", h->device->name, what,
+            hip_error_text(h->device->library, code, text, sizeof text));
+}
+
+int hip_has(const struct hip *h, enum hip_kernel k) { return h->function[k] != NULL; }
+
+/* Whether the device allows a kernel so much shared memory. */
+static int allow_shared(const struct hip *h, enum hip_kernel k, unsigned bytes)
+{
+    const struct hip_api *api = &h->device->library->api;
+    return !api->cuda_function_set(h->function[k], CUDA_FUNCTION_SHARED_BYTES, (int)bytes);
+}
+
+int hip_load_kernels(struct hip *h, struct err *e)
+{
+    int family = hip_image_family(h->device->image->arch);
+    for (int k = 0; k < K_COUNT; k++) {
+        const struct hip_kernel_row *row = &hip_kernels[k];
+        unsigned most = row->spread > row->shared && family == IMAGES_SM90 ? row->spread
+                                                                           : row->shared;
+        h->function[k] = NULL;
+        if (!(row->images & family)) continue;
+        if (hip_device_function(h->device, row->name, &h->function[k], e)) return -1;
+        if (!most || allow_shared(h, k, most)) continue;
+        h->function[k] = NULL;
+        if (row->op != OP_LINEAR)
+            return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name,
+                           row->name, most);
+    }
+    return 0;
+}
+
+void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, const void *args,
+                size_t bytes)
+{
+    const struct hip_kernel_row *row = &hip_kernels[k];
+    if (h->failed.msg[0] || !blocks.x || !blocks.y || !blocks.z) return;
+    CHECK(blocks.x < 1u << 31 && blocks.y < 1u << 16 && blocks.z < 1u << 16);
+    const struct launch l = {.function = h->function[k],
+                             .name = row->name,
+                             .grid = {(unsigned)blocks.x, (unsigned)blocks.y, (unsigned)blocks.z},
+                             .threads = row->threads,
+                             .shared = blocks.spread ? row->spread : row->shared,
+                             .cluster = row->in_clusters ? CLUSTER : 1,
+                             .args = args,
+                             .bytes = bytes};
+    CHECK(l.function);
+    if (hip_stream_add(h->stream, &l)) err_memory(&h->failed);
+}
+
+void hip_launch_elements(struct hip *h, enum hip_kernel k, size_t n, const void *args, size_t bytes)
+{
+    size_t threads = hip_kernels[k].threads;
+    hip_launch(h, k, (struct hip_blocks){(n + threads - 1) / threads, 1, 1, 0}, args, bytes);
+}
+
+void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, const void *args, size_t bytes)
+{
+    hip_launch(h, k, (struct hip_blocks){(size_t)rows, 1, 1, 0}, args, bytes);
+}
+
+void hip_flush(struct hip *h)
+{
+    const char *name;
+    int code = h->failed.msg[0] ? 0 : hip_stream_flush(h->stream, &name);
+    if (code) hip_fail(h, code, name);
+}
