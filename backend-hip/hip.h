@@ -15,6 +15,8 @@ const char *hip_variant_name(int i);
 /* Those of the paper's ablation, which can be pinned as well: packed-half sums, atomics; NULL after
  * the last. */
 const char *hip_paper_variant_name(int i);
+/* Names of the patterns of operations that one launch serves (hip_fuse.c); NULL after the last. */
+const char *hip_pattern_name(int i);
 /* Architectures that kernels are embedded for; NULL after the last. None when the build had no
  * compiler for them. */
 const char *hip_image_name(int i);

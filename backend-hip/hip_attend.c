@@ -1,29 +1,29 @@
 /* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows
  * attend in spans of positions that the next operation merges, prompts in tiles of rows. Must not
  * know: linears. */
-#include "backend-hip/hip_internal.h"
+#include "backend-hip/hip_plan.h"
 
 #include <string.h>
 
 /* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or K_COUNT. */
-static enum hip_kernel by_head(const struct hip *h, enum hip_kernel for_64, enum hip_kernel for_128)
+static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum hip_kernel for_64,
+                               enum hip_kernel for_128)
 {
-    const struct be_config *c = &h->config;
-    if (c->kv != KV_F16 || (c->head_dim != 64 && c->head_dim != 128)) return K_COUNT;
-    enum hip_kernel k = c->head_dim == 64 ? for_64 : for_128;
+    if (h->config.kv != KV_F16 || (g->head_dim != 64 && g->head_dim != 128)) return K_COUNT;
+    enum hip_kernel k = g->head_dim == 64 ? for_64 : for_128;
     return hip_has(h, k) ? k : K_COUNT;
 }
 
 /* attend_prefill_wgmma.hip: with fp16 activations weights of values are halves, too. */
-static enum hip_kernel wide_kernel(const struct hip *h)
+static enum hip_kernel wide_kernel(const struct hip *h, const struct heads *g)
 {
-    return h->config.act == ACT_F16 ? by_head(h, K_attend_half_64, K_attend_half_128)
-                                    : by_head(h, K_attend_wide_64, K_attend_wide_128);
+    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_half_64, K_attend_half_128)
+                                    : by_head(h, g, K_attend_wide_64, K_attend_wide_128);
 }
 
-static enum hip_kernel pages_kernel(const struct hip *h)
+static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
 {
-    return by_head(h, K_attend_pages_64, K_attend_pages_128);
+    return by_head(h, g, K_attend_pages_64, K_attend_pages_128);
 }
 
 /* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
@@ -34,21 +34,20 @@ static int spans(int positions)
     return n >= 4 && n / 4 * 3 >= all ? n / 4 * 3 : n;
 }
 
-static size_t part_floats(const struct be_config *c, int n_rows, int n_spans)
-{
-    return (size_t)n_rows * (size_t)c->n_heads * (size_t)n_spans *
-           (size_t)((c->head_dim + 7) / 8 * 8 + 8);
-}
-
 int hip_most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
 
-/* Generated tokens attend in spans, whose results need room: that of 128 tokens with most spans, in
- * 128 MiB if one does not take more. */
-size_t hip_part_floats(const struct be_config *c)
+size_t hip_span_floats(const struct heads *g)
 {
-    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128,
-           some = ((size_t)32 << 20) / part_floats(c, 1, hip_most_spans(c));
-    return part_floats(c, (int)(some < 1 ? 1 : some < n ? some : n), hip_most_spans(c));
+    return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
+}
+
+/* The results of 128 generated rows of most spans, in 128 MiB if one row does not take more. */
+size_t hip_part_floats(const struct be_config *c, size_t span_floats)
+{
+    size_t row = span_floats * (size_t)hip_most_spans(c);
+    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128;
+    size_t some = row ? ((size_t)32 << 20) / row : n;
+    return (some < 1 ? 1 : some < n ? some : n) * row;
 }
 
 int hip_spans(const struct batch *b)
@@ -62,7 +61,8 @@ int hip_spans(const struct batch *b)
 /* Generated rows whose spans there is room for at once. */
 static int rows_at_once(const struct hip *h)
 {
-    return (int)(hip_part_floats(&h->config) / part_floats(&h->config, 1, h->n_spans));
+    size_t row = h->span_floats * (size_t)h->shape.n_spans;
+    return row ? (int)(hip_part_floats(&h->config, h->span_floats) / row) : h->config.max_rows;
 }
 
 /* of fewer rows there is no list; a span that no row has */
@@ -100,7 +100,7 @@ static int list_spans(const struct batch *b, int row, int end, int32_t *work)
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
 {
     int at_once = rows_at_once(h), launches = 0, most = 0;
-    h->work_blocks = 0;
+    h->shape.work_blocks = 0;
     for (int row = 0; row < b->n_decode; row += at_once, launches++) {
         int n = 0;
         for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / SPAN + 1;
@@ -108,14 +108,14 @@ int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
     }
     most = rounded(most);
     if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || most >= 1 << 16) return 0;
-    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->n_spans)
+    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->shape.n_spans)
         return 0;
     for (int row = 0, k = 0; row < b->n_decode; row += at_once, k++) {
         int end = b->n_decode - row < at_once ? b->n_decode : row + at_once;
         for (int n = list_spans(b, row, end, work + k * most); n < most; n++)
             work[k * most + n] = NOTHING;
     }
-    h->work_blocks = most;
+    h->shape.work_blocks = most;
     return launches * most;
 }
 
@@ -135,7 +135,7 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 {
     int n = 0, all = 0, begin;
     for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
-    int at_once = all * h->config.n_heads <= hip_stream_units(h->stream);
+    int at_once = all * h->most_heads <= hip_stream_units(h->stream);
     for (int i = 0; i < b->n_seqs; i++) {
         int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
         for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
@@ -157,7 +157,31 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
     return n;
 }
 
-void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
+static struct rope_kernel_args rope_args(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct heads *g = &hip_op(p, op)->as.rope.heads;
+    const float *q_norm = hip_vector(p, op, 0), *k_norm = hip_vector(p, op, 1);
+    return (struct rope_kernel_args){
+        .q = hip_in(p, op, 0),
+        .k = hip_in(p, op, 1),
+        .v = hip_in(p, op, 2),
+        .q_norm = q_norm,
+        .k_norm = k_norm,
+        .cos = hip_in(p, op, 3),
+        .sin = hip_in(p, op, 4),
+        .slot = h->shape.d_slot,
+        .pages = p->memory->kv[hip_op(p, op)->as.rope.kv],
+        .eps = hip_op(p, op)->as.rope.eps,
+        .n_heads = g->n_heads,
+        .n_kv_heads = g->n_kv_heads,
+        .head_dim = g->head_dim,
+        .wide_kv = h->config.kv == KV_F32,
+        .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
+    };
+}
+
+/* Rows row .. row + rows - 1 of all. */
+static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
 {
     struct rope_kernel_args a = *all;
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
@@ -176,59 +200,76 @@ void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row,
         sizeof a);
 }
 
-void hip_rope_store(struct be *be, const struct rope_args *r)
+void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 {
-    struct hip *h = (struct hip *)be;
-    const struct be_config *c = &h->config;
-    struct rope_kernel_args a = {
-        .q = r->d_q,
-        .k = r->d_k,
-        .v = r->d_v,
-        .q_norm = r->d_q_norm,
-        .k_norm = r->d_k_norm,
-        .cos = h->d_cos,
-        .sin = h->d_sin,
-        .slot = h->d_slot,
-        .pages = r->d_kv,
-        .eps = r->eps,
-        .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads,
-        .head_dim = c->head_dim,
-        .wide_kv = c->kv == KV_F32,
-        .in_octets = !r->d_q_norm && !r->d_k_norm && c->head_dim % 16 == 0,
-    };
-    int n = h->batch->n_rows;
-    if (a.in_octets && pages_kernel(h) < K_COUNT) {
-        hip_wait_for_next(h, K_rope_store, r->d_q, n, c->n_heads * c->head_dim)->rope = a;
-        return;
-    }
-    hip_settle(h);
-    hip_launch_rope(h, &a, 0, n);
+    struct rope_kernel_args a = rope_args(h, p, op);
+    launch_rope(h, &a, 0, h->shape.n_rows);
 }
 
-/* Whether no generated row has another one of its sequence beside it, whose key it would look at.
- */
-static int single_rows(const struct batch *b)
+int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
+{
+    const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
+    return a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
+           rope_args(h, p, rope).in_octets && pages_kernel(h, &a->as.attend.heads) < K_COUNT;
+}
+
+int hip_single_rows(const struct batch *b)
 {
     for (int i = 0; i < b->n_decode; i++)
         if (b->seq_start[b->seq[i] + 1] - b->seq_start[b->seq[i]] != 1) return 0;
     return 1;
 }
 
-/* Generated rows: spans of positions, which the next operation merges. */
-static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
+/* Whether a block can combine the spans of all heads of a row. */
+static int combines_whole_rows(const struct hip *h, const struct heads *g)
 {
-    const struct be_config *c = &h->config;
-    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim,
-           kv_row = (size_t)c->n_kv_heads * (size_t)c->head_dim, half = (size_t)c->head_dim / 2,
-           n_decode = (size_t)h->batch->n_decode, at_once = (size_t)rows_at_once(h);
+    return h->shape.n_spans <= ROW_SPANS && g->n_heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS &&
+           g->n_heads * g->head_dim <= MERGE_DIMS && g->head_dim % 4 == 0;
+}
+
+int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct hip_shape *s = &h->shape;
+    return s->n_decode == s->n_rows && s->n_decode <= rows_at_once(h) &&
+           combines_whole_rows(h, &hip_op(p, op)->as.attend.heads);
+}
+
+static struct merge_args combine_args(const struct hip *h, const struct be_plan *p, int op,
+                                      size_t row)
+{
+    const struct op *o = hip_op(p, op);
+    const struct heads *g = &o->as.attend.heads;
+    float *out = hip_out(p, op, 0);
+    return (struct merge_args){.parts = h->d_parts,
+                               .out = out + row * (size_t)(g->n_heads * g->head_dim),
+                               .pos = h->shape.d_pos + row,
+                               .n_spans = h->shape.n_spans,
+                               .window = o->as.attend.window,
+                               .n_heads = g->n_heads,
+                               .head_dim = g->head_dim};
+}
+
+struct merge_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
+{
+    return combine_args(h, p, op, 0);
+}
+
+/* Generated rows: each position split by a block of its own, then their combination. */
+static void attend_spans(struct hip *h, const struct be_plan *p, int op,
+                         const struct attend_kernel_args *a, int leave)
+{
+    const struct heads *g = &hip_op(p, op)->as.attend.heads;
+    const struct hip_shape *t = &h->shape;
+    size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim,
+           kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
+           n_decode = (size_t)t->n_decode, at_once = (size_t)rows_at_once(h);
+    enum hip_kernel split = h->config.kv == KV_F32 ? K_attend_split_f32 : K_attend_split_f16,
+                    pages = pages_kernel(h, g);
     for (size_t row = 0; row < n_decode; row += at_once) {
-        enum hip_kernel k = c->kv == KV_F32 ? K_attend_split_f32 : K_attend_split_f16,
-                        pages = pages_kernel(h);
-        size_t n = n_decode - row < at_once ? n_decode - row : at_once;
-        size_t of_kv = (size_t)(c->n_heads / c->n_kv_heads),
-               blocks = h->work_blocks ? (size_t)h->work_blocks : n,
-               of_row = h->work_blocks ? 1 : (size_t)h->n_spans;
+        size_t n = n_decode - row < at_once ? n_decode - row : at_once,
+               of_kv = (size_t)(g->n_heads / g->n_kv_heads),
+               blocks = t->work_blocks ? (size_t)t->work_blocks : n,
+               of_row = t->work_blocks ? 1 : (size_t)t->n_spans;
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -236,91 +277,89 @@ static void attend_spans(struct hip *h, const struct attend_kernel_args *a)
         if (s.cos) s.cos += row * half, s.sin += row * half;
         if (s.k) s.k += row * kv_row, s.v += row * kv_row;
         s.parts = h->d_parts;
-        s.n_spans = h->n_spans;
-        s.work = h->work_blocks ? h->d_work + row / at_once * (size_t)h->work_blocks : NULL;
-        hip_settle(h);
+        s.n_spans = t->n_spans;
+        s.work = t->work_blocks ? t->d_work + row / at_once * (size_t)t->work_blocks : NULL;
+        struct hip_blocks grid = {blocks, (size_t)g->n_heads, of_row, 0};
         if (pages < K_COUNT)
-            hip_launch(h, pages,
-                       (struct hip_blocks){(size_t)c->n_kv_heads * ((of_kv + 7) / 8), blocks,
-                                           of_row, 0},
-                       &s, sizeof s);
-        else
-            hip_launch(h, k, (struct hip_blocks){blocks, (size_t)c->n_heads, of_row, 0}, &s,
-                       sizeof s);
-        hip_wait_for_next(h, K_attend_merge, a->out + row * q_row, (int)n, (int)q_row)->merge =
-            (struct merge_args){h->d_parts, a->out + row * q_row, s.pos,      h->n_spans,
-                                a->window,  c->n_heads,           c->head_dim};
+            grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row, 0};
+        hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
+        if (leave) continue;
+        struct merge_args m = combine_args(h, p, op, row);
+        hip_launch(h, K_attend_merge, (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
+                   sizeof m);
     }
 }
 
-static void attend_prompts(struct hip *h, const struct attend_kernel_args *all)
+static void attend_prompts(struct hip *h, const struct heads *g,
+                           const struct attend_kernel_args *all)
 {
-    const struct be_config *c = &h->config;
     struct attend_kernel_args a = *all;
-    size_t n_decode = (size_t)h->batch->n_decode;
-    enum hip_kernel wide = wide_kernel(h),
-                    tile = by_head(h, K_attend_tile_64, K_attend_tile_128);
+    size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
+    enum hip_kernel wide = wide_kernel(h, g),
+                    tile = by_head(h, g, K_attend_tile_64, K_attend_tile_128);
     if (wide < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wide < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
-        a.tiles = h->d_tiles;
-        hip_launch(
-            h, wide < K_COUNT ? wide : tile,
-            (struct hip_blocks){(size_t)c->n_heads, (size_t)h->n_tiles * of_tile, 1, 0}, &a,
-            sizeof a);
+        a.tiles = h->shape.d_tiles;
+        hip_launch(h, wide < K_COUNT ? wide : tile,
+                   (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0},
+                   &a, sizeof a);
         return;
     }
-    size_t q_row = (size_t)c->n_heads * (size_t)c->head_dim;
+    size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim;
     a.q += n_decode * q_row;
     a.out += n_decode * q_row;
     a.pos += n_decode;
     a.seq += n_decode;
-    hip_launch(
-        h, c->kv == KV_F32 ? K_attend_f32 : K_attend_f16,
-        (struct hip_blocks){(size_t)h->batch->n_rows - n_decode, (size_t)c->n_heads, 1, 0}, &a,
-        sizeof a);
+    hip_launch(h, h->config.kv == KV_F32 ? K_attend_f32 : K_attend_f16,
+               (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
-void hip_attend(struct be *be, const struct attend_args *t)
+/* What attention does of rotation and storing itself, and the launches for the rest: generated rows
+ * that have no other row of their sequence beside them, queries of prompts where the kernel can. */
+static void rotate(struct hip *h, const struct heads *g, const struct rope_kernel_args *rope,
+                   struct attend_kernel_args *generated, struct attend_kernel_args *prompts)
 {
-    struct hip *h = (struct hip *)be;
-    const struct be_config *c = &h->config;
-    struct attend_kernel_args a = {
-        .q = t->d_q,
-        .pages = t->d_kv,
-        .out = t->d_out,
-        .pos = h->d_pos,
-        .seq = h->d_seq,
-        .table = h->d_table,
-        .scale = t->scale,
-        .table_stride = h->batch->table_stride,
-        .window = t->window,
-        .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads,
-        .head_dim = c->head_dim,
-    };
-    struct attend_kernel_args of_prompts = a, of_generated = a;
-    int n = h->batch->n_rows, n_decode = h->batch->n_decode;
-    if (h->pending.kernel == K_rope_store && h->pending.rope.q == t->d_q) {
-        struct rope_kernel_args rope = h->pending.rope, keys = rope;
-        h->pending.kernel = K_COUNT;
-        if (n_decode && single_rows(h->batch)) {
-            of_generated.cos = rope.cos;
-            of_generated.sin = rope.sin;
-            of_generated.k = rope.k;
-            of_generated.v = rope.v;
-        } else if (n_decode) {
-            hip_launch_rope(h, &rope, 0, n_decode);
-        }
-        if (wide_kernel(h) < K_COUNT) {
-            of_prompts.cos = rope.cos;
-            of_prompts.sin = rope.sin;
-            keys.n_heads = 0; /* no queries */
-        }
-        if (n > n_decode) hip_launch_rope(h, &keys, n_decode, n - n_decode);
+    int n = h->shape.n_rows, n_decode = h->shape.n_decode;
+    struct rope_kernel_args keys = *rope;
+    if (n_decode && h->shape.single_rows) {
+        generated->cos = rope->cos;
+        generated->sin = rope->sin;
+        generated->k = rope->k;
+        generated->v = rope->v;
+    } else if (n_decode) {
+        launch_rope(h, rope, 0, n_decode);
     }
-    hip_settle(h);
-    attend_spans(h, &of_generated);
-    if (n == n_decode) return;
-    hip_settle(h);
-    attend_prompts(h, &of_prompts);
+    if (wide_kernel(h, g) < K_COUNT) {
+        prompts->cos = rope->cos;
+        prompts->sin = rope->sin;
+        keys.n_heads = 0; /* no queries */
+    }
+    if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
+}
+
+void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+{
+    const struct op *o = hip_op(p, op);
+    const struct heads *g = &o->as.attend.heads;
+    struct attend_kernel_args a = {
+        .q = hip_in(p, op, 0),
+        .pages = p->memory->kv[o->as.attend.kv],
+        .out = hip_out(p, op, 0),
+        .pos = h->shape.d_pos,
+        .seq = h->shape.d_seq,
+        .table = h->shape.d_table,
+        .scale = o->as.attend.scale,
+        .table_stride = h->shape.table_stride,
+        .window = o->as.attend.window,
+        .n_heads = g->n_heads,
+        .n_kv_heads = g->n_kv_heads,
+        .head_dim = g->head_dim,
+    };
+    struct attend_kernel_args prompts = a;
+    if (rope >= 0) {
+        struct rope_kernel_args r = rope_args(h, p, rope);
+        rotate(h, g, &r, &a, &prompts);
+    }
+    attend_spans(h, p, op, &a, leave);
+    if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, g, &prompts);
 }

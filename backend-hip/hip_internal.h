@@ -5,7 +5,6 @@
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_kernels.h"
 #include "backend-hip/hip_launch.h"
-#include "backend-hip/hip_pending.h"
 #include "backend-hip/runtime/hip_runtime.h"
 #include "backend-hip/runtime/hip_stream.h"
 
@@ -28,18 +27,6 @@ struct be_linear {
     int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
 };
 
-/* The kernel for linears of one kind, remembered: to look for it takes longer than all else that a
- * launch takes. */
-struct hip_choice {
-    enum linear_phase phase;
-    enum linear_format format;
-    int plain, mapped, outputs, rows;
-    enum hip_kernel kernel;
-    int known; /* 0: free */
-};
-
-enum { CHOICES = 256 };
-
 /* One of the buffers that uploads go through in turn. */
 struct hip_upload {
     void *pinned; /* [UPLOAD_BYTES] on the host */
@@ -57,31 +44,40 @@ struct hip_view {
 
 enum { VIEWS = 4, STEPS = 2 };
 
+/* What the launches of a step depend on beside the plan: steps of one plan and one shape issue the
+ * same launches. Filled from zeros, so that shapes can be compared as bytes. */
+struct hip_shape {
+    int n_rows, n_decode, n_logits, n_decode_logits, n_top, table_stride;
+    int single_rows; /* no generated row has another one of its sequence beside it */
+    int n_spans;     /* position splits of a generated row, at most */
+    int work_blocks; /* of each head, in a launch for generated rows, by d_work; 0: one for each row
+                        and span */
+    int n_tiles;     /* of prompt rows */
+    /* the step's arrays, in one block: */
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles,
+        *d_work;
+};
+
 struct hip {
     struct be be;
     struct be_config config;
     struct hip_device *device;
     int pinned;              /* enum hip_kernel, by --variant; -1: none */
     void *function[K_COUNT]; /* of the kernels; NULL: not of this device (hip_has) */
-    struct hip_choice choice[CHOICES];
     struct hip_stream *stream;
     int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
-    struct hip_pending pending;
-    const struct batch *batch;
-    int32_t *d_batch; /* this step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles,
-        *d_work;
-    int n_tiles;     /* of prompt rows */
-    int work_blocks; /* of each head, in a launch for generated rows, by d_work; 0: one for each row
-                        and span */
-    int32_t *batch_copy; /* the same on the host */
-    void *d_packed;      /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a
-                            linear */
-    float *d_scale;      /* [max_rows] of fp16 ones */
-    float *d_inv_freq;   /* [head_dim/2] */
-    float *d_cos, *d_sin;      /* [max_rows][head_dim/2] */
-    float *d_parts;            /* of attention over spans */
-    int n_spans;               /* of this step */
+    unsigned n_plans;
+    int n_classes[2]; /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
+    struct hip_shape shape; /* of this step */
+    int32_t *d_batch;       /* its arrays */
+    int32_t *batch_copy;    /* the same on the host */
+    /* Scratch for all plans that were compiled: */
+    int max_k, most_heads; /* packed inputs of a linear; query heads */
+    size_t span_floats;    /* results of all heads of a row and a position split */
+    void *d_packed;        /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a
+                              linear */
+    float *d_scale;        /* [max_rows] of fp16 ones */
+    float *d_parts;        /* of attention over position splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
     void *d_sums;              /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
     int max_stride;
@@ -105,7 +101,7 @@ static inline int hip_wait_seconds(const struct be_config *c)
 }
 static inline int hip_runs_paper(const struct hip *h)
 {
-    return h->pinned >= 0 && hip_kernels[h->pinned].op == OP_PAPER;
+    return h->pinned >= 0 && hip_kernels[h->pinned].op == FOR_PAPER;
 }
 
 /* Device memory, zeroed; NULL when there is none. */
@@ -130,53 +126,33 @@ static inline enum hip_size hip_size_of(int dim)
     return dim <= FEW_PIECES * PIECE ? SIZE_4 : dim <= SOME_PIECES * PIECE ? SIZE_11 : SIZE_14;
 }
 
-/* Whether a block can merge the spans of all heads of a row. */
-static inline int hip_merges_whole_rows(const struct hip *h)
-{
-    int heads = h->config.n_heads, hd = h->config.head_dim;
-    return h->n_spans <= ROW_SPANS && heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS &&
-           heads * hd <= MERGE_DIMS && hd % 4 == 0;
-}
-
 /* One scale of 16 bits for each item of 128 inputs. */
 static inline int hip_is_plain(const struct be_linear *w)
 {
     return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta;
 }
 
-void hip_rope_store(struct be *be, const struct rope_args *r);
-void hip_attend(struct be *be, const struct attend_args *t);
-/* Rows row .. row + rows - 1 of all. */
-void hip_launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows);
-/* Room for the results of spans; how many spans a generated row may have at most, and in this
- * batch. */
-size_t hip_part_floats(const struct be_config *c);
+/* Floats of the results of a row and a position split; of the room for all of them; how many splits
+ * a generated row may have at most, and in this batch. */
+size_t hip_span_floats(const struct heads *g);
+size_t hip_part_floats(const struct be_config *c, size_t span_floats);
 int hip_most_spans(const struct be_config *c);
 int hip_spans(const struct batch *b);
+/* Whether no generated row has another one of its sequence beside it, whose key it would look at. */
+int hip_single_rows(const struct batch *b);
 /* Prompt rows in tiles of two groups (args.h); the number of tiles. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
 /* The spans of generated rows (args.h), work_blocks for each launch, where they are fewer than rows
  * x spans of the longest; their number, which is less than that. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
 
-/* n linears of one generated row, which wait for the next operation. 0: not on this device, or not
- * these. */
-int hip_one_linear(struct hip *h, int n, const struct be_linear *const w[], const float *d_x,
-                   float *const d_y[]);
-/* Lets the linear that waits, whose result is d_delta, add it to d_x instead; or lets the two that
- * wait leave silu(d_gate) * d_up in d_gate. 0: it is not what waits. */
-int hip_one_adds(struct hip *h, float *d_x, const float *d_delta, int rows, int dim);
-int hip_one_gates(struct hip *h, const float *d_gate, const float *d_up, size_t n);
-/* Launches it where k, what waited, is such a linear. */
-int hip_one_launch(struct hip *h, enum hip_kernel k);
-
+/* Makes the scratch large enough for a plan. 0 or -1. */
+int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e);
 uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);
 /* first: block of the grid at which it begins */
 struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first);
-void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
-                float *const d_y[], int rows, int n_decode);
 /* The pinned kernel of the paper alone, adding to d_sums. */
 void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
 /* Sets n bytes of device memory to 0. */

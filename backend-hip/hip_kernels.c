@@ -37,9 +37,9 @@ static const char *linear_name(enum kernel_op op, int i)
     return NULL;
 }
 
-const char *hip_variant_name(int i) { return i == 0 ? "auto" : linear_name(OP_LINEAR, i - 1); }
+const char *hip_variant_name(int i) { return i == 0 ? "auto" : linear_name(FOR_LINEAR, i - 1); }
 
-const char *hip_paper_variant_name(int i) { return linear_name(OP_PAPER, i); }
+const char *hip_paper_variant_name(int i) { return linear_name(FOR_PAPER, i); }
 
 /* A text that grows, as far as it fits; length: as if it all did. */
 struct text {

@@ -31,7 +31,7 @@ int hip_load_kernels(struct hip *h, struct err *e)
         if (hip_device_function(h->device, row->name, &h->function[k], e)) return -1;
         if (!most || allow_shared(h, k, most)) continue;
         h->function[k] = NULL;
-        if (row->op != OP_LINEAR)
+        if (row->op != FOR_LINEAR)
             return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name,
                            row->name, most);
     }
@@ -67,9 +67,19 @@ void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, const void *arg
     hip_launch(h, k, (struct hip_blocks){(size_t)rows, 1, 1, 0}, args, bytes);
 }
 
-void hip_flush(struct hip *h)
+int hip_replay(struct hip *h, const void *key, size_t bytes)
+{
+    int replayed;
+    int code = hip_stream_replay(h->stream, key, bytes, &replayed);
+    if (code) hip_fail(h, code, "a step");
+    return replayed;
+}
+
+void hip_issue(struct hip *h, const void *key, size_t bytes)
 {
     const char *name;
-    int code = h->failed.msg[0] ? 0 : hip_stream_flush(h->stream, &name);
+    int code = h->failed.msg[0] ? 0 : hip_stream_issue(h->stream, key, bytes, &name);
     if (code) hip_fail(h, code, name);
 }
+
+void hip_flush(struct hip *h) { hip_issue(h, NULL, 0); }

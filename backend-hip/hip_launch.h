@@ -32,6 +32,10 @@ void hip_launch_elements(struct hip *h, enum hip_kernel k, size_t n, const void 
                          size_t bytes);
 /* A block for each row. */
 void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, const void *args, size_t bytes);
+/* Replays the launches that were issued under an equal key [bytes]. 0: there are none. */
+int hip_replay(struct hip *h, const void *key, size_t bytes);
+/* Issues the launches so far, which are those of key [bytes]; 0 bytes: of none. */
+void hip_issue(struct hip *h, const void *key, size_t bytes);
 /* Issues the launches so far: what follows on the host is to come after them. */
 void hip_flush(struct hip *h);
 

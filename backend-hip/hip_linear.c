@@ -1,10 +1,11 @@
-/* hip_linear.c: which kernel computes a linear, and its launch. The phase of a row, the weights'
- * format and the arithmetic choose the family (the rows of the table below). Within a family the
- * number of rows may choose, because its members give the same bits. */
-#include "backend-hip/hip_internal.h"
+/* hip_linear.c: which kernel computes a linear, and its launches. The phase of a row, the weights'
+ * format and the arithmetic choose the family; within a family the number of rows chooses, because
+ * its members give the same bits. All choices are made when a plan is compiled. */
+#include "backend-hip/hip_plan.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void hip_print_variants(const struct be *be, FILE *f)
@@ -18,7 +19,7 @@ void hip_print_variants(const struct be *be, FILE *f)
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!v->rows || !hip_has(h, (enum hip_kernel)k) ||
-            (hip_runs_paper(h) ? k != h->pinned : v->op == OP_PAPER))
+            (hip_runs_paper(h) ? k != h->pinned : v->op == FOR_PAPER))
             continue;
         fprintf(f, "kernel: %-20s %-10s %-9s blocks of %d row%s x %d outputs%s\n", v->name,
                 format[v->format],
@@ -74,36 +75,44 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
 
 /* For n linears that are alike: the pinned kernel where it applies, else the best one, the first in
  * the list where several are. */
-static const struct hip_kernel_row *choose(struct hip *h, enum linear_phase phase, int n,
-                                           const struct be_linear *const w[], int rows)
+static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int n,
+                              const struct be_linear *const w[], int rows)
 {
     int outputs = 0, best = -1;
     if (h->pinned >= 0 && applies(h, (enum hip_kernel)h->pinned, phase, w[0]))
-        return &hip_kernels[h->pinned];
+        return (enum hip_kernel)h->pinned;
     for (int i = 0; i < n; i++) outputs += w[i]->out;
-    struct hip_choice key = {.phase = phase,
-                             .format = format_of(h, w[0]),
-                             .plain = hip_is_plain(w[0]),
-                             .mapped = w[0]->d_maps != NULL,
-                             .outputs = outputs,
-                             .rows = rows,
-                             .known = 1};
-    struct hip_choice *known = &h->choice[(unsigned)(key.outputs / 64 + key.rows * 37 +
-                                                     (int)phase * 19 + (int)key.format * 5) %
-                                          CHOICES];
-    if (known->known && known->phase == phase && known->format == key.format &&
-        known->plain == key.plain && known->mapped == key.mapped && known->outputs == outputs &&
-        known->rows == rows)
-        return &hip_kernels[known->kernel];
     for (int k = 0; k < K_COUNT; k++)
         if (applies(h, (enum hip_kernel)k, phase, w[0]) &&
-            (best < 0 ||
-             better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
+            (best < 0 || better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
             best = k;
     CHECK(best >= 0);
-    key.kernel = (enum hip_kernel)best;
-    *known = key;
-    return &hip_kernels[best];
+    return (enum hip_kernel)best;
+}
+
+/* Row classes: the choice depends on the rows only by how many blocks' rows hold them, and these
+ * are powers of two, up to 64 for generated rows, multiples of 64 for prompts. Generated rows: 1, 2,
+ * 4, 8, 16, 32, 64, 128, 192, ..; prompts: 64, 128, 192, .. */
+enum { SMALL_CLASSES = 6, CLASS_ROWS = 64 };
+
+static int class_of(enum linear_phase phase, int rows)
+{
+    int c = 0;
+    if (phase == PHASE_PREFILL) return (rows + CLASS_ROWS - 1) / CLASS_ROWS - 1;
+    while (c < SMALL_CLASSES && 1 << c < rows) c++;
+    return c < SMALL_CLASSES ? c : SMALL_CLASSES + (rows + CLASS_ROWS - 1) / CLASS_ROWS - 1;
+}
+
+static int rows_of_class(enum linear_phase phase, int c)
+{
+    if (phase == PHASE_PREFILL) return (c + 1) * CLASS_ROWS;
+    return c < SMALL_CLASSES ? 1 << c : (c - SMALL_CLASSES + 1) * CLASS_ROWS;
+}
+
+static const struct hip_kernel_row *kernel_of(const struct hip_linear_run *r,
+                                              enum linear_phase phase, int rows)
+{
+    return &hip_kernels[r->kernel[phase][class_of(phase, rows)]];
 }
 
 static enum hip_kernel id_of(const struct hip_kernel_row *v)
@@ -118,35 +127,23 @@ static int same_input(const struct be_linear *a, const struct be_linear *b)
            a->k == b->k && hip_is_plain(a) == hip_is_plain(b);
 }
 
-static int all_alike(int n, const struct be_linear *const w[])
-{
-    for (int i = 1; i < n; i++)
-        if (!same_input(w[i - 1], w[i])) return 0;
-    return 1;
-}
-
 /* How the prepared rows of both phases lie; where those of prompts begin, in elements. */
 struct layout {
     int first_tile, rest_tile;
     size_t rest_at;
 };
 
-static struct layout layout_of(struct hip *h, const struct be_linear *w, int rows, int n_decode)
+static struct layout layout_of(const struct hip_linear_run *r, const struct be_linear *w, int rows,
+                               int n_decode)
 {
     struct layout l = {0};
     int n_first = n_decode;
-    if (!w->stride && n_decode) l.first_tile = choose(h, PHASE_DECODE, 1, &w, n_decode)->tile;
+    if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
     if (!w->stride && rows > n_decode)
-        l.rest_tile = choose(h, PHASE_PREFILL, 1, &w, rows - n_decode)->tile;
+        l.rest_tile = kernel_of(r, PHASE_PREFILL, rows - n_decode)->tile;
     if (l.first_tile) n_first = (n_decode + l.first_tile - 1) / l.first_tile * l.first_tile;
     l.rest_at = (size_t)n_first * (size_t)w->n_chunks * CHUNK;
     return l;
-}
-
-/* 1 when the linear's kernels take activations in parts. */
-static int takes_parts(struct hip *h, const struct be_linear *w)
-{
-    return w->dense && choose(h, PHASE_DECODE, 1, &w, 1)->phase == PHASE_BOTH;
 }
 
 /* Of a row before and after it is prepared. */
@@ -155,19 +152,20 @@ static int longest_of(const struct prepare_args *a)
     return a->stride > a->in ? a->stride : a->in;
 }
 
-/* Whether kernels/hopper_rows.hip prepares the rows together with k: all of them generated, a
+/* Whether kernels/hopper_rows.hip prepares the rows together with their producer: all of them generated, a
  * multiprocessor for each. */
-static int takes_wide(const struct hip *h, enum hip_kernel k, const struct prepare_args *a,
+static int takes_wide(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
                       int rows)
 {
-    int pieces = k == K_norm_rows ? SOME_PIECES : k == K_attend_merge ? MERGE_PIECES : ROW_PIECES;
+    int pieces = kind == OP_NORM ? SOME_PIECES : kind == OP_ATTEND ? MERGE_PIECES : ROW_PIECES;
     return hip_has(h, K_norm_wide_4) && rows == a->n_first && rows <= hip_stream_units(h->stream) &&
            longest_of(a) <= pieces * PIECE && a->in % 4 == 0 && a->k % 4 == 0 &&
            (a->order || !a->perm);
 }
 
-/* The operation that waits and the preparation of its result. */
-static void prepare_pending(struct hip *h, const struct prepare_args *a, int rows, int keep)
+/* The producer of the input and its preparation in one launch. keep: the input has other readers. */
+static void prepare_produced(struct hip *h, const struct be_plan *p, int producer,
+                             const struct prepare_args *a, int rows, int keep)
 {
     static const enum hip_kernel
         norm[SIZES] = {[SIZE_4] = K_norm_prepare_4,
@@ -176,43 +174,46 @@ static void prepare_pending(struct hip *h, const struct prepare_args *a, int row
         glu[SIZES] = {[SIZE_4] = K_glu_prepare_4,
                       [SIZE_11] = K_glu_prepare_11,
                       [SIZE_14] = K_glu_prepare_14};
-    struct hip_pending *p = &h->pending;
-    enum hip_kernel k = p->kernel;
-    int longest = longest_of(a), wide = takes_wide(h, k, a, rows);
+    enum op_kind kind = hip_op(p, producer)->kind;
+    int longest = longest_of(a), wide = takes_wide(h, kind, a, rows);
     enum hip_size size = hip_size_of(longest);
-    p->kernel = K_COUNT;
+    enum hip_kernel k;
     /* the kernel itself reads it back */
     if (longest > ROW_PIECES * PIECE || a->in % 4 || a->k % 4 ||
-        (k == K_glu && !wide && (a->perm || a->stride != a->in)))
+        (kind == OP_GLU && !wide && (a->perm || a->stride != a->in)))
         keep = 1;
-    if (k == K_norm_rows) {
-        struct norm_prepare_args both = {p->norm, *a};
+    if (kind == OP_NORM) {
+        struct norm_prepare_args both = {hip_norm_args(h, p, producer), *a};
         if (!keep) both.norm.out = NULL;
         k = !wide ? norm[size] : size == SIZE_4 ? K_norm_wide_4 : K_norm_wide_11;
         hip_launch_rows(h, k, rows, &both, sizeof both);
-    } else if (k == K_glu) {
-        struct glu_prepare_args both = {p->glu, *a, keep};
-        both.glu.n = (size_t)p->dim;
+    } else if (kind == OP_GLU) {
+        struct glu_args gate = {hip_in(p, producer, 0), hip_in(p, producer, 1),
+                                (size_t)hip_width(p, producer)};
+        struct glu_prepare_args both = {gate, *a, keep};
         int spread = a->first_tile && rows == a->n_first && rows <= hip_stream_units(h->stream) / 2;
         hip_launch(h, wide ? K_glu_wide_14 : glu[size],
                    (struct hip_blocks){(size_t)rows, 1, 1, spread}, &both, sizeof both);
     } else {
-        struct merge_prepare_args both = {p->merge, *a};
+        struct merge_prepare_args both = {hip_combine_args(h, p, producer), *a};
         k = a->order ? K_merge_prepare_ordered : K_merge_prepare;
         if (wide)
-            k = size == SIZE_4 && h->n_spans <= FEW_SPANS ? K_merge_wide_4 : K_merge_wide_8;
+            k = size == SIZE_4 && h->shape.n_spans <= FEW_SPANS ? K_merge_wide_4 : K_merge_wide_8;
         hip_launch_rows(h, k, rows, &both, sizeof both);
     }
 }
 
-/* Brings the input into the order and the precision that the kernels take; together with the
- * operation that makes it, where that still waits. keep: another linear will read d_x, too. */
-static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, int rows,
-                    int n_decode, int half, int keep)
+/* Brings the input into the order and the precision that the run's kernels take; producer: of
+ * hip_linear, for the first run. */
+static void prepare(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,
+                    int rows, int n_decode, int producer)
 {
-    struct hip_pending *p = &h->pending;
-    struct layout l = layout_of(h, w, rows, n_decode);
-    struct prepare_args a = {.x = d_x,
+    static const enum hip_kernel by_size[SIZES] = {[SIZE_4] = K_prepare_f16_4,
+                                                   [SIZE_11] = K_prepare_f16_11,
+                                                   [SIZE_14] = K_prepare_f16_14};
+    const struct be_linear *w = hip_weight(p, op, r->first);
+    struct layout l = layout_of(r, w, rows, n_decode);
+    struct prepare_args a = {.x = hip_in(p, op, 0),
                              .perm = w->d_perm,
                              .order = w->d_order,
                              .packed = h->d_packed,
@@ -225,19 +226,13 @@ static void prepare(struct hip *h, const struct be_linear *w, const float *d_x, 
                              .first_tile = l.first_tile,
                              .rest_tile = l.rest_tile,
                              .rest_at = l.rest_at};
-    static const enum hip_kernel by_size[SIZES] = {[SIZE_4] = K_prepare_f16_4,
-                                                   [SIZE_11] = K_prepare_f16_11,
-                                                   [SIZE_14] = K_prepare_f16_14};
-    enum hip_kernel k = p->kernel;
-    if (k == K_attend_merge && !hip_merges_whole_rows(h)) hip_settle(h), k = K_COUNT;
-    if (half && (k == K_norm_rows || k == K_glu || k == K_attend_merge) && p->out == d_x &&
-        p->rows == rows && p->dim == w->in) {
-        prepare_pending(h, &a, rows, keep);
+    enum hip_kernel k = K_prepare_f32;
+    if (producer >= 0) {
+        prepare_produced(h, p, producer, &a, rows, hip_op(p, producer)->last[0] != op);
         return;
     }
-    hip_settle(h);
-    if (takes_parts(h, w)) k = w->kind == WEIGHT_F16 ? K_prepare_parts_f16 : K_prepare_parts_bf16;
-    else k = half ? by_size[hip_size_of(longest_of(&a))] : K_prepare_f32;
+    if (r->parts) k = w->kind == WEIGHT_F16 ? K_prepare_parts_f16 : K_prepare_parts_bf16;
+    else if (r->half) k = by_size[hip_size_of(longest_of(&a))];
     hip_launch_rows(h, k, rows, &a, sizeof a);
 }
 
@@ -288,65 +283,123 @@ struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first)
     return p;
 }
 
-/* `rows` rows of one phase from row0 on, through n linears that read the same inputs, prepared in
- * tiles of `tile` from element x0 on. */
-static void run(struct hip *h, int n, const struct be_linear *const w[], float *const d_y[],
-                enum linear_phase phase, size_t x0, int tile, int row0, int rows, int half)
+/* The rows of one phase of a launch: rows row0 .. row0 + rows - 1, prepared from element x0 on. */
+struct phase_rows {
+    enum linear_phase phase;
+    int row0, rows;
+    size_t x0;
+};
+
+static void launch(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,
+                   const struct phase_rows *of)
 {
-    if (!rows) return;
-    const struct hip_kernel_row *v = choose(h, phase, n, w, rows);
-    CHECK(v->tile == tile);
+    if (!of->rows) return;
+    const struct hip_kernel_row *v = kernel_of(r, of->phase, of->rows);
     struct linear_args a = {
-        .x = (char *)h->d_packed + x0 * (half ? 2 : 4),
-        .scale = half ? h->d_scale + row0 : NULL,
-        .n_parts = n,
-        .rows = rows,
-        .n_chunks = w[0]->n_chunks,
+        .x = (char *)h->d_packed + of->x0 * (r->half ? 2 : 4),
+        .scale = r->half ? h->d_scale + of->row0 : NULL,
+        .n_parts = r->n,
+        .rows = of->rows,
+        .n_chunks = hip_weight(p, op, r->first)->n_chunks,
     };
-    for (int i = 0; i < n; i++) {
-        a.part[i] = hip_part_of(w[i], d_y[i] + (size_t)row0 * (size_t)w[i]->out, a.n_blocks);
-        a.n_blocks += (w[i]->out + v->outputs - 1) / v->outputs;
+    for (int i = 0; i < r->n; i++) {
+        const struct be_linear *w = hip_weight(p, op, r->first + i);
+        float *y = hip_out(p, op, r->first + i);
+        a.part[i] = hip_part_of(w, y + (size_t)of->row0 * (size_t)w->out, a.n_blocks);
+        a.n_blocks += (w->out + v->outputs - 1) / v->outputs;
     }
-    size_t tiles = (size_t)n_tiles(v, rows), blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
+    size_t tiles = (size_t)n_tiles(v, of->rows), blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
            resident = v->persistent ? v->blocks * (size_t)hip_stream_units(h->stream) : 0;
     if (v->in_clusters) blocks *= CLUSTER;
     else if (resident && resident < blocks) blocks = resident;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
 }
 
-/* As many of w[0..n) as one launch can take. */
-static int n_together(const struct hip *h, int n, const struct be_linear *const w[])
+void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
 {
-    int i = 1;
-    while (i < n && i < MAX_PARTS && !w[i]->stride && same_input(w[0], w[i]) &&
-           format_of(h, w[0]) == format_of(h, w[i]))
-        i++;
-    return i;
+    const struct hip_linears *l = &p->linears[op];
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    CHECK(rows <= h->config.max_rows);
+    for (int i = 0; i < l->n_runs && rows; i++) {
+        const struct hip_linear_run *r = &l->run[i];
+        const struct be_linear *w = hip_weight(p, op, r->first);
+        if (r->prepares) prepare(h, p, op, r, rows, n_decode, i == 0 ? producer : -1);
+        if (w->stride) {
+            run_paper(h, w, hip_out(p, op, r->first), rows);
+        } else if (r->parts) {
+            launch(h, p, op, r, &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+        } else {
+            size_t rest_at = layout_of(r, w, rows, n_decode).rest_at;
+            launch(h, p, op, r, &(struct phase_rows){PHASE_DECODE, 0, n_decode, 0});
+            launch(h, p, op, r,
+                   &(struct phase_rows){PHASE_PREFILL, n_decode, rows - n_decode, rest_at});
+        }
+    }
 }
 
-void hip_linear(struct be *be, int n, const struct be_linear *const w[], const float *d_x,
-                float *const d_y[], int rows, int n_decode)
+int hip_takes_producer(const struct be_plan *p, int op)
 {
-    struct hip *h = (struct hip *)be;
-    CHECK(rows <= h->config.max_rows);
-    if (rows == 1 && n_decode == 1 && hip_one_linear(h, n, w, d_x, d_y)) return;
-    for (int i = 0, some; i < n; i += some) {
-        int half = !w[i]->dense && h->config.act == ACT_F16;
-        if (i == 0 || !same_input(w[i - 1], w[i]))
-            prepare(h, w[i], d_x, rows, n_decode, half, !all_alike(n, w));
-        some = 1;
-        if (w[i]->stride) {
-            run_paper(h, w[i], d_y[i], rows);
-            continue;
-        }
-        some = n_together(h, n - i, w + i);
-        if (takes_parts(h, w[i])) {
-            run(h, some, w + i, d_y + i, PHASE_DECODE, 0, 0, 0, rows, 1);
-            continue;
-        }
-        struct layout l = layout_of(h, w[i], rows, n_decode);
-        run(h, some, w + i, d_y + i, PHASE_DECODE, 0, l.first_tile, 0, n_decode, half);
-        run(h, some, w + i, d_y + i, PHASE_PREFILL, l.rest_at, l.rest_tile, n_decode,
-            rows - n_decode, half);
+    const struct hip_linears *l = &p->linears[op];
+    for (int i = 1; i < l->n_runs; i++)
+        if (l->run[i].prepares) return 0; /* it reads the input once more */
+    return l->run[0].half && !l->run[0].parts;
+}
+
+/* As many of the operation's linears from number i on as one launch can take. */
+static int n_together(const struct hip *h, const struct be_plan *p, int op, int i)
+{
+    const struct be_linear *first = hip_weight(p, op, i);
+    int n = 1;
+    while (i + n < hip_op(p, op)->n && n < MAX_PARTS) {
+        const struct be_linear *w = hip_weight(p, op, i + n);
+        if (w->stride || !same_input(first, w) || format_of(h, first) != format_of(h, w)) break;
+        n++;
     }
+    return n;
+}
+
+static void compile_run(const struct hip *h, const struct be_plan *p, int op,
+                        struct hip_linear_run *r)
+{
+    const struct be_linear *w[OP_OUTS];
+    for (int i = 0; i < r->n; i++) w[i] = hip_weight(p, op, r->first + i);
+    r->half = !w[0]->dense && h->config.act == ACT_F16;
+    if (w[0]->stride) return; /* the paper's kernel is the pinned one */
+    for (int phase = PHASE_DECODE; phase <= PHASE_PREFILL; phase++)
+        for (int c = 0; c < h->n_classes[phase]; c++)
+            r->kernel[phase][c] =
+                (uint8_t)choose(h, (enum linear_phase)phase, r->n, w,
+                                rows_of_class((enum linear_phase)phase, c));
+    r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
+    if (r->parts) r->half = 1;
+}
+
+int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e)
+{
+    int n_ops = p->plan->n_ops, n = 0;
+    for (int phase = PHASE_DECODE; phase <= PHASE_PREFILL; phase++)
+        h->n_classes[phase] = class_of((enum linear_phase)phase, h->config.max_rows) + 1;
+    size_t classes = (size_t)(h->n_classes[PHASE_DECODE] + h->n_classes[PHASE_PREFILL]);
+    for (int i = 0; i < n_ops; i++)
+        if (hip_op(p, i)->kind == OP_LINEAR) n += hip_op(p, i)->n;
+    p->linears = calloc((size_t)n_ops, sizeof *p->linears);
+    p->kernels = calloc((size_t)n + 1, classes);
+    if (!p->linears || !p->kernels) return err_memory(e);
+    uint8_t *at = p->kernels;
+    for (int i = 0; i < n_ops; i++) {
+        struct hip_linears *l = &p->linears[i];
+        if (hip_op(p, i)->kind != OP_LINEAR) continue;
+        for (int first = 0, some; first < hip_op(p, i)->n; first += some, at += classes) {
+            struct hip_linear_run *r = &l->run[l->n_runs++];
+            some = hip_weight(p, i, first)->stride ? 1 : n_together(h, p, i, first);
+            *r = (struct hip_linear_run){
+                .first = first,
+                .n = some,
+                .prepares = !first || !same_input(hip_weight(p, i, first - 1),
+                                                  hip_weight(p, i, first)),
+                .kernel = {[PHASE_DECODE] = at, [PHASE_PREFILL] = at + h->n_classes[PHASE_DECODE]}};
+            compile_run(h, p, i, r);
+        }
+    }
+    return 0;
 }

@@ -53,7 +53,7 @@ static void wait_for(struct hip *h, void *event)
 
 static void wait_for_all(struct hip *h)
 {
-    hip_settle_and_flush(h);
+    hip_flush(h);
     if (!h->failed.msg[0])
         hip_fail(h, api_of(h)->event_record(h->all_done, stream_of(h)), "a kernel failed");
     wait_for(h, h->all_done);
@@ -80,7 +80,7 @@ void hip_free(struct be *be, void *d)
     struct hip *h = (struct hip *)be;
     uint64_t whole = 0;
     if (!d || h->device->hung) return;
-    hip_settle_and_flush(h);
+    hip_flush(h);
     d = (char *)d - BLOCK_HEADER;
     if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
     hip_fail(h, api_of(h)->free(d), "freeing memory");
@@ -106,7 +106,7 @@ void hip_drop_view(struct be *be, void *view)
 {
     struct hip *h = (struct hip *)be;
     if (!view || h->device->hung) return;
-    hip_settle_and_flush(h);
+    hip_flush(h);
     for (int i = 0; i < VIEWS; i++)
         if (h->view[i].pinned == view) h->view[i].pinned = NULL;
     hip_fail(h, api_of(h)->host_free(view), "freeing pinned memory");
@@ -147,7 +147,7 @@ void hip_waiting_close(struct hip *h)
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
-    hip_settle_and_flush(h);
+    hip_flush(h);
     for (size_t at = 0; at < bytes && !h->failed.msg[0]; at += UPLOAD_BYTES) {
         struct hip_upload *u = &h->upload[h->n_uploads++ % UPLOADS];
         size_t n = bytes - at < UPLOAD_BYTES ? bytes - at : UPLOAD_BYTES;
@@ -168,7 +168,7 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
     for (int i = 0; i < VIEWS; i++) {
         const struct hip_view *v = &h->view[i];
         if (!v->pinned || (char *)dst < v->pinned || (char *)dst >= v->pinned + v->bytes) continue;
-        hip_settle_and_flush(h);
+        hip_flush(h);
         if (!h->failed.msg[0])
             hip_fail(h, api_of(h)->copy_out_later(dst, (void *)d_src, bytes, stream_of(h)),
                      "copy from the device");
@@ -181,7 +181,7 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 
 void hip_clear(struct hip *h, void *d, size_t n)
 {
-    hip_settle_and_flush(h);
+    hip_flush(h);
     if (!h->failed.msg[0]) hip_fail(h, api_of(h)->fill(d, 0, n), "clearing memory");
 }
 
@@ -189,7 +189,7 @@ void hip_end_step(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     CHECK(h->n_ended - h->n_waited < STEPS);
-    hip_settle_and_flush(h);
+    hip_flush(h);
     if (!h->failed.msg[0])
         hip_fail(h, api_of(h)->event_record(h->step_done[h->n_ended % STEPS], stream_of(h)),
                  "a kernel failed");

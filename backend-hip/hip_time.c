@@ -9,7 +9,7 @@ int hip_pin(struct be *be, const char *variant, struct err *e)
     struct hip *h = (struct hip *)be;
     int k;
     if (hip_find_variant(variant, hip_image_family(h->device->image->arch), &k, e)) return -1;
-    CHECK(k >= 0 && hip_kernels[k].op == OP_PAPER && hip_runs_paper(h));
+    CHECK(k >= 0 && hip_kernels[k].op == FOR_PAPER && hip_runs_paper(h));
     h->pinned = k;
     return 0;
 }
@@ -32,7 +32,7 @@ static int stopwatch_close(struct stopwatch *s, struct hip *h, double *seconds, 
 {
     const struct hip_api *api = &h->device->library->api;
     float ms = 0;
-    hip_settle_and_flush(h);
+    hip_flush(h);
     hip_fail(h, api->event_record(s->to, NULL), "events");
     int rc = hip_sync(&h->be, e);
     if (!rc) hip_fail(h, api->event_ms(&ms, s->from, s->to), "events");

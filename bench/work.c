@@ -134,12 +134,21 @@ double work_products(const struct work *w, enum act act)
     return w->fp32 + (act == ACT_I16 ? w->int8 / 2 : w->int8);
 }
 
+/* Frequencies are no parameters. */
+static int is_frequency(const struct step_plan *p, int weight)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->op[i].kind == OP_ANGLES && p->op[i].w[0] == weight) return 1;
+    return 0;
+}
+
 void work_model(const struct model *m, double *bytes, double *parameters)
 {
     *bytes = *parameters = 0;
     for (int i = 0; i < m->plan.n_weights; i++) {
         const struct weight *w = &m->plan.weight[i];
         const struct linear *l = &w->linear;
+        if (w->vector && is_frequency(&m->plan, i)) continue;
         *bytes += w->vector ? 4.0 * w->n : linear_bytes(l);
         *parameters += w->vector ? w->n : (double)l->in * l->out + (l->bias ? l->out : 0);
     }

@@ -21,9 +21,10 @@ struct calls {
 };
 
 struct graph {
-    struct calls calls;
     void *exec; /* NULL: free */
-    uint64_t hash, used;
+    uint64_t used;
+    size_t key_bytes;
+    char key[HIP_KEY_BYTES];
 };
 
 struct hip_stream {
@@ -32,7 +33,7 @@ struct hip_stream {
     int units, overlaps;
     struct calls now;
     struct graph graph[MAX_GRAPHS];
-    uint64_t seen[N_SEEN], n_flushed; /* hashes of what was issued lately */
+    uint64_t n_issued, seen[N_SEEN], n_seen; /* hashes of the keys that were issued lately */
 };
 
 int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct err *e)
@@ -66,7 +67,6 @@ static void free_calls(struct calls *c)
 static void drop_graph(struct hip_stream *s, struct graph *g)
 {
     if (g->exec && !s->device->hung) s->device->library->api.cuda_graph_exec_drop(g->exec);
-    free_calls(&g->calls);
     memset(g, 0, sizeof *g);
 }
 
@@ -150,44 +150,30 @@ static int issue(struct hip_stream *s, const char **name)
     return 0;
 }
 
-static uint64_t hash_of(const struct calls *c)
+static uint64_t hash_of(const void *key, size_t bytes)
 {
     uint64_t h = 0xcbf29ce484222325u;
-    const void *const part[] = {c->call, c->args};
-    const size_t bytes[] = {(size_t)c->n * sizeof *c->call, c->n_args};
-    for (int i = 0; i < 2; i++)
-        for (size_t at = 0; at < bytes[i]; at += 8) {
-            uint64_t v;
-            memcpy(&v, (const char *)part[i] + at, 8);
-            h = (h ^ v) * 0x9e3779b97f4a7c15u;
-            h ^= h >> 32;
-        }
+    const unsigned char *p = key;
+    for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * 0x100000001b3u;
     return h;
 }
 
-static int same_calls(const struct calls *a, const struct calls *b)
+int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed)
 {
-    return a->n == b->n && a->n_args == b->n_args &&
-           !memcmp(a->call, b->call, (size_t)a->n * sizeof *a->call) &&
-           !memcmp(a->args, b->args, a->n_args);
-}
-
-static int copy_calls(struct calls *to, const struct calls *from)
-{
-    *to = *from;
-    to->call = malloc((size_t)from->n * sizeof *from->call);
-    to->args = malloc(from->n_args);
-    if (!to->call || !to->args) {
-        free_calls(to);
-        return -1;
+    *replayed = 0;
+    for (int i = 0; i < MAX_GRAPHS; i++) {
+        struct graph *g = &s->graph[i];
+        if (!g->exec || g->key_bytes != bytes || memcmp(g->key, key, bytes)) continue;
+        *replayed = 1;
+        g->used = ++s->n_issued;
+        return s->device->library->api.cuda_graph_launch(g->exec, s->stream);
     }
-    memcpy(to->call, from->call, (size_t)from->n * sizeof *from->call);
-    memcpy(to->args, from->args, from->n_args);
     return 0;
 }
 
 /* Captures what was added as a graph, in place of the one that was not used for longest. */
-static int make_graph(struct hip_stream *s, uint64_t hash, struct graph **out, const char **name)
+static int make_graph(struct hip_stream *s, const void *key, size_t bytes, struct graph **out,
+                      const char **name)
 {
     const struct hip_api *api = &s->device->library->api;
     struct graph *g = &s->graph[0];
@@ -195,8 +181,6 @@ static int make_graph(struct hip_stream *s, uint64_t hash, struct graph **out, c
     for (int i = 1; i < MAX_GRAPHS; i++)
         if (s->graph[i].used < g->used) g = &s->graph[i];
     drop_graph(s, g);
-    if (copy_calls(&g->calls, &s->now))
-        return 0; /* without a copy there is no graph, and it goes on without */
     int code = api->cuda_capture(s->stream, CUDA_CAPTURE_THREAD_LOCAL);
     *name = "a graph of a step";
     if (code) return code;
@@ -205,29 +189,27 @@ static int make_graph(struct hip_stream *s, uint64_t hash, struct graph **out, c
     if (!code) code = end;
     if (!code) code = api->cuda_graph_make(&g->exec, captured, 0);
     if (captured) api->cuda_graph_drop(captured);
-    g->hash = hash;
+    memcpy(g->key, key, bytes);
+    g->key_bytes = bytes;
     *out = g;
     return code;
 }
 
-int hip_stream_flush(struct hip_stream *s, const char **name)
+int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const char **name)
 {
     struct graph *g = NULL;
     int code = 0, came_before = 0;
     *name = "";
     if (!s->now.n) return 0;
-    if (s->stream && s->now.n >= MIN_GRAPH) {
-        uint64_t hash = hash_of(&s->now);
-        for (int i = 0; i < MAX_GRAPHS && !g; i++)
-            if (s->graph[i].exec && s->graph[i].hash == hash &&
-                same_calls(&s->graph[i].calls, &s->now))
-                g = &s->graph[i];
-        for (int i = 0; i < N_SEEN && !g; i++) came_before |= s->seen[i] == hash;
-        s->seen[s->n_flushed++ % N_SEEN] = hash;
-        if (came_before) code = make_graph(s, hash, &g, name);
+    CHECK(bytes <= HIP_KEY_BYTES);
+    if (s->stream && bytes && s->now.n >= MIN_GRAPH) {
+        uint64_t hash = hash_of(key, bytes);
+        for (int i = 0; i < N_SEEN; i++) came_before |= s->seen[i] == hash;
+        s->seen[s->n_seen++ % N_SEEN] = hash;
+        if (came_before) code = make_graph(s, key, bytes, &g, name);
     }
     if (!code && g) {
-        g->used = s->n_flushed;
+        g->used = ++s->n_issued;
         *name = "a step";
         code = s->device->library->api.cuda_graph_launch(g->exec, s->stream);
     } else if (!code) {

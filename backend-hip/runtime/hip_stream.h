@@ -31,7 +31,13 @@ int hip_stream_units(const struct hip_stream *s);
 int hip_stream_has_clusters(const struct hip_stream *s);
 /* -1: out of memory. */
 int hip_stream_add(struct hip_stream *s, const struct launch *l);
-/* Issues what was added. Returns the runtime's code, with the name of what failed. */
-int hip_stream_flush(struct hip_stream *s, const char **name);
+/* Launches that were captured under a key of HIP_KEY_BYTES at most run again: *replayed 1. Returns
+ * the runtime's code. */
+enum { HIP_KEY_BYTES = 256 };
+int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed);
+/* Issues what was added. Where its key came before, the launches are captured as a graph, for
+ * hip_stream_replay: one key stands for one sequence of launches with the same arguments. bytes 0:
+ * no key. Returns the runtime's code, with the name of what failed. */
+int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const char **name);
 
 #endif

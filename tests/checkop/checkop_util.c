@@ -317,14 +317,13 @@ static void keep_results(struct trial *t)
         }
 }
 
-static void run_plan(struct side *s, const struct step_plan *p, const struct plan_memory *m)
+static struct be_plan *compile(struct side *s, const struct step_plan *p,
+                               const struct plan_memory *m)
 {
     struct be_plan *compiled;
     struct err e;
     if (s->ops->compile(s->be, p, m, &compiled, &e)) die("compile", e.msg);
-    s->ops->run(s->be, compiled);
-    sync_or_die(s);
-    s->ops->drop_plan(s->be, compiled);
+    return compiled;
 }
 
 void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart)
@@ -341,17 +340,25 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                           .n_kv = t->n_kvs,
                           .best = -1,
                           .logits = -1,
-                          .top = -1};
+                          .top = -1},
+                     slice[TRIAL_OPS];
     struct plan_memory m = {t->d_buffer, t->linear, t->d_vector, t->d_kv};
+    struct be_plan *compiled[TRIAL_OPS];
+    int n = apart ? t->n_ops : 1;
     step_plan_liveness(&p, 0);
     keep_results(t);
+    for (int i = 0; i < n; i++) {
+        if (apart && step_plan_slice(&p, i, 1, &slice[i], &e)) die("slice", e.msg);
+        compiled[i] = compile(s, apart ? &slice[i] : &p, &m);
+    }
     s->ops->begin_step(s->be, b);
-    if (!apart) run_plan(s, &p, &m);
-    for (int i = 0; i < t->n_ops && apart; i++) {
-        struct step_plan one;
-        if (step_plan_slice(&p, i, 1, &one, &e)) die("slice", e.msg);
-        run_plan(s, &one, &m);
-        free(one.op);
+    for (int i = 0; i < n; i++) {
+        s->ops->run(s->be, compiled[i]);
+        sync_or_die(s);
+    }
+    for (int i = 0; i < n; i++) {
+        s->ops->drop_plan(s->be, compiled[i]);
+        if (apart) free(slice[i].op);
     }
 }
 

@@ -50,19 +50,19 @@ enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
 /* What a row of kernel_list.h says. An operation: */
 enum kernel_op {
-    OP_LINEAR,
-    OP_PAPER,
-    OP_GEMV,
-    OP_PACK,
-    OP_PREPARE,
-    OP_EMBED,
-    OP_NORM,
-    OP_GLU,
-    OP_GATHER,
-    OP_ROPE,
-    OP_ATTEND,
-    OP_MERGE,
-    OP_SAMPLE
+    FOR_LINEAR,
+    FOR_PAPER,
+    FOR_GEMV,
+    FOR_PACK,
+    FOR_PREPARE,
+    FOR_EMBED,
+    FOR_NORM,
+    FOR_GLU,
+    FOR_GATHER,
+    FOR_ROPE,
+    FOR_ATTEND,
+    FOR_MERGE,
+    FOR_SAMPLE
 };
 /* The rows that a linear kernel takes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };

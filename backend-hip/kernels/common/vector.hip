@@ -266,17 +266,22 @@ KERNEL(embed_rows, struct embed_args)
     }
 }
 
+/* A row normed in memory. Thread t sums elements 4t .. 4t+3, then 4 (THREADS + t) .. and so on, as
+ * norm_pieces() does in registers. */
 DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
 {
     u64 at = (u64)row * (u64)a->dim;
     float *x = a->x + at, sum = 0;
-    for (int i = thread(); i < a->dim; i += THREADS) {
-        float v = x[i];
-        if (a->delta) x[i] = v = v + a->delta[at + (u64)i];
-        sum = fma32(v, v, sum);
-    }
+    for (int i = 4 * thread(); i < a->dim; i += 4 * THREADS)
+        for (int e = i; e < i + 4 && e < a->dim; e++) {
+            float v = x[e];
+            if (a->delta) x[e] = v = v + a->delta[at + (u64)e];
+            sum = fma32(v, v, sum);
+        }
     float f = rsqrt32(block_sum(sum, scratch) / (float)a->dim + a->eps);
-    for (int i = thread(); i < a->dim; i += THREADS) a->out[at + (u64)i] = x[i] * f * a->weight[i];
+    for (int i = 4 * thread(); i < a->dim; i += 4 * THREADS)
+        for (int e = i; e < i + 4 && e < a->dim; e++)
+            a->out[at + (u64)e] = x[e] * f * a->weight[e];
 }
 
 KERNEL(norm_rows, struct norm_args)

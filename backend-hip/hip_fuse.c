@@ -1,0 +1,264 @@
+/* hip_fuse.c: which operations one launch serves: a table of patterns, matched once when a plan is
+ * compiled. A pattern whose operations would leave a result unwritten applies only where that result
+ * has no other reader (op.last, core/step/plan.h); what it computes is to the bit what its operations
+ * compute one by one (tests/checkop/checkop_fuse.c holds every row to that). */
+#include "backend-hip/hip_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PATTERN = 4 };
+
+struct hip_pattern {
+    const char *name;
+    enum hip_regime regime;
+    int n;
+    enum op_kind kind[MAX_PATTERN];
+    /* Whether it applies to the operations from first on, whose kinds fit; NULL: always. */
+    int (*fits)(const struct hip *h, const struct be_plan *p, int first);
+    void (*launch)(struct hip *h, const struct be_plan *p, int first);
+};
+
+/* Result i of operation a is read by b and by nothing else. */
+static int only_for(const struct be_plan *p, int a, int i, int b)
+{
+    const struct op *op = hip_op(p, a);
+    return op->out[i] >= 0 && op->last[i] == b;
+}
+
+/* ---- linears with what makes their input */
+static int norm_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h; /* the kernel writes the normed rows where others read them, too */
+    return hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0] &&
+           hip_takes_producer(p, first + 1);
+}
+
+static int glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_fits(h, p, first);
+}
+
+static void launch_produced(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_linear(h, p, first + 1, first);
+}
+
+static int attend_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_fits(h, p, first) && only_for(p, first, 0, first + 1);
+}
+
+static void attend_then_linear(struct hip *h, const struct be_plan *p, int attend, int rope)
+{
+    int leave = hip_leaves_combine(h, p, attend);
+    hip_attend(h, p, attend, rope, leave);
+    hip_linear(h, p, attend + 1, leave ? attend : -1);
+}
+
+static void launch_attend_linear(struct hip *h, const struct be_plan *p, int first)
+{
+    attend_then_linear(h, p, first, -1);
+}
+
+/* ---- attention with rotation and storing */
+static int rope_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_attend_rotates(h, p, first, first + 1) && only_for(p, first, 0, first + 1);
+}
+
+static void launch_rope_attend(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_attend(h, p, first + 1, first, 0);
+}
+
+static int rope_attend_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return rope_fits(h, p, first) && attend_fits(h, p, first + 1);
+}
+
+static void launch_rope_attend_linear(struct hip *h, const struct be_plan *p, int first)
+{
+    attend_then_linear(h, p, first + 1, first);
+}
+
+/* ---- steps of a single generated row: GEMVs */
+static int is_gemv(const struct be_plan *p, int op)
+{
+    return hip_op(p, op)->kind == OP_LINEAR && p->linears[op].gemv;
+}
+
+static int gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return is_gemv(p, first);
+}
+
+static void launch_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_gemv(h, p, first, -1, -1, -1);
+}
+
+/* compile_gemvs() has looked at the norm. */
+static int norm_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return is_gemv(p, first + 1) && norm_fits(h, p, first);
+}
+
+static void launch_norm_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_gemv(h, p, first + 1, first, -1, -1);
+}
+
+static int norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    const struct op *linear = hip_op(p, first + 1), *glu = hip_op(p, first + 2);
+    return norm_gemv_fits(h, p, first) && linear->n == 2 && glu->in[0] == linear->out[0] &&
+           glu->in[1] == linear->out[1] && glu->out[0] == linear->out[0] &&
+           only_for(p, first + 1, 1, first + 2) &&
+           hip_weight(p, first + 1, 0)->out == hip_weight(p, first + 1, 1)->out;
+}
+
+static void launch_norm_gemv_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_gemv(h, p, first + 1, first, -1, first + 2);
+}
+
+static void attend_then_gemv(struct hip *h, const struct be_plan *p, int attend, int rope)
+{
+    int leave = hip_leaves_combine(h, p, attend) && hip_gemv_combines(h, p, attend);
+    hip_attend(h, p, attend, rope, leave);
+    hip_gemv(h, p, attend + 1, -1, leave ? attend : -1, -1);
+}
+
+static int attend_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return is_gemv(p, first + 1) && attend_fits(h, p, first);
+}
+
+static void launch_attend_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    attend_then_gemv(h, p, first, -1);
+}
+
+static int rope_attend_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return rope_fits(h, p, first) && attend_gemv_fits(h, p, first + 1);
+}
+
+static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    attend_then_gemv(h, p, first + 1, first);
+}
+
+/* ---- single operations */
+static void launch_linear(struct hip *h, const struct be_plan *p, int op)
+{
+    hip_linear(h, p, op, -1);
+}
+
+static void launch_attend(struct hip *h, const struct be_plan *p, int op)
+{
+    hip_attend(h, p, op, -1, 0);
+}
+
+/* Those of SINGLE_ROW apply to steps of a single generated row, before the others; of the rest the
+ * first that fits. */
+static const struct hip_pattern patterns[] = {
+    {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU}, norm_gemv_glu_fits,
+     launch_norm_gemv_glu},
+    {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR}, norm_gemv_fits, launch_norm_gemv},
+    {"rope + attend + gemv", SINGLE_ROW, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+     rope_attend_gemv_fits, launch_rope_attend_gemv},
+    {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR}, attend_gemv_fits, launch_attend_gemv},
+    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv},
+    {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced},
+    {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced},
+    {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+     rope_attend_fits, launch_rope_attend_linear},
+    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND}, rope_fits, launch_rope_attend},
+    {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR}, attend_fits, launch_attend_linear},
+    {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed},
+    {"angles", ANY_ROWS, 1, {OP_ANGLES}, NULL, hip_angles},
+    {"norm", ANY_ROWS, 1, {OP_NORM}, NULL, hip_norm},
+    {"linear", ANY_ROWS, 1, {OP_LINEAR}, NULL, launch_linear},
+    {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store},
+    {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend},
+    {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu},
+    {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather},
+    {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax},
+    {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top},
+};
+
+enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
+
+const char *hip_pattern_name(int i)
+{
+    return i < N_PATTERNS ? patterns[i].name : NULL;
+}
+
+void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_group *g)
+{
+    g->pattern->launch(h, p, g->first);
+}
+
+/* A step without logits ends at n_body: no group may go beyond. A gemv that adds to the x of the
+ * next norm is the only way in which the single-row groups depend on each other. */
+static int applies(const struct hip *h, const struct be_plan *p, const struct hip_pattern *t,
+                   int first, int end)
+{
+    if (first + t->n > end) return 0;
+    for (int i = 0; i < t->n; i++)
+        if (hip_op(p, first + i)->kind != t->kind[i]) return 0;
+    return !t->fits || t->fits(h, p, first);
+}
+
+static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, struct err *e)
+{
+    int n = p->plan->n_ops;
+    if (!(p->group[r] = calloc((size_t)n, sizeof *p->group[r]))) return err_memory(e);
+    for (int at = 0; at < n;) {
+        int end = at < p->plan->n_body ? p->plan->n_body : n, k = 0;
+        while (k < N_PATTERNS && ((patterns[k].regime == SINGLE_ROW && r == ANY_ROWS) ||
+                                  !applies(h, p, &patterns[k], at, end)))
+            k++;
+        if (k == N_PATTERNS)
+            return err_set(e, "--backend hip: has no operation '%s'", hip_op(p, at)->name);
+        p->group[r][p->n_groups[r]++] = (struct hip_group){&patterns[k], at};
+        at += patterns[k].n;
+        if (at <= p->plan->n_body) p->n_body[r] = p->n_groups[r];
+    }
+    return 0;
+}
+
+/* A norm that a GEMV can be fused with: it fits the registers, x is complete (nothing is added to it,
+ * or the GEMV before it has done so), its result has no other reader. */
+static int gemv_takes_norm(const struct be_plan *p, int norm)
+{
+    int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
+    return complete && hip_width(p, norm) <= ONE_NORM_PIECES * PIECE &&
+           only_for(p, norm, 0, norm + 1);
+}
+
+/* Which linears are GEMVs in steps of a single row, and which of those add to what the next norm
+ * reads. A norm in front that cannot be fused with a GEMV is fused with the general kernels. */
+static void compile_gemvs(const struct hip *h, struct be_plan *p)
+{
+    for (int i = 0; i < p->plan->n_ops; i++) {
+        const struct op *op = hip_op(p, i);
+        struct hip_linears *l = &p->linears[i];
+        if (op->kind != OP_LINEAR || !hip_gemv_takes(h, p, i)) continue;
+        int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM &&
+                     hip_op(p, i - 1)->out[0] == op->in[0];
+        l->gemv = !normed || gemv_takes_norm(p, i - 1);
+        l->adds = l->gemv && op->n == 1 && i + 1 < p->plan->n_ops &&
+                  hip_op(p, i + 1)->kind == OP_NORM && hip_op(p, i + 1)->in[1] == op->out[0] &&
+                  only_for(p, i, 0, i + 1) && hip_width(p, i + 1) == hip_weight(p, i, 0)->out;
+    }
+}
+
+int hip_fuse(const struct hip *h, struct be_plan *p, struct err *e)
+{
+    compile_gemvs(h, p);
+    return match(h, p, ANY_ROWS, e) || match(h, p, SINGLE_ROW, e) ? -1 : 0;
+}

@@ -1,0 +1,78 @@
+#include "backend-hip/hip_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_decode)
+{
+    const struct hip_shape *s = &h->shape;
+    switch (p->plan->buffer[buffer].rows) {
+    case ROWS_STEP: *n_decode = s->n_decode; return s->n_rows;
+    case ROWS_LOGITS: *n_decode = s->n_decode_logits; return s->n_logits;
+    default: *n_decode = 0; return s->n_top;
+    }
+}
+
+static int check_heads(const struct heads *g, struct err *e)
+{
+    if (g->head_dim <= MAX_HEAD_DIM && g->head_dim % 2 == 0) return 0;
+    return err_set(e, "--backend hip: heads of %d dimensions; even sizes up to %d are supported",
+                   g->head_dim, MAX_HEAD_DIM);
+}
+
+int hip_plan_compile(struct be *be, const struct step_plan *plan, const struct plan_memory *m,
+                struct be_plan **out, struct err *e)
+{
+    struct hip *h = (struct hip *)be;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        if (op->kind == OP_ATTEND && check_heads(&op->as.attend.heads, e)) return -1;
+        if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
+    }
+    if (hip_reserve(h, plan, e)) return -1;
+    struct be_plan *p = calloc(1, sizeof *p);
+    if (!p) return err_memory(e);
+    *p = (struct be_plan){.plan = plan,
+                          .memory = m,
+                          .serial = ++h->n_plans,
+                          .replays = !hip_runs_paper(h)};
+    if (hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
+        hip_plan_drop(be, p);
+        return -1;
+    }
+    *out = p;
+    return 0;
+}
+
+void hip_plan_drop(struct be *be, struct be_plan *p)
+{
+    (void)be;
+    free(p->linears);
+    free(p->kernels);
+    for (int r = 0; r < REGIMES; r++) free(p->group[r]);
+    free(p);
+}
+
+/* What the launches of a run depend on, as bytes. */
+struct run_key {
+    unsigned serial;
+    int tail; /* with the operations behind n_body */
+    struct hip_shape shape;
+};
+
+void hip_plan_run(struct be *be, const struct be_plan *p)
+{
+    struct hip *h = (struct hip *)be;
+    enum hip_regime r = hip_single(h) ? SINGLE_ROW : ANY_ROWS;
+    int tail = h->shape.n_logits > 0, n = tail ? p->n_groups[r] : p->n_body[r];
+    struct run_key key;
+    memset(&key, 0, sizeof key);
+    key.serial = p->serial;
+    key.tail = tail;
+    key.shape = h->shape;
+    if (h->failed.msg[0]) return;
+    hip_flush(h);
+    if (p->replays && hip_replay(h, &key, sizeof key)) return;
+    for (int i = 0; i < n; i++) hip_launch_group(h, p, &p->group[r][i]);
+    hip_issue(h, &key, p->replays ? sizeof key : 0);
+}

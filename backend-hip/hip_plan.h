@@ -1,0 +1,138 @@
+/* hip_plan.h: a compiled plan: for every operation the kernels of every number of rows, for every
+ * run of operations that one launch serves the pattern of fuse.c that says how. Owns: the compiled
+ * plan. Must not know: what a kernel does inside. */
+#ifndef BACKEND_HIP_HIP_PLAN_H
+#define BACKEND_HIP_HIP_PLAN_H
+
+#include "backend-hip/hip_internal.h"
+
+struct hip_pattern;
+
+/* Operations first .. of the plan that one entry of the table of patterns launches. */
+struct hip_group {
+    const struct hip_pattern *pattern;
+    int first;
+};
+
+/* Linears of one operation that one launch computes: they read the same prepared input. */
+struct hip_linear_run {
+    int first, n; /* of the operation's */
+    int prepares; /* 0: it reads what the run before it has prepared */
+    int half;     /* activations are fp16, whole or in parts; else fp32 */
+    int parts;    /* activations are in parts: one launch for both phases */
+    uint8_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
+};
+
+struct hip_linears {
+    int n_runs; /* 0: not an OP_LINEAR */
+    int gemv;   /* in steps of a single row the kernels of hopper/linear_gemv.hip compute it */
+    int adds;   /* there it adds its result to the x of the norm that is the next operation */
+    struct hip_linear_run run[OP_OUTS];
+};
+
+/* Steps of a single generated row have their own groups: GEMVs with the operations around them. */
+enum hip_regime { ANY_ROWS, SINGLE_ROW, REGIMES };
+
+struct be_plan {
+    const struct step_plan *plan;
+    const struct plan_memory *memory;
+    unsigned serial;             /* of all plans of this backend, for replay */
+    int replays;                 /* its launches can be replayed as a graph */
+    struct hip_linears *linears; /* [n_ops] */
+    uint8_t *kernels;            /* what hip_linear_run.kernel points into */
+    struct hip_group *group[REGIMES];
+    int n_groups[REGIMES], n_body[REGIMES]; /* groups; those of the operations before n_body */
+};
+
+static inline const struct op *hip_op(const struct be_plan *p, int op) { return &p->plan->op[op]; }
+
+/* Device addresses of an operation's buffers and weights; NULL: it has none. */
+static inline void *hip_in(const struct be_plan *p, int op, int i)
+{
+    int b = p->plan->op[op].in[i];
+    return b < 0 ? NULL : p->memory->buffer[b];
+}
+
+static inline void *hip_out(const struct be_plan *p, int op, int i)
+{
+    int b = p->plan->op[op].out[i];
+    return b < 0 ? NULL : p->memory->buffer[b];
+}
+
+static inline const float *hip_vector(const struct be_plan *p, int op, int i)
+{
+    int w = p->plan->op[op].w[i];
+    return w < 0 ? NULL : p->memory->vector[w];
+}
+
+static inline const struct be_linear *hip_weight(const struct be_plan *p, int op, int i)
+{
+    return p->memory->linear[p->plan->op[op].w[i]];
+}
+
+/* Elements of a row of the operation's first input. */
+static inline int hip_width(const struct be_plan *p, int op)
+{
+    return (int)(p->plan->buffer[p->plan->op[op].in[0]].row_bytes / sizeof(float));
+}
+
+/* Rows of a step that has this buffer's kind of rows; *n_decode: generated ones, which come first. */
+int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_decode);
+/* Whether this step has one row, a generated one. */
+static inline int hip_single(const struct hip *h)
+{
+    return h->shape.n_rows == 1 && h->shape.n_decode == 1;
+}
+
+/* ---- hip_fuse.c */
+/* Fills the groups of a plan from the table of patterns. 0 or -1. */
+int hip_fuse(const struct hip *h, struct be_plan *p, struct err *e);
+void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_group *g);
+
+/* ---- hip_linear.c */
+/* Chooses the kernels of every run and row class of the plan's linears. 0 or -1. */
+int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e);
+/* The linears of an operation; producer: the operation before them whose result is their input and
+ * whose launch also prepares it (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: they
+ * prepare it themselves. */
+void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
+/* Whether the preparation can be part of a producer's launch: fp16 activations, linears alike. */
+int hip_takes_producer(const struct be_plan *p, int op);
+
+/* ---- hip_gemv.c: linears of a single generated row. */
+/* Whether the kernels for it compute the operation's linears. */
+int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op);
+/* norm, attend, glu: the operation whose launch is the same, -1: none. attend's combination is left
+ * to it and must fit (hip_gemv_combines). */
+void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu);
+int hip_gemv_combines(const struct hip *h, const struct be_plan *p, int attend);
+
+/* ---- hip_attend.c */
+/* Rotation and storing. */
+void hip_rope_store(struct hip *h, const struct be_plan *p, int op);
+/* Whether attention can rotate itself what rope leaves to it. */
+int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend);
+/* Attention; rope: the operation that it does on the way, -1: none. leave: the combination of the
+ * results of position splits is left to what comes next, where hip_leaves_combine says that it can
+ * be. */
+void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
+int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
+struct merge_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
+
+/* ---- hip_vector.c */
+struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);
+void hip_norm(struct hip *h, const struct be_plan *p, int op);
+void hip_glu(struct hip *h, const struct be_plan *p, int op);
+void hip_embed(struct hip *h, const struct be_plan *p, int op);
+void hip_angles(struct hip *h, const struct be_plan *p, int op);
+void hip_gather(struct hip *h, const struct be_plan *p, int op);
+void hip_argmax(struct hip *h, const struct be_plan *p, int op);
+void hip_top(struct hip *h, const struct be_plan *p, int op);
+
+/* ---- hip_plan.c: entries of the backend's table. */
+int hip_plan_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
+                struct be_plan **out, struct err *e);
+void hip_plan_drop(struct be *be, struct be_plan *p);
+void hip_plan_run(struct be *be, const struct be_plan *p);
+
+#endif

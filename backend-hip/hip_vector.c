@@ -1,0 +1,85 @@
+/* hip_vector.c: operations on rows: embedding, angles, norm, gating, logits. Each alone; norm and
+ * gating fused with the preparation of a linear's input are hip_linear.c's, with a GEMV
+ * hip_gemv.c's. */
+#include "backend-hip/hip_plan.h"
+
+_Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
+                   sizeof(struct largest) == sizeof(struct softmax_logit),
+               "kernels and core agree");
+
+void hip_embed(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct be_linear *table = hip_weight(p, op, 0);
+    struct embed_args a = {.weight = table->d_weight,
+                           .token = h->shape.d_token,
+                           .chosen = hip_in(p, op, 0),
+                           .out = hip_out(p, op, 0),
+                           .dim = table->in,
+                           .n_chunks = table->n_chunks,
+                           .kind = (int)table->kind};
+    hip_launch_rows(h, K_embed_rows, h->shape.n_rows, &a, sizeof a);
+}
+
+void hip_angles(struct hip *h, const struct be_plan *p, int op)
+{
+    int pairs = hip_op(p, op)->as.angles.pairs, rows = h->shape.n_rows;
+    struct angles_args a = {.pos = h->shape.d_pos,
+                            .inv_freq = hip_vector(p, op, 0),
+                            .cos = hip_out(p, op, 0),
+                            .sin = hip_out(p, op, 1),
+                            .scale = hip_op(p, op)->as.angles.scale,
+                            .rows = rows,
+                            .half = pairs};
+    hip_launch_elements(h, K_rope_angles, (size_t)rows * (size_t)pairs, &a, sizeof a);
+}
+
+struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op)
+{
+    int added = hip_single(h) && op > 0 && p->linears[op - 1].adds;
+    return (struct norm_args){.x = hip_in(p, op, 0),
+                              .delta = added ? NULL : hip_in(p, op, 1),
+                              .weight = hip_vector(p, op, 0),
+                              .out = hip_out(p, op, 0),
+                              .eps = hip_op(p, op)->as.norm.eps,
+                              .dim = hip_width(p, op)};
+}
+
+void hip_norm(struct hip *h, const struct be_plan *p, int op)
+{
+    struct norm_args a = hip_norm_args(h, p, op);
+    int n_decode;
+    hip_launch_rows(h, K_norm_rows, hip_rows(h, p, hip_op(p, op)->in[0], &n_decode), &a, sizeof a);
+}
+
+void hip_glu(struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    struct glu_args a = {.gate = hip_in(p, op, 0),
+                         .up = hip_in(p, op, 1),
+                         .n = (size_t)rows * (size_t)hip_width(p, op)};
+    hip_launch_elements(h, K_glu, a.n, &a, sizeof a);
+}
+
+void hip_gather(struct hip *h, const struct be_plan *p, int op)
+{
+    struct gather_args a = {hip_in(p, op, 0), h->shape.d_logit_row, hip_out(p, op, 0),
+                            hip_width(p, op)};
+    hip_launch_rows(h, K_gather_rows, h->shape.n_logits, &a, sizeof a);
+}
+
+void hip_argmax(struct hip *h, const struct be_plan *p, int op)
+{
+    struct argmax_args a = {hip_in(p, op, 0), h->d_largest, hip_out(p, op, 0), hip_width(p, op)};
+    int rows = h->shape.n_logits;
+    CHECK(rows <= h->config.max_rows);
+    hip_launch(h, K_argmax_spans, (struct hip_blocks){ARGMAX_SPANS, (size_t)rows, 1, 0}, &a,
+               sizeof a);
+    hip_launch_rows(h, K_argmax_rows, rows, &a, sizeof a);
+}
+
+void hip_top(struct hip *h, const struct be_plan *p, int op)
+{
+    struct top_args a = {hip_in(p, op, 0), h->shape.d_top_row, hip_out(p, op, 0),
+                         hip_width(p, op)};
+    hip_launch_rows(h, K_top_rows, h->shape.n_top, &a, sizeof a);
+}
