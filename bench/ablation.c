@@ -65,7 +65,7 @@ static double paper_says(const char *shape, int column)
 
 static int choose_families(struct ablation *a, struct err *e)
 {
-    const struct text_list *v = &a->o->variant;
+    const struct args_texts *v = &a->o->variant;
     for (int i = 0; i < N_FAMILIES; i++) {
         int asked = v->is_default || i == 0; /* everything is compared with the baseline */
         for (int k = 0; k < v->n; k++) asked |= !strcmp(v->v[k], families[i].name);
@@ -93,7 +93,7 @@ static int pin(struct ablation *a, int family, int rows, struct err *e)
 
 /* ---- whole models */
 
-static int largest(const struct int_list *l, int least)
+static int largest(const struct args_ints *l, int least)
 {
     for (int i = 0; i < l->n; i++) least = l->v[i] > least ? l->v[i] : least;
     return least;

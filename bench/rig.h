@@ -7,6 +7,7 @@
 #include "bench/options.h"
 #include "bench/probe.h"
 #include "bench/work.h"
+#include "cli/backends.h"
 #include "core/step/forward.h"
 
 struct rig_config {
@@ -43,8 +44,6 @@ struct rigs {
     int n;
     struct rig *rig; /* [n] in the order of the options: cpu, threads, act, kv */
 };
-
-extern const char *const act_name[], *const kv_name[];
 
 /* The name in the ladder of a rung, "auto" being the fastest that this machine runs; NULL: there is
  * none such. */

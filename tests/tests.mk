@@ -17,7 +17,7 @@ $(BIN)/checkop: $(CHECKOP) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
 $(BIN)/gpu: $B/tests/faults/gpu.o $B/tests/process.o $(CORE)
-$(BIN)/step: $B/tests/faults/step.o $B/tests/process.o $(call but_main,bench) $(CORE) $(CPU) $(HIP)
+$(BIN)/step: $B/tests/faults/step.o $B/tests/process.o $(call but_main,bench) $(BACKENDS) $(CORE) $(CPU) $(HIP)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))

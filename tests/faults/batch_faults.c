@@ -6,7 +6,7 @@
  * The batch mode is linked into this program with its system calls and allocations wrapped
  * (Makefile: -Wl,--wrap); every run is a forked child. The clock is wrapped too, so that the
  * journal's groups end after a few steps. */
-#include "cli/machine.h"
+#include "cli/engine.h"
 #include "cli/run.h"
 #include "core/base/err.h"
 #include "tests/process.h"
@@ -352,7 +352,7 @@ static int batch(const char *output)
         char *argv[] = {"opt4gptq-run", "-m", model, "-i", input, "-o",  out_path, "-t", "1",
                         "-np",          "3",  "-b",  "32", "-c",  "128", NULL};
         int rc = options_parse(&o, sizeof argv / sizeof *argv - 1, argv, &e) ? 2 : 0;
-        machine_settle(&o);
+        engine_settle(&o);
         o.format = "jsonl";
         active = 1;
         if (!rc) rc = run_batch(&o, &e);

@@ -227,9 +227,9 @@ static int verify(const char *what, struct err *e) { return print(what, info_ver
 static int open_model(const char *what, struct err *e)
 {
     struct model m;
-    struct sampler_params s;
+    struct sampler_params s = {.top_k = 40};
     if (model_open(&m, what, e)) return -1;
-    int rc = gen_config_defaults(&m.file, &s, e);
+    int rc = gen_config_apply(&m.file, &s, e);
     if (!rc) { /* what was read, as bytes */
         memcpy(shared->out, &m.config, sizeof m.config);
         memset(shared->out + offsetof(struct model_config, eos), 0,

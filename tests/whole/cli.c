@@ -139,8 +139,8 @@ static void usage(void)
     USAGE("--output needs -i", "-p", "x", "--output", "y");
     USAGE("-o needs -i", "--multiple-choice", "x", "-o", "y", "--report", "z");
     USAGE("--trace needs -i", "--multiple-choice", "x", "--trace", "y");
-    USAGE("--report needs -i FILE or an evaluation", "-p", "x", "--report", "y");
-    USAGE("--kv-pages needs -i FILE or an evaluation", "-p", "x", "--kv-pages", "9");
+    USAGE("--report needs -i FILE, --perplexity or --multiple-choice", "-p", "x", "--report", "y");
+    USAGE("--kv-pages needs -i FILE, --perplexity or", "-p", "x", "--kv-pages", "9");
     USAGE("--chunks needs --perplexity", "-p", "x", "--chunks", "9");
     USAGE("--limit needs --multiple-choice", "-p", "x", "--limit", "9");
     USAGE("--few-shot needs --few-shot-file", "--multiple-choice", "x", "--few-shot", "9");
@@ -178,7 +178,7 @@ static void usage(void)
     CONVERT_ERROR(2, "--verify needs one file", "--verify");
     CONVERT_ERROR(2, "unknown option '--inf' (is --info meant?)", "--inf", model);
     CONVERT_ERROR(2, "unknown option '-t2'", "-t2", "x", "y");
-    CONVERT_ERROR(2, "-t takes 1 to 16, not '17'", "-t", "17", "x", "y");
+    CONVERT_ERROR(2, "-t: 17 is not in 1..16", "-t", "17", "x", "y");
     CONVERT_ERROR(2, "--outfile: the output is the second word", "x", "--outfile", "y");
     CONVERT_ERROR(1, "is a GGUF file", "--info", gguf);
     CONVERT_ERROR(1, "is a GGUF file", "--verify", gguf);
@@ -271,6 +271,68 @@ static void help(void)
               strstr(p.out, "(default -1:"),
           "defaults in the help", &p);
     process_free(&p);
+}
+
+/* The manual page of a program: roff without a warning, with every option of the help. */
+static void manual(const char *program)
+{
+    struct process p;
+    char command[900], what[128];
+    snprintf(what, sizeof what, "the manual page of %s", program);
+    if (system("command -v groff >/dev/null")) {
+        printf("SKIP %s: no groff here\n", what);
+        n_skipped++;
+        return;
+    }
+    snprintf(command, sizeof command, "%s --print-man | groff -man -Tutf8 -ww -P-c -P-b -P-u",
+             program);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 0 && !p.err_bytes && strstr(p.out, "NAME\n") && strstr(p.out, "EXIT STATUS") &&
+              strstr(p.out, "--help, --usage"),
+          what, &p);
+    process_free(&p);
+}
+
+/* What bash offers for the last of some words. */
+static void completes(const char *program, const char *words, const char *offered)
+{
+    struct process p;
+    char command[1200], what[128];
+    const char *name = strrchr(program, '/') + 1;
+    snprintf(what, sizeof what, "completion of: %s %s", name, words);
+    snprintf(command, sizeof command,
+             "eval \"$(%s --print-completion bash)\" && COMP_WORDS=(%s %s) && "
+             "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && f=_%s && { ${f//-/_}; "
+             "echo \"${COMPREPLY[*]}\"; } && complete -p %s >/dev/null",
+             program, name, words, name, name);
+    process_run(&p, (char *[]){"/bin/bash", "-c", command, NULL}, NULL);
+    p.out[strcspn(p.out, "\n")] = 0;
+    check(p.code == 0 && !p.err_bytes && !strcmp(p.out, offered), what, &p);
+    process_free(&p);
+}
+
+/* What the tables of options print beside the help. */
+static void manuals_and_completion(void)
+{
+    char bench_bin[560];
+    snprintf(bench_bin, sizeof bench_bin, "%.*sbench", (int)(strlen(run_bin) - 3), run_bin);
+    manual(run_bin);
+    manual(convert_bin);
+    manual(bench_bin);
+    if (access("/bin/bash", X_OK)) {
+        printf("SKIP completion: no bash here\n");
+        n_skipped++;
+        return;
+    }
+    completes(run_bin, "--perp", "--perplexity");
+    completes(run_bin, "--perplexity ''", "second-half contiguous");
+    completes(run_bin, "-m x --backend c", "cpu");
+    completes(run_bin, "--model ''", "");
+    completes(run_bin, "-n ''", "");
+    completes(convert_bin, "--ver", "--verbose --verify --version");
+    completes(convert_bin, "dir", "");
+    completes(bench_bin, "--act f32,i", "f32,i16 f32,int8");
+    ERROR(2, "--print-completion tcsh: must be one of bash", "--print-completion", "tcsh");
 }
 
 /* The shipped prompts: their ids, and text and ids of the greedy answer. */
@@ -686,6 +748,7 @@ int main(int argc, char **argv)
     usage();
     llama_cpp();
     help();
+    manuals_and_completion();
     demo_answers();
     text_round_trip();
     generation();
