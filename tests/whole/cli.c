@@ -2,7 +2,7 @@
  * error, text and ids, stop strings, the same answer for any threads and chunks. Works on
  * models/demo; usage: cli BUILD_DIR. */
 #include "cli/llama_names.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -16,48 +16,9 @@
 
 static char run_bin[512], emulated_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-cli-XXXXXX",
                                                                model[600], file_a[600];
-static int n_passed, n_failed, n_skipped;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.300s\n  stderr: %.300s\n", p->code, p->out, p->err);
-}
 
 #define RUN(p, input, ...) process_run(p, (char *[]){run_bin, __VA_ARGS__, NULL}, input)
 #define ASK(p, ...) RUN(p, NULL, "-m", model, "--temp", "0", __VA_ARGS__)
-
-static int lines(const char *s)
-{
-    int n = 0;
-    for (; *s; s++) n += *s == '\n';
-    return n;
-}
-
-static void write_file(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
-}
-
-static char *read_file(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    char *p = malloc(*n + 1);
-    if (fread(p, 1, *n, f) != *n) *n = 0;
-    p[*n] = 0;
-    fclose(f);
-    return p;
-}
 
 /* A failing call: the exit code, one line on stderr that says what, nothing on stdout. */
 static void expect_error(char *const argv[], int code, const char *says)
@@ -280,8 +241,7 @@ static void manual(const char *program)
     char command[900], what[128];
     snprintf(what, sizeof what, "the manual page of %s", program);
     if (system("command -v groff >/dev/null")) {
-        printf("SKIP %s: no groff here\n", what);
-        n_skipped++;
+        skip("%s: no groff here", what);
         return;
     }
     snprintf(command, sizeof command, "%s --print-man | groff -man -Tutf8 -ww -P-c -P-b -P-u",
@@ -320,8 +280,7 @@ static void manuals_and_completion(void)
     manual(convert_bin);
     manual(bench_bin);
     if (access("/bin/bash", X_OK)) {
-        printf("SKIP completion: no bash here\n");
-        n_skipped++;
+        skip("completion: no bash here");
         return;
     }
     completes(run_bin, "--perp", "--perplexity");
@@ -472,13 +431,21 @@ static void invariance(void)
     static const struct {
         const char *rung, *threads, *chunk;
     } runs[] = {
-        {"scalar", "2", "512"}, {"auto", "1", "512"}, {"auto", "4", "512"},
-        {"auto", "1", "1"},     {"auto", "3", "7"},
+        {"scalar", "2", "512"},
+        {"auto", "1", "512"},
+        {"auto", "4", "512"},
+        {"auto", "1", "1"},
+        {"auto", "3", "7"},
 #if defined(__x86_64__)
-        {"avx2", "2", "512"},   {"avx2", "1", "33"},  {"avx512", "2", "33"},
-        {"vnni", "2", "33"},    {"amx", "2", "512"},
+        {"avx2", "2", "512"},
+        {"avx2", "1", "33"},
+        {"avx512", "2", "33"},
+        {"vnni", "2", "33"},
+        {"amx", "2", "512"},
 #elif defined(__aarch64__)
-        {"neon", "2", "512"},   {"neon", "1", "33"},  {"dotprod", "2", "512"},
+        {"neon", "2", "512"},
+        {"neon", "1", "33"},
+        {"dotprod", "2", "512"},
         {"dotprod", "1", "33"},
 #endif
     };
@@ -668,8 +635,7 @@ static void gpu(const char *build)
              build[0] == '/' ? "" : "./", build);
     snprintf(kernels, sizeof kernels, "%s/gpu/gfx90a.co", build);
     if (access(library, R_OK) || access(kernels, R_OK)) {
-        printf("SKIP the GPU backend: not in this build\n");
-        n_skipped++;
+        skip("the GPU backend: not in this build");
         return;
     }
     snprintf(small, sizeof small, "%s/small.safetensors", dir);
@@ -760,6 +726,5 @@ int main(int argc, char **argv)
     gpu(argv[1]);
     unlink(model);
     rmdir(dir);
-    printf("cli: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("cli");
 }
