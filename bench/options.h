@@ -7,7 +7,7 @@
 #include "core/base/args.h"
 #include "cli/backends.h"
 
-/* What is measured. */
+/* The modes of opt4gptq-bench. */
 enum bench_mode {
     BENCH_RUNS, /* whole runs; no option chooses it */
     BENCH_OPS,

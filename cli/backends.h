@@ -34,8 +34,8 @@ struct backend_entry {
     int (*check_variant)(const char *name, struct err *e);
     /* 1 when all variants and devices give the same bits in this arithmetic; NULL: never. */
     int (*is_exact)(enum act act, const char *variant);
-    /* What its floating-point sums depend on, of an open backend: out [cap]. A journal keeps it
-     * (cli/batch/manifest.h), so its form stays as it is. */
+    /* Names the instructions or the device of an open backend, on which floating-point sums
+     * depend: out [cap]. Journals hold the text (cli/batch/manifest.h): its form is fixed. */
     void (*identify)(const struct be *be, char *out, size_t cap);
     /* Lines of --version; of -v, about an open backend; of --list-devices. NULL: it has none. */
     void (*print_version)(FILE *f);

@@ -16,7 +16,7 @@ struct engine {
     struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct forward forward;
     struct sched *sched;
-    /* What the backend's floating-point sums depend on: for reports, and for engine_sums. */
+    /* The instructions or device of the backend: for reports, and for engine_sums. */
     char identity[64];
 };
 
@@ -48,8 +48,8 @@ int engine_context(const struct engine *g);
 void engine_say_context(const struct engine *g);
 /* -v: more about the open backend, on stderr. */
 void engine_say_variants(const struct engine *g);
-/* What the bytes of answers depend on beside the backend and the arithmetic: the instructions or
- * the device of floating-point sums. NULL: on nothing, the sums are exact. */
+/* The instructions or device on which the bytes of answers depend, beside backend and arithmetic;
+ * NULL: on none, because all sums are exact. */
 const char *engine_sums(const struct engine *g);
 
 #endif

@@ -11,7 +11,7 @@
 enum { OPT_UNSET = -2000000000 }; /* an int option that was not given */
 #define OPT_UNSET_REAL -1e300     /* the same for a real one */
 
-/* What a call does; of two that are chosen the first is named first. */
+/* The modes of opt4gptq-run, in the order in which messages name two of them. */
 enum run_mode {
     RUN_COMPLETE, /* one prompt; no option chooses it */
     RUN_BATCH,

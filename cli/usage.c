@@ -52,7 +52,8 @@ static int is_utf8(const char *s)
     return 1;
 }
 
-/* Texts that meet the model's own or go into JSON. A plain prompt may have any bytes. */
+/* Texts that are compared with the model's or written as JSON must be UTF-8; a plain prompt may
+ * have any bytes. */
 static int check_texts(const struct options *o, struct err *e)
 {
     for (int i = 0; i < o->stop.n; i++)
@@ -100,7 +101,7 @@ int usage_check(struct options *o, struct err *e)
     return 0;
 }
 
-/* Texts are taken as they are, which those who know llama.cpp do not expect. */
+/* Escapes in texts are not interpreted, as llama.cpp does: a note says so. */
 static void say_escapes(const char *name, const char *text)
 {
     static const char letters[] = "nrt";

@@ -15,7 +15,7 @@ static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int s) { stop_signal = s; }
 
-/* What a call does. */
+/* The modes of opt4gptq-convert. */
 enum mode { CONVERT, VERIFY, INFO };
 
 struct call {

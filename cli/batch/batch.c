@@ -29,7 +29,7 @@ static int ends_with(const char *s, const char *end)
 
 /* ---- opening */
 
-/* What holds where a record says nothing. */
+/* The values of fields that a record lacks. */
 static int open_defaults(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
@@ -202,7 +202,7 @@ static int open_journal(struct batch_run *b, struct err *e)
     return 0;
 }
 
-/* What a journal says of the output that it completed. */
+/* The completion note of a journal: errors, bytes and checksum of its output. */
 static int read_completion(const struct batch_run *b, const char *text, size_t n,
                            unsigned long long v[3], struct err *e)
 {
@@ -254,7 +254,7 @@ static int match_journal(struct batch_run *b, struct err *e)
     errors = v[0], bytes = v[1], crc = (uint32_t)v[2];
     int missing = result_checksum(b->output, &bytes_now, &crc_now, e);
     if (missing < 0) return -1;
-    if (missing) { /* somebody took it away: compute it again */
+    if (missing) { /* the output was removed: compute it again */
         out_clear(&b->line);
         return manifest_write(&b->line, &m, e) ? -1
                                                : journal_start(b->journal, b->line.p, b->line.n, e);
@@ -287,7 +287,7 @@ static void drop_job(struct batch_run *b, struct job *j)
     job_close(j);
 }
 
-/* What a second signal says; the text that it may just be saying is left alone. */
+/* Prepares the text of a second signal in the buffer that no handler reads now. */
 static void prepare_words(struct batch_run *b)
 {
     char *words = b->last_words[b->n_words++ % 2];
@@ -361,7 +361,7 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     return 0;
 }
 
-/* Gives the scheduler what it can use. */
+/* Submits records as long as the scheduler has room for more. */
 static int feed(struct batch_run *b, struct err *e)
 {
     double start = meter_now();

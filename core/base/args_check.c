@@ -1,4 +1,4 @@
-/* args_check.c: which options go together, by the columns of the table. */
+/* args_check.c: checks which options go together, by the columns modes, chooses, group, needs. */
 #include "core/base/args_internal.h"
 
 #include <string.h>

@@ -216,8 +216,8 @@ static void signals(void)
                  "--grace 0 ends with the step", r.said.p);
     release(&r);
 
-    /* nobody reads the trace: the batch stands still within a step. Both signals have their say all
-     * the same. */
+    /* the trace is not read: the batch stands still within a step. Both signals print their texts.
+     */
     BATCH(&r, 0, "--grace", "86400");
     check_detail(until_journal(&r, size_of(journal), 100), "it continues again", r.said.p);
     kill(r.pid, SIGINT);
