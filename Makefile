@@ -63,13 +63,14 @@ HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hi
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
+BACKENDS := $B/cli/backends.o # the list of backends, also for bench
 PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-$B/opt4gptq-bench: $(BENCH) $(CORE) $(CPU) $(HIP)
+$B/opt4gptq-bench: $(BENCH) $(BACKENDS) $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -112,8 +113,18 @@ demo:
 static:
 	@$(MAKE) --no-print-directory -j$$(nproc) STATIC=1 all
 
-install: $(PROGRAMS)
+# The programs print their manual pages and completions from their tables of options.
+$B/%.1: $B/%
+	$(Q)$< --print-man >$@
+$B/%.bash: $B/%
+	$(Q)$< --print-completion bash >$@
+SHARE = $(DESTDIR)$(PREFIX)/share
+install: $(PROGRAMS) $(PROGRAMS:%=%.1) $(PROGRAMS:%=%.bash)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
+	install -D -m 644 -t $(SHARE)/man/man1 $(PROGRAMS:%=%.1)
+	for p in $(notdir $(PROGRAMS)); do \
+	    install -D -m 644 $B/$$p.bash $(SHARE)/bash-completion/completions/$$p || exit 1; \
+	done
 
 clean:
 	rm -rf build build-san build-static build-arm64

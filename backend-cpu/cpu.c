@@ -204,6 +204,8 @@ static const char *cpu_describe(const struct be *be)
     return ((const struct cpu *)be)->description;
 }
 
+const char *cpu_variant_of(const struct be *be) { return ((const struct cpu *)be)->kernels->name; }
+
 static int cpu_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
     (void)be;

@@ -6,4 +6,7 @@
 
 extern const struct backend backend_cpu;
 
+/* The name in the ladder of the variant that an open backend computes with. */
+const char *cpu_variant_of(const struct be *be);
+
 #endif

@@ -218,6 +218,8 @@ static const char *hip_describe(const struct be *be)
     return h->description;
 }
 
+const char *hip_device_name(const struct be *be) { return ((const struct hip *)be)->device->name; }
+
 /* All arrays of the batch in one copy. */
 static void hip_begin_step(struct be *be, const struct batch *b)
 {

@@ -25,6 +25,8 @@ const char *hip_image_name(int i);
 int hip_probe(const char *library, int device, struct err *e);
 /* Prints the kernels for linears that an open backend chooses from, one a line. */
 void hip_print_variants(const struct be *be, FILE *f);
+/* The name of the device that an open backend computes on. */
+const char *hip_device_name(const struct be *be);
 /* Prints one line for each device to stdout. */
 int hip_list_devices(const char *library, struct err *e);
 

@@ -65,7 +65,7 @@ static double paper_says(const char *shape, int column)
 
 static int choose_families(struct ablation *a, struct err *e)
 {
-    const struct text_list *v = &a->o->variant;
+    const struct args_texts *v = &a->o->variant;
     for (int i = 0; i < N_FAMILIES; i++) {
         int asked = v->is_default || i == 0; /* everything is compared with the baseline */
         for (int k = 0; k < v->n; k++) asked |= !strcmp(v->v[k], families[i].name);
@@ -93,7 +93,7 @@ static int pin(struct ablation *a, int family, int rows, struct err *e)
 
 /* ---- whole models */
 
-static int largest(const struct int_list *l, int least)
+static int largest(const struct args_ints *l, int least)
 {
     for (int i = 0; i < l->n; i++) least = l->v[i] > least ? l->v[i] : least;
     return least;
@@ -166,28 +166,37 @@ static int generate(struct ablation *a, int n, struct err *e)
     return 0;
 }
 
-/* One result: of a whole model in tokens per second, of a linear (in, out not 0) in microseconds.
+/* One result: of a whole model (n_in, n_out 0) in tokens per second, of a linear in microseconds.
  */
-static int write_result(const struct ablation *a, int family, int in, int out_n, int rows,
-                        struct stats s, double improvement, struct out *out, struct err *e)
+struct result {
+    int family, n_in, n_out, n_rows;
+    struct stats stats;
+    double improvement; /* over the baseline, % */
+};
+
+static int write_result(const struct ablation *a, const struct result *r, struct out *out,
+                        struct err *e)
 {
-    double says = in ? -1 : paper_says(a->shape->name, families[family].column);
+    const struct stats *s = &r->stats;
+    const char *name = families[r->family].name;
+    const int linear = r->n_in != 0;
+    double says = linear ? -1 : paper_says(a->shape->name, families[r->family].column);
     if (!out_is_md(out)) {
         json_t *j = json_pack("{s:s s:s s:s s:i s:i s:i s:s s:f s:f s:f s:f s:i s:f s:s}", "model",
-                              a->shape->name, "test", in ? "linear" : "generation", "variant",
-                              families[family].name, "n_in", in, "n_out", out_n, "n_rows", rows,
-                              "unit", in ? "us" : "tok/s", "mean", s.mean, "stddev", s.deviation,
-                              "min", s.lowest, "max", s.highest, "repetitions", a->o->repetitions,
-                              "improvement_percent", improvement, "device", a->device);
+                              a->shape->name, "test", linear ? "linear" : "generation", "variant",
+                              name, "n_in", r->n_in, "n_out", r->n_out, "n_rows", r->n_rows, "unit",
+                              linear ? "us" : "tok/s", "mean", s->mean, "stddev", s->deviation,
+                              "min", s->lowest, "max", s->highest, "repetitions", a->o->repetitions,
+                              "improvement_percent", r->improvement, "device", a->device);
         if (j) json_object_set_new(j, "paper_percent", says >= 0 ? json_real(says) : json_null());
         return out_record(out, j, e);
     }
-    if (in) return 0;
+    if (linear) return 0;
     if (out_row(out, e)) return -1;
     out_cell(out, 0, "%s", a->shape->name);
-    out_cell(out, 1, "%s", families[family].name);
-    out_cell(out, 2, "%.1f ± %.1f", s.mean, s.deviation);
-    if (family) out_cell(out, 3, "%+.2f%%", improvement);
+    out_cell(out, 1, "%s", name);
+    out_cell(out, 2, "%.1f ± %.1f", s->mean, s->deviation);
+    if (r->family) out_cell(out, 3, "%+.2f%%", r->improvement);
     if (says >= 0) out_cell(out, 4, "%+.2f%%", says);
     return 0;
 }
@@ -208,8 +217,11 @@ static int run_model(struct ablation *a, int n_gen, struct out *out, struct err 
     for (int f = 0; f < a->n_families; f++) {
         struct stats s = stats_of(a->sample + f * reps, reps);
         if (f == 0) base = s.mean;
-        if (write_result(a, a->family[f], 0, 0, N_PROMPTS, s, 100 * (s.mean / base - 1), out, e))
-            return -1;
+        const struct result r = {.family = a->family[f],
+                                 .n_rows = N_PROMPTS,
+                                 .stats = s,
+                                 .improvement = 100 * (s.mean / base - 1)};
+        if (write_result(a, &r, out, e)) return -1;
     }
     return 0;
 }
@@ -296,8 +308,8 @@ static int run_linears(struct ablation *a, struct out *out, struct out *table, s
             if (out_is_md(out) && out_row(table, e)) return -1;
             for (int k = 0; k < a->n_families; k++) {
                 double improvement = 100 * (s[0].mean / s[k].mean - 1);
-                if (write_result(a, a->family[k], w->in, w->out, rows, s[k], improvement, out, e))
-                    return -1;
+                const struct result result = {a->family[k], w->in, w->out, rows, s[k], improvement};
+                if (write_result(a, &result, out, e)) return -1;
                 if (!out_is_md(out)) continue;
                 if (k) out_cell(table, 3 + k, "%+.1f%%", improvement);
                 else out_cell(table, 3, "%.1f ± %.1f", s[0].mean, s[0].deviation);

@@ -1,8 +1,8 @@
 /* main.c: opt4gptq-bench: opens the model, says what it is, calls the mode. */
-#include "backend-cpu/kernels.h"
 #include "bench/bench.h"
 #include "bench/rig.h"
 #include "bench/shape.h"
+#include "cli/backends.h"
 #include "core/base/process.h"
 
 #include <stdio.h>
@@ -41,25 +41,26 @@ static void describe_model(struct bench_facts *f, const struct model *m, const c
              m->file.map ? "" : " (made up)");
 }
 
-/* Whether there are such rungs, here or elsewhere. */
-static int check_rungs(const struct bench_options *o, struct err *e)
+/* Whether there are such variants, here or elsewhere. */
+static int check_variants(const struct bench_options *o, struct err *e)
 {
-    for (int i = 0; i < o->cpu.n; i++) {
-        int known = !strcmp(o->cpu.v[i], "auto");
-        for (int k = 0; cpu_ladder[k]; k++) known |= !strcmp(o->cpu.v[i], cpu_ladder[k]->name);
-        if (!known)
-            return err_set(e, "--cpu %s: unknown (opt4gptq-run --version lists the rungs)",
-                           o->cpu.v[i]);
+    for (const struct backend_entry *b = backend_entries; b->ops; b++) {
+        const struct args_texts *v = bench_options_variants(o, b);
+        for (int i = 0; i < v->n && b->knows_variant; i++)
+            if (!b->knows_variant(v->v[i]))
+                return err_set(e, "%s %s: unknown (opt4gptq-run --version lists them)",
+                               b->variant_option, v->v[i]);
     }
     return 0;
 }
 
-/* Whether they run on this processor. */
-static int check_processor(const struct bench_options *o, struct err *e)
+/* Whether this machine runs them. */
+static int check_machine(const struct bench_options *o, struct err *e)
 {
-    char note[256];
-    for (int i = 0; i < o->cpu.n; i++)
-        if (!cpu_choose(cpu_ladder, o->cpu.v[i], note, sizeof note, e)) return -1;
+    const struct backend_entry *b = backend_find(o->backend);
+    const struct args_texts *v = bench_options_variants(o, b);
+    for (int i = 0; i < v->n && b->check_variant; i++)
+        if (b->check_variant(v->v[i], e)) return -1;
     return 0;
 }
 
@@ -68,7 +69,7 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
     struct bench_facts facts = {0};
     struct model m = {0};
     read_cpu_info(facts.cpu_info, sizeof facts.cpu_info);
-    if (strcmp(o->backend, "hip") && check_processor(o, e)) return -1;
+    if (check_machine(o, e)) return -1;
     if (o->probe) return bench_probe(o, &facts, out, e);
     if (o->ablation) return bench_ablation(o, &facts, out, e);
     if (o->model ? model_open(&m, o->model, e) : shape_open(&m, &shapes[0], e)) return -1;
@@ -94,12 +95,12 @@ int main(int argc, char **argv)
     int rc = EXIT_USAGE;
     process_begin("opt4gptq-bench");
     if (!bench_options_parse(&o, argc, argv, &e)) {
-        if (o.help || o.version) {
-            if (o.help) bench_options_help();
-            else printf("opt4gptq-bench %s\n", OPT4GPTQ_VERSION);
+        if (args_asks(&o.common)) {
+            if (!args_print(&bench_program, &o.common, stdout))
+                printf("opt4gptq-bench %s\n", OPT4GPTQ_VERSION);
             return fflush(stdout) ? 1 : 0;
         }
-        if (!check_rungs(&o, &e)) {
+        if (!check_variants(&o, &e)) {
             bench_options_settle(&o);
             out_open(&out, o.output);
             rc = measure(&o, &out, &e) || out_close(&out, &e) ? 1 : 0;

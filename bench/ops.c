@@ -419,7 +419,7 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
     return 0;
 }
 
-static int largest(const struct int_list *l, int least)
+static int largest(const struct args_ints *l, int least)
 {
     for (int i = 0; i < l->n; i++) least = l->v[i] > least ? l->v[i] : least;
     return least;

@@ -1,41 +1,41 @@
-/* options.h: the command line of opt4gptq-bench, from one table that gives parsing, ranges and
- * help. Options are llama-bench's where it has them: lists with commas, an option given again adds
- * to its list. Must not know: what the options do. */
+/* options.h: the command line of opt4gptq-bench, one table of options (core/base/args.h). Options
+ * are llama-bench's where it has them: lists with commas, an option given again adds to its list.
+ * Must not know: what the options do. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
 #include "core/base/args.h"
-#include "core/step/backend.h"
+#include "cli/backends.h"
 
-enum { MAX_LIST = 16, BENCH_MAX_OPTIONS = 40 };
-
-struct int_list {
-    int n, is_default, v[MAX_LIST];
-};
-
-struct text_list {
-    int n, is_default;
-    char v[MAX_LIST][32];
+/* The modes of opt4gptq-bench. */
+enum bench_mode {
+    BENCH_RUNS, /* whole runs; no option chooses it */
+    BENCH_OPS,
+    BENCH_ROOFLINE,
+    BENCH_PROBE,
+    BENCH_ABLATION,
 };
 
 struct bench_options {
     const char *model; /* NULL: made up (shape.h) */
-    struct int_list prompt, gen, depth, parallel, threads;
-    struct text_list act, kv, cpu, variant, shape;
+    struct args_ints prompt, gen, depth, parallel, threads;
+    struct args_texts act, kv, cpu, variant, shape;
     const char *backend, *output, *hip_library;
     int n_batch, repetitions, cpu_time, device;
-    int ops, roofline, probe, ablation; /* modes; none: whole runs */
-    int help, version;
-    /* how it was written */
-    const char *given[BENCH_MAX_OPTIONS]; /* the name of each row of the table, or NULL */
-    struct args_note note[ARGS_NOTES];    /* of options that change nothing here */
-    int n_notes;
+    int ops, roofline, probe, ablation;
+    struct args_common common;
+    struct args_given given; /* how it was written; its mode is an enum bench_mode */
 };
 
 /* Fills *o with defaults, then from argv. */
 int bench_options_parse(struct bench_options *o, int argc, char **argv, struct err *e);
 /* No more threads than processors, each number of them once; says so, and the notes, on stderr. */
 void bench_options_settle(struct bench_options *o);
-void bench_options_help(void);
+/* The variants of a backend to measure: the value of its --cpu or --variant. */
+const struct args_texts *bench_options_variants(const struct bench_options *o,
+                                                const struct backend_entry *b);
+
+/* The table, for its help, manual page, completion and checks. */
+extern const struct args_program bench_program;
 
 #endif

@@ -216,9 +216,9 @@ int bench_probe(const struct bench_options *o, const struct bench_facts *facts, 
                 struct err *e)
 {
     static const char *const heading[] = {"probe:", "isa:", "t", "rate", "unit:"};
-    struct int_list threads = o->threads;
+    struct args_ints threads = o->threads;
     int all = pool_n_processors();
-    if (threads.is_default) threads = (struct int_list){all > 1 ? 2 : 1, 0, {1, all}};
+    if (threads.is_default) threads = (struct args_ints){all > 1 ? 2 : 1, 0, {1, all}};
     if (out_is_md(out)) {
         printf("%s, last-level cache %zu MiB\n\n", facts->cpu_info, probe_cache_bytes() >> 20);
         if (out_table(out, 5, heading, e)) return -1;

@@ -12,18 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const act_name[] =
-    {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16"},
-                  *const kv_name[] = {"f16", "f32"};
-
 int rig_pages(int n_seqs, int positions) { return n_seqs * ((positions + KV_PAGE - 1) / KV_PAGE); }
-
-static int index_of(const char *name, const char *const *names)
-{
-    int i = 0;
-    while (strcmp(name, names[i])) i++;
-    return i;
-}
 
 /* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */
 int rig_fill_kv(struct forward *f, struct err *e)
@@ -97,12 +86,12 @@ const char *rig_rung(const char *name)
 /* The rungs that --ops times when none is named: all that this machine runs, but neither the
  * reference, which is slow on purpose, nor the portable rung, which takes minutes, unless there is
  * nothing else. */
-static void all_rungs(struct text_list *cpu)
+static void all_rungs(struct args_texts *cpu)
 {
     cpu->n = 0;
     for (int i = 0; cpu_ladder[i]; i++)
         if (cpu_ladder[i] != &cpu_ref && cpu_ladder[i] != &cpu_scalar &&
-            !cpu_ladder[i]->unusable() && cpu->n < MAX_LIST)
+            !cpu_ladder[i]->unusable() && cpu->n < ARGS_LIST)
             snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_ladder[i]->name);
     if (!cpu->n) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_scalar.name);
 }
@@ -126,31 +115,44 @@ void rig_print_limits(const struct rig *r, const struct probe_limits *l)
                r->forward.be->ops->describe(r->forward.be), l->bandwidth * 1e-9);
 }
 
+/* The variants to measure. */
+static struct args_texts variants_of(const struct bench_options *o, const struct backend_entry *b)
+{
+    struct args_texts v = *bench_options_variants(o, b);
+    if (b->ops == &backend_cpu && o->given.mode == BENCH_OPS && v.is_default) all_rungs(&v);
+    return v;
+}
+
+/* Configuration number `i` of each variant with each number of threads, arithmetic and type of
+ * keys and values; the last changes fastest. */
+static struct rig_config config_of(const struct bench_options *o, const struct backend_entry *b,
+                                   const struct args_texts *variants, int i)
+{
+    int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
+        t = (rest /= o->act.n) % o->threads.n, threads = o->threads.v[t];
+    const int v = rest / o->threads.n, host = b->ops == &backend_cpu; /* rungs and threads */
+    return (struct rig_config){.backend = b->ops,
+                               .cpu = host ? rig_rung(variants->v[v])
+                                           : bench_options_variants(o, b)->v[v],
+                               .threads = host && !threads ? pool_n_processors() : threads,
+                               .library = o->hip_library,
+                               .device = o->device,
+                               .act = backend_act(o->act.v[act]),
+                               .kv = backend_kv(o->kv.v[kv])};
+}
+
 int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o,
               const struct rig_size *size, struct err *e)
 {
-    const int gpu = !strcmp(o->backend, "hip");
-    struct text_list cpu = gpu ? o->variant : o->cpu;
-    if (!gpu && o->ops && cpu.is_default) all_rungs(&cpu);
+    const struct backend_entry *b = backend_find(o->backend);
+    const struct args_texts variants = variants_of(o, b);
     *r = (struct rigs){0};
-    int n = cpu.n * o->threads.n * o->act.n * o->kv.n;
+    int n = variants.n * o->threads.n * o->act.n * o->kv.n;
     r->rig = calloc((size_t)n, sizeof *r->rig);
     if (!r->rig) return err_memory(e);
     for (int i = 0; i < n; i++) {
-        int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
-            t = (rest /= o->act.n) % o->threads.n;
-        int threads = o->threads.v[t];
-        const char *rung = gpu ? o->variant.v[rest / o->threads.n]
-                               : rig_rung(cpu.v[rest / o->threads.n]);
-        CHECK(rung);
-        r->rig[r->n++].config =
-            (struct rig_config){.backend = gpu ? &backend_hip : &backend_cpu,
-                                .cpu = rung,
-                                .threads = gpu || threads ? threads : pool_n_processors(),
-                                .library = o->hip_library,
-                                .device = o->device,
-                                .act = (enum act)index_of(o->act.v[act], act_name),
-                                .kv = (enum kv_type)index_of(o->kv.v[kv], kv_name)};
+        r->rig[r->n++].config = config_of(o, b, &variants, i);
+        CHECK(r->rig[i].config.cpu);
     }
     if (check_memory(m, r, size, e)) return -1;
     for (int i = 0; i < n; i++)

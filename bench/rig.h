@@ -7,6 +7,7 @@
 #include "bench/options.h"
 #include "bench/probe.h"
 #include "bench/work.h"
+#include "cli/backends.h"
 #include "core/step/forward.h"
 
 struct rig_config {
@@ -19,7 +20,7 @@ struct rig_config {
     enum kv_type kv;
 };
 
-/* What the rigs of a run need at most. */
+/* The largest sizes of a run: each rig has room for them. */
 struct rig_size {
     int max_rows, max_seqs;
     int n_pages; /* pages of the largest case: sequences * pages of one */
@@ -35,8 +36,8 @@ struct rig {
     uint8_t *wanted;    /* [max_seqs] */
 };
 
-/* What a step hands out of the last row of each sequence: for RIG_SAMPLED what a draw from the 40
- * largest takes. */
+/* Results of a step, for the last row of each sequence: nothing, the best token, or the logits that
+ * a draw from the 40 largest takes. */
 enum rig_output { RIG_NOTHING, RIG_BEST, RIG_SAMPLED };
 
 struct rigs {
@@ -44,15 +45,13 @@ struct rigs {
     struct rig *rig; /* [n] in the order of the options: cpu, threads, act, kv */
 };
 
-extern const char *const act_name[], *const kv_name[];
-
 /* The name in the ladder of a rung, "auto" being the fastest that this machine runs; NULL: there is
  * none such. */
 const char *rig_rung(const char *name);
-/* What bounds the configuration's operations; of a GPU only the rate of its copies is measured, its
+/* Measures the limits of the configuration's operations; of a GPU only the rate of its copies, its
  * peaks are infinite. */
 int rig_limits(struct rig *r, struct probe_limits *l, struct err *e);
-/* A line that says so. */
+/* Prints them as one line. */
 void rig_print_limits(const struct rig *r, const struct probe_limits *l);
 /* Fills the KV cache with a constant. */
 int rig_fill_kv(struct forward *f, struct err *e);

@@ -90,7 +90,7 @@ static int list_tests(struct tests *t, struct err *e)
     return 0;
 }
 
-static int largest(const struct int_list *l)
+static int largest(const struct args_ints *l)
 {
     int most = 0;
     for (int i = 0; i < l->n; i++) most = l->v[i] > most ? l->v[i] : most;

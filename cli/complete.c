@@ -2,9 +2,7 @@
 #include "cli/run.h"
 
 #include "cli/engine.h"
-#include "cli/machine.h"
-#include "core/sample/gen_config.h"
-#include "core/sched/scheduler.h"
+#include "cli/sampling.h"
 #include "core/text/stop.h"
 
 #include <stdio.h>
@@ -18,11 +16,8 @@ enum { LOGITS_BYTES = 64 << 20 };
 /* Everything that one completion holds; closed in one place. */
 struct completion {
     const struct options *o;
-    struct model model;
-    struct forward forward;
-    struct sched *sched;
+    struct engine engine;
     struct request request;
-    struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct tok_stream *stream;
     struct stop stop;
     struct logits_file *logits;
@@ -47,21 +42,22 @@ static int read_prompt(struct completion *c, struct err *e)
     if (o->prompt_ids) {
         if (run_parse_ids(o->prompt_ids, &c->prompt, e)) return err_prefix(e, "--prompt-ids");
     } else {
-        if (!c->tokenizer)
+        if (!c->engine.tokenizer)
             return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (o->chat ? run_chat_prompt(o, &c->model.file, &c->text, &c->text_bytes, e)
+        if (o->chat ? run_chat_prompt(o, &c->engine.model.file, &c->text, &c->text_bytes, e)
                     : run_read_text(o, &c->text, &c->text_bytes, e))
             return -1;
         /* a chat template writes BOS itself */
-        if (tok_encode(c->tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e)) return -1;
+        if (tok_encode(c->engine.tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e))
+            return -1;
     }
     if (!c->prompt.n) return err_set(e, "the prompt is empty");
     for (size_t i = 0; i < c->prompt.n; i++)
-        if (c->prompt.id[i] >= c->model.config.vocab)
+        if (c->prompt.id[i] >= c->engine.model.config.vocab)
             return err_set(e, "prompt token %zu is id %d, the model's vocabulary ends at %d", i,
-                           c->prompt.id[i], c->model.config.vocab - 1);
-    c->n_ctx = o->n_ctx ? o->n_ctx : c->model.config.context;
-    engine_say_context(o, &c->model);
+                           c->prompt.id[i], c->engine.model.config.vocab - 1);
+    c->n_ctx = engine_context(&c->engine);
+    engine_say_context(&c->engine);
     if (c->prompt.n >= (size_t)c->n_ctx)
         return err_set(e,
                        "the prompt has %zu tokens, the context %d: no room for an answer (-c sets "
@@ -70,64 +66,42 @@ static int read_prompt(struct completion *c, struct err *e)
     return 0;
 }
 
-static int sampling_params(const struct completion *c, struct sampler_params *p, struct err *e)
+/* Rows whose logits one step hands out: as many as LOGITS_BYTES hold, where a file takes them. */
+static int rows_of_logits(const struct completion *c)
+{
+    size_t row = (size_t)c->engine.model.config.vocab * sizeof(float);
+    return c->o->logits_out && row < LOGITS_BYTES ? (int)(LOGITS_BYTES / row) : 1;
+}
+
+static int open_engine(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
-    if (gen_config_defaults(&c->model.file, p, e)) return -1;
-    if (o->temperature > OPT_UNSET_REAL) p->temperature = o->temperature;
-    if (o->top_p > OPT_UNSET_REAL) p->top_p = o->top_p;
-    if (o->min_p > OPT_UNSET_REAL) p->min_p = o->min_p;
-    if (o->repeat_penalty > OPT_UNSET_REAL) p->repetition_penalty = o->repeat_penalty;
-    if (o->top_k > OPT_UNSET) p->top_k = o->top_k;
-    p->presence_penalty = o->presence_penalty;
-    p->frequency_penalty = o->frequency_penalty;
-    p->ignore_eos = o->ignore_eos;
-    p->seed = o->seed;
-    return 0;
+    struct engine *g = &c->engine;
+    if (engine_open_model(g, o, e)) return -1;
+    if (c->text_mode && !g->tokenizer && o->n_predict)
+        return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
+    if (read_prompt(c, e) ||
+        sampling_choose(&c->request.sampling, o, &g->model.file, &sampling_llama, e))
+        return -1;
+    int n_prompt = (int)c->prompt.n;
+    c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - n_prompt ? n_prompt + o->n_predict
+                                                                        : c->n_ctx;
+    return engine_open_one(g, &(struct engine_one){n_prompt, c->n_used, rows_of_logits(c)}, e);
 }
 
 static int open_all(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
-    if (model_open(&c->model, o->model, e)) return -1;
-    size_t n;
-    if (o->check_tensors && mf_verify(&c->model.file, &n, e)) return -1;
-    if (run_open_tokenizer(&c->tokenizer, &c->model.file, e)) return -1;
-    if (c->text_mode && !c->tokenizer && o->n_predict)
-        return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
-    if (read_prompt(c, e) || sampling_params(c, &c->request.sampling, e)) return -1;
-
-    const struct model_config *g = &c->model.config;
-    int prompt = (int)c->prompt.n,
-        used = c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - prompt
-                               ? prompt + o->n_predict
-                               : c->n_ctx;
-    int rows = prompt < o->n_batch ? prompt : o->n_batch, logits = 1;
-    if (o->logits_out) {
-        logits = (int)(LOGITS_BYTES / ((size_t)g->vocab * sizeof(float)));
-        logits = logits < 1 ? 1 : logits > rows ? rows : logits;
-    }
-    struct forward_options fo = machine_forward(o);
-    fo.n_pages = (used + KV_PAGE - 1) / KV_PAGE;
-    fo.max_rows = rows;
-    fo.max_logits = logits;
-    fo.max_seqs = 1;
-    fo.max_pages = fo.n_pages;
-    const struct sched_options so = {
-        .n_seqs = 1, .n_batch = rows, .n_ctx = used, .overlap = machine_backend(o)->asynchronous};
-    if (forward_open(&c->forward, &c->model, machine_backend(o), &fo, e) ||
-        sched_open(&c->sched, &c->forward, &so, e))
-        return -1;
-    if (stop_open(&c->stop, o->stop, o->n_stop, e)) return -1;
-    if (c->tokenizer &&
-        tok_stream_open_after(&c->stream, c->tokenizer, !o->special, c->prompt.id, c->prompt.n, e))
+    if (open_engine(c, e) || stop_open(&c->stop, o->stop.v, o->stop.n, e)) return -1;
+    if (c->engine.tokenizer && tok_stream_open_after(&c->stream, c->engine.tokenizer, !o->special,
+                                                     c->prompt.id, c->prompt.n, e))
         return -1;
     run_say_on_signal("\nstopping after this step; a second signal ends at once\n",
                       "stopped at once\n");
     run_catch_signals();
-    if (o->logits_out && logits_file_open(&c->logits, o->logits_out, prompt, g->vocab, e))
-        return -1;
-    return 0;
+    return o->logits_out ? logits_file_open(&c->logits, o->logits_out, (int)c->prompt.n,
+                                            c->engine.model.config.vocab, e)
+                         : 0;
 }
 
 static int close_all(struct completion *c, int failed, struct err *e)
@@ -135,10 +109,7 @@ static int close_all(struct completion *c, int failed, struct err *e)
     int rc = logits_file_close(c->logits, !failed, e);
     tok_stream_close(c->stream);
     stop_close(&c->stop);
-    sched_close(c->sched);
-    forward_close(&c->forward);
-    tok_close(c->tokenizer);
-    model_close(&c->model);
+    engine_close(&c->engine);
     tok_ids_free(&c->prompt);
     free(c->text);
     return rc;
@@ -146,19 +117,20 @@ static int close_all(struct completion *c, int failed, struct err *e)
 
 static void say_machine(const struct completion *c)
 {
-    const struct model_config *g = &c->model.config;
+    const struct model_config *g = &c->engine.model.config;
     fprintf(stderr,
             "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
             "linears\n",
             g->architecture, g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
-            g->context, step_plan_n_quantized(&c->model.plan));
+            g->context, step_plan_n_quantized(&c->engine.model.plan));
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n",
-            c->forward.be->ops->describe(c->forward.be),
-            (double)forward_kv_bytes(&c->model, c->forward.be->ops, c->forward.options.kv,
-                                     c->forward.options.n_pages) /
+            c->engine.forward.be->ops->describe(c->engine.forward.be),
+            (double)forward_kv_bytes(&c->engine.model, c->engine.forward.be->ops,
+                                     c->engine.forward.options.kv,
+                                     c->engine.forward.options.n_pages) /
                 (1 << 20),
-            c->forward.options.n_pages * KV_PAGE);
-    machine_say(c->o, c->forward.be);
+            c->engine.forward.options.n_pages * KV_PAGE);
+    engine_say_variants(&c->engine);
 }
 
 static int put(const char *text, size_t n, struct err *e)
@@ -220,7 +192,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
         put(c->text, c->text_bytes, e))
         return -1;
     c->begun = 1;
-    if (is_eos(&c->model.config, t->id) && !c->o->ignore_eos) return 0;
+    if (is_eos(&c->engine.model.config, t->id) && !c->o->ignore_eos) return 0;
     c->ended_by_text = show(c, t->id, e);
     c->n_generated++;
     return c->ended_by_text;
@@ -257,12 +229,12 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
     r->n_top = r->prompt_top = -1;
     r->sink = c->logits ? &sink_with_logits : &sink;
     r->arg = c;
-    int rc = sched_submit(c->sched, r, e) ? -1 : 1;
+    int rc = sched_submit(c->engine.sched, r, e) ? -1 : 1;
     while (rc > 0 && !run_stop_requested) {
         double *seconds = c->begun ? &c->generate_s : &c->prompt_s, before = now();
         struct sched_stats stats;
-        rc = sched_step(c->sched, e);
-        sched_stats(c->sched, &stats);
+        rc = sched_step(c->engine.sched, e);
+        sched_stats(c->engine.sched, &stats);
         *n_prompt = stats.n_prompt_tokens;
         *seconds += now() - before;
     }

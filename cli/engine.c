@@ -1,7 +1,8 @@
 #include "cli/engine.h"
 
-#include "cli/machine.h"
+#include "cli/run.h"
 #include "core/base/memory.h"
+#include "core/base/pool.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,102 +10,199 @@
 /* On a GPU sequences start in groups of a STARTS-th of all: with fewer, prompts leave most of its
  * multiprocessors idle; with more, free places do. */
 enum { LOGITS_BYTES = 32 << 20, STARTS = 8 };
+static const double mib = 1048576;
 
-int engine_context(const struct options *o, const struct model *m)
+/* ---- options */
+
+/* The entry that an option of its own asks for. */
+static const struct backend_entry *asked_for(const struct options *o)
 {
-    return o->n_ctx ? o->n_ctx : m->config.context;
+    const struct backend_entry *asked = NULL;
+    for (const struct backend_entry *b = backend_entries; b->ops; b++)
+        if (options_differ(o, b->options)) asked = b;
+    return asked;
 }
 
-void engine_say_context(const struct options *o, const struct model *m)
+void engine_settle(struct options *o)
 {
-    if (o->n_ctx <= m->config.context) return;
+    const struct backend_entry *b = strcmp(o->backend, "auto") ? backend_find(o->backend) : NULL;
+    if (!b) b = asked_for(o);
+    if (!b) b = backend_best(o->act);
+    o->backend = b->ops->name;
+    if (o->n_batch == OPT_UNSET) o->n_batch = b->n_batch;
+    if (o->n_seqs == OPT_UNSET) o->n_seqs = b->n_seqs;
+    if (!strcmp(o->act, "auto")) o->act = backend_best_act(b);
+    int processors = pool_n_processors();
+    if (o->threads > processors) {
+        /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a
+         * quarter */
+        fprintf(stderr, "note: -t %d: this process may use %d processor%s, so as many threads\n",
+                o->threads, processors, processors == 1 ? "" : "s");
+        o->threads = processors;
+    }
+}
+
+/* What settled options say about the backend. */
+static struct forward_options forward_of(const struct engine *g)
+{
+    const struct options *o = g->o;
+    return (struct forward_options){
+        .variant = options_text(o, g->entry->variant_option),
+        .n_threads = o->threads,
+        .library = o->hip_library,
+        .device = o->device,
+        .wait_seconds = o->gpu_timeout,
+        .act = backend_act(o->act),
+        .kv = backend_kv(o->kv),
+    };
+}
+
+int engine_context(const struct engine *g)
+{
+    return g->o->n_ctx ? g->o->n_ctx : g->model.config.context;
+}
+
+void engine_say_context(const struct engine *g)
+{
+    if (g->o->n_ctx <= g->model.config.context) return;
     fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n",
-            o->n_ctx, m->config.context);
+            g->o->n_ctx, g->model.config.context);
 }
+
+void engine_say_variants(const struct engine *g)
+{
+    if (g->o->verbose && g->entry->print_variants) g->entry->print_variants(g->forward.be, stderr);
+}
+
+const char *engine_sums(const struct engine *g)
+{
+    const struct forward_options *f = &g->forward.options;
+    return g->entry->is_exact && g->entry->is_exact(f->act, f->variant) ? NULL : g->identity;
+}
+
+/* ---- memory */
 
 static int pages(int positions) { return (positions + KV_PAGE - 1) / KV_PAGE; }
 
+/* Bytes that the run may take: --mem, or 9/10 of what the backend could allocate. */
+static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t *bytes,
+                       struct err *e)
+{
+    const struct options *o = g->o;
+    if (o->memory)
+        return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
+    if (forward_available(g->entry->ops, f, bytes, e)) return -1;
+    *bytes = *bytes / 10 * 9;
+    return *bytes ? 0 : err_set(e, "cannot tell how much memory is free: give --mem SIZE");
+}
+
 /* Pages that the memory (a GPU's own, where that computes) allows, at most what all sequences can
  * fill. */
-static int choose_pages(const struct options *o, const struct model *m,
-                        const struct forward_options *f, const struct forward_need *need,
-                        int *n_pages, struct err *e)
+static int choose_pages(const struct engine *g, const struct forward_options *f,
+                        const struct forward_need *need, int *n_pages, struct err *e)
 {
-    int context = pages(engine_context(o, m));
+    const struct options *o = g->o;
+    const int positions = engine_context(g), context = pages(positions);
     uint64_t budget = 0, fixed = need->weights + need->steps, page = need->page;
     if (o->n_pages) {
-        if (o->n_pages < context)
-            return err_set(
-                e, "--kv-pages %d: one context of %d tokens needs %d (-c sets a smaller one)",
-                o->n_pages, engine_context(o, m), context);
         *n_pages = o->n_pages;
-        return 0;
+        return o->n_pages >= context
+                   ? 0
+                   : err_set(e,
+                             "--kv-pages %d: one context of %d tokens needs %d (-c sets a smaller "
+                             "one)",
+                             o->n_pages, positions, context);
     }
-    if (o->memory && memory_parse(&budget, o->memory, e))
-        return err_prefix(e, "--mem %s", o->memory);
-    if (!o->memory) {
-        if (forward_available(machine_backend(o), f, &budget, e)) return -1;
-        budget = budget / 10 * 9;
-        if (!budget) return err_set(e, "cannot tell how much memory is free: give --mem SIZE");
-    }
+    if (find_budget(g, f, &budget, e)) return -1;
     uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1),
              fit = budget > fixed ? (budget - fixed) / page : 0;
     if (fit < (uint64_t)context)
         return err_set(e,
                        "%s %.0f MiB: the model takes %.0f MiB and the KV cache of one context of "
                        "%d tokens %.0f MiB (-c sets a smaller one)",
-                       o->memory ? "--mem" : "free memory", (double)budget / 1048576,
-                       (double)fixed / 1048576, engine_context(o, m),
-                       (double)(page * (uint64_t)context) / 1048576);
+                       o->memory ? "--mem" : "free memory", (double)budget / mib,
+                       (double)fixed / mib, positions, (double)(page * (uint64_t)context) / mib);
     if (fit > most) fit = most;
     *n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
     return 0;
 }
 
-int engine_open(struct engine *g, const struct options *o, const struct model *m, struct err *e)
+/* ---- opening */
+
+int engine_open_model(struct engine *g, const struct options *o, struct err *e)
 {
+    size_t n;
     memset(g, 0, sizeof *g);
-    engine_say_context(o, m);
+    g->o = o;
+    g->entry = backend_find(o->backend);
+    if (model_open(&g->model, o->model, e)) return -1;
+    if (o->check_tensors && mf_verify(&g->model.file, &n, e)) return -1;
+    return run_open_tokenizer(&g->tokenizer, &g->model.file, e);
+}
+
+static int open_sized(struct engine *g, const struct forward_options *f,
+                      const struct sched_options *s, struct err *e)
+{
+    if (forward_open(&g->forward, &g->model, g->entry->ops, f, e) ||
+        sched_open(&g->sched, &g->forward, s, e))
+        return -1;
+    g->entry->identify(g->forward.be, g->identity, sizeof g->identity);
+    return 0;
+}
+
+int engine_open(struct engine *g, struct err *e)
+{
+    const struct options *o = g->o;
+    const struct backend *ops = g->entry->ops;
+    engine_say_context(g);
     int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs,
-        logits = (int)(LOGITS_BYTES / ((size_t)m->config.vocab * sizeof(float)));
+        logits = (int)(LOGITS_BYTES / ((size_t)g->model.config.vocab * sizeof(float)));
     if (logits > rows) logits = rows;
-    struct forward_options f = machine_forward(o);
+    struct forward_options f = forward_of(g);
     f.max_rows = rows;
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
     f.max_seqs = o->n_seqs;
-    f.max_pages = pages(engine_context(o, m));
+    f.max_pages = pages(engine_context(g));
     struct forward_need need;
-    forward_need(m, machine_backend(o), &f, &need);
+    forward_need(&g->model, ops, &f, &need);
     const int own = need.weights != 0; /* else they stay in the file's mapping */
-    if (!own) need.weights = m->file.st.file_bytes;
-    if (choose_pages(o, m, &f, &need, &f.n_pages, e) ||
-        forward_open(&g->forward, m, machine_backend(o), &f, e))
-        return -1;
-    const int gpu = machine_backend(o)->asynchronous;
-    struct sched_options so = {.n_seqs = o->n_seqs,
-                               .n_batch = rows,
-                               .n_ctx = engine_context(o, m),
-                               .prefix_cache = !o->no_prefix_cache,
-                               .gather = gpu ? o->n_seqs / STARTS : 0,
-                               .overlap = gpu};
-    if (sched_open(&g->sched, &g->forward, &so, e)) return -1;
-    const char *machine = g->forward.be->ops->describe(g->forward.be);
-    snprintf(g->backend, sizeof g->backend, "%s", g->forward.be->ops->name);
-    snprintf(g->instructions, sizeof g->instructions, "%.*s", (int)strcspn(machine, ",("), machine);
-    double mib = 1048576;
+    if (!own) need.weights = g->model.file.st.file_bytes;
+    const struct sched_options s = {.n_seqs = o->n_seqs,
+                                    .n_batch = rows,
+                                    .n_ctx = engine_context(g),
+                                    .prefix_cache = !o->no_prefix_cache,
+                                    .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
+                                    .overlap = ops->asynchronous};
+    if (choose_pages(g, &f, &need, &f.n_pages, e) || open_sized(g, &f, &s, e)) return -1;
     fprintf(stderr,
             "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
             "steps %.0f MiB\n",
-            machine, own ? "GPU " : "", (double)need.weights / mib,
+            ops->describe(g->forward.be), own ? "GPU " : "", (double)need.weights / mib,
             (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
             (double)need.steps / mib);
-    machine_say(o, g->forward.be);
+    engine_say_variants(g);
     return 0;
+}
+
+int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e)
+{
+    struct forward_options f = forward_of(g);
+    f.n_pages = f.max_pages = pages(one->n_positions);
+    f.max_rows = one->n_prompt < g->o->n_batch ? one->n_prompt : g->o->n_batch;
+    f.max_logits = one->n_logits < f.max_rows ? one->n_logits : f.max_rows;
+    f.max_seqs = 1;
+    const struct sched_options s = {.n_seqs = 1,
+                                    .n_batch = f.max_rows,
+                                    .n_ctx = one->n_positions,
+                                    .overlap = g->entry->ops->asynchronous};
+    return open_sized(g, &f, &s, e);
 }
 
 void engine_close(struct engine *g)
 {
     sched_close(g->sched);
     forward_close(&g->forward);
+    tok_close(g->tokenizer);
+    model_close(&g->model);
     memset(g, 0, sizeof *g);
 }

@@ -1,4 +1,4 @@
-/* options.h: the command line, from one table that gives parsing, ranges and help.
+/* options.h: the command line of opt4gptq-run: one table of options (core/base/args.h).
  * Must not know: what the options do. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -11,7 +11,16 @@
 enum { OPT_UNSET = -2000000000 }; /* an int option that was not given */
 #define OPT_UNSET_REAL -1e300     /* the same for a real one */
 
-enum { MAX_STOPS = 64, MAX_OPTIONS = 96 };
+/* The modes of opt4gptq-run, in the order in which messages name two of them. */
+enum run_mode {
+    RUN_COMPLETE, /* one prompt; no option chooses it */
+    RUN_BATCH,
+    RUN_PERPLEXITY,
+    RUN_CHOICES,
+    RUN_DETOKENIZE,
+    RUN_TOKENIZE,
+    RUN_DEVICES,
+};
 
 struct options {
     const char *model;
@@ -21,8 +30,7 @@ struct options {
     int chat;
     /* generation; n_predict OPT_UNSET where not given */
     int n_predict, n_ctx, n_batch, ignore_eos, special;
-    const char *stop[MAX_STOPS];
-    int n_stop;
+    struct args_strings stop;
     /* sampling; unset values come from the checkpoint */
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int top_k;
@@ -40,17 +48,20 @@ struct options {
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
     int threads, check_tensors, device, gpu_timeout;
     /* other modes */
-    int tokenize, detokenize, list_devices, version, help;
-    /* how it was written */
-    const char *given[MAX_OPTIONS]; /* the name by which each row of the table was given, or NULL */
-    struct args_note note[ARGS_NOTES]; /* of options that change nothing here */
-    int n_notes, no_escape;
+    int tokenize, detokenize, list_devices, no_escape;
+    struct args_common common;
+    struct args_given given; /* how it was written; its mode is an enum run_mode */
 };
 
 /* Fills *o with defaults, then from argv. */
 int options_parse(struct options *o, int argc, char **argv, struct err *e);
 /* The name by which the option with this FIELD of *o was given; NULL when it was not. */
 const char *options_given(const struct options *o, const void *field);
-void options_help(void);
+/* The value of the option with this name, which is a text. */
+const char *options_text(const struct options *o, const char *name);
+/* 1 when one of the named options ("--a --b", integers and texts) does not have its default. */
+int options_differ(const struct options *o, const char *names);
+/* The table, for its help, manual page, completion and checks. */
+extern const struct args_program run_program;
 
 #endif

@@ -14,7 +14,7 @@ extern volatile sig_atomic_t run_stop_requested;
  * is something to bring to an end: until then a signal ends the process at once, whatever it waits
  * for. A call that waits (an answer's pipe) returns with EINTR. */
 void run_catch_signals(void);
-/* What the first signal says, and the second one, which then ends the process with exit code 4.
+/* The texts of the first signal and of the second, which then ends the process with exit code 4.
  * NULL (the default): says nothing; the second signal kills. The texts are the caller's until
  * replaced. */
 void run_say_on_signal(const char *first, const char *second);
@@ -39,7 +39,7 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
  * spelled out. */
 int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes,
                     struct err *e);
-/* Seconds since 1970-01-01 00:00 of this place's wall clock: what a chat template takes for now. */
+/* Seconds since 1970-01-01 00:00 by the local wall clock: the time that a chat template reads. */
 int64_t run_local_time(void);
 /* --chat-template-file as text; *text NULL when none is given. */
 int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e);

@@ -1,6 +1,6 @@
 #include "cli/usage.h"
 
-#include "backend-cpu/kernels.h"
+#include "cli/backends.h"
 #include "cli/batch/shard.h"
 #include "cli/run.h"
 #include "core/base/memory.h"
@@ -9,93 +9,39 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Fields of struct options, NULL at the end. */
-#define FIELDS(...)                                                                                \
-    (const void *const[]) { __VA_ARGS__, NULL }
-
-/* Those given of the first against those of the second. */
-static int exclude(const struct options *o, const void *const *these, const void *const *those,
-                   struct err *e)
+/* What a batch needs beside its input. */
+static int check_batch(const struct options *o, struct err *e)
 {
-    for (; *these; these++)
-        for (const void *const *p = those; *p && options_given(o, *these); p++)
-            if (options_given(o, *p))
-                return err_set(e, "%s and %s exclude each other", options_given(o, *these),
-                               options_given(o, *p));
-    return 0;
-}
-
-/* None of these may be given without what is needed. */
-static int need(const struct options *o, const void *const *these, const char *needed,
-                struct err *e)
-{
-    for (; *these; these++)
-        if (options_given(o, *these))
-            return err_set(e, "%s needs %s", options_given(o, *these), needed);
-    return 0;
+    struct shard shard;
+    if (!o->output && !o->check_only)
+        return err_set(e, "no output given (-o FILE, - for stdout, or --check)");
+    /* a rank that no launcher gave is an error of the batch: the command may be right elsewhere */
+    return o->shard && strcmp(o->shard, "auto") ? shard_parse(&shard, o->shard, e) : 0;
 }
 
 static int check_prompt(const struct options *o, struct err *e)
 {
-    if (exclude(o, FIELDS(&o->prompt), FIELDS(&o->file, &o->prompt_ids), e)) return -1;
-    if (exclude(o, FIELDS(&o->file), FIELDS(&o->prompt_ids), e)) return -1;
+    const char *with_ids = o->chat         ? options_given(o, &o->chat)
+                           : o->tokenize   ? options_given(o, &o->tokenize)
+                           : o->detokenize ? options_given(o, &o->detokenize)
+                                           : NULL;
+    if (o->prompt_ids && with_ids)
+        return err_set(e, "%s needs the prompt as text (-p or -f)", with_ids);
     if (o->prompt || o->file || o->prompt_ids || o->input || o->choices) return 0;
     return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
 }
 
-static int check_batch(const struct options *o, struct err *e)
+/* What the columns of the table do not say about options that need one another. */
+static int check_relations(const struct options *o, struct err *e)
 {
-    struct shard shard;
-    if (exclude(o, FIELDS(&o->input),
-                FIELDS(&o->prompt, &o->file, &o->prompt_ids, &o->tokenize, &o->detokenize,
-                       &o->logits_out),
-                e))
-        return -1;
-    if (!o->output && !o->check_only)
-        return err_set(e, "no output given (-o FILE, - for stdout, or --check)");
-    /* a rank that no launcher gave is found out by the batch: the command may be right elsewhere */
-    return o->shard && strcmp(o->shard, "auto") ? shard_parse(&shard, o->shard, e) : 0;
-}
-
-static int check_evaluation(const struct options *o, struct err *e)
-{
-    if (exclude(o, FIELDS(&o->perplexity), FIELDS(&o->choices), e)) return -1;
-    if (exclude(o, FIELDS(&o->perplexity, &o->choices),
-                FIELDS(&o->input, &o->prompt_ids, &o->tokenize, &o->detokenize, &o->logits_out,
-                       &o->chat),
-                e))
-        return -1;
-    if (exclude(o, FIELDS(&o->choices), FIELDS(&o->prompt, &o->file), e)) return -1;
     if (o->n_few_shot && !o->few_shot_file)
-        return need(o, FIELDS(&o->n_few_shot), "--few-shot-file", e);
-    return o->few_shot_file && !o->n_few_shot ? need(o, FIELDS(&o->few_shot_file), "--few-shot", e)
-                                              : 0;
-}
-
-static int check_mode(const struct options *o, struct err *e)
-{
-    int evaluates = o->perplexity || o->choices;
-    if (evaluates && check_evaluation(o, e)) return -1;
-    if (!o->perplexity && need(o, FIELDS(&o->n_windows), "--perplexity", e)) return -1;
-    if (!o->choices &&
-        need(o, FIELDS(&o->n_limit, &o->n_few_shot, &o->few_shot_file), "--multiple-choice", e))
-        return -1;
-    if (!evaluates && need(o, FIELDS(&o->samples), "--perplexity or --multiple-choice", e))
-        return -1;
-    if (!o->input && need(o, FIELDS(&o->output, &o->check_only, &o->restart, &o->shard, &o->trace),
-                          "-i FILE", e))
-        return -1;
-    if (!o->input && !evaluates &&
-        need(o, FIELDS(&o->report, &o->memory, &o->n_pages), "-i FILE or an evaluation", e))
-        return -1;
+        return err_set(e, "%s needs --few-shot-file", options_given(o, &o->n_few_shot));
+    if (o->few_shot_file && !o->n_few_shot)
+        return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
+    if (o->chat_template_file && !o->chat && !o->input)
+        return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
     if (o->input && check_batch(o, e)) return -1;
-    if (check_prompt(o, e)) return -1;
-    if (!o->chat && need(o, FIELDS(&o->system_prompt), "--chat", e)) return -1;
-    if (!o->chat && !o->input && need(o, FIELDS(&o->chat_template_file), "--chat", e)) return -1;
-    if (o->prompt_ids &&
-        need(o, FIELDS(&o->chat, &o->tokenize, &o->detokenize), "the prompt as text (-p or -f)", e))
-        return -1;
-    return exclude(o, FIELDS(&o->detokenize), FIELDS(&o->chat, &o->tokenize), e);
+    return check_prompt(o, e);
 }
 
 static int is_utf8(const char *s)
@@ -106,11 +52,12 @@ static int is_utf8(const char *s)
     return 1;
 }
 
-/* Texts that meet the model's own or go into JSON. A plain prompt may have any bytes. */
+/* Texts that are compared with the model's or written as JSON must be UTF-8; a plain prompt may
+ * have any bytes. */
 static int check_texts(const struct options *o, struct err *e)
 {
-    for (int i = 0; i < o->n_stop; i++)
-        if (!is_utf8(o->stop[i]))
+    for (int i = 0; i < o->stop.n; i++)
+        if (!is_utf8(o->stop.v[i]))
             return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->stop));
     if (o->system_prompt && !is_utf8(o->system_prompt))
         return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->system_prompt));
@@ -123,10 +70,13 @@ static int check_texts(const struct options *o, struct err *e)
 static int check_values(const struct options *o, struct err *e)
 {
     uint64_t bytes;
-    int known = !strcmp(o->cpu, "auto");
     struct tok_ids ids = {0};
-    for (int i = 0; cpu_ladder[i]; i++) known |= !strcmp(o->cpu, cpu_ladder[i]->name);
-    if (!known) return err_set(e, "--cpu %s: unknown (--version lists what there is)", o->cpu);
+    for (const struct backend_entry *b = backend_entries; b->ops; b++) {
+        const char *variant = options_text(o, b->variant_option);
+        if (b->knows_variant && !b->knows_variant(variant))
+            return err_set(e, "%s %s: unknown (--version lists what there is)", b->variant_option,
+                           variant);
+    }
     if (o->memory && memory_parse(&bytes, o->memory, e))
         return err_prefix(e, "%s %s", options_given(o, &o->memory), o->memory);
     int rc = o->prompt_ids ? run_parse_ids(o->prompt_ids, &ids, e) : 0;
@@ -138,19 +88,20 @@ static int check_values(const struct options *o, struct err *e)
 
 int usage_check(struct options *o, struct err *e)
 {
-    if (o->list_devices) return 0;
+    if (o->given.mode == RUN_DEVICES) return 0;
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
-    if (check_mode(o, e) || check_texts(o, e) || check_values(o, e)) return -1;
+    if (args_check(&run_program, &o->given, e) || check_relations(o, e)) return -1;
+    if (check_texts(o, e) || check_values(o, e)) return -1;
     if (!o->format) o->format = o->input ? "jsonl" : "text";
     if (!o->input && !strcmp(o->format, "jsonl"))
         return err_set(e, "%s jsonl needs -i FILE: without it text or ids",
                        options_given(o, &o->format));
-    if (o->n_stop && !strcmp(o->format, "ids"))
+    if (o->stop.n && !strcmp(o->format, "ids"))
         return err_set(e, "%s needs --format text", options_given(o, &o->stop));
     return 0;
 }
 
-/* Texts are taken as they are, which those who know llama.cpp do not expect. */
+/* Escapes in texts are not interpreted, as llama.cpp does: a note says so. */
 static void say_escapes(const char *name, const char *text)
 {
     static const char letters[] = "nrt";
@@ -165,9 +116,9 @@ static void say_escapes(const char *name, const char *text)
 
 void usage_say(const struct options *o)
 {
-    args_say(o->note, o->n_notes, stderr);
+    args_say(&o->given);
     if (o->no_escape) return;
     say_escapes(options_given(o, &o->prompt), o->prompt);
     say_escapes(options_given(o, &o->system_prompt), o->system_prompt);
-    for (int i = 0; i < o->n_stop; i++) say_escapes(options_given(o, &o->stop), o->stop[i]);
+    for (int i = 0; i < o->stop.n; i++) say_escapes(options_given(o, &o->stop), o->stop.v[i]);
 }

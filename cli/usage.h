@@ -1,13 +1,13 @@
-/* usage.h: what the options of one call mean together: wrong usage, before anything is opened.
- * Must not know: how the options are written (options.h), what the modes do. */
+/* usage.h: checks the options of one call before any file is opened: the rules that the table of
+ * options.h cannot say. Must not know: what the modes do. */
 #ifndef CLI_USAGE_H
 #define CLI_USAGE_H
 
 #include "cli/options.h"
 
-/* -1 and the options by the names by which they were given. Fills in --format. */
+/* -1: wrong usage; the message names options as they were given. Fills in --format. */
 int usage_check(struct options *o, struct err *e);
-/* Notes on stderr: options that change nothing, texts that may not be what was meant. */
+/* Notes on stderr: options without an effect, texts with escapes. */
 void usage_say(const struct options *o);
 
 #endif

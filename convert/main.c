@@ -1,52 +1,49 @@
 /* opt4gptq-convert: options and signals. */
 #include "convert/convert.h"
 #include "convert/info.h"
-#include "core/base/args.h"
+#include "core/base/args_table.h"
 #include "core/base/process.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-/* 16 readers saturate any disk, and each holds some 35 MB */
-enum { EXIT_USAGE = 2, MAX_THREADS = 16 };
+enum { EXIT_USAGE = 2, MAX_THREADS = 16 }; /* 16 readers saturate any disk; each holds 35 MB */
 
 static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int s) { stop_signal = s; }
 
-enum {
-    OPT_THREADS,
-    OPT_NO_TOKENIZER,
-    OPT_VERBOSE,
-    OPT_QUIET,
-    OPT_VERIFY,
-    OPT_INFO,
-    OPT_HELP,
-    OPT_VERSION,
-    N_OPTIONS
+/* The modes of opt4gptq-convert. */
+enum mode { CONVERT, VERIFY, INFO };
+
+struct call {
+    int threads, quiet, verbose, no_tokenizer, verify, info;
+    struct args_common common;
 };
 
-static const struct args_row table[N_OPTIONS] = {
-    [OPT_THREADS] = {{"-t", "--threads"},
-                     "N",
-                     "worker threads, 1 to 16 (default: this machine's processors)"},
-    [OPT_NO_TOKENIZER] = {{"--no-tokenizer"},
-                          NULL,
-                          "leave the tokenizer out: the result takes token ids only"},
-    [OPT_VERBOSE] = {{"-v", "--verbose"}, NULL, "notes on how the checkpoint was read, too"},
-    [OPT_QUIET] = {{"-q", "--quiet"},
-                   NULL,
-                   "no progress and no notes; warnings and errors still appear"},
-    [OPT_VERIFY] = {{"--verify"},
-                    NULL,
-                    "recompute the checksum of every tensor of FILE, and check the orders"},
-    [OPT_INFO] = {{"--info"}, NULL, "print what FILE is"},
-    [OPT_HELP] = {{"-h", "--help", "--usage"}, NULL, "this text"},
-    [OPT_VERSION] = {{"--version"}, NULL, "the version"},
+#define ARGS_STRUCT struct call
+static const struct args_row table[] = {
+    {HEADING("Options")},
+    {NAMES("-t", "--threads"), INT(threads, 1, MAX_THREADS),
+     .help = "worker threads, 1 to 16 (default: this machine's processors)"},
+    {NAMES("--no-tokenizer"), FLAG(no_tokenizer),
+     .help = "leave the tokenizer out: the result takes token ids only"},
+    {NAMES("-v", "--verbose"), FLAG(verbose), .help = "notes on how the checkpoint was read, too"},
+    {NAMES("-q", "--quiet"), FLAG(quiet),
+     .help = "no progress and no notes; warnings and errors still appear"},
+    {NAMES("--verify"), FLAG(verify),
+     .help = "recompute the checksum of every tensor of FILE, and check the orders",
+     .chooses = VERIFY},
+    {NAMES("--info"), FLAG(info), .help = "print what FILE is", .chooses = INFO},
+    ARGS_COMMON_ROWS(common, "the version"),
+};
+
+static const struct args_mode modes[] = {
+    [CONVERT] = {.needed = "a checkpoint"},
+    [VERIFY] = {.needed = "--verify"},
+    [INFO] = {.needed = "--info"},
 };
 
 /* Names of other converters. */
@@ -70,17 +67,24 @@ static const struct args_other others[] = {
     {0},
 };
 
-static void print_help(void)
-{
-    printf("usage: opt4gptq-convert [options] HF_DIR OUT.safetensors\n"
-           "       opt4gptq-convert --verify FILE\n"
-           "       opt4gptq-convert --info FILE\n\n"
-           "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model\n"
-           "file for opt4gptq-run. OUT appears when it is complete; a regular file of that\n"
-           "name is replaced, and where OUT is a symbolic link, the file that it names.\n\n");
-    args_help(table, sizeof *table, N_OPTIONS, stdout);
-    printf("\nexit status: 0 done, 1 failed, 2 wrong usage\n");
-}
+static const char *const usage[] = {"[options] HF_DIR OUT.safetensors", "--verify FILE",
+                                    "--info FILE", NULL};
+
+static const struct args_program program = {
+    .name = "opt4gptq-convert",
+    .purpose = "convert a GPTQ or AWQ checkpoint into a model file of opt4gptq-run",
+    .usage = usage,
+    .about = "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model file "
+             "for opt4gptq-run. OUT appears when it is complete; a regular file of that name is "
+             "replaced, and where OUT is a symbolic link, the file that it names.",
+    .exits = "0 done, 1 failed, 2 wrong usage",
+    .rows = table,
+    .n_rows = sizeof table / sizeof *table,
+    .others = others,
+    .modes = modes,
+    .n_modes = sizeof modes / sizeof *modes,
+    .n_words = 2,
+};
 
 static int fail(const struct err *e)
 {
@@ -88,48 +92,17 @@ static int fail(const struct err *e)
     return EXIT_FAILURE;
 }
 
-struct call {
-    long threads;
-    int quiet, verbose, no_tokenizer;
-    int mode; /* OPT_VERIFY, OPT_INFO, OPT_HELP, OPT_VERSION; 0: converts */
-    const char *path[2];
-};
-
-static int parse(struct call *c, int argc, char **argv, struct err *e)
+static int parse(struct call *c, struct args_given *given, int argc, char **argv, struct err *e)
 {
-    struct args a;
-    struct args_word w;
-    int rc, n_paths = 0;
-    args_open(&a, table, sizeof *table, N_OPTIONS, others, argc, argv);
-    while ((rc = args_next(&a, &w, e)) > 0) {
-        char *end;
-        if (w.row == OPT_QUIET) {
-            c->quiet = 1;
-        } else if (w.row == OPT_VERBOSE) {
-            c->verbose = 1;
-        } else if (w.row == OPT_NO_TOKENIZER) {
-            c->no_tokenizer = 1;
-        } else if (w.row == OPT_THREADS) {
-            errno = 0;
-            c->threads = strtol(w.value, &end, 10);
-            if (errno || end == w.value || *end || c->threads < 1 || c->threads > MAX_THREADS)
-                return err_set(e, "%s takes 1 to %d, not '%s'", w.name, MAX_THREADS, w.value);
-        } else if (w.row >= 0) {
-            if (c->mode != OPT_HELP && c->mode != OPT_VERSION) c->mode = w.row;
-        } else if (n_paths == 2) {
-            return err_set(e, "unexpected argument '%s' (see --help)", w.value);
-        } else {
-            c->path[n_paths++] = w.value;
-        }
-    }
-    if (rc < 0 || c->mode == OPT_HELP || c->mode == OPT_VERSION) return rc;
-    if (c->mode && n_paths != 1)
-        return err_set(e, "%s needs one file (see --help)", table[c->mode].names[0]);
-    if (!c->mode && n_paths != 2)
-        return err_set(e, "%s (see --help)",
-                       n_paths ? "no output given: opt4gptq-convert HF_DIR OUT.safetensors"
-                               : "no checkpoint given: opt4gptq-convert HF_DIR OUT.safetensors");
-    args_say(a.note, a.n_notes, stderr);
+    if (args_parse(&program, c, given, argc, argv, e)) return -1;
+    if (args_asks(&c->common)) return 0;
+    if (args_check(&program, given, e)) return -1;
+    if (given->mode && given->n_words != 1)
+        return err_set(e, "%s needs one file (see --help)", modes[given->mode].needed);
+    if (!given->mode && given->n_words != 2)
+        return err_set(e, "no %s given: opt4gptq-convert HF_DIR OUT.safetensors (see --help)",
+                       given->n_words ? "output" : "checkpoint");
+    args_say(given);
     return 0;
 }
 
@@ -142,28 +115,35 @@ static void catch_signals(void)
             sigaction(signals[i], &a, NULL); /* nohup stays nohup */
 }
 
+/* --verify, --info and the texts. */
+static int show(const struct call *c, const struct args_given *given, struct err *e)
+{
+    int rc = 0;
+    if (args_asks(&c->common)) {
+        if (!args_print(&program, &c->common, stdout)) puts("opt4gptq-convert " OPT4GPTQ_VERSION);
+    } else {
+        process_maps(given->word[0]);
+        rc = (given->mode == VERIFY ? info_verify : info_print)(stdout, given->word[0], e);
+    }
+    if (!rc && fflush(stdout)) rc = err_sys(e, "standard output");
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     process_begin("opt4gptq-convert");
     struct err e = {0};
-    struct call c = {.threads = sysconf(_SC_NPROCESSORS_ONLN)};
-    if (c.threads < 1) c.threads = 1;
-    if (c.threads > MAX_THREADS) c.threads = MAX_THREADS;
-    if (parse(&c, argc, argv, &e)) return fail(&e), EXIT_USAGE;
-    if (c.mode == OPT_HELP) print_help();
-    if (c.mode == OPT_VERSION) puts("opt4gptq-convert " OPT4GPTQ_VERSION);
-    if (c.mode) {
-        process_maps(c.path[0]);
-        int rc = c.mode == OPT_VERIFY ? info_verify(stdout, c.path[0], &e)
-                 : c.mode == OPT_INFO ? info_print(stdout, c.path[0], &e)
-                                      : 0;
-        if (!rc && fflush(stdout)) rc = err_sys(&e, "standard output");
-        return rc ? fail(&e) : EXIT_SUCCESS;
-    }
+    struct args_given given;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct call c = {.threads = processors < 1             ? 1
+                                : processors > MAX_THREADS ? MAX_THREADS
+                                                           : (int)processors};
+    if (parse(&c, &given, argc, argv, &e)) return fail(&e), EXIT_USAGE;
+    if (given.mode || args_asks(&c.common)) return show(&c, &given, &e) ? fail(&e) : EXIT_SUCCESS;
     catch_signals();
     struct convert_options o = {
-        .dir = c.path[0],
-        .out = {c.path[1], (int)c.threads, !c.quiet && isatty(STDERR_FILENO), &stop_signal},
+        .dir = given.word[0],
+        .out = {given.word[1], c.threads, !c.quiet && isatty(STDERR_FILENO), &stop_signal},
         .notes = {.quiet = c.quiet, .verbose = c.verbose},
         .no_tokenizer = c.no_tokenizer,
     };

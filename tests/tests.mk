@@ -3,6 +3,7 @@
 
 # A test program is BUILD/tests/bin/NAME and its main is tests/FOLDER/NAME.c.
 BIN      := $B/tests/bin
+HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
 OTHERS   := asm checkop fuzz step gpu batch_faults convert_faults
@@ -10,21 +11,21 @@ TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/tests/stepwise.o $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 
-$(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $B/tests/process.o $(CORE)
+$(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(CORE)
 $(BIN)/cli: $B/cli/llama_names.o # every name is tried
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
-$(BIN)/gpu: $B/tests/faults/gpu.o $B/tests/process.o $(CORE)
-$(BIN)/step: $B/tests/faults/step.o $B/tests/process.o $B/tests/stepwise.o $(call but_main,bench) $(CORE) $(CPU) $(HIP)
+$(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(CORE)
+$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(call but_main,bench) $(BACKENDS) $(CORE) $(CPU) $(HIP)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
-$(BIN)/batch_faults: $B/tests/faults/batch_faults.o $B/tests/process.o $(CORE) $(CPU) $(HIP) $(call but_main,cli)
+$(BIN)/batch_faults: $B/tests/faults/batch_faults.o $(HARNESS) $(CORE) $(CPU) $(HIP) $(call but_main,cli)
 convert_wrapped := malloc calloc realloc strdup strndup realpath pthread_create open access pread pwrite fallocate ftruncate fsync linkat rename
 $(BIN)/convert_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(convert_wrapped))
-$(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(CORE) $(call but_main,convert)
+$(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(HARNESS) $(CORE) $(call but_main,convert)
 
 $(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $(UNITS:%=$(BIN)/%): LIBS += -lcmocka

@@ -4,8 +4,8 @@
 #include "cli/batch/batch.h"
 
 #include "cli/run.h"
+#include "cli/sampling.h"
 #include "core/text/chat.h"
-#include "core/sample/gen_config.h"
 #include "core/base/progress.h"
 
 #include <errno.h>
@@ -29,27 +29,16 @@ static int ends_with(const char *s, const char *end)
 
 /* ---- opening */
 
-/* Sampling where neither record nor command line says anything: generation_config, else OpenAI's
- * and vLLM's defaults. */
+/* The values of fields that a record lacks. */
 static int open_defaults(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
-    struct sampler_params *p = &b->defaults.sampling;
-    *p = (struct sampler_params){
-        .temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
-    if (gen_config_apply(&b->model.file, p, e)) return -1;
-    if (o->temperature > OPT_UNSET_REAL) p->temperature = o->temperature;
-    if (o->top_p > OPT_UNSET_REAL) p->top_p = o->top_p;
-    if (o->min_p > OPT_UNSET_REAL) p->min_p = o->min_p;
-    if (o->repeat_penalty > OPT_UNSET_REAL) p->repetition_penalty = o->repeat_penalty;
-    if (o->top_k > OPT_UNSET) p->top_k = o->top_k;
-    p->presence_penalty = o->presence_penalty;
-    p->frequency_penalty = o->frequency_penalty;
-    p->ignore_eos = o->ignore_eos;
+    if (sampling_choose(&b->defaults.sampling, o, &b->engine.model.file, &sampling_openai, e))
+        return -1;
     b->defaults.max_tokens = o->n_predict == OPT_UNSET ? -1 : o->n_predict < 0 ? -2 : o->n_predict;
-    b->defaults.stop = o->stop;
-    b->defaults.n_stop = o->n_stop;
-    b->defaults.vocab = b->model.config.vocab;
+    b->defaults.stop = o->stop.v;
+    b->defaults.n_stop = o->stop.n;
+    b->defaults.vocab = b->engine.model.config.vocab;
     b->defaults.chat = o->chat;
     b->defaults.include_special = o->special;
     return 0;
@@ -67,7 +56,7 @@ static int open_chat(struct batch_run *b, struct err *e)
         return err_prefix(e, "%s", b->journal_path);
     if (run_read_template(b->o, &given, &n, e)) return -1;
     if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
-    int rc = chat_open_model(&b->chat, &b->model.file, given, n, b->started, e);
+    int rc = chat_open_model(&b->chat, &b->engine.model.file, given, n, b->started, e);
     free(given);
     return rc;
 }
@@ -83,30 +72,25 @@ static int open_model(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
     const char *name = strrchr(o->model, '/');
-    size_t n;
-    if (model_open(&b->model, o->model, e)) return -1;
-    if (o->check_tensors && mf_verify(&b->model.file, &n, e)) return -1;
-    if (run_open_tokenizer(&b->tokenizer, &b->model.file, e) || open_defaults(b, e) ||
-        open_chat(b, e))
-        return -1;
-    if (!b->tokenizer && strcmp(o->format, "ids"))
+    if (engine_open_model(&b->engine, o, e) || open_defaults(b, e) || open_chat(b, e)) return -1;
+    if (!b->engine.tokenizer && strcmp(o->format, "ids"))
         return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
-    if (!b->tokenizer && o->n_stop)
+    if (!b->engine.tokenizer && o->stop.n)
         return err_set(e, "%s: has no tokenizer: --stop cannot be found", o->model);
-    if (b->tokenizer && token_text_open(&b->tokens, b->tokenizer, e)) return -1;
+    if (b->engine.tokenizer && token_text_open(&b->tokens, b->engine.tokenizer, e)) return -1;
     name = name ? name + 1 : o->model;
     snprintf(b->model_name, sizeof b->model_name, "%.*s",
              (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors")
                                                    : strlen(name)),
              name);
     b->env = (struct job_env){
-        .tokenizer = b->tokenizer,
+        .tokenizer = b->engine.tokenizer,
         .chat = b->chat,
         .system_prompt = o->system_prompt,
-        .eos = b->model.config.eos,
-        .n_eos = b->model.config.n_eos,
-        .vocab = b->model.config.vocab,
-        .n_ctx = engine_context(o, &b->model),
+        .eos = b->engine.model.config.eos,
+        .n_eos = b->engine.model.config.n_eos,
+        .vocab = b->engine.model.config.vocab,
+        .n_ctx = engine_context(&b->engine),
         .seed = o->seed,
         .done = on_done,
         .arg = b,
@@ -218,7 +202,7 @@ static int open_journal(struct batch_run *b, struct err *e)
     return 0;
 }
 
-/* What a journal says of the output that it completed. */
+/* The completion note of a journal: errors, bytes and checksum of its output. */
 static int read_completion(const struct batch_run *b, const char *text, size_t n,
                            unsigned long long v[3], struct err *e)
 {
@@ -243,16 +227,11 @@ static int match_journal(struct batch_run *b, struct err *e)
         .input_bytes = b->input_bytes,
         .n_records = b->n_records,
         .model_name = b->model_name,
-        .model_crc = st_meta(&b->model.file.st, "opt4gptq.header_crc32"),
+        .model_crc = st_meta(&b->engine.model.file.st, "opt4gptq.header_crc32"),
         .sampling = b->defaults.sampling,
         .n_ctx = b->env.n_ctx,
-        .backend = b->engine.backend,
-        /* what sums of floating-point numbers depend on: instructions, the double precision of the
-         * reference, or the GPU */
-        .instructions = strcmp(b->o->act, "f32") && strcmp(b->o->cpu, "ref") &&
-                                strcmp(b->o->backend, "hip")
-                            ? NULL
-                            : b->engine.instructions,
+        .backend = b->o->backend,
+        .instructions = engine_sums(&b->engine),
         .template_crc = b->template_crc,
         .started = b->started,
     };
@@ -275,7 +254,7 @@ static int match_journal(struct batch_run *b, struct err *e)
     errors = v[0], bytes = v[1], crc = (uint32_t)v[2];
     int missing = result_checksum(b->output, &bytes_now, &crc_now, e);
     if (missing < 0) return -1;
-    if (missing) { /* somebody took it away: compute it again */
+    if (missing) { /* the output was removed: compute it again */
         out_clear(&b->line);
         return manifest_write(&b->line, &m, e) ? -1
                                                : journal_start(b->journal, b->line.p, b->line.n, e);
@@ -308,7 +287,7 @@ static void drop_job(struct batch_run *b, struct job *j)
     job_close(j);
 }
 
-/* What a second signal says; the text that it may just be saying is left alone. */
+/* Prepares the text of a second signal in the buffer that no handler reads now. */
 static void prepare_words(struct batch_run *b)
 {
     char *words = b->last_words[b->n_words++ % 2];
@@ -382,7 +361,7 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     return 0;
 }
 
-/* Gives the scheduler what it can use. */
+/* Submits records as long as the scheduler has room for more. */
 static int feed(struct batch_run *b, struct err *e)
 {
     double start = meter_now();
@@ -519,7 +498,7 @@ static int run(struct batch_run *b, struct err *e)
         return FAILED;
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
-    if (engine_open(&b->engine, o, &b->model, e)) return FAILED;
+    if (engine_open(&b->engine, e)) return FAILED;
     snprintf(b->first_words, sizeof b->first_words,
              "%sstopping: running requests have %d s to end; a second signal ends at once\n",
              progress_erase(), o->grace);
@@ -571,11 +550,9 @@ int run_batch(const struct options *o, struct err *e)
     }
     result_close(&b.result);
     journal_close(b.journal);
-    engine_close(&b.engine);
     token_text_close(&b.tokens);
     chat_close(b.chat);
-    tok_close(b.tokenizer);
-    model_close(&b.model);
+    engine_close(&b.engine);
     input_close(b.input);
     out_free(&b.line);
     free(b.seen);

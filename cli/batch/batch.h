@@ -16,8 +16,6 @@
 
 struct batch_run {
     const struct options *o;
-    struct model model;
-    struct tokenizer *tokenizer;
     struct chat *chat;
     uint32_t template_crc; /* of --chat-template-file */
     int64_t started;       /* when the run was first begun */

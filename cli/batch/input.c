@@ -108,7 +108,7 @@ int input_rewind(struct input *in, struct err *e)
     return 0;
 }
 
-/* zlib names the descriptor, which nobody gave. */
+/* The message of zlib names the descriptor, not the file. */
 static const char *without_descriptor(const char *why)
 {
     const char *end = strncmp(why, "<fd:", 4) ? NULL : strstr(why, ">: ");

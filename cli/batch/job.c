@@ -191,7 +191,7 @@ static int grow(struct job *j, uint64_t n)
     return j->failed[0] != 0;
 }
 
-/* What is known of the answer before anything is computed. */
+/* Counts the bytes of the answer that are known before any step. */
 static int measure(struct job *j, struct refusal *why)
 {
     const struct record *r = &j->record;

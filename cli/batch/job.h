@@ -16,7 +16,7 @@
 struct job;
 struct chat;
 
-/* What all jobs of a run share. */
+/* Shared by all jobs of a run. */
 struct job_env {
     const struct tokenizer *tokenizer; /* NULL: ids only */
     const struct chat *chat;

@@ -1,7 +1,7 @@
 /* journal.h: the answers of a batch on disk, in the order in which they were finished, so that a
- * long request holds back nobody and whatever stops the run loses nothing that was finished. Owns:
- * OUT.journal, its lock, the index of what it holds. Must not know: what an answer looks like, what
- * a manifest says.
+ * long request does not delay others and an interrupted run loses no finished answer. Owns:
+ * OUT.journal, its lock, the index of its frames. Must not know: the form of an answer or of a
+ * manifest.
  *
  * FORMAT. Frames, each a header line of 42 bytes and a payload of one line:
  *     #T SLOT S BYTES CRC\n     T: m manifest, r answer, c complete, x nothing; S: 1 where the

@@ -83,9 +83,9 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     integer(o, "--special", p->special);
     key(o, "--stop");
     out_text(o, "[");
-    for (int i = 0; i < p->n_stop; i++) {
+    for (int i = 0; i < p->stop.n; i++) {
         if (i) out_text(o, ",");
-        out_string(o, p->stop[i], strlen(p->stop[i]));
+        out_string(o, p->stop.v[i], strlen(p->stop.v[i]));
     }
     out_text(o, "]");
     integer(o, "started", m->started);

@@ -12,7 +12,7 @@
 
 enum record_kind { RECORD_COMPLETION, RECORD_CHAT };
 
-/* What holds where a record says nothing. */
+/* The values of fields that a record lacks. */
 struct record_defaults {
     struct sampler_params sampling;
     int max_tokens; /* -1: 16 for completions and up to the context for chat; -2: up to the context

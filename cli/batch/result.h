@@ -2,7 +2,7 @@
  * finished.
  *
  * A regular file is written when the last answer is there, as OUT.part, brought to the medium and
- * renamed to OUT: who reads OUT sees the old file or the whole new one. (To watch a run, read
+ * renamed to OUT: a reader of OUT sees the old file or the whole new one. (To watch a run, read
  * OUT.journal without its lines that begin with '#'.) stdout, a pipe or a device gets each answer
  * as soon as the order allows, and cannot be resumed. Must not know: what an answer looks like,
  * what a journal looks like. */

@@ -164,8 +164,8 @@ static int take_example(void *arg, struct question *q, struct err *e)
  * tokens than the context is the continuation. Over n_ctx tokens the beginning is cut off. */
 static int encode(const struct quiz *z, const struct question *q, struct choice *c, struct err *e)
 {
-    const struct tokenizer *t = z->scorer.tokenizer;
-    const struct model_config *g = &z->scorer.model.config;
+    const struct tokenizer *t = z->scorer.engine.tokenizer;
+    const struct model_config *g = &z->scorer.engine.model.config;
     struct tok_ids context = {0}, whole = {0};
     char *text = NULL;
     int rc = -1, n_ctx = z->scorer.n_ctx;
@@ -322,8 +322,8 @@ static int write_report(struct quiz *z, const char *task, double seconds, struct
                           norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original",
                           z->n_set, "effective", z->n, "config", "model", "opt4gptq-run",
                           "model_args", json_text(o->model), "act", o->act, "kv", o->kv, "backend",
-                          z->scorer.engine.instructions, "few_shot_file",
-                          json_text(o->few_shot_file), "total_evaluation_time_seconds", seconds);
+                          z->scorer.engine.identity, "few_shot_file", json_text(o->few_shot_file),
+                          "total_evaluation_time_seconds", seconds);
     if (!j) return err_memory(e);
     json_dumpf(j, side_begin(&z->report), JSON_INDENT(2));
     json_decref(j);

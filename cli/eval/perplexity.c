@@ -53,11 +53,11 @@ static size_t count_words(const char *text, size_t n)
 static int open_text(struct perplexity *p, struct err *e)
 {
     const struct options *o = p->o;
-    const struct model_config *g = &p->scorer.model.config;
+    const struct model_config *g = &p->scorer.engine.model.config;
     char *text;
     if (run_read_text(o, &text, &p->n_bytes, e)) return -1;
     p->n_words = count_words(text, p->n_bytes);
-    int rc = tok_encode(p->scorer.tokenizer, text, p->n_bytes, 0, &p->text, e),
+    int rc = tok_encode(p->scorer.engine.tokenizer, text, p->n_bytes, 0, &p->text, e),
         n_ctx = p->scorer.n_ctx;
     free(text);
     if (rc) return -1;
@@ -181,7 +181,7 @@ static int report(struct perplexity *p, const struct result *r, double seconds, 
             "%.17g,\n"
             "  \"seconds\": %.3f\n}\n",
             o->perplexity, p->scorer.n_ctx, p->n_done, p->n_all, o->act, o->kv,
-            p->scorer.engine.instructions, r->n_tokens, r->perplexity, r->perplexity_error, r->nll,
+            p->scorer.engine.identity, r->n_tokens, r->perplexity, r->perplexity_error, r->nll,
             r->nll_error, r->per_byte, r->per_word, r->per_byte / log(2), exp(r->per_byte),
             exp(r->per_word), seconds);
     return side_close(&p->report, e);

@@ -8,23 +8,15 @@
 
 int scorer_open(struct scorer *s, const struct options *o, struct err *e)
 {
-    size_t n;
     memset(s, 0, sizeof *s);
-    if (model_open(&s->model, o->model, e)) return -1;
-    if (o->check_tensors && mf_verify(&s->model.file, &n, e)) return -1;
-    if (run_open_tokenizer(&s->tokenizer, &s->model.file, e)) return -1;
-    if (!s->tokenizer)
+    if (engine_open_model(&s->engine, o, e)) return -1;
+    if (!s->engine.tokenizer)
         return err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
-    s->n_ctx = engine_context(o, &s->model);
-    return engine_open(&s->engine, o, &s->model, e);
+    s->n_ctx = engine_context(&s->engine);
+    return engine_open(&s->engine, e);
 }
 
-void scorer_close(struct scorer *s)
-{
-    engine_close(&s->engine);
-    tok_close(s->tokenizer);
-    model_close(&s->model);
-}
+void scorer_close(struct scorer *s) { engine_close(&s->engine); }
 
 static int on_prompt_token(void *arg, int pos, const struct token_info *t, struct err *e)
 {

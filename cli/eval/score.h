@@ -17,8 +17,6 @@ struct score {
 };
 
 struct scorer {
-    struct model model;
-    struct tokenizer *tokenizer;
     struct engine engine;
     int n_ctx;
     int (*done)(void *arg, struct score *s, struct err *e);

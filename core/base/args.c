@@ -1,26 +1,23 @@
-#include "core/base/args.h"
+#include "core/base/args_internal.h"
 
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LEFT = 28 };
+/* The words of a command line as they are read. */
+struct words {
+    const struct args_program *p;
+    struct args_given *g;
+    char **argv; /* [argc] */
+    int argc, at;
+};
 
-static const struct args_row *row_at(const struct args *a, int i)
-{
-    return (const void *)((const char *)a->rows + (size_t)i * a->stride);
-}
-
-void args_open(struct args *a, const void *rows, size_t stride, int n_rows,
-               const struct args_other *others, int argc, char **argv)
-{
-    memset(a, 0, sizeof *a);
-    a->rows = rows;
-    a->stride = stride;
-    a->n_rows = n_rows;
-    a->others = others;
-    a->argc = argc;
-    a->argv = argv;
-    a->at = 1;
-}
+/* An option as it was found: its row, its name as the table has it, its value or NULL. */
+struct found {
+    const struct args_row *row;
+    const char *name, *value;
+};
 
 static int is_long(const char *word) { return word[0] == '-' && word[1] == '-'; }
 
@@ -34,32 +31,33 @@ static int same(const char *name, const char *word, size_t n)
     return 1;
 }
 
-/* The row that has the name; *name is the table's own. */
-static int find_row(const struct args *a, const char *word, size_t n, const char **name)
+/* The row that has the name in the first n bytes of WORD; *name is the table's own. */
+static const struct args_row *find_row(const struct args_program *p, const char *word, size_t n,
+                                       const char **name)
 {
-    for (int i = 0; i < a->n_rows; i++)
-        for (int k = 0; k < ARGS_NAMES && row_at(a, i)->names[k]; k++)
-            if (same(row_at(a, i)->names[k], word, n)) {
-                *name = row_at(a, i)->names[k];
-                return i;
+    for (int i = 0; i < p->n_rows; i++)
+        for (int k = 0; k < ARGS_NAMES && p->rows[i].names[k]; k++)
+            if (same(p->rows[i].names[k], word, n)) {
+                *name = p->rows[i].names[k];
+                return &p->rows[i];
             }
-    return -1;
+    return NULL;
 }
 
-static const struct args_other *find_other(const struct args *a, const char *word, size_t n)
+static const struct args_other *find_other(const struct args_program *p, const char *word, size_t n)
 {
-    for (const struct args_other *o = a->others; o && o->names; o++)
-        for (const char *p = o->names; *p; p += strspn(p, " ")) {
+    for (const struct args_other *o = p->others; o && o->names; o++)
+        for (const char *at = o->names; *at; at += strspn(at, " ")) {
             char name[64];
-            size_t length = strcspn(p, " ");
-            snprintf(name, sizeof name, "%.*s", (int)length, p);
+            size_t length = strcspn(at, " ");
+            snprintf(name, sizeof name, "%.*s", (int)length, at);
             if (same(name, word, n)) return o;
-            p += length;
+            at += length;
         }
     return NULL;
 }
 
-/* on, off, ... or several of them with commas between */
+/* on, off, .. or several of them with commas between */
 static int is_switch(const char *word)
 {
     static const char *const values[] = {"on", "off", "auto", "0", "1", "-1", "true", "false"};
@@ -84,20 +82,21 @@ static int resembles(const char *name, const char *word, size_t n)
     }
 }
 
-/* What may have been meant by an option that is not there. */
-static int unknown(const struct args *a, const char *word, size_t n, struct err *e)
+/* The error of an option that does not exist: names the one that was probably meant. */
+static int unknown(const struct args_program *p, const char *word, size_t n, struct err *e)
 {
     const char *name, *meant = NULL;
     int n_meant = 0;
-    if (!is_long(word) && n > 2 && find_row(a, word, 2, &name) >= 0)
+    if (!is_long(word) && n > 2 && find_row(p, word, 2, &name))
         return err_set(e, "unknown option '%s' (see --help; a value is a word of its own: %s %s)",
                        word, name, word + 2 + (word[2] == '='));
-    for (int i = 0; i < a->n_rows && n > 3; i++) {
+    for (int i = 0; i < p->n_rows && n > 3; i++) {
         int found = 0;
-        for (int k = 0; k < ARGS_NAMES && row_at(a, i)->names[k]; k++)
-            if (!found && is_long(row_at(a, i)->names[k]) &&
-                resembles(row_at(a, i)->names[k], word, n))
-                meant = row_at(a, i)->names[k], found = 1;
+        for (int k = 0; k < ARGS_NAMES && p->rows[i].names[k]; k++) {
+            const char *candidate = p->rows[i].names[k];
+            if (!found && is_long(candidate) && resembles(candidate, word, n))
+                meant = candidate, found = 1;
+        }
         n_meant += found;
     }
     if (n_meant == 1)
@@ -105,113 +104,201 @@ static int unknown(const struct args *a, const char *word, size_t n, struct err 
     return err_set(e, "unknown option '%.*s' (see --help)", (int)n, word);
 }
 
-static int other(struct args *a, const struct args_other *o, const char *word, size_t n,
-                 struct err *e)
+/* A name of another program. */
+static int take_other(struct words *w, const struct args_other *o, const char *word, size_t n,
+                      struct err *e)
 {
     const int has_value = word[n] == '=';
+    struct args_given *g = w->g;
     if (o->answer == ARGS_REFUSED) return err_set(e, "%.*s: %s", (int)n, word, o->says);
     if (has_value && o->answer == ARGS_ACCEPTED)
         return err_set(e, "%.*s takes no value", (int)n, word);
-    if (!has_value && o->answer == ARGS_WITH_VALUE && a->at++ == a->argc)
+    if (!has_value && o->answer == ARGS_WITH_VALUE && w->at++ == w->argc)
         return err_set(e, "option '%s' needs an argument", word);
-    if (!has_value && o->answer == ARGS_WITH_SWITCH && a->at < a->argc && is_switch(a->argv[a->at]))
-        a->at++;
-    if (a->n_notes < ARGS_NOTES) a->note[a->n_notes++] = (struct args_note){word, (int)n, o->says};
+    if (!has_value && o->answer == ARGS_WITH_SWITCH && w->at < w->argc && is_switch(w->argv[w->at]))
+        w->at++;
+    if (g->n_notes < ARGS_NOTES) g->note[g->n_notes++] = (struct args_note){word, (int)n, o->says};
     return 0;
+}
+
+/* ---- values */
+
+static int parse_seed(const struct found *f, uint64_t *out, struct err *e)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(f->value, &end, 10);
+    if (errno || end == f->value || *end || strchr(f->value, '-'))
+        return err_set(e, "%s: '%s' is not a number from 0 to 2^64-1%s", f->name, f->value,
+                       strcmp(f->value, "-1") ? "" : " (none is random: a run repeats)");
+    *out = v;
+    return 0;
+}
+
+static int parse_number(const struct found *f, double *out, struct err *e)
+{
+    const struct args_row *r = f->row;
+    const int real = r->kind == ARGS_IS_REAL;
+    char *end;
+    errno = 0;
+    double v = real ? strtod(f->value, &end) : (double)strtoll(f->value, &end, 10);
+    if (errno || end == f->value || *end || !isfinite(v))
+        return err_set(e, "%s: '%s' is not %s", f->name, f->value,
+                       real ? "a number" : "an integer");
+    if (v < r->lo || v > r->hi)
+        return err_set(e, "%s: %s is not in %.10g..%.10g", f->name, f->value, r->lo, r->hi);
+    *out = v;
+    return 0;
+}
+
+static int check_text(const struct found *f, struct err *e)
+{
+    const char *const *allowed = f->row->allowed;
+    char list[64] = "";
+    for (int i = 0; allowed && allowed[i]; i++) {
+        size_t n = strlen(list);
+        if (!strcmp(f->value, allowed[i])) return 0;
+        snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", allowed[i]);
+    }
+    return allowed ? err_set(e, "%s %s: must be one of %s", f->name, f->value, list) : 0;
+}
+
+/* One element of a list; equal elements are kept once. */
+static int add_int(const struct found *f, struct args_ints *l, struct err *e)
+{
+    double v;
+    if (parse_number(f, &v, e)) return -1;
+    if (l->is_default) *l = (struct args_ints){0};
+    for (int i = 0; i < l->n; i++)
+        if (l->v[i] == (int)v) return 0;
+    if (l->n == ARGS_LIST) return err_set(e, "%s: more than %d values", f->name, ARGS_LIST);
+    l->v[l->n++] = (int)v;
+    return 0;
+}
+
+static int add_text(const struct found *f, struct args_texts *l, struct err *e)
+{
+    if (!*f->value) return err_set(e, "%s: empty text", f->name);
+    if (check_text(f, e)) return -1;
+    if (strlen(f->value) >= sizeof l->v[0])
+        return err_set(e, "%s: '%s' is too long", f->name, f->value);
+    if (l->is_default) *l = (struct args_texts){0};
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->v[i], f->value)) return 0;
+    if (l->n == ARGS_LIST) return err_set(e, "%s: more than %d values", f->name, ARGS_LIST);
+    strcpy(l->v[l->n++], f->value);
+    return 0;
+}
+
+static int add_list(const struct found *f, void *field, struct err *e)
+{
+    for (const char *at = f->value;; at++) {
+        char item[64];
+        size_t n = strcspn(at, ",");
+        const struct found one = {f->row, f->name, item};
+        if (n >= sizeof item) return err_set(e, "%s: '%s' is too long", f->name, at);
+        snprintf(item, sizeof item, "%.*s", (int)n, at);
+        if (f->row->kind == ARGS_IS_INTS ? add_int(&one, field, e) : add_text(&one, field, e))
+            return -1;
+        at += n;
+        if (!*at) return 0;
+    }
+}
+
+static int add_string(const struct found *f, struct args_strings *l, struct err *e)
+{
+    if (!*f->value) return err_set(e, "%s: empty text", f->name);
+    if (l->n == ARGS_REPEATS) return err_set(e, "%s: more than %d times", f->name, ARGS_REPEATS);
+    l->v[l->n++] = f->value;
+    return 0;
+}
+
+static int set_field(const struct found *f, void *options, struct err *e)
+{
+    void *field = (char *)options + f->row->offset;
+    double v = 0;
+    int rc = 0;
+    switch (f->row->kind) {
+    case ARGS_IS_FLAG: *(int *)field = 1; break;
+    case ARGS_IS_SEED: return parse_seed(f, field, e);
+    case ARGS_IS_INT:
+        rc = parse_number(f, &v, e);
+        if (!rc) *(int *)field = (int)v;
+        break;
+    case ARGS_IS_REAL: return parse_number(f, field, e);
+    case ARGS_IS_TEXT: *(const char **)field = f->value; return check_text(f, e);
+    case ARGS_IS_STRINGS: return add_string(f, field, e);
+    case ARGS_IS_INTS:
+    case ARGS_IS_TEXTS: return add_list(f, field, e);
+    }
+    return rc;
+}
+
+/* ---- the command line */
+
+int args_is_file(const struct args_row *r)
+{
+    return r->arg && (!strcmp(r->arg, "FILE") || !strcmp(r->arg, "PATH"));
 }
 
 /* The name of a file can be forgotten, and is then the next option. */
-static int check_value(const struct args *a, const struct args_word *w, struct err *e)
+static int check_file(const struct args_program *p, const struct found *f, struct err *e)
 {
-    const char *arg = row_at(a, w->row)->arg, *name;
-    if ((strcmp(arg, "FILE") && strcmp(arg, "PATH")) ||
-        find_row(a, w->value, strlen(w->value), &name) < 0)
-        return 0;
+    const char *name;
+    if (!args_is_file(f->row) || !find_row(p, f->value, strlen(f->value), &name)) return 0;
     return err_set(e, "%s needs a file, and '%s' is an option (a file of that name is ./%s)",
-                   w->name, w->value, w->value);
+                   f->name, f->value, f->value);
 }
 
-int args_next(struct args *a, struct args_word *w, struct err *e)
+/* The value of the option in the first n bytes of WORD: behind "=" or the next word. */
+static int find_value(struct words *w, const char *word, size_t n, struct found *f, struct err *e)
 {
-    while (a->at < a->argc) {
-        const char *word = a->argv[a->at++];
-        *w = (struct args_word){-1, NULL, word};
-        if (a->words_only || word[0] != '-' || !word[1]) return 1;
-        if (!strcmp(word, "--")) {
-            a->words_only = 1;
-            continue;
-        }
-        size_t n = is_long(word) ? strcspn(word, "=") : strlen(word);
-        w->row = find_row(a, word, n, &w->name);
-        if (w->row < 0) {
-            const struct args_other *o = find_other(a, word, n);
-            if (!o) return unknown(a, word, n, e);
-            if (other(a, o, word, n, e)) return -1;
-            continue;
-        }
-        w->value = word[n] == '=' ? word + n + 1 : NULL;
-        if (!row_at(a, w->row)->arg) return w->value ? err_set(e, "%s takes no value", w->name) : 1;
-        if (w->value) return 1;
-        if (a->at == a->argc) return err_set(e, "option '%s' needs an argument", word);
-        w->value = a->argv[a->at++];
-        return check_value(a, w, e) ? -1 : 1;
+    f->value = word[n] == '=' ? word + n + 1 : NULL;
+    if (!f->row->arg) return f->value ? err_set(e, "%s takes no value", f->name) : 0;
+    if (f->value) return 0;
+    if (w->at == w->argc) return err_set(e, "option '%s' needs an argument", word);
+    f->value = w->argv[w->at++];
+    return check_file(w->p, f, e);
+}
+
+static int take_option(struct words *w, const char *word, void *options, struct err *e)
+{
+    size_t n = is_long(word) ? strcspn(word, "=") : strlen(word);
+    struct found f;
+    f.row = find_row(w->p, word, n, &f.name);
+    if (!f.row) {
+        const struct args_other *o = find_other(w->p, word, n);
+        return o ? take_other(w, o, word, n, e) : unknown(w->p, word, n, e);
     }
+    if (find_value(w, word, n, &f, e) || set_field(&f, options, e)) return -1;
+    w->g->name[f.row - w->p->rows] = f.name;
     return 0;
 }
 
-/* The names shown in the help, as "-n, --predict": those up to the first with two dashes. */
-static void names_of(const struct args_row *r, char *out, size_t cap)
+int args_parse(const struct args_program *p, void *options, struct args_given *g, int argc,
+               char **argv, struct err *e)
 {
-    *out = 0;
-    for (int k = 0; k < ARGS_NAMES && r->names[k]; k++) {
-        size_t n = strlen(out);
-        snprintf(out + n, cap - n, "%s%s",
-                 k                      ? ", "
-                 : is_long(r->names[k]) ? "    "
-                                        : "",
-                 r->names[k]);
-        if (is_long(r->names[k])) return;
-    }
-}
-
-static void wrap(const char *text, int indent, int column, FILE *f)
-{
-    while (*text) {
-        size_t room = (size_t)(COLUMNS - column), n = strlen(text);
-        if (n > room) {
-            for (n = room; n && text[n] != ' '; n--) continue;
-            if (!n) n = strcspn(text, " ");
+    struct words w = {p, g, argv, argc, 1};
+    int words_only = 0;
+    CHECK(p->n_rows <= ARGS_ROWS && p->n_words <= ARGS_WORDS);
+    *g = (struct args_given){.n_words = 0};
+    while (w.at < argc) {
+        const char *word = argv[w.at++];
+        if (!words_only && !strcmp(word, "--")) {
+            words_only = 1;
+        } else if (!words_only && word[0] == '-' && word[1]) {
+            if (take_option(&w, word, options, e)) return -1;
+        } else {
+            if (g->n_words == p->n_words)
+                return err_set(e, "unexpected argument '%s' (see --help)", word);
+            g->word[g->n_words++] = word;
         }
-        fprintf(f, "%.*s\n", (int)n, text);
-        text += n + strspn(text + n, " ");
-        if (*text) fprintf(f, "%*s", indent, "");
-        column = indent;
     }
+    args_choose_mode(p, g);
+    return 0;
 }
 
-void args_help(const void *rows, size_t stride, int n_rows, FILE *f)
+const struct args_row *args_find(const struct args_program *p, const char *name)
 {
-    const struct args a = {.rows = rows, .stride = stride};
-    for (int i = 0; i < n_rows; i++) {
-        const struct args_row *r = row_at(&a, i);
-        char left[128];
-        if (!r->help) continue;
-        if (!r->names[0]) {
-            fprintf(f, "\n");
-            wrap(r->help, 0, 0, f);
-            continue;
-        }
-        names_of(r, left, sizeof left);
-        size_t n = strlen(left);
-        if (r->arg) n += (size_t)snprintf(left + n, sizeof left - n, " %s", r->arg);
-        if (n < LEFT) fprintf(f, "  %-*s", LEFT, left);
-        else fprintf(f, "  %s\n%*s", left, LEFT + 2, "");
-        wrap(r->help, LEFT + 2, LEFT + 2, f);
-    }
-}
-
-void args_say(const struct args_note *note, int n, FILE *f)
-{
-    for (int i = 0; i < n; i++)
-        fprintf(f, "note: %.*s: %s\n", note[i].n, note[i].word, note[i].says);
+    return find_row(p, name, strlen(name), &name);
 }

@@ -1,21 +1,79 @@
-/* args.h: the words of a command line, and a program's help, both from its table of options.
+/* args.h: the command line of a program, from one table of options: parsing, ranges, the modes that
+ * an option belongs to, the help, the manual page and shell completion. Owns: the rules of the
+ * words. Must not know: what an option does.
+ *
  * A name is a whole word: never taken apart letter by letter, never abbreviated. The value is the
- * next word, or follows a long name and "="; in long names "_" is read as "-".
- * Must not know: what an option means. */
+ * next word, or follows a long name and "="; in long names "_" is read as "-". */
 #ifndef CORE_ARGS_H
 #define CORE_ARGS_H
 
 #include "core/base/err.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
-enum { ARGS_NAMES = 6, ARGS_NOTES = 32 };
+enum {
+    ARGS_NAMES = 6,    /* of one option */
+    ARGS_ROWS = 96,    /* of a table */
+    ARGS_NOTES = 32,   /* of one command line */
+    ARGS_WORDS = 2,    /* that are no options */
+    ARGS_LIST = 16,    /* elements of a list with commas */
+    ARGS_REPEATS = 64, /* of an option that may be repeated */
+};
 
-/* The first member of a row of a program's table. */
+struct args_ints {
+    int n, is_default, v[ARGS_LIST];
+};
+
+struct args_texts {
+    int n, is_default;
+    char v[ARGS_LIST][32];
+};
+
+struct args_strings {
+    int n;
+    const char *v[ARGS_REPEATS];
+};
+
+/* The type of an option's field, and how its value is written. */
+enum args_kind {
+    ARGS_IS_FLAG,    /* int; takes no value */
+    ARGS_IS_INT,     /* int */
+    ARGS_IS_REAL,    /* double */
+    ARGS_IS_SEED,    /* uint64_t */
+    ARGS_IS_TEXT,    /* const char * */
+    ARGS_IS_STRINGS, /* struct args_strings: one value each time */
+    ARGS_IS_INTS,    /* struct args_ints: a list with commas; each time adds to it */
+    ARGS_IS_TEXTS,   /* struct args_texts: the same */
+};
+
+/* One option, or a heading of the help, which has a help text and no names. */
 struct args_row {
-    const char *names[ARGS_NAMES]; /* "-n", "--predict", ..; a heading has none */
+    const char *names[ARGS_NAMES]; /* "-n", "--predict", .. */
     const char *arg;               /* stands for the value in the help; NULL: takes none */
-    const char *help;              /* NULL: the help has no such option; of a heading: its text */
+    const char *help;              /* NULL: the help has no such option */
+    enum args_kind kind;
+    size_t offset;              /* of the field in the program's struct of options */
+    double lo, hi;              /* INT, REAL, INTS */
+    const char *const *allowed; /* TEXT, TEXTS: NULL allows all, else NULL ends */
+    unsigned modes;             /* bits of the modes that it belongs to; 0: all */
+    int chooses;                /* the mode that it chooses; 0: none */
+    int group;                  /* options of one group exclude each other; 0: none */
+    const char *needs;          /* name of the option without which it is refused, or NULL */
+};
+
+/* Options of every program (ARGS_COMMON_ROWS in args_table.h). */
+struct args_common {
+    int help, version, man;
+    const char *completion; /* of which shell, or NULL */
+};
+
+/* A mode of a program: what it does as a whole. Mode 0 is that of no option. */
+struct args_mode {
+    const char *needed; /* the option that chooses it, in "--x needs -i FILE" */
+    const char *why;    /* why it excludes options: ends such a message; or NULL */
+    int alone;          /* excludes nothing and needs nothing: other options have no part in it */
 };
 
 /* Names that other programs have, and what is said of them. */
@@ -32,36 +90,60 @@ struct args_other {
     const char *says;
 };
 
+struct args_program {
+    const char *name;            /* "opt4gptq-run" */
+    const char *purpose;         /* a phrase: the line NAME of the manual page */
+    const char *const *usage;    /* command lines behind the name; NULL ends */
+    const char *about;           /* text before the options, or NULL */
+    const char *more;            /* text behind them, or NULL */
+    const char *exits;           /* "0 ok, 1 failed, .." */
+    const struct args_row *rows; /* [n_rows] */
+    const struct args_other *others;
+    const struct args_mode *modes; /* [n_modes], or NULL: there is only one */
+    int n_rows, n_modes;
+    int n_words; /* most words that are no options, at most ARGS_WORDS */
+};
+
 struct args_note {
     const char *word; /* an option as it was given: [n] */
     int n;
     const char *says;
 };
 
-struct args {
-    const void *rows; /* [n_rows] each of `stride` bytes, that begin with a struct args_row */
-    size_t stride;
-    int n_rows;
-    const struct args_other *others;
-    char **argv; /* [argc] */
-    int argc, at, words_only;
+/* How a command line was written. */
+struct args_given {
+    const char *name[ARGS_ROWS]; /* the name by which each row was given, or NULL */
+    const char *word[ARGS_WORDS];
+    int n_words, mode;
     struct args_note note[ARGS_NOTES]; /* accepted options that change nothing */
     int n_notes;
 };
 
-struct args_word {
-    int row;           /* of the option; -1: a word that is none */
-    const char *name;  /* the name that was given, as the table has it */
-    const char *value; /* NULL for an option without; else the word itself */
-};
+/* Sets the fields of *options, which holds the defaults, and *g. -1: wrong usage. */
+int args_parse(const struct args_program *p, void *options, struct args_given *g, int argc,
+               char **argv, struct err *e);
+/* Whether the options given go together, by the columns modes, chooses, group and needs. */
+int args_check(const struct args_program *p, const struct args_given *g, struct err *e);
+/* The name by which the option with the field at `offset` was given; NULL: it was not. */
+const char *args_name_given(const struct args_program *p, const struct args_given *g,
+                            size_t offset);
+/* The row that has this name, in any of its spellings; NULL: none. */
+const struct args_row *args_find(const struct args_program *p, const char *name);
+/* The first of the named options ("-a --b", separated by blanks) that was given, or NULL. */
+const char *args_any_given(const struct args_program *p, const struct args_given *g,
+                           const char *names);
+/* One line for each note, on stderr. */
+void args_say(const struct args_given *g);
 
-void args_open(struct args *a, const void *rows, size_t stride, int n_rows,
-               const struct args_other *others, int argc, char **argv);
-/* 1 and the next option or word, 0 at the end, -1 on wrong usage. */
-int args_next(struct args *a, struct args_word *w, struct err *e);
-/* The rows, wrapped at 80 columns. */
-void args_help(const void *rows, size_t stride, int n_rows, FILE *f);
-/* One line for each note. */
-void args_say(const struct args_note *note, int n, FILE *f);
+/* 1 when only a text is asked for: the help, version, manual page or completion. */
+int args_asks(const struct args_common *c);
+/* Prints the text asked for; 0: none was, or it is the version, which is the program's. */
+int args_print(const struct args_program *p, const struct args_common *c, FILE *f);
+/* The usage and all rows, wrapped at 80 columns. */
+void args_help(const struct args_program *p, FILE *f);
+/* The manual page (section 1) in the macros of man(7). */
+void args_man(const struct args_program *p, FILE *f);
+/* A function for bash's programmable completion. */
+void args_completion_bash(const struct args_program *p, FILE *f);
 
 #endif

@@ -40,14 +40,3 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
     json_decref(c);
     return rc;
 }
-
-int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e)
-{
-    *p = (struct sampler_params){.temperature = 0.8,
-                                 .top_k = 40,
-                                 .top_p = 0.95,
-                                 .min_p = 0.05,
-                                 .typical_p = 1,
-                                 .repetition_penalty = 1};
-    return gen_config_apply(m, p, e);
-}

@@ -8,7 +8,5 @@
 /* Overwrites temperature, top_k, top_p, min_p and repetition_penalty where the model file's
  * generation_config.json has them. A value of the wrong type or range is an error. */
 int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct err *e);
-/* The same over llama.cpp's defaults. */
-int gen_config_defaults(const struct modelfile *m, struct sampler_params *p, struct err *e);
 
 #endif

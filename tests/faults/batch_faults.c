@@ -6,10 +6,10 @@
  * The batch mode is linked into this program with its system calls and allocations wrapped
  * (Makefile: -Wl,--wrap); every run is a forked child. The clock is wrapped too, so that the
  * journal's groups end after a few steps. */
-#include "cli/machine.h"
+#include "cli/engine.h"
 #include "cli/run.h"
 #include "core/base/err.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ static struct shared {
     struct site site[MAX_SITES];
     uint64_t arena_used;
     char arena[ARENA];
-} *shared;
+} * shared;
 
 static int active;        /* in a child: the wrappers do what the plan says */
 static char watched[256]; /* directory of the output */
@@ -83,7 +83,6 @@ static int n_files;
 static uint64_t ticks;
 
 static char dir[] = "/tmp/opt4gptq-faults-XXXXXX", model[300], input[300];
-static int n_passed, n_failed;
 
 /* ---- wrappers */
 
@@ -291,7 +290,7 @@ void *__wrap_realloc(void *p, size_t n)
 
 /* ---- runs */
 
-static void check(int ok, const char *what, int detail)
+static void check_code(int ok, const char *what, int detail)
 {
     if (ok) {
         n_passed++;
@@ -309,27 +308,6 @@ static uint64_t draw(uint64_t below_n)
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return (x ^ x >> 31) % below_n;
-}
-
-static char *read_file(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    *n = 0;
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    long size = ftell(f);
-    rewind(f);
-    char *p = malloc((size_t)size + 1);
-    *n = fread(p, 1, (size_t)size, f);
-    p[*n] = 0;
-    fclose(f);
-    return p;
-}
-
-static void write_file(const char *path, const void *p, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(p, 1, n, f) != n || fclose(f)) exit(2);
 }
 
 /* Runs the batch in a child with the plan in *shared; its stderr is in dir/stderr. Returns its exit
@@ -352,7 +330,7 @@ static int batch(const char *output)
         char *argv[] = {"opt4gptq-run", "-m", model, "-i", input, "-o",  out_path, "-t", "1",
                         "-np",          "3",  "-b",  "32", "-c",  "128", NULL};
         int rc = options_parse(&o, sizeof argv / sizeof *argv - 1, argv, &e) ? 2 : 0;
-        machine_settle(&o);
+        engine_settle(&o);
         o.format = "jsonl";
         active = 1;
         if (!rc) rc = run_batch(&o, &e);
@@ -414,7 +392,7 @@ static void kills(const char *output, const char *want, size_t n_want, int n)
 {
     plan_nothing();
     new_directory();
-    check(batch(output) == 3 && same_output(output, want, n_want), "an undisturbed run", 0);
+    check_code(batch(output) == 3 && same_output(output, want, n_want), "an undisturbed run", 0);
     uint64_t units = shared->units;
     for (int i = 0; i < n; i++) {
         new_directory();
@@ -427,9 +405,9 @@ static void kills(const char *output, const char *want, size_t n_want, int n)
             died += rc == KILLED;
             if (rc != KILLED || draw(2)) break;
         }
-        check(died > 0 && (rc == KILLED || rc == 3), "a run is killed where planned", rc);
-        check(completes(output, want, n_want), "after a kill the same command gives the same bytes",
-              i);
+        check_code(died > 0 && (rc == KILLED || rc == 3), "a run is killed where planned", rc);
+        check_code(completes(output, want, n_want),
+                   "after a kill the same command gives the same bytes", i);
     }
 }
 
@@ -544,7 +522,7 @@ static void power_loss(const char *output, const char *want, size_t n_want)
     static char bytes[ARENA];
     plan_nothing();
     new_directory();
-    check(batch(output) == 3 && !shared->overflow, "a run is logged", 0);
+    check_code(batch(output) == 3 && !shared->overflow, "a run is logged", 0);
     int n = shared->n_entries, n_placed = 0;
     memcpy(log, shared->entry, sizeof log);
     memcpy(bytes, shared->arena, shared->arena_used);
@@ -565,16 +543,17 @@ static void power_loss(const char *output, const char *want, size_t n_want)
             if (!access(path,
                         F_OK)) { /* the output was in its place: nothing of it is computed again */
                 plan_nothing();
-                check(batch(output) == 3 &&
-                          (was_said("is complete") || was_said("continuing: 8 of 8")),
-                      "after a loss of power what was complete is not computed again",
-                      10 * k + variant);
+                check_code(batch(output) == 3 &&
+                               (was_said("is complete") || was_said("continuing: 8 of 8")),
+                           "after a loss of power what was complete is not computed again",
+                           10 * k + variant);
                 n_placed++;
             }
-            check(completes(output, want, n_want),
-                  "after a loss of power the same command gives the same bytes", 10 * k + variant);
+            check_code(completes(output, want, n_want),
+                       "after a loss of power the same command gives the same bytes",
+                       10 * k + variant);
         }
-    check(n_placed > 3, "power is lost after the output was in its place", n_placed);
+    check_code(n_placed > 3, "power is lost after the output was in its place", n_placed);
     printf("power lost after each of %d changes on disk, in %d ways\n", n, 3 - FIRST_VARIANT);
 }
 
@@ -595,7 +574,7 @@ static void failing_calls(const char *output, const char *want, size_t n_want)
     int calls[N_OPS], n_sites = 0;
     plan_nothing();
     new_directory();
-    check(batch(output) == 3, "a run is counted", 0);
+    check_code(batch(output) == 3, "a run is counted", 0);
     memcpy(calls, shared->calls, sizeof calls);
     for (int op = 0; op < N_OPS; op++)
         for (int i = 1; i <= calls[op]; i++) {
@@ -606,10 +585,10 @@ static void failing_calls(const char *output, const char *want, size_t n_want)
             shared->fail_errno = i % 2 ? ENOSPC : EIO;
             shared->fail_short = op == OP_WRITE && i % 3 == 0;
             int shortened = shared->fail_short, rc = batch(output);
-            check(shared->hit, "a call fails where planned", i);
-            check(shortened ? rc == 3 : rc == 1 && said_why(), op_names[op], rc);
-            check(completes(output, want, n_want),
-                  "after a failed call the same command gives the same bytes", i);
+            check_code(shared->hit, "a call fails where planned", i);
+            check_code(shortened ? rc == 3 : rc == 1 && said_why(), op_names[op], rc);
+            check_code(completes(output, want, n_want),
+                       "after a failed call the same command gives the same bytes", i);
             n_sites++;
         }
     printf("%d failing calls: ", n_sites);
@@ -622,7 +601,8 @@ static void failing_allocations(const char *output, const char *want, size_t n_w
     static struct site sites[MAX_SITES];
     plan_nothing();
     new_directory();
-    check(batch(output) == 3 && !shared->overflow, "allocations are counted", shared->overflow);
+    check_code(batch(output) == 3 && !shared->overflow, "allocations are counted",
+               shared->overflow);
     int n = shared->n_sites, n_runs = 0;
     memcpy(sites, shared->site, sizeof sites);
     for (int i = 0; i < n; i++)
@@ -633,12 +613,12 @@ static void failing_allocations(const char *output, const char *want, size_t n_w
             shared->fail_occurrence = at;
             int rc = batch(output);
             n_runs++;
-            check(shared->hit, "an allocation fails where planned", i);
+            check_code(shared->hit, "an allocation fails where planned", i);
             int fine = rc == 3 && same_output(output, want, n_want); /* it could do without */
-            check(fine || (rc == 1 && said_why()), "a failed allocation is one line", rc);
+            check_code(fine || (rc == 1 && said_why()), "a failed allocation is one line", rc);
 
-            check(fine || completes(output, want, n_want),
-                  "after a failed allocation the same command gives the same bytes", i);
+            check_code(fine || completes(output, want, n_want),
+                       "after a failed allocation the same command gives the same bytes", i);
         }
     printf("%d failing allocations at %d places\n", n_runs, n);
 }
@@ -658,7 +638,7 @@ static void each_allocation(const char *output)
     write_file(input, lines, sizeof lines - 1);
     plan_nothing();
     new_directory();
-    check(batch(output) == 3, "a small batch", 0);
+    check_code(batch(output) == 3, "a small batch", 0);
     snprintf(path, sizeof path, "%s/%s", watched, output);
     char *want = read_file(path, &n_want);
     uint64_t n = shared->n_allocations;
@@ -667,12 +647,12 @@ static void each_allocation(const char *output)
         plan_nothing();
         shared->fail_allocation = k;
         int rc = batch(output), fine = rc == 3 && same_output(output, want, n_want);
-        check(shared->hit, "the k-th allocation fails", (int)k);
-        check(fine || (rc == 1 && said_why() && was_said("out of memory")),
-              "the k-th allocation fails: \"out of memory\", or the same bytes", (int)k);
+        check_code(shared->hit, "the k-th allocation fails", (int)k);
+        check_code(fine || (rc == 1 && said_why() && was_said("out of memory")),
+                   "the k-th allocation fails: \"out of memory\", or the same bytes", (int)k);
         if (!shared->calls[OP_WRITE] && k % 16) continue; /* nothing was begun */
-        check(fine || completes(output, want, n_want),
-              "after it the same command gives the same bytes", (int)k);
+        check_code(fine || completes(output, want, n_want),
+                   "after it the same command gives the same bytes", (int)k);
     }
     printf("each of %llu allocations failed once\n", (unsigned long long)n);
     free(want);
@@ -709,16 +689,16 @@ int main(int argc, char **argv)
     snprintf(input, sizeof input, "%s/in.jsonl", dir);
     write_file(input, lines, sizeof lines - 1);
     process_run(&p, (char *[]){convert, "models/demo", model, NULL}, NULL);
-    check(p.code == 0, "convert models/demo", p.code);
+    check_code(p.code == 0, "convert models/demo", p.code);
     process_free(&p);
 
     char path[400];
     plan_nothing();
     new_directory();
-    check(batch("out.jsonl") == 3, "a run as it should be", 0);
+    check_code(batch("out.jsonl") == 3, "a run as it should be", 0);
     snprintf(path, sizeof path, "%s/out.jsonl", watched);
     char *plain = read_file(path, &n_plain);
-    check(batch("out.gz") == 3, "a run as it should be, packed", 0);
+    check_code(batch("out.gz") == 3, "a run as it should be, packed", 0);
     snprintf(path, sizeof path, "%s/out.gz", watched);
     char *packed = read_file(path, &n_packed);
 
@@ -732,6 +712,5 @@ int main(int argc, char **argv)
     free(packed);
     process_run(&p, (char *[]){"/bin/rm", "-r", dir, NULL}, NULL);
     process_free(&p);
-    printf("batch_faults: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
-    return n_failed != 0;
+    return report("batch_faults");
 }

@@ -6,6 +6,7 @@
  * The converter is linked into this program with its allocations and system calls wrapped
  * (Makefile: -Wl,--wrap), those of the libraries that are linked statically, too; every run is a
  * forked child. */
+#include "tests/harness.h"
 #include "convert/convert.h"
 #include "convert/info.h"
 #include "core/sample/gen_config.h"
@@ -61,11 +62,10 @@ static struct shared {
     char message[sizeof((struct err *)0)->msg];
     size_t n_out;
     char out[MAX_OUT]; /* what --info printed */
-} *shared;
+} * shared;
 
 static int active; /* in a child: the wrappers do what the plan says */
 static char dir[] = "/tmp/opt4gptq-convert-faults-XXXXXX";
-static int n_passed, n_failed, n_skipped;
 
 /* ---- wrappers */
 
@@ -165,33 +165,13 @@ WRAP(int, pthread_create, pthread_t *t, const pthread_attr_t *a, void *(*f)(void
 
 /* ---- what is tried */
 
-static void check(int ok, const char *what, const char *of, long number)
+static void check_call(int ok, const char *what, const char *of, long number)
 {
     if (ok) n_passed++;
     else n_failed++;
     if (!ok && n_failed <= 20)
         printf("FAIL %s: %s, number %ld: rc %d, signal %d, '%s'\n", of, what, number, shared->rc,
                shared->signal, shared->message);
-}
-
-static char *read_file(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    *n = 0;
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    char *p = malloc(*n + 1);
-    if (fread(p, 1, *n, f) != *n) exit(2);
-    fclose(f);
-    return p;
-}
-
-static void write_file(const char *path, const char *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
 }
 
 static char out_path[300], model_path[300]; /* the first in a directory of its own */
@@ -227,9 +207,9 @@ static int verify(const char *what, struct err *e) { return print(what, info_ver
 static int open_model(const char *what, struct err *e)
 {
     struct model m;
-    struct sampler_params s;
+    struct sampler_params s = {.top_k = 40};
     if (model_open(&m, what, e)) return -1;
-    int rc = gen_config_defaults(&m.file, &s, e);
+    int rc = gen_config_apply(&m.file, &s, e);
     if (!rc) { /* what was read, as bytes */
         memcpy(shared->out, &m.config, sizeof m.config);
         memset(shared->out + offsetof(struct model_config, eos), 0,
@@ -301,7 +281,7 @@ static void allocations(const char *name, int (*f)(const char *, struct err *), 
 {
     plan_nothing();
     run(f, what);
-    check(!shared->rc, "undisturbed", name, 0);
+    check_call(!shared->rc, "undisturbed", name, 0);
     size_t n_want, n_text = shared->n_out;
     char *want = read_file(out_path, &n_want), *text = malloc(n_text + 1);
     memcpy(text, shared->out, n_text);
@@ -315,15 +295,15 @@ static void allocations(const char *name, int (*f)(const char *, struct err *), 
             shared->fail_to = all ? n * 2 : k;
             run(f, what);
             tried++;
-            check(shared->hit, "an allocation fails where planned", name, k);
+            check_call(shared->hit, "an allocation fails where planned", name, k);
             if (!shared->rc) {
                 in_spite++;
-                check(same(want, n_want, text, n_text), "other bytes without a word", name, k);
-                check(!clear(&has_out), "a file is left", name, k);
+                check_call(same(want, n_want, text, n_text), "other bytes without a word", name, k);
+                check_call(!clear(&has_out), "a file is left", name, k);
             } else {
-                check(shared->rc == 1 && strstr(shared->message, "out of memory") != NULL,
-                      all ? "all fail from here on" : "one fails", name, k);
-                check(!clear(&has_out) && !has_out, "a file is left", name, k);
+                check_call(shared->rc == 1 && strstr(shared->message, "out of memory") != NULL,
+                           all ? "all fail from here on" : "one fails", name, k);
+                check_call(!clear(&has_out) && !has_out, "a file is left", name, k);
             }
         }
     printf("%s: %ld failures of %ld allocations, %ld without effect\n", name, tried, n, in_spite);
@@ -350,8 +330,8 @@ static void calls(const char *name, const char *what, int no_nameless)
         shared->no_nameless = no_nameless;
         if (replaces) write_file(out_path, old, sizeof old);
         run(alone, what);
-        check(!shared->rc && same(wanted, n_wanted, NULL, 0) && !clear(&has_out), "undisturbed",
-              name, replaces);
+        check_call(!shared->rc && same(wanted, n_wanted, NULL, 0) && !clear(&has_out),
+                   "undisturbed", name, replaces);
         memcpy(n_calls, shared->n_calls, sizeof n_calls);
         for (int dies = 0; dies < (no_nameless ? 1 : 2); dies++)
             for (int op = 0; op < OP_THREAD; op++)
@@ -363,21 +343,22 @@ static void calls(const char *name, const char *what, int no_nameless)
                     shared->op = (enum op)op, shared->nth = i, shared->kill = dies,
                     shared->error = errors[i % 4];
                     run(alone, what);
-                    check(shared->hit && shared->signal == (dies ? SIGKILL : 0),
-                          "fails where planned", op_names[op], i);
+                    check_call(shared->hit && shared->signal == (dies ? SIGKILL : 0),
+                               "fails where planned", op_names[op], i);
                     size_t n;
                     char *have = read_file(out_path, &n);
                     int is_old = have ? replaces && n == sizeof old && !memcmp(have, old, n)
                                       : !replaces;
                     int is_new = have && n == n_wanted && !memcmp(have, wanted, n);
-                    check(is_old || is_new, "OUT is neither as before nor whole", op_names[op], i);
+                    check_call(is_old || is_new, "OUT is neither as before nor whole", op_names[op],
+                               i);
                     if (!dies)
-                        check(shared->rc ? shared->rc == 1 && *shared->message : is_new,
-                              "no message", op_names[op], i);
+                        check_call(shared->rc ? shared->rc == 1 && *shared->message : is_new,
+                                   "no message", op_names[op], i);
                     /* between its two names a finished file has the first one */
                     int left = clear(&has_out);
-                    check(!left || (dies && replaces && op == OP_RENAME && left == 1),
-                          "a file is left", op_names[op], i);
+                    check_call(!left || (dies && replaces && op == OP_RENAME && left == 1),
+                               "a file is left", op_names[op], i);
                     free(have);
                 }
     }
@@ -399,8 +380,8 @@ static void threads(const char *what)
         plan_nothing();
         shared->op = OP_THREAD, shared->nth = i;
         run(in_threads, what);
-        check(shared->hit && !shared->rc && same(wanted, n_wanted, NULL, 0),
-              "a thread cannot start", "convert", i);
+        check_call(shared->hit && !shared->rc && same(wanted, n_wanted, NULL, 0),
+                   "a thread cannot start", "convert", i);
         clear(&has_out);
     }
 }
@@ -425,13 +406,13 @@ static void shrinking(const char *what)
         shared->op = OP_READ, shared->nth = i, shared->shrink = 1;
         write_file(shard, whole, n);
         run(alone, copy);
-        check(!shared->signal && (!shared->rc || strstr(shared->message, shard) ||
-                                  strstr(shared->message, "json")),
-              "a shard that shrinks", "convert", i);
+        check_call(!shared->signal && (!shared->rc || strstr(shared->message, shard) ||
+                                       strstr(shared->message, "json")),
+                   "a shard that shrinks", "convert", i);
         refused += shared->rc == 1;
-        check((!clear(&has_out) && !has_out) || !shared->rc, "a file is left", "convert", i);
+        check_call((!clear(&has_out) && !has_out) || !shared->rc, "a file is left", "convert", i);
     }
-    check(refused > tried / 4, "a shard that shrinks is seen", "convert", refused);
+    check_call(refused > tried / 4, "a shard that shrinks is seen", "convert", refused);
     free(whole);
 }
 
@@ -458,9 +439,9 @@ static void shrinking_mapped(void)
     if (waitpid(pid, &status, 0) != pid) exit(2);
     char *said = read_file(err, &n);
     said[n] = 0;
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strchr(said, '\n') == said + n - 1 &&
-              strstr(said, copy),
-          "a mapped file that shrinks", "--verify", status);
+    check_call(WIFEXITED(status) && WEXITSTATUS(status) == 1 &&
+                   strchr(said, '\n') == said + n - 1 && strstr(said, copy),
+               "a mapped file that shrinks", "--verify", status);
     free(said);
 }
 
@@ -490,8 +471,7 @@ int main(void)
     if (has_nameless()) {
         calls("convert", small, 0);
     } else {
-        printf("SKIP files without a name: the file system of /tmp has none\n");
-        n_skipped++;
+        skip("files without a name: the file system of /tmp has none");
     }
     calls("convert where the file system has names only", small, 1);
     calls("convert without /proc", small, 2);
@@ -501,6 +481,5 @@ int main(void)
     clear(&has_out);
     snprintf(command, sizeof command, "rm -r %s", dir);
     if (system(command)) n_failed++;
-    printf("convert_faults: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("convert_faults");
 }

@@ -4,7 +4,7 @@
  * what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only
  * what needs no interpreter, which takes minutes when it is sanitized */
 #include "core/base/safetensors.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,18 +16,7 @@
 
 static char run_bin[512], bench_bin[512], checkop_bin[512], fibers[512], cuda[512], hopper[512],
     gfx906[512], dir[] = "/tmp/opt4gptq-gpu-XXXXXX", model[300], in[300], out[300];
-static int n_passed, n_failed, n_skipped, only_fibers;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.400s\n  stderr: %.600s\n", p->code, p->out, p->err);
-}
+static int only_fibers;
 
 /* Five tokens of prompt and two more, through the library. */
 #define COMPLETE(p, library, ...)                                                                  \
@@ -42,13 +31,6 @@ static void check(int ok, const char *what, const struct process *p)
                            "-i", in, "-o", out, "--format", "ids", "-c", "64", __VA_ARGS__, NULL}, \
                 NULL)
 
-static int lines(const char *s)
-{
-    int n = 0;
-    for (; *s; s++) n += *s == '\n';
-    return n;
-}
-
 /* Runs with a variable of the environment set to n. */
 static void with(const char *name, long n)
 {
@@ -57,15 +39,12 @@ static void with(const char *name, long n)
     setenv(name, value, 1);
 }
 
-static char *read_file(const char *path)
+/* A whole file as text; "" when it is not there. */
+static char *read_text(const char *path)
 {
-    struct stat st;
-    FILE *f = fopen(path, "rb");
-    if (!f || fstat(fileno(f), &st)) return strdup("");
-    char *text = calloc(1, (size_t)st.st_size + 1);
-    if (fread(text, 1, (size_t)st.st_size, f) != (size_t)st.st_size) text[0] = 0;
-    fclose(f);
-    return text;
+    size_t n;
+    char *text = read_file(path, &n);
+    return text ? text : strdup("");
 }
 
 static void start_over(void)
@@ -175,7 +154,7 @@ static void device_lost(void)
     int n_lost = 0;
     start_over();
     BATCH(&p, gfx906, "-np", "2");
-    char *whole = read_file(out);
+    char *whole = read_text(out);
     check(p.code == 0 && lines(whole) == 6, "an undisturbed batch", &p);
     process_free(&p);
     for (long at = 30;; at *= 2, n_lost++) {
@@ -191,7 +170,7 @@ static void device_lost(void)
               "a lost device ends the batch with a line and exit 1", &p);
         process_free(&p);
         BATCH(&p, gfx906, "-np", "2");
-        char *again = read_file(out);
+        char *again = read_text(out);
         check(p.code == 0 && !strcmp(again, whole), "the same command continues to the same bytes",
               &p);
         free(again);
@@ -248,9 +227,7 @@ static void compiled(void)
             process_free(&p);
         }
     } else {
-        n_skipped++;
-        printf(
-            "SKIP kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)\n");
+        skip("kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)");
     }
     process_free(&plain);
 }
@@ -326,7 +303,7 @@ static void same_answers(const char *library, const char *of, const char *reques
                            (char *)pages,
                            NULL},
                 NULL);
-    char *text = read_file(out);
+    char *text = read_text(out);
     check(p.code == 0 && lines(text) == n && (!*first || !strcmp(text, *first)), what, &p);
     process_free(&p);
     if (*first) free(text);
@@ -550,6 +527,5 @@ int main(int argc, char **argv)
     }
     process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
     process_free(&p);
-    printf("gpu: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("gpu");
 }

@@ -4,7 +4,7 @@
  * purpose must be caught. usage: step BUILD_DIR */
 #include "bench/rig.h"
 #include "backend-cpu/kernels.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 #include "tests/stepwise.h"
 
 #include <dirent.h>
@@ -26,9 +26,7 @@
 /* What the child saw, in memory that the parent shares. */
 static struct seen {
     _Atomic int armed, allocations, frees, syscall, done, failed;
-} *seen;
-
-static int n_passed, n_failed, n_skipped;
+} * seen;
 
 /* Both run before main, too, when nothing is shared yet. */
 static void count_allocation(void)
@@ -250,8 +248,7 @@ static void guard(const char *path, const char *cpu, const char *act, enum fault
     int status, ok;
     waitpid(pid, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
-        printf("SKIP step guard of %s %s: see above\n", cpu, act);
-        n_skipped++;
+        skip("step guard of %s %s: see above", cpu, act);
         return;
     }
     if (fault == ALLOCATES) ok = seen->allocations > 0 && seen->frees > 0;
@@ -284,6 +281,5 @@ int main(int argc, char **argv)
     guard(path, "auto", "f32", CALLS);
     unlink(path);
     rmdir(dir);
-    printf("step: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("step");
 }

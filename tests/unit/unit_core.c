@@ -271,7 +271,7 @@ static void options_are_checked(void **state)
     assert_string_equal(o.model, "x");
     assert_int_equal(o.n_predict, 5);
     assert_true(o.temperature == 0.5);
-    assert_int_equal(o.n_stop, 2);
+    assert_int_equal(o.stop.n, 2);
     assert_true(o.seed == UINT64_MAX);
     char **const bad[] = {
         ARGV("-n", "x"),        ARGV("-n", "-2"),   ARGV("--temp", "nan"),

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -41,19 +40,13 @@ static void add(struct names *all, const char *word, size_t n)
     strcpy(all->name[all->n++], name);
 }
 
-/* What HELP prints before its own text, a name at the beginning of a line or after a comma. */
-static void read_help(struct names *all, void (*help)(void))
+/* The names in the help of a program: at the beginning of a line or after a comma. */
+static void read_help(struct names *all, const struct args_program *program)
 {
     FILE *f = tmpfile();
     char line[256];
-    int out = dup(1);
-    assert_true(f && out >= 0);
-    fflush(stdout);
-    dup2(fileno(f), 1);
-    help();
-    fflush(stdout);
-    dup2(out, 1);
-    close(out);
+    assert_non_null(f);
+    args_help(program, f);
     rewind(f);
     while (fgets(line, sizeof line, f)) {
         if (strncmp(line, "  ", 2) || line[2 + strspn(line + 2, " ")] != '-' ||
@@ -131,7 +124,7 @@ static void test_run(void **state)
 {
     (void)state;
     static struct names all;
-    read_help(&all, options_help);
+    read_help(&all, &run_program);
     assert_true(all.n_own > 70);
     read_others(&all, llama_names);
     assert_true(all.n > 500);
@@ -142,7 +135,7 @@ static void test_bench(void **state)
 {
     (void)state;
     static struct names all;
-    read_help(&all, bench_options_help);
+    read_help(&all, &bench_program);
     assert_true(all.n_own > 30);
     read_others(&all, llama_bench_names);
     check_names(&all, parse_bench);
@@ -175,7 +168,7 @@ static void test_spellings(void **state)
     assert_int_equal(options_parse(&o, 18, argv, &e), 0);
     assert_true(o.n_predict == 3 && o.temperature == 0.5 && o.n_windows == 2 && o.n_limit == 4);
     assert_true(!strcmp(o.file, "g") && !strcmp(o.input, "i") && !strcmp(o.output, "o"));
-    assert_true(o.verbose && o.repeat_penalty == 1.5 && o.no_escape && o.n_notes == 0);
+    assert_true(o.verbose && o.repeat_penalty == 1.5 && o.no_escape && o.given.n_notes == 0);
     assert_string_equal(options_given(&o, &o.file), "-bf");
     assert_string_equal(options_given(&o, &o.output), "--output-file");
     assert_null(options_given(&o, &o.model));

@@ -2,7 +2,7 @@
  * packing, shards, order, outputs that cannot be written, locks, forged journals, and the same
  * bytes however it is computed. Works on models/demo, and with ../shared on real conversations;
  * usage: batch BUILD_DIR SHARED_DIR. */
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -18,18 +18,6 @@
 static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-batch-XXXXXX", model[300],
                                             chat_model[300], in[300], out[300], out2[300],
                                             log_path[300];
-static int n_passed, n_failed, n_skipped;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.400s\n  stderr: %.600s\n", p->code, p->out, p->err);
-}
 
 #define RUN(p, input, ...)                                                                         \
     process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
@@ -50,27 +38,6 @@ __attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
 }
 
 static void clean(void) { shell("cd %s && rm -rf out*", dir); }
-
-static void write_file(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
-}
-
-static char *read_file(const char *path, size_t *n)
-{
-    *n = 0;
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    long size = ftell(f);
-    rewind(f);
-    char *p = malloc((size_t)size + 1);
-    *n = fread(p, 1, (size_t)size, f);
-    p[*n] = 0;
-    fclose(f);
-    return p;
-}
 
 static int same_file(const char *a, const char *b)
 {
@@ -800,8 +767,7 @@ static void conversations(const char *shared)
     snprintf(wiki_model, sizeof wiki_model, "%s/models/wiki-g128", shared);
     json_t *all = json_load_file(path, 0, NULL);
     if (!all || access(wiki_model, R_OK)) {
-        printf("SKIP conversations: %s or %s is not there\n", path, wiki_model);
-        n_skipped++;
+        skip("conversations: %s or %s is not there", path, wiki_model);
         json_decref(all);
         return;
     }
@@ -871,8 +837,7 @@ int main(int argc, char **argv)
     names_that_are_not_utf8();
     /* about bits, not memory: sanitized they would take minutes */
 #ifdef __SANITIZE_ADDRESS__
-    printf("SKIP invariance: sanitized build\n");
-    n_skipped++;
+    skip("invariance: sanitized build");
     (void)invariance;
 #else
     invariance(model, in,
@@ -881,6 +846,5 @@ int main(int argc, char **argv)
 #endif
     conversations(argv[2]);
     shell("rm -r %s", dir);
-    printf("batch: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("batch");
 }

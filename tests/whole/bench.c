@@ -1,7 +1,7 @@
 /* bench.c: opt4gptq-bench on models/demo: every mode and format, llama-bench's fields, what a wrong
  * option says. Nothing here depends on how fast the machine is. usage: bench BUILD_DIR. */
 #include "bench/llama_bench_names.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -10,27 +10,8 @@
 #include <unistd.h>
 
 static char bench_bin[512], dir[] = "/tmp/opt4gptq-bench-XXXXXX", model[600];
-static int n_passed, n_failed;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.600s\n  stderr: %.300s\n", p->code, p->out, p->err);
-}
 
 #define RUN(p, ...) process_run(p, (char *[]){bench_bin, __VA_ARGS__, NULL}, NULL)
-
-static int lines(const char *s)
-{
-    int n = 0;
-    for (; *s; s++) n += *s == '\n';
-    return n;
-}
 
 static json_t *parse(const struct process *p)
 {
@@ -81,9 +62,10 @@ static void errors(void)
         {"--n_prompt=x", "-h", "--n-prompt: 'x' is not an integer", 2},
         {"--ops", "--probe", "--ops and --probe exclude each other", 2},
         {"--shape", "tiny", "--shape needs --ablation", 2},
-        {"--ablation", "--model=x", "--model has no part", 2},
-        {"--backend=hip", "--cpu=avx2", "--cpu is about the CPU, not --backend hip", 2},
-        {"--backend=hip", "--threads=2", "--threads is about the CPU", 2},
+        {"--ablation", "--model=x", "--ablation and --model exclude each other: --ablation makes",
+         2},
+        {"--backend=hip", "--cpu=avx2", "--cpu needs --backend cpu", 2},
+        {"--backend=hip", "--threads=2", "--threads needs --backend cpu", 2},
         {"--device", "0", "--device needs --backend hip", 2},
         {"--cpu-time", "--threads=2", "needs -t 1", 2},
         {"--n-prompt=0", "--n-gen=0", "nothing to measure", 2},
@@ -310,6 +292,5 @@ int main(int argc, char **argv)
     modes();
     unlink(model);
     rmdir(dir);
-    printf("bench: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
-    return n_failed != 0;
+    return report("bench");
 }

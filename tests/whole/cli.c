@@ -2,7 +2,7 @@
  * error, text and ids, stop strings, the same answer for any threads and chunks. Works on
  * models/demo; usage: cli BUILD_DIR. */
 #include "cli/llama_names.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -16,48 +16,9 @@
 
 static char run_bin[512], emulated_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-cli-XXXXXX",
                                                                model[600], file_a[600];
-static int n_passed, n_failed, n_skipped;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.300s\n  stderr: %.300s\n", p->code, p->out, p->err);
-}
 
 #define RUN(p, input, ...) process_run(p, (char *[]){run_bin, __VA_ARGS__, NULL}, input)
 #define ASK(p, ...) RUN(p, NULL, "-m", model, "--temp", "0", __VA_ARGS__)
-
-static int lines(const char *s)
-{
-    int n = 0;
-    for (; *s; s++) n += *s == '\n';
-    return n;
-}
-
-static void write_file(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
-}
-
-static char *read_file(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    char *p = malloc(*n + 1);
-    if (fread(p, 1, *n, f) != *n) *n = 0;
-    p[*n] = 0;
-    fclose(f);
-    return p;
-}
 
 /* A failing call: the exit code, one line on stderr that says what, nothing on stdout. */
 static void expect_error(char *const argv[], int code, const char *says)
@@ -139,8 +100,8 @@ static void usage(void)
     USAGE("--output needs -i", "-p", "x", "--output", "y");
     USAGE("-o needs -i", "--multiple-choice", "x", "-o", "y", "--report", "z");
     USAGE("--trace needs -i", "--multiple-choice", "x", "--trace", "y");
-    USAGE("--report needs -i FILE or an evaluation", "-p", "x", "--report", "y");
-    USAGE("--kv-pages needs -i FILE or an evaluation", "-p", "x", "--kv-pages", "9");
+    USAGE("--report needs -i FILE, --perplexity or --multiple-choice", "-p", "x", "--report", "y");
+    USAGE("--kv-pages needs -i FILE, --perplexity or", "-p", "x", "--kv-pages", "9");
     USAGE("--chunks needs --perplexity", "-p", "x", "--chunks", "9");
     USAGE("--limit needs --multiple-choice", "-p", "x", "--limit", "9");
     USAGE("--few-shot needs --few-shot-file", "--multiple-choice", "x", "--few-shot", "9");
@@ -178,7 +139,7 @@ static void usage(void)
     CONVERT_ERROR(2, "--verify needs one file", "--verify");
     CONVERT_ERROR(2, "unknown option '--inf' (is --info meant?)", "--inf", model);
     CONVERT_ERROR(2, "unknown option '-t2'", "-t2", "x", "y");
-    CONVERT_ERROR(2, "-t takes 1 to 16, not '17'", "-t", "17", "x", "y");
+    CONVERT_ERROR(2, "-t: 17 is not in 1..16", "-t", "17", "x", "y");
     CONVERT_ERROR(2, "--outfile: the output is the second word", "x", "--outfile", "y");
     CONVERT_ERROR(1, "is a GGUF file", "--info", gguf);
     CONVERT_ERROR(1, "is a GGUF file", "--verify", gguf);
@@ -271,6 +232,66 @@ static void help(void)
               strstr(p.out, "(default -1:"),
           "defaults in the help", &p);
     process_free(&p);
+}
+
+/* The manual page of a program: roff without a warning, with every option of the help. */
+static void manual(const char *program)
+{
+    struct process p;
+    char command[900], what[128];
+    snprintf(what, sizeof what, "the manual page of %s", program);
+    if (system("command -v groff >/dev/null")) {
+        skip("%s: no groff here", what);
+        return;
+    }
+    snprintf(command, sizeof command, "%s --print-man | groff -man -Tutf8 -ww -P-c -P-b -P-u",
+             program);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 0 && !p.err_bytes && strstr(p.out, "NAME\n") && strstr(p.out, "EXIT STATUS") &&
+              strstr(p.out, "--help, --usage"),
+          what, &p);
+    process_free(&p);
+}
+
+/* What bash offers for the last of some words. */
+static void completes(const char *program, const char *words, const char *offered)
+{
+    struct process p;
+    char command[1200], what[128];
+    const char *name = strrchr(program, '/') + 1;
+    snprintf(what, sizeof what, "completion of: %s %s", name, words);
+    snprintf(command, sizeof command,
+             "eval \"$(%s --print-completion bash)\" && COMP_WORDS=(%s %s) && "
+             "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && f=_%s && { ${f//-/_}; "
+             "echo \"${COMPREPLY[*]}\"; } && complete -p %s >/dev/null",
+             program, name, words, name, name);
+    process_run(&p, (char *[]){"/bin/bash", "-c", command, NULL}, NULL);
+    p.out[strcspn(p.out, "\n")] = 0;
+    check(p.code == 0 && !p.err_bytes && !strcmp(p.out, offered), what, &p);
+    process_free(&p);
+}
+
+/* What the tables of options print beside the help. */
+static void manuals_and_completion(void)
+{
+    char bench_bin[560];
+    snprintf(bench_bin, sizeof bench_bin, "%.*sbench", (int)(strlen(run_bin) - 3), run_bin);
+    manual(run_bin);
+    manual(convert_bin);
+    manual(bench_bin);
+    if (access("/bin/bash", X_OK)) {
+        skip("completion: no bash here");
+        return;
+    }
+    completes(run_bin, "--perp", "--perplexity");
+    completes(run_bin, "--perplexity ''", "second-half contiguous");
+    completes(run_bin, "-m x --backend c", "cpu");
+    completes(run_bin, "--model ''", "");
+    completes(run_bin, "-n ''", "");
+    completes(convert_bin, "--ver", "--verbose --verify --version");
+    completes(convert_bin, "dir", "");
+    completes(bench_bin, "--act f32,i", "f32,i16 f32,int8");
+    ERROR(2, "--print-completion tcsh: must be one of bash", "--print-completion", "tcsh");
 }
 
 /* The shipped prompts: their ids, and text and ids of the greedy answer. */
@@ -410,13 +431,21 @@ static void invariance(void)
     static const struct {
         const char *rung, *threads, *chunk;
     } runs[] = {
-        {"scalar", "2", "512"}, {"auto", "1", "512"}, {"auto", "4", "512"},
-        {"auto", "1", "1"},     {"auto", "3", "7"},
+        {"scalar", "2", "512"},
+        {"auto", "1", "512"},
+        {"auto", "4", "512"},
+        {"auto", "1", "1"},
+        {"auto", "3", "7"},
 #if defined(__x86_64__)
-        {"avx2", "2", "512"},   {"avx2", "1", "33"},  {"avx512", "2", "33"},
-        {"vnni", "2", "33"},    {"amx", "2", "512"},
+        {"avx2", "2", "512"},
+        {"avx2", "1", "33"},
+        {"avx512", "2", "33"},
+        {"vnni", "2", "33"},
+        {"amx", "2", "512"},
 #elif defined(__aarch64__)
-        {"neon", "2", "512"},   {"neon", "1", "33"},  {"dotprod", "2", "512"},
+        {"neon", "2", "512"},
+        {"neon", "1", "33"},
+        {"dotprod", "2", "512"},
         {"dotprod", "1", "33"},
 #endif
     };
@@ -606,8 +635,7 @@ static void gpu(const char *build)
              build[0] == '/' ? "" : "./", build);
     snprintf(kernels, sizeof kernels, "%s/gpu/gfx90a.co", build);
     if (access(library, R_OK) || access(kernels, R_OK)) {
-        printf("SKIP the GPU backend: not in this build\n");
-        n_skipped++;
+        skip("the GPU backend: not in this build");
         return;
     }
     snprintf(small, sizeof small, "%s/small.safetensors", dir);
@@ -686,6 +714,7 @@ int main(int argc, char **argv)
     usage();
     llama_cpp();
     help();
+    manuals_and_completion();
     demo_answers();
     text_round_trip();
     generation();
@@ -697,6 +726,5 @@ int main(int argc, char **argv)
     gpu(argv[1]);
     unlink(model);
     rmdir(dir);
-    printf("cli: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("cli");
 }

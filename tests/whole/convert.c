@@ -1,7 +1,7 @@
 /* convert.c: what a person meets at the command line of opt4gptq-convert: what is refused, what is
  * warned of, what is printed, which files are touched. Works on models/demo and tests/data/gptq;
  * usage: convert BUILD_DIR. */
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,25 +12,6 @@
 #include <unistd.h>
 
 static char dir[] = "/tmp/opt4gptq-convert-XXXXXX", shell_head[4000];
-static int n_passed, n_failed;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.300s\n  stderr: %.600s\n", p->code, p->out, p->err);
-}
-
-static int lines(const char *s)
-{
-    int n = 0;
-    for (; *s; s++) n += *s == '\n';
-    return n;
-}
 
 static int ends_with(const char *s, const char *tail)
 {
@@ -253,6 +234,5 @@ int main(int argc, char **argv)
     process_free(&p);
     free(build);
     free(data);
-    printf("convert: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
-    return n_failed != 0;
+    return report("convert");
 }

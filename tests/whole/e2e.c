@@ -9,7 +9,7 @@
  * precision. fp16 arithmetic may choose another greedy token where the two best logits are closer
  * than four times the bound; what comes after is not compared. */
 #include "core/base/safetensors.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -41,12 +41,10 @@ static const char *library; /* of the GPU, NULL: the installed one */
 
 static const char *build_dir;
 static char temp_dir[] = "/tmp/opt4gptq-e2e-XXXXXX";
-static int n_passed, n_failed, n_skipped;
 
-static void check(int ok, const char *what, const char *name)
+static void check_model(int ok, const char *what, const char *name)
 {
-    if (ok) n_passed++;
-    else n_failed++, printf("FAIL %s: %s\n", name, what);
+    check_that(ok, "%s: %s", name, what);
 }
 
 /* Runs a program; its exit code, its stdout in out [cap] (may be NULL). */
@@ -219,13 +217,13 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
     snprintf(model, sizeof model, "%s/model.safetensors", temp_dir);
     char *convert[] = {bin, (char *)dir, model, NULL};
     if (run(convert, NULL, 0)) {
-        check(0, "does not convert", name);
+        check_model(0, "does not convert", name);
         return;
     }
     char *verify[] = {bin, "--verify", model, NULL};
-    check(run(verify, NULL, 0) == 0, "converted file does not verify", name);
+    check_model(run(verify, NULL, 0) == 0, "converted file does not verify", name);
     if (st_open(&want, path, &e)) {
-        check(0, e.msg, name);
+        check_model(0, e.msg, name);
         return;
     }
     printf("%-24s", name);
@@ -234,7 +232,7 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
         double bound = trained ? r->trained_bound : r->bound;
         if (!strcmp(r->act, "f16")) {
             double alone = test_rung(name, model, &want, &control, bound, &greedy_ok);
-            check(isfinite(alone), "the reference in fp16 fails", name);
+            check_model(isfinite(alone), "the reference in fp16 fails", name);
             if (isfinite(alone) && ROUNDED * alone > bound)
                 bound = ROUNDED * alone, printf("  rounded %.1e", alone);
         }
@@ -244,8 +242,8 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
                : greedy_ok    ? "same up to a close call"
                               : "DIFFERS");
         fflush(stdout);
-        check(d <= bound, "logits out of bound", name);
-        check(greedy_ok, "greedy tokens differ", name);
+        check_model(d <= bound, "logits out of bound", name);
+        check_model(greedy_ok, "greedy tokens differ", name);
     }
     printf("\n");
     st_close(&want);
@@ -274,8 +272,7 @@ static void test_folder(const char *folder)
     int n = 0;
     DIR *d = opendir(folder);
     if (!d) {
-        printf("SKIP %s: not there\n", folder);
-        n_skipped++;
+        skip("%s: not there", folder);
         return;
     }
     for (struct dirent *f; (f = readdir(d)) && n < 256;)
@@ -320,6 +317,5 @@ int main(int argc, char **argv)
         test_folder(path);
     }
     rmdir(temp_dir);
-    printf("e2e: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("e2e");
 }

@@ -4,7 +4,7 @@
  * [--full [MODEL]]] --full (not in `make test`): every model, or this one; every window that
  * transformers was asked for, 100 questions. */
 #include "core/base/safetensors.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -15,10 +15,10 @@
 
 static const char *build_dir;
 static char temp_dir[] = "/tmp/opt4gptq-eval-XXXXXX";
-static int n_passed, n_failed, n_skipped, bos_id;
+static int bos_id;
 
-static void check(int ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void check(int ok, const char *format, ...)
+static void judge(int ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void judge(int ok, const char *format, ...)
 {
     va_list v;
     va_start(v, format);
@@ -57,12 +57,11 @@ static char *run(const char *program, const char *rest, int want)
     return out;
 }
 
-static void write_file(const char *name, const char *text)
+static void write_text(const char *name, const char *text)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", temp_dir, name);
-    FILE *f = fopen(path, "w");
-    if (!f || fputs(text, f) < 0 || fclose(f)) perror(path), exit(2);
+    write_file(path, text, strlen(text));
 }
 
 static json_t *load_json(const char *dir, const char *name)
@@ -143,7 +142,7 @@ static void test_windows(const char *mode, int second_half)
         tokens += count;
     }
     double got = json_real_value(json_object_get(report, "nll")), want = sum / tokens;
-    check(fabs(got - want) < 1e-6 &&
+    judge(fabs(got - want) < 1e-6 &&
               json_integer_value(json_object_get(report, "tokens")) == tokens,
           "%s: nll %.9f over %d tokens, from the logits %.9f", mode, got, tokens, want);
     json_decref(report);
@@ -152,7 +151,7 @@ static void test_windows(const char *mode, int second_half)
 
 static void test_choices(void)
 {
-    write_file("questions", "{\"query\": \"Question: What do fish live in?\", \"choices\": "
+    write_text("questions", "{\"query\": \"Question: What do fish live in?\", \"choices\": "
                             "[\"water\", \"the dry sand of the hills\", \"fire\"], \"gold\": 0}\n"
                             "\n{\"gold\": 1, \"query\": \"Question: What is warm?\", \"choices\": "
                             "[\"ice\", \"the sun\"]}\n");
@@ -160,7 +159,7 @@ static void test_choices(void)
                     "-m %T/demo --kv f32 --multiple-choice %T/questions --samples %T/samples "
                     "--report %T/report -np 3",
                     0);
-    check(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36),
+    judge(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36),
           "multiple choice prints its accuracy: %s", out ? out : "nothing\n");
     free(out);
     char path[512], *line = NULL;
@@ -174,10 +173,10 @@ static void test_choices(void)
     for (int i = 0; i < 3; i++) {
         int n_context = 0, n = 0, count;
         snprintf(prompt, sizeof prompt, "Question: What do fish live in?\nAnswer:");
-        write_file("p", prompt);
+        write_text("p", prompt);
         char *c = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
         strcat(prompt, choices[i]);
-        write_file("p", prompt);
+        write_text("p", prompt);
         char *w = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
         for (const char *p = c; p && *p; p++) n_context += *p == ' ' || *p == '\n';
         for (const char *p = w; p && *p; p++) n += *p == ' ' || *p == '\n';
@@ -185,7 +184,7 @@ static void test_choices(void)
         snprintf(whole, sizeof whole, "%d,%s", bos_id, ids);
         double want = -nll_of(whole, n_context + 1, &count),
                got = json_real_value(json_array_get(ll, (size_t)i));
-        check(fabs(got - want) < 1e-5 && count > 0,
+        judge(fabs(got - want) < 1e-5 && count > 0,
               "choice \"%s\": log-likelihood %.6f, from the logits %.6f", choices[i], got, want);
         free(c), free(w);
     }
@@ -194,7 +193,7 @@ static void test_choices(void)
     if (f) fclose(f);
     json_t *report = load_json(temp_dir, "report");
     const json_t *result = json_object_get(json_object_get(report, "results"), "questions");
-    check(json_is_real(json_object_get(result, "acc_norm,none")) &&
+    judge(json_is_real(json_object_get(result, "acc_norm,none")) &&
               json_is_real(json_object_get(result, "acc_stderr,none")),
           "the report has lm-evaluation-harness's shape");
     json_decref(report);
@@ -205,7 +204,7 @@ static void test_parts(void)
 {
     static const char bad[] = "q\xff.jsonl";
     char path[512];
-    write_file(bad, "{\"query\": \"A\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n"
+    write_text(bad, "{\"query\": \"A\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n"
                     "\n{\"query\": \"D\", \"choices\": [\"e\", \"f\"], \"gold\": 1}\n"
                     "{\"query\": \"G\", \"choices\": [\"h\", \"i\"], \"gold\": 1}\n");
     char *out = run("opt4gptq-run",
@@ -213,22 +212,22 @@ static void test_parts(void)
                     "--few-shot-file %T/q\xff.jsonl "
                     "--report %T/report",
                     0);
-    check(out && strstr(out, "q\xef\xbf\xbd, 2 questions, 1-shot") == out,
+    judge(out && strstr(out, "q\xef\xbf\xbd, 2 questions, 1-shot") == out,
           "a name that is not UTF-8: %s", out ? out : "nothing\n");
     free(out);
     json_t *report = load_json(temp_dir, "report");
     const json_t *n = json_object_get(json_object_get(report, "n-samples"), "q\xef\xbf\xbd");
-    check(json_integer_value(json_object_get(n, "original")) == 3 &&
+    judge(json_integer_value(json_object_get(n, "original")) == 3 &&
               json_integer_value(json_object_get(n, "effective")) == 2,
           "--limit: the questions of the file beside those asked");
     const char *shots =
         json_string_value(json_object_get(json_object_get(report, "config"), "few_shot_file"));
-    check(shots && strstr(shots, "/q\xef\xbf\xbd.jsonl"), "a report in UTF-8");
+    judge(shots && strstr(shots, "/q\xef\xbf\xbd.jsonl"), "a report in UTF-8");
     json_decref(report);
     free(run("opt4gptq-run", "-m %T/demo --multiple-choice %T/q\xff.jsonl --report %T/report", 0));
     report = load_json(temp_dir, "report");
     n = json_object_get(json_object_get(report, "n-samples"), "q\xef\xbf\xbd");
-    check(json_integer_value(json_object_get(n, "original")) == 3 &&
+    judge(json_integer_value(json_object_get(n, "original")) == 3 &&
               json_integer_value(json_object_get(n, "effective")) == 3,
           "without --limit they are all");
     json_decref(report);
@@ -239,7 +238,7 @@ static void test_parts(void)
     int tokens = 1;
     for (const char *p = all; p && *p; p++) tokens += *p == ' ';
     report = load_json(temp_dir, "report");
-    check(json_integer_value(json_object_get(report, "windows")) == 2 &&
+    judge(json_integer_value(json_object_get(report, "windows")) == 2 &&
               json_integer_value(json_object_get(report, "windows_of")) == tokens / 16,
           "--windows: the windows of the text beside those computed");
     json_decref(report);
@@ -259,16 +258,16 @@ static void test_long_context(void)
     f = fopen(rest, "w");
     for (int i = 0; f && i < 1200; i++) fprintf(f, "The water of the river. ");
     if (!f || fclose(f)) exit(2);
-    write_file("lines", "The water\n");
+    write_text("lines", "The water\n");
     snprintf(want, sizeof want,
              "note: -c 1200 is more than the 1024 positions that the model was made for");
     for (int i = 0; i < 4; i++) {
         snprintf(rest, sizeof rest, "-m %%T/demo -c 1200 -np 1 %s", modes[i]);
         free(run("opt4gptq-run", rest, 0));
-        check(strstr(run_stderr, want) != NULL, "a note on -c 1200: %s", modes[i]);
+        judge(strstr(run_stderr, want) != NULL, "a note on -c 1200: %s", modes[i]);
         snprintf(rest, sizeof rest, "-m %%T/demo -c 1024 -np 1 %s", modes[i]);
         free(run("opt4gptq-run", rest, 0));
-        check(!strstr(run_stderr, "positions that"), "none on -c 1024: %s", modes[i]);
+        judge(!strstr(run_stderr, "positions that"), "none on -c 1024: %s", modes[i]);
     }
 }
 
@@ -287,14 +286,14 @@ static void test_refusals(void)
         {"-m %T/demo --multiple-choice %T/questions --few-shot 2", 2},
         {"-m %T/demo --windows 3 -p x", 2},
     };
-    write_file("bad", "{\"query\": \"Q\", \"choices\": [\"a\", \"b\"], \"gold\": 2}\n");
+    write_text("bad", "{\"query\": \"Q\", \"choices\": [\"a\", \"b\"], \"gold\": 2}\n");
     int bad = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *out = run("opt4gptq-run", cases[i].rest, cases[i].code);
         bad += !out;
         free(out);
     }
-    check(!bad, "%zu wrong uses are refused", sizeof cases / sizeof *cases);
+    judge(!bad, "%zu wrong uses are refused", sizeof cases / sizeof *cases);
 }
 
 /* One entry of a model's expected perplexities, by both conventions, on the model converted last.
@@ -316,7 +315,7 @@ static void test_perplexity(const char *shared, const char *name, const json_t *
         const json_t *e = json_object_get(want, keys[i]);
         double got = json_real_value(json_object_get(report, "perplexity")),
                ppl = json_real_value(json_object_get(e, "ppl"));
-        check(fabs(got / ppl - 1) < 1e-4 && json_integer_value(json_object_get(report, "tokens")) ==
+        judge(fabs(got / ppl - 1) < 1e-4 && json_integer_value(json_object_get(report, "tokens")) ==
                                                 json_integer_value(json_object_get(e, "tokens")),
               "%s %s, %d windows: perplexity %.6f, transformers %.6f (%.1e)", name, modes[i],
               windows, got, ppl, fabs(got / ppl - 1));
@@ -371,7 +370,7 @@ static void test_arc(const char *shared, const char *task, int n_questions)
                      json_number_value(json_object_get(want, "acc_norm"));
         json_decref(s);
     }
-    check(n == n_questions && worst < 1e-3 && right == n,
+    judge(n == n_questions && worst < 1e-3 && right == n,
           "%s: %d questions, largest difference of a log-likelihood %.1e, %d with equal verdicts",
           task, n, worst, right);
     if (f) fclose(f);
@@ -387,7 +386,7 @@ int main(int argc, char **argv)
     build_dir = argv[1];
     if (!mkdtemp(temp_dir)) return perror(temp_dir), 2;
     free(run("opt4gptq-convert", "models/demo %T/demo", 0));
-    write_file("text", text);
+    write_text("text", text);
     char *first = run("opt4gptq-run", "-m %T/demo --tokenize --special -p x", 0);
     bos_id = first ? atoi(first) : 0;
     free(first);
@@ -406,14 +405,12 @@ int main(int argc, char **argv)
         test_arc(argv[2], "arc_easy", full ? 100 : 40);
         test_arc(argv[2], "arc_challenge", full ? 100 : 40);
     } else {
-        printf("SKIP transformers' perplexities and lm-evaluation-harness's answers: no directory "
-               "%s\n",
-               argc >= 3 ? argv[2] : "given");
-        n_skipped++;
+        skip("transformers' perplexities and lm-evaluation-harness's answers: no directory "
+             "%s",
+             argc >= 3 ? argv[2] : "given");
     }
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", temp_dir);
     if (system(command)) perror(command);
-    printf("eval: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed != 0;
+    return report("eval");
 }

@@ -2,7 +2,7 @@
  * output, what cannot be written is found before anything is computed, closed descriptors, limits
  * and links do no harm, every wait ends by a signal. Works on models/demo; usage: files BUILD_DIR.
  */
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,25 +14,6 @@
 #include <unistd.h>
 
 static char run_bin[512], convert_bin[512], bench_bin[512], dir[] = "/tmp/opt4gptq-files-XXXXXX";
-static int n_passed, n_failed;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.300s\n  stderr: %.300s\n", p->code, p->out, p->err);
-}
-
-static int lines(const char *s)
-{
-    int n = 0;
-    for (; *s; s++) n += *s == '\n';
-    return n;
-}
 
 /* A shell's line in the temporary folder; $R, $C, $B: the programs, demo.safetensors and in.jsonl
  * are there. */
@@ -321,6 +302,5 @@ int main(int argc, char **argv)
     if (system(command)) return 2;
     free(build);
     free(models);
-    printf("files: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
-    return n_failed != 0;
+    return report("files");
 }

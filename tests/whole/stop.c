@@ -2,7 +2,7 @@
  * that was seen, and what terminals show meanwhile. No time is measured: the batch writes its trace
  * to a pipe that this program reads, so it cannot be further than a few steps ahead of what was
  * read. Works on models/demo; usage: stop BUILD_DIR. */
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -21,16 +21,10 @@ enum { N_RECORDS = 40, N_ARGS = 32 };
 static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-stop-XXXXXX", model[300],
                                             in[300], out[300], undisturbed[300], journal[320],
                                             fifo[300], text_file[300];
-static int n_passed, n_failed;
 
-static void check(int ok, const char *what, const char *detail)
+static void check_detail(int ok, const char *what, const char *detail)
 {
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n  %.2000s\n", what, detail ? detail : "");
+    check_that(ok, "%s\n  %.2000s", what, detail ? detail : "");
 }
 
 static long size_of(const char *path)
@@ -172,10 +166,10 @@ static void continues(const char *what)
                 (char *[]){run_bin, "-m", model, "-i", in, "-o", out, "-t", "1", "-np", "9",
                            "--ignore-eos", "-n", "90", NULL},
                 NULL);
-    check(p.code == 0, what, p.err);
+    check_detail(p.code == 0, what, p.err);
     process_free(&p);
     process_run(&p, (char *[]){"/usr/bin/cmp", out, undisturbed, NULL}, NULL);
-    check(p.code == 0, what, p.out);
+    check_detail(p.code == 0, what, p.out);
     process_free(&p);
 }
 
@@ -197,45 +191,47 @@ static void check_trace(const struct run *r)
         running = now;
         waiting = left;
     }
-    check(ok && n > 1 && running == 0, "after a signal nothing new is admitted", r->traced.p);
+    check_detail(ok && n > 1 && running == 0, "after a signal nothing new is admitted",
+                 r->traced.p);
 }
 
 static void signals(void)
 {
     struct run r;
     BATCH(&r, 0, "--grace", "86400");
-    check(until_journal(&r, 0, 2000), "a batch that gives answers", r.said.p);
+    check_detail(until_journal(&r, 0, 2000), "a batch that gives answers", r.said.p);
     kill(r.pid, SIGTERM);
     finish(&r);
-    check(r.code == 4 && said(&r, "stopping: running requests have 86400 s") &&
-              said(&r, "the same command continues") && size_of(out) < 0,
-          "SIGTERM: running requests end, exit 4", r.said.p);
+    check_detail(r.code == 4 && said(&r, "stopping: running requests have 86400 s") &&
+                     said(&r, "the same command continues") && size_of(out) < 0,
+                 "SIGTERM: running requests end, exit 4", r.said.p);
     check_trace(&r);
     release(&r);
 
     BATCH(&r, 0, "--grace", "0");
-    check(until_journal(&r, size_of(journal), 100), "it continues", r.said.p);
+    check_detail(until_journal(&r, size_of(journal), 100), "it continues", r.said.p);
     kill(r.pid, SIGINT);
     finish(&r);
-    check(r.code == 4 && said(&r, "have 0 s") && said(&r, "answers are kept in"),
-          "--grace 0 ends with the step", r.said.p);
+    check_detail(r.code == 4 && said(&r, "have 0 s") && said(&r, "answers are kept in"),
+                 "--grace 0 ends with the step", r.said.p);
     release(&r);
 
-    /* nobody reads the trace: the batch stands still within a step. Both signals have their say all
-     * the same. */
+    /* the trace is not read: the batch stands still within a step. Both signals print their texts.
+     */
     BATCH(&r, 0, "--grace", "86400");
-    check(until_journal(&r, size_of(journal), 100), "it continues again", r.said.p);
+    check_detail(until_journal(&r, size_of(journal), 100), "it continues again", r.said.p);
     kill(r.pid, SIGINT);
     while (!said(&r, "stopping:") && watch(&r, 0)) {
     }
-    check(said(&r, "a second signal ends at once\n"), "the first signal says so at once", r.said.p);
+    check_detail(said(&r, "a second signal ends at once\n"), "the first signal says so at once",
+                 r.said.p);
     kill(r.pid, SIGINT);
     while (!said(&r, "stopped at once:") && watch(&r, 0)) {
     }
     finish(&r);
-    check(r.code == 4 && said(&r, "of 40 answers are kept in") &&
-              said(&r, "the same command continues\n"),
-          "the second signal ends at once, exit 4, and says what is kept", r.said.p);
+    check_detail(r.code == 4 && said(&r, "of 40 answers are kept in") &&
+                     said(&r, "the same command continues\n"),
+                 "the second signal ends at once, exit 4, and says what is kept", r.said.p);
     release(&r);
     continues("stopped three times, the bytes are those of an undisturbed run");
     clean();
@@ -251,11 +247,11 @@ static void kills(void)
         if (alive) kill(r.pid, SIGKILL);
         finish(&r);
         if (!alive) break;
-        check(r.code == -SIGKILL, "a run is killed", r.said.p);
+        check_detail(r.code == -SIGKILL, "a run is killed", r.said.p);
         n++;
         release(&r);
     }
-    check(n > 3 && r.code == 0, "killed again and again it ends all the same", r.said.p);
+    check_detail(n > 3 && r.code == 0, "killed again and again it ends all the same", r.said.p);
     printf("killed %d times, each time when the journal had grown\n", n);
     release(&r);
     continues("killed, the bytes are those of an undisturbed run");
@@ -283,8 +279,8 @@ static void check_screen(const struct run *r, int columns, const char *progress,
             line[at++] = *p;
         }
     }
-    check(ok && !*line, what, r->said.p);
-    check(n_drawn > 0, "a progress line was drawn", r->said.p);
+    check_detail(ok && !*line, what, r->said.p);
+    check_detail(n_drawn > 0, "a progress line was drawn", r->said.p);
 }
 
 static void terminals(void)
@@ -293,13 +289,13 @@ static void terminals(void)
     struct run r;
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         BATCH(&r, widths[i], "--grace", "0");
-        check(until_journal(&r, size_of(journal), 300), "a batch on a terminal", r.said.p);
+        check_detail(until_journal(&r, size_of(journal), 300), "a batch on a terminal", r.said.p);
         struct winsize w = {.ws_row = 24, .ws_col = (unsigned short)widths[3 - i]};
         if (i % 2) ioctl(r.err, TIOCSWINSZ, &w);
         if (write(r.err, "\003", 1) != 1) exit(2);
         finish(&r);
-        check(r.code == 4 && said(&r, "^C") && said(&r, "\033[Kstopping"), "^C on a terminal",
-              r.said.p);
+        check_detail(r.code == 4 && said(&r, "^C") && said(&r, "\033[Kstopping"),
+                     "^C on a terminal", r.said.p);
         check_screen(&r, i % 2 && widths[3 - i] > widths[i] ? widths[3 - i] : widths[i], "/40 done",
                      "a progress line leaves nothing behind");
         release(&r);
@@ -311,7 +307,7 @@ static void terminals(void)
     }
     if (write(r.err, "\003", 1) != 1) exit(2);
     finish(&r);
-    check(r.code == 4 || r.code == 0, "^C in an evaluation", r.said.p);
+    check_detail(r.code == 4 || r.code == 0, "^C in an evaluation", r.said.p);
     check_screen(&r, 60, "windows; ", "an evaluation leaves nothing behind");
     release(&r);
 }
@@ -331,7 +327,7 @@ int main(int argc, char **argv)
     snprintf(fifo, sizeof fifo, "%s/trace", dir);
     snprintf(text_file, sizeof text_file, "%s/text", dir);
     process_run(&p, (char *[]){convert_bin, "models/demo", model, NULL}, NULL);
-    check(p.code == 0, "convert models/demo", p.err);
+    check_detail(p.code == 0, "convert models/demo", p.err);
     process_free(&p);
     FILE *f = fopen(in, "w"), *g = fopen(text_file, "w");
     for (int i = 0; f && i < N_RECORDS; i++)
@@ -342,7 +338,7 @@ int main(int argc, char **argv)
                 (char *[]){run_bin, "-m", model, "-i", in, "-o", undisturbed, "-t", "1",
                            "--ignore-eos", "-n", "90", NULL},
                 NULL);
-    check(p.code == 0, "an undisturbed run", p.err);
+    check_detail(p.code == 0, "an undisturbed run", p.err);
     process_free(&p);
 
     signals();
@@ -350,6 +346,5 @@ int main(int argc, char **argv)
     terminals();
     process_run(&p, (char *[]){"/bin/rm", "-r", dir, NULL}, NULL);
     process_free(&p);
-    printf("stop: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
-    return n_failed != 0;
+    return report("stop");
 }

@@ -2,7 +2,7 @@
  * batches, as text and as ids, are what the tokenizer decodes of all ids, with a tokenizer whose
  * decoder strips the space that begins a text. Works on tests/data; usage: text BUILD_DIR. */
 #include "core/text/tokenizer.h"
-#include "tests/process.h"
+#include "tests/harness.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -11,18 +11,6 @@
 #include <string.h>
 
 static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-text-XXXXXX";
-static int n_passed, n_failed;
-
-static void check(int ok, const char *what, const struct process *p)
-{
-    if (ok) {
-        n_passed++;
-        return;
-    }
-    n_failed++;
-    printf("FAIL %s\n", what);
-    if (p) printf("  exit %d\n  stdout: %.400s\n  stderr: %.600s\n", p->code, p->out, p->err);
-}
 
 /* A command that must succeed. */
 __attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
@@ -322,6 +310,5 @@ int main(int argc, char **argv)
     tools();
     tok_close(pieces);
     shell("rm -r %s", dir);
-    printf("text: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
-    return n_failed != 0;
+    return report("text");
 }

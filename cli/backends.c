@@ -1,0 +1,148 @@
+#include "cli/backends.h"
+
+#include "backend-cpu/cpu.h"
+#include "backend-cpu/kernels.h"
+#include "backend-hip/hip.h"
+
+#include <string.h>
+
+const char *const act_name[] =
+    {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16", NULL},
+                  *const kv_name[] = {[KV_F16] = "f16", [KV_F32] = "f32", NULL};
+
+/* ---- cpu */
+
+static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
+
+static int cpu_knows(const char *name)
+{
+    int known = !strcmp(name, "auto");
+    for (int i = 0; cpu_ladder[i]; i++) known |= !strcmp(name, cpu_ladder[i]->name);
+    return known;
+}
+
+static int cpu_check(const char *name, struct err *e)
+{
+    char note[256];
+    return cpu_choose(cpu_ladder, name, note, sizeof note, e) ? 0 : -1;
+}
+
+/* Integer sums are exact; the reference adds in double precision. */
+static int cpu_is_exact(enum act act, const char *variant)
+{
+    return act != ACT_F32 && strcmp(variant, "ref");
+}
+
+static void cpu_identify(const struct be *be, char *out, size_t cap)
+{
+    snprintf(out, cap, "cpu %s", cpu_variant_of(be));
+}
+
+static void cpu_print_version(FILE *f)
+{
+    fprintf(f, "backends: cpu (");
+    for (int i = 0; cpu_ladder[i]; i++)
+        fprintf(f, i ? " %s%s" : "%s%s", cpu_ladder[i]->name,
+                cpu_ladder[i]->unusable() ? " [not on this processor]" : "");
+    fprintf(f, ")\n");
+}
+
+/* ---- hip */
+
+/* The device's name up to what may follow it there. */
+static void hip_identify(const struct be *be, char *out, size_t cap)
+{
+    const char *name = hip_device_name(be);
+    snprintf(out, cap, "%.*s", (int)strcspn(name, ",("), name);
+}
+
+static void hip_print_version(FILE *f)
+{
+    if (!hip_image_name(0))
+        fprintf(f, "not in this build: GPU kernels for the backend hip (clang-19 was missing)\n");
+    for (int i = 0; hip_image_name(i); i++)
+        fprintf(f, i ? " %s" : "backends: hip (%s", hip_image_name(i));
+    if (hip_image_name(0)) fprintf(f, ")\n");
+}
+
+/* ---- */
+
+const struct backend_entry backend_entries[] = {
+    {
+        .ops = &backend_cpu,
+        .options = "--cpu --threads",
+        .bench_options = "--cpu --threads --cpu-time --probe",
+        .variant_option = "--cpu",
+        .act = {ACT_I16, ACT_F32, ACT_F16, ACT_INT8},
+        .n_acts = 4,
+        .timed_act = {ACT_F32, ACT_I16, ACT_INT8},
+        .n_timed_acts = 3,
+        .n_batch = 512,
+        .n_seqs = 16,
+        .variant = cpu_variant,
+        .knows_variant = cpu_knows,
+        .check_variant = cpu_check,
+        .is_exact = cpu_is_exact,
+        .identify = cpu_identify,
+        .print_version = cpu_print_version,
+    },
+    {
+        .ops = &backend_hip,
+        .options = "--variant --hip-library --device",
+        .bench_options = "--variant --hip-library --device",
+        .variant_option = "--variant",
+        .act = {ACT_F16, ACT_F32},
+        .n_acts = 2,
+        .timed_act = {ACT_F16},
+        .n_timed_acts = 1,
+        .n_batch = 2048,
+        .n_seqs = 256,
+        .paper = 1,
+        .probe = hip_probe,
+        .variant = hip_variant_name,
+        .identify = hip_identify,
+        .print_version = hip_print_version,
+        .print_variants = hip_print_variants,
+        .list_devices = hip_list_devices,
+    },
+    {0},
+};
+
+const struct backend_entry *backend_find(const char *name)
+{
+    const struct backend_entry *b = backend_entries;
+    while (b->ops && strcmp(b->ops->name, name)) b++;
+    CHECK(b->ops);
+    return b;
+}
+
+/* Whether it has the arithmetic; every backend has that of "auto". */
+static int has_act(const struct backend_entry *b, const char *act)
+{
+    int has = !strcmp(act, "auto");
+    for (int i = 0; i < b->n_acts; i++) has |= !strcmp(act, act_name[b->act[i]]);
+    return has;
+}
+
+const struct backend_entry *backend_best(const char *act)
+{
+    const struct backend_entry *best = backend_entries;
+    for (const struct backend_entry *b = backend_entries; b->ops; b++) {
+        struct err why;
+        if (has_act(b, act) && (!b->probe || !b->probe(NULL, 0, &why))) best = b;
+    }
+    return best;
+}
+
+const char *backend_best_act(const struct backend_entry *b) { return act_name[b->act[0]]; }
+
+static int find_name(const char *const *names, const char *name)
+{
+    int i = 0;
+    while (names[i] && strcmp(names[i], name)) i++;
+    CHECK(names[i]);
+    return i;
+}
+
+enum act backend_act(const char *name) { return (enum act)find_name(act_name, name); }
+enum kv_type backend_kv(const char *name) { return (enum kv_type)find_name(kv_name, name); }

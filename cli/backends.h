@@ -1,0 +1,61 @@
+/* backends.h: the list of backends, and what the command lines of opt4gptq-run and opt4gptq-bench
+ * know about each. A new backend is an entry in backends.c and its name here.
+ * Must not know: the programs' structs of options, models, steps. */
+#ifndef CLI_BACKENDS_H
+#define CLI_BACKENDS_H
+
+#include "core/step/backend.h"
+
+#include <stdio.h>
+
+/* The names of all entries, for --backend. */
+#define BACKEND_NAMES "cpu", "hip"
+#define BACKEND_CHOICE "cpu|hip"
+
+struct backend_entry {
+    const struct backend *ops; /* its name is that of --backend */
+    /* Options that only this backend has, separated by blanks: of opt4gptq-run, where one that
+     * differs from its default chooses it under --backend auto, and of opt4gptq-bench. */
+    const char *options, *bench_options;
+    const char *variant_option; /* the one that pins a variant */
+    enum act act[4];            /* arithmetics (--act) that it has, that of "auto" first */
+    enum act timed_act[4];      /* those that opt4gptq-bench --ops takes by default */
+    int n_acts, n_timed_acts;
+    int n_batch, n_seqs; /* defaults of -b and -np */
+    int paper;           /* it has the kernels of the paper's ablation */
+
+    /* 0 when this machine can run it; NULL: every machine can. */
+    int (*probe)(const char *library, int device, struct err *e);
+    /* The names of its variants but "auto"; NULL after the last. */
+    const char *(*variant)(int i);
+    /* 1 when there is such a variant, on any machine; NULL: opening it tells. */
+    int (*knows_variant)(const char *name);
+    /* -1 when this machine cannot run a variant; NULL: opening it tells. */
+    int (*check_variant)(const char *name, struct err *e);
+    /* 1 when all variants and devices give the same bits in this arithmetic; NULL: never. */
+    int (*is_exact)(enum act act, const char *variant);
+    /* Names the instructions or the device of an open backend, on which floating-point sums
+     * depend: out [cap]. Journals hold the text (cli/batch/manifest.h): its form is fixed. */
+    void (*identify)(const struct be *be, char *out, size_t cap);
+    /* Lines of --version; of -v, about an open backend; of --list-devices. NULL: it has none. */
+    void (*print_version)(FILE *f);
+    void (*print_variants)(const struct be *be, FILE *f);
+    int (*list_devices)(const char *library, struct err *e);
+};
+
+/* In order of preference, the last first; ops NULL ends the list. */
+extern const struct backend_entry backend_entries[];
+/* The entry with this name, which the list has. */
+const struct backend_entry *backend_find(const char *name);
+/* The entry of --backend auto: the last that has the arithmetic and that this machine can run. */
+const struct backend_entry *backend_best(const char *act);
+/* The arithmetic of --act auto. */
+const char *backend_best_act(const struct backend_entry *b);
+
+/* The names of the enums, in --act and --kv. */
+extern const char *const act_name[], *const kv_name[];
+/* The values with these names, which the tables have. */
+enum act backend_act(const char *name);
+enum kv_type backend_kv(const char *name);
+
+#endif

@@ -1,0 +1,221 @@
+/* args_print.c: the help, the manual page and shell completion of a table of options. */
+#include "core/base/args_internal.h"
+
+#include <string.h>
+
+enum { COLUMNS = 80, LEFT = 28 };
+
+static int is_long(const char *name) { return name[0] == '-' && name[1] == '-'; }
+
+/* ---- help */
+
+/* The names shown in the help, as "-n, --predict": those up to the first with two dashes. */
+static void names_of(const struct args_row *r, char *out, size_t cap)
+{
+    *out = 0;
+    for (int k = 0; k < ARGS_NAMES && r->names[k]; k++) {
+        const char *before = k ? ", " : is_long(r->names[k]) ? "    " : "";
+        size_t n = strlen(out);
+        snprintf(out + n, cap - n, "%s%s", before, r->names[k]);
+        if (is_long(r->names[k])) return;
+    }
+}
+
+/* TEXT from `column` on, its further lines at `indent`; a newline ends a paragraph. */
+static void wrap(const char *text, int indent, int column, FILE *f)
+{
+    while (*text) {
+        size_t room = (size_t)(COLUMNS - column), n = strcspn(text, "\n");
+        if (n > room) {
+            for (n = room; n && text[n] != ' '; n--) continue;
+            if (!n) n = strcspn(text, " \n");
+        }
+        fprintf(f, "%.*s\n", (int)n, text);
+        text += n;
+        text += *text == '\n' ? 1 : strspn(text, " ");
+        if (*text) fprintf(f, "%*s", indent, "");
+        column = indent;
+    }
+}
+
+static void help_row(const struct args_row *r, FILE *f)
+{
+    char left[128];
+    names_of(r, left, sizeof left);
+    size_t n = strlen(left);
+    if (r->arg) n += (size_t)snprintf(left + n, sizeof left - n, " %s", r->arg);
+    if (n < LEFT) fprintf(f, "  %-*s", LEFT, left);
+    else fprintf(f, "  %s\n%*s", left, LEFT + 2, "");
+    wrap(r->help, LEFT + 2, LEFT + 2, f);
+}
+
+void args_help(const struct args_program *p, FILE *f)
+{
+    for (int i = 0; p->usage[i]; i++)
+        fprintf(f, "%s %s %s\n", i ? "      " : "usage:", p->name, p->usage[i]);
+    if (p->about) {
+        fprintf(f, "\n");
+        wrap(p->about, 0, 0, f);
+    }
+    for (int i = 0; i < p->n_rows; i++) {
+        const struct args_row *r = &p->rows[i];
+        if (!r->help) continue;
+        if (r->names[0]) {
+            help_row(r, f);
+        } else {
+            fprintf(f, "\n");
+            wrap(r->help, 0, 0, f);
+        }
+    }
+    fprintf(f, "\n");
+    if (p->more) wrap(p->more, 0, 0, f);
+    fprintf(f, "Exit: %s.\n", p->exits);
+}
+
+/* ---- manual page */
+
+/* TEXT as roff shows it: no request at the beginning of a line, no hyphen for a dash. */
+static void roff(const char *text, FILE *f)
+{
+    if (*text == '.' || *text == '\'') fputs("\\&", f);
+    for (; *text; text++)
+        if (*text == '-') fputs("\\-", f);
+        else if (*text == '\\') fputs("\\e", f);
+        else if (*text == '\n') fputs("\n.PP\n", f);
+        else fputc(*text, f);
+}
+
+static void roff_line(const char *before, const char *text, FILE *f)
+{
+    fputs(before, f);
+    roff(text, f);
+    fputs("\n", f);
+}
+
+/* All names of the option, its value, its help, and the modes that it belongs to. */
+static void man_row(const struct args_program *p, const struct args_row *r, FILE *f)
+{
+    char list[200];
+    fputs(".TP\n", f);
+    for (int k = 0; k < ARGS_NAMES && r->names[k]; k++) {
+        fputs(k ? ", \\fB" : "\\fB", f);
+        roff(r->names[k], f);
+        fputs("\\fR", f);
+    }
+    if (r->arg) {
+        fputs(" \\fI", f);
+        roff(r->arg, f);
+        fputs("\\fR", f);
+    }
+    roff_line("\n", r->help, f);
+    if (!r->modes || r->modes & args_bit(0)) return;
+    args_modes_needed(p, r->modes, list, sizeof list);
+    roff_line("(Only with ", list, f);
+    fputs(")\n", f);
+}
+
+void args_man(const struct args_program *p, FILE *f)
+{
+    fputs(".TH \"", f);
+    for (const char *c = p->name; *c; c++) {
+        if (*c == '-') fputs("\\-", f);
+        else fputc(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c, f);
+    }
+    fprintf(f, "\" 1 \"\" \"opt4gptq-run %s\" \"User Commands\"\n.SH NAME\n", OPT4GPTQ_VERSION);
+    roff(p->name, f);
+    roff_line(" \\- ", p->purpose, f);
+    fputs(".SH SYNOPSIS\n.nf\n", f);
+    for (int i = 0; p->usage[i]; i++) {
+        fputs("\\fB", f);
+        roff(p->name, f);
+        roff_line("\\fR ", p->usage[i], f);
+    }
+    fputs(".fi\n", f);
+    if (p->about) roff_line(".SH DESCRIPTION\n", p->about, f);
+    fputs(".SH OPTIONS\n", f);
+    for (int i = 0; i < p->n_rows; i++) {
+        const struct args_row *r = &p->rows[i];
+        if (r->help && r->names[0]) man_row(p, r, f);
+        else if (r->help) roff_line(".SS ", r->help, f);
+    }
+    if (p->more) roff_line(".SH NOTES\n", p->more, f);
+    roff_line(".SH EXIT STATUS\n", p->exits, f);
+}
+
+/* ---- completion */
+
+static void all_names(const struct args_row *r, const char *between, FILE *f)
+{
+    for (int k = 0; k < ARGS_NAMES && r->names[k]; k++)
+        fprintf(f, "%s%s", k ? between : "", r->names[k]);
+}
+
+/* The case of an option that takes one of some values, of a list its last element. */
+static void bash_values(const struct args_row *r, FILE *f)
+{
+    const int list = r->kind == ARGS_IS_TEXTS;
+    fputs("    ", f);
+    all_names(r, "|", f);
+    fprintf(f, ")\n        COMPREPLY=($(compgen %s-W \"",
+            list ? "-P \"${cur%\"${cur##*,}\"}\" " : "");
+    for (int i = 0; r->allowed[i]; i++) fprintf(f, "%s%s", i ? " " : "", r->allowed[i]);
+    fprintf(f, "\" -- \"%s\"))\n        return ;;\n", list ? "${cur##*,}" : "$cur");
+}
+
+/* The case of all options that take a file, for which readline completes names of files, or of all
+ * others, for which there is nothing to offer. */
+static void bash_others(const struct args_program *p, int files, FILE *f)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_rows; i++) {
+        const struct args_row *r = &p->rows[i];
+        if (!r->arg || r->allowed || args_is_file(r) != files) continue;
+        fputs(n++ ? "|" : "    ", f);
+        all_names(r, "|", f);
+    }
+    if (n)
+        fprintf(f, ")\n        %sreturn ;;\n",
+                files ? "" : "compopt +o default 2>/dev/null\n        ");
+}
+
+void args_completion_bash(const struct args_program *p, FILE *f)
+{
+    char function[64];
+    snprintf(function, sizeof function, "_%s", p->name);
+    for (char *c = function; *c; c++)
+        if (*c == '-') *c = '_';
+    fprintf(f,
+            "# bash completion of %s, written by %s --print-completion bash\n"
+            "%s()\n{\n"
+            "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+            "    COMPREPLY=()\n"
+            "    case $prev in\n",
+            p->name, p->name, function);
+    for (int i = 0; i < p->n_rows; i++)
+        if (p->rows[i].allowed) bash_values(&p->rows[i], f);
+    bash_others(p, 1, f);
+    bash_others(p, 0, f);
+    fprintf(f, "    esac\n    case $cur in\n    %s)\n        COMPREPLY=($(compgen -W \"",
+            p->n_words ? "-*" : "-*|''");
+    for (int i = 0, n = 0; i < p->n_rows; i++) {
+        if (!p->rows[i].names[0] || !p->rows[i].help) continue;
+        fputs(n++ ? "\n            " : "", f);
+        all_names(&p->rows[i], " ", f);
+    }
+    fprintf(f, "\" -- \"$cur\")) ;;\n    esac\n}\ncomplete -o default -F %s %s\n", function,
+            p->name);
+}
+
+int args_asks(const struct args_common *c)
+{
+    return c->help || c->version || c->man || c->completion;
+}
+
+int args_print(const struct args_program *p, const struct args_common *c, FILE *f)
+{
+    if (c->help) args_help(p, f);
+    else if (c->man) args_man(p, f);
+    else if (c->completion) args_completion_bash(p, f);
+    else return 0;
+    return 1;
+}

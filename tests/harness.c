@@ -1,0 +1,75 @@
+#include "tests/harness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int n_passed, n_failed, n_skipped;
+
+void check(int ok, const char *what, const struct process *p)
+{
+    if (ok) {
+        n_passed++;
+        return;
+    }
+    n_failed++;
+    printf("FAIL %s\n", what);
+    if (p) printf("  exit %d\n  stdout: %.600s\n  stderr: %.600s\n", p->code, p->out, p->err);
+}
+
+void check_that(int ok, const char *format, ...)
+{
+    char what[4096];
+    va_list v;
+    va_start(v, format);
+    vsnprintf(what, sizeof what, format, v);
+    va_end(v);
+    check(ok, what, NULL);
+}
+
+void skip(const char *format, ...)
+{
+    va_list v;
+    n_skipped++;
+    va_start(v, format);
+    printf("SKIP ");
+    vprintf(format, v);
+    printf("\n");
+    va_end(v);
+}
+
+int report(const char *name)
+{
+    printf("%s: %d passed, %d failed, %d skipped\n", name, n_passed, n_failed, n_skipped);
+    return n_failed != 0;
+}
+
+int lines(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += *s == '\n';
+    return n;
+}
+
+char *read_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    *n = 0;
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long size = ftell(f);
+    rewind(f);
+    char *p = malloc((size_t)size + 1);
+    if (!p) exit(2);
+    *n = fread(p, 1, (size_t)size, f);
+    p[*n] = 0;
+    fclose(f);
+    return p;
+}
+
+void write_file(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
+}
