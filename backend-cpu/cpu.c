@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "core/model/modelfile.h"
 #include "core/base/pool.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -760,7 +760,7 @@ static void argmax_task(void *arg, int row, int thread)
 {
     const struct argmax_job *j = arg;
     (void)thread;
-    j->id[row] = softmax_largest(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
+    j->id[row] = logits_argmax(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
 }
 
 static void run_argmax(const struct call *t)

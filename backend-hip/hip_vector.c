@@ -4,7 +4,7 @@
 #include "backend-hip/hip_plan.h"
 
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
-                   sizeof(struct largest) == sizeof(struct softmax_logit),
+                   sizeof(struct largest) == sizeof(struct logits_entry),
                "kernels and core agree");
 
 void hip_embed(struct hip *h, const struct be_plan *p, int op)

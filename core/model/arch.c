@@ -224,7 +224,7 @@ void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head)
     arch_norm(b, "norm", x, delta, norm, h);
     int last = buffer(b, "last", ROWS_LOGITS, dim);
     p->logits = buffer(b, "logits", ROWS_LOGITS, (size_t)b->config->vocab * sizeof(float));
-    p->top = buffer(b, "top", ROWS_TOP, OP_TOP_ROOM * sizeof(struct softmax_logit));
+    p->top = buffer(b, "top", ROWS_TOP, OP_TOP_ROOM * sizeof(struct logits_entry));
     struct op *op = arch_op(b, OP_GATHER, "gather");
     op->in[0] = h;
     op->out[0] = last;

@@ -1,6 +1,6 @@
 #include "core/sample/sampler.h"
 
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <float.h>
 #include <math.h>
@@ -117,14 +117,14 @@ static void swap(struct sampler_candidate *a, struct sampler_candidate *b)
     *b = t;
 }
 
-static int precedes(const struct softmax_logit *a, const struct softmax_logit *b)
+static int precedes(const struct logits_entry *a, const struct logits_entry *b)
 {
     return a->value > b->value || (a->value == b->value && a->id < b->id);
 }
 
 /* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not
  * in order. */
-static void sift_down(struct softmax_logit *heap, int n, int i, struct softmax_logit x)
+static void sift_down(struct logits_entry *heap, int n, int i, struct logits_entry x)
 {
     for (int l; (l = 2 * i + 1) < n; i = l) {
         if (l + 1 < n && precedes(&heap[l], &heap[l + 1])) l++;
@@ -134,12 +134,12 @@ static void sift_down(struct softmax_logit *heap, int n, int i, struct softmax_l
     heap[i] = x;
 }
 
-static void make_heap(struct softmax_logit *heap, int n)
+static void make_heap(struct logits_entry *heap, int n)
 {
     for (int i = n / 2 - 1; i >= 0; i--) sift_down(heap, n, i, heap[i]);
 }
 
-static struct sampler_candidate candidate(struct softmax_logit l)
+static struct sampler_candidate candidate(struct logits_entry l)
 {
     return (struct sampler_candidate){.key = -l.value, .logit = l.value, .id = l.id};
 }
@@ -156,16 +156,16 @@ static int gather_best(struct sampler *s, const float *logits, double floor, int
 {
     int n = 0, i = 0;
     for (; i < s->vocab && n < k; i++)
-        if (logits[i] >= floor) s->heap[n++] = (struct softmax_logit){logits[i], i};
+        if (logits[i] >= floor) s->heap[n++] = (struct logits_entry){logits[i], i};
     if (n < k) return take_candidates(s, n);
     make_heap(s->heap, k);
-    for (; (i = softmax_next(logits, i, s->vocab, s->heap->value)) < s->vocab; i++)
-        sift_down(s->heap, k, 0, (struct softmax_logit){logits[i], i});
+    for (; (i = logits_next_above(logits, i, s->vocab, s->heap->value)) < s->vocab; i++)
+        sift_down(s->heap, k, 0, (struct logits_entry){logits[i], i});
     return take_candidates(s, k);
 }
 
 /* The same, in the same order: what is left out never came into that heap. */
-static int gather_top(struct sampler *s, const struct softmax_logit *top, int n_top, double floor,
+static int gather_top(struct sampler *s, const struct logits_entry *top, int n_top, double floor,
                       int k)
 {
     int n = 0, i = 0;
@@ -183,7 +183,7 @@ static int gather(struct sampler *s, const float *logits, double floor)
     int n = 0;
     for (int i = 0; i < s->vocab; i++)
         if (logits[i] >= floor)
-            s->candidates[n++] = candidate((struct softmax_logit){logits[i], i});
+            s->candidates[n++] = candidate((struct logits_entry){logits[i], i});
     return n;
 }
 
@@ -230,7 +230,7 @@ static double total_weight(const struct sampler_candidate *c, int n)
 static int select_typical(struct sampler_candidate *c, int n, double max, double scale,
                           double typical_p)
 {
-    double total = total_weight(c, n), log_total = softmax_log(total), expected = 0;
+    double total = total_weight(c, n), log_total = logits_log(total), expected = 0;
     for (int i = 0; i < n; i++) {
         c[i].key = log_total - (c[i].logit - max) * scale;
         expected += c[i].weight / total * c[i].key;
@@ -247,7 +247,7 @@ static double sum_blocks(struct sampler *s, const float *logits, double max, dou
     double total = 0;
     for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++)
         total += s->block_sum[b] =
-            softmax_sum(logits + i, s->vocab - i < BLOCK ? s->vocab - i : BLOCK, max, scale);
+            logits_sum_exp(logits + i, s->vocab - i < BLOCK ? s->vocab - i : BLOCK, max, scale);
     return total;
 }
 
@@ -261,7 +261,7 @@ static int32_t draw_any(struct sampler *s, const float *logits, double max, doub
     for (int i = 0; i < s->vocab && (i < (b + 1) * BLOCK || last < 0); i++) {
         if (i < b * BLOCK || logits[i] == -INFINITY) continue;
         last = i;
-        u -= softmax_exp((logits[i] - max) * scale);
+        u -= logits_exp((logits[i] - max) * scale);
         if (u < 0) break;
     }
     return last;
@@ -275,7 +275,7 @@ static int32_t draw_one(struct sampler *s, const struct sampler_context *context
     const struct sampler_params *p = context->params;
     struct sampler_candidate *c = s->candidates;
     double scale = 1 / p->temperature, u = draw(context);
-    for (int i = 0; i < n; i++) c[i].weight = softmax_exp((c[i].logit - max) * scale);
+    for (int i = 0; i < n; i++) c[i].weight = logits_exp((c[i].logit - max) * scale);
     if (p->typical_p < 1) n = select_typical(c, n, max, scale, p->typical_p);
     if (p->top_p < 1) n = select_mass(c, n, mass > 0 ? mass : p->top_p * total_weight(c, n));
     u *= total_weight(c, n);
@@ -289,7 +289,7 @@ static int32_t draw_one(struct sampler *s, const struct sampler_context *context
 /* Logits below cannot be drawn: those that min_p rules out, or that are forbidden. */
 static double floor_of(const struct sampler_params *p, double max)
 {
-    double floor = p->min_p > 0 ? max + softmax_log(p->min_p) * p->temperature : -(double)FLT_MAX;
+    double floor = p->min_p > 0 ? max + logits_log(p->min_p) * p->temperature : -(double)FLT_MAX;
     return floor > max ? max : floor;
 }
 
@@ -305,7 +305,7 @@ static int32_t sample(struct sampler *s, const struct sampler_context *c, const 
         /* Those below (1 - top_p) * total / vocab together weigh less than the tail that is cut. */
         double total = sum_blocks(s, logits, max, scale);
         mass = p->top_p * total;
-        floor = max + softmax_log((1 - p->top_p) * total / s->vocab) * p->temperature;
+        floor = max + logits_log((1 - p->top_p) * total / s->vocab) * p->temperature;
         if (floor > max) floor = max;
     }
     return draw_one(s, c, gather(s, logits, floor), max, mass);
@@ -327,7 +327,7 @@ int sampler_choose(struct sampler *s, const struct sampler_context *c, const flo
 }
 
 int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
-                       const struct softmax_logit *top, int n, int best, int32_t *token,
+                       const struct logits_entry *top, int n, int best, int32_t *token,
                        struct err *e)
 {
     int at = 0, k = c->params->top_k;

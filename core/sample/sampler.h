@@ -13,7 +13,7 @@
 #define CORE_SAMPLER_H
 
 #include "core/base/err.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,7 +63,7 @@ struct sampler {
     uint32_t *seen;                       /* [vocab] zero between calls */
     double *block_sum;                    /* [vocab / block, rounded up] */
     struct sampler_candidate *candidates; /* [vocab] */
-    struct softmax_logit *heap;           /* [vocab] */
+    struct logits_entry *heap;           /* [vocab] */
 };
 
 int sampler_open(struct sampler *s, int vocab, struct err *e);
@@ -78,7 +78,7 @@ enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
 /* The steps before the temperature, on logits [vocab]. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
-/* Chooses from adjusted logits [vocab], of which softmax_largest said `best`; where nothing is
+/* Chooses from adjusted logits [vocab], of which logits_argmax said `best`; where nothing is
  * drawn they are not read. NaN logits are an error: a model that overflows must not look like one
  * that answers. */
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,
@@ -86,7 +86,7 @@ int sampler_choose(struct sampler *s, const struct sampler_context *c, const flo
 /* The same, to the bit, from some of them, top [n] in order of ids: where that wants
  * SAMPLER_WANTS_TOP, at least from those. */
 int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
-                       const struct softmax_logit *top, int n, int best, int32_t *token,
+                       const struct logits_entry *top, int n, int best, int32_t *token,
                        struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 #include "core/sched/sched_internal.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,10 +11,10 @@ static void describe(struct sched_row *row, const float *logits, int best, int v
     int32_t ids[REQUEST_MAX_TOP];
     row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
     if (n_top < 0 || best < 0) return;
-    double max = logits[best], log_sum = softmax_log(softmax_sum(logits, vocab, max, 1));
+    double max = logits[best], log_sum = logits_log(logits_sum_exp(logits, vocab, max, 1));
     row->token.logprob = logits[id] - max - log_sum;
     row->token.n_top = n_top < vocab ? n_top : vocab;
-    softmax_top(logits, vocab, row->token.n_top, ids);
+    logits_top(logits, vocab, row->token.n_top, ids);
     for (int i = 0; i < row->token.n_top; i++)
         row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
 }
@@ -36,7 +36,7 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .generated = q->generated,
                                       .eos = g->eos};
     if (row->top_at >= 0) {
-        const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
+        const struct logits_entry *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
                                   id, e);
     }
@@ -46,7 +46,7 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);
         logits = adjusted;
-        best = softmax_largest(logits, g->vocab);
+        best = logits_argmax(logits, g->vocab);
     }
     return sampler_choose(sampler, &c, logits, best, id, e);
 }

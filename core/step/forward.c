@@ -252,7 +252,7 @@ int forward_has_top(const struct forward *f, int i)
 
 int forward_n_top(const struct forward *f, int i)
 {
-    const struct softmax_logit *top = f->top + (size_t)i * OP_TOP_ROOM;
+    const struct logits_entry *top = f->top + (size_t)i * OP_TOP_ROOM;
     int n = 0;
     while (n < OP_TOP_ROOM && top[n].id >= 0) n++;
     return n;

@@ -39,7 +39,7 @@ struct forward {
                       the largest is not finite */
     float *logits; /* [n_logits][vocab] of the rows for which they were wanted; until the next step
                       begins */
-    struct softmax_logit *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, as OP_TOP says
+    struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, as OP_TOP says
                                   (op.h); until then, too. NULL where the backend lacks OP_TOP */
 };
 

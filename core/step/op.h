@@ -8,7 +8,7 @@
 #define CORE_OP_H
 
 #include "core/model/linear.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <stddef.h>
 
@@ -30,7 +30,7 @@
  * OP_GATHER       out0 [logits][dim] = row logit_row[i] of in0 [rows][dim]
  * OP_ARGMAX       out0 int32 [logits] = index of the largest of in0 [logits][vocab], the lowest on
  *                 ties; -1 when one is NaN or the largest is not finite
- * OP_TOP          out0 struct softmax_logit [top][TOP_ROOM] = those of in0[top_row[i]] that are among
+ * OP_TOP          out0 struct logits_entry [top][TOP_ROOM] = those of in0[top_row[i]] that are among
  *                 the TOP_KEPT largest of the row up to them, the lower id first on ties, and perhaps
  *                 others, in order of ids; an id of -1 ends them where there is room left, and is
  *                 the first where there was not room for all; undefined where a logit is NaN */

@@ -389,7 +389,7 @@ static void break_argmax(struct be *inner, const struct stepwise_call *c)
 }
 
 /* Leaves out what is not among the 63 largest up to it. */
-static void keep_fewer(struct softmax_logit *top)
+static void keep_fewer(struct logits_entry *top)
 {
     float x[OP_TOP_ROOM];
     uint8_t is[OP_TOP_ROOM];
@@ -407,7 +407,7 @@ static void break_top(struct be *inner, const struct stepwise_call *c)
     struct arena a = {0};
     struct place p = place_of(c, c->op->out[0]);
     size_t n = (size_t)p.rows * OP_TOP_ROOM;
-    struct softmax_logit *top = copy_of_device(&a, inner, p.d, n * sizeof *top);
+    struct logits_entry *top = copy_of_device(&a, inner, p.d, n * sizeof *top);
     for (size_t i = 0; i < n; i += OP_TOP_ROOM) {
         int last = 0;
         while (last < OP_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;

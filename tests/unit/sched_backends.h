@@ -4,7 +4,7 @@
 #define TESTS_SCHED_BACKENDS_H
 
 #include "backend-cpu/cpu.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 #include "tests/stepwise.h"
 #include "tests/unit/ever_top.h"
 #include "tests/unit/sched_records.h"
@@ -116,7 +116,7 @@ static void find_top(struct be *be, const struct stepwise_call *c)
     (void)be;
     if (c->op->kind != OP_TOP) return;
     const float *logits = odd_buffer(c, c->op->in[0]);
-    struct softmax_logit *top = odd_buffer(c, c->op->out[0]);
+    struct logits_entry *top = odd_buffer(c, c->op->out[0]);
     size_t vocab = c->plan->buffer[c->op->in[0]].row_bytes / sizeof *logits;
     for (int r = 0; r < c->batch->n_top; r++, top += OP_TOP_ROOM) {
         const float *x = logits + (size_t)c->batch->top_row[r] * vocab;
@@ -124,7 +124,7 @@ static void find_top(struct be *be, const struct stepwise_call *c)
         int n = 0;
         ever_top(x, (int)vocab, OP_TOP_KEPT, is);
         for (int i = 0; i < (int)vocab; i++)
-            if (is[i]) top[n++] = (struct softmax_logit){x[i], i};
+            if (is[i]) top[n++] = (struct logits_entry){x[i], i};
         top[n].id = -1;
         if (++n_top_rows % 10 == 0) top->id = -1, n_without_room++;
     }

@@ -9,22 +9,22 @@
 
 /* Index of the largest of logits [n], the lowest on ties; -1 when one is NaN or the largest is not
  * finite. */
-int softmax_largest(const float *logits, int n);
+int logits_argmax(const float *logits, int n);
 /* exp(x) for x <= 0, relative error below 3e-15; below -700 it is that of -700. */
-double softmax_exp(double x);
+double logits_exp(double x);
 /* Natural logarithm of a normal x > 0, relative error near 1e-16. */
-double softmax_log(double x);
+double logits_log(double x);
 /* Sum over logits [n] of exp((logit - max) * scale), scale > 0. */
-double softmax_sum(const float *logits, int n, double max, double scale);
+double logits_sum_exp(const float *logits, int n, double max, double scale);
 /* A logit and whose it is. */
-struct softmax_logit {
+struct logits_entry {
     float value;
     int32_t id;
 };
 /* Ids of the k largest of logits [n] (0 <= k <= n) in falling order, the lower id first on ties. */
-void softmax_top(const float *logits, int n, int k, int32_t *id);
+void logits_top(const float *logits, int n, int k, int32_t *id);
 
 /* The first of logits i .. n-1 that is larger than LOW; n: there is none. */
-int softmax_next(const float *logits, int i, int n, float low);
+int logits_next_above(const float *logits, int i, int n, float low);
 
 #endif

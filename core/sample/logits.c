@@ -1,4 +1,4 @@
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,11 +42,11 @@ static inline pair exp_pair(pair x)
     return (pair)((bits)(from + from * p) + (((bits)t & ~31LL) << 47));
 }
 
-double softmax_exp(double x) { return exp_pair((pair){x, x})[0]; }
+double logits_exp(double x) { return exp_pair((pair){x, x})[0]; }
 
 /* m 2^k with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh z, z = (m-1)/(m+1), by its series to z^23.
  */
-double softmax_log(double x)
+double logits_log(double x)
 {
     int k;
     double m = frexp(x, &k);
@@ -100,7 +100,7 @@ __attribute__((target("avx2"))) static double sum_fours(const float *logits, int
 }
 #endif
 
-double softmax_sum(const float *logits, int n, double max, double scale)
+double logits_sum_exp(const float *logits, int n, double max, double scale)
 {
     double total;
 #if defined(__x86_64__)
@@ -108,11 +108,11 @@ double softmax_sum(const float *logits, int n, double max, double scale)
     else
 #endif
         total = sum_pairs(logits, n, max, scale);
-    for (int i = n / 8 * 8; i < n; i++) total += softmax_exp((logits[i] - max) * scale);
+    for (int i = n / 8 * 8; i < n; i++) total += logits_exp((logits[i] - max) * scale);
     return total;
 }
 
-int softmax_largest(const float *logits, int n)
+int logits_argmax(const float *logits, int n)
 {
     quad most[4], nan[4] = {{0}};
     float max = -INFINITY;
@@ -140,7 +140,7 @@ int softmax_largest(const float *logits, int n)
     return i;
 }
 
-int softmax_next(const float *logits, int i, int n, float low)
+int logits_next_above(const float *logits, int i, int n, float low)
 {
     for (; i + 16 <= n; i += 16) {
         mask more = {0};
@@ -155,12 +155,12 @@ int softmax_next(const float *logits, int i, int n, float low)
     return i;
 }
 
-void softmax_top(const float *logits, int n, int k, int32_t *id)
+void logits_top(const float *logits, int n, int k, int32_t *id)
 {
     int kept = 0;
     float worst = k ? -INFINITY : INFINITY; /* of k kept ones */
     for (int i = 0; i < n; i++) {
-        if (kept == k && (i = softmax_next(logits, i, n, worst)) == n) return;
+        if (kept == k && (i = logits_next_above(logits, i, n, worst)) == n) return;
         int j = kept < k ? kept++ : k - 1;
         for (; j && logits[i] > logits[id[j - 1]]; j--) id[j] = id[j - 1];
         id[j] = i;
