@@ -8,7 +8,7 @@
 #include "core/base/memory.h"
 #include "core/model/modelfile.h"
 #include "core/base/pool.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -618,7 +618,7 @@ static void argmax_task(void *arg, int row, int thread)
 {
     const struct argmax_job *j = arg;
     (void)thread;
-    j->id[row] = softmax_largest(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
+    j->id[row] = logits_argmax(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
 }
 
 static void cpu_argmax(struct be *be, const float *d_logits, int32_t *d_id, int rows, int vocab)

@@ -434,10 +434,10 @@ static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
 }
 
 _Static_assert((int)TOP == BE_TOP && (int)TOP_ROOM == BE_TOP_ROOM &&
-                   sizeof(struct largest) == sizeof(struct softmax_logit),
+                   sizeof(struct largest) == sizeof(struct logits_entry),
                "kernels and core agree");
 
-static void hip_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+static void hip_top(struct be *be, const float *d_logits, struct logits_entry *d_top, int vocab)
 {
     struct hip *h = (struct hip *)be;
     struct top_args a = {d_logits, h->d_top_row, (struct largest *)d_top, vocab};

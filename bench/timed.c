@@ -105,7 +105,7 @@ static void timed_argmax(struct be *be, const float *d_logits, int32_t *d_id, in
     stop(be, OP_ARGMAX, start);
 }
 
-static void timed_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+static void timed_top(struct be *be, const float *d_logits, struct logits_entry *d_top, int vocab)
 {
     double start = stats_wall();
     timed_of(be)->inner->top(be, d_logits, d_top, vocab);

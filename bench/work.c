@@ -86,7 +86,7 @@ struct work work_call(const struct model *m, enum op op, int layer, const struct
     case OP_ARGMAX: return (struct work){.acts = 4.0 * s->n_seqs * g->vocab};
     case OP_TOP: return (struct work){.acts = 4.0 * s->n_seqs * g->vocab};
     case OP_DOWNLOAD:
-        return (struct work){.acts = 2.0 * s->n_seqs * BE_TOP_ROOM * sizeof(struct softmax_logit)};
+        return (struct work){.acts = 2.0 * s->n_seqs * BE_TOP_ROOM * sizeof(struct logits_entry)};
     default: return (struct work){0};
     }
 }

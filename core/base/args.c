@@ -24,7 +24,7 @@ void args_open(struct args *a, const void *rows, size_t stride, int n_rows,
 
 static int is_long(const char *word) { return word[0] == '-' && word[1] == '-'; }
 
-/* NAME against the first n bytes of WORD. */
+/* Compares NAME with the first n bytes of WORD, "_" as "-". */
 static int same(const char *name, const char *word, size_t n)
 {
     if (strlen(name) != n) return 0;
@@ -34,7 +34,7 @@ static int same(const char *name, const char *word, size_t n)
     return 1;
 }
 
-/* The row that has the name; *name is the table's own. */
+/* The index of the row with this name, or -1; *name is the table's spelling. */
 static int find_row(const struct args *a, const char *word, size_t n, const char **name)
 {
     for (int i = 0; i < a->n_rows; i++)
@@ -59,7 +59,7 @@ static const struct args_other *find_other(const struct args *a, const char *wor
     return NULL;
 }
 
-/* on, off, ... or several of them with commas between */
+/* 1 for on, off, ..., or a comma-separated list of them. */
 static int is_switch(const char *word)
 {
     static const char *const values[] = {"on", "off", "auto", "0", "1", "-1", "true", "false"};
@@ -72,7 +72,7 @@ static int is_switch(const char *word)
     }
 }
 
-/* The letters of two names without dashes: equal, or those of `word` the beginning of the other. */
+/* 1 when the names without dashes are equal, or `word` is a prefix of the other. */
 static int resembles(const char *name, const char *word, size_t n)
 {
     const char *end = word + n;
@@ -84,7 +84,7 @@ static int resembles(const char *name, const char *word, size_t n)
     }
 }
 
-/* What may have been meant by an option that is not there. */
+/* Reports an unknown option with the options that resemble it. */
 static int unknown(const struct args *a, const char *word, size_t n, struct err *e)
 {
     const char *name, *meant = NULL;
@@ -120,7 +120,7 @@ static int other(struct args *a, const struct args_other *o, const char *word, s
     return 0;
 }
 
-/* The name of a file can be forgotten, and is then the next option. */
+/* Refuses an option's name as a value: a forgotten value makes the next option one. */
 static int check_value(const struct args *a, const struct args_word *w, struct err *e)
 {
     const char *arg = row_at(a, w->row)->arg, *name;
@@ -159,7 +159,7 @@ int args_next(struct args *a, struct args_word *w, struct err *e)
     return 0;
 }
 
-/* The names shown in the help, as "-n, --predict": those up to the first with two dashes. */
+/* The names in the help, as "-n, --predict": those up to the first long one. */
 static void names_of(const struct args_row *r, char *out, size_t cap)
 {
     *out = 0;

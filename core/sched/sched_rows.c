@@ -1,20 +1,20 @@
 #include "core/sched/sched_internal.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The log-probability of ID and the N_TOP likeliest tokens. */
+/* Fills in the log-probability of ID and the N_TOP most probable tokens. */
 static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id,
                      int n_top)
 {
     int32_t ids[REQUEST_MAX_TOP];
     row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
     if (n_top < 0 || best < 0) return;
-    double max = logits[best], log_sum = softmax_log(softmax_sum(logits, vocab, max, 1));
+    double max = logits[best], log_sum = logits_log(logits_sum_exp(logits, vocab, max, 1));
     row->token.logprob = logits[id] - max - log_sum;
     row->token.n_top = n_top < vocab ? n_top : vocab;
-    softmax_top(logits, vocab, row->token.n_top, ids);
+    logits_top(logits, vocab, row->token.n_top, ids);
     for (int i = 0; i < row->token.n_top; i++)
         row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
 }
@@ -36,29 +36,29 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .generated = q->generated,
                                       .eos = g->eos};
     if (row->top_at >= 0) {
-        const struct softmax_logit *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
+        const struct logits_entry *top = s->forward->top + (size_t)row->top_at * BE_TOP_ROOM;
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
                                   id, e);
     }
-    if (sampler_adjusts(&r->sampling,
-                        n_generated)) { /* the log-probabilities are those of the model */
+    /* Log-probabilities stay those of the model. */
+    if (sampler_adjusts(&r->sampling, n_generated)) {
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);
         logits = adjusted;
-        best = softmax_largest(logits, g->vocab);
+        best = logits_argmax(logits, g->vocab);
     }
     return sampler_choose(sampler, &c, logits, best, id, e);
 }
 
-struct row_job {
+struct settle_arg {
     struct sched *s;
     struct flight *f;
 };
 
 static void row_task(void *arg, int at, int thread)
 {
-    const struct row_job *j = arg;
+    const struct settle_arg *j = arg;
     struct sched *s = j->s;
     struct sched_row *row = &j->f->row[at];
     if (row->seq->state == SEQ_DONE) return;
@@ -94,7 +94,7 @@ static int ends(const struct sched *s, const struct sched_row *row)
            is_one_of(p->stop_ids, p->n_stop_ids, id);
 }
 
-/* Where there was not room for what a token is to be drawn from, it is drawn from all logits. */
+/* Fetches all logits of rows for which the backend's `top` had more entries than room. */
 static int fetch(struct sched *s, struct flight *f, struct err *e)
 {
     for (int i = 0; i < f->n_logits; i++) {
@@ -107,7 +107,7 @@ static int fetch(struct sched *s, struct flight *f, struct err *e)
 
 int sched_settle(struct sched *s, struct flight *f, struct err *e)
 {
-    struct row_job j = {s, f};
+    struct settle_arg j = {s, f};
     if (f->n_wanted && fetch(s, f, e)) return -1;
     if (f->n_wanted > 1) pool_run(s->pool, f->n_logits, row_task, &j);
     else

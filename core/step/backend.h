@@ -14,7 +14,7 @@
 #include "core/step/batch.h"
 #include "core/base/dtype.h"
 #include "core/base/err.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -152,7 +152,7 @@ struct backend {
      * first on ties, and perhaps others, in order of ids; an id of -1 ends them where there is room
      * left, and is the first where there was not room for all; not said where one is NaN;
      * [n_logits][vocab], [n_top][BE_TOP_ROOM] */
-    void (*top)(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab);
+    void (*top)(struct be *be, const float *d_logits, struct logits_entry *d_top, int vocab);
 };
 
 struct be {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP_FLOATS = BE_TOP_ROOM * sizeof(struct softmax_logit) / sizeof(float) };
+enum { TOP_FLOATS = BE_TOP_ROOM * sizeof(struct logits_entry) / sizeof(float) };
 
 static void *get(struct forward *f, size_t n_floats, struct err *e)
 {
@@ -311,7 +311,7 @@ int forward_has_top(const struct forward *f, int i)
 
 int forward_n_top(const struct forward *f, int i)
 {
-    const struct softmax_logit *top = f->top + (size_t)i * BE_TOP_ROOM;
+    const struct logits_entry *top = f->top + (size_t)i * BE_TOP_ROOM;
     int n = 0;
     while (n < BE_TOP_ROOM && top[n].id >= 0) n++;
     return n;

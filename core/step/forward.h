@@ -44,8 +44,7 @@ struct forward {
     float *d_gate, *d_up; /* [max_rows][ffn] */
     float *d_last;        /* [max_logits][dim] */
     float *d_logits;      /* [max_logits][vocab] */
-    struct softmax_logit
-        *d_top;         /* [max_logits][BE_TOP_ROOM]; NULL where the backend has no `top` */
+    struct logits_entry *d_top; /* [max_logits][BE_TOP_ROOM]; NULL where the backend has no `top` */
     int32_t *d_best;    /* [3][max_logits]: of the last step; the others only give their size to: */
     int32_t *best_view; /* [3][max_logits] the host's; steps take turns with the second and the
                            third part */
@@ -56,7 +55,7 @@ struct forward {
                       the largest is not finite */
     float *logits; /* [n_logits][vocab] of the rows for which they were wanted; until the next step
                       begins */
-    struct softmax_logit *top; /* [n_top][BE_TOP_ROOM] of the rows of b->top_row, as `top` says
+    struct logits_entry *top; /* [n_top][BE_TOP_ROOM] of the rows of b->top_row, as `top` says
                                   (backend.h); until then, too */
 };
 

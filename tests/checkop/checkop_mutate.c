@@ -412,7 +412,7 @@ static void m_argmax(struct be *be, const float *d_logits, int32_t *d_id, int ro
 }
 
 /* Leaves out what is not among the 63 largest up to it. */
-static void keep_fewer(struct softmax_logit *top)
+static void keep_fewer(struct logits_entry *top)
 {
     float x[BE_TOP_ROOM];
     uint8_t is[BE_TOP_ROOM];
@@ -424,13 +424,13 @@ static void keep_fewer(struct softmax_logit *top)
     if (n_kept < n) top[n_kept].id = -1;
 }
 
-static void m_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+static void m_top(struct be *be, const float *d_logits, struct logits_entry *d_top, int vocab)
 {
     struct mutant_be *m = of(be);
     size_t n = (size_t)m->n_top * BE_TOP_ROOM;
     fns()->top(in(be), d_logits, d_top, vocab);
     if (now != FEW_OF_TOP && now != ELEMENT && now != TAIL) return;
-    struct softmax_logit *top = copy_of_device(m, d_top, n * sizeof *top);
+    struct logits_entry *top = copy_of_device(m, d_top, n * sizeof *top);
     for (size_t i = 0; i < n; i += BE_TOP_ROOM) {
         int last = 0;
         while (last < BE_TOP_ROOM && top[i + (size_t)last].id >= 0) last++;

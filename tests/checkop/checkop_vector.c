@@ -342,7 +342,7 @@ static void fill_top(struct rng *r, int kind, float *x, int n)
 /* Those of the row that were found: all that must be and in order; the rest of the room untouched.
  */
 static void check_found(struct check *c, int v, const char *name, int row, const float *x, int n,
-                        uint8_t *is, const struct softmax_logit *got)
+                        uint8_t *is, const struct logits_entry *got)
 {
     int n_ever = ever_top(x, n, BE_TOP, is), n_got = 0, last = -1, bad = 0;
     if (got[0].id == -1) {
@@ -368,7 +368,7 @@ static void check_found(struct check *c, int v, const char *name, int row, const
 
 static void run_top(struct check *c, int v, const char *name, const struct variant *on,
                     int n_threads, const float *x, int rows, int vocab, const int32_t *top_row,
-                    int n_top, struct softmax_logit *got)
+                    int n_top, struct logits_entry *got)
 {
     struct side s;
     struct arena a = {0};
@@ -380,7 +380,7 @@ static void run_top(struct check *c, int v, const char *name, const struct varia
     b.n_top = n_top;
     struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4), dt = dbuf_new(&s, bytes);
     s.ops->begin_step(s.be, &b);
-    s.ops->top(s.be, (float *)dx.d, (struct softmax_logit *)dt.d, vocab);
+    s.ops->top(s.be, (float *)dx.d, (struct logits_entry *)dt.d, vocab);
     dbuf_get(&s, &dt, got);
     compare_fences(c, v, name, "output", &s, &dt);
     dbuf_free(&s, &dx);
@@ -407,7 +407,7 @@ void check_top(struct check *c)
         float *x = arena_get(&a, (size_t)rows * (size_t)vocab * 4);
         int32_t *row = arena_get(&a, (size_t)rows * 4);
         uint8_t *is = arena_get(&a, (size_t)vocab);
-        struct softmax_logit *got = arena_get(&a, (size_t)rows * BE_TOP_ROOM * sizeof *got);
+        struct logits_entry *got = arena_get(&a, (size_t)rows * BE_TOP_ROOM * sizeof *got);
         for (int t = 0; t < rows; t++) {
             row[t] = rows - 1 - t;
             fill_top(&r, row[t] % TOP_KINDS, x + (size_t)row[t] * (size_t)vocab, vocab);

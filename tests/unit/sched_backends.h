@@ -4,7 +4,7 @@
 #define TESTS_SCHED_BACKENDS_H
 
 #include "backend-cpu/cpu.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 #include "tests/unit/ever_top.h"
 #include "tests/unit/sched_records.h"
 
@@ -65,7 +65,7 @@ static void begin_and_count(struct be *be, const struct batch *b)
 static int n_top_rows, n_without_room;
 
 /* What a backend with `top` does, on its tenth row as if there was not room. */
-static void find_top(struct be *be, const float *d_logits, struct softmax_logit *d_top, int vocab)
+static void find_top(struct be *be, const float *d_logits, struct logits_entry *d_top, int vocab)
 {
     (void)be;
     for (int r = 0; r < odd_batch->n_top; r++, d_top += BE_TOP_ROOM) {
@@ -74,7 +74,7 @@ static void find_top(struct be *be, const float *d_logits, struct softmax_logit 
         int n = 0;
         ever_top(x, vocab, BE_TOP, is);
         for (int i = 0; i < vocab; i++)
-            if (is[i]) d_top[n++] = (struct softmax_logit){x[i], i};
+            if (is[i]) d_top[n++] = (struct logits_entry){x[i], i};
         d_top[n].id = -1;
         if (++n_top_rows % 10 == 0) d_top->id = -1, n_without_room++;
     }

@@ -1,8 +1,8 @@
 /* unit_sampler.c: the sampler against a straightforward one that sorts everything and keeps every
  * probability: adjusted logits bit by bit, 10^5 draws by chi-square, the set of tokens that can
- * come; and softmax.c against the C library. */
+ * come; and logits.c against the C library. */
 #include "core/sample/sampler.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 #include "tests/unit/ever_top.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static int32_t choose(struct sampler *s, const struct sampler_context *c, const 
 {
     int32_t id = -1;
     struct err e = {0};
-    if (sampler_choose(s, c, logits, softmax_largest(logits, s->vocab), &id, &e))
+    if (sampler_choose(s, c, logits, logits_argmax(logits, s->vocab), &id, &e))
         fail_msg("%s", e.msg);
     assert_true(id >= 0 && id < s->vocab);
     return id;
@@ -356,26 +356,26 @@ static void logits_that_are_not_finite_are_an_error(void **state)
     for (int i = 0; i < 37; i++) {
         float logits[37] = {0};
         logits[i] = NAN;
-        assert_int_equal(sampler_choose(&s, &c, logits, softmax_largest(logits, 37), &id, &e), -1);
+        assert_int_equal(sampler_choose(&s, &c, logits, logits_argmax(logits, 37), &id, &e), -1);
         logits[i] = INFINITY;
-        assert_int_equal(sampler_choose(&s, &c, logits, softmax_largest(logits, 37), &id, &e), -1);
+        assert_int_equal(sampler_choose(&s, &c, logits, logits_argmax(logits, 37), &id, &e), -1);
         for (int j = 0; j < 37; j++) logits[j] = -INFINITY;
-        assert_int_equal(sampler_choose(&s, &c, logits, softmax_largest(logits, 37), &id, &e), -1);
+        assert_int_equal(sampler_choose(&s, &c, logits, logits_argmax(logits, 37), &id, &e), -1);
         logits[i] = -1000;
-        assert_int_equal(sampler_choose(&s, &c, logits, softmax_largest(logits, 37), &id, &e), 0);
+        assert_int_equal(sampler_choose(&s, &c, logits, logits_argmax(logits, 37), &id, &e), 0);
         assert_int_equal(id, i);
     }
     sampler_close(&s);
 }
 
 /* A backend leaves those that it must, and perhaps others. */
-static int find_top(const float *logits, int n, int n_top, struct softmax_logit *top)
+static int find_top(const float *logits, int n, int n_top, struct logits_entry *top)
 {
     uint8_t is[MAX_VOCAB];
     int n_found = 0;
     ever_top(logits, n, n_top, is);
     for (int i = 0; i < n; i++)
-        if (is[i] || below(10) == 0) top[n_found++] = (struct softmax_logit){logits[i], i};
+        if (is[i] || below(10) == 0) top[n_found++] = (struct logits_entry){logits[i], i};
     return n_found;
 }
 
@@ -384,7 +384,7 @@ static void some_logits_are_enough(void **state)
     (void)state;
     enum { VOCAB = 700, N_TOP = 64 };
     static float logits[VOCAB];
-    static struct softmax_logit top[VOCAB];
+    static struct logits_entry top[VOCAB];
     struct sampler s;
     struct err e = {0};
     int n_of[3] = {0}, n_other = 0;
@@ -411,7 +411,7 @@ static void some_logits_are_enough(void **state)
                 logits[j] = below(4) ? (float)(int)logits[j] : -INFINITY; /* ties; forbidden ones */
         for (int j = 20; i % 50 == 0 && j < VOCAB; j++) logits[j] = -INFINITY;
         const struct sampler_context c = context(&p, (uint64_t)i);
-        int best = softmax_largest(logits, VOCAB), n = find_top(logits, VOCAB, N_TOP, top);
+        int best = logits_argmax(logits, VOCAB), n = find_top(logits, VOCAB, N_TOP, top);
         whole = choose(&s, &c, logits);
         assert_int_equal(sampler_choose_top(&s, &c, top, n, best, &few, &e), 0);
         assert_int_equal(few, whole);
@@ -424,19 +424,19 @@ static void some_logits_are_enough(void **state)
     sampler_close(&s);
 }
 
-/* --- softmax.c */
+/* --- logits.c */
 static void exp_and_log_are_accurate(void **state)
 {
     (void)state;
     for (double x = -699.9; x <= 0; x += 0.00713)
-        assert_true(fabs(softmax_exp(x) / exp(x) - 1) < 3e-15);
-    assert_true(softmax_exp(0) == 1);
-    assert_true(softmax_exp(-1e9) < 1e-300 && softmax_exp(-INFINITY) < 1e-300);
+        assert_true(fabs(logits_exp(x) / exp(x) - 1) < 3e-15);
+    assert_true(logits_exp(0) == 1);
+    assert_true(logits_exp(-1e9) < 1e-300 && logits_exp(-INFINITY) < 1e-300);
     for (double x = 1e-300; x < 1e300; x *= 1.37)
-        assert_true(fabs(softmax_log(x) - log(x)) <= 1e-15 * fabs(log(x)));
+        assert_true(fabs(logits_log(x) - log(x)) <= 1e-15 * fabs(log(x)));
     for (double x = 0.5; x < 2; x += 0.00037)
-        assert_true(fabs(softmax_log(x) - log(x)) <= 1e-15 * fabs(log(x)) + 1e-18);
-    assert_true(softmax_log(1) == 0);
+        assert_true(fabs(logits_log(x) - log(x)) <= 1e-15 * fabs(log(x)) + 1e-18);
+    assert_true(logits_log(1) == 0);
 }
 
 /* Whatever instructions they are computed with: these bits are those of the first version, two at
@@ -452,7 +452,7 @@ static void sums_are_the_same_everywhere(void **state)
         logits[i] = (float)(seed >> 40) * 0x1p-20f - 20;
     }
     for (int n = 1; n < N - 13; n += 7) {
-        double sum = softmax_sum(logits + n % 13, n, 0, 0.3 + n * 1e-3);
+        double sum = logits_sum_exp(logits + n % 13, n, 0, 0.3 + n * 1e-3);
         uint64_t u;
         memcpy(&u, &sum, sizeof u);
         all = all * 31 + u;
@@ -469,19 +469,19 @@ static void sums_and_tops_are_right(void **state)
         random_logits(logits, n, 30);
         for (int i = 0; i < n / 3; i++) logits[below(n)] = logits[below(n)];
         long double sum = 0;
-        int best = softmax_largest(logits, n);
+        int best = logits_argmax(logits, n);
         for (int i = 0; i < n; i++) {
             assert_true(logits[i] < logits[best] || (logits[i] == logits[best] && i >= best));
             sum += expl(((long double)logits[i] - logits[best]) * 0.7L);
         }
-        assert_true(fabs(softmax_sum(logits, n, logits[best], 0.7) / (double)sum - 1) < 3e-15);
+        assert_true(fabs(logits_sum_exp(logits, n, logits[best], 0.7) / (double)sum - 1) < 3e-15);
         int from = below(n + 1), next = from;
         float low = logits[below(n)];
         while (next < n && !(logits[next] > low)) next++;
-        assert_int_equal(softmax_next(logits, from, n, low), next);
+        assert_int_equal(logits_next_above(logits, from, n, low), next);
         int k = below(n + 1);
         top[k] = -7;
-        softmax_top(logits, n, k, top);
+        logits_top(logits, n, k, top);
         assert_int_equal(top[k], -7);
         for (int i = 0; i < k; i++) {
             int better = 0;

@@ -4,7 +4,7 @@
  * of one request, and that a step allocates nothing. */
 #include "backend-cpu/cpu.h"
 #include "core/sched/scheduler.h"
-#include "core/sample/softmax.h"
+#include "core/sample/logits.h"
 #include "tests/unit/sched_backends.h"
 #include "tests/unit/sched_records.h"
 
@@ -400,7 +400,7 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           model.config.eos};
         memcpy(adjusted, logits, sizeof adjusted);
         sampler_adjust(s, &c, adjusted);
-        assert_int_equal(sampler_choose(s, &c, adjusted, softmax_largest(adjusted, VOCAB), &id, &e),
+        assert_int_equal(sampler_choose(s, &c, adjusted, logits_argmax(adjusted, VOCAB), &id, &e),
                          0);
         token[n] = id;
         assert_int_equal(check_info(&at, logits, q->n_top), id);
@@ -701,7 +701,7 @@ static void only_wanted_logits_leave_the_backend(void **state)
     how.sampling.temperature = 0.7;
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how.sampling.top_k = BE_TOP;
-    assert_int_equal(download_of(&how), tokens + 5 * BE_TOP_ROOM * sizeof(struct softmax_logit));
+    assert_int_equal(download_of(&how), tokens + 5 * BE_TOP_ROOM * sizeof(struct logits_entry));
     how.sampling.top_k++;
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how.sampling = greedy;
