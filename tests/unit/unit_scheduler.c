@@ -746,7 +746,7 @@ static int convert_model(void **state)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0 || !mkdtemp(dir)) return -1;
     self[n] = 0;
-    for (int i = 0; i < 2; i++) *strrchr(self, '/') = 0;
+    for (int i = 0; i < 3; i++) *strrchr(self, '/') = 0;
     snprintf(converter, sizeof converter, "%s/opt4gptq-convert", self);
     snprintf(path, sizeof path, "%s/model", dir);
     pid_t child = fork();
