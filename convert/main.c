@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 16 readers saturate any disk, and each holds some 35 MB */
+/* 16 readers saturate any disk; each has buffers of about 35 MB */
 enum { EXIT_USAGE = 2, MAX_THREADS = 16 };
 
 static volatile sig_atomic_t stop_signal;
@@ -49,7 +49,7 @@ static const struct args_row table[N_OPTIONS] = {
     [OPT_VERSION] = {{"--version"}, NULL, "the version"},
 };
 
-/* Names of other converters. */
+/* Option names of other converters. */
 static const struct args_other others[] = {
     {"-o --output --outfile", ARGS_REFUSED,
      "the output is the second word: opt4gptq-convert HF_DIR OUT.safetensors"},
@@ -139,7 +139,7 @@ static void catch_signals(void)
     struct sigaction a = {.sa_handler = on_signal}, old;
     for (int i = 0; i < 3; i++)
         if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &a, NULL); /* nohup stays nohup */
+            sigaction(signals[i], &a, NULL); /* keep nohup's SIG_IGN */
 }
 
 int main(int argc, char **argv)
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     };
     if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);
-    if (stop_signal) { /* let the caller see which signal it was */
+    if (stop_signal) { /* the caller sees which signal ended the program */
         signal(stop_signal, SIG_DFL);
         raise(stop_signal);
     }
