@@ -1,5 +1,5 @@
-/* avx512.c: rung "avx512": AVX-512 F, BW, DQ and VL. Every output has the same order of operations
- * as in avx2.c, so that the two give the same bits. Empty on other architectures. */
+/* avx512.c: variant "avx512": AVX-512 F, BW, DQ and VL. The order of operations per output is that
+ * of avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__x86_64__)
 
 #include "backend-cpu/avx512.h"
@@ -14,9 +14,9 @@ static const char *avx512_unusable(void)
     return ok ? NULL : "this processor or system has no AVX-512 (F, BW, DQ, VL)";
 }
 
-/* How the codes of one panel and group become floats: a permutation looks up the low 4 bits of each
- * lane and ignores the rest, so that nothing has to be masked; symmetric groups (all zeros 8) have
- * the zero in the table. */
+/* Conversion of the codes of one panel and group to floats. A permutation looks up the low 4 bits
+ * of each lane and ignores the others, so no mask is needed; the table of symmetric groups (all
+ * zeros 8) includes the zero point. */
 struct decode {
     __m512 table, zero;
     int symmetric;
@@ -42,8 +42,8 @@ ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero
     return symmetric ? c : _mm512_sub_ps(c, zero);
 }
 
-/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m], asking
- * for those at ahead. */
+/* sum[np][m] = products of n inputs x [m][n] and the codes at c (panels are panel_codes bytes
+ * apart); prefetches the codes at ahead. */
 ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes,
                           const float *x, int n, const struct decode *d, const int symmetric,
                           __m512 sum[4][4], const int np, const int m)
@@ -66,7 +66,7 @@ ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_c
     }
 }
 
-/* np panels x m rows straight from the codes: np*m accumulators. */
+/* q4 GEMV for few rows: np panels x m rows decoded from the codes, np*m accumulators. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p0, const int np,
                           const int m)
 {
@@ -87,8 +87,8 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
             const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
-            /* behind the end of these panels come the next ones, not the neighbour that is being
-             * read already */
+            /* The next panels follow the end of these, not the adjacent panel, which is being read.
+             */
             const uint8_t *ahead =
                 c + AHEAD +
                 ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
@@ -105,7 +105,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p0 + p) * 16, total[p][r]);
 }
 
-/* n inputs of one panel from j0 on as floats code - zero into dst[n][stride]. */
+/* Unpacks n inputs of one panel from j0 on to floats code - zero, dst [n][stride]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst, int stride)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -149,8 +149,8 @@ ALWAYS_INLINE void tiles(const float *codes, const float *x, int n, const __m512
     for (; rows; rows--, x += n, total += np * 16) tile(codes, x, n, s, total, np, 1);
 }
 
-/* np panels x rows r0 .. r0+nr-1 of `rows`: sub-group by sub-group the panels are unpacked once (16
- * KiB, stays in L1) and meet all of them. */
+/* q4 GEMM: np panels x rows r0 .. r0+nr-1 of `rows`. For each sub-group the panels are unpacked
+ * once (16 KiB, stays in L1) for all rows. */
 ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0,
                            int nr, int p0, float *scratch, const int np)
 {
@@ -200,9 +200,9 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
         }
 }
 
-/* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum as an instruction, because
- * gcc 12 reorders integer sums across a block until its registers no longer hold them
- * (tests/emulators/immintrin compile this for processors without it). */
+/* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum is an instruction, because
+ * gcc 12 reorders integer sums across a block and spills (tests/emulators/immintrin compiles this
+ * for processors without it). */
 ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 {
     __m512i v = _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1));
@@ -214,7 +214,7 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
-/* quantize_scale of act.h, n a multiple of 32. */
+/* quantize_scale of act_quant.h, n a multiple of 32. */
 ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, float *scale)
 {
     const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
@@ -228,7 +228,7 @@ ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, floa
                            scale);
 }
 
-/* quantize_group of act.h, n a multiple of 32. */
+/* quantize_group of act_quant.h, n a multiple of 32. */
 ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first,
                                          int8_t *second, float *scale)
 {
@@ -281,7 +281,7 @@ static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float 
     q4i_512(w, x, y, p0, p1, scratch, 10, dot_maddubs);
 }
 
-/* 16 weights from element `at` on, lanes outside m as 0. */
+/* 16 weights from element `at` on; lanes outside m are 0. */
 ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmask16 m)
 {
     if (t == DT_F32) return _mm512_maskz_loadu_ps(m, (const float *)w + at);
@@ -290,14 +290,14 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
                        : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a
- * small multiple of the stride. */
+/* Read pointers of nn outputs x m rows. With bases three rows apart, every row is a base plus 0, 1
+ * or 2 strides, which an address holds. */
 struct dense_at {
     const char *x[3], *weight, *ahead;
     size_t x_row, weight_row; /* bytes */
 };
 
-/* 16 inputs into the lanes. */
+/* Adds 16 inputs to the lanes. */
 ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask,
                               __m512 a[4][8], const int nn, const int m)
 {
@@ -309,8 +309,8 @@ ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16
     }
 }
 
-/* nn outputs x m rows, inputs j0 .. j1-1; what the lanes hold before and after is kept in
- * lanes[nn][m]. Asks for what comes `ahead` bytes further on. */
+/* nn outputs x m rows, inputs j0 .. j1-1; lanes [nn][m] holds the lanes between calls. Prefetches
+ * `ahead` bytes further on. */
 ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
                                int n0, int j0, int j1, float *lanes, size_t ahead, const int nn,
                                const int m)
@@ -344,9 +344,9 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
         }
 }
 
-/* m rows x outputs n0 .. n1-1. So many inputs at a time that those of all rows stay in L1; the
- * lanes are put aside meanwhile. The first rows bring the weights, which they ask for one block
- * ahead; the others find them in L2. */
+/* m rows x outputs n0 .. n1-1. The inputs are processed in blocks, so that those of all rows stay
+ * in L1; the lanes are saved between blocks. The first rows fetch the weights and prefetch one
+ * block ahead; the other rows find them in L2. */
 ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y,
                               int n0, int n1, int bring, const int m)
 {

@@ -1,10 +1,9 @@
-/* avx512.h: what the AVX-512 rungs share: the operations that a later rung takes over as they are,
- * and the integer q4 kernel over a four-way dot product that each rung has its own instruction for.
- */
+/* avx512.h: operations shared by the AVX-512 variants, and the integer q4 kernels over a four-way
+ * dot product, which each variant provides. */
 #ifndef BACKEND_CPU_AVX512_H
 #define BACKEND_CPU_AVX512_H
 
-#include "backend-cpu/act.h"
+#include "backend-cpu/act_quant.h"
 
 #include <immintrin.h>
 
@@ -23,10 +22,10 @@ void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p
 /* Half of the level-2 cache of most processors with AVX-512 or AMX. */
 enum { CACHED_BYTES = 1 << 20 };
 
-/* Outputs of so many rows are gone from the caches before they are read. */
+/* From this many rows on, outputs leave the caches before they are read. */
 enum { STREAM_ROWS = 64 };
 
-/* Loops over the parts of a register block, see avx2.c. */
+/* A loop over a register block, see avx2_attend.h. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
 
 ALWAYS_INLINE __m512 load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
@@ -47,8 +46,8 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m51
     _mm512_mask_storeu_ps(y + n0, m, v);
 }
 
-/* The same for one of many rows, past the caches: nothing is fetched that is only overwritten.
- * Whoever uses it ends with _mm_sfence. */
+/* The same for one of many rows, with non-temporal stores: lines that are overwritten completely
+ * are not fetched. The caller ends with _mm_sfence. */
 ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m512 v, int rows)
 {
     if (rows < STREAM_ROWS || w->out - n0 < 16 || ((uintptr_t)(y + n0) & 63)) {
@@ -62,7 +61,7 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 
-/* 4 activation digits, in every lane. */
+/* 4 activation digits, broadcast to every lane. */
 ALWAYS_INLINE __m512i load_4(const int8_t *p)
 {
     int32_t v;
@@ -148,13 +147,12 @@ ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x,
                            _mm512_loadu_ps(total + (r * np + i) * 16), x->rows);
 }
 
-/* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at
- * which the hardware's prefetcher stops. */
+/* Prefetch distance in bytes of single-row kernels: beyond the 4 KiB page at which the hardware
+ * prefetcher stops. */
 enum { AHEAD = 8192 };
 
-/* One row: the codes are read once, in the order in which they lie, and asked for ahead of time:
- * this is decode, and decode is the memory bus. A low and a high accumulator per digit and block of
- * a pair, so that no sum waits for the last. */
+/* q4i GEMV of one row, bound by memory: the codes are read once in memory order and prefetched. A
+ * low and a high accumulator per digit and block of a pair hide the latency of sums. */
 ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p,
                            const int digits, dot4_fn *dot4)
 {

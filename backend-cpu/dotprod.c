@@ -1,20 +1,20 @@
-/* dotprod.c: rung "dotprod": NEON with the four-way int8 dot product (FEAT_DotProd). Empty on other
- * architectures. */
+/* dotprod.c: variant "dotprod": NEON with the four-way int8 dot product (FEAT_DotProd). Empty on
+ * other architectures. */
 #if defined(__aarch64__)
 
 #include "backend-cpu/neon.h"
 
 #include <sys/auxv.h>
 
-enum { ASIMDDP = 1 << 20 }; /* HWCAP_ASIMDDP, Linux' bit of AT_HWCAP */
+enum { ASIMDDP = 1 << 20 }; /* HWCAP_ASIMDDP, a bit of Linux's AT_HWCAP */
 
 static const char *dotprod_unusable(void)
 {
     return getauxval(AT_HWCAP) & ASIMDDP ? NULL : "this processor has no dot product (ASIMDDP)";
 }
 
-/* A lane of codes is four inputs of one row; a lane of digits the same four inputs, used for every
- * row. */
+/* A planes_fn. A lane of codes is four inputs of one output; a lane of digits the same four inputs,
+ * for every output. */
 ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, int n,
                               int32x4_t sum[MAX_PLANES][4], const int planes, enum code_form form)
 {

@@ -1,9 +1,9 @@
-/* neon.h: what the arm64 rungs share: the operations that a later rung takes over as they are, and
- * the integer q4 kernel over dot products that each rung has its own instructions for. */
+/* neon.h: operations shared by the arm64 variants, and the integer q4 kernels over dot products,
+ * which each variant provides. */
 #ifndef BACKEND_CPU_NEON_H
 #define BACKEND_CPU_NEON_H
 
-#include "backend-cpu/act.h"
+#include "backend-cpu/act_quant.h"
 
 #include <arm_neon.h>
 
@@ -17,11 +17,11 @@ void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float 
 void neon_attend(const struct attend_task *t, float *scratch);
 void neon_glu(float *gate, const float *up, size_t n);
 
-/* Loops over the parts of a register block, see avx2.c. The 16 rows of a panel are four quarters of
+/* A loop over a register block, see avx2_attend.h. The 16 outputs of a panel are four quarters of
  * four. */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Bytes ahead of the reading position that single-row kernels ask for, as in avx512.h. */
+/* Prefetch distance in bytes of single-row kernels, as in avx512.h. */
 enum { AHEAD = 8192 };
 
 ALWAYS_INLINE void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
@@ -35,7 +35,7 @@ ALWAYS_INLINE float32x4_t load_4(const void *w, enum dtype t, size_t at)
     return vld1q_f32((const float *)w + at);
 }
 
-/* 16 of them. */
+/* 16 floats from element `at` on. */
 ALWAYS_INLINE void load_16(const void *w, enum dtype t, size_t at, float32x4_t v[4])
 {
     if (t == DT_F32) {
@@ -67,11 +67,11 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, float
     for (int l = 0; n0 + l < w->out; l++) y[n0 + l] = w->bias ? lane[l] + w->bias[n0 + l] : lane[l];
 }
 
-/* A sub-group's codes of one panel, either packed as in the model file or with a byte for each: per
- * block of 8 inputs 64 bytes for inputs 0..3 ([row][input]), then 64 for inputs 4..7. */
+/* The codes of a sub-group of one panel: packed as in the model file, or a byte each: per block of
+ * 8 inputs 64 bytes for inputs 0..3 ([output][input]), then 64 for inputs 4..7. */
 enum code_form { CODES_PACKED, CODES_BYTES };
 
-/* Quarter h of a block as codes of inputs 0..3 and 4..7, [4 rows][4 inputs] each. */
+/* Quarter h of a block: codes of inputs 0..3 and 4..7, [4 outputs][4 inputs] each. */
 ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, int8x16_t *low,
                               int8x16_t *high)
 {
@@ -81,12 +81,11 @@ ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, 
                                                     : vshrq_n_u8(v, 4));
 }
 
-/* Most planes (a plane: one digit of one row) that a register block takes. */
+/* Most planes of a register block; a plane is one digit of one row. */
 enum { MAX_PLANES = 4 };
 
-/* sum[plane][h] = integer dot products of one panel's codes with n digits of each plane, rows 4h ..
- * 4h+3. n is a multiple of 32 and at most CPU_SUBGROUP. Packed codes are asked for ahead of time.
- */
+/* sum[plane][h] = integer dot products of a panel's codes with n digits of each plane, outputs 4h
+ * .. 4h+3. n is a multiple of 32 and at most CPU_SUBGROUP. Packed codes are prefetched. */
 typedef void planes_fn(const uint8_t *codes, const int8_t *const *digit, int n,
                        int32x4_t sum[MAX_PLANES][4], int planes, enum code_form form);
 
@@ -121,7 +120,7 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int
         }
 }
 
-/* n inputs of packed codes as CODES_BYTES. */
+/* Unpacks n inputs of packed codes to CODES_BYTES. */
 static void spread_codes(const uint8_t *codes, int n, uint8_t *dst)
 {
     for (int j = 0; j < n; j += 8, codes += 64, dst += 128)
@@ -171,7 +170,7 @@ ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, 
                           vld1q_f32(total + r * 16 + h * 4));
 }
 
-/* planes: how many this rung's register block takes, 2 or 4. */
+/* planes: 2 or 4, the planes of the variant's register block. */
 ALWAYS_INLINE void q4i_128(const struct linear *w, const struct q4_digits *x, float *y, int p0,
                            int p1, float *scratch, const int planes, planes_fn *dot)
 {
