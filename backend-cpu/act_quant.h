@@ -6,6 +6,14 @@
 
 #include "backend-cpu/fp32.h"
 
+/* Arguments of cpu_kernels.q4i: outputs of panels p0 .. p1-1. */
+struct q4i_call {
+    const struct linear *w;
+    const struct q4_digits *x;
+    float *y; /* [rows][out] */
+    int p0, p1;
+};
+
 /* Rounds |v| <= 2^22 to the nearest integer, ties to even, without a library call. */
 ALWAYS_INLINE int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
 

@@ -224,21 +224,13 @@ _Static_assert(sizeof(struct scratch) + 2 * 4 * TILE_BYTES <=
                    CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
                "kernels.h: scratch");
 
-/* Arguments of amx_q4i. */
-struct call {
-    const struct linear *w;
-    const struct q4_digits *x;
-    float *y;
-    int p0, p1;
-};
-
 /* Order of the stages. Few rows are bound by memory and take each pair of panels from its first to
  * its last sub-group, the order of the codes in memory. More rows take all pairs for each
  * sub-group, whose digits then stay in cache. */
 enum { FEW_ROWS = 32, PREFETCH_BYTES = 2048 };
 
 /* Panel i (0, 1) of the stage; an odd last panel is its own partner. */
-ALWAYS_INLINE int stage_panel(const struct call *c, const struct stage *s, int i)
+ALWAYS_INLINE int stage_panel(const struct q4i_call *c, const struct stage *s, int i)
 {
     int p = c->p0 + 2 * s->pair + i;
     return p < c->p1 ? p : c->p1 - 1;
@@ -246,7 +238,7 @@ ALWAYS_INLINE int stage_panel(const struct call *c, const struct stage *s, int i
 
 /* Completes a stage of which pair, subgroup and j0 are set. At the end of a panel the beginning of
  * the next one is prefetched. */
-ALWAYS_INLINE void prepare_stage(const struct call *c, struct stage *s, int8_t *codes, int few)
+ALWAYS_INLINE void prepare_stage(const struct q4i_call *c, struct stage *s, int8_t *codes, int few)
 {
     const struct linear *w = c->w;
     size_t panel = (size_t)(w->k / 8) * 64, from = (size_t)s->j0 * 8;
@@ -265,7 +257,7 @@ ALWAYS_INLINE void prepare_stage(const struct call *c, struct stage *s, int8_t *
 }
 
 /* Sets pair, subgroup and j0 of the stage after s; 0: s is the last one. */
-ALWAYS_INLINE int next_stage(const struct call *c, const struct stage *s, struct stage *next,
+ALWAYS_INLINE int next_stage(const struct q4i_call *c, const struct stage *s, struct stage *next,
                              int pairs, int few)
 {
     next->pair = s->pair, next->subgroup = s->subgroup + 1, next->j0 = s->j0 + s->n;
@@ -292,7 +284,7 @@ ALWAYS_INLINE void load_codes(const struct stage *s)
 
 /* Rows r0 .. r0+nr-1, stage by stage. The first rows unpack the codes, which are kept if further
  * rows follow. */
-ALWAYS_INLINE void gemm_rows(const struct call *c, int r0, int nr, struct scratch *m,
+ALWAYS_INLINE void gemm_rows(const struct q4i_call *c, int r0, int nr, struct scratch *m,
                              const int digits, const int tiles)
 {
     const struct linear *w = c->w;
@@ -343,7 +335,8 @@ ALWAYS_INLINE void gemm_rows(const struct call *c, int r0, int nr, struct scratc
 }
 
 /* All rows, in passes of equal size, at most ROWS_AT_ONCE. */
-ALWAYS_INLINE void gemm(const struct call *c, struct scratch *m, const int digits, const int tiles)
+ALWAYS_INLINE void gemm(const struct q4i_call *c, struct scratch *m, const int digits,
+                        const int tiles)
 {
     int rows = c->x->rows;
     for (int left = (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < rows;
@@ -355,17 +348,18 @@ ALWAYS_INLINE void gemm(const struct call *c, struct scratch *m, const int digit
 }
 
 /* Each in a function of its own, for gcc's register allocation. */
-static __attribute__((noinline)) void gemm_one_digit(const struct call *c, struct scratch *m)
+static __attribute__((noinline)) void gemm_one_digit(const struct q4i_call *c, struct scratch *m)
 {
     gemm(c, m, 1, 1);
 }
 
-static __attribute__((noinline)) void gemm_two_digits(const struct call *c, struct scratch *m)
+static __attribute__((noinline)) void gemm_two_digits(const struct q4i_call *c, struct scratch *m)
 {
     gemm(c, m, 2, 2);
 }
 
-static __attribute__((noinline)) void gemm_digits_in_a_tile(const struct call *c, struct scratch *m)
+static __attribute__((noinline)) void gemm_digits_in_a_tile(const struct q4i_call *c,
+                                                            struct scratch *m)
 {
     gemm(c, m, 2, 1);
 }
@@ -374,7 +368,7 @@ static __attribute__((noinline)) void gemm_digits_in_a_tile(const struct call *c
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                     float *scratch)
 {
-    struct call call = {w, x, y, p0, p1};
+    struct q4i_call call = {w, x, y, p0, p1};
     struct scratch *m = (struct scratch *)scratch;
     int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS,
         rows = in_a_tile ? 2 * x->rows : x->rows;

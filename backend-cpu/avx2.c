@@ -243,9 +243,10 @@ static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s
 
 /* q4 GEMM for rows r0 .. r0+nr-1 of `rows`. For each sub-group a panel is unpacked once (8 KiB,
  * stays in L1) for all rows. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr,
-                    int p0, int p1, float *scratch)
+static void q4_many(const struct q4_call *c, int r0, int nr, float *scratch)
 {
+    const struct linear *w = c->w;
+    const int p0 = c->p0, p1 = c->p1;
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
@@ -253,14 +254,14 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n,
+            tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n,
                   load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16) {
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8,
+            store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
+            store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16 + 8,
                           _mm256_loadu_ps(total + 8));
         }
 }
@@ -272,9 +273,9 @@ static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, 
                     float *scratch)
 {
     if (rows > FEW_ROWS) {
+        const struct q4_call c = {w, x, y, rows, p0, p1};
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1,
-                    scratch);
+            q4_many(&c, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, scratch);
         return;
     }
     int p = p0;
@@ -317,16 +318,16 @@ ALWAYS_INLINE void add_16(__m256i *a, __m256i v)
 /* A block of up to four rows; blocks have equal height. Two-digit activations of a block are stored
  * as [sub-group][row of the block][n], one stream per block: rows a power of two apart would
  * conflict in L1 and L2. */
-struct block {
+struct row_block {
     int first, n;
 };
 
-ALWAYS_INLINE struct block block_of(int row, int rows)
+ALWAYS_INLINE struct row_block row_block_of(int row, int rows)
 {
     int blocks = (rows + 3) / 4, n = rows / blocks,
         shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, before blocks of n + 1 */
-    if (row < shorter) return (struct block){row / n * n, n};
-    return (struct block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
+    if (row < shorter) return (struct row_block){row / n * n, n};
+    return (struct row_block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
 }
 
 /* Stores 8 integers of one sub-group as one or two digits. */
@@ -345,7 +346,8 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
-    struct block b = q->n_digits == 2 ? block_of(row, q->rows) : (struct block){0, q->rows};
+    struct row_block b = q->n_digits == 2 ? row_block_of(row, q->rows)
+                                          : (struct row_block){0, q->rows};
     int8_t *block = (int8_t *)q->digit + (size_t)b.first * (size_t)w->k * 2;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
@@ -444,10 +446,16 @@ ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t 
     }
 }
 
-/* q4i GEMV: nh panel halves from h0 on x m rows from r0 on, into y. */
+/* A register block: nh panel halves x m rows. Constants after inlining. */
+struct q4i_block {
+    int digits, nh, m;
+};
+
+/* q4i GEMV: k.nh panel halves from h0 on x k.m rows from r0 on, into y. */
 ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, float *y, int h0,
-                           int r0, const int digits, const int nh, const int m)
+                           int r0, const struct q4i_block k)
 {
+    const int digits = k.digits, nh = k.nh, m = k.m;
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel_codes = (size_t)(w->k / 8) * 64,
            panel_groups = (size_t)w->n_groups * 16;
     const uint8_t *c = w->codes + (size_t)(h0 / 2) * panel_codes + (size_t)(h0 % 2 * 32);
@@ -495,7 +503,7 @@ static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *d
 }
 
 /* Operands of one sub-group of a panel and a tile of rows. */
-struct meeting {
+struct q4i_group {
     int n;               /* inputs */
     const int8_t *codes; /* [n/4][16][4] unpacked */
     const int8_t *x;     /* [rows][n] digits */
@@ -507,7 +515,7 @@ struct meeting {
 };
 
 /* total[m][16] += this sub-group, for m <= 3 rows from r0 on, one digit. */
-ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
+ALWAYS_INLINE void tile_bytes(const struct q4i_group *t, int r0, const int m)
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i a[3], b[3];
@@ -543,7 +551,8 @@ ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
     }
 }
 
-static void meet(const struct meeting *t, int rows)
+/* All rows in register blocks of 3 and 2. */
+static void tiles_bytes(const struct q4i_group *t, int rows)
 {
     for (int left = (rows + 2) / 3, r = 0, m; left; left--, r += m) {
         m = (rows - r) / left;
@@ -555,9 +564,12 @@ static void meet(const struct meeting *t, int rows)
 
 /* q4i GEMM of one digit for rows r0 .. r0+nr-1, more than FEW_BYTE_ROWS: a panel is unpacked once
  * for all rows. */
-static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y, int r0, int nr,
-                     int p0, int p1, float *scratch)
+static __attribute__((noinline)) void q4i_many(const struct q4i_call *q, int r0, int nr,
+                                               float *scratch)
 {
+    const struct linear *w = q->w;
+    const struct q4_digits *x = q->x;
+    const int p0 = q->p0, p1 = q->p1;
     int8_t *codes = (int8_t *)scratch;
     float *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
@@ -568,44 +580,44 @@ static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             unpack_bytes(w, p, j0, n, codes);
-            meet(&(struct meeting){n,
-                                   codes,
-                                   digit,
-                                   x->scale + s,
-                                   x->sum + s,
-                                   {load_scales(w, at), load_scales(w, at + 8)},
-                                   {load_zeros_int(w, at), load_zeros_int(w, at + 8)},
-                                   total + (p - p0) * nr * 16},
-                 nr);
+            tiles_bytes(&(struct q4i_group){n,
+                                            codes,
+                                            digit,
+                                            x->scale + s,
+                                            x->sum + s,
+                                            {load_scales(w, at), load_scales(w, at + 8)},
+                                            {load_zeros_int(w, at), load_zeros_int(w, at + 8)},
+                                            total + (p - p0) * nr * 16},
+                        nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16) {
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8,
+            store_outputs(w, q->y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
+            store_outputs(w, q->y + (size_t)r * (size_t)w->out, p * 16 + 8,
                           _mm256_loadu_ps(total + 8));
         }
 }
 
-/* m rows from r0 on, decoded from the codes, with as many panel halves at once as the registers
+/* The rows of a block, decoded from the codes, with as many panel halves at once as the registers
  * hold. */
-ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int h0,
-                              int h1, int r0, int m, const int digits)
+ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int p0,
+                              int p1, struct row_block b, const int digits)
 {
-    int h = h0;
-    switch (m) {
+    int h = 2 * p0, h1 = 2 * p1, r0 = b.first;
+    switch (b.n) {
     case 1:
-        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, digits, 4, 1);
-        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, digits, 2, 1);
+        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 4, 1});
+        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 2, 1});
         break;
     case 2:
-        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, digits, 2, 2);
+        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 2, 2});
         break;
     case 3:
-        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, digits, digits, 3);
+        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, digits, 3});
         break;
     case 4:
-        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, digits, digits, 4);
+        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, digits, 4});
         break;
     }
 }
@@ -619,18 +631,18 @@ static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y
                      float *scratch)
 {
     if (x->n_digits == 2 || x->rows <= FEW_BYTE_ROWS) {
-        struct block b;
+        struct row_block b;
         for (int r = 0; r < x->rows; r += b.n) {
-            b = block_of(r, x->rows);
-            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 2);
-            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 1);
+            b = row_block_of(r, x->rows);
+            if (x->n_digits == 2) q4i_direct(w, x, y, p0, p1, b, 2);
+            else q4i_direct(w, x, y, p0, p1, b, 1);
         }
         return;
     }
     /* tiles of equal height: none has only a few rows, for which unpacking does not pay */
     for (int left = (x->rows + CPU_ROW_TILE - 1) / CPU_ROW_TILE, r = 0, nr; left; left--, r += nr) {
         nr = (x->rows - r) / left;
-        q4i_many(w, x, y, r, nr, p0, p1, scratch);
+        q4i_many(&(struct q4i_call){w, x, y, p0, p1}, r, nr, scratch);
     }
 }
 

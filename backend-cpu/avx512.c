@@ -42,25 +42,34 @@ ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero
     return symmetric ? c : _mm512_sub_ps(c, zero);
 }
 
-/* sum[np][m] = products of n inputs x [m][n] and the codes at c (panels are panel_codes bytes
- * apart); prefetches the codes at ahead. */
-ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes,
-                          const float *x, int n, const struct decode *d, const int symmetric,
-                          __m512 sum[4][4], const int np, const int m)
+/* Codes of np panels, which are panel_bytes apart, and those to be prefetched. */
+struct q4_codes {
+    const uint8_t *at, *ahead;
+    size_t panel_bytes;
+};
+
+/* A register block: np panels x m rows. Constants after inlining. */
+struct q4_block {
+    int np, m, symmetric;
+};
+
+/* sum[np][m] = products of the codes and n inputs x [m][n]. */
+ALWAYS_INLINE void q4_run(const struct q4_codes *c, const float *x, int n, const struct decode *d,
+                          __m512 sum[4][4], const struct q4_block k)
 {
-    EACH (p, np)
-        EACH (r, m) sum[p][r] = _mm512_setzero_ps();
+    EACH (p, k.np)
+        EACH (r, k.m) sum[p][r] = _mm512_setzero_ps();
     for (int j = 0; j < n; j += 8) {
         __m512i v[4];
-        EACH (p, np) {
-            v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
-            _mm_prefetch((const char *)ahead + (size_t)p * panel_codes + (size_t)j * 8,
-                         _MM_HINT_T0);
+        EACH (p, k.np) {
+            size_t offset = (size_t)p * c->panel_bytes + (size_t)j * 8;
+            v[p] = _mm512_loadu_si512(c->at + offset);
+            _mm_prefetch((const char *)c->ahead + offset, _MM_HINT_T0);
         }
         EACH (b, 8)
-            EACH (p, np) {
-                __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, symmetric);
-                EACH (r, m)
+            EACH (p, k.np) {
+                __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, k.symmetric);
+                EACH (r, k.m)
                     sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
             }
     }
@@ -86,14 +95,15 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                 d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
-            const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
+            const uint8_t *codes = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
+            const float *xs = x + (size_t)j0 * m;
             /* The next panels follow the end of these, not the adjacent panel, which is being read.
              */
-            const uint8_t *ahead =
-                c + AHEAD +
-                ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
-            if (symmetric) q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
-            else q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
+            int at_end = (size_t)j0 * 8 + AHEAD >= panel_codes;
+            const struct q4_codes c = {
+                codes, codes + AHEAD + (at_end ? (size_t)(np - 1) * panel_codes : 0), panel_codes};
+            if (symmetric) q4_run(&c, xs, n, d, sum, (struct q4_block){np, m, 1});
+            else q4_run(&c, xs, n, d, sum, (struct q4_block){np, m, 0});
             EACH (p, np) {
                 __m512 s = load_scales(w,
                                        ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
@@ -151,24 +161,26 @@ ALWAYS_INLINE void tiles(const float *codes, const float *x, int n, const __m512
 
 /* q4 GEMM: np panels x rows r0 .. r0+nr-1 of `rows`. For each sub-group the panels are unpacked
  * once (16 KiB, stays in L1) for all rows. */
-ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0,
-                           int nr, int p0, float *scratch, const int np)
+ALWAYS_INLINE void q4_many(const struct q4_call *c, int p, int r0, int nr, float *scratch,
+                           const int np)
 {
+    const struct linear *w = c->w;
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * np * 16;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
         n = q4_next(w, j0) - j0;
         __m512 s[2];
-        EACH (p, np)
-            s[p] = load_scales(
-                w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
-        EACH (p, np) unpack_panel(w, p0 + p, j0, n, codes + p * 16, np * 16);
-        tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
+        EACH (i, np)
+            s[i] = load_scales(
+                w, ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+        EACH (i, np) unpack_panel(w, p + i, j0, n, codes + i * 16, np * 16);
+        tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n, s, total, nr,
+              np);
     }
     for (int r = 0; r < nr; r++)
-        EACH (p, np)
-            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16,
-                           _mm512_loadu_ps(total + (r * np + p) * 16), rows);
+        EACH (i, np)
+            stream_outputs(w, c->y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16,
+                           _mm512_loadu_ps(total + (r * np + i) * 16), c->rows);
 }
 
 void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
@@ -176,10 +188,11 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
 {
     int p = p0;
     if (rows > 4) {
+        const struct q4_call c = {w, x, y, rows, p0, p1};
         for (int r = 0; r < rows; r += CPU_ROW_TILE) {
             int n = rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE;
-            for (p = p0; p + 2 <= p1; p += 2) q4_many(w, x, y, rows, r, n, p, scratch, 2);
-            if (p < p1) q4_many(w, x, y, rows, r, n, p, scratch, 1);
+            for (p = p0; p + 2 <= p1; p += 2) q4_many(&c, p, r, n, scratch, 2);
+            if (p < p1) q4_many(&c, p, r, n, scratch, 1);
         }
         _mm_sfence();
         return;
@@ -278,7 +291,7 @@ void avx512_quantize(const struct linear *w, const float *x, int row, const stru
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                        float *scratch)
 {
-    q4i_512(w, x, y, p0, p1, scratch, 10, dot_maddubs);
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10, dot_maddubs);
 }
 
 /* 16 weights from element `at` on; lanes outside m are 0. */
@@ -309,30 +322,39 @@ ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16
     }
 }
 
-/* nn outputs x m rows, inputs j0 .. j1-1; lanes [nn][m] holds the lanes between calls. Prefetches
- * `ahead` bytes further on. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
-                               int n0, int j0, int j1, float *lanes, size_t ahead, const int nn,
-                               const int m)
+/* Arguments of cpu_kernels.dense from some row on, and the state of its loops. */
+struct dense_call {
+    const struct linear *w;
+    enum dtype t;
+    const float *x; /* [rows][in] */
+    float *y;       /* [rows][out] */
+    size_t ahead;   /* prefetch distance, bytes */
+};
+
+/* nn outputs from n0 on x m rows, inputs j0 .. j1-1, with the lanes of these outputs. */
+ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j1, float *lanes,
+                               const int nn, const int m)
 {
-    size_t in = (size_t)w->in, bytes = t == DT_F32 ? 4 : 2;
+    const struct linear *w = c->w;
+    size_t in = (size_t)w->in, bytes = c->t == DT_F32 ? 4 : 2;
     struct dense_at at = {.weight = (const char *)w->weight +
                                     ((size_t)n0 * in + (size_t)j0) * bytes,
                           .x_row = in * 4,
                           .weight_row = in * bytes};
     __m512 a[4][8];
-    EACH (i, 3) at.x[i] = (const char *)(x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
-    at.ahead = at.weight + ahead;
+    EACH (i, 3) at.x[i] = (const char *)(c->x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
+    at.ahead = at.weight + c->ahead;
     EACH (i, nn)
         EACH (r, m)
             a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
     for (int left = (j1 - j0) / LANES; left; left--) {
         EACH (i, nn) _mm_prefetch(at.ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
-        dense_step(&at, t, 0xffff, a, nn, m);
+        dense_step(&at, c->t, 0xffff, a, nn, m);
         at.weight += LANES * bytes, at.ahead += LANES * bytes;
         EACH (i, 3) at.x[i] += LANES * 4;
     }
-    if ((j1 - j0) % LANES) dense_step(&at, t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
+    if ((j1 - j0) % LANES)
+        dense_step(&at, c->t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
     EACH (i, nn)
         EACH (r, m) {
             if (j1 < w->in) {
@@ -340,47 +362,48 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
                 continue;
             }
             float total = fold_16(a[i][r]);
-            y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
+            c->y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
 }
 
-/* m rows x outputs n0 .. n1-1. The inputs are processed in blocks, so that those of all rows stay
- * in L1; the lanes are saved between blocks. The first rows fetch the weights and prefetch one
- * block ahead; the other rows find them in L2. */
-ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y,
-                              int n0, int n1, int bring, const int m)
+/* m rows from r on x outputs n0 .. n1-1. The inputs are processed in blocks, so that those of all
+ * rows stay in L1; the lanes are saved between blocks. The first rows fetch the weights and
+ * prefetch one block ahead; the other rows find them in L2. */
+ALWAYS_INLINE void dense_rows(const struct dense_call *all, int r, int n0, int n1, const int m)
 {
     enum { INPUTS = 1024, OUTPUTS = 3 };
+    const struct linear *w = all->w;
     float lanes[CPU_DENSE_ROWS * 8 * LANES];
-    size_t ahead = bring ? (size_t)OUTPUTS * (size_t)w->in * (t == DT_F32 ? 4 : 2) : 0;
+    const struct dense_call c = {
+        .w = w,
+        .t = all->t,
+        .x = all->x + (size_t)r * (size_t)w->in,
+        .y = all->y + (size_t)r * (size_t)w->out,
+        .ahead = r ? 0 : (size_t)OUTPUTS * (size_t)w->in * (all->t == DT_F32 ? 4 : 2)};
     CHECK(n1 - n0 <= CPU_DENSE_ROWS);
     for (int j0 = 0; j0 < w->in; j0 += INPUTS) {
         int j1 = j0 + INPUTS < w->in ? j0 + INPUTS : w->in, n = n0;
         for (; n + OUTPUTS <= n1; n += OUTPUTS)
-            dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, OUTPUTS, m);
-        for (; n < n1; n++)
-            dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, 1, m);
+            dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, OUTPUTS, m);
+        for (; n < n1; n++) dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, 1, m);
     }
 }
 
 ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y,
                                int rows, int n0, int n1)
 {
-    size_t in = (size_t)w->in, out = (size_t)w->out;
+    const struct dense_call c = {w, t, x, y, AHEAD};
     float lanes[4 * LANES];
     int n = n0, r = 0;
     if (rows == 1) {
-        for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 4, 1);
-        for (; n < n1; n++) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 1, 1);
+        for (; n + 4 <= n1; n += 4) dense_block(&c, n, 0, w->in, lanes, 4, 1);
+        for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1);
         return;
     }
-    for (; r + 8 <= rows; r += 8)
-        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 8);
-    for (; r + 4 <= rows; r += 4)
-        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 4);
-    for (; r + 2 <= rows; r += 2)
-        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 2);
-    for (; r < rows; r++) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 1);
+    for (; r + 8 <= rows; r += 8) dense_rows(&c, r, n0, n1, 8);
+    for (; r + 4 <= rows; r += 4) dense_rows(&c, r, n0, n1, 4);
+    for (; r + 2 <= rows; r += 2) dense_rows(&c, r, n0, n1, 2);
+    for (; r < rows; r++) dense_rows(&c, r, n0, n1, 1);
 }
 
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)

@@ -79,26 +79,33 @@ ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, in
 }
 
 /* Prefetches `lines` cache lines from p on. */
-ALWAYS_INLINE void ask_lines(const char *p, const int lines)
+ALWAYS_INLINE void prefetch_lines(const char *p, const int lines)
 {
     EACH (i, lines) _mm_prefetch(p + i * 64, _MM_HINT_T0);
 }
 
+/* Types of keys and values: kv as read, stored in the cache (the prefetched bytes). Constants after
+ * inlining. */
+struct kv_types {
+    enum kv_type kv, stored;
+};
+
 /* m queries q[head_dim][m] x the positions of np pages of type kv: up to 16 sums, so that none
  * waits for itself. */
-ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const char *const *ahead,
-                                int head_dim, float *scores, const int m, const int np,
-                                enum kv_type kv, enum kv_type stored)
+ALWAYS_INLINE void scores_block(const float *q, const struct kv_pages *keys, int head_dim,
+                                float *scores, const int m, const int np, const struct kv_types t)
 {
+    const enum kv_type kv = t.kv, stored = t.stored;
     const size_t line = KV_PAGE * kv_bytes(kv), step = 2 * KV_PAGE * kv_bytes(stored);
-    const char *k0 = keys[0], *k1 = keys[np - 1], *a0 = ahead[0], *a1 = ahead[np - 1];
+    const char *k0 = keys->at[0], *k1 = keys->at[np - 1], *a0 = keys->ahead[0],
+               *a1 = keys->ahead[np - 1];
     __m512 a[QUERY_BLOCK][2];
     EACH (i, m) a[i][0] = a[i][1] = _mm512_setzero_ps();
     for (int d = 0; d < head_dim;
          /* head_dim is even, since RoPE rotates pairs */
          d += 2) {
-        ask_lines(a0, stored == KV_F16 ? 1 : 2);
-        if (np == 2) ask_lines(a1, stored == KV_F16 ? 1 : 2);
+        prefetch_lines(a0, stored == KV_F16 ? 1 : 2);
+        if (np == 2) prefetch_lines(a1, stored == KV_F16 ? 1 : 2);
         EACH (h, 2) {
             __m512 x = load_kv(k0 + h * line, kv), y = np == 2 ? load_kv(k1 + h * line, kv) : x;
             EACH (i, m) {
@@ -120,35 +127,37 @@ ALWAYS_INLINE int query_block(int left) { return left >= 8 ? 8 : left >= 4 ? 4 :
 
 /* All queries x np pages; the first block of queries prefetches the next pages. */
 ALWAYS_INLINE void scores_pages(const struct attend_state *a, const struct kv_pages *p,
-                                float *scores, const int np, enum kv_type kv, enum kv_type stored)
+                                float *scores, const int np, const struct kv_types t)
 {
     int hd = a->t->head_dim;
+    struct kv_pages again = *p;
+    for (int k = 0; k < np; k++) again.ahead[k] = again.at[k];
     for (int i = 0, m; i < a->n; i += m) {
         const float *q = a->rest + i * hd;
-        const char *const *ahead = i ? p->at : p->ahead;
+        const struct kv_pages *keys = i ? &again : p;
         float *s = scores + i * ATTEND_CHUNK;
         m = query_block(a->n - i);
-        if (m == 8) scores_block(q, p->at, ahead, hd, s, 8, np, kv, stored);
-        else if (m == 4) scores_block(q, p->at, ahead, hd, s, 4, np, kv, stored);
-        else scores_block(q, p->at, ahead, hd, s, 1, np, kv, stored);
+        if (m == 8) scores_block(q, keys, hd, s, 8, np, t);
+        else if (m == 4) scores_block(q, keys, hd, s, 4, np, t);
+        else scores_block(q, keys, hd, s, 1, np, t);
     }
 }
 
 ALWAYS_INLINE void scores_chunk(struct attend_state *a, enum kv_type stored, const int convert)
 {
-    enum kv_type kv = convert ? KV_F32 : stored;
+    const struct kv_types t = {convert ? KV_F32 : stored, stored};
     for (int i = 0, n = a->page1 - a->page0; i < n; i += PAGES_TOGETHER) {
         struct kv_pages p = take_pages(a, i, n - i < PAGES_TOGETHER ? n - i : PAGES_TOGETHER,
                                        convert);
         float *s = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
-        if (p.n == 2) scores_pages(a, &p, s, 2, kv, stored);
-        else scores_pages(a, &p, s, 1, kv, stored);
+        if (p.n == 2) scores_pages(a, &p, s, 2, t);
+        else scores_pages(a, &p, s, 1, t);
     }
 }
 
-/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on, lanes outside
- * mask left alone. */
-ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int ask, int n_pos,
+/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on; lanes outside
+ * mask stay. Not a struct: gcc 12 then makes loops of 7% more instructions. */
+ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int prefetch, int n_pos,
                                 int head_dim, int d, __mmask16 mask, float *acc, const int m,
                                 const int nd, enum kv_type kv, enum kv_type stored)
 {
@@ -159,12 +168,12 @@ ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int as
         EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(mask, acc + i * head_dim + d + k * LANES);
     for (int page = 0, left = n_pos; left > 0; page++, left -= KV_PAGE) {
         const char *x = v->at[page] + (size_t)d * bytes,
-                   *next = ask ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
+                   *next = prefetch ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
         for (int c = left < KV_PAGE ? left : KV_PAGE; c; c--, p++, x += row, next += ahead_row) {
             __m512 u[2];
             if (nd == 2) {
                 EACH (k, 2) u[k] = load_kv(x + k * LANES * bytes, kv);
-                ask_lines(next, stored == KV_F16 ? 1 : 2);
+                prefetch_lines(next, stored == KV_F16 ? 1 : 2);
             } else if (kv == KV_F16) u[0] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, x));
             else u[0] = _mm512_maskz_loadu_ps(mask, x);
             EACH (i, m) {
@@ -177,16 +186,16 @@ ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int as
         EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, mask, a[i][k]);
 }
 
-ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int ask, int n_pos,
+ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int prefetch, int n_pos,
                                int head_dim, float *acc, const int m, enum kv_type kv,
                                enum kv_type stored)
 {
     int d = 0;
     for (; d + 2 * LANES <= head_dim; d += 2 * LANES)
-        values_block(p, v, ask, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
+        values_block(p, v, prefetch, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
     for (; d < head_dim; d += LANES) {
         __mmask16 mask = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
-        values_block(p, v, ask, n_pos, head_dim, d, mask, acc, m, 1, kv, stored);
+        values_block(p, v, prefetch, n_pos, head_dim, d, mask, acc, m, 1, kv, stored);
     }
 }
 

@@ -45,7 +45,7 @@ ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, 
 static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                         float *scratch)
 {
-    q4i_128(w, x, y, p0, p1, scratch, 4, dot_planes);
+    q4i_128(&(struct q4i_call){w, x, y, p0, p1}, scratch, 4, dot_planes);
 }
 
 const struct cpu_kernels cpu_dotprod = {"dotprod",   dotprod_unusable, neon_q4,   neon_quantize,

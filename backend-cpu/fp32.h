@@ -15,6 +15,14 @@
 
 enum { LANES = 16, QUERY_BLOCK = 8, PAGES_AT_ONCE = 2 };
 
+/* Arguments of cpu_kernels.q4: outputs of panels p0 .. p1-1. */
+struct q4_call {
+    const struct linear *w;
+    const float *x; /* permuted and packed, see kernels.h */
+    float *y;       /* [rows][out] */
+    int rows, p0, p1;
+};
+
 /* Folds s[LANES] (overwritten) 8, 4, 2, 1. */
 ALWAYS_INLINE float fold_lanes(float *s)
 {

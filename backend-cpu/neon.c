@@ -155,9 +155,10 @@ static void tiles(const float *codes, const float *x, int n, const float32x4_t s
 
 /* q4 GEMM for rows r0 .. r0+nr-1 of `rows`. For each sub-group a panel is unpacked once (8 KiB,
  * stays in L1) for all rows. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr,
-                    int p0, int p1, float *scratch)
+static void q4_many(const struct q4_call *c, int r0, int nr, float *scratch)
 {
+    const struct linear *w = c->w;
+    const int p0 = c->p0, p1 = c->p1;
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
@@ -167,14 +168,14 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
             load_16(w->scales, w->scale_type,
                     ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16, s);
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s,
+            tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n, s,
                   total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16)
             EACH (h, 4)
-                store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + h * 4,
+                store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16 + h * 4,
                               vld1q_f32(total + h * 4));
 }
 
@@ -182,9 +183,9 @@ void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0,
              float *scratch)
 {
     if (rows > 4) {
+        const struct q4_call c = {w, x, y, rows, p0, p1};
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1,
-                    scratch);
+            q4_many(&c, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, scratch);
         return;
     }
     int p = p0;
@@ -276,7 +277,7 @@ ALWAYS_INLINE void mlal_planes(const uint8_t *codes, const int8_t *const *digit,
 static void neon_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                      float *scratch)
 {
-    q4i_128(w, x, y, p0, p1, scratch, 2, mlal_planes);
+    q4i_128(&(struct q4i_call){w, x, y, p0, p1}, scratch, 2, mlal_planes);
 }
 
 /* nn outputs x m rows, each with 16 lanes: nn*m <= 4. */

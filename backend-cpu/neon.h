@@ -89,21 +89,37 @@ enum { MAX_PLANES = 4 };
 typedef void planes_fn(const uint8_t *codes, const int8_t *const *digit, int n,
                        int32x4_t sum[MAX_PLANES][4], int planes, enum code_form form);
 
-/* total[m][16] += one sub-group of a panel x m rows; first and second digits [m][n]; zeros, scales:
- * the panel's 16. */
-ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int8_t *second, int n,
-                            const uint8_t *zeros, const float32x4_t scale[4], const int32_t *sum,
-                            const float *act_scale, float *total, const int digits, const int m,
-                            enum code_form form, planes_fn *dot)
+/* One sub-group of a panel, and rows of activations. */
+struct q4i_group {
+    int n; /* inputs */
+    const uint8_t *codes;
+    const int8_t *digit[2]; /* [rows][n] first digits; second digits */
+    const uint8_t *zeros;   /* [16] */
+    float32x4_t scale[4];
+    const int32_t *sum;     /* [rows] of the integers */
+    const float *act_scale; /* [rows] */
+    float *total;           /* [rows][16] */
+};
+
+/* A register block: m rows. Constants after inlining. */
+struct q4i_block {
+    int digits, m;
+    enum code_form form;
+};
+
+/* total[m][16] += the sub-group x m rows from r0 on. */
+ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_block k,
+                            planes_fn *dot)
 {
+    const int digits = k.digits, m = k.m;
     const int8_t *digit[MAX_PLANES];
     int32x4_t s[MAX_PLANES][4];
     EACH (r, m) {
-        digit[r] = first + r * n;
-        if (digits == 2) digit[m + r] = second + r * n;
+        digit[r] = g->digit[0] + (r0 + r) * g->n;
+        if (digits == 2) digit[m + r] = g->digit[1] + (r0 + r) * g->n;
     }
-    dot(codes, digit, n, s, m * digits, form);
-    uint16x8_t z0 = vmovl_u8(vld1_u8(zeros)), z1 = vmovl_u8(vld1_u8(zeros + 8));
+    dot(g->codes, digit, g->n, s, m * digits, k.form);
+    uint16x8_t z0 = vmovl_u8(vld1_u8(g->zeros)), z1 = vmovl_u8(vld1_u8(g->zeros + 8));
     int32x4_t zero[4] = {
         vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(z0))),
         vreinterpretq_s32_u32(vmovl_high_u16(z0)),
@@ -113,10 +129,10 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int
     EACH (r, m)
         EACH (h, 4) {
             int32x4_t v = digits == 2 ? vaddq_s32(vshlq_n_s32(s[r][h], 7), s[m + r][h]) : s[r][h];
-            v = vmlsq_n_s32(v, zero[h], sum[r]);
-            float *t = total + r * 16 + h * 4;
-            vst1q_f32(t, vaddq_f32(vld1q_f32(t), vmulq_f32(vcvtq_f32_s32(v),
-                                                           vmulq_n_f32(scale[h], act_scale[r]))));
+            v = vmlsq_n_s32(v, zero[h], g->sum[r0 + r]);
+            float *t = g->total + (r0 + r) * 16 + h * 4;
+            float32x4_t f = vmulq_n_f32(g->scale[h], g->act_scale[r0 + r]);
+            vst1q_f32(t, vaddq_f32(vld1q_f32(t), vmulq_f32(vcvtq_f32_s32(v), f)));
         }
 }
 
@@ -132,59 +148,60 @@ static void spread_codes(const uint8_t *codes, int n, uint8_t *dst)
         }
 }
 
-/* Panel p x rows r0 .. r0+nr-1, sub-group by sub-group; m rows at a time. One row reads the codes
- * where they lie; for more, a sub-group's are spread into bytes once (2 KiB, stays in L1). scratch:
- * total [nr][16], then those bytes. */
-ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, float *y, int p,
-                             int r0, int nr, float *scratch, const int digits, const int m,
-                             enum code_form form, planes_fn *dot)
+/* Panel p x rows r0 .. r0+nr-1, k.m rows at a time. One row reads the packed codes; for more, the
+ * codes of a sub-group are unpacked to bytes once (2 KiB, stays in L1). scratch: total [nr][16],
+ * then those bytes. */
+ALWAYS_INLINE void q4i_panel(const struct q4i_call *c, int p, int r0, int nr, float *scratch,
+                             const struct q4i_block k, planes_fn *dot)
 {
+    const struct linear *w = c->w;
+    const struct q4_digits *x = c->x;
     float *total = scratch;
     uint8_t *bytes = (uint8_t *)(scratch + CPU_ROW_TILE * 16);
     size_t rows = (size_t)x->rows, s = (size_t)r0;
-    const uint8_t *packed = w->codes + (size_t)p * (size_t)(w->k / 8) * 64, *codes;
+    const uint8_t *packed = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows, packed += n * 8) {
         n = q4_next(w, j0) - j0;
-        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n,
-                     *second = first + rows * (size_t)n;
+        const int8_t *digit = x->digit + (size_t)j0 * rows * k.digits + (size_t)r0 * (size_t)n;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-        float32x4_t scale[4];
-        load_16(w->scales, w->scale_type, at, scale);
-        codes = packed;
-        if (form == CODES_BYTES) {
-            spread_codes(packed, n, bytes);
-            codes = bytes;
-        }
+        struct q4i_group g = {.n = n,
+                              .codes = k.form == CODES_BYTES ? bytes : packed,
+                              .digit = {digit, digit + rows * (size_t)n},
+                              .zeros = w->zeros + at,
+                              .sum = x->sum + s,
+                              .act_scale = x->scale + s,
+                              .total = total};
+        load_16(w->scales, w->scale_type, at, g.scale);
+        if (k.form == CODES_BYTES) spread_codes(packed, n, bytes);
         int r = 0;
-        for (; r + m <= nr; r += m)
-            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * 16, digits, m, form, dot);
-        for (; m > 1 && r < nr; r++)
-            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * 16, digits, 1, form, dot);
+        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot);
+        for (; k.m > 1 && r < nr; r++)
+            q4i_tile(&g, r, (struct q4i_block){k.digits, 1, k.form}, dot);
     }
     for (int r = 0; r < nr; r++)
         EACH (h, 4)
-            store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + h * 4,
+            store_outputs(w, c->y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + h * 4,
                           vld1q_f32(total + r * 16 + h * 4));
 }
 
 /* planes: 2 or 4, the planes of the variant's register block. */
-ALWAYS_INLINE void q4i_128(const struct linear *w, const struct q4_digits *x, float *y, int p0,
-                           int p1, float *scratch, const int planes, planes_fn *dot)
+ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int planes,
+                           planes_fn *dot)
 {
-    for (int p = p0; p < p1; p++) {
+    const struct q4_digits *x = c->x;
+    const struct q4i_block two_row = {2, 1, CODES_PACKED}, one_row = {1, 1, CODES_PACKED},
+                           two = {2, planes / 2, CODES_BYTES}, one = {1, planes, CODES_BYTES};
+    for (int p = c->p0; p < c->p1; p++) {
         if (x->rows == 1) {
-            if (x->n_digits == 2) q4i_panel(w, x, y, p, 0, 1, scratch, 2, 1, CODES_PACKED, dot);
-            else q4i_panel(w, x, y, p, 0, 1, scratch, 1, 1, CODES_PACKED, dot);
+            if (x->n_digits == 2) q4i_panel(c, p, 0, 1, scratch, two_row, dot);
+            else q4i_panel(c, p, 0, 1, scratch, one_row, dot);
             continue;
         }
         for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
             int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE;
-            if (x->n_digits == 2)
-                q4i_panel(w, x, y, p, r, nr, scratch, 2, planes / 2, CODES_BYTES, dot);
-            else q4i_panel(w, x, y, p, r, nr, scratch, 1, planes, CODES_BYTES, dot);
+            if (x->n_digits == 2) q4i_panel(c, p, r, nr, scratch, two, dot);
+            else q4i_panel(c, p, r, nr, scratch, one, dot);
         }
     }
 }
