@@ -1,4 +1,5 @@
-/* ever_top.h: which logits a backend's `top` must leave (core/step/backend.h), plainly. */
+/* ever_top.h: the logits that a backend's `top` must return (core/step/backend.h), in the simplest
+ * form. */
 #ifndef TESTS_EVER_TOP_H
 #define TESTS_EVER_TOP_H
 
@@ -6,11 +7,11 @@
 
 #include <math.h>
 
-/* is[i] = 1 where x[i] is among the n_top largest of x[0 .. i], the lower index first on ties; x
- * [n] without NaN, n_top <= BE_TOP. Returns how many are. */
+/* is[i] = 1 if x[i] is among the n_top largest of x[0 .. i], the lower index first on ties; x [n]
+ * without NaN, n_top <= BE_TOP. Returns their number. */
 static inline int ever_top(const float *x, int n, int n_top, uint8_t *is)
 {
-    float kept[BE_TOP]; /* falling */
+    float kept[BE_TOP]; /* in descending order */
     int n_kept = 0, n_ever = 0;
     for (int i = 0; i < n; i++) {
         int j = n_kept;

@@ -1,5 +1,5 @@
-/* sched_backends.h: for unit_scheduler.c, operations of backends that differ from the CPU's in one
- * thing: what devices do otherwise, and mistakes that must be noticed. */
+/* sched_backends.h: for unit_scheduler.c, backends that differ from the CPU's in one operation:
+ * properties of devices, and faults that a test must detect. */
 #ifndef TESTS_SCHED_BACKENDS_H
 #define TESTS_SCHED_BACKENDS_H
 
@@ -14,7 +14,7 @@ static struct backend odd;
 static const struct batch *odd_batch;
 static int odd_calls;
 
-/* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
+/* A different kernel per phase, as on devices: prompt rows are rounded differently. */
 static void linear_by_phase(struct be *be, int n, const struct be_linear *const w[],
                             const float *d_x, float *const d_y[], int rows, int n_decode)
 {
@@ -27,7 +27,7 @@ static void linear_by_phase(struct be *be, int n, const struct be_linear *const 
     }
 }
 
-/* A step's table names a wrong page once in a while. */
+/* The block table occasionally contains a wrong page. */
 static void begin_with_wrong_page(struct be *be, const struct batch *b)
 {
     int longest = 0;
@@ -38,7 +38,7 @@ static void begin_with_wrong_page(struct be *be, const struct batch *b)
     backend_cpu.begin_step(be, b);
 }
 
-/* All rows take what the first row of the last step chose. */
+/* All rows take the token that the first row of the last step chose. */
 static void embed_the_first(struct be *be, const struct be_linear *table, const int32_t *d_chosen,
                             float *d_out)
 {
@@ -47,7 +47,7 @@ static void embed_the_first(struct be *be, const struct be_linear *table, const 
     backend_cpu.embed(be, table, same, d_out);
 }
 
-/* Every phase is lost: all rows pass for prompt rows. */
+/* The phase is lost: all rows count as prompt rows. */
 static void begin_without_phase(struct be *be, const struct batch *b)
 {
     ((struct batch *)b)->n_decode = 0;
@@ -64,7 +64,7 @@ static void begin_and_count(struct be *be, const struct batch *b)
 
 static int n_top_rows, n_without_room;
 
-/* What a backend with `top` does, on its tenth row as if there was not room. */
+/* `top` of a backend that has it; its tenth row overflows. */
 static void find_top(struct be *be, const float *d_logits, struct logits_entry *d_top, int vocab)
 {
     (void)be;
