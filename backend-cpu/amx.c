@@ -1,7 +1,8 @@
-/* amx.c: rung "amx": the integer linears of many rows through AMX tiles, everything else as rung
- * "vnni"; the integer sums are exact, so that both give the same bits. Tiles are configured for
- * each task and released behind it: a thread owns none between tasks. Empty on other architectures.
- */
+/* amx.c: variant "amx": integer linears of several rows as a GEMM on AMX tiles, all else as variant
+ * "vnni"; the integer sums are exact, so both give the same bits. A software pipeline: while the
+ * tile unit multiplies one block of rows, vector instructions scale and add the sums of the
+ * previous block and unpack the codes of the next stage. Tiles are configured for each task and
+ * released after it: a thread owns none between tasks. Empty on other architectures. */
 #if defined(__x86_64__)
 
 #include "backend-cpu/avx512.h"
@@ -9,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Linux gives a process tiles on request only (arch/x86/include/uapi/asm/prctl.h); threads inherit
+/* Linux permits tiles to a process on request (arch/x86/include/uapi/asm/prctl.h); threads inherit
  * the permission. */
 #ifndef MAY_USE_TILES
 enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -25,18 +26,18 @@ static const char *amx_unusable(void)
     return MAY_USE_TILES() ? NULL : "this processor has AMX, the system does not allow it";
 }
 
-/* A tile is 16 rows of 64 bytes: 16 rows of 64 activation digits, 16 fours of inputs x 16 outputs x
- * 4, or 16 x 16 sums. */
+/* A tile is 16 rows of 64 bytes: 64 activation digits of 16 rows; codes of 64 inputs x 16 outputs
+ * as [16][16 outputs][4 inputs]; or 16 x 16 sums. */
 enum { TILE_ROWS = 16, TILE_INPUTS = 64, TILE_BYTES = 1024 };
 
-/* Intel SDM, LDTILECFG */
+/* Memory format of LDTILECFG (Intel SDM, volume 2). */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
 
-/* Tiles 0 .. 3 get sums and digits of `rows` rows, 4 .. 7 codes. */
+/* Tiles 0 .. 3 are sums and digits of `rows` rows, 4 .. 7 codes. */
 static void configure(int rows)
 {
     struct tile_config c = {.palette = 1};
@@ -46,67 +47,67 @@ static void configure(int rows)
         ""
         :
         : "r"(&c)
-        : "memory"); /* gcc 12 believes that 8 bytes of it are read and leaves out the rest */
+        : "memory"); /* gcc 12 assumes that only 8 bytes of c are read and drops other stores */
     _tile_loadconfig(&c);
 }
 
-/* Panels are taken in pairs. A visit is a pair x one sub-group, whose codes stay in tiles 4 .. 7
- * while all rows meet them, a block of 16 after the other. */
+/* A stage is a pair of panels x one sub-group: its codes stay in tiles 4 .. 7 while all rows are
+ * multiplied with them, in blocks of 16. */
 enum {
     PAIRS = CPU_PANELS / 2,
-    SUMS = 2 * 2 * 256,
+    SUMS = 2 * 2 * 256, /* of a block: [digit][panel][16 rows][16 outputs] */
     ROWS_AT_ONCE = 128,
     GROUP_BLOCKS = CPU_SUBGROUP / 8
 };
 
-struct visit {
-    int q, s, j0, n; /* pair, sub-group, its first input, inputs (a multiple of 32) */
-    int8_t *codes;   /* unpacked: whole tiles of both panels */
-    const uint8_t *packed[2], *ahead[2]; /* of the panels; what is asked for while they are read */
-    __m512i zero[2];                     /* of each output, four times */
+struct stage {
+    int pair, subgroup, j0, n; /* j0: first input; n: inputs, a multiple of 32 */
+    int8_t *codes;             /* unpacked: whole tiles of both panels */
+    const uint8_t *packed[2];  /* codes of each panel in the model file */
+    const uint8_t *prefetch[2];
+    __m512i zero[2]; /* zero points of each panel's outputs, each four times */
 };
 
 ALWAYS_INLINE size_t panel_bytes(int n) { return n > TILE_INPUTS ? 2 * TILE_BYTES : TILE_BYTES; }
 
-/* Blocks of 8 inputs from the l-th on become bytes code - zero; GROUP_BLOCKS belong to each panel.
- */
-ALWAYS_INLINE void unpack_blocks(const struct visit *v, int l, const int count)
+/* Unpacks `count` blocks of 8 inputs to bytes code - zero. The blocks of a stage are numbered
+ * through both panels, GROUP_BLOCKS each. */
+ALWAYS_INLINE void unpack_blocks(const struct stage *s, int first, const int count)
 {
     const __m512i mask = _mm512_set1_epi8(15);
     EACH (i, count) {
-        int p = l + i >= GROUP_BLOCKS, at = (l + i) % GROUP_BLOCKS;
-        int8_t *to = v->codes + (p ? panel_bytes(v->n) : 0) + at * 128;
-        __m512i c = _mm512_loadu_si512(v->packed[p] + at * 64);
-        _mm_prefetch((const char *)v->ahead[p] + at * 64, _MM_HINT_T1);
-        _mm512_storeu_si512(to, _mm512_sub_epi8(_mm512_and_si512(c, mask), v->zero[p]));
+        int p = first + i >= GROUP_BLOCKS, block = (first + i) % GROUP_BLOCKS;
+        int8_t *to = s->codes + (p ? panel_bytes(s->n) : 0) + block * 128;
+        __m512i c = _mm512_loadu_si512(s->packed[p] + block * 64);
+        _mm_prefetch((const char *)s->prefetch[p] + block * 64, _MM_HINT_T1);
+        _mm512_storeu_si512(to, _mm512_sub_epi8(_mm512_and_si512(c, mask), s->zero[p]));
         _mm512_storeu_si512(
-            to + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(c, 4), mask), v->zero[p]));
+            to + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(c, 4), mask), s->zero[p]));
     }
 }
 
-/* All of them; the last tile is filled up with 0. */
-static void unpack_visit(const struct visit *v)
+/* Unpacks a whole stage; the last tile is filled up with 0. */
+static void unpack_stage(const struct stage *s)
 {
     for (int p = 0; p < 2; p++) {
-        for (int l = 0; l < v->n / 8; l++) unpack_blocks(v, p * GROUP_BLOCKS + l, 1);
-        if (v->n % TILE_INPUTS)
-            memset(v->codes + (size_t)p * panel_bytes(v->n) + v->n * 16, 0, TILE_BYTES / 2);
+        for (int i = 0; i < s->n / 8; i++) unpack_blocks(s, p * GROUP_BLOCKS + i, 1);
+        if (s->n % TILE_INPUTS)
+            memset(s->codes + (size_t)p * panel_bytes(s->n) + s->n * 16, 0, TILE_BYTES / 2);
     }
 }
 
-/* The sums of a block, still to be scaled and added: that is done while the tiles of the next one
- * are multiplied. */
-struct rest {
+/* The integer sums of a block, not scaled and added yet. */
+struct pending {
     const int32_t *sums; /* [panel][16 rows][16] of the first digits */
-    int second;          /* those of the second are so much further on */
+    int second;          /* offset of the second digits' sums */
     const float *scale;  /* [16] of the activations */
     float *total;        /* [16][2][16] */
     __m512 w_scale[2];   /* of the panels */
-    int from,
-        to; /* its rows that count: the last block reaches back over some that are done already */
+    int from, to;        /* valid rows: the last block overlaps rows that are complete */
 };
 
-ALWAYS_INLINE void add_row(const struct rest *u, int r, const int digits)
+/* Adds the scaled sums of row r to its totals. */
+ALWAYS_INLINE void add_row(const struct pending *u, int r, const int digits)
 {
     EACH (p, 2) {
         const int32_t *sums = u->sums + p * 256 + r * 16;
@@ -120,34 +121,33 @@ ALWAYS_INLINE void add_row(const struct rest *u, int r, const int digits)
     }
 }
 
-/* Part `part` of `parts` of what is done besides products: the rest, and the codes of the next
- * visit, NULL: none. */
-ALWAYS_INLINE void do_part(const struct rest *rest, const struct visit *next, const int part,
-                           const int parts, const int digits, const int whole)
+/* Share i of `shares` of a block's vector work: the pending sums, and the codes of the next stage
+ * (NULL: none). whole: all 16 rows are pending. */
+ALWAYS_INLINE void vector_work(const struct pending *u, const struct stage *next, const int i,
+                               const int shares, const int digits, const int whole)
 {
-    const int rows = whole ? TILE_ROWS / parts : 0;
-    if (next) unpack_blocks(next, part * (2 * GROUP_BLOCKS / parts), 2 * GROUP_BLOCKS / parts);
-    EACH (i, rows) add_row(rest, part * rows + i, digits);
+    const int rows = whole ? TILE_ROWS / shares : 0;
+    if (next) unpack_blocks(next, i * (2 * GROUP_BLOCKS / shares), 2 * GROUP_BLOCKS / shares);
+    EACH (r, rows) add_row(u, i * rows + r, digits);
     if (!whole) {
-        int n = rest->to - rest->from;
-        for (int r = rest->from + part * n / parts; r < rest->from + (part + 1) * n / parts; r++)
-            add_row(rest, r, digits);
+        int n = u->to - u->from;
+        for (int r = u->from + i * n / shares; r < u->from + (i + 1) * n / shares; r++)
+            add_row(u, r, digits);
     }
 }
 
-/* How a block of rows is multiplied: digits; tiles of digits one after the other (one, when both
- * digits of a row are rows of a tile); products for each. */
-struct shape {
+/* Tiling of a block: digits; tiles of digits one after the other (one if both digits of a row are
+ * rows of a tile); products per tile. */
+struct tiling {
     int digits, tiles, steps;
 };
 
-/* Multiplies one block: rows of n bytes at digit[tile], of which `steps` tiles are read: up to 32
- * bytes beyond a short sub-group, where the codes are 0 (kernels.h: there is something to read).
- * Vector instructions stand between those on tiles: the processor does not look far enough ahead to
- * find them by itself. */
+/* Multiplies one block: rows of n bytes at digit[tile], `steps` tiles of them. A short sub-group is
+ * read up to 32 bytes too far, where the codes are 0 (DIGIT_SLACK). The vector work is interleaved
+ * with the tile instructions, which are too long for the processor's out-of-order window. */
 ALWAYS_INLINE void multiply_block(const int8_t *const digit[2], int n, int32_t *sums,
-                                  const struct rest *rest, const struct visit *next,
-                                  const struct shape k, const int whole)
+                                  const struct pending *u, const struct stage *next,
+                                  const struct tiling k, const int whole)
 {
     EACH (d, k.tiles) {
         _tile_loadd(2, digit[d], n);
@@ -155,223 +155,221 @@ ALWAYS_INLINE void multiply_block(const int8_t *const digit[2], int n, int32_t *
         _tile_zero(0);
         _tile_zero(1);
         _tile_dpbssd(0, 2, 4);
-        do_part(rest, next, d * 4, k.tiles * 4, k.digits, whole);
+        vector_work(u, next, d * 4, k.tiles * 4, k.digits, whole);
         _tile_dpbssd(1, 2, 6);
-        do_part(rest, next, d * 4 + 1, k.tiles * 4, k.digits, whole);
+        vector_work(u, next, d * 4 + 1, k.tiles * 4, k.digits, whole);
         if (k.steps == 2) _tile_dpbssd(0, 3, 5);
-        do_part(rest, next, d * 4 + 2, k.tiles * 4, k.digits, whole);
+        vector_work(u, next, d * 4 + 2, k.tiles * 4, k.digits, whole);
         if (k.steps == 2) _tile_dpbssd(1, 3, 7);
-        do_part(rest, next, d * 4 + 3, k.tiles * 4, k.digits, whole);
+        vector_work(u, next, d * 4 + 3, k.tiles * 4, k.digits, whole);
         _tile_stored(0, sums + d * 512, 64);
         _tile_stored(1, sums + d * 512 + 256, 64);
     }
 }
 
-/* A visit, ready for all rows. */
-struct meeting {
+/* Operands of a stage for all rows. */
+struct operands {
     int n, rows, block;  /* inputs; rows, of one block */
-    const int8_t *digit; /* first row's first digits; a row is n bytes, the second digits are
-                            `second` further on */
+    const int8_t *digit; /* [rows][n] first digits; the second digits are `second` bytes further */
     size_t second;
     const float *scale; /* [rows] of the activations */
     float *total;       /* [rows][2][16] */
     __m512 w_scale[2];
-    const struct visit *next; /* to be unpacked meanwhile, or NULL */
+    const struct stage *next; /* to be unpacked meanwhile, or NULL */
 };
 
-/* What is handed on from one block to the next. */
-struct line {
-    int32_t (*sums)[SUMS]; /* two, taken in turns */
-    int turn;
-    struct rest rest;
+/* State of the pipeline between two blocks. */
+struct pipeline {
+    int32_t (*sums)[SUMS]; /* two, used alternately */
+    int slot;
+    struct pending pending;
 };
 
-/* The block from row `done` on; returns the rows done then. */
-ALWAYS_INLINE int meet_block(const struct meeting *t, int done, struct line *l,
-                             const struct visit *next, const struct shape k, const int whole)
+/* Multiplies the block from row `done` on; returns the number of rows done. */
+ALWAYS_INLINE int run_block(const struct operands *o, int done, struct pipeline *l,
+                            const struct stage *next, const struct tiling k, const int whole)
 {
-    int last = t->rows - t->block, r = done < last ? done : last;
-    const int8_t *a = t->digit + (size_t)r * (size_t)t->n;
-    multiply_block((const int8_t *const[]){a, a + t->second}, t->n, l->sums[l->turn], &l->rest,
+    int last = o->rows - o->block, r = done < last ? done : last;
+    const int8_t *a = o->digit + (size_t)r * (size_t)o->n;
+    multiply_block((const int8_t *const[]){a, a + o->second}, o->n, l->sums[l->slot], &l->pending,
                    next, k, whole);
-    l->rest = (struct rest){l->sums[l->turn],  k.tiles == 2 ? 512 : t->rows * 16, t->scale + r,
-                            t->total + r * 32, {t->w_scale[0], t->w_scale[1]},    done - r,
-                            t->block};
-    l->turn ^= 1;
-    return done + t->block;
+    l->pending = (struct pending){.sums = l->sums[l->slot],
+                                  .second = k.tiles == 2 ? 512 : o->rows * 16,
+                                  .scale = o->scale + r,
+                                  .total = o->total + r * 32,
+                                  .w_scale = {o->w_scale[0], o->w_scale[1]},
+                                  .from = done - r,
+                                  .to = o->block};
+    l->slot ^= 1;
+    return done + o->block;
 }
 
-/* All blocks. Before the first there may be no rest, or that of a last block. */
-ALWAYS_INLINE void meet_rows(const struct meeting *t, struct line *l, const struct shape k)
+/* Multiplies all blocks of a stage. Before the first block nothing or a partial block may be
+ * pending. */
+ALWAYS_INLINE void run_stage(const struct operands *o, struct pipeline *l, const struct tiling k)
 {
-    int done = k.tiles == k.digits && l->rest.to - l->rest.from == TILE_ROWS
-                   ? meet_block(t, 0, l, t->next, k, 1)
-                   : meet_block(t, 0, l, t->next, k, 0);
-    while (done < t->rows) done = meet_block(t, done, l, NULL, k, 1);
+    int done = k.tiles == k.digits && l->pending.to - l->pending.from == TILE_ROWS
+                   ? run_block(o, 0, l, o->next, k, 1)
+                   : run_block(o, 0, l, o->next, k, 0);
+    while (done < o->rows) done = run_block(o, done, l, NULL, k, 1);
 }
 
-/* Where things lie in a thread's scratch. */
-struct place {
-    int32_t sums[2][SUMS]; /* of the block that is multiplied and of the one before */
+/* Layout of a thread's scratch memory. */
+struct scratch {
+    int32_t sums[2][SUMS]; /* of the current block and the pending one */
     float total[PAIRS * ROWS_AT_ONCE * 32];
-    int8_t codes[]; /* unpacked, of two visits; with more rows than at once those of all */
+    int8_t codes[]; /* unpacked, of two stages; of all stages for more rows than ROWS_AT_ONCE */
 };
-_Static_assert(sizeof(struct place) + 2 * 4 * TILE_BYTES <=
+_Static_assert(sizeof(struct scratch) + 2 * 4 * TILE_BYTES <=
                    CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
                "kernels.h: scratch");
 
-/* One call's outputs. */
-struct job {
-    const struct linear *w;
-    const struct q4_digits *x;
-    float *y;
-    int p0, p1;
-};
+/* Order of the stages. Few rows are bound by memory and take each pair of panels from its first to
+ * its last sub-group, the order of the codes in memory. More rows take all pairs for each
+ * sub-group, whose digits then stay in cache. */
+enum { FEW_ROWS = 32, PREFETCH_BYTES = 2048 };
 
-/* Few rows take a pair of panels from its beginning to its end: that is how codes lie in memory,
- * which is what such rows wait for. Many take all pairs for each sub-group, whose digits then are
- * at hand. */
-enum { FEW_ROWS = 32, AHEAD_BYTES = 2048 };
-
-/* An odd last panel is its own partner. */
-ALWAYS_INLINE int visit_panel(const struct job *o, const struct visit *v, int i)
+/* Panel i (0, 1) of the stage; an odd last panel is its own partner. */
+ALWAYS_INLINE int stage_panel(const struct q4i_call *c, const struct stage *s, int i)
 {
-    int p = o->p0 + 2 * v->q + i;
-    return p < o->p1 ? p : o->p1 - 1;
+    int p = c->p0 + 2 * s->pair + i;
+    return p < c->p1 ? p : c->p1 - 1;
 }
 
-/* Prepares a visit whose q, s and j0 are given. What is asked for at the end of a panel is the
- * beginning of the one that comes next. */
-ALWAYS_INLINE void plan_visit(const struct job *o, struct visit *v, int8_t *codes, int few)
+/* Completes a stage of which pair, subgroup and j0 are set. At the end of a panel the beginning of
+ * the next one is prefetched. */
+ALWAYS_INLINE void prepare_stage(const struct q4i_call *c, struct stage *s, int8_t *codes, int few)
 {
-    const struct linear *w = o->w;
-    size_t panel = (size_t)(w->k / 8) * 64, from = (size_t)v->j0 * 8;
-    v->n = q4_next(w, v->j0) - v->j0;
-    v->codes = codes;
+    const struct linear *w = c->w;
+    size_t panel = (size_t)(w->k / 8) * 64, from = (size_t)s->j0 * 8;
+    s->n = q4_next(w, s->j0) - s->j0;
+    s->codes = codes;
     EACH (i, 2) {
-        int p = visit_panel(o, v, i);
-        v->packed[i] = w->codes + (size_t)p * panel + from;
-        v->ahead[i] = v->packed[i] + AHEAD_BYTES +
-                      (from + AHEAD_BYTES < panel ? 0 : panel * (few ? 1 : CPU_PANELS - 1));
+        int p = stage_panel(c, s, i);
+        s->packed[i] = w->codes + (size_t)p * panel + from;
+        s->prefetch[i] = s->packed[i] + PREFETCH_BYTES +
+                         (from + PREFETCH_BYTES < panel ? 0 : panel * (few ? 1 : CPU_PANELS - 1));
         const uint8_t *z = w->zeros +
-                           ((size_t)p * (size_t)w->n_groups + (size_t)(v->j0 / w->group)) * 16;
-        v->zero[i] = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)z)),
+                           ((size_t)p * (size_t)w->n_groups + (size_t)(s->j0 / w->group)) * 16;
+        s->zero[i] = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)z)),
                                         _mm512_set1_epi32(0x01010101));
     }
 }
 
-/* 0: there is none after it. */
-ALWAYS_INLINE int next_visit(const struct job *o, const struct visit *v, struct visit *next,
+/* Sets pair, subgroup and j0 of the stage after s; 0: s is the last one. */
+ALWAYS_INLINE int next_stage(const struct q4i_call *c, const struct stage *s, struct stage *next,
                              int pairs, int few)
 {
-    next->q = v->q, next->s = v->s + 1, next->j0 = v->j0 + v->n;
+    next->pair = s->pair, next->subgroup = s->subgroup + 1, next->j0 = s->j0 + s->n;
     if (few) {
-        if (next->j0 == o->w->k) next->q++, next->s = next->j0 = 0;
-        return next->q < pairs;
+        if (next->j0 == c->w->k) next->pair++, next->subgroup = next->j0 = 0;
+        return next->pair < pairs;
     }
-    if (++next->q < pairs) next->s = v->s, next->j0 = v->j0;
-    else next->q = 0;
-    return next->j0 < o->w->k;
+    if (++next->pair < pairs) next->subgroup = s->subgroup, next->j0 = s->j0;
+    else next->pair = 0;
+    return next->j0 < c->w->k;
 }
 
-ALWAYS_INLINE void load_codes(const struct visit *v)
+/* Loads the stage's codes into tiles 4 .. 7. */
+ALWAYS_INLINE void load_codes(const struct stage *s)
 {
-    const int8_t *second = v->codes + panel_bytes(v->n);
+    const int8_t *second = s->codes + panel_bytes(s->n);
     __asm__ volatile("" ::: "memory"); /* gcc does not know that loading a tile reads memory */
-    _tile_loadd(4, v->codes, 64);
+    _tile_loadd(4, s->codes, 64);
     _tile_loadd(6, second, 64);
-    if (v->n <= TILE_INPUTS) return;
-    _tile_loadd(5, v->codes + TILE_BYTES, 64);
+    if (s->n <= TILE_INPUTS) return;
+    _tile_loadd(5, s->codes + TILE_BYTES, 64);
     _tile_loadd(7, second + TILE_BYTES, 64);
 }
 
-/* Rows r0 .. r0+nr-1, visit by visit. The first rows unpack the codes; where others follow they are
- * kept for them. */
-ALWAYS_INLINE void tile_rows(const struct job *o, int r0, int nr, struct place *at,
+/* Rows r0 .. r0+nr-1, stage by stage. The first rows unpack the codes, which are kept if further
+ * rows follow. */
+ALWAYS_INLINE void gemm_rows(const struct q4i_call *c, int r0, int nr, struct scratch *m,
                              const int digits, const int tiles)
 {
-    const struct linear *w = o->w;
-    int pairs = (o->p1 - o->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS,
-        few = o->x->rows <= FEW_ROWS, keep = o->x->rows > nr;
-    size_t rows = (size_t)o->x->rows;
-    struct line line = {.sums = at->sums};
-    struct visit v[2] = {{0}};
-    memset(at->total, 0, (size_t)(pairs * nr * 32) * sizeof *at->total);
-    plan_visit(o, &v[0], at->codes, few);
-    if (!r0) unpack_visit(&v[0]);
-    for (int more = 1, turn = 0; more; turn ^= 1) {
-        struct visit *now = &v[turn], *next = &v[turn ^ 1];
-        int n = now->n, piped;
-        struct meeting t = {n,
-                            nr,
-                            block,
-                            o->x->digit + (size_t)now->j0 * rows * (size_t)digits +
-                                (size_t)r0 * (size_t)n,
-                            rows * (size_t)n,
-                            o->x->scale + (size_t)now->s * rows + (size_t)r0,
-                            at->total + now->q * nr * 32,
-                            {_mm512_setzero_ps()},
-                            NULL};
+    const struct linear *w = c->w;
+    int pairs = (c->p1 - c->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS,
+        few = c->x->rows <= FEW_ROWS, keep = c->x->rows > nr;
+    size_t rows = (size_t)c->x->rows;
+    struct pipeline line = {.sums = m->sums};
+    struct stage stages[2] = {{0}};
+    memset(m->total, 0, (size_t)(pairs * nr * 32) * sizeof *m->total);
+    prepare_stage(c, &stages[0], m->codes, few);
+    if (!r0) unpack_stage(&stages[0]);
+    for (int has_next = 1, slot = 0; has_next; slot ^= 1) {
+        struct stage *s = &stages[slot], *next = &stages[slot ^ 1];
+        int n = s->n, pipelined;
+        struct operands o = {n,
+                             nr,
+                             block,
+                             c->x->digit + (size_t)s->j0 * rows * (size_t)digits +
+                                 (size_t)r0 * (size_t)n,
+                             rows * (size_t)n,
+                             c->x->scale + (size_t)s->subgroup * rows + (size_t)r0,
+                             m->total + s->pair * nr * 32,
+                             {_mm512_setzero_ps()},
+                             NULL};
         EACH (i, 2)
-            t.w_scale[i] = load_scales(w, ((size_t)visit_panel(o, now, i) * (size_t)w->n_groups +
-                                           (size_t)(now->j0 / w->group)) *
+            o.w_scale[i] = load_scales(w, ((size_t)stage_panel(c, s, i) * (size_t)w->n_groups +
+                                           (size_t)(s->j0 / w->group)) *
                                               16);
-        load_codes(now);
-        more = next_visit(o, now, next, pairs, few);
-        if (more)
-            plan_visit(o, next,
-                       keep ? now->codes + 2 * panel_bytes(n)
-                            : at->codes + (turn ^ 1) * 4 * TILE_BYTES,
-                       few);
-        piped = more && !r0 && next->n == CPU_SUBGROUP;
-        if (piped) t.next = next;
-        if (n > TILE_INPUTS) meet_rows(&t, &line, (struct shape){digits, tiles, 2});
-        else meet_rows(&t, &line, (struct shape){digits, tiles, 1});
-        if (more && !r0 && !piped) unpack_visit(next);
+        load_codes(s);
+        has_next = next_stage(c, s, next, pairs, few);
+        if (has_next)
+            prepare_stage(
+                c, next,
+                keep ? s->codes + 2 * panel_bytes(n) : m->codes + (slot ^ 1) * 4 * TILE_BYTES, few);
+        pipelined = has_next && !r0 && next->n == CPU_SUBGROUP;
+        if (pipelined) o.next = next;
+        if (n > TILE_INPUTS) run_stage(&o, &line, (struct tiling){digits, tiles, 2});
+        else run_stage(&o, &line, (struct tiling){digits, tiles, 1});
+        if (has_next && !r0 && !pipelined) unpack_stage(next);
     }
-    for (int r = line.rest.from; r < line.rest.to; r++) add_row(&line.rest, r, digits);
+    for (int r = line.pending.from; r < line.pending.to; r++) add_row(&line.pending, r, digits);
     for (int r = 0; r < nr; r++)
-        for (int p = o->p0; p < o->p1; p++) {
-            __m512 sum = _mm512_loadu_ps(at->total +
-                                         (((p - o->p0) / 2 * nr + r) * 2 + (p - o->p0) % 2) * 16);
-            stream_outputs(w, o->y + (size_t)(r0 + r) * (size_t)w->out, p * 16, sum, o->x->rows);
+        for (int p = c->p0; p < c->p1; p++) {
+            __m512 sum =
+                _mm512_loadu_ps(m->total + (((p - c->p0) / 2 * nr + r) * 2 + (p - c->p0) % 2) * 16);
+            stream_outputs(w, c->y + (size_t)(r0 + r) * (size_t)w->out, p * 16, sum, c->x->rows);
         }
 }
 
-/* All rows, in rounds. */
-ALWAYS_INLINE void tile_job(const struct job *o, struct place *at, const int digits,
-                            const int tiles)
+/* All rows, in passes of equal size, at most ROWS_AT_ONCE. */
+ALWAYS_INLINE void gemm(const struct q4i_call *c, struct scratch *m, const int digits,
+                        const int tiles)
 {
-    int rows = o->x->rows;
+    int rows = c->x->rows;
     for (int left = (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, r = 0, nr; r < rows;
          left--, r += nr) {
         nr = ((rows - r) / left + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
         if (nr > rows - r) nr = rows - r;
-        tile_rows(o, r, nr, at, digits, tiles);
+        gemm_rows(c, r, nr, m, digits, tiles);
     }
 }
 
-/* Each a function of its own, for gcc's registers. */
-static __attribute__((noinline)) void one_digit(const struct job *o, struct place *at)
+/* Each in a function of its own, for gcc's register allocation. */
+static __attribute__((noinline)) void gemm_one_digit(const struct q4i_call *c, struct scratch *m)
 {
-    tile_job(o, at, 1, 1);
+    gemm(c, m, 1, 1);
 }
 
-static __attribute__((noinline)) void two_digits(const struct job *o, struct place *at)
+static __attribute__((noinline)) void gemm_two_digits(const struct q4i_call *c, struct scratch *m)
 {
-    tile_job(o, at, 2, 2);
+    gemm(c, m, 2, 2);
 }
 
-static __attribute__((noinline)) void two_in_a_tile(const struct job *o, struct place *at)
+static __attribute__((noinline)) void gemm_digits_in_a_tile(const struct q4i_call *c,
+                                                            struct scratch *m)
 {
-    tile_job(o, at, 2, 1);
+    gemm(c, m, 2, 1);
 }
 
-/* A single row is left to VNNI, which does not unpack. */
+/* A single row is a GEMV on VNNI, which does not unpack codes. */
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                     float *scratch)
 {
-    struct job job = {w, x, y, p0, p1};
+    struct q4i_call call = {w, x, y, p0, p1};
+    struct scratch *m = (struct scratch *)scratch;
     int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS,
         rows = in_a_tile ? 2 * x->rows : x->rows;
     if (x->rows == 1) {
@@ -379,9 +377,9 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
         return;
     }
     configure(rows < TILE_ROWS ? rows : TILE_ROWS);
-    if (in_a_tile) two_in_a_tile(&job, (struct place *)scratch);
-    else if (x->n_digits == 2) two_digits(&job, (struct place *)scratch);
-    else one_digit(&job, (struct place *)scratch);
+    if (in_a_tile) gemm_digits_in_a_tile(&call, m);
+    else if (x->n_digits == 2) gemm_two_digits(&call, m);
+    else gemm_one_digit(&call, m);
     _tile_release();
     _mm_sfence();
 }

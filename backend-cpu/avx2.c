@@ -1,7 +1,7 @@
-/* avx2.c: rung "avx2": AVX2, FMA and F16C. Empty on other architectures. */
+/* avx2.c: variant "avx2": AVX2, FMA and F16C. Empty on other architectures. */
 #if defined(__x86_64__)
 
-#include "backend-cpu/act.h"
+#include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
 
 static const char *avx2_unusable(void)
@@ -12,7 +12,7 @@ static const char *avx2_unusable(void)
     return __builtin_cpu_supports("f16c") ? NULL : "this processor has no F16C";
 }
 
-/* 8 scales of a panel half. */
+/* 8 scales of half a panel. */
 ALWAYS_INLINE __m256 load_scales(const struct linear *w, size_t at)
 {
     return w->scale_type == DT_F16 ? load_f16((const uint16_t *)w->scales + at)
@@ -46,8 +46,8 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m25
     for (int l = 0; n0 + l < w->out; l++) y[n0 + l] = w->bias ? lane[l] + w->bias[n0 + l] : lane[l];
 }
 
-/* np panels x m rows from r0 on straight from the codes, the sums of a sub-group in registers:
- * 2*np*m <= 8 of them. */
+/* q4 GEMV for few rows: np panels x m rows from r0 on, decoded from the codes; 2*np*m <= 8
+ * accumulators of a sub-group stay in registers. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int rows, int r0, int p,
                           const int np, const int m)
 {
@@ -93,10 +93,11 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                           total[h][r]);
 }
 
-/* For a single row codes become floats by their place in a mantissa: 2^23 with a code in its lowest
- * byte is 2^23 + code, 2^15 with one in the byte above is 2^15 + code, 2^7 with one above that is
- * 2^7 + code, exactly; so a zero is kept as what is to be subtracted from each. The codes of four
- * inputs are cut out together, and a blend puts the byte of one of them into its power of two. */
+/* For a single row codes are converted to floats in the mantissa: 2^23 with a code in its lowest
+ * byte is 2^23 + code, 2^15 with a code in the next byte 2^15 + code, 2^7 with a code in the byte
+ * above 2^7 + code, exactly. So the subtrahend of a zero point has one form for each. A mask
+ * isolates the codes of four inputs at once, and a blend puts the byte of one of them into its
+ * power of two. */
 #define OF_8(v) {v, v, v, v, v, v, v, v}
 static const uint32_t two_15[8] = OF_8(0x47000000), two_7[8] = OF_8(0x43000000);
 
@@ -104,9 +105,9 @@ struct zeros {
     __m256 at[3]; /* 2^23 + zero, 2^15 + zero, 2^7 + zero */
 };
 
-/* 8 inputs x of one row x four panel halves, two at c0 and two at c1; sum[h] += their products,
- * input by input. The four take turns, so that no addition waits for the last. As assembly: there
- * are just enough registers, and gcc 12 wants more. */
+/* 8 inputs x of one row x four panel halves, two at c0 and two at c1: sum[h] += products, input by
+ * input. The four accumulators alternate to hide the latency of additions. In assembly, because the
+ * registers just suffice and gcc 12 spills. */
 ALWAYS_INLINE void q4_step(const uint8_t *c0, const uint8_t *c1, const float *x,
                            const struct zeros *zero, __m256 *sum)
 {
@@ -158,7 +159,7 @@ ALWAYS_INLINE void q4_step(const uint8_t *c0, const uint8_t *c1, const float *x,
 #undef INPUTS
 }
 
-/* Two panels x one row: this is decode, and bound by arithmetic here. */
+/* q4 GEMV of two panels x one row, which is bound by arithmetic on this instruction set. */
 static void q4_row(const struct linear *w, const float *x, float *y, int p)
 {
     size_t panel_codes = (size_t)(w->k / 8) * 64, panel_groups = (size_t)w->n_groups * 16;
@@ -187,7 +188,7 @@ static void q4_row(const struct linear *w, const float *x, float *y, int p)
     EACH (h, 4) store_outputs(w, y, (p + h / 2) * 16 + h % 2 * 8, total[h]);
 }
 
-/* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
+/* Unpacks n inputs of one panel from j0 on to floats code - zero, dst [n][16]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -223,7 +224,7 @@ ALWAYS_INLINE void tile(const float *codes, const float *x, int n, __m256 s0, __
     }
 }
 
-/* Register blocks of 6 rows or as many less as share out evenly. */
+/* Register blocks of up to 6 rows, of equal height. */
 static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s1, float *total,
                   int rows)
 {
@@ -240,11 +241,12 @@ static void tiles(const float *codes, const float *x, int n, __m256 s0, __m256 s
     }
 }
 
-/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in
- * L1) and meets all of them. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr,
-                    int p0, int p1, float *scratch)
+/* q4 GEMM for rows r0 .. r0+nr-1 of `rows`. For each sub-group a panel is unpacked once (8 KiB,
+ * stays in L1) for all rows. */
+static void q4_many(const struct q4_call *c, int r0, int nr, float *scratch)
 {
+    const struct linear *w = c->w;
+    const int p0 = c->p0, p1 = c->p1;
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
@@ -252,28 +254,28 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n,
+            tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n,
                   load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16) {
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8,
+            store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
+            store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16 + 8,
                           _mm256_loadu_ps(total + 8));
         }
 }
 
-/* Rows that are cheaper straight from the codes than through unpack_panel: measured on a Zen 3. */
+/* Up to this many rows are faster without unpack_panel (measured on a Zen 3). */
 enum { FEW_ROWS = 12 };
 
 static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
                     float *scratch)
 {
     if (rows > FEW_ROWS) {
+        const struct q4_call c = {w, x, y, rows, p0, p1};
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1,
-                    scratch);
+            q4_many(&c, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, scratch);
         return;
     }
     int p = p0;
@@ -291,10 +293,10 @@ static void avx2_q4(const struct linear *w, const float *x, float *y, int rows, 
         }
 }
 
-/* Integer activations. Two digits are kept as the 16-bit integer that they stand for (madd_epi16
- * multiplies it by a code at once), one digit as a byte (maddubs_epi16). The inputs of a block of 8
- * stand in the order in which masks and shifts bring the codes out of a 32-bit word: bytes 0..3 and
- * 4..7; 16-bit pairs (0,2) (1,3) (4,6) (5,7). */
+/* Integer activations. Two digits are stored as the 16-bit integer that they represent (madd_epi16
+ * multiplies it by a code), one digit as a byte (maddubs_epi16). The inputs of a block of 8 are in
+ * the order in which masks and shifts extract the codes of a 32-bit word: bytes 0..3 and 4..7;
+ * 16-bit pairs (0,2) (1,3) (4,6) (5,7). */
 ALWAYS_INLINE __m256i broadcast_4(const void *p)
 {
     int32_t v;
@@ -302,8 +304,8 @@ ALWAYS_INLINE __m256i broadcast_4(const void *p)
     return _mm256_set1_epi32(v);
 }
 
-/* a += v in 32 or 16 bits. As an instruction, because gcc 12 reorders integer sums across a block
- * until its registers no longer hold them. */
+/* a += v in 32 or 16 bits, as an instruction: gcc 12 reorders integer sums across a block and
+ * spills. */
 ALWAYS_INLINE void add_32(__m256i *a, __m256i v)
 {
     __asm__("vpaddd %1, %0, %0" : "+x"(*a) : "x"(v));
@@ -313,22 +315,22 @@ ALWAYS_INLINE void add_16(__m256i *a, __m256i v)
     __asm__("vpaddw %1, %0, %0" : "+x"(*a) : "x"(v));
 }
 
-/* Rows are taken four at a time, shared out evenly. Two-digit activations of such a block stand
- * together over all inputs, as [sub-group][its rows][n], so that a block is one stream: apart, by a
- * power of two, its pieces would push each other out of L1 and L2. */
-struct block {
+/* A block of up to four rows; blocks have equal height. Two-digit activations of a block are stored
+ * as [sub-group][row of the block][n], one stream per block: rows a power of two apart would
+ * conflict in L1 and L2. */
+struct row_block {
     int first, n;
 };
 
-ALWAYS_INLINE struct block block_of(int row, int rows)
+ALWAYS_INLINE struct row_block row_block_of(int row, int rows)
 {
     int blocks = (rows + 3) / 4, n = rows / blocks,
-        shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, then of n + 1 */
-    if (row < shorter) return (struct block){row / n * n, n};
-    return (struct block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
+        shorter = (blocks - rows % blocks) * n; /* rows in blocks of n, before blocks of n + 1 */
+    if (row < shorter) return (struct row_block){row / n * n, n};
+    return (struct row_block){shorter + (row - shorter) / (n + 1) * (n + 1), n + 1};
 }
 
-/* 8 integers of one sub-group as one or two digits. */
+/* Stores 8 integers of one sub-group as one or two digits. */
 ALWAYS_INLINE void store_digits(int8_t *digit, int n_digits, int i, __m256i v)
 {
     __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
@@ -344,7 +346,8 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
-    struct block b = q->n_digits == 2 ? block_of(row, q->rows) : (struct block){0, q->rows};
+    struct row_block b = q->n_digits == 2 ? row_block_of(row, q->rows)
+                                          : (struct row_block){0, q->rows};
     int8_t *block = (int8_t *)q->digit + (size_t)b.first * (size_t)w->k * 2;
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
@@ -354,8 +357,8 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
                                     (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();
         for (int i = 0; i < n;
-             i +=
-             8) { /* cvtps rounds to even, like round_small; the scale 0 gives 0, also for NaN */
+             /* cvtps rounds to nearest even, as round_small; a factor of 0 gives 0, also for NaN */
+             i += 8) {
             __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
             __m256i k = inverse == 0 ? _mm256_setzero_si256() : _mm256_cvtps_epi32(v);
             sum = _mm256_add_epi32(sum, k);
@@ -376,7 +379,7 @@ ALWAYS_INLINE __m256i pairs(__m256i v, const int i)
     return i < 3 ? _mm256_and_si256(q, _mm256_set1_epi16(15)) : q;
 }
 
-/* Adds to total (8 outputs) the integer sum of one sub-group. */
+/* Adds the integer sum of one sub-group, scaled, to total (8 outputs). */
 ALWAYS_INLINE __m256 add_group(__m256 total, __m256i sum, __m256 scale, float act_scale)
 {
     return _mm256_add_ps(total, _mm256_mul_ps(_mm256_cvtepi32_ps(sum),
@@ -388,15 +391,15 @@ ALWAYS_INLINE __m256i load_zeros_int(const struct linear *w, size_t at)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
 }
 
-/* Codes of panel half h (0 .. 3: two of one panel, two of the next) at c, 8 inputs. */
+/* Codes of panel half h (0 .. 3: two of one panel, two of the next) at c: 8 inputs. */
 ALWAYS_INLINE __m256i load_codes(const uint8_t *c, size_t panel_codes, int h)
 {
     return _mm256_loadu_si256(
         (const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
 }
 
-/* n inputs of nh panel halves x m rows of two-digit activations (row stride n) straight from the
- * codes: integer sums. */
+/* Integer sums of n inputs of nh panel halves x m rows of two-digit activations x [m][n], decoded
+ * from the codes. */
 ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t *x, int n,
                              __m256i sum[4][4], const int nh, const int m)
 {
@@ -416,8 +419,8 @@ ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t 
     }
 }
 
-/* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of those fit,
- * then they are widened. */
+/* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of these sums
+ * fit before they are widened. */
 ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t *x, int n,
                              __m256i sum[4][4], const int nh, const int m)
 {
@@ -443,10 +446,16 @@ ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t 
     }
 }
 
-/* nh panel halves from h0 on x m rows from r0 on, into y. */
+/* A register block: nh panel halves x m rows. Constants after inlining. */
+struct q4i_block {
+    int digits, nh, m;
+};
+
+/* q4i GEMV: k.nh panel halves from h0 on x k.m rows from r0 on, into y. */
 ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, float *y, int h0,
-                           int r0, const int digits, const int nh, const int m)
+                           int r0, const struct q4i_block k)
 {
+    const int digits = k.digits, nh = k.nh, m = k.m;
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel_codes = (size_t)(w->k / 8) * 64,
            panel_groups = (size_t)w->n_groups * 16;
     const uint8_t *c = w->codes + (size_t)(h0 / 2) * panel_codes + (size_t)(h0 % 2 * 32);
@@ -478,7 +487,8 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
             store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (h0 + h) * 8, total[h][r]);
 }
 
-/* n inputs of one panel from j0 on as bytes, zero points left in: [n/4] fours, each [16][4]. */
+/* Unpacks n inputs of one panel from j0 on to bytes with the zero points left in: dst [n/4][16][4].
+ */
 static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -492,10 +502,10 @@ static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *d
         }
 }
 
-/* Where one sub-group of a panel meets its rows. */
-struct meeting {
+/* Operands of one sub-group of a panel and a tile of rows. */
+struct q4i_group {
     int n;               /* inputs */
-    const int8_t *codes; /* unpacked */
+    const int8_t *codes; /* [n/4][16][4] unpacked */
     const int8_t *x;     /* [rows][n] digits */
     const float *scale;  /* [rows] */
     const int32_t *sum;  /* [rows] */
@@ -504,8 +514,8 @@ struct meeting {
     float *total; /* [rows][16] */
 };
 
-/* m <= 3 rows from r on, one digit: total[m][16] += this sub-group. */
-ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
+/* total[m][16] += this sub-group, for m <= 3 rows from r0 on, one digit. */
+ALWAYS_INLINE void tile_bytes(const struct q4i_group *t, int r0, const int m)
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i a[3], b[3];
@@ -541,7 +551,8 @@ ALWAYS_INLINE void tile_bytes(const struct meeting *t, int r0, const int m)
     }
 }
 
-static void meet(const struct meeting *t, int rows)
+/* All rows in register blocks of 3 and 2. */
+static void tiles_bytes(const struct q4i_group *t, int rows)
 {
     for (int left = (rows + 2) / 3, r = 0, m; left; left--, r += m) {
         m = (rows - r) / left;
@@ -551,11 +562,14 @@ static void meet(const struct meeting *t, int rows)
     }
 }
 
-/* Rows r0 .. r0+nr-1 of one digit, more than FEW_BYTE_ROWS of them: a panel is unpacked once for
- * all. */
-static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y, int r0, int nr,
-                     int p0, int p1, float *scratch)
+/* q4i GEMM of one digit for rows r0 .. r0+nr-1, more than FEW_BYTE_ROWS: a panel is unpacked once
+ * for all rows. */
+static __attribute__((noinline)) void q4i_many(const struct q4i_call *q, int r0, int nr,
+                                               float *scratch)
 {
+    const struct linear *w = q->w;
+    const struct q4_digits *x = q->x;
+    const int p0 = q->p0, p1 = q->p1;
     int8_t *codes = (int8_t *)scratch;
     float *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
@@ -566,69 +580,69 @@ static void q4i_many(const struct linear *w, const struct q4_digits *x, float *y
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
             unpack_bytes(w, p, j0, n, codes);
-            meet(&(struct meeting){n,
-                                   codes,
-                                   digit,
-                                   x->scale + s,
-                                   x->sum + s,
-                                   {load_scales(w, at), load_scales(w, at + 8)},
-                                   {load_zeros_int(w, at), load_zeros_int(w, at + 8)},
-                                   total + (p - p0) * nr * 16},
-                 nr);
+            tiles_bytes(&(struct q4i_group){n,
+                                            codes,
+                                            digit,
+                                            x->scale + s,
+                                            x->sum + s,
+                                            {load_scales(w, at), load_scales(w, at + 8)},
+                                            {load_zeros_int(w, at), load_zeros_int(w, at + 8)},
+                                            total + (p - p0) * nr * 16},
+                        nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16) {
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
-            store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + 8,
+            store_outputs(w, q->y + (size_t)r * (size_t)w->out, p * 16, _mm256_loadu_ps(total));
+            store_outputs(w, q->y + (size_t)r * (size_t)w->out, p * 16 + 8,
                           _mm256_loadu_ps(total + 8));
         }
 }
 
-/* m rows from r0 on, straight from the codes, as many panel halves at once as the registers hold.
- */
-ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int h0,
-                              int h1, int r0, int m, const int digits)
+/* The rows of a block, decoded from the codes, with as many panel halves at once as the registers
+ * hold. */
+ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x, float *y, int p0,
+                              int p1, struct row_block b, const int digits)
 {
-    int h = h0;
-    switch (m) {
+    int h = 2 * p0, h1 = 2 * p1, r0 = b.first;
+    switch (b.n) {
     case 1:
-        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, digits, 4, 1);
-        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, digits, 2, 1);
+        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 4, 1});
+        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 2, 1});
         break;
     case 2:
-        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, digits, 2, 2);
+        for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 2, 2});
         break;
     case 3:
-        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, digits, digits, 3);
+        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, digits, 3});
         break;
     case 4:
-        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, digits, digits, 4);
+        for (; h < h1; h += digits) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, digits, 4});
         break;
     }
 }
 
-/* Rows of one digit that are cheaper straight from the codes, four at a time, than through
- * unpack_bytes. Two digits always are: the shift and mask that bring out their codes run where the
- * additions cannot (measured on a Zen 3). */
+/* Up to this many rows of one digit are faster without unpack_bytes, four at a time. Two digits
+ * always are: their decoding uses execution ports that the additions cannot (measured on a Zen 3).
+ */
 enum { FEW_BYTE_ROWS = 8 };
 
 static void avx2_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                      float *scratch)
 {
     if (x->n_digits == 2 || x->rows <= FEW_BYTE_ROWS) {
-        struct block b;
+        struct row_block b;
         for (int r = 0; r < x->rows; r += b.n) {
-            b = block_of(r, x->rows);
-            if (x->n_digits == 2) q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 2);
-            else q4i_direct(w, x, y, 2 * p0, 2 * p1, r, b.n, 1);
+            b = row_block_of(r, x->rows);
+            if (x->n_digits == 2) q4i_direct(w, x, y, p0, p1, b, 2);
+            else q4i_direct(w, x, y, p0, p1, b, 1);
         }
         return;
     }
-    /* tiles of equal height: none is left with a few rows that unpacking does not pay for */
+    /* tiles of equal height: none has only a few rows, for which unpacking does not pay */
     for (int left = (x->rows + CPU_ROW_TILE - 1) / CPU_ROW_TILE, r = 0, nr; left; left--, r += nr) {
         nr = (x->rows - r) / left;
-        q4i_many(w, x, y, r, nr, p0, p1, scratch);
+        q4i_many(&(struct q4i_call){w, x, y, p0, p1}, r, nr, scratch);
     }
 }
 
@@ -651,7 +665,7 @@ ALWAYS_INLINE float fold_256(__m256 lo, __m256 hi)
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* Adds the inputs from j on, fewer than LANES, to the lanes of output n. */
+/* Adds inputs j .. in-1, fewer than LANES, to the lanes of output n. */
 static __attribute__((noinline)) void dense_tail(const struct linear *w, enum dtype t,
                                                  const float *x, int n, int j, __m256 *a)
 {
@@ -665,7 +679,7 @@ static __attribute__((noinline)) void dense_tail(const struct linear *w, enum dt
     a[1] = _mm256_loadu_ps(lane + 8);
 }
 
-/* nn outputs x m rows, each with its 16 lanes. */
+/* nn outputs x m rows, each with 16 lanes. */
 ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
                                int n0, const int nn, const int m)
 {
@@ -682,7 +696,7 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
             EACH (r, m) {
                 __m256 xr = _mm256_loadu_ps(x + (size_t)r * (size_t)in + j + h * 8);
                 if (m > 1)
-                    __asm__("" : "+x"(xr)); /* loaded once: gcc would load it for every output */
+                    __asm__("" : "+x"(xr)); /* one load: gcc would repeat it for every output */
                 EACH (i, nn) a[i][r][h] = _mm256_fmadd_ps(v[i], xr, a[i][r][h]);
             }
         }
@@ -703,8 +717,8 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
     int n = n0;
     if (rows == 1)
         for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1);
-    for (int end; n + 2 <= n1; n = end) { /* up to three rows, shared out evenly, stay in L1, the
-                                             weights of some outputs in L2 */
+    for (int end; n + 2 <= n1; n = end) { /* blocks of up to three rows of equal height, which stay
+                                             in L1; the weights of some outputs stay in L2 */
         end = n + DENSE_CHUNK <= n1 ? n + DENSE_CHUNK : n + (n1 - n) / 2 * 2;
         for (int left = (rows + 2) / 3, r = 0, m; left; left--, r += m) {
             m = (rows - r) / left;

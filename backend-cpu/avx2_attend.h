@@ -1,5 +1,5 @@
-/* avx2_attend.h: attention and GLU of rung "avx2", a part of avx2.c and included by it alone; and
- * the little that both need. */
+/* avx2_attend.h: attention and SwiGLU of variant "avx2"; a part of avx2.c, which alone includes it,
+ * with the helpers of both. */
 #ifndef BACKEND_CPU_AVX2_ATTEND_H
 #define BACKEND_CPU_AVX2_ATTEND_H
 
@@ -9,8 +9,8 @@
 
 ALWAYS_INLINE __m256 load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
 
-/* Loops over the parts of a register block: their bounds are constants once inlined, and every one
- * must be unrolled for the block to live in registers. */
+/* A loop over a register block. Its bounds are constants after inlining; it must be unrolled
+ * completely for the block to stay in registers. */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
 ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
@@ -19,8 +19,8 @@ ALWAYS_INLINE __m256 load_kv(const void *p, enum kv_type kv, size_t at)
                         : _mm256_loadu_ps((const float *)p + at);
 }
 
-/* n <= 4 queries x the 16 positions of a page: a load of keys meets all queries, a broadcast of a
- * query both halves. */
+/* Scores of n <= 4 queries x the 16 positions of a page: each load of keys serves all queries, each
+ * broadcast of a query both halves. */
 ALWAYS_INLINE void scores_block(const float *const *q, const int n, const void *keys, int head_dim,
                                 enum kv_type kv, float *scores)
 {
@@ -59,7 +59,7 @@ ALWAYS_INLINE void avx2_scores(const float *const *q, int n, const void *const *
     }
 }
 
-/* n <= 4 queries x 16 dimensions at a time. */
+/* Values for n <= 4 queries, 16 dimensions at a time. */
 ALWAYS_INLINE void values_block(const float *p, const int n, int n_pos, const void *values,
                                 int head_dim, enum kv_type kv, float *acc)
 {
@@ -115,7 +115,7 @@ ALWAYS_INLINE __m256 exp8(__m256 x)
 {
     __m256 keep = _mm256_cmp_ps(x, _mm256_set1_ps(EXP_MIN), _CMP_NLT_UQ); /* NaN stays NaN */
     __m256 c = _mm256_min_ps(_mm256_set1_ps(EXP_MAX),
-                             x); /* the second operand survives when it is NaN */
+                             x); /* the second operand is returned if it is NaN */
     __m256 n = _mm256_round_ps(_mm256_mul_ps(c, _mm256_set1_ps(EXP_LOG2E)),
                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_HI), c);
@@ -139,9 +139,8 @@ ALWAYS_INLINE float avx2_exps(float *p, float max, int n)
         _mm256_storeu_ps(p + i, e0);
         s0 = _mm256_add_ps(s0, e0);
         __asm__(""
-                : "+x"(s0),
-                  "+m"(*(float(*)[8])(
-                      p + i + 8))); /* one after the other: for both at once registers are short */
+                : "+x"(s0), "+m"(*(float(*)[8])(
+                                p + i + 8))); /* separate: both at once exceed the registers */
         __m256 e1 = exp8(_mm256_sub_ps(_mm256_loadu_ps(p + i + 8), m));
         _mm256_storeu_ps(p + i + 8, e1);
         s1 = _mm256_add_ps(s1, e1);
@@ -160,8 +159,7 @@ ALWAYS_INLINE float avx2_scale(float *p, int n, float factor)
                v1 = _mm256_mul_ps(_mm256_loadu_ps(p + i + 8), f);
         _mm256_storeu_ps(p + i, v0);
         _mm256_storeu_ps(p + i + 8, v1);
-        top0 = _mm256_max_ps(v0,
-                             top0); /* the second operand survives where the first is no number */
+        top0 = _mm256_max_ps(v0, top0); /* the second operand is returned if the first is NaN */
         top1 = _mm256_max_ps(v1, top1);
     }
     float lane[8];
@@ -192,8 +190,9 @@ static void avx2_glu(float *gate, const float *up, size_t n)
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(gate + i, glu8(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
     if (i == n) return;
-    float g[8] = {0}, u[8] = {0}; /* the tail takes the same path, so that an element's value does
-                                     not depend on its place */
+    float g[8] = {0},
+          u[8] = {
+              0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
     memcpy(u, up + i, (n - i) * sizeof *u);
     _mm256_storeu_ps(g, glu8(_mm256_loadu_ps(g), _mm256_loadu_ps(u)));

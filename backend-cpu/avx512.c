@@ -1,5 +1,5 @@
-/* avx512.c: rung "avx512": AVX-512 F, BW, DQ and VL. Every output has the same order of operations
- * as in avx2.c, so that the two give the same bits. Empty on other architectures. */
+/* avx512.c: variant "avx512": AVX-512 F, BW, DQ and VL. The order of operations per output is that
+ * of avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__x86_64__)
 
 #include "backend-cpu/avx512.h"
@@ -14,9 +14,9 @@ static const char *avx512_unusable(void)
     return ok ? NULL : "this processor or system has no AVX-512 (F, BW, DQ, VL)";
 }
 
-/* How the codes of one panel and group become floats: a permutation looks up the low 4 bits of each
- * lane and ignores the rest, so that nothing has to be masked; symmetric groups (all zeros 8) have
- * the zero in the table. */
+/* Conversion of the codes of one panel and group to floats. A permutation looks up the low 4 bits
+ * of each lane and ignores the others, so no mask is needed; the table of symmetric groups (all
+ * zeros 8) includes the zero point. */
 struct decode {
     __m512 table, zero;
     int symmetric;
@@ -42,31 +42,40 @@ ALWAYS_INLINE __m512 code_minus_zero(__m512i v, int b, __m512 table, __m512 zero
     return symmetric ? c : _mm512_sub_ps(c, zero);
 }
 
-/* Sums of n inputs x [m][n] from the codes at c (panels panel_codes apart) into sum[np][m], asking
- * for those at ahead. */
-ALWAYS_INLINE void q4_run(const uint8_t *c, const uint8_t *ahead, size_t panel_codes,
-                          const float *x, int n, const struct decode *d, const int symmetric,
-                          __m512 sum[4][4], const int np, const int m)
+/* Codes of np panels, which are panel_bytes apart, and those to be prefetched. */
+struct q4_codes {
+    const uint8_t *at, *ahead;
+    size_t panel_bytes;
+};
+
+/* A register block: np panels x m rows. Constants after inlining. */
+struct q4_block {
+    int np, m, symmetric;
+};
+
+/* sum[np][m] = products of the codes and n inputs x [m][n]. */
+ALWAYS_INLINE void q4_run(const struct q4_codes *c, const float *x, int n, const struct decode *d,
+                          __m512 sum[4][4], const struct q4_block k)
 {
-    EACH (p, np)
-        EACH (r, m) sum[p][r] = _mm512_setzero_ps();
+    EACH (p, k.np)
+        EACH (r, k.m) sum[p][r] = _mm512_setzero_ps();
     for (int j = 0; j < n; j += 8) {
         __m512i v[4];
-        EACH (p, np) {
-            v[p] = _mm512_loadu_si512(c + (size_t)p * panel_codes + (size_t)j * 8);
-            _mm_prefetch((const char *)ahead + (size_t)p * panel_codes + (size_t)j * 8,
-                         _MM_HINT_T0);
+        EACH (p, k.np) {
+            size_t offset = (size_t)p * c->panel_bytes + (size_t)j * 8;
+            v[p] = _mm512_loadu_si512(c->at + offset);
+            _mm_prefetch((const char *)c->ahead + offset, _MM_HINT_T0);
         }
         EACH (b, 8)
-            EACH (p, np) {
-                __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, symmetric);
-                EACH (r, m)
+            EACH (p, k.np) {
+                __m512 q = code_minus_zero(v[p], b, d[p].table, d[p].zero, k.symmetric);
+                EACH (r, k.m)
                     sum[p][r] = _mm512_fmadd_ps(q, _mm512_set1_ps(x[r * n + j + b]), sum[p][r]);
             }
     }
 }
 
-/* np panels x m rows straight from the codes: np*m accumulators. */
+/* q4 GEMV for few rows: np panels x m rows decoded from the codes, np*m accumulators. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p0, const int np,
                           const int m)
 {
@@ -86,14 +95,15 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                 d[p].table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         for (int j0 = g * w->group, n; j0 < (g + 1) * w->group; j0 += n) {
             n = q4_next(w, j0) - j0;
-            const uint8_t *c = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
-            /* behind the end of these panels come the next ones, not the neighbour that is being
-             * read already */
-            const uint8_t *ahead =
-                c + AHEAD +
-                ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
-            if (symmetric) q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 1, sum, np, m);
-            else q4_run(c, ahead, panel_codes, x + (size_t)j0 * m, n, d, 0, sum, np, m);
+            const uint8_t *codes = w->codes + (size_t)p0 * panel_codes + (size_t)j0 * 8;
+            const float *xs = x + (size_t)j0 * m;
+            /* The next panels follow the end of these, not the adjacent panel, which is being read.
+             */
+            int at_end = (size_t)j0 * 8 + AHEAD >= panel_codes;
+            const struct q4_codes c = {
+                codes, codes + AHEAD + (at_end ? (size_t)(np - 1) * panel_codes : 0), panel_codes};
+            if (symmetric) q4_run(&c, xs, n, d, sum, (struct q4_block){np, m, 1});
+            else q4_run(&c, xs, n, d, sum, (struct q4_block){np, m, 0});
             EACH (p, np) {
                 __m512 s = load_scales(w,
                                        ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)g) * 16);
@@ -105,7 +115,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (r, m) store_outputs(w, y + (size_t)r * (size_t)w->out, (p0 + p) * 16, total[p][r]);
 }
 
-/* n inputs of one panel from j0 on as floats code - zero into dst[n][stride]. */
+/* Unpacks n inputs of one panel from j0 on to floats code - zero, dst [n][stride]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst, int stride)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -149,26 +159,28 @@ ALWAYS_INLINE void tiles(const float *codes, const float *x, int n, const __m512
     for (; rows; rows--, x += n, total += np * 16) tile(codes, x, n, s, total, np, 1);
 }
 
-/* np panels x rows r0 .. r0+nr-1 of `rows`: sub-group by sub-group the panels are unpacked once (16
- * KiB, stays in L1) and meet all of them. */
-ALWAYS_INLINE void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0,
-                           int nr, int p0, float *scratch, const int np)
+/* q4 GEMM: np panels x rows r0 .. r0+nr-1 of `rows`. For each sub-group the panels are unpacked
+ * once (16 KiB, stays in L1) for all rows. */
+ALWAYS_INLINE void q4_many(const struct q4_call *c, int p, int r0, int nr, float *scratch,
+                           const int np)
 {
+    const struct linear *w = c->w;
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * np * 16;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
         n = q4_next(w, j0) - j0;
         __m512 s[2];
-        EACH (p, np)
-            s[p] = load_scales(
-                w, ((size_t)(p0 + p) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
-        EACH (p, np) unpack_panel(w, p0 + p, j0, n, codes + p * 16, np * 16);
-        tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s, total, nr, np);
+        EACH (i, np)
+            s[i] = load_scales(
+                w, ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+        EACH (i, np) unpack_panel(w, p + i, j0, n, codes + i * 16, np * 16);
+        tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n, s, total, nr,
+              np);
     }
     for (int r = 0; r < nr; r++)
-        EACH (p, np)
-            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p0 + p) * 16,
-                           _mm512_loadu_ps(total + (r * np + p) * 16), rows);
+        EACH (i, np)
+            stream_outputs(w, c->y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16,
+                           _mm512_loadu_ps(total + (r * np + i) * 16), c->rows);
 }
 
 void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
@@ -176,10 +188,11 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
 {
     int p = p0;
     if (rows > 4) {
+        const struct q4_call c = {w, x, y, rows, p0, p1};
         for (int r = 0; r < rows; r += CPU_ROW_TILE) {
             int n = rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE;
-            for (p = p0; p + 2 <= p1; p += 2) q4_many(w, x, y, rows, r, n, p, scratch, 2);
-            if (p < p1) q4_many(w, x, y, rows, r, n, p, scratch, 1);
+            for (p = p0; p + 2 <= p1; p += 2) q4_many(&c, p, r, n, scratch, 2);
+            if (p < p1) q4_many(&c, p, r, n, scratch, 1);
         }
         _mm_sfence();
         return;
@@ -200,9 +213,9 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
         }
 }
 
-/* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum as an instruction, because
- * gcc 12 reorders integer sums across a block until its registers no longer hold them
- * (tests/emulators/immintrin compile this for processors without it). */
+/* acc + products of 4 codes and 4 digits per lane, without VNNI. The sum is an instruction, because
+ * gcc 12 reorders integer sums across a block and spills (tests/emulators/immintrin compiles this
+ * for processors without it). */
 ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 {
     __m512i v = _mm512_madd_epi16(_mm512_maddubs_epi16(codes, digits), _mm512_set1_epi16(1));
@@ -214,7 +227,7 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
-/* quantize_scale of act.h, n a multiple of 32. */
+/* quantize_scale of act_quant.h, n a multiple of 32. */
 ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, float *scale)
 {
     const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
@@ -228,7 +241,7 @@ ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, floa
                            scale);
 }
 
-/* quantize_group of act.h, n a multiple of 32. */
+/* quantize_group of act_quant.h, n a multiple of 32. */
 ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first,
                                          int8_t *second, float *scale)
 {
@@ -278,10 +291,10 @@ void avx512_quantize(const struct linear *w, const float *x, int row, const stru
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                        float *scratch)
 {
-    q4i_512(w, x, y, p0, p1, scratch, 10, dot_maddubs);
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10, dot_maddubs);
 }
 
-/* 16 weights from element `at` on, lanes outside m as 0. */
+/* 16 weights from element `at` on; lanes outside m are 0. */
 ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmask16 m)
 {
     if (t == DT_F32) return _mm512_maskz_loadu_ps(m, (const float *)w + at);
@@ -290,14 +303,14 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
                        : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* Where nn outputs x m rows are read: with bases three rows apart, all of them are a base and a
- * small multiple of the stride. */
+/* Read pointers of nn outputs x m rows. With bases three rows apart, every row is a base plus 0, 1
+ * or 2 strides, which an address holds. */
 struct dense_at {
     const char *x[3], *weight, *ahead;
     size_t x_row, weight_row; /* bytes */
 };
 
-/* 16 inputs into the lanes. */
+/* Adds 16 inputs to the lanes. */
 ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask,
                               __m512 a[4][8], const int nn, const int m)
 {
@@ -309,30 +322,39 @@ ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16
     }
 }
 
-/* nn outputs x m rows, inputs j0 .. j1-1; what the lanes hold before and after is kept in
- * lanes[nn][m]. Asks for what comes `ahead` bytes further on. */
-ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
-                               int n0, int j0, int j1, float *lanes, size_t ahead, const int nn,
-                               const int m)
+/* Arguments of cpu_kernels.dense from some row on, and the state of its loops. */
+struct dense_call {
+    const struct linear *w;
+    enum dtype t;
+    const float *x; /* [rows][in] */
+    float *y;       /* [rows][out] */
+    size_t ahead;   /* prefetch distance, bytes */
+};
+
+/* nn outputs from n0 on x m rows, inputs j0 .. j1-1, with the lanes of these outputs. */
+ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j1, float *lanes,
+                               const int nn, const int m)
 {
-    size_t in = (size_t)w->in, bytes = t == DT_F32 ? 4 : 2;
+    const struct linear *w = c->w;
+    size_t in = (size_t)w->in, bytes = c->t == DT_F32 ? 4 : 2;
     struct dense_at at = {.weight = (const char *)w->weight +
                                     ((size_t)n0 * in + (size_t)j0) * bytes,
                           .x_row = in * 4,
                           .weight_row = in * bytes};
     __m512 a[4][8];
-    EACH (i, 3) at.x[i] = (const char *)(x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
-    at.ahead = at.weight + ahead;
+    EACH (i, 3) at.x[i] = (const char *)(c->x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
+    at.ahead = at.weight + c->ahead;
     EACH (i, nn)
         EACH (r, m)
             a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
     for (int left = (j1 - j0) / LANES; left; left--) {
         EACH (i, nn) _mm_prefetch(at.ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
-        dense_step(&at, t, 0xffff, a, nn, m);
+        dense_step(&at, c->t, 0xffff, a, nn, m);
         at.weight += LANES * bytes, at.ahead += LANES * bytes;
         EACH (i, 3) at.x[i] += LANES * 4;
     }
-    if ((j1 - j0) % LANES) dense_step(&at, t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
+    if ((j1 - j0) % LANES)
+        dense_step(&at, c->t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
     EACH (i, nn)
         EACH (r, m) {
             if (j1 < w->in) {
@@ -340,47 +362,48 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
                 continue;
             }
             float total = fold_16(a[i][r]);
-            y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
+            c->y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }
 }
 
-/* m rows x outputs n0 .. n1-1. So many inputs at a time that those of all rows stay in L1; the
- * lanes are put aside meanwhile. The first rows bring the weights, which they ask for one block
- * ahead; the others find them in L2. */
-ALWAYS_INLINE void dense_rows(const struct linear *w, enum dtype t, const float *x, float *y,
-                              int n0, int n1, int bring, const int m)
+/* m rows from r on x outputs n0 .. n1-1. The inputs are processed in blocks, so that those of all
+ * rows stay in L1; the lanes are saved between blocks. The first rows fetch the weights and
+ * prefetch one block ahead; the other rows find them in L2. */
+ALWAYS_INLINE void dense_rows(const struct dense_call *all, int r, int n0, int n1, const int m)
 {
     enum { INPUTS = 1024, OUTPUTS = 3 };
+    const struct linear *w = all->w;
     float lanes[CPU_DENSE_ROWS * 8 * LANES];
-    size_t ahead = bring ? (size_t)OUTPUTS * (size_t)w->in * (t == DT_F32 ? 4 : 2) : 0;
+    const struct dense_call c = {
+        .w = w,
+        .t = all->t,
+        .x = all->x + (size_t)r * (size_t)w->in,
+        .y = all->y + (size_t)r * (size_t)w->out,
+        .ahead = r ? 0 : (size_t)OUTPUTS * (size_t)w->in * (all->t == DT_F32 ? 4 : 2)};
     CHECK(n1 - n0 <= CPU_DENSE_ROWS);
     for (int j0 = 0; j0 < w->in; j0 += INPUTS) {
         int j1 = j0 + INPUTS < w->in ? j0 + INPUTS : w->in, n = n0;
         for (; n + OUTPUTS <= n1; n += OUTPUTS)
-            dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, OUTPUTS, m);
-        for (; n < n1; n++)
-            dense_block(w, t, x, y, n, j0, j1, lanes + (n - n0) * m * LANES, ahead, 1, m);
+            dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, OUTPUTS, m);
+        for (; n < n1; n++) dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, 1, m);
     }
 }
 
 ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y,
                                int rows, int n0, int n1)
 {
-    size_t in = (size_t)w->in, out = (size_t)w->out;
+    const struct dense_call c = {w, t, x, y, AHEAD};
     float lanes[4 * LANES];
     int n = n0, r = 0;
     if (rows == 1) {
-        for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 4, 1);
-        for (; n < n1; n++) dense_block(w, t, x, y, n, 0, w->in, lanes, AHEAD, 1, 1);
+        for (; n + 4 <= n1; n += 4) dense_block(&c, n, 0, w->in, lanes, 4, 1);
+        for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1);
         return;
     }
-    for (; r + 8 <= rows; r += 8)
-        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 8);
-    for (; r + 4 <= rows; r += 4)
-        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 4);
-    for (; r + 2 <= rows; r += 2)
-        dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 2);
-    for (; r < rows; r++) dense_rows(w, t, x + (size_t)r * in, y + (size_t)r * out, n0, n1, !r, 1);
+    for (; r + 8 <= rows; r += 8) dense_rows(&c, r, n0, n1, 8);
+    for (; r + 4 <= rows; r += 4) dense_rows(&c, r, n0, n1, 4);
+    for (; r + 2 <= rows; r += 2) dense_rows(&c, r, n0, n1, 2);
+    for (; r < rows; r++) dense_rows(&c, r, n0, n1, 1);
 }
 
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)

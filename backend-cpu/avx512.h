@@ -1,10 +1,9 @@
-/* avx512.h: what the AVX-512 rungs share: the operations that a later rung takes over as they are,
- * and the integer q4 kernel over a four-way dot product that each rung has its own instruction for.
- */
+/* avx512.h: operations shared by the AVX-512 variants, and the integer q4 kernels over a four-way
+ * dot product, which each variant provides. */
 #ifndef BACKEND_CPU_AVX512_H
 #define BACKEND_CPU_AVX512_H
 
-#include "backend-cpu/act.h"
+#include "backend-cpu/act_quant.h"
 
 #include <immintrin.h>
 
@@ -23,10 +22,10 @@ void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p
 /* Half of the level-2 cache of most processors with AVX-512 or AMX. */
 enum { CACHED_BYTES = 1 << 20 };
 
-/* Outputs of so many rows are gone from the caches before they are read. */
+/* From this many rows on, outputs leave the caches before they are read. */
 enum { STREAM_ROWS = 64 };
 
-/* Loops over the parts of a register block, see avx2.c. */
+/* A loop over a register block, see avx2_attend.h. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
 
 ALWAYS_INLINE __m512 load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
@@ -47,8 +46,8 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m51
     _mm512_mask_storeu_ps(y + n0, m, v);
 }
 
-/* The same for one of many rows, past the caches: nothing is fetched that is only overwritten.
- * Whoever uses it ends with _mm_sfence. */
+/* The same for one of many rows, with non-temporal stores: lines that are overwritten completely
+ * are not fetched. The caller ends with _mm_sfence. */
 ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m512 v, int rows)
 {
     if (rows < STREAM_ROWS || w->out - n0 < 16 || ((uintptr_t)(y + n0) & 63)) {
@@ -62,7 +61,7 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 
-/* 4 activation digits, in every lane. */
+/* 4 activation digits, broadcast to every lane. */
 ALWAYS_INLINE __m512i load_4(const int8_t *p)
 {
     int32_t v;
@@ -70,15 +69,35 @@ ALWAYS_INLINE __m512i load_4(const int8_t *p)
     return _mm512_set1_epi32(v);
 }
 
-/* total[m][np*16] += one sub-group of panels at c0 and c1 (np 1 or 2) x m rows; first and second
- * digits [m][n]. */
-ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *first,
-                            const int8_t *second, int n, const __m512i *zero, const __m512 *scale,
-                            const int32_t *sum, const float *act_scale, float *total, const int np,
-                            const int digits, const int m, dot4_fn *dot4)
+/* One sub-group of one or two panels, and rows of activations. */
+struct q4i_group {
+    int n;                   /* inputs */
+    const uint8_t *codes[2]; /* of each panel */
+    const int8_t *digit[2];  /* [rows][n] first digits; second digits */
+    __m512i zero[2];
+    __m512 scale[2];
+    const int32_t *sum;     /* [rows] of the integers */
+    const float *act_scale; /* [rows] */
+    float *total;           /* [rows][np*16] */
+};
+
+/* A register block: np panels (1 or 2) x m rows. Constants after inlining. */
+struct q4i_block {
+    int np, digits, m;
+};
+
+/* total[m][np*16] += the sub-group x m rows from r0 on. */
+ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_block k,
+                            dot4_fn *dot4)
 {
     enum { MAX = 12 };
     const __m512i mask = _mm512_set1_epi8(15);
+    const int n = g->n, np = k.np, digits = k.digits, m = k.m;
+    const uint8_t *c0 = g->codes[0], *c1 = g->codes[1];
+    const int8_t *first = g->digit[0] + r0 * n, *second = g->digit[1] + r0 * n;
+    const int32_t *sum = g->sum + r0;
+    const float *act_scale = g->act_scale + r0;
+    float *total = g->total + r0 * np * 16;
     __m512i a0[MAX], b0[MAX], a1[MAX], b1[MAX]; /* first and second digit of panel 0, of panel 1 */
     EACH (r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
     for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
@@ -88,13 +107,13 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *
         __m512i low1 = _mm512_and_si512(v1, mask),
                 high1 = _mm512_and_si512(_mm512_srli_epi16(v1, 4), mask);
         EACH (r, m) {
-            __m512i f = load_4(first + r * n), g = load_4(first + r * n + 4);
-            a0[r] = dot4(dot4(a0[r], low0, f), high0, g);
-            if (np == 2) a1[r] = dot4(dot4(a1[r], low1, f), high1, g);
+            __m512i f = load_4(first + r * n), h = load_4(first + r * n + 4);
+            a0[r] = dot4(dot4(a0[r], low0, f), high0, h);
+            if (np == 2) a1[r] = dot4(dot4(a1[r], low1, f), high1, h);
             if (digits == 2) {
-                f = load_4(second + r * n), g = load_4(second + r * n + 4);
-                b0[r] = dot4(dot4(b0[r], low0, f), high0, g);
-                if (np == 2) b1[r] = dot4(dot4(b1[r], low1, f), high1, g);
+                f = load_4(second + r * n), h = load_4(second + r * n + 4);
+                b0[r] = dot4(dot4(b0[r], low0, f), high0, h);
+                if (np == 2) b1[r] = dot4(dot4(b1[r], low1, f), high1, h);
             }
         }
     }
@@ -102,59 +121,56 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *c0, const uint8_t *c1, const int8_t *
         EACH (p, np) {
             __m512i a = p ? a1[r] : a0[r], b = p ? b1[r] : b0[r],
                     v = digits == 2 ? _mm512_add_epi32(_mm512_slli_epi32(a, 7), b) : a;
-            v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero[p], _mm512_set1_epi32(sum[r])));
+            v = _mm512_sub_epi32(v, _mm512_mullo_epi32(g->zero[p], _mm512_set1_epi32(sum[r])));
             float *t = total + (r * np + p) * 16;
-            __m512 f = _mm512_mul_ps(_mm512_set1_ps(act_scale[r]), scale[p]);
+            __m512 f = _mm512_mul_ps(_mm512_set1_ps(act_scale[r]), g->scale[p]);
             _mm512_storeu_ps(
                 t, _mm512_add_ps(_mm512_loadu_ps(t), _mm512_mul_ps(_mm512_cvtepi32_ps(v), f)));
         }
 }
 
-/* np panels from p on x rows r0 .. r0+nr-1; most: digit rows of a register block, two accumulators
- * each and what dot4 needs. */
-ALWAYS_INLINE void q4i_panels(const struct linear *w, const struct q4_digits *x, float *y, int p,
-                              int r0, int nr, float *total, const int np, const int digits,
-                              const int most, dot4_fn *dot4)
+/* q4i GEMM: k.np panels from p on x rows r0 .. r0+nr-1, k.m rows at a time. total [nr][np*16] is
+ * scratch. */
+ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, float *total,
+                              const struct q4i_block k, dot4_fn *dot4)
 {
+    const struct linear *w = c->w;
+    const struct q4_digits *x = c->x;
+    const int np = k.np;
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const uint8_t *c = w->codes + (size_t)p * panel + (size_t)j0 * 8;
-        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n,
-                     *second = first + rows * (size_t)n;
-        __m512i zero[2];
-        __m512 scale[2];
+        const uint8_t *codes = w->codes + (size_t)p * panel + (size_t)j0 * 8;
+        const int8_t *digit = x->digit + (size_t)j0 * rows * k.digits + (size_t)r0 * (size_t)n;
+        struct q4i_group g = {.n = n,
+                              .codes = {codes, codes + panel},
+                              .digit = {digit, digit + rows * (size_t)n},
+                              .sum = x->sum + s,
+                              .act_scale = x->scale + s,
+                              .total = total};
         EACH (i, np) {
             size_t at = ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-            zero[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
-            scale[i] = load_scales(w, at);
+            g.zero[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
+            g.scale[i] = load_scales(w, at);
         }
         int r = 0;
-        const int m = most / digits;
-        for (; r + m <= nr; r += m)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * np * 16, np, digits, m, dot4);
-        for (; r + 4 <= nr; r += 4)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * np * 16, np, digits, 4, dot4);
-        for (; r < nr; r++)
-            q4i_tile(c, c + panel, first + r * n, second + r * n, n, zero, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * np * 16, np, digits, 1, dot4);
+        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot4);
+        for (; r + 4 <= nr; r += 4) q4i_tile(&g, r, (struct q4i_block){np, k.digits, 4}, dot4);
+        for (; r < nr; r++) q4i_tile(&g, r, (struct q4i_block){np, k.digits, 1}, dot4);
     }
     for (int r = 0; r < nr; r++)
         EACH (i, np)
-            stream_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16,
+            stream_outputs(w, c->y + (size_t)(r0 + r) * (size_t)w->out, (p + i) * 16,
                            _mm512_loadu_ps(total + (r * np + i) * 16), x->rows);
 }
 
-/* Bytes ahead of the reading position that single-row kernels ask for: beyond the 4 KiB page at
- * which the hardware's prefetcher stops. */
+/* Prefetch distance in bytes of single-row kernels: beyond the 4 KiB page at which the hardware
+ * prefetcher stops. */
 enum { AHEAD = 8192 };
 
-/* One row: the codes are read once, in the order in which they lie, and asked for ahead of time:
- * this is decode, and decode is the memory bus. A low and a high accumulator per digit and block of
- * a pair, so that no sum waits for the last. */
+/* q4i GEMV of one row, bound by memory: the codes are read once in memory order and prefetched. A
+ * low and a high accumulator per digit and block of a pair hide the latency of sums. */
 ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p,
                            const int digits, dot4_fn *dot4)
 {
@@ -195,25 +211,29 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
     store_outputs(w, y, p * 16, total);
 }
 
-ALWAYS_INLINE void q4i_512(const struct linear *w, const struct q4_digits *x, float *y, int p0,
-                           int p1, float *scratch, const int most, dot4_fn *dot4)
+/* max_digits: digit rows of a register block; each takes two accumulators and what dot4 needs. */
+ALWAYS_INLINE void q4i_512(const struct q4i_call *c, float *scratch, const int max_digits,
+                           dot4_fn *dot4)
 {
+    const struct q4_digits *x = c->x;
+    const struct q4i_block two = {2, 2, max_digits / 2}, one = {2, 1, max_digits},
+                           two_odd = {1, 2, max_digits / 2}, one_odd = {1, 1, max_digits};
     if (x->rows == 1) {
-        for (int p = p0; p < p1; p++) {
-            if (x->n_digits == 2) q4i_row(w, x, y, p, 2, dot4);
-            else q4i_row(w, x, y, p, 1, dot4);
+        for (int p = c->p0; p < c->p1; p++) {
+            if (x->n_digits == 2) q4i_row(c->w, x, c->y, p, 2, dot4);
+            else q4i_row(c->w, x, c->y, p, 1, dot4);
         }
         return;
     }
     for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
-        int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = p0;
-        for (; p + 2 <= p1; p += 2) {
-            if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 2, 2, most, dot4);
-            else q4i_panels(w, x, y, p, r, nr, scratch, 2, 1, most, dot4);
+        int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = c->p0;
+        for (; p + 2 <= c->p1; p += 2) {
+            if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two, dot4);
+            else q4i_panels(c, p, r, nr, scratch, one, dot4);
         }
-        if (p == p1) continue;
-        if (x->n_digits == 2) q4i_panels(w, x, y, p, r, nr, scratch, 1, 2, most, dot4);
-        else q4i_panels(w, x, y, p, r, nr, scratch, 1, 1, most, dot4);
+        if (p == c->p1) continue;
+        if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two_odd, dot4);
+        else q4i_panels(c, p, r, nr, scratch, one_odd, dot4);
     }
     _mm_sfence();
 }

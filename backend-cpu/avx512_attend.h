@@ -1,11 +1,11 @@
-/* avx512_attend.h: attention and GLU of rung "avx512", a part of avx512.c and included by it alone;
- * and the little that both need. */
+/* avx512_attend.h: attention and SwiGLU of variant "avx512"; a part of avx512.c, which alone
+ * includes it, with the helpers of both. */
 #ifndef BACKEND_CPU_AVX512_ATTEND_H
 #define BACKEND_CPU_AVX512_ATTEND_H
 
 #include "backend-cpu/avx512.h"
 
-/* fold_lanes of fp32.h without a way through memory. */
+/* fold_lanes of fp32.h in registers. */
 ALWAYS_INLINE float fold_16(__m512 v)
 {
     __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -14,7 +14,7 @@ ALWAYS_INLINE float fold_16(__m512 v)
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
 
-/* exp8 of avx2.c on 16 lanes, the same operations; capped: x may be above EXP_MAX. */
+/* exp8 of avx2_attend.h on 16 lanes, the same operations; capped: x may exceed EXP_MAX. */
 ALWAYS_INLINE __m512 exp16(__m512 x, const int capped)
 {
     __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
@@ -32,15 +32,15 @@ ALWAYS_INLINE __m512 exp16(__m512 x, const int capped)
     return _mm512_maskz_scalef_ps(keep, y, n);
 }
 
-/* Keys and values that so many queries meet are converted to fp32 once: a conversion costs as much
+/* From this many queries on keys and values are converted to fp32 once: a conversion costs as much
  * as two products of a vector. */
 enum { CONVERT_FROM = 16 };
 
-/* Pages that are worked on at once; the ones that come next are asked for meanwhile. */
+/* Pages processed at once; the following ones are prefetched meanwhile. */
 enum { PAGES_TOGETHER = 2 };
 
-/* Keys and values are read page by page, keys of the chunk first: page i of this order from the
- * chunk's first on, where i may lead into the next chunk. */
+/* Page i in reading order: from the chunk's first page on all keys of the chunk, then all values,
+ * page by page; i may lead into the next chunk. */
 ALWAYS_INLINE const char *page_in_turn(const struct attend_state *a, int i)
 {
     int n = a->page1 - a->page0, next = a->page1 + i - 2 * n;
@@ -54,15 +54,15 @@ ALWAYS_INLINE __m512 load_kv(const char *p, enum kv_type kv)
     return kv == KV_F16 ? load_f16(p) : _mm512_loadu_ps(p);
 }
 
-/* Some pages of keys or of values, as they are stored or converted, and what is asked for while the
- * first queries meet them. */
+/* Pages of keys or of values, as stored or converted, and the pages to be prefetched. */
 struct kv_pages {
     const char *at[PAGES_TOGETHER];
     const char *ahead[PAGES_TOGETHER];
     int n;
 };
 
-/* Pages i .. i+n-1 in turn; converted, into the scratch behind the queries. */
+/* Pages i .. i+n-1 in reading order; with convert they are converted into the scratch behind the
+ * queries. */
 ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, int n,
                                          const int convert)
 {
@@ -78,26 +78,34 @@ ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, in
     return p;
 }
 
-/* Asks for `lines` lines from p on. */
-ALWAYS_INLINE void ask_lines(const char *p, const int lines)
+/* Prefetches `lines` cache lines from p on. */
+ALWAYS_INLINE void prefetch_lines(const char *p, const int lines)
 {
     EACH (i, lines) _mm_prefetch(p + i * 64, _MM_HINT_T0);
 }
 
+/* Types of keys and values: kv as read, stored in the cache (the prefetched bytes). Constants after
+ * inlining. */
+struct kv_types {
+    enum kv_type kv, stored;
+};
+
 /* m queries q[head_dim][m] x the positions of np pages of type kv: up to 16 sums, so that none
  * waits for itself. */
-ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const char *const *ahead,
-                                int head_dim, float *scores, const int m, const int np,
-                                enum kv_type kv, enum kv_type stored)
+ALWAYS_INLINE void scores_block(const float *q, const struct kv_pages *keys, int head_dim,
+                                float *scores, const int m, const int np, const struct kv_types t)
 {
+    const enum kv_type kv = t.kv, stored = t.stored;
     const size_t line = KV_PAGE * kv_bytes(kv), step = 2 * KV_PAGE * kv_bytes(stored);
-    const char *k0 = keys[0], *k1 = keys[np - 1], *a0 = ahead[0], *a1 = ahead[np - 1];
+    const char *k0 = keys->at[0], *k1 = keys->at[np - 1], *a0 = keys->ahead[0],
+               *a1 = keys->ahead[np - 1];
     __m512 a[QUERY_BLOCK][2];
     EACH (i, m) a[i][0] = a[i][1] = _mm512_setzero_ps();
     for (int d = 0; d < head_dim;
-         d += 2) { /* a head has an even number of dimensions: rotation takes pairs */
-        ask_lines(a0, stored == KV_F16 ? 1 : 2);
-        if (np == 2) ask_lines(a1, stored == KV_F16 ? 1 : 2);
+         /* head_dim is even, since RoPE rotates pairs */
+         d += 2) {
+        prefetch_lines(a0, stored == KV_F16 ? 1 : 2);
+        if (np == 2) prefetch_lines(a1, stored == KV_F16 ? 1 : 2);
         EACH (h, 2) {
             __m512 x = load_kv(k0 + h * line, kv), y = np == 2 ? load_kv(k1 + h * line, kv) : x;
             EACH (i, m) {
@@ -114,40 +122,42 @@ ALWAYS_INLINE void scores_block(const float *q, const char *const *keys, const c
         EACH (p, np) _mm512_storeu_ps(scores + i * ATTEND_CHUNK + p * KV_PAGE, a[i][p]);
 }
 
-/* Blocks of 8, 4 and 1 queries; how queries are packed. */
+/* Queries are packed in blocks of 8, 4 and 1. */
 ALWAYS_INLINE int query_block(int left) { return left >= 8 ? 8 : left >= 4 ? 4 : 1; }
 
-/* All queries x np pages; only the first block asks: later ones ask for what is at hand. */
+/* All queries x np pages; the first block of queries prefetches the next pages. */
 ALWAYS_INLINE void scores_pages(const struct attend_state *a, const struct kv_pages *p,
-                                float *scores, const int np, enum kv_type kv, enum kv_type stored)
+                                float *scores, const int np, const struct kv_types t)
 {
     int hd = a->t->head_dim;
+    struct kv_pages again = *p;
+    for (int k = 0; k < np; k++) again.ahead[k] = again.at[k];
     for (int i = 0, m; i < a->n; i += m) {
         const float *q = a->rest + i * hd;
-        const char *const *ahead = i ? p->at : p->ahead;
+        const struct kv_pages *keys = i ? &again : p;
         float *s = scores + i * ATTEND_CHUNK;
         m = query_block(a->n - i);
-        if (m == 8) scores_block(q, p->at, ahead, hd, s, 8, np, kv, stored);
-        else if (m == 4) scores_block(q, p->at, ahead, hd, s, 4, np, kv, stored);
-        else scores_block(q, p->at, ahead, hd, s, 1, np, kv, stored);
+        if (m == 8) scores_block(q, keys, hd, s, 8, np, t);
+        else if (m == 4) scores_block(q, keys, hd, s, 4, np, t);
+        else scores_block(q, keys, hd, s, 1, np, t);
     }
 }
 
 ALWAYS_INLINE void scores_chunk(struct attend_state *a, enum kv_type stored, const int convert)
 {
-    enum kv_type kv = convert ? KV_F32 : stored;
+    const struct kv_types t = {convert ? KV_F32 : stored, stored};
     for (int i = 0, n = a->page1 - a->page0; i < n; i += PAGES_TOGETHER) {
         struct kv_pages p = take_pages(a, i, n - i < PAGES_TOGETHER ? n - i : PAGES_TOGETHER,
                                        convert);
         float *s = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
-        if (p.n == 2) scores_pages(a, &p, s, 2, kv, stored);
-        else scores_pages(a, &p, s, 1, kv, stored);
+        if (p.n == 2) scores_pages(a, &p, s, 2, t);
+        else scores_pages(a, &p, s, 1, t);
     }
 }
 
-/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on, lanes outside
- * mask left alone. */
-ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int ask, int n_pos,
+/* n_pos positions from weights p on, m queries x nd vectors of dimensions from d on; lanes outside
+ * mask stay. Not a struct: gcc 12 then makes loops of 7% more instructions. */
+ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int prefetch, int n_pos,
                                 int head_dim, int d, __mmask16 mask, float *acc, const int m,
                                 const int nd, enum kv_type kv, enum kv_type stored)
 {
@@ -158,12 +168,12 @@ ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int as
         EACH (k, nd) a[i][k] = _mm512_maskz_loadu_ps(mask, acc + i * head_dim + d + k * LANES);
     for (int page = 0, left = n_pos; left > 0; page++, left -= KV_PAGE) {
         const char *x = v->at[page] + (size_t)d * bytes,
-                   *next = ask ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
+                   *next = prefetch ? v->ahead[page] + (size_t)d * kv_bytes(stored) : x;
         for (int c = left < KV_PAGE ? left : KV_PAGE; c; c--, p++, x += row, next += ahead_row) {
             __m512 u[2];
             if (nd == 2) {
                 EACH (k, 2) u[k] = load_kv(x + k * LANES * bytes, kv);
-                ask_lines(next, stored == KV_F16 ? 1 : 2);
+                prefetch_lines(next, stored == KV_F16 ? 1 : 2);
             } else if (kv == KV_F16) u[0] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, x));
             else u[0] = _mm512_maskz_loadu_ps(mask, x);
             EACH (i, m) {
@@ -176,21 +186,21 @@ ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int as
         EACH (k, nd) _mm512_mask_storeu_ps(acc + i * head_dim + d + k * LANES, mask, a[i][k]);
 }
 
-ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int ask, int n_pos,
+ALWAYS_INLINE void values_dims(const float *p, const struct kv_pages *v, int prefetch, int n_pos,
                                int head_dim, float *acc, const int m, enum kv_type kv,
                                enum kv_type stored)
 {
     int d = 0;
     for (; d + 2 * LANES <= head_dim; d += 2 * LANES)
-        values_block(p, v, ask, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
+        values_block(p, v, prefetch, n_pos, head_dim, d, 0xffff, acc, m, 2, kv, stored);
     for (; d < head_dim; d += LANES) {
         __mmask16 mask = head_dim - d >= LANES ? 0xffff : (__mmask16)((1u << (head_dim - d)) - 1);
-        values_block(p, v, ask, n_pos, head_dim, d, mask, acc, m, 1, kv, stored);
+        values_block(p, v, prefetch, n_pos, head_dim, d, mask, acc, m, 1, kv, stored);
     }
 }
 
-/* One page after the other as they are stored: that is how they come from memory. Converted, two,
- * for fewer ways of the sums to memory. */
+/* Pages as stored are processed one by one, in memory order; converted ones in pairs, which halves
+ * the loads and stores of the accumulators. */
 ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, const int convert)
 {
     enum kv_type kv = convert ? KV_F32 : stored;
@@ -199,7 +209,8 @@ ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, con
     for (int i = 0; i < n; i += together) {
         struct kv_pages v = take_pages(a, n + i, n - i < together ? n - i : together, convert);
         int left = a->end - (a->page0 + i) * KV_PAGE,
-            n_pos = left < v.n * KV_PAGE ? left : v.n * KV_PAGE; /* beyond: not written yet */
+            n_pos = left < v.n * KV_PAGE ? left
+                                         : v.n * KV_PAGE; /* later positions are not stored yet */
         const float *p = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
         for (int k = 0, m; k < a->n; k += m) {
             m = query_block(a->n - k);
@@ -246,13 +257,13 @@ ALWAYS_INLINE float avx512_mask(float *p, int from, int to, int a, int b, float 
                                    f);
         }
         _mm512_storeu_ps(p + i, v);
-        top = _mm512_max_ps(v, top); /* the second operand survives where the first is no number */
+        top = _mm512_max_ps(v, top); /* the second operand is returned if the first is NaN */
     }
     return _mm512_reduce_max_ps(top);
 }
 
-/* Queries into rest, [head_dim][block] block by block: what a step of the scores multiplies lies
- * together. */
+/* Copies the queries into rest, block by block as [head_dim][block]: a step of the scores reads
+ * consecutive floats. */
 ALWAYS_INLINE void pack_queries(struct attend_state *a)
 {
     int hd = a->t->head_dim;
@@ -265,8 +276,7 @@ ALWAYS_INLINE void pack_queries(struct attend_state *a)
     }
 }
 
-/* How keys and values are met. Each a function of its own: gcc runs out of registers for pointers
- * in larger ones. */
+/* Each in a function of its own: in larger ones gcc runs out of registers for pointers. */
 #define NOT_INLINE static __attribute__((noinline))
 NOT_INLINE void avx512_attend_keys(struct attend_state *a) { scores_chunk(a, KV_F16, 0); }
 NOT_INLINE void avx512_attend_values(struct attend_state *a) { values_chunk(a, KV_F16, 0); }

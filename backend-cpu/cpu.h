@@ -1,4 +1,4 @@
-/* cpu.h: the CPU backend, the numeric reference of all others. */
+/* cpu.h: the CPU backend, which holds the numeric reference. */
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 

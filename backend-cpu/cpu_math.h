@@ -1,6 +1,6 @@
-/* cpu_math.h: elementary functions of our own, so that results do not depend on the C library's
- * version or on which of its variants a processor selects. Operations in a fixed order, fused where
- * fmaf says so and nowhere else (-ffp-contract=off). */
+/* cpu_math.h: elementary functions with operations in a fixed order, fused only by fmaf
+ * (-ffp-contract=off), so that results do not depend on the C library's version or its choice for a
+ * processor. */
 #ifndef BACKEND_CPU_CPU_MATH_H
 #define BACKEND_CPU_CPU_MATH_H
 
@@ -18,7 +18,7 @@
 #define EXP_P2 0x1.5554eap-5f
 #define EXP_P3 0x1.120b74p-7f
 #define EXP_P4 0x1.6d4328p-10f
-#define EXP_MIN -87.0f /* below: flushed to 0, so that no subnormal appears */
+#define EXP_MIN -87.0f /* below: flushed to 0, so that no subnormals appear */
 #define EXP_MAX 88.0f
 
 static inline float cpu_expf(float x)
@@ -35,7 +35,7 @@ static inline float cpu_expf(float x)
     return y * f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
 }
 
-/* cos and sin of an angle of either sign up to 2^25, computed in double and rounded once. */
+/* cos and sin of an angle of up to +-2^25, computed in double and rounded once. */
 void cpu_sincos(float angle, float *s, float *c);
 
 #endif

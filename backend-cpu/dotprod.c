@@ -1,20 +1,20 @@
-/* dotprod.c: rung "dotprod": NEON with the four-way int8 dot product (FEAT_DotProd). Empty on other
- * architectures. */
+/* dotprod.c: variant "dotprod": NEON with the four-way int8 dot product (FEAT_DotProd). Empty on
+ * other architectures. */
 #if defined(__aarch64__)
 
 #include "backend-cpu/neon.h"
 
 #include <sys/auxv.h>
 
-enum { ASIMDDP = 1 << 20 }; /* HWCAP_ASIMDDP, Linux' bit of AT_HWCAP */
+enum { ASIMDDP = 1 << 20 }; /* HWCAP_ASIMDDP, a bit of Linux's AT_HWCAP */
 
 static const char *dotprod_unusable(void)
 {
     return getauxval(AT_HWCAP) & ASIMDDP ? NULL : "this processor has no dot product (ASIMDDP)";
 }
 
-/* A lane of codes is four inputs of one row; a lane of digits the same four inputs, used for every
- * row. */
+/* A planes_fn. A lane of codes is four inputs of one output; a lane of digits the same four inputs,
+ * for every output. */
 ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, int n,
                               int32x4_t sum[MAX_PLANES][4], const int planes, enum code_form form)
 {
@@ -45,7 +45,7 @@ ALWAYS_INLINE void dot_planes(const uint8_t *codes, const int8_t *const *digit, 
 static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                         float *scratch)
 {
-    q4i_128(w, x, y, p0, p1, scratch, 4, dot_planes);
+    q4i_128(&(struct q4i_call){w, x, y, p0, p1}, scratch, 4, dot_planes);
 }
 
 const struct cpu_kernels cpu_dotprod = {"dotprod",   dotprod_unusable, neon_q4,   neon_quantize,

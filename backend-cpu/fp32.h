@@ -1,6 +1,7 @@
-/* fp32.h: what the fp32 rungs share: reductions over 16 lanes, RMSNorm, RoPE and the walk over the
- * KV chunks. Each rung compiles these for its own instruction set; the inner loops that a compiler
- * does not find are given by the rung as functions, inlined. */
+/* fp32.h: operations shared by the fp32 variants: reductions over 16 lanes, RMSNorm (Zhang and
+ * Sennrich 2019), RoPE (Su et al. 2021) and attention over KV chunks with online softmax (Milakov
+ * and Gimelshein 2018; Dao et al. 2022). Each variant compiles them for its own instruction set and
+ * passes inlined functions for the inner loops that a compiler does not vectorize. */
 #ifndef BACKEND_CPU_FP32_H
 #define BACKEND_CPU_FP32_H
 
@@ -13,6 +14,14 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 16, QUERY_BLOCK = 8, PAGES_AT_ONCE = 2 };
+
+/* Arguments of cpu_kernels.q4: outputs of panels p0 .. p1-1. */
+struct q4_call {
+    const struct linear *w;
+    const float *x; /* permuted and packed, see kernels.h */
+    float *y;       /* [rows][out] */
+    int rows, p0, p1;
+};
 
 /* Folds s[LANES] (overwritten) 8, 4, 2, 1. */
 ALWAYS_INLINE float fold_lanes(float *s)
@@ -45,8 +54,8 @@ ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim
                              const float *weight, float eps, const float *cosv, const float *sinv)
 {
     int half = head_dim / 2;
-    float v[1024]; /* head_dim <= 1024, checked by core/model/model.c; a copy, because y may be x,
-                      which would rule out vectors */
+    float v[1024]; /* head_dim <= 1024 (checked by core/model/model.c); a copy, because x and y may
+                      alias, which prevents vectorization */
     for (int h = 0; h < n_heads; h++, x += head_dim, y += head_dim) {
         if (weight) {
             float f = 1.0f / sqrtf(sum_squares(x, head_dim) / (float)head_dim + eps);
@@ -72,14 +81,14 @@ typedef void values_fn(const float *p, int n, int n_pos, const void *values, int
 /* p[i] = exp(p[i] - max) for n (a multiple of LANES) elements; returns their sum, lane by lane and
  * folded */
 typedef float exps_fn(float *p, float max, int n);
-/* Of p[from .. to-1], whole pages: p[i] *= factor where a <= i <= b, the others become -infinity;
- * returns the largest that is a number */
+/* For p[from .. to-1], whole pages: p[i] *= factor for a <= i <= b, the others become -infinity;
+ * returns the largest, NaN excluded */
 typedef float mask_fn(float *p, int from, int to, int a, int b, float factor);
-/* For mask_scores: p[i] *= factor for n (a multiple of LANES) elements; returns the largest that is
- * a number */
+/* For mask_scores: p[i] *= factor for n (a multiple of LANES) elements; returns the largest, NaN
+ * excluded */
 typedef float scale_fn(float *p, int n, float factor);
 
-/* For rungs without one of their own; gcc 12 makes vectors of it for arm64, not for x86. */
+/* For variants without their own; gcc 12 vectorizes it for arm64, not for x86. */
 ALWAYS_INLINE float fp32_scale(float *p, int n, float factor)
 {
     float top[LANES];
@@ -94,16 +103,17 @@ ALWAYS_INLINE float fp32_scale(float *p, int n, float factor)
     return top[0];
 }
 
-/* An attend task under way, one chunk of positions after the other. */
+/* State of an attend task between chunks of positions. */
 struct attend_state {
     const struct attend_task *t;
-    int n;                /* queries: row r, head h is r * n_heads + h */
-    int last_page;        /* of the task */
-    int c0, page0, page1; /* the chunk: its first position, its pages that are read */
-    int end;              /* position behind the last one that is stored of them */
-    float *scores;        /* [n][ATTEND_CHUNK]: scores, then weights */
-    float *acc, *run;     /* [n][head_dim]: values of the chunk, of all chunks before it */
-    float *rest;          /* [n][head_dim] of the rung */
+    int n;         /* queries; row r, head h is query r * n_heads + h */
+    int last_page; /* last page of the task */
+    int c0, page0,
+        page1;        /* the chunk: first position; first page and end of the pages that are read */
+    int end;          /* end of the positions that are stored */
+    float *scores;    /* [n][ATTEND_CHUNK]: scores, then weights */
+    float *acc, *run; /* [n][head_dim] values of this chunk; of all previous chunks */
+    float *rest;      /* scratch [n][head_dim] of the variant */
     float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES],
         run_sum[ATTEND_QUERIES];
 };
@@ -129,7 +139,7 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
 }
 
-/* The next chunk, with nothing in acc; 0: there is none. */
+/* Advances to the next chunk and clears acc; 0: there is none. */
 ALWAYS_INLINE int attend_next(struct attend_state *a)
 {
     int first = attend_first(a->t, 0), last = a->t->pos0 + a->t->n_rows - 1;
@@ -142,15 +152,15 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
     return 1;
 }
 
-/* Asks for the keys or values of a page while the one before is worked on: pages lie scattered, so
- * the hardware cannot foresee them. */
+/* Prefetches the keys or values of a page during the work on the previous one: pages are scattered,
+ * so the hardware prefetcher cannot predict them. */
 ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
 {
     for (size_t i = 0, n = (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv); i < n; i += 64)
         __builtin_prefetch((const char *)p + i);
 }
 
-/* Scores of all queries for the chunk. */
+/* Computes the scores of all queries for the chunk. */
 ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, scores_fn *scores)
 {
     const struct attend_task *t = a->t;
@@ -169,8 +179,8 @@ ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, 
     }
 }
 
-/* A mask_fn for rungs without one of their own: only the pages at the ends are looked at one
- * position after the other. */
+/* A mask_fn for variants without their own: only the first and the last page are tested position by
+ * position. */
 ALWAYS_INLINE float mask_scores(float *p, int from, int to, int a, int b, float factor,
                                 scale_fn *scale)
 {
@@ -190,14 +200,13 @@ ALWAYS_INLINE float fp32_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, fp32_scale);
 }
 
-/* Scores become weights: the exponentials of their distances from the largest. Only positions that
- * a query sees take part; the others of the pages read get weight 0. */
+/* Turns scores into weights exp(score - max). Positions that a query does not see get weight 0. */
 ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask)
 {
     const struct attend_task *t = a->t;
     int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
     for (int i0 = 0, i1; i0 < a->n;
-         i0 = i1) { /* some queries at a time, so that none waits for its own maximum */
+         i0 = i1) { /* several queries at a time, to hide the latency of each maximum */
         int sees[QUERY_BLOCK];
         i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
         for (int i = i0; i < i1; i++) {
@@ -211,18 +220,21 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
             float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
             a->sum[i] = 0;
             if (sees[i - i0]) a->sum[i] = exps(p, a->max[i], to - from);
-            else memset(p, 0, (size_t)(to - from) * sizeof *p); /* nothing of this chunk */
+            else
+                memset(p, 0,
+                       (size_t)(to - from) * sizeof *p); /* the query sees nothing of this chunk */
         }
     }
 }
 
-/* Values of the chunk into acc. */
+/* Adds the weighted values of the chunk to acc. */
 ALWAYS_INLINE void attend_values(struct attend_state *a, values_fn *values)
 {
     const struct attend_task *t = a->t;
     for (int page = a->page0; page < a->page1; page++) {
-        int n_pos = a->end - page * KV_PAGE < KV_PAGE ? a->end - page * KV_PAGE
-                                                      : KV_PAGE; /* beyond: not written yet */
+        int n_pos = a->end - page * KV_PAGE < KV_PAGE
+                        ? a->end - page * KV_PAGE
+                        : KV_PAGE; /* later positions are not stored yet */
         if (page + 1 < a->page1) ask_for(page_values(t, page + 1), t);
         for (int i = 0; i < a->n; i += QUERY_BLOCK)
             values(a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0,
@@ -231,20 +243,20 @@ ALWAYS_INLINE void attend_values(struct attend_state *a, values_fn *values)
     }
 }
 
-/* Merges one chunk's (max, sum, values) of one query into its running ones. */
+/* Merges the (max, sum, values) of one chunk into the running ones of a query (online softmax). */
 ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float max, float sum,
                                const float *acc, int head_dim)
 {
     float m = *run_max > max ? *run_max : max;
     float a = cpu_expf(*run_max - m),
-          b = cpu_expf(max - m); /* cpu_expf(-inf) is 0: the first chunk needs no case */
+          b = cpu_expf(max - m); /* cpu_expf(-inf) is 0: the first chunk is no special case */
     *run_max = m;
     *run_sum = *run_sum * a + sum * b;
     for (int d = 0; d < head_dim; d++)
-        run[d] = run[d] * a + acc[d] * b; /* not fused: once per chunk */
+        run[d] = run[d] * a + acc[d] * b; /* not fused: two products and a sum */
 }
 
-/* Merges the chunk into what was before it. */
+/* Merges the chunk into the previous ones. */
 ALWAYS_INLINE void attend_merge(struct attend_state *a)
 {
     int hd = a->t->head_dim;

@@ -72,7 +72,7 @@ struct cpu_kernels {
     void (*q4)(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
                float *scratch);
     /* x [in] as row `row` of *q, through whose pointers it writes; a sub-group with a value that is
-     * not finite gets the scale NaN (act.h) */
+     * not finite gets the scale NaN (act_quant.h) */
     void (*quantize)(const struct linear *w, const float *x, int row, const struct q4_digits *q);
     /* q4 from integer activations */
     void (*q4i)(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,

@@ -1,4 +1,4 @@
-/* ladder.c: the rungs, slowest first, and which of them is taken. */
+/* ladder.c: the instruction-set variants, slowest first, and the choice among them. */
 #include "backend-cpu/kernels.h"
 
 #include <stdio.h>

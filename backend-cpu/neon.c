@@ -1,14 +1,14 @@
-/* neon.c: rung "neon": what every arm64 processor has. Every output has the same order of
- * operations as in avx2.c, so that the two give the same bits. Empty on other architectures. */
+/* neon.c: variant "neon": the baseline of arm64. The order of operations per output is that of
+ * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
 #include "backend-cpu/neon.h"
 
 static const char *always(void) { return 0; }
 
-/* How four rows' codes become floats. A code less its zero point is a signed byte; a table lookup
- * moves byte b of each row to the top of its lane, and the conversion divides by 2^24: two
- * instructions, exact. */
+/* Conversion of four outputs' codes to floats. A code minus its zero point is a signed byte; a
+ * table lookup moves byte b of each output to the top of its lane, and the conversion divides by
+ * 2^24: two exact instructions. */
 struct decode {
     uint8x16_t place[4];
 };
@@ -22,7 +22,7 @@ ALWAYS_INLINE struct decode decode_init(void)
     return d;
 }
 
-/* Input b (0..3) of four rows' signed bytes as floats. */
+/* Input b (0..3) of four outputs' signed bytes as floats. */
 ALWAYS_INLINE float32x4_t decode_input(const struct decode *d, int b, uint8x16_t codes)
 {
     return vcvtq_n_f32_s32(vreinterpretq_s32_u8(vqtbl1q_u8(codes, d->place[b])), 24);
@@ -35,15 +35,15 @@ ALWAYS_INLINE uint8x16_t load_zeros(const uint8_t *zeros, int h)
     return vqtbl1q_u8(vld1q_u8(zeros), vaddq_u8(four, vdupq_n_u8((uint8_t)(4 * h))));
 }
 
-/* Inputs 0..3 (half 0) or 4..7 of four rows as signed bytes code - zero. */
+/* Inputs 0..3 (half 0) or 4..7 of four outputs as signed bytes code - zero. */
 ALWAYS_INLINE uint8x16_t code_minus_zero(const uint8_t *codes, int half, uint8x16_t zero)
 {
     uint8x16_t v = vld1q_u8(codes);
     return vsubq_u8(half ? vshrq_n_u8(v, 4) : vandq_u8(v, vdupq_n_u8(15)), zero);
 }
 
-/* np panels x m rows straight from the codes, the sums of a sub-group in registers: 4*np*m <= 16 of
- * them. */
+/* q4 GEMV for few rows: np panels x m rows decoded from the codes; 4*np*m <= 16 accumulators of a
+ * sub-group stay in registers. */
 ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int p, const int np,
                           const int m)
 {
@@ -61,8 +61,8 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
             n = q4_next(w, j0) - j0;
             const float *xj = x + (size_t)j0 * m;
             const uint8_t *c = w->codes + (size_t)p * panel_codes + (size_t)j0 * 8;
-            /* behind the end of these panels come the next ones, not the neighbour that is being
-             * read already */
+            /* The next panels follow the end of these, not the adjacent panel, which is being read.
+             */
             const uint8_t *ahead =
                 c + AHEAD +
                 ((size_t)j0 * 8 + AHEAD >= panel_codes ? (size_t)(np - 1) * panel_codes : 0);
@@ -100,7 +100,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
                           total[h][r]);
 }
 
-/* n inputs of one panel from j0 on as floats code - zero, [n][16]. */
+/* Unpacks n inputs of one panel from j0 on to floats code - zero, dst [n][16]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int n, float *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -153,11 +153,12 @@ static void tiles(const float *codes, const float *x, int n, const float32x4_t s
     }
 }
 
-/* Rows r0 .. r0+nr-1 of `rows`. Sub-group by sub-group: a panel is unpacked once (8 KiB, stays in
- * L1) and meets all of them. */
-static void q4_many(const struct linear *w, const float *x, float *y, int rows, int r0, int nr,
-                    int p0, int p1, float *scratch)
+/* q4 GEMM for rows r0 .. r0+nr-1 of `rows`. For each sub-group a panel is unpacked once (8 KiB,
+ * stays in L1) for all rows. */
+static void q4_many(const struct q4_call *c, int r0, int nr, float *scratch)
 {
+    const struct linear *w = c->w;
+    const int p0 = c->p0, p1 = c->p1;
     float *codes = scratch, *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n) {
@@ -167,14 +168,14 @@ static void q4_many(const struct linear *w, const float *x, float *y, int rows, 
             load_16(w->scales, w->scale_type,
                     ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16, s);
             unpack_panel(w, p, j0, n, codes);
-            tiles(codes, x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)n, n, s,
+            tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n, s,
                   total + (p - p0) * nr * 16, nr);
         }
     }
     for (int p = p0; p < p1; p++)
         for (int r = r0; r < r0 + nr; r++, total += 16)
             EACH (h, 4)
-                store_outputs(w, y + (size_t)r * (size_t)w->out, p * 16 + h * 4,
+                store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16 + h * 4,
                               vld1q_f32(total + h * 4));
 }
 
@@ -182,9 +183,9 @@ void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0,
              float *scratch)
 {
     if (rows > 4) {
+        const struct q4_call c = {w, x, y, rows, p0, p1};
         for (int r = 0; r < rows; r += CPU_ROW_TILE)
-            q4_many(w, x, y, rows, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, p0, p1,
-                    scratch);
+            q4_many(&c, r, rows - r < CPU_ROW_TILE ? rows - r : CPU_ROW_TILE, scratch);
         return;
     }
     int p = p0;
@@ -198,7 +199,7 @@ void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0,
         }
 }
 
-/* quantize_group of act.h on 16 at a time; the hardware rounds to nearest even itself. */
+/* quantize_group of act_quant.h on 16 inputs at a time; the hardware rounds to nearest even. */
 void neon_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
 {
     float group[CPU_SUBGROUP];
@@ -232,7 +233,7 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
     }
 }
 
-/* sums[8] of 16-bit products of both digits and codes; 16 of at most 15 * 127 fit. */
+/* part[8] += 16-bit products of digits and codes; 16 of at most 15 * 127 fit. */
 ALWAYS_INLINE void multiply_add(int16x8_t part[8], int h, int8x16_t codes, const int8_t *digits)
 {
     int32_t four;
@@ -242,7 +243,8 @@ ALWAYS_INLINE void multiply_add(int16x8_t part[8], int h, int8x16_t codes, const
     part[2 * h + 1] = vmlal_high_s8(part[2 * h + 1], codes, d);
 }
 
-/* Products are summed in 16 bits over at most 64 inputs (16 products per lane), then widened. */
+/* A planes_fn. Products are summed in 16 bits over at most 64 inputs (16 products per lane), then
+ * widened. */
 ALWAYS_INLINE void mlal_planes(const uint8_t *codes, const int8_t *const *digit, int n,
                                int32x4_t sum[MAX_PLANES][4], const int planes, enum code_form form)
 {
@@ -275,10 +277,10 @@ ALWAYS_INLINE void mlal_planes(const uint8_t *codes, const int8_t *const *digit,
 static void neon_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                      float *scratch)
 {
-    q4i_128(w, x, y, p0, p1, scratch, 2, mlal_planes);
+    q4i_128(&(struct q4i_call){w, x, y, p0, p1}, scratch, 2, mlal_planes);
 }
 
-/* nn outputs x m rows, each with its 16 lanes: nn*m <= 4. */
+/* nn outputs x m rows, each with 16 lanes: nn*m <= 4. */
 ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
                                int n0, const int nn, const int m)
 {
@@ -426,7 +428,7 @@ ALWAYS_INLINE void neon_values(const float *p, int n, int n_pos, const void *val
 /* cpu_expf on 4 lanes, with fused multiply-adds. */
 ALWAYS_INLINE float32x4_t exp4(float32x4_t x)
 {
-    uint32x4_t drop = vcltq_f32(x, vdupq_n_f32(EXP_MIN)); /* not for NaN: it stays */
+    uint32x4_t drop = vcltq_f32(x, vdupq_n_f32(EXP_MIN)); /* false for NaN, which stays */
     float32x4_t c = vminq_f32(x, vdupq_n_f32(EXP_MAX)),
                 n = vrndnq_f32(vmulq_f32(c, vdupq_n_f32(EXP_LOG2E)));
     float32x4_t r = vfmsq_f32(c, n, vdupq_n_f32(EXP_LN2_HI));
@@ -472,8 +474,9 @@ void neon_glu(float *gate, const float *up, size_t n)
     size_t i = 0;
     for (; i + 4 <= n; i += 4) vst1q_f32(gate + i, glu4(vld1q_f32(gate + i), vld1q_f32(up + i)));
     if (i == n) return;
-    float g[4] = {0}, u[4] = {0}; /* the tail takes the same path, so that an element's value does
-                                     not depend on its place */
+    float g[4] = {0},
+          u[4] = {
+              0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
     memcpy(u, up + i, (n - i) * sizeof *u);
     vst1q_f32(g, glu4(vld1q_f32(g), vld1q_f32(u)));

@@ -1,9 +1,9 @@
-/* neon.h: what the arm64 rungs share: the operations that a later rung takes over as they are, and
- * the integer q4 kernel over dot products that each rung has its own instructions for. */
+/* neon.h: operations shared by the arm64 variants, and the integer q4 kernels over dot products,
+ * which each variant provides. */
 #ifndef BACKEND_CPU_NEON_H
 #define BACKEND_CPU_NEON_H
 
-#include "backend-cpu/act.h"
+#include "backend-cpu/act_quant.h"
 
 #include <arm_neon.h>
 
@@ -17,11 +17,11 @@ void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float 
 void neon_attend(const struct attend_task *t, float *scratch);
 void neon_glu(float *gate, const float *up, size_t n);
 
-/* Loops over the parts of a register block, see avx2.c. The 16 rows of a panel are four quarters of
+/* A loop over a register block, see avx2_attend.h. The 16 outputs of a panel are four quarters of
  * four. */
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Bytes ahead of the reading position that single-row kernels ask for, as in avx512.h. */
+/* Prefetch distance in bytes of single-row kernels, as in avx512.h. */
 enum { AHEAD = 8192 };
 
 ALWAYS_INLINE void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
@@ -35,7 +35,7 @@ ALWAYS_INLINE float32x4_t load_4(const void *w, enum dtype t, size_t at)
     return vld1q_f32((const float *)w + at);
 }
 
-/* 16 of them. */
+/* 16 floats from element `at` on. */
 ALWAYS_INLINE void load_16(const void *w, enum dtype t, size_t at, float32x4_t v[4])
 {
     if (t == DT_F32) {
@@ -67,11 +67,11 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, float
     for (int l = 0; n0 + l < w->out; l++) y[n0 + l] = w->bias ? lane[l] + w->bias[n0 + l] : lane[l];
 }
 
-/* A sub-group's codes of one panel, either packed as in the model file or with a byte for each: per
- * block of 8 inputs 64 bytes for inputs 0..3 ([row][input]), then 64 for inputs 4..7. */
+/* The codes of a sub-group of one panel: packed as in the model file, or a byte each: per block of
+ * 8 inputs 64 bytes for inputs 0..3 ([output][input]), then 64 for inputs 4..7. */
 enum code_form { CODES_PACKED, CODES_BYTES };
 
-/* Quarter h of a block as codes of inputs 0..3 and 4..7, [4 rows][4 inputs] each. */
+/* Quarter h of a block: codes of inputs 0..3 and 4..7, [4 outputs][4 inputs] each. */
 ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, int8x16_t *low,
                               int8x16_t *high)
 {
@@ -81,30 +81,45 @@ ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, 
                                                     : vshrq_n_u8(v, 4));
 }
 
-/* Most planes (a plane: one digit of one row) that a register block takes. */
+/* Most planes of a register block; a plane is one digit of one row. */
 enum { MAX_PLANES = 4 };
 
-/* sum[plane][h] = integer dot products of one panel's codes with n digits of each plane, rows 4h ..
- * 4h+3. n is a multiple of 32 and at most CPU_SUBGROUP. Packed codes are asked for ahead of time.
- */
+/* sum[plane][h] = integer dot products of a panel's codes with n digits of each plane, outputs 4h
+ * .. 4h+3. n is a multiple of 32 and at most CPU_SUBGROUP. Packed codes are prefetched. */
 typedef void planes_fn(const uint8_t *codes, const int8_t *const *digit, int n,
                        int32x4_t sum[MAX_PLANES][4], int planes, enum code_form form);
 
-/* total[m][16] += one sub-group of a panel x m rows; first and second digits [m][n]; zeros, scales:
- * the panel's 16. */
-ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int8_t *second, int n,
-                            const uint8_t *zeros, const float32x4_t scale[4], const int32_t *sum,
-                            const float *act_scale, float *total, const int digits, const int m,
-                            enum code_form form, planes_fn *dot)
+/* One sub-group of a panel, and rows of activations. */
+struct q4i_group {
+    int n; /* inputs */
+    const uint8_t *codes;
+    const int8_t *digit[2]; /* [rows][n] first digits; second digits */
+    const uint8_t *zeros;   /* [16] */
+    float32x4_t scale[4];
+    const int32_t *sum;     /* [rows] of the integers */
+    const float *act_scale; /* [rows] */
+    float *total;           /* [rows][16] */
+};
+
+/* A register block: m rows. Constants after inlining. */
+struct q4i_block {
+    int digits, m;
+    enum code_form form;
+};
+
+/* total[m][16] += the sub-group x m rows from r0 on. */
+ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_block k,
+                            planes_fn *dot)
 {
+    const int digits = k.digits, m = k.m;
     const int8_t *digit[MAX_PLANES];
     int32x4_t s[MAX_PLANES][4];
     EACH (r, m) {
-        digit[r] = first + r * n;
-        if (digits == 2) digit[m + r] = second + r * n;
+        digit[r] = g->digit[0] + (r0 + r) * g->n;
+        if (digits == 2) digit[m + r] = g->digit[1] + (r0 + r) * g->n;
     }
-    dot(codes, digit, n, s, m * digits, form);
-    uint16x8_t z0 = vmovl_u8(vld1_u8(zeros)), z1 = vmovl_u8(vld1_u8(zeros + 8));
+    dot(g->codes, digit, g->n, s, m * digits, k.form);
+    uint16x8_t z0 = vmovl_u8(vld1_u8(g->zeros)), z1 = vmovl_u8(vld1_u8(g->zeros + 8));
     int32x4_t zero[4] = {
         vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(z0))),
         vreinterpretq_s32_u32(vmovl_high_u16(z0)),
@@ -114,14 +129,14 @@ ALWAYS_INLINE void q4i_tile(const uint8_t *codes, const int8_t *first, const int
     EACH (r, m)
         EACH (h, 4) {
             int32x4_t v = digits == 2 ? vaddq_s32(vshlq_n_s32(s[r][h], 7), s[m + r][h]) : s[r][h];
-            v = vmlsq_n_s32(v, zero[h], sum[r]);
-            float *t = total + r * 16 + h * 4;
-            vst1q_f32(t, vaddq_f32(vld1q_f32(t), vmulq_f32(vcvtq_f32_s32(v),
-                                                           vmulq_n_f32(scale[h], act_scale[r]))));
+            v = vmlsq_n_s32(v, zero[h], g->sum[r0 + r]);
+            float *t = g->total + (r0 + r) * 16 + h * 4;
+            float32x4_t f = vmulq_n_f32(g->scale[h], g->act_scale[r0 + r]);
+            vst1q_f32(t, vaddq_f32(vld1q_f32(t), vmulq_f32(vcvtq_f32_s32(v), f)));
         }
 }
 
-/* n inputs of packed codes as CODES_BYTES. */
+/* Unpacks n inputs of packed codes to CODES_BYTES. */
 static void spread_codes(const uint8_t *codes, int n, uint8_t *dst)
 {
     for (int j = 0; j < n; j += 8, codes += 64, dst += 128)
@@ -133,59 +148,60 @@ static void spread_codes(const uint8_t *codes, int n, uint8_t *dst)
         }
 }
 
-/* Panel p x rows r0 .. r0+nr-1, sub-group by sub-group; m rows at a time. One row reads the codes
- * where they lie; for more, a sub-group's are spread into bytes once (2 KiB, stays in L1). scratch:
- * total [nr][16], then those bytes. */
-ALWAYS_INLINE void q4i_panel(const struct linear *w, const struct q4_digits *x, float *y, int p,
-                             int r0, int nr, float *scratch, const int digits, const int m,
-                             enum code_form form, planes_fn *dot)
+/* Panel p x rows r0 .. r0+nr-1, k.m rows at a time. One row reads the packed codes; for more, the
+ * codes of a sub-group are unpacked to bytes once (2 KiB, stays in L1). scratch: total [nr][16],
+ * then those bytes. */
+ALWAYS_INLINE void q4i_panel(const struct q4i_call *c, int p, int r0, int nr, float *scratch,
+                             const struct q4i_block k, planes_fn *dot)
 {
+    const struct linear *w = c->w;
+    const struct q4_digits *x = c->x;
     float *total = scratch;
     uint8_t *bytes = (uint8_t *)(scratch + CPU_ROW_TILE * 16);
     size_t rows = (size_t)x->rows, s = (size_t)r0;
-    const uint8_t *packed = w->codes + (size_t)p * (size_t)(w->k / 8) * 64, *codes;
+    const uint8_t *packed = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows, packed += n * 8) {
         n = q4_next(w, j0) - j0;
-        const int8_t *first = x->digit + (size_t)j0 * rows * digits + (size_t)r0 * (size_t)n,
-                     *second = first + rows * (size_t)n;
+        const int8_t *digit = x->digit + (size_t)j0 * rows * k.digits + (size_t)r0 * (size_t)n;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-        float32x4_t scale[4];
-        load_16(w->scales, w->scale_type, at, scale);
-        codes = packed;
-        if (form == CODES_BYTES) {
-            spread_codes(packed, n, bytes);
-            codes = bytes;
-        }
+        struct q4i_group g = {.n = n,
+                              .codes = k.form == CODES_BYTES ? bytes : packed,
+                              .digit = {digit, digit + rows * (size_t)n},
+                              .zeros = w->zeros + at,
+                              .sum = x->sum + s,
+                              .act_scale = x->scale + s,
+                              .total = total};
+        load_16(w->scales, w->scale_type, at, g.scale);
+        if (k.form == CODES_BYTES) spread_codes(packed, n, bytes);
         int r = 0;
-        for (; r + m <= nr; r += m)
-            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * 16, digits, m, form, dot);
-        for (; m > 1 && r < nr; r++)
-            q4i_tile(codes, first + r * n, second + r * n, n, w->zeros + at, scale, x->sum + s + r,
-                     x->scale + s + r, total + r * 16, digits, 1, form, dot);
+        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot);
+        for (; k.m > 1 && r < nr; r++)
+            q4i_tile(&g, r, (struct q4i_block){k.digits, 1, k.form}, dot);
     }
     for (int r = 0; r < nr; r++)
         EACH (h, 4)
-            store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + h * 4,
+            store_outputs(w, c->y + (size_t)(r0 + r) * (size_t)w->out, p * 16 + h * 4,
                           vld1q_f32(total + r * 16 + h * 4));
 }
 
-/* planes: how many this rung's register block takes, 2 or 4. */
-ALWAYS_INLINE void q4i_128(const struct linear *w, const struct q4_digits *x, float *y, int p0,
-                           int p1, float *scratch, const int planes, planes_fn *dot)
+/* planes: 2 or 4, the planes of the variant's register block. */
+ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int planes,
+                           planes_fn *dot)
 {
-    for (int p = p0; p < p1; p++) {
+    const struct q4_digits *x = c->x;
+    const struct q4i_block two_row = {2, 1, CODES_PACKED}, one_row = {1, 1, CODES_PACKED},
+                           two = {2, planes / 2, CODES_BYTES}, one = {1, planes, CODES_BYTES};
+    for (int p = c->p0; p < c->p1; p++) {
         if (x->rows == 1) {
-            if (x->n_digits == 2) q4i_panel(w, x, y, p, 0, 1, scratch, 2, 1, CODES_PACKED, dot);
-            else q4i_panel(w, x, y, p, 0, 1, scratch, 1, 1, CODES_PACKED, dot);
+            if (x->n_digits == 2) q4i_panel(c, p, 0, 1, scratch, two_row, dot);
+            else q4i_panel(c, p, 0, 1, scratch, one_row, dot);
             continue;
         }
         for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
             int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE;
-            if (x->n_digits == 2)
-                q4i_panel(w, x, y, p, r, nr, scratch, 2, planes / 2, CODES_BYTES, dot);
-            else q4i_panel(w, x, y, p, r, nr, scratch, 1, planes, CODES_BYTES, dot);
+            if (x->n_digits == 2) q4i_panel(c, p, r, nr, scratch, two, dot);
+            else q4i_panel(c, p, r, nr, scratch, one, dot);
         }
     }
 }

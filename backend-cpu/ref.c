@@ -1,6 +1,6 @@
-/* ref.c: rung "ref": the reference. Double accumulation, no tricks; every other kernel is compared
- * with it. */
-#include "backend-cpu/act.h"
+/* ref.c: variant "ref": the reference in double precision that every other kernel is compared with.
+ */
+#include "backend-cpu/act_quant.h"
 
 #include <math.h>
 
@@ -143,8 +143,8 @@ static double key_dot(const struct attend_task *t, const float *q, int pos)
     return s * t->scale;
 }
 
-/* Two passes over the positions (maximum, then sums) instead of storing the scores: they have no
- * bound here. */
+/* Two passes over the positions (maximum, then sums): the scores of any number of positions need no
+ * memory. */
 static void ref_attend(const struct attend_task *t, float *scratch)
 {
     (void)scratch;

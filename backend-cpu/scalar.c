@@ -1,10 +1,10 @@
-/* scalar.c: rung "scalar": plain C over 16-wide arrays, for processors without a rung of their own.
- */
-#include "backend-cpu/act.h"
+/* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
+ * own. */
+#include "backend-cpu/act_quant.h"
 
 static const char *always(void) { return 0; }
 
-/* One sub-group of one panel as floats code - zero: dst [n][16], inputs j0 .. j0+n-1. */
+/* Unpacks one sub-group of one panel, inputs j0 .. j0+n-1, to floats code - zero: dst [n][16]. */
 static void unpack_codes(const struct linear *w, int p, int j0, int n, float *dst)
 {
     const uint8_t *z = w->zeros +
@@ -55,7 +55,7 @@ static void scalar_q4(const struct linear *w, const float *x, float *y, int rows
         }
 }
 
-/* Codes of one sub-group as they are, dst [n][16]. */
+/* Unpacks one sub-group to codes with the zero points left in: dst [n][16]. */
 static void unpack_raw(const struct linear *w, int p, int j0, int n, int16_t *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;

@@ -1,18 +1,18 @@
-/* selfcheck.c: the known-answer check: a rung proves each of its kernels on small fixed vectors
- * before the ladder takes it, against rung scalar, bit by bit. A compiler, an emulator or a system
- * that gets one instruction set wrong is found at start-up and not in the answers. Must not know:
- * how the ladder chooses. */
+/* selfcheck.c: the known-answer check: each kernel of a variant runs on small fixed vectors at
+ * start-up and must match variant scalar bit by bit. An instruction set that a compiler, an
+ * emulator or a system gets wrong is found before it changes answers. Must not know: how the ladder
+ * chooses. */
 #include "backend-cpu/fp32.h"
 
 #include <stdio.h>
 
-/* Small, but with every path that kernels have: several panels and a ragged one, all register
+/* Small sizes that reach every path of the kernels: several panels and a ragged one, all register
  * blocks of rows, a sub-group shorter than the longest, vectors and tails. */
 enum {
     K = 160,
     OUT = 68,  /* 4 panels and a quarter: two tasks */
     ROWS = 13, /* 12 + 1, 8 + 4 + 1, 6 + 6 + 1: every height of register block */
-    MANY = 17, /* for q4i, which then unpacks its codes first: a tile of 16 and 1 more */
+    MANY = 17, /* for q4i, which then unpacks its codes: a tile of 16 and one more row */
     DENSE_IN = 37,
     DENSE_OUT = 5,
     HEAD_DIM = 20,
@@ -22,7 +22,7 @@ enum {
     VECTOR = 37,
 };
 
-/* Everything a check reads or writes; on the stack of the caller, about 90 KiB. */
+/* All inputs and outputs of a check; on the caller's stack, about 90 KiB. */
 struct vectors {
     uint8_t codes[(OUT + 15) / 16 * K * 8], zeros[(OUT + 15) / 16 * 16];
     uint16_t half[DENSE_IN * DENSE_OUT], scales[(OUT + 15) / 16 * 16];
@@ -34,8 +34,8 @@ struct vectors {
     int32_t act_sum[MANY * 2];
 };
 
-/* What a kernel made. Digits are not compared: a rung may lay them out for itself; q4i shows that
- * they are right. */
+/* Outputs of a kernel. Digits are not compared: a variant may choose their layout; q4i's outputs
+ * show that they are right. */
 struct result {
     float f[MANY * OUT];
     int32_t sum[MANY * 2];
@@ -76,8 +76,8 @@ static struct linear quantized(const struct vectors *v)
 
 enum { PANELS = (OUT + 15) / 16 };
 
-/* One row on all panels, more on two: the first two have all zero points 8, which may be a case of
- * its own. */
+/* One row on all panels, several on two: the first two have only zero points 8, which may be a
+ * special case. */
 static void run_q4(const struct cpu_kernels *k, struct vectors *v, int rows, struct result *r)
 {
     struct linear w = quantized(v);
@@ -103,7 +103,7 @@ static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int dig
     memcpy(r->sum, v->act_sum, sizeof v->act_sum);
 }
 
-/* variant: rows, times 10, and digits */
+/* variant: rows * 10 + digits */
 static void run_q4i(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
     struct linear w = quantized(v);

@@ -1,4 +1,5 @@
-/* vnni.c: rung "vnni": AVX-512 with its four-way int8 dot product. Empty on other architectures. */
+/* vnni.c: variant "vnni": AVX-512 with its four-way int8 dot product. Empty on other architectures.
+ */
 #if defined(__x86_64__)
 
 #include "backend-cpu/avx512.h"
@@ -12,9 +13,9 @@ static const char *vnni_unusable(void)
                                                   : "this processor has no AVX-512 VNNI";
 }
 
-/* As assembly: with the intrinsic, gcc 12 copies the accumulators to and fro and stores some in
- * every iteration. The intrinsic is for tests/emulators/immintrin, which compile this file for
- * processors without the instruction. */
+/* In assembly: with the intrinsic, gcc 12 copies and spills accumulators in every iteration. The
+ * intrinsic is for tests/emulators/immintrin, which compiles this file for processors without the
+ * instruction. */
 ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 {
 #ifdef __AVX512VNNI__
@@ -28,7 +29,7 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch)
 {
-    q4i_512(w, x, y, p0, p1, scratch, 12, dot_vnni);
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 12, dot_vnni);
 }
 
 const struct cpu_kernels cpu_vnni = {"vnni",        vnni_unusable, avx512_q4,   avx512_quantize,

@@ -1,5 +1,5 @@
-/* convert.h: one conversion, from a checkpoint directory to a model file.
- * Owns: the order of things. Must not know: how options are spelled, signals. */
+/* convert.h: conversion of a checkpoint directory to a model file. Owns: the order of the steps.
+ * Must not know: options, signals. */
 #ifndef CONVERT_CONVERT_H
 #define CONVERT_CONVERT_H
 
@@ -10,10 +10,10 @@ struct convert_options {
     const char *dir;
     struct writer_options out;
     struct notes notes;
-    int no_tokenizer; /* leave it out */
+    int no_tokenizer; /* 1: leave the tokenizer out */
 };
 
-/* On failure there is no new file and e says why. */
+/* Converts. On failure there is no new file, and e has the reason. */
 int convert_run(const struct convert_options *o, struct err *e);
 
 #endif

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Defaults are those of transformers' configuration classes: a key that a config leaves out has
- * this value. */
+/* Defaults of transformers' configuration classes, for keys that a config leaves out. */
 struct family {
     const char *name;
     const char *classes[3];
@@ -42,8 +41,8 @@ static const struct family *family_of(const json_t *config, struct err *e)
     return NULL;
 }
 
-/* An integer of [lo, hi]; a missing or null key gives the default (a default below lo means:
- * required). */
+/* An integer of [lo, hi]. A missing or null key gives `fallback`; a fallback below lo makes the key
+ * required. */
 static int take_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out,
                     struct err *e)
 {
@@ -91,7 +90,7 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     if (width && json_is_null(width)) used = 0;
     if (!used) return 0;
     if (take_int(config, "sliding_window", 4096, 1, 1 << 30, &w, e)) return -1;
-    if (w >= c->context) w = 0; /* never cuts anything off */
+    if (w >= c->context) w = 0; /* no effect within the context */
     for (int i = 0; i < c->n_layers; i++) {
         const char *t = qwen ? json_string_value(json_array_get(types, (size_t)i)) : NULL;
         c->windows[i] = (t ? !strcmp(t, "sliding_attention") : i >= from) ? w : 0;
@@ -99,7 +98,7 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     return 0;
 }
 
-/* An id, or the first of a list; -1 when null. */
+/* An id, or the first of a list; -1: null. */
 static int id_of(const json_t *v)
 {
     if (json_is_array(v)) v = json_array_get(v, 0);

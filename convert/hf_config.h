@@ -1,6 +1,6 @@
-/* hf_config.h: the architecture, resolved from config.json to what the forward pass needs.
- * Owns: supported architectures, aliases and defaults of their keys, sliding windows, RoPE tables.
- * Must not know: quantization, tensors. */
+/* hf_config.h: the architecture and its parameters, from config.json. Owns: supported
+ * architectures, aliases and defaults of their keys, sliding windows, RoPE tables. Must not know:
+ * quantization, tensors. */
 #ifndef CONVERT_HF_CONFIG_H
 #define CONVERT_HF_CONFIG_H
 
@@ -12,10 +12,10 @@
 struct hf_config {
     const char *architecture; /* "llama", "mistral", "qwen2", "qwen3" */
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
-    int tied;              /* the embedding serves as head */
-    int qkv_bias, qk_norm; /* the architecture always has them */
+    int tied;              /* the embedding is also the head (lm_head) */
+    int qkv_bias, qk_norm; /* the architecture always has q, k, v biases; norms of q and k */
     double norm_eps, rope_scale;
-    char rope[160];  /* for people */
+    char rope[160];  /* description, for messages */
     float *inv_freq; /* [head_dim/2] */
     int *windows;    /* [n_layers], 0 = none */
     int bos;         /* -1 = none */
@@ -23,16 +23,16 @@ struct hf_config {
     size_t n_eos;
 };
 
-/* CONFIG: config.json; GENERATION: generation_config.json or NULL. Messages say "config.json: ...".
- */
+/* Reads CONFIG (config.json) and GENERATION (generation_config.json or NULL). Messages begin with
+ * "config.json: ". */
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,
              const struct notes *n, struct err *e);
 void hfc_free(struct hf_config *c);
-/* As "opt4gptq.config" of core/model/modelfile.h wants it. */
+/* The metadata string "opt4gptq.config" (core/model/modelfile.h) as an object. */
 json_t *hfc_to_json(const struct hf_config *c);
 
-/* Fills inv_freq, rope_scale, rope and (dynamic scaling) context from rope_theta, rope_scaling or
- * rope_parameters. head_dim and context must be set. In rope.c. */
+/* Computes inv_freq, rope_scale, rope and (dynamic scaling) context from rope_theta, rope_scaling
+ * or rope_parameters. head_dim and context must be set. In rope.c. */
 int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, struct err *e);
 
 #endif

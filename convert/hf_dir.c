@@ -95,7 +95,7 @@ int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e
     return 0;
 }
 
-/* Adds a shard's name once; the file itself is opened later. */
+/* Adds a shard's name if it is new; the file is opened later. */
 static int add_shard(struct hf_dir *d, const char *name, struct err *e)
 {
     for (size_t i = 0; i < d->n_shards; i++)
@@ -110,7 +110,7 @@ static int add_shard(struct hf_dir *d, const char *name, struct err *e)
     return 0;
 }
 
-/* The index may name files of sub-folders, but nothing outside the directory. */
+/* The index may name files in sub-folders, but none outside the directory. */
 static int is_inside(const char *rel)
 {
     if (!*rel || *rel == '/' || strlen(rel) > 1000) return 0;
@@ -138,8 +138,8 @@ static int shards_of_index(struct hf_dir *d, const char *index, const json_t *j,
     return 0;
 }
 
-/* *yes: the file opens as safetensors and holds a model's weights (and is not one of ours). Fails
- * only for lack of memory. */
+/* *yes: the file opens as safetensors and holds a model's weights (and is not a model file of
+ * ours). Fails only for lack of memory. */
 static int holds_weights(const struct hf_dir *d, const char *name, int *yes, struct err *e)
 {
     struct st_file s;
@@ -167,7 +167,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* No usual name: look at what there is. Names like model-00001-of-00003 without an index,
+/* Searches the directory if no usual name exists: names like model-00001-of-00003 without an index,
  * gptq_model-4bit-128g, or the only file with weights. */
 static int shards_of_listing(struct hf_dir *d, struct err *e)
 {
@@ -260,7 +260,7 @@ static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
         snprintf(name, sizeof name, "%s.safetensors", bases[i]);
         char *path = join(d->path, name);
         if (!path) return err_memory(e);
-        struct stat sb; /* of a link itself: where it leads is seen when it is opened */
+        struct stat sb; /* of a link itself; its target is checked when it is opened */
         int found = !lstat(path, &sb);
         free(path);
         if (found) return add_shard(d, name, e);
@@ -268,7 +268,7 @@ static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
     return shards_of_listing(d, e);
 }
 
-/* A clone without git-lfs leaves a three-line text in place of each big file: say so. */
+/* 1 for the three-line text that a clone without git-lfs has in place of a large file. */
 static int is_lfs_pointer(const char *path)
 {
     static const char begins[] = "version https://git-lfs";
@@ -276,7 +276,7 @@ static int is_lfs_pointer(const char *path)
     struct err why;
     uint64_t n;
     int fd, yes = 0;
-    if (file_open(&fd, path, &n, &why)) return 0; /* st_open says it */
+    if (file_open(&fd, path, &n, &why)) return 0; /* st_open reports the error */
     yes = read(fd, head, sizeof head) == (ssize_t)sizeof head && !memcmp(head, begins, sizeof head);
     close(fd);
     return yes;
@@ -291,7 +291,7 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
 {
     if (choose_shards(d, base, e)) return -1;
     size_t n_named = d->n_shards, n = 0;
-    d->n_shards = 0; /* counts what is open from here on, so that hfd_close closes just that */
+    d->n_shards = 0; /* counts open shards from here on, for hfd_close */
     d->shards = calloc(n_named + 1, sizeof *d->shards);
     int rc = d->shards ? 0 : err_memory(e);
     for (size_t i = 0; i < n_named && !rc; i++) {

@@ -1,5 +1,5 @@
 /* hf_dir.h: a Hugging Face checkpoint directory: its small files, its shards, its tensors by name.
- * Owns: which safetensors files belong to the checkpoint, and their open headers.
+ * Owns: the choice of the safetensors files that belong to the checkpoint, and their open headers.
  * Must not know: what a tensor or a setting means. */
 #ifndef CONVERT_HF_DIR_H
 #define CONVERT_HF_DIR_H
@@ -20,17 +20,17 @@ struct hf_dir {
     size_t n_shards, n_tensors;
 };
 
-/* Checks that PATH is a directory; opens no shard yet. */
+/* Checks that PATH is a directory; opens no shard. */
 int hfd_open(struct hf_dir *d, const char *path, struct err *e);
 /* Finds and opens the shards. BASE: model_file_base_name of the quantization config, or NULL. */
 int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e);
 void hfd_close(struct hf_dir *d);
 
-/* Parses NAME; *j = NULL when there is no such file. The caller owns *j. Must hold a JSON object.
+/* Parses NAME, which must hold a JSON object; *j = NULL: there is no such file. The caller owns *j.
  */
 int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e);
-/* Reads NAME; *data = NULL when there is no such file. The caller frees *data (NUL-terminated for
- * convenience). */
+/* Reads NAME; *data = NULL: there is no such file. The caller frees *data (NUL-terminated, *n
+ * bytes). */
 int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, struct err *e);
 /* The tensor of that name, or NULL. */
 const struct hf_tensor *hfd_find(const struct hf_dir *d, const char *name);

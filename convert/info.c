@@ -35,7 +35,7 @@ static json_t *quantization(const struct plan *p)
         "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
 }
 
-/* A file's name; "?" when it is not UTF-8. */
+/* A file's name; "?" if it is not UTF-8. */
 static json_t *name_of(const char *name)
 {
     json_t *j = json_string(name);
@@ -44,7 +44,7 @@ static json_t *name_of(const char *name)
 
 static int source(const struct plan *p, json_t **j, struct err *e)
 {
-    /* Only the last part of the path: the same checkpoint gives the same bytes wherever it lies. */
+    /* Only the last component: the same checkpoint gives the same bytes at any path. */
     char *real = realpath(p->dir->path, NULL), *slash = real ? strrchr(real, '/') : NULL;
     if (!real) return err_sys(e, "%s", p->dir->path);
     json_t *files = json_array();
@@ -94,7 +94,7 @@ static const char *thousands(uint64_t x, char out[32])
     return out;
 }
 
-/* *j: the object that the metadata have under KEY, a new reference. */
+/* *j: the object under KEY of the metadata, a new reference. */
 static int meta_json(const struct modelfile *m, const char *key, json_t **j, struct err *e)
 {
     const char *text = st_meta(&m->st, key);
@@ -118,7 +118,7 @@ static const char *string(const json_t *j, const char *key)
     return s ? s : "?";
 }
 
-/* An integer or a list of them; SEPARATOR between. */
+/* Prints an integer or a list of them, separated by SEPARATOR. */
 static void print_numbers(FILE *out, const json_t *v, const char *separator)
 {
     if (json_is_integer(v)) fprintf(out, "%lld", (long long)json_integer_value(v));
@@ -137,8 +137,8 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
-/* Parameters as people count them: weights, norms and biases, once each, without padding; PLANES of
- * 8-bit count once. */
+/* Counts parameters as usual: weights, norms and biases once each, without padding; the two planes
+ * of 8-bit codes once. */
 static void count(const struct modelfile *m, const json_t *config, struct tally *t)
 {
     uint64_t dim = (uint64_t)integer(config, "dim"), ffn = (uint64_t)integer(config, "ffn"),

@@ -1,5 +1,5 @@
-/* info.h: what a model file or a conversion is, in words: the metadata strings and --info.
- * Owns: opt4gptq.quantization and opt4gptq.source. Must not know: how the file is written. */
+/* info.h: description of a model file or a conversion: metadata strings and --info. Owns:
+ * opt4gptq.quantization and opt4gptq.source. Must not know: how the file is written. */
 #ifndef CONVERT_INFO_H
 #define CONVERT_INFO_H
 
@@ -9,13 +9,13 @@
 
 struct plan;
 
-/* The __metadata__ object but for the checksums: *meta is a new reference. */
+/* Builds __metadata__ without the checksums; *meta is a new reference. */
 int info_metadata(const struct plan *p, json_t **meta, struct err *e);
-/* Each mlp.order names every output once; *n: how many there are. */
+/* Checks that each mlp.order is a permutation; *n: number of orders. */
 int info_check_orders(const struct modelfile *m, int *n, struct err *e);
-/* Prints what the file is. */
+/* Prints the description of the file. */
 int info_print(FILE *out, const char *path, struct err *e);
-/* Compares every tensor with its checksum and looks at the orders; prints how many there are. */
+/* Compares every tensor with its checksum, checks the orders, and prints the number of tensors. */
 int info_verify(FILE *out, const char *path, struct err *e);
 
 #endif

@@ -40,53 +40,64 @@ int job_write(const struct job_output *o, const void *data, uint64_t bytes, uint
     return 0;
 }
 
-/* Writes a piece of a tensor and remembers its checksum. */
-static int put(struct plan *p, size_t tensor, size_t piece, uint64_t at, const void *data,
-               uint64_t bytes, const struct job_output *o, uint64_t *n_bytes, struct err *e)
+/* Arguments of job_run: one job on one thread. */
+struct task {
+    struct plan *plan;
+    const struct plan_job *job;
+    const struct job_buffers *buffers;
+    const struct job_output *output;
+    uint64_t n_bytes; /* written so far */
+};
+
+/* Writes the job's piece of a tensor, data [bytes] at `offset` of the tensor, and stores its
+ * checksum. */
+static int put(struct task *k, size_t tensor, uint64_t offset, const void *data, uint64_t bytes,
+               struct err *e)
 {
-    struct out_tensor *t = &p->tensors[tensor];
-    CHECK(piece < t->n_pieces && at + bytes <= t->bytes);
+    struct out_tensor *t = &k->plan->tensors[tensor];
+    size_t piece = k->job->piece;
+    CHECK(piece < t->n_pieces && offset + bytes <= t->bytes);
     t->crc[piece] = (uint32_t)crc32_z(0, data, bytes);
     t->crc_bytes[piece] = bytes;
-    *n_bytes += bytes;
-    return job_write(o, data, bytes, o->data_start + t->offset + at, e);
+    k->n_bytes += bytes;
+    return job_write(k->output, data, bytes, k->output->data_start + t->offset + offset, e);
 }
 
-/* Columns [col, col + n) of a [rows][width] matrix of 32-bit words (or elements of item bytes) ->
- * dst [rows][stride]. */
-static int read_columns(const struct hf_tensor *t, uint8_t *dst, size_t stride, int64_t rows,
-                        int64_t width, int64_t col, int64_t n, size_t item, struct err *e)
+/* Columns of a [rows][width] matrix in a shard, elements of `item` bytes. */
+struct columns {
+    const struct hf_tensor *t;
+    int64_t rows, width;
+    int64_t first, n;     /* columns first .. first+n-1 */
+    const int32_t *order; /* [n] the columns; NULL: the above */
+    size_t item;
+};
+
+/* Reads the columns into dst [rows][stride]; the rest of a row becomes 0. row: a buffer for one row
+ * of the matrix. */
+static int read_columns(const struct columns *c, uint8_t *dst, size_t stride, uint8_t *row,
+                        struct err *e)
 {
-    if (n == width && stride == (size_t)n)
-        return st_read(t->shard, dst, t->t->offset, (uint64_t)(rows * width) * item, e);
-    for (int64_t r = 0; r < rows; r++, dst += stride * item) {
-        if (st_read(t->shard, dst, t->t->offset + (uint64_t)(r * width + col) * item,
-                    (uint64_t)n * item, e))
+    const struct st_file *shard = c->t->shard;
+    uint64_t offset = c->t->t->offset;
+    size_t bytes = (size_t)c->n * c->item;
+    if (!c->order && c->n == c->width && stride == (size_t)c->n)
+        return st_read(shard, dst, offset, (uint64_t)(c->rows * c->width) * c->item, e);
+    for (int64_t r = 0; r < c->rows; r++, dst += stride * c->item) {
+        uint64_t begin = offset + (uint64_t)(r * c->width) * c->item;
+        if (c->order ? st_read(shard, row, begin, (uint64_t)c->width * c->item, e)
+                     : st_read(shard, dst, begin + (uint64_t)c->first * c->item, bytes, e))
             return -1;
-        memset(dst + (size_t)n * item, 0, (stride - (size_t)n) * item);
+        for (int64_t i = 0; c->order && i < c->n; i++)
+            memcpy(dst + (size_t)i * c->item, row + (size_t)c->order[i] * c->item, c->item);
+        memset(dst + bytes, 0, stride * c->item - bytes);
     }
     return 0;
 }
 
-/* The same for n columns, those that COL names, in that order. row: room for a row. */
-static int read_chosen(const struct hf_tensor *t, uint8_t *dst, size_t stride, int64_t rows,
-                       int64_t width, const int32_t *col, int64_t n, size_t item, uint8_t *row,
-                       struct err *e)
-{
-    for (int64_t r = 0; r < rows; r++, dst += stride * item) {
-        if (st_read(t->shard, row, t->t->offset + (uint64_t)(r * width) * item,
-                    (uint64_t)width * item, e))
-            return -1;
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + (size_t)i * item, row + (size_t)col[i] * item, item);
-        memset(dst + (size_t)n * item, 0, (stride - (size_t)n) * item);
-    }
-    return 0;
-}
-
-/* Zero points of n outputs from col on -> zeros [n_source][n], behind the words in src. */
-static int read_zeros(const struct linear *l, int64_t col, int64_t n, const struct job_buffers *b,
-                      const uint16_t **zeros, struct err *e)
+/* Unpacks the zero points of n outputs from col on to zeros [n_source][n], behind the words in src.
+ */
+static int read_zeros(const struct quant_linear *l, int64_t col, int64_t n,
+                      const struct job_buffers *b, const uint16_t **zeros, struct err *e)
 {
     const struct hf_tensor *t = l->qzeros;
     int64_t width = t->t->shape[1], words = l->order ? 0 : unpack_n_words(n, l->bits);
@@ -95,9 +106,9 @@ static int read_zeros(const struct linear *l, int64_t col, int64_t n, const stru
              *all = (uint16_t *)(void *)(b->row + (size_t)width * 4);
     *zeros = z;
     if (!l->order) {
-        if (read_columns(t, b->src, (size_t)words, l->n_source, width, unpack_n_words(col, l->bits),
-                         words, 4, e))
-            return -1;
+        const struct columns c = {t,     l->n_source, width, unpack_n_words(col, l->bits),
+                                  words, NULL,        4};
+        if (read_columns(&c, b->src, (size_t)words, NULL, e)) return -1;
         for (int64_t g = 0; g < l->n_source; g++)
             unpack_zero_row(z + g * n, raw + g * words, n, l->layout, l->bits, l->zeros, NULL);
         return 0;
@@ -113,22 +124,25 @@ static int read_zeros(const struct linear *l, int64_t col, int64_t n, const stru
     return 0;
 }
 
-static int put_codes(struct plan *p, const struct job *j, const struct job_buffers *b,
-                     const struct job_output *o, uint64_t *n_bytes, struct err *e)
+static int put_codes(struct task *k, int64_t col, int64_t n, struct err *e)
 {
-    const struct linear *l = j->linear;
+    const struct plan_job *j = k->job;
+    const struct job_buffers *b = k->buffers;
+    const struct quant_linear *l = j->linear;
     const struct slots *s = &l->slots;
-    int per_word = l->layout == UNPACK_AWQ ? 8 : 1; /* columns in a word of a row */
-    int64_t rows = l->qweight->t->shape[0], col = j->panel * MF_PANEL,
-            n = l->out - col < j->n_panels * MF_PANEL ? l->out - col : j->n_panels * MF_PANEL;
+    int per_word = l->layout == UNPACK_AWQ ? 8 : 1; /* columns per word of a row */
     size_t stride = (size_t)(j->n_panels * MF_PANEL / per_word);
-    uint64_t panel_bytes = (uint64_t)s->k * MF_PANEL / 2;
+    uint64_t panel_bytes = (uint64_t)s->k * MF_PANEL / 2,
+             bytes = (uint64_t)j->n_panels * panel_bytes;
     const uint32_t *words = (const uint32_t *)(const void *)b->src;
-    if (l->order
-            ? read_chosen(l->qweight, b->src, stride, rows, l->out, l->order + col, n, 4, b->row, e)
-            : read_columns(l->qweight, b->src, stride, rows, l->qweight->t->shape[1],
-                           col / per_word, n / per_word, 4, e))
-        return -1;
+    struct columns c = {.t = l->qweight,
+                        .rows = l->qweight->t->shape[0],
+                        .width = l->qweight->t->shape[1],
+                        .first = col / per_word,
+                        .n = n / per_word,
+                        .item = 4};
+    if (l->order) c.order = l->order + col, c.width = l->out, c.n = n;
+    if (read_columns(&c, b->src, stride, b->row, e)) return -1;
     if (l->bits == 4 && s->identity && l->layout != UNPACK_AWQ) {
         panels_from_words(b->dst, words, stride, s->k, j->n_panels);
     } else {
@@ -138,52 +152,69 @@ static int put_codes(struct plan *p, const struct job *j, const struct job_buffe
             panels_pack(b->dst + (uint64_t)i * panel_bytes, b->codes, s);
         }
     }
-    if (n % MF_PANEL) /* rows past `out` are zero: the words are, and no layout makes a code of
-                         nothing */
-        CHECK(!b->dst[(uint64_t)j->n_panels * panel_bytes - 1]);
-    return put(p, l->codes_at, j->piece, (uint64_t)j->panel * panel_bytes, b->dst,
-               (uint64_t)j->n_panels * panel_bytes, o, n_bytes, e);
+    /* Rows past `out` are zero: their words are, and every layout maps 0 to code 0. */
+    if (n % MF_PANEL) CHECK(!b->dst[bytes - 1]);
+    return put(k, l->codes_at, (uint64_t)j->panel * panel_bytes, b->dst, bytes, e);
 }
 
-static int put_panels(struct plan *p, const struct job *j, const struct job_buffers *b,
-                      const struct job_output *o, uint64_t *n_bytes, struct err *e)
+static int put_scales(struct task *k, int64_t col, int64_t n, struct err *e)
 {
-    const struct linear *l = j->linear;
-    const struct slots *s = &l->slots;
-    int64_t col = j->panel * MF_PANEL,
-            n = l->out - col < j->n_panels * MF_PANEL ? l->out - col : j->n_panels * MF_PANEL;
-    uint64_t items = (uint64_t)(s->n_groups * MF_PANEL), size = dtype_bytes(l->scale_type);
+    const struct plan_job *j = k->job;
+    const struct job_buffers *b = k->buffers;
+    const struct quant_linear *l = j->linear;
     enum dtype type = l->scales->t->dtype;
-    if (put_codes(p, j, b, o, n_bytes, e)) return -1;
-
-    if (l->order ? read_chosen(l->scales, b->src, (size_t)n, l->n_source, l->out, l->order + col, n,
-                               dtype_bytes(type), b->row, e)
-                 : read_columns(l->scales, b->src, (size_t)n, l->n_source, l->out, col, n,
-                                dtype_bytes(type), e))
-        return -1;
-    panels_scales(b->dst, l->scale_type, b->src, type, (size_t)n, n, s);
-    if (put(p, l->scales_at, j->piece, (uint64_t)j->panel * items * size, b->dst,
-            (uint64_t)j->n_panels * items * size, o, n_bytes, e))
-        return -1;
-
-    const uint16_t *zeros;
-    if (read_zeros(l, col, n, b, &zeros, e)) return -1;
-    panels_zeros(b->dst, zeros, (size_t)n, n, s);
-    return put(p, l->zeros_at, j->piece, (uint64_t)j->panel * items, b->dst,
-               (uint64_t)j->n_panels * items, o, n_bytes, e);
+    uint64_t bytes = (uint64_t)(l->slots.n_groups * MF_PANEL) * dtype_bytes(l->scale_type);
+    const struct columns c = {.t = l->scales,
+                              .rows = l->n_source,
+                              .width = l->out,
+                              .first = col,
+                              .n = n,
+                              .order = l->order ? l->order + col : NULL,
+                              .item = dtype_bytes(type)};
+    if (read_columns(&c, b->src, (size_t)n, b->row, e)) return -1;
+    panels_scales(b->dst, l->scale_type, b->src, type, (size_t)n, n, &l->slots);
+    return put(k, l->scales_at, (uint64_t)j->panel * bytes, b->dst, (uint64_t)j->n_panels * bytes,
+               e);
 }
 
-int job_run(struct plan *p, const struct job *j, const struct job_buffers *b,
+static int put_zeros(struct task *k, int64_t col, int64_t n, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct quant_linear *l = j->linear;
+    uint64_t bytes = (uint64_t)(l->slots.n_groups * MF_PANEL);
+    const uint16_t *zeros;
+    if (read_zeros(l, col, n, k->buffers, &zeros, e)) return -1;
+    panels_zeros(k->buffers->dst, zeros, (size_t)n, n, &l->slots);
+    return put(k, l->zeros_at, (uint64_t)j->panel * bytes, k->buffers->dst,
+               (uint64_t)j->n_panels * bytes, e);
+}
+
+static int put_panels(struct task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    int64_t col = j->panel * MF_PANEL, rest = j->linear->out - col,
+            n = rest < j->n_panels * MF_PANEL ? rest : j->n_panels * MF_PANEL;
+    return put_codes(k, col, n, e) || put_scales(k, col, n, e) || put_zeros(k, col, n, e) ? -1 : 0;
+}
+
+static int put_copy(struct task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct hf_tensor *t = j->source;
+    if (st_read(t->shard, k->buffers->src, t->t->offset + j->at, j->bytes, e)) return -1;
+    return put(k, j->tensor, j->at, k->buffers->src, j->bytes, e);
+}
+
+int job_run(struct plan *p, const struct plan_job *j, const struct job_buffers *b,
             const struct job_output *o, uint64_t *n_bytes, struct err *e)
 {
-    *n_bytes = 0;
+    struct task k = {p, j, b, o, 0};
+    int rc = 0;
     switch (j->kind) {
-    case JOB_MEMORY:
-        return put(p, j->tensor, j->piece, 0, j->data, p->tensors[j->tensor].bytes, o, n_bytes, e);
-    case JOB_COPY:
-        if (st_read(j->source->shard, b->src, j->source->t->offset + j->at, j->bytes, e)) return -1;
-        return put(p, j->tensor, j->piece, j->at, b->src, j->bytes, o, n_bytes, e);
-    case JOB_PANELS: return put_panels(p, j, b, o, n_bytes, e);
+    case JOB_MEMORY: rc = put(&k, j->tensor, 0, j->data, p->tensors[j->tensor].bytes, e); break;
+    case JOB_COPY: rc = put_copy(&k, e); break;
+    case JOB_PANELS: rc = put_panels(&k, e); break;
     }
-    return 0;
+    *n_bytes = k.n_bytes;
+    return rc;
 }

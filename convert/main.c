@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, MAX_THREADS = 16 }; /* 16 readers saturate any disk; each holds 35 MB */
+/* 16 readers saturate any disk; each has buffers of about 35 MB */
+enum { EXIT_USAGE = 2, MAX_THREADS = 16 };
 
 static volatile sig_atomic_t stop_signal;
 
@@ -46,7 +47,7 @@ static const struct args_mode modes[] = {
     [INFO] = {.needed = "--info"},
 };
 
-/* Names of other converters. */
+/* Option names of other converters. */
 static const struct args_other others[] = {
     {"-o --output --outfile", ARGS_REFUSED,
      "the output is the second word: opt4gptq-convert HF_DIR OUT.safetensors"},
@@ -112,7 +113,7 @@ static void catch_signals(void)
     struct sigaction a = {.sa_handler = on_signal}, old;
     for (int i = 0; i < 3; i++)
         if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &a, NULL); /* nohup stays nohup */
+            sigaction(signals[i], &a, NULL); /* keep nohup's SIG_IGN */
 }
 
 /* --verify, --info and the texts. */
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
     };
     if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);
-    if (stop_signal) { /* let the caller see which signal it was */
+    if (stop_signal) { /* the caller sees which signal ended the program */
         signal(stop_signal, SIG_DFL);
         raise(stop_signal);
     }

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Through struct err, because it keeps control characters of hostile names off the terminal. */
+/* Formats through struct err, which removes control characters of hostile names. */
 static void say(const char *frame, const char *fmt, va_list ap)
 {
     char text[400];

@@ -40,7 +40,7 @@ static inline uint32_t spread(uint32_t x)
 void panels_from_words(uint8_t *dst, const uint32_t *words, size_t stride, int64_t k,
                        int64_t n_panels)
 {
-    /* rows per visit of a panel: reads stay in few streams, each write is 1 KiB in a row */
+    /* rows per pass over a panel: reads stay in few streams, each write is 1 KiB */
     enum { TILE = 16 };
     int64_t n_rows = k / MF_BLOCK;
     uint32_t *out = (uint32_t *)(void *)dst;
@@ -76,7 +76,7 @@ void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype s
 void panels_zeros(uint8_t *dst, const uint16_t *zeros, size_t stride, int64_t n_cols,
                   const struct slots *s)
 {
-    int two = 0; /* some group is a high plane: zeros are split like the codes, z = 16 zh + zl */
+    int two = 0; /* a group with a high plane: zeros are split as the codes are, z = 16 zh + zl */
     for (int64_t g = 0; g < s->n_groups; g++) two |= s->groups[g].high;
     for (int64_t p = 0; p * MF_PANEL < n_cols; p++)
         for (int64_t g = 0; g < s->n_groups; g++)

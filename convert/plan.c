@@ -12,32 +12,33 @@ enum { COPY_BYTES = 8 << 20, NAME_MAX_BYTES = 256 };
 
 static int grow(void **array, size_t n, size_t item, struct err *e)
 {
-    if (n & (n - 1)) return 0; /* room is a power of two: grow when n is 0 or one */
+    if (n & (n - 1)) return 0; /* the capacity is a power of two: grow when n is 0 or one */
     void *more = realloc(*array, (n ? 2 * n : 1) * item);
     if (!more) return err_memory(e);
     *array = more;
     return 0;
 }
 
-int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims,
-                const int64_t *shape, size_t n_pieces, struct err *e)
+int plan_tensor(struct plan *p, size_t *index, const char *name, enum dtype type,
+                struct tensor_shape shape, size_t n_pieces, struct err *e)
 {
     if (grow((void **)&p->tensors, p->n_tensors, sizeof *p->tensors, e)) return -1;
-    struct out_tensor *t = &p->tensors[ *at = p->n_tensors];
+    struct out_tensor *t = &p->tensors[ *index = p->n_tensors];
     *t = (struct out_tensor){.name = strdup(name),
                              .dtype = type,
-                             .n_dims = n_dims,
+                             .n_dims = shape.n_dims,
                              .bytes = dtype_bytes(type),
                              .n_pieces = n_pieces};
     t->crc = calloc(n_pieces + 1, sizeof *t->crc);
     t->crc_bytes = calloc(n_pieces + 1, sizeof *t->crc_bytes);
     p->n_tensors++;
     if (!t->name || !t->crc || !t->crc_bytes) return err_memory(e);
-    for (int i = 0; i < n_dims; i++) t->shape[i] = shape[i], t->bytes *= (uint64_t)shape[i];
+    for (int i = 0; i < shape.n_dims; i++)
+        t->shape[i] = shape.size[i], t->bytes *= (uint64_t)shape.size[i];
     return 0;
 }
 
-int plan_job(struct plan *p, const struct job *j, struct err *e)
+int plan_add_job(struct plan *p, const struct plan_job *j, struct err *e)
 {
     if (grow((void **)&p->jobs, p->n_jobs, sizeof *p->jobs, e)) return -1;
     p->jobs[p->n_jobs++] = *j;
@@ -47,14 +48,14 @@ int plan_job(struct plan *p, const struct job *j, struct err *e)
 int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data,
                 struct err *e)
 {
-    struct job j = {.kind = JOB_MEMORY, .data = data};
+    struct plan_job j = {.kind = JOB_MEMORY, .data = data};
     if (grow((void **)&p->blobs, p->n_blobs, sizeof *p->blobs, e)) {
         free(data);
         return -1;
     }
     p->blobs[p->n_blobs++] = data;
-    if (plan_tensor(p, &j.tensor, name, type, 1, &n, 1, e)) return -1;
-    return plan_job(p, &j, e);
+    if (plan_tensor(p, &j.tensor, name, type, (struct tensor_shape){1, {n}}, 1, e)) return -1;
+    return plan_add_job(p, &j, e);
 }
 
 const struct hf_tensor *plan_find(struct plan *p, const char *module, const char *what)
@@ -101,7 +102,7 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
-/* A vector every model of this kind has, as F32. */
+/* Adds a vector that every model of this kind has, as F32. */
 static int add_vector(struct plan *p, const char *module, const char *name, int64_t n,
                       struct err *e)
 {
@@ -112,11 +113,11 @@ static int add_vector(struct plan *p, const char *module, const char *name, int6
     return plan_memory(p, name, DT_F32, n, f, e);
 }
 
-/* A matrix kept as it is, in pieces. */
+/* Adds an unquantized matrix, copied in pieces. */
 static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *name, int64_t rows,
                       int64_t cols, struct err *e)
 {
-    struct job j = {.kind = JOB_COPY, .source = t};
+    struct plan_job j = {.kind = JOB_COPY, .source = t};
     enum dtype type = t->t->dtype;
     char have[128];
     if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
@@ -126,16 +127,17 @@ static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *nam
         return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
                        t->shard->path, t->t->name, plan_shape(t, have), rows, cols);
     size_t n = (t->t->bytes + COPY_BYTES - 1) / COPY_BYTES;
-    if (plan_tensor(p, &j.tensor, name, type, 2, (int64_t[]){rows, cols}, n, e)) return -1;
+    if (plan_tensor(p, &j.tensor, name, type, (struct tensor_shape){2, {rows, cols}}, n, e))
+        return -1;
     for (; j.piece < n; j.piece++, j.at += COPY_BYTES) {
         j.bytes = t->t->bytes - j.at < COPY_BYTES ? t->t->bytes - j.at : COPY_BYTES;
         if (j.bytes > p->src_max) p->src_max = j.bytes;
-        if (plan_job(p, &j, e)) return -1;
+        if (plan_add_job(p, &j, e)) return -1;
     }
     return 0;
 }
 
-/* order: as in struct linear */
+/* order: as in struct quant_linear */
 static int add_bias(struct plan *p, const char *module, const char *name, int64_t out,
                     const int32_t *order, int required, struct err *e)
 {
@@ -149,7 +151,7 @@ static int add_bias(struct plan *p, const char *module, const char *name, int64_
     if (plan_floats(t, out, &f, e)) return -1;
     int zero = 1;
     for (int64_t i = 0; i < out && zero; i++) zero = f[i] == 0;
-    if (zero) { /* old AutoGPTQ gives every module one */
+    if (zero) { /* old AutoGPTQ gives every module a bias of zeros */
         free(f);
         p->facts.n_zero_biases++;
         return 0;
@@ -164,17 +166,25 @@ static int add_bias(struct plan *p, const char *module, const char *name, int64_
     return plan_memory(p, full, DT_F32, out, f, e);
 }
 
-/* Fills *l where the module is quantized, which is exactly when it has a qweight. */
+/* Fills *l if the module is quantized, i.e. has a qweight; else *l = NULL. */
 static int read_linear(struct plan *p, const char *module, int64_t in, int64_t out,
-                       struct linear **l, struct err *e)
+                       struct quant_linear **l, struct err *e)
 {
     *l = NULL;
     return plan_find(p, module, "qweight") ? plan_linear(p, module, in, out, l, e) : 0;
 }
 
-/* l: what read_linear() gave */
-static int add_linear(struct plan *p, const char *module, const char *name, int64_t in, int64_t out,
-                      struct linear *l, int bias_required, struct err *e)
+/* A linear of the architecture: its name in the checkpoint and its sizes. bias: it must have one.
+ */
+struct arch_linear {
+    const char *name;
+    int64_t in, out;
+    int bias;
+};
+
+/* l: from read_linear; NULL: not quantized */
+static int add_linear(struct plan *p, const char *module, const char *name,
+                      const struct arch_linear *a, struct quant_linear *l, struct err *e)
 {
     char full[NAME_MAX_BYTES + 32];
     const struct hf_tensor *w;
@@ -183,7 +193,7 @@ static int add_linear(struct plan *p, const char *module, const char *name, int6
         p->facts.n_quantized++;
     } else if ((w = plan_find(p, module, "weight"))) {
         snprintf(full, sizeof full, "%s.weight", name);
-        if (add_matrix(p, w, full, out, in, e)) return -1;
+        if (add_matrix(p, w, full, a->out, a->in, e)) return -1;
         p->facts.n_plain++;
     } else {
         const char *hint =
@@ -195,10 +205,11 @@ static int add_linear(struct plan *p, const char *module, const char *name, int6
         return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module,
                        hint);
     }
-    return add_bias(p, module, name, out, l ? l->order : NULL, bias_required, e);
+    return add_bias(p, module, name, a->out, l ? l->order : NULL, a->bias, e);
 }
 
-/* Some quantizers pad the inner dimension without telling config.json; the tensors are right. */
+/* Takes the inner dimension from the tensors: some quantizers pad it without updating config.json.
+ */
 static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
 {
     char module[NAME_MAX_BYTES];
@@ -220,11 +231,11 @@ static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
     return 0;
 }
 
-/* What stands between gate, up and down works on each element by itself. So where down's inputs are
- * sorted by group, gate and up may leave their results in that order: down then has no permutation,
- * or for wide codes and short groups one without jumps. Every sum is the one that it was. */
-static int sort_ffn(struct plan *p, int layer, struct linear *gate, struct linear *up,
-                    struct linear *down, struct err *e)
+/* SwiGLU is elementwise. If down's inputs are sorted by group (act-order), gate and up can
+ * therefore produce their outputs in that order; down then needs no permutation, or for codes of
+ * more than 4 bits and short groups only a monotonic one. No sum changes. */
+static int sort_ffn(struct plan *p, int layer, struct quant_linear *gate, struct quant_linear *up,
+                    struct quant_linear *down, struct err *e)
 {
     char name[NAME_MAX_BYTES];
     if (!gate || !up || !down || !down->slots.act_order || p->quant->method == QUANT_AWQ) return 0;
@@ -245,11 +256,7 @@ static int add_layer(struct plan *p, int layer, struct err *e)
     const struct hf_config *c = p->config;
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim,
             dim = c->dim, ffn = c->ffn;
-    const struct {
-        const char *name;
-        int64_t in, out;
-        int bias;
-    } linears[] = {
+    const struct arch_linear linears[] = {
         {"self_attn.q_proj", dim, q, c->qkv_bias},
         {"self_attn.k_proj", dim, kv, c->qkv_bias},
         {"self_attn.v_proj", dim, kv, c->qkv_bias},
@@ -261,7 +268,7 @@ static int add_layer(struct plan *p, int layer, struct err *e)
     static const char *const norms[] = {"input_layernorm", "post_attention_layernorm",
                                         "self_attn.q_norm", "self_attn.k_norm"};
     enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
-    struct linear *quantized[N_LINEARS];
+    struct quant_linear *quantized[N_LINEARS];
     char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
     for (int i = 0; i < (c->qk_norm ? 4 : 2); i++) {
         snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i]);
@@ -277,9 +284,7 @@ static int add_layer(struct plan *p, int layer, struct err *e)
     for (int i = 0; i < N_LINEARS; i++) {
         snprintf(name, sizeof name, "layers.%d.%s", layer, linears[i].name);
         snprintf(module, sizeof module, "%s%s", p->prefix, name);
-        if (add_linear(p, module, name, linears[i].in, linears[i].out, quantized[i],
-                       linears[i].bias, e))
-            return -1;
+        if (add_linear(p, module, name, &linears[i], quantized[i], e)) return -1;
     }
     return 0;
 }
@@ -289,16 +294,17 @@ static int add_head(struct plan *p, struct err *e)
     const struct hf_config *c = p->config;
     int quantized = plan_find(p, "lm_head", "qweight") != NULL,
         plain = plan_find(p, "lm_head", "weight") != NULL;
-    struct linear *l;
+    struct quant_linear *l;
     if (!quantized && c->tied)
-        return 0; /* a weight beside it would be a copy: transformers uses the embedding */
+        return 0; /* a weight beside it is a copy: transformers uses the embedding */
     if (!quantized && !plain)
         return err_set(e,
                        "%s: tensor 'lm_head.weight' is missing and config.json does not say "
                        "tie_word_embeddings",
                        p->dir->path);
     if (read_linear(p, "lm_head", c->dim, c->vocab, &l, e)) return -1;
-    return add_linear(p, "lm_head", "lm_head", c->dim, c->vocab, l, 0, e);
+    const struct arch_linear head = {"lm_head", c->dim, c->vocab, 0};
+    return add_linear(p, head.name, head.name, &head, l, e);
 }
 
 static int ends_with(const char *s, const char *tail)
@@ -307,8 +313,7 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
-/* 1 when the module that the tensor belongs to is used and not quantized: it has no groups that
- * inputs could be in. */
+/* 1 if the tensor's module is used and not quantized: a leftover g_idx there has no meaning. */
 static int is_plain(const struct plan *p, const char *tensor)
 {
     char weight[NAME_MAX_BYTES];
@@ -318,8 +323,8 @@ static int is_plain(const struct plan *p, const char *tensor)
     return t && p->used[t - p->dir->tensors];
 }
 
-/* A tensor of a layer that nothing here uses would silently change the answers; elsewhere it is
- * worth a line. */
+/* An unused tensor of a layer is an error, because the answers would be silently wrong; elsewhere
+ * it is a note. */
 static int check_unused(const struct plan *p, struct err *e)
 {
     static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", NULL};

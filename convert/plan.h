@@ -1,6 +1,6 @@
-/* plan.h: what the output will hold and which piece of work makes each part of it. Owns: names,
- * shapes, offsets and sources of every output tensor; the jobs; all checks that can be made before
- * a byte is written. Must not know: threads, files being written. */
+/* plan.h: the plan of a conversion: all output tensors and the jobs that make them. Owns: names,
+ * shapes, offsets and sources of the tensors; the jobs; all checks that are possible before a byte
+ * is written. Must not know: threads, the writing of files. */
 #ifndef CONVERT_PLAN_H
 #define CONVERT_PLAN_H
 
@@ -10,16 +10,16 @@
 #include "convert/slots.h"
 #include "convert/unpack.h"
 
-/* One quantized module of the source. */
-struct linear {
-    char *module; /* its name in the checkpoint, for messages */
+/* A quantized module of the checkpoint. */
+struct quant_linear {
+    char *module; /* name in the checkpoint, for messages */
     const struct hf_tensor *qweight, *qzeros, *scales;
-    int64_t in, out, n_source; /* n_source: groups in the checkpoint */
+    int64_t in, out, n_source; /* n_source: quantization groups in the checkpoint */
     int bits;
     enum unpack_layout layout;
     enum unpack_zeros zeros;
-    enum dtype scale_type; /* of our scales */
-    const int32_t *order;  /* [out], output i of ours is the checkpoint's order[i]; NULL: i */
+    enum dtype scale_type; /* in the model file */
+    const int32_t *order;  /* [out] output i is the checkpoint's order[i]; NULL: i */
     struct slots slots;
     size_t codes_at, scales_at, zeros_at; /* indices of output tensors */
 };
@@ -31,35 +31,35 @@ struct out_tensor {
     int64_t shape[4];
     uint64_t bytes, offset; /* offset in the data section, a multiple of 64 */
     uint32_t *crc;          /* [n_pieces], filled by the jobs */
-    uint64_t *crc_bytes;    /* [n_pieces] */
+    uint64_t *crc_bytes;    /* [n_pieces] bytes of each piece */
     size_t n_pieces;
 };
 
 enum job_kind { JOB_MEMORY, JOB_COPY, JOB_PANELS };
-struct job {
+struct plan_job {
     enum job_kind kind;
-    size_t tensor, piece;           /* JOB_PANELS: piece of each of the linear's three tensors */
-    const void *data;               /* JOB_MEMORY: the whole tensor */
+    size_t tensor, piece; /* JOB_PANELS: piece index in each of the linear's three tensors */
+    const void *data;     /* JOB_MEMORY: the whole tensor */
     const struct hf_tensor *source; /* JOB_COPY */
-    uint64_t at, bytes;             /* JOB_COPY: this part of the tensor */
-    struct linear *linear;          /* JOB_PANELS */
-    int64_t panel, n_panels;        /* JOB_PANELS: this slice */
+    uint64_t at, bytes;             /* JOB_COPY: range of the tensor, bytes */
+    struct quant_linear *linear;    /* JOB_PANELS */
+    int64_t panel, n_panels;        /* JOB_PANELS: range of panels */
 };
 
-/* What was found, for the metadata and for people. */
+/* Findings, for the metadata and for messages. */
 struct plan_facts {
     int n_quantized, n_plain, n_act_order;
-    int n_unordered;   /* modules without g_idx where desc_act says that there is an order */
+    int n_unordered;   /* modules without g_idx although desc_act is set */
     int n_label_wrong; /* modules whose zeros contradict checkpoint_format */
-    int n_v1, n_v2;    /* how zeros were read */
-    int word_plus;     /* v1 zeros of asymmetric modules were read as GPTQModel writes them */
+    int n_v1, n_v2;    /* modules by format of the zeros */
+    int word_plus;     /* v1 zeros of asymmetric modules are read as GPTQModel writes them */
     int n_asymmetric;
-    uint64_t
-        n_all_ones; /* v1 fields of asymmetric modules that are all ones: where readers differ */
+    /* v1 fields of asymmetric modules with all bits set, which readers interpret differently */
+    uint64_t n_all_ones;
     int bits_seen[9];
-    int group_min, group_max; /* of the source */
-    int n_zero_biases;        /* dropped */
-    int n_sorted;             /* layers whose gate and up leave their results in down's order */
+    int group_min, group_max; /* group sizes of the checkpoint */
+    int n_zero_biases;        /* biases dropped because all values are 0 */
+    int n_sorted; /* layers whose gate and up have their outputs in the order of down's inputs */
 };
 
 struct plan {
@@ -70,42 +70,49 @@ struct plan {
     const char *prefix; /* "model." or "" */
     uint8_t *used;      /* [dir->n_tensors] */
     struct out_tensor *tensors;
-    struct job *jobs;
-    struct linear **linears; /* pointers, because jobs refer to them */
-    void **blobs;            /* memory of JOB_MEMORY */
+    struct plan_job *jobs;
+    struct quant_linear **linears; /* pointers: jobs refer to the elements */
+    void **blobs;                  /* data of JOB_MEMORY */
     size_t n_tensors, n_jobs, n_linears, n_blobs;
-    size_t src_max, dst_max, codes_max, row_max; /* buffers that the largest job needs */
+    size_t src_max, dst_max, codes_max,
+        row_max; /* buffer sizes that the largest job needs, bytes */
     struct plan_facts facts;
 };
 
-/* config may be changed in one respect: ffn follows the tensors. NO_TOKENIZER: leave the tokenizer
- * out. */
+/* Builds the plan. It may change c->ffn to the size in the tensors. NO_TOKENIZER: leave the
+ * tokenizer out. */
 int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
                const struct quant_config *q, int no_tokenizer, const struct notes *n,
                struct err *e);
 void plan_free(struct plan *p);
 
-/* The tensors file.NAME, in plan_texts.c. A tokenizer that opt4gptq-run could not use is refused, a
- * chat template warned of. */
+/* Adds the tensors file.NAME (plan_texts.c). A tokenizer that opt4gptq-run cannot use is an error,
+ * such a chat template a warning. */
 int plan_texts(struct plan *p, int no_tokenizer, struct err *e);
 
 /* For plan_linear.c and plan_texts.c. */
-int plan_tensor(struct plan *p, size_t *at, const char *name, enum dtype type, int n_dims,
-                const int64_t *shape, size_t n_pieces, struct err *e);
-int plan_job(struct plan *p, const struct job *j, struct err *e);
-/* Takes over DATA, also when it fails. */
+struct tensor_shape {
+    int n_dims;
+    int64_t size[4]; /* [n_dims] */
+};
+/* Adds a tensor that is written in n_pieces pieces; *index: its index. */
+int plan_tensor(struct plan *p, size_t *index, const char *name, enum dtype type,
+                struct tensor_shape shape, size_t n_pieces, struct err *e);
+int plan_add_job(struct plan *p, const struct plan_job *j, struct err *e);
+/* Adds a tensor with the contents DATA [n], which it takes over, even on failure. */
 int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data,
                 struct err *e);
 const struct hf_tensor *plan_find(struct plan *p, const char *module, const char *what);
-/* F16, BF16 or F32 tensor of n numbers as fp32; refuses NaN and infinity. The caller frees *out. */
+/* Converts an F16, BF16 or F32 tensor of n numbers to fp32; NaN and infinity are errors. The caller
+ * frees *out. */
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
 /* "[3, 4]" for messages. */
 const char *plan_shape(const struct hf_tensor *t, char text[128]);
-/* A quantized module, looked through; *l belongs to the plan, and may get another order before it
- * is put out. */
-int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **l,
-                struct err *e);
-/* Its tensors, called NAME in the output, and their jobs. */
-int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct err *e);
+/* Checks a quantized module and reads its parameters. The plan owns *l; its order may be set before
+ * plan_put_linear. */
+int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out,
+                struct quant_linear **l, struct err *e);
+/* Adds the module's tensors, called NAME in the output, and their jobs. */
+int plan_put_linear(struct plan *p, struct quant_linear *l, const char *name, struct err *e);
 
 #endif

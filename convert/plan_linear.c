@@ -1,5 +1,5 @@
-/* One quantized module: what its tensors say against what the configuration says, and its slices of
- * work. */
+/* plan_linear.c: one quantized module: comparison of its tensors with the configuration, and its
+ * jobs. */
 #include "convert/plan.h"
 
 #include "core/model/modelfile.h"
@@ -11,12 +11,12 @@
 #include <string.h>
 
 enum {
-    SCAN_BYTES = 4 << 20,   /* scales and zeros are looked through in pieces of this size */
+    SCAN_BYTES = 4 << 20,   /* scales and zeros are scanned in pieces of this size */
     SLICE_BYTES = 16 << 20, /* source and result of one job together */
-    SLICE_COLS = 32,        /* slices start where zero points of every width start a word */
+    SLICE_COLS = 32,        /* slices begin where zero points of every width begin a word */
 };
 
-/* Wants I32 of [a, b], or of [a] when b is 0. */
+/* Requires I32 of shape [a, b], or [a] if b is 0. */
 static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *why, struct err *e)
 {
     char have[128], want[64];
@@ -30,7 +30,7 @@ static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *w
                    plan_shape(t, have), want, why);
 }
 
-static int check_shapes(struct linear *l, int bits, struct err *e)
+static int check_shapes(struct quant_linear *l, int bits, struct err *e)
 {
     char why[96];
     const struct hf_tensor *s = l->scales;
@@ -55,9 +55,9 @@ static int check_shapes(struct linear *l, int bits, struct err *e)
     return expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
 }
 
-/* All scales must be finite. Ours are F16 when every one of them (and 16 times it, for two planes)
- * is exact in F16. */
-static int scan_scales(struct linear *l, int planes, struct err *e)
+/* Checks that all scales are finite. Those of the model file are F16 if all of them (and 16 times
+ * them, for two planes) are exact in F16. */
+static int scan_scales(struct quant_linear *l, int planes, struct err *e)
 {
     enum dtype type = l->scales->t->dtype;
     uint64_t n = (uint64_t)(l->n_source * l->out), piece = SCAN_BYTES / dtype_bytes(type);
@@ -86,16 +86,17 @@ static int scan_scales(struct linear *l, int planes, struct err *e)
     return rc;
 }
 
-/* Decides how zero points are to be read: symmetric ones betray it, else the label and the
- * quantizer say it. */
-static int scan_zeros(struct plan *p, struct linear *l, const struct quant_module *m, struct err *e)
+/* Determines the format of the zero points: symmetric ones reveal it, otherwise the label and the
+ * quantizer decide. */
+static int scan_zeros(struct plan *p, struct quant_linear *l, const struct quant_module *m,
+                      struct err *e)
 {
     struct plan_facts *f = &p->facts;
     int label_v2 = p->quant->label != LABEL_V1, looks_v1 = 1, looks_v2 = 1, rc = 0;
     int64_t words = l->qzeros->t->shape[1], mid = 1 << (l->bits - 1);
     uint64_t all_ones = 0;
     l->zeros = ZEROS_AS_STORED;
-    if (l->layout != UNPACK_STREAM) return 0; /* no other way to store them there */
+    if (l->layout != UNPACK_STREAM) return 0; /* these layouts have one format of zeros */
     uint32_t *raw = malloc((size_t)words * sizeof *raw);
     uint16_t *z = malloc((size_t)l->out * sizeof *z);
     if (!raw || !z) rc = err_memory(e);
@@ -123,7 +124,7 @@ static int scan_zeros(struct plan *p, struct linear *l, const struct quant_modul
     return 0;
 }
 
-static int plan_slots(struct plan *p, struct linear *l, int group, int planes, struct err *e)
+static int plan_slots(struct plan *p, struct quant_linear *l, int group, int planes, struct err *e)
 {
     const struct hf_tensor *t = plan_find(p, l->module, "g_idx");
     int32_t *g_idx = NULL;
@@ -140,14 +141,14 @@ static int plan_slots(struct plan *p, struct linear *l, int group, int planes, s
     return rc ? err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module) : 0;
 }
 
-/* The output tensors, and slices small enough for bounded memory. */
-int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct err *e)
+/* Adds the output tensors, and jobs small enough for bounded memory. */
+int plan_put_linear(struct plan *p, struct quant_linear *l, const char *name, struct err *e)
 {
     const struct slots *s = &l->slots;
     int64_t panels = (l->out + MF_PANEL - 1) / MF_PANEL;
     uint64_t rows = (uint64_t)l->qweight->t->shape[0], row_bytes = l->layout == UNPACK_AWQ ? 8 : 64;
-    /* per panel: the words, then whichever is larger of our codes and the scales and zeros, which
-     * use the same buffers */
+    /* Per panel: the words, then the larger of the codes and of the scales and zeros, which use the
+     * same buffers. */
     uint64_t zero_bytes = (uint64_t)l->n_source * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
              scale_bytes = (uint64_t)l->n_source * MF_PANEL * 4;
     uint64_t src = rows * row_bytes, dst = (uint64_t)s->k * 8,
@@ -161,21 +162,21 @@ int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct e
     size_t n = (size_t)((panels + step - 1) / step);
     char full[320];
     snprintf(full, sizeof full, "%s.codes", name);
-    if (plan_tensor(p, &l->codes_at, full, DT_U8, 4,
-                    (int64_t[]){panels, s->k / MF_BLOCK, MF_PANEL, 4}, n, e))
+    if (plan_tensor(p, &l->codes_at, full, DT_U8,
+                    (struct tensor_shape){4, {panels, s->k / MF_BLOCK, MF_PANEL, 4}}, n, e))
         return -1;
     snprintf(full, sizeof full, "%s.scales", name);
-    if (plan_tensor(p, &l->scales_at, full, l->scale_type, 3,
-                    (int64_t[]){panels, s->n_groups, MF_PANEL}, n, e))
+    if (plan_tensor(p, &l->scales_at, full, l->scale_type,
+                    (struct tensor_shape){3, {panels, s->n_groups, MF_PANEL}}, n, e))
         return -1;
     snprintf(full, sizeof full, "%s.zeros", name);
-    if (plan_tensor(p, &l->zeros_at, full, DT_U8, 3, (int64_t[]){panels, s->n_groups, MF_PANEL}, n,
-                    e))
+    if (plan_tensor(p, &l->zeros_at, full, DT_U8,
+                    (struct tensor_shape){3, {panels, s->n_groups, MF_PANEL}}, n, e))
         return -1;
-    struct job j = {.kind = JOB_PANELS, .linear = l, .tensor = l->codes_at};
+    struct plan_job j = {.kind = JOB_PANELS, .linear = l, .tensor = l->codes_at};
     for (; j.piece < n; j.piece++, j.panel += step) {
         j.n_panels = panels - j.panel < step ? panels - j.panel : step;
-        if (plan_job(p, &j, e)) return -1;
+        if (plan_add_job(p, &j, e)) return -1;
     }
     if (src * (uint64_t)step > p->src_max) p->src_max = src * (uint64_t)step;
     if (dst * (uint64_t)step > p->dst_max) p->dst_max = dst * (uint64_t)step;
@@ -191,18 +192,18 @@ int plan_put_linear(struct plan *p, struct linear *l, const char *name, struct e
     return plan_memory(p, full, DT_I32, s->k, perm, e);
 }
 
-int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out, struct linear **result,
-                struct err *e)
+int plan_linear(struct plan *p, const char *module, int64_t in, int64_t out,
+                struct quant_linear **result, struct err *e)
 {
     struct quant_module m;
     struct plan_facts *f = &p->facts;
     if (!(p->n_linears & (p->n_linears - 1))) {
-        struct linear **more = realloc(p->linears,
-                                       (p->n_linears ? 2 * p->n_linears : 1) * sizeof *more);
+        struct quant_linear **more = realloc(p->linears,
+                                             (p->n_linears ? 2 * p->n_linears : 1) * sizeof *more);
         if (!more) return err_memory(e);
         p->linears = more;
     }
-    struct linear *l = calloc(1, sizeof *l);
+    struct quant_linear *l = calloc(1, sizeof *l);
     if (!l || !(l->module = strdup(module))) {
         free(l);
         return err_memory(e);

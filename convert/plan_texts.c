@@ -1,5 +1,5 @@
-/* The checkpoint's small files, which go into the model file byte for byte; read here as
- * opt4gptq-run will read them. */
+/* plan_texts.c: the checkpoint's small files, copied into the model file byte for byte; they are
+ * parsed here as opt4gptq-run will parse them. */
 #include "convert/plan.h"
 
 #include "core/text/chat.h"

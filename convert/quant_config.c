@@ -32,7 +32,7 @@ static const char *const format_keys[] = {"checkpoint_format", "format",  "gptq_
                                           "version",           "backend", NULL};
 static const char *const pack_keys[] = {"packing_format", NULL};
 
-/* Numbers and truth values also come as strings: safetensors metadata knows nothing else. */
+/* Integers and booleans may be strings, the only type of safetensors metadata. */
 static int as_int(const json_t *v, int *out)
 {
     if (json_is_integer(v)) {
@@ -65,7 +65,8 @@ static int as_bool(const json_t *v, int *out)
     return 0;
 }
 
-/* Reads an integer setting; an earlier place wins, a later one that differs is reported. */
+/* Merges an integer setting; an earlier place has priority, a later one that differs is reported.
+ */
 static int merge_int(const json_t *j, const char *const *keys, int *value, const char *where,
                      const struct notes *n, struct err *e)
 {
@@ -141,8 +142,7 @@ static int parse_method(struct quant_config *q, const json_t *j, const char *whe
                    where, m);
 }
 
-/* checkpoint_format and its aliases. Returns the label in *label, -1 in *label when nothing is
- * said. */
+/* checkpoint_format and its aliases. *label: -1 if not declared. */
 static int parse_format(const struct quant_config *q, const json_t *j, const char *where,
                         int *label, struct err *e)
 {
@@ -182,7 +182,7 @@ static void take_quantizer(struct quant_config *q, const json_t *j)
     if (!s) s = json_string_value(json_object_get(j, "quantizer"));
     if (!s || q->quantizer[0]) return;
     snprintf(q->quantizer, sizeof q->quantizer, "%s", s);
-    /* %s may have cut inside a UTF-8 sequence, and the text goes into JSON: keep ASCII. */
+    /* %s may have cut a UTF-8 sequence, and the text goes into JSON: only ASCII is kept. */
     for (char *p = q->quantizer; *p; p++)
         if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e) *p = '?';
     q->by_gptqmodel = !strncasecmp(s, "gptqmodel", 9);
@@ -257,7 +257,7 @@ int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config
     return 0;
 }
 
-/* A TGI tensor holds one integer. */
+/* Reads a TGI tensor, which holds one integer. */
 static int scalar_tensor(const struct hf_dir *d, const char *name, json_t *into, struct err *e)
 {
     const struct hf_tensor *t = hfd_find(d, name);
@@ -294,8 +294,8 @@ int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct 
     return rc ? err_prefix(e, "%s", d->path) : 0;
 }
 
-/* Python's re.match: anchored at the start, not at the end. Limits, because patterns come from the
- * file. */
+/* Python's re.match: anchored at the start, not at the end. With limits, because the patterns are
+ * input. */
 static int pattern_matches(const char *pattern, const char *module, int *yes, struct err *e)
 {
     int code, rc = -1;
@@ -349,7 +349,7 @@ int qc_module(const struct quant_config *q, const char *module, struct quant_mod
         if (pattern_matches(pattern + (skip || plus ? 2 : 0), module, &yes, e)) return -1;
         if (!yes) continue;
         if (skip || !json_is_object(over))
-            return 0; /* the module is not quantized; if its tensors say otherwise, they win */
+            return 0; /* the module is declared unquantized; its tensors have priority */
         const char *key;
         const json_t *v = first_of(over, bits_keys, &key);
         if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8))

@@ -1,5 +1,5 @@
-/* RoPE tables, computed in fp32 step by step as transformers' modeling_rope_utils does on torch
- * tensors: a Python float meeting an fp32 tensor becomes fp32 first, and x / tensor is
+/* rope.c: RoPE tables, computed in fp32 step by step as transformers' modeling_rope_utils on torch
+ * tensors: a Python float combined with an fp32 tensor becomes fp32 first, and x / tensor is
  * reciprocal(tensor) * x. */
 #include "convert/hf_config.h"
 
@@ -21,7 +21,7 @@ static const json_t *not_null(const json_t *j, const char *key)
     return v && !json_is_null(v) ? v : NULL;
 }
 
-/* A positive number; a missing key gives the default (a default of 0 means: required). */
+/* A positive number. A missing key gives `fallback`; a fallback of 0 makes the key required. */
 static int number(const struct rope_options *o, const char *key, double fallback, double *out,
                   struct err *e)
 {
@@ -69,7 +69,8 @@ static double mscale_of(double scale, double m)
     return scale <= 1 ? 1.0 : 0.1 * m * log(scale) + 1.0;
 }
 
-/* The dimension whose wave turns `rotations` times within the original context. */
+/* The dimension that makes `rotations` turns within the original context (YaRN: Peng et al. 2023).
+ */
 static double correction_dim(double rotations, int dim, double theta, double context)
 {
     return dim * log(context / (rotations * 2 * M_PI)) / (2 * log(theta));
@@ -142,9 +143,8 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, s
     c->rope_scale = 1;
     const char *type = o.type;
     if (!strcmp(type, "dynamic")) {
-        /* transformers stretches the table as a text grows; a table that depends on the length
-         * would make a token's cached keys depend on what comes later, so take the fixed one for
-         * the full length, as vLLM does. */
+        /* transformers rescales the table with the length of the text, so that cached keys would
+         * depend on later tokens. The table for the full context is fixed, as in vLLM. */
         if (number(&o, "factor", 0, &factor, e)) return -1;
         double longest = c->context * factor;
         if (dim == 2 || longest > INT_MAX || longest < 1)

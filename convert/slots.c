@@ -8,17 +8,16 @@
 
 static int64_t round_up(int64_t x, int64_t m) { return (x + m - 1) / m * m; }
 
-/* Without a usable g_idx: inputs per group. -1 when the configuration and the tensors cannot both
- * be right. */
+/* Inputs per group without a usable g_idx; -1: the configuration contradicts the tensors. */
 static int64_t plain_group_size(int64_t in, int64_t n_source, int said)
 {
     if (n_source == 1) return in;
     if (said > 0 && (in + said - 1) / said == n_source) return said;
-    if (in % n_source == 0 && in / n_source % 8 == 0) return in / n_source; /* the tensors tell */
+    if (in % n_source == 0 && in / n_source % 8 == 0) return in / n_source; /* from the tensors */
     return -1;
 }
 
-/* Old AutoGPTQ files without act-order have a g_idx of zeros that means nothing. */
+/* 1 for the all-zero g_idx that old AutoGPTQ writes without act-order. */
 static int is_meaningless(const int32_t *g_idx, int64_t in, int64_t n_source)
 {
     for (int64_t i = 0; i < in; i++)
@@ -26,7 +25,7 @@ static int is_meaningless(const int32_t *g_idx, int64_t in, int64_t n_source)
     return n_source > 1;
 }
 
-/* Fills perm and groups for the inputs sorted by group. start: [n_source + 1] into sorted. */
+/* Fills perm and groups with the inputs sorted by group. start: [n_source + 1] into sorted. */
 static void lay_out(struct slots *s, const int32_t *sorted, const int64_t *start, int64_t n_source,
                     int planes)
 {
@@ -76,13 +75,13 @@ int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_sour
                     g_idx[i], n_source);
             goto fail;
         }
-        int64_t n = ++start[g_idx[i] + 2]; /* shifted by two: the next pass turns counts into
-                                              running positions */
+        int64_t n =
+            ++start[g_idx[i] + 2]; /* shifted by two: the next pass turns counts into positions */
         if (n > largest) largest = n;
         if (i && g_idx[i] < g_idx[i - 1]) s->act_order = 1;
     }
-    /* Bounded by the average, so that a hostile g_idx with one huge group cannot blow up the
-     * others' padding. */
+    /* Bounded by the average, so that one huge group of a hostile g_idx cannot inflate the others'
+     * padding. */
     int64_t size = said > 0 && (in + said - 1) / said == n_source ? said
                                                                   : (in + n_source - 1) / n_source;
     s->group = round_up(largest < size ? largest : size, MF_GROUP_MULTIPLE);

@@ -1,6 +1,6 @@
-/* slots.h: which input of a layer goes to which place of our packed rows. Owns: the reading of
+/* slots.h: the mapping of a layer's inputs to slots of the packed rows. Owns: the interpretation of
  * g_idx; groups of equal size, each a multiple of 32, made by sorting, padding, splitting and (for
- * codes wider than 4 bits) doubling. Must not know: codes, files. */
+ * codes of more than 4 bits) doubling. Must not know: codes, files. */
 #ifndef CONVERT_SLOTS_H
 #define CONVERT_SLOTS_H
 
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* One group of our rows: all its slots share the scale and zero of one source group and one nibble
+/* A group of the packed rows: its slots share the scale and zero of one source group and one nibble
  * plane. */
 struct slot_group {
     int32_t source; /* group in the checkpoint */
@@ -18,23 +18,22 @@ struct slot_group {
 struct slots {
     int64_t group, n_groups, k; /* k = group * n_groups */
     struct slot_group *groups;  /* [n_groups] */
-    int32_t *perm;              /* [k]: input or -1 */
+    int32_t *perm;              /* [k] input of a slot, or -1 (padding) */
     int identity;               /* perm[j] == j for all, and k == in */
     int act_order;              /* inputs of the source groups are not consecutive */
-    int assumed;                /* no usable g_idx says which inputs the several groups have */
-    int32_t *rank;              /* [in], input i arrives as number rank[i]; NULL: i */
+    int assumed;   /* no usable g_idx: the groups' inputs are assumed to be consecutive */
+    int32_t *rank; /* [in] input i arrives at position rank[i]; NULL: i */
 };
 
-/* G_IDX [in] or NULL (then input i is in group i / group_size, group_size as said or in / n_source,
- * rounded up). SAID: group_size of the configuration, -1 = one group, 0 = unknown. PLANES: 1, or 2
- * for codes of 5 to 8 bits. */
+/* Computes the mapping. G_IDX [in] or NULL (input i is then in group i / group_size, with
+ * group_size as declared, or in / n_source rounded up). SAID: group_size of the configuration, -1:
+ * one group, 0: unknown. PLANES: 1, or 2 for codes of 5 to 8 bits. */
 int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_source, int said,
                int planes, struct err *e);
-/* Lets the inputs arrive sorted by group. order [in]: which input arrives as number i. -1: no
- * memory. */
+/* Makes the inputs arrive sorted by group. order [in]: the input at position i. -1: no memory. */
 int slots_sort(struct slots *s, int64_t in, int32_t *order);
-/* What is to be done with inputs as they arrive, perm [k]: number or -1. 0: nothing, they are in
- * place. */
+/* Fills perm [k], the position of a slot's input, or -1. Returns 0 if perm is not needed: the
+ * inputs arrive in place. */
 int slots_arriving(const struct slots *s, int32_t *perm);
 void slots_free(struct slots *s);
 

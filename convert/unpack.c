@@ -73,7 +73,7 @@ void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t 
     else codes_stream(codes, words, stride, n_in, bits);
 }
 
-/* Field j of one row of words. ADD is added to each word first. */
+/* Field j of a row of words. ADD is added to each word first. */
 static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layout, int bits,
                       uint32_t add)
 {
@@ -104,7 +104,7 @@ void unpack_zero_row(uint16_t *zeros, const uint32_t *words, int64_t n, enum unp
 {
     uint32_t top = (1u << bits) - 1, add = 0;
     int fields = rule == ZEROS_WORD_PLUS &&
-                 32 % bits; /* 3 bits: no word has whole fields; GPTQModel adds to the fields */
+                 32 % bits; /* 3 bits: fields straddle words; GPTQModel adds to the fields */
     for (int i = 0; rule == ZEROS_WORD_PLUS && !fields && i < 32; i += bits) add |= 1u << i;
     for (int64_t j = 0; j < n; j++) {
         uint32_t raw = field(words, j, layout, bits, 0),

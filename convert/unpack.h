@@ -1,6 +1,6 @@
-/* unpack.h: how other programs pack codes and zero points into int32 words, undone.
- * Owns: bit widths, straddling, bit planes, AWQ's order, the +1 of v1 zeros. Pure functions.
- * Must not know: files, groups, our own layout. */
+/* unpack.h: unpacking of codes and zero points from int32 words. Owns: bit widths, straddling, bit
+ * planes, AWQ's order, the +1 of v1 zeros. Pure functions. Must not know: files, groups, the model
+ * file's layout. */
 #ifndef CONVERT_UNPACK_H
 #define CONVERT_UNPACK_H
 

@@ -39,7 +39,7 @@ static json_t *entry(const char *dtype, json_t *shape, uint64_t begin, uint64_t 
                      (json_int_t)begin, (json_int_t)end);
 }
 
-/* The JSON of the header: *text is malloc'd. */
+/* Builds the JSON of the header: *text is malloc'd. */
 static int header_text(const struct plan *p, const json_t *meta, char **text, struct err *e)
 {
     json_t *h = json_object(), *m = json_deep_copy(meta), *crcs = json_object();
@@ -83,8 +83,8 @@ static int header_text(const struct plan *p, const json_t *meta, char **text, st
     return rc;
 }
 
-/* The whole start of the file: length, JSON, spaces up to a multiple of 64. Checksums have a fixed
- * width, so the size is the same before and after the jobs have run. The caller frees *out. */
+/* Builds the start of the file: length, JSON, spaces up to a multiple of 64. Checksums have a fixed
+ * width, so the size is the same before and after the jobs. The caller frees *out. */
 static int make_header(const struct plan *p, const json_t *meta, char **out, size_t *n,
                        struct err *e)
 {
@@ -112,11 +112,11 @@ static int make_header(const struct plan *p, const json_t *meta, char **out, siz
     return 0;
 }
 
-struct crew {
+struct workers {
     struct plan *plan;
     const struct writer_options *options;
     struct job_output output;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the following members */
     size_t next;
     int failed;
     struct err err;
@@ -124,8 +124,8 @@ struct crew {
     double start, shown;
 };
 
-/* Called with the lock held. */
-static void show_progress(struct crew *c, int last)
+/* Draws the progress line; the lock is held. */
+static void show_progress(struct workers *c, int last)
 {
     double t = now(), spent = t - c->start;
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
@@ -147,7 +147,7 @@ static void show_progress(struct crew *c, int last)
 
 static void *work(void *arg)
 {
-    struct crew *c = arg;
+    struct workers *c = arg;
     struct job_buffers b;
     struct err e;
     uint64_t n = 0;
@@ -166,13 +166,13 @@ static void *work(void *arg)
     return NULL;
 }
 
-static int run_jobs(struct crew *c, struct err *e)
+static int run_jobs(struct workers *c, struct err *e)
 {
     int n = c->options->n_threads, started = 0;
     pthread_t *t = calloc((size_t)n, sizeof *t);
     pthread_mutex_init(&c->lock, NULL);
     for (; t && started < n - 1; started++)
-        if (pthread_create(&t[started], NULL, work, c)) break; /* fewer hands then */
+        if (pthread_create(&t[started], NULL, work, c)) break; /* run with fewer threads */
     work(c);
     for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
     show_progress(c, 1);
@@ -188,7 +188,7 @@ static int is_same(const struct stat *a, const struct stat *b)
 }
 
 /* *yes: OUT, whose name without links is REAL, lies in the checkpoint's directory, or is one of its
- * files under another name (a hub's cache is made of links). */
+ * files under another name (a hub's cache consists of links). */
 static int is_of_checkpoint(const struct plan *p, const struct stat *out, const char *real,
                             int *yes, struct err *e)
 {
@@ -210,8 +210,8 @@ static int is_of_checkpoint(const struct plan *p, const struct stat *out, const 
     return 0;
 }
 
-/* The file to replace: absent, or a regular one that is not part of what is being read. *real:
- * through symbolic links. */
+/* Checks the file to be replaced: absent, or a regular file that is not part of the checkpoint.
+ * *real: its name without symbolic links. */
 static int check_target(const struct plan *p, const char *path, char **real, struct err *e)
 {
     struct stat out;
@@ -229,7 +229,7 @@ static int check_target(const struct plan *p, const char *path, char **real, str
     if (!(*real = realpath(path, NULL))) return err_sys(e, "%s", path);
     if (is_of_checkpoint(p, &out, *real, &is_input, e)) return -1;
     if (!is_input) return 0;
-    struct modelfile m; /* an earlier result that lies there may be replaced */
+    struct modelfile m; /* an earlier result may be replaced */
     struct err why;
     if (!mf_open(&m, path, &why)) {
         mf_close(&m);
@@ -240,15 +240,15 @@ static int check_target(const struct plan *p, const char *path, char **real, str
     return -1;
 }
 
-/* A file that has no name until it is finished, where the file system can do that: nothing is left
- * of a process that is killed. */
-struct unfinished {
-    const char *real; /* what it will be called */
-    char *dir, *temp; /* temp: a name beside it; while `named`, the file's */
+/* The output file until it is complete: without a name where the file system supports that
+ * (O_TMPFILE), so that a killed process leaves nothing behind. */
+struct temp_file {
+    const char *real; /* final name */
+    char *dir, *temp; /* temp: temporary name in dir; `named`: the file has it */
     int fd, dir_fd, named;
 };
 
-static void unfinished_free(struct unfinished *u)
+static void temp_file_free(struct temp_file *u)
 {
     if (u->named) unlink(u->temp);
     if (u->fd >= 0) close(u->fd);
@@ -257,25 +257,25 @@ static void unfinished_free(struct unfinished *u)
     free(u->temp);
 }
 
-/* Through /proc, because only root may give a name to a descriptor itself. */
-static const char *proc_name(const struct unfinished *u, char name[32])
+/* The /proc name of the descriptor: linkat by descriptor alone needs root. */
+static const char *proc_name(const struct temp_file *u, char name[32])
 {
     snprintf(name, 32, "/proc/self/fd/%d", u->fd);
     return name;
 }
 
-static int unfinished_open(struct unfinished *u, const char *real, struct err *e)
+static int temp_file_open(struct temp_file *u, const char *real, struct err *e)
 {
     static const char tail[] = ".XXXXXX.partial";
     const char *slash = strrchr(real, '/');
     char name[32];
     size_t n = slash ? (size_t)(slash - real) + (slash == real) : 1;
-    *u = (struct unfinished){.real = real, .fd = -1, .dir_fd = -1};
+    *u = (struct temp_file){.real = real, .fd = -1, .dir_fd = -1};
     u->dir = strndup(slash ? real : ".", n);
     u->temp = malloc(strlen(real) + sizeof tail);
     if (!u->dir || !u->temp) return err_memory(e);
     strcpy(stpcpy(u->temp, real), tail);
-    /* opened now, so that a name it may not have is found out before the work */
+    /* Opened now, so that a forbidden name is found before the work. */
     u->dir_fd = open(u->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (u->dir_fd < 0) return err_sys(e, "%s", u->dir);
     u->fd = open(u->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
@@ -286,12 +286,12 @@ static int unfinished_open(struct unfinished *u, const char *real, struct err *e
     u->named = 1;
     mode_t mask = umask(0);
     umask(mask);
-    fchmod(u->fd, 0666 & ~mask); /* mkstemp's 0600 would surprise */
+    fchmod(u->fd, 0666 & ~mask); /* in place of mkstemp's 0600 */
     return 0;
 }
 
-/* Gives the nameless file a name beside its own. */
-static int give_temporary_name(struct unfinished *u)
+/* Links the nameless file under a temporary name. */
+static int give_temporary_name(struct temp_file *u)
 {
     char name[32], *x = strrchr(u->temp, '.') - 6;
     for (int i = 0; i < 100 && !u->named; i++) {
@@ -306,8 +306,8 @@ static int give_temporary_name(struct unfinished *u)
     return u->named ? 0 : -1;
 }
 
-/* Brings it to disk under its real name, in place of a file that had it. */
-static int unfinished_finish(struct unfinished *u, struct err *e)
+/* Syncs the file and gives it its final name, replacing a file of that name. */
+static int temp_file_finish(struct temp_file *u, struct err *e)
 {
     char name[32];
     if (fsync(u->fd)) return err_sys(e, "%s: cannot sync", u->real);
@@ -320,7 +320,7 @@ static int unfinished_finish(struct unfinished *u, struct err *e)
             return err_sys(e, "%s: cannot rename the finished file", u->real);
         u->named = 0;
     }
-    /* Some file systems cannot sync a directory and say EINVAL: nothing more can be done there. */
+    /* Some file systems cannot sync a directory and return EINVAL. */
     if (fsync(u->dir_fd) && errno != EINVAL)
         return err_sys(e, "%s: cannot sync its directory", u->real);
     return 0;
@@ -332,15 +332,15 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
     int rc = -1;
     size_t n_header, n_again;
     char *header = NULL, *real = NULL;
-    struct unfinished u = {.fd = -1, .dir_fd = -1};
-    struct crew c = {.plan = p, .options = o, .start = now()};
+    struct temp_file u = {.fd = -1, .dir_fd = -1};
+    struct workers c = {.plan = p, .options = o, .start = now()};
     if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e) ||
-        unfinished_open(&u, real, e))
+        temp_file_open(&u, real, e))
         goto fail;
     c.output = (struct job_output){o->path, u.fd, n_header};
     c.total = data_bytes(p);
-    /* Claims the space now where the file system can, so that a full disk is an error in the first
-     * second. */
+    /* Reserves the space where the file system can, so that a full disk is an error at the start.
+     */
     if (fallocate(u.fd, 0, 0, (off_t)(n_header + c.total)) &&
         (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
         err_sys(e, "%s: needs %" PRIu64 " bytes", o->path, n_header + c.total);
@@ -363,11 +363,11 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
         err_set(e, "%s: stopped by a signal, nothing was written", o->path);
         goto fail;
     }
-    if (unfinished_finish(&u, e)) goto fail;
+    if (temp_file_finish(&u, e)) goto fail;
     *r = (struct writer_result){n_header + c.total, now() - c.start};
     rc = 0;
 fail:
-    unfinished_free(&u);
+    temp_file_free(&u);
     free(header);
     free(real);
     return rc;

@@ -1,6 +1,6 @@
-/* writer.h: carries out a plan: header, threads, checksums, and a file that appears whole or not at
- * all. Owns: the temporary file, the worker threads, progress. Must not know: what the tensors
- * mean. */
+/* writer.h: execution of a plan: header, threads, checksums, and a file that appears complete or
+ * not at all. Owns: the temporary file, the worker threads, progress. Must not know: what the
+ * tensors mean. */
 #ifndef CONVERT_WRITER_H
 #define CONVERT_WRITER_H
 
@@ -16,8 +16,9 @@ struct plan;
 struct writer_options {
     const char *path;
     int n_threads;
-    int progress;                      /* show it on stderr */
-    const volatile sig_atomic_t *stop; /* set by a signal handler: give up and leave nothing */
+    int progress; /* show it on stderr */
+    const volatile sig_atomic_t
+        *stop; /* set by a signal handler: stop and remove the temporary file */
 };
 
 struct writer_result {
@@ -25,8 +26,8 @@ struct writer_result {
     double seconds;
 };
 
-/* META: the __metadata__ strings but for opt4gptq.crc32. OUT must be absent or a regular file that
- * is not part of the checkpoint. */
+/* Writes the file. META: the __metadata__ strings without opt4gptq.crc32. OUT must be absent or a
+ * regular file that does not belong to the checkpoint. */
 int writer_run(struct plan *p, const json_t *meta, const struct writer_options *o,
                struct writer_result *r, struct err *e);
 

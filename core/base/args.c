@@ -21,7 +21,7 @@ struct found {
 
 static int is_long(const char *word) { return word[0] == '-' && word[1] == '-'; }
 
-/* NAME against the first n bytes of WORD. */
+/* Compares NAME with the first n bytes of WORD, "_" as "-". */
 static int same(const char *name, const char *word, size_t n)
 {
     if (strlen(name) != n) return 0;
@@ -70,7 +70,7 @@ static int is_switch(const char *word)
     }
 }
 
-/* The letters of two names without dashes: equal, or those of `word` the beginning of the other. */
+/* 1 when the names without dashes are equal, or `word` is a prefix of the other. */
 static int resembles(const char *name, const char *word, size_t n)
 {
     const char *end = word + n;

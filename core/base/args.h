@@ -76,12 +76,12 @@ struct args_mode {
     int alone;          /* excludes nothing and needs nothing: other options have no part in it */
 };
 
-/* Names that other programs have, and what is said of them. */
+/* Options of other programs, and how the parser answers them. */
 enum args_answer {
-    ARGS_REFUSED,     /* wrong usage; `says` is what to do instead */
-    ARGS_ACCEPTED,    /* takes no value and changes nothing; `says` is why */
-    ARGS_WITH_VALUE,  /* the same with a value */
-    ARGS_WITH_SWITCH, /* the same, and the next word is its value if it is on, off, auto, 0, 1 */
+    ARGS_REFUSED,     /* wrong usage; `says` names the replacement */
+    ARGS_ACCEPTED,    /* takes no value and changes nothing; `says` tells why */
+    ARGS_WITH_VALUE,  /* the same, with a value */
+    ARGS_WITH_SWITCH, /* the same; the next word is its value if it is on, off, auto, 0 or 1 */
 };
 
 struct args_other {
@@ -105,7 +105,7 @@ struct args_program {
 };
 
 struct args_note {
-    const char *word; /* an option as it was given: [n] */
+    const char *word; /* the option as given, [n] bytes */
     int n;
     const char *says;
 };

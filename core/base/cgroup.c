@@ -6,7 +6,7 @@
 
 enum { PATH_BYTES = 1200 };
 
-/* Up to two whole numbers of a small file; returns how many there are. "max" is none. */
+/* Reads up to two integers of a small file; returns their number. "max" ends the list. */
 static int read_numbers(const char *dir, const char *name, long long v[2])
 {
     char path[PATH_BYTES + 64], line[64] = "";
@@ -18,7 +18,7 @@ static int read_numbers(const char *dir, const char *name, long long v[2])
     return ok ? sscanf(line, "%lld %lld", &v[0], &v[1]) : 0;
 }
 
-/* 1 when the comma-separated list holds the word. */
+/* 1 when the comma-separated list contains the word. */
 static int lists(const char *list, size_t n, const char *word)
 {
     size_t w = strlen(word);
@@ -29,8 +29,8 @@ static int lists(const char *list, size_t n, const char *word)
     return 0;
 }
 
-/* Calls visit with the directory of every group that limits this process by CONTROLLER: its own and
- * those above. A line of SELF is "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1,
+/* Calls visit with the directory of each group that limits this process by CONTROLLER: its own and
+ * its ancestors. A line of SELF is "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1,
  * mounted under the controllers' names). */
 static void each_group(const char *self, const char *mount, const char *controller,
                        void (*visit)(const char *dir, int version, void *arg), void *arg)
@@ -43,14 +43,14 @@ static void each_group(const char *self, const char *mount, const char *controll
         if (!path) continue;
         int version = path == list + 1 ? 2 : 1;
         if (version == 1 && !lists(list + 1, (size_t)(path - list - 1), controller)) continue;
-        /* a container often sees its own group mounted as the root, under a path that does not
-         * exist: the walk ends there */
+        /* A container often sees its own group mounted as the root, under a path that does not
+         * exist; the walk ends there. */
         for (char *end = path + strlen(path);;) {
             *end = 0;
             snprintf(dir, sizeof dir, "%s%s%s%s", mount, version == 1 ? "/" : "",
                      version == 1 ? controller : "", path + 1);
             visit(dir, version, arg);
-            if (version == 2) { /* beside version 1 it is mounted one level deeper */
+            if (version == 2) { /* in hybrid mode version 2 is mounted one level deeper */
                 snprintf(dir, sizeof dir, "%s/unified%s", mount, path + 1);
                 visit(dir, version, arg);
             }
@@ -89,7 +89,7 @@ static void limit_memory(const char *dir, int version, void *arg)
     if (!read_numbers(dir, version == 2 ? "memory.current" : "memory.usage_in_bytes", used)) return;
     uint64_t bytes = max[0] > used[0] ? (uint64_t)(max[0] - used[0]) : 0;
     if (max[0] < 1LL << 60 && bytes < *left)
-        *left = bytes; /* version 1 has no word for no limit, only a huge number */
+        *left = bytes; /* version 1 spells "no limit" as a huge number */
 }
 
 uint64_t cgroup_memory_left(const char *self, const char *mount)

@@ -70,7 +70,7 @@ static inline uint16_t f16_from_f32(float f)
     return (uint16_t)(sign | ((u >> 13) - (112 << 10)));
 }
 
-/* Element i of an array of F16, BF16 or F32 (checked by whoever made the array). */
+/* Element i of an array of F16, BF16 or F32; the caller has checked the type. */
 static inline float f32_at(const void *p, enum dtype t, size_t i)
 {
     if (t == DT_F16) return f32_from_f16(((const uint16_t *)p)[i]);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages may quote bytes of hostile files: a control character must not reach the terminal. */
+/* Messages may quote bytes of a hostile file: control characters must not reach the terminal. */
 static void make_printable(char *s)
 {
     for (; *s; s++)

@@ -1,12 +1,12 @@
-/* err.h: the one error idiom. A function that can fail returns 0 or -1 and takes a trailing `struct
- * err *`; the innermost failure writes one line into it, callers pass it on. Only main exits.
- * CHECK() is for our own bugs, never for input; it is always compiled in. */
+/* err.h: the error idiom. A function that can fail returns 0 or -1 and takes a trailing `struct err
+ * *`; the innermost failure writes one line into it, callers pass it on. Only main exits. CHECK()
+ * reports bugs of the program, never bad input; it is always compiled in. */
 #ifndef CORE_ERR_H
 #define CORE_ERR_H
 
 enum err_kind {
     ERR_OTHER,  /* input, usage, a device */
-    ERR_MEMORY, /* the machine lacks memory: an input must not be refused for it */
+    ERR_MEMORY, /* the machine lacks memory: the input must not be refused for it */
 };
 
 struct err {
@@ -14,14 +14,14 @@ struct err {
     enum err_kind kind;
 };
 
-/* Writes the message and returns -1, so that `return err_set(e, ...)` reads as what it does. */
+/* Writes the message and returns -1, for `return err_set(e, ...)`. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Like err_set with ": <strerror(errno)>" appended; ENOMEM is ERR_MEMORY, "out of memory". */
+/* err_set with ": <strerror(errno)>" appended; ENOMEM becomes ERR_MEMORY, "out of memory". */
 int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Puts "prefix: " before a message that is already there, whose kind stays; returns -1. */
+/* Puts "prefix: " before the message and keeps its kind; returns -1. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A failed allocation: "out of memory", ERR_MEMORY. With FMT: the message in its place. */
+/* Reports a failed allocation: ERR_MEMORY with "out of memory" or, by err_memory_for, FMT. */
 int err_memory(struct err *e);
 int err_memory_for(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int err_is_memory(const struct err *e);

@@ -1,4 +1,4 @@
-/* file.h: opening what must be a regular file. Owns: that no open waits for another process or
+/* file.h: opening of regular files. Owns: the promise that no open blocks on another process or
  * touches a device. Must not know: what the file holds. */
 #ifndef CORE_FILE_H
 #define CORE_FILE_H
@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* Opens PATH for reading; *bytes: its size. A FIFO, socket, device or directory is refused at once.
- * On failure errno says why (ENOENT: there is no such file; 0: it is not a regular one). */
+/* Opens PATH for reading; *bytes is its size. A FIFO, socket, device or directory is refused at
+ * once. On failure errno is the reason (ENOENT: no such file; 0: not a regular file). */
 int file_open(int *fd, const char *path, uint64_t *bytes, struct err *e);
 
 #endif

@@ -6,7 +6,7 @@
 #include <utf8proc.h>
 
 static _Thread_local int lacked_memory;
-static _Thread_local jmp_buf *reading; /* in json_read: where a failed allocation goes */
+static _Thread_local jmp_buf *reading; /* set during json_read: a failed allocation jumps there */
 
 static void *hook(size_t n)
 {
@@ -23,8 +23,8 @@ json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, s
 {
     json_error_t own;
     jmp_buf here;
-    if (setjmp(here)) { /* what jansson held is not freed: nobody knows it any more, and who lacks
-                           memory ends the program */
+    if (setjmp(here)) { /* jansson's memory leaks here: its pointers are lost, and the program ends
+                           for lack of memory */
         reading = NULL;
         err_memory(e);
         return NULL;
@@ -60,7 +60,7 @@ json_t *json_text(const char *s)
 const char *json_why(const json_error_t *why)
 {
     static const struct {
-        const char *begins, *means; /* jansson has one code for all errors of syntax */
+        const char *begins, *means; /* jansson has one code for all syntax errors */
     } syntax[] = {{"control character", "a control character inside a string"},
                   {"unexpected newline", "a line end inside a string"},
                   {"invalid escape", "an unknown escape in a string"},

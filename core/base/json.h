@@ -1,8 +1,8 @@
-/* json.h: reading JSON when memory is short. jansson 2.14 leaves out the character for which its
- * buffer could not grow and goes on, so what it returns after a failed allocation is not what the
- * text says. Every allocation of jansson in this process goes through the hook of json.c, which is
- * there before main: a failed one ends json_read at once and is remembered for the rest. Must not
- * know: what is read. */
+/* json.h: reading JSON when memory is short. jansson 2.14 drops a character for which its buffer
+ * cannot grow and goes on, so its result after a failed allocation may differ from the text. All
+ * allocations of jansson in this process go through a hook that json.c installs before main: a
+ * failed one ends json_read at once and is remembered for json_check. Must not know: what is read.
+ */
 #ifndef CORE_JSON_H
 #define CORE_JSON_H
 
@@ -12,19 +12,19 @@
 #include <stddef.h>
 
 /* json_loadb for TEXT [n] with jansson's FLAGS. NULL: e says "out of memory" (err_is_memory) or
- * what jansson says of the text; WHY (may be NULL) then has line and position. */
+ * jansson's reason; WHY (may be NULL) then has line and position. */
 json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e);
 
-/* What is wrong with a text that is not JSON, in a few words. */
+/* The reason why a text is not JSON, in a few words. */
 const char *json_why(const json_error_t *why);
 
-/* A string of S, where a byte that is not UTF-8 becomes U+FFFD: names of files go into JSON by
- * this. NULL: S is NULL, or memory is short (json_check). */
+/* A JSON string of S (a file's name, say); bytes that are not UTF-8 become U+FFFD. NULL: S is NULL,
+ * or memory is short (json_check). */
 json_t *json_text(const char *s);
 
-/* -1 and "out of memory" when an allocation of jansson failed in this thread since json_forget (or
- * ever): to be asked after json_pack, json_object_set and their like, whose results are used
- * without a look at each. */
+/* -1 and "out of memory" when an allocation of jansson has failed in this thread since json_forget.
+ * Called once after a series of json_pack, json_object_set and the like, in place of a check of
+ * each. */
 int json_check(struct err *e);
 void json_forget(void);
 

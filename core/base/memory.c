@@ -15,14 +15,14 @@ int memory_parse(uint64_t *bytes, const char *text, struct err *e)
     double v = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 32 : *end) : NULL;
     v *= unit ? pow(1024, (double)(unit - units + 1)) : 1;
-    /* both bounds before the conversion, which is undefined beyond them */
+    /* Both bounds are checked before the conversion, which is undefined beyond them. */
     if (end == text || !(v >= 1) || !(v < 0x1p63) || (*end && (!unit || end[1])))
         return err_set(e, "not a size like 800M or 6G");
     *bytes = (uint64_t)v;
     return 0;
 }
 
-/* Value of the line of PATH that begins with KEY. */
+/* The value of the line of PATH that begins with KEY. */
 static int read_number(const char *path, const char *key, uint64_t *v)
 {
     char line[256];
@@ -44,7 +44,7 @@ uint64_t memory_available(void)
     if (read_number("/proc/meminfo", "MemAvailable:", &kib)) bytes = kib << 10;
     uint64_t left = cgroup_memory_left(CGROUP_SELF, CGROUP_MOUNT);
     if (left == UINT64_MAX) return bytes;
-    if (!left) left = 1; /* a full group is known to be full */
+    if (!left) left = 1; /* 0 would mean "unknown" */
     return !bytes || left < bytes ? left : bytes;
 }
 

@@ -1,4 +1,4 @@
-/* memory.h: how much memory a run may take, and what it takes. */
+/* memory.h: memory that is available to this process, and memory that it uses. */
 #ifndef CORE_MEMORY_H
 #define CORE_MEMORY_H
 
@@ -6,12 +6,12 @@
 
 #include <stdint.h>
 
-/* "800M", "6G", "1.5G", bytes without a letter. */
+/* Parses "800M", "6G", "1.5G"; a number without a letter is bytes. */
 int memory_parse(uint64_t *bytes, const char *text, struct err *e);
-/* What the machine can still give: MemAvailable, less where a control group (Slurm, container)
- * allows less. 0: unknown. */
+/* Available bytes: MemAvailable, or what the control group (Slurm, container) allows if that is
+ * less. 0: unknown. */
 uint64_t memory_available(void);
-/* Largest resident size of this process so far. */
+/* Largest resident size of this process so far, in bytes. */
 uint64_t memory_peak(void);
 
 #endif

@@ -23,11 +23,11 @@ struct worker {
 };
 
 struct pool {
-    /* epoch (24 bits) | tasks of this job | next unclaimed task: one word, so that a claim is one
-     * compare-and-swap and a worker that comes late can never take a task of one job for a task of
-     * another. */
+    /* epoch (24 bits) | tasks of this operation | next unclaimed task. One word, so that a claim is
+     * one compare-and-swap and a late worker cannot claim a task of the next operation for this
+     * one. */
     _Atomic uint64_t ticket;
-    _Atomic uint32_t epoch;  /* futex of sleeping workers: changes with every job */
+    _Atomic uint32_t epoch;  /* futex of sleeping workers; changes with every operation */
     _Atomic uint32_t n_done; /* futex of the waiting caller */
     _Atomic int n_sleeping, caller_sleeps, stop;
     void (*fn)(void *arg, int task, int thread);
@@ -62,7 +62,8 @@ static void work(struct pool *p, int thread)
         uint32_t next = t & TASK_MASK, n = (t >> TASK_BITS) & TASK_MASK;
         if (next >= n) return;
         if (!atomic_compare_exchange_weak(&p->ticket, &t, t + 1)) continue;
-        p->fn(p->arg, (int)next, thread); /* stable: this job cannot end before our task does */
+        /* fn and arg are stable: the operation cannot end before this task. */
+        p->fn(p->arg, (int)next, thread);
         if (atomic_fetch_add(&p->n_done, 1) + 1 == n && atomic_load(&p->caller_sleeps))
             futex_wake(&p->n_done, 1);
         t = atomic_load(&p->ticket);
@@ -94,9 +95,8 @@ int pool_n_processors(void)
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
     double quota = cgroup_cpus(CGROUP_SELF, CGROUP_MOUNT);
-    if (quota > 0 && quota < n)
-        n = (int)ceil(
-            quota); /* more threads would spend the quota early and then all stand still */
+    /* More threads would use up the quota early and then all stall. */
+    if (quota > 0 && quota < n) n = (int)ceil(quota);
     return n > 0 ? n : 1;
 }
 

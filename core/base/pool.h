@@ -1,7 +1,7 @@
-/* pool.h: threads that share out the tasks of one operation, or the rows of a step. Owns: worker
- * threads, how they sleep. Must not know: what a task does. Tasks are claimed one at a time, and
- * the caller waits for claimed tasks only, never for a worker that has not woken: a neighbour that
- * takes a core away costs its share and no more. */
+/* pool.h: a thread pool for the tasks of one operation or the rows of a step. Owns: the worker
+ * threads and how they sleep. Must not know: what a task does. Tasks are claimed one at a time, and
+ * the caller waits for claimed tasks only, never for a worker to wake up: a core lost to another
+ * process costs no more than its share. */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
 
@@ -9,7 +9,7 @@
 
 struct pool;
 
-/* n_threads counts the caller, >= 1. */
+/* n_threads >= 1 includes the caller. */
 int pool_open(struct pool **p, int n_threads, struct err *e);
 void pool_close(struct pool *p);
 int pool_n_threads(const struct pool *p);
@@ -17,8 +17,8 @@ int pool_n_threads(const struct pool *p);
  * n_threads-1; 0 is the caller) and returns when all are done. At most 2^20 - 1 tasks. No
  * allocation; no system call but futex. */
 void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int thread), void *arg);
-/* Processors that this process may use: by affinity, and by the time its control group gives it
- * (rounded up). */
+/* Processors that this process may use: its affinity, limited by the control group's quota of
+ * processor time (rounded up). */
 int pool_n_processors(void);
 
 #endif

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* written when nothing is wrong yet: the handler may only call write */
+/* The message is formatted in advance: the handler may only call write. */
 static char bus_message[4400];
 static const char *program;
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
     (void)context;
-    if (info->si_code != BUS_ADRERR) { /* not a page that its file lacks: a bug of ours */
+    if (info->si_code != BUS_ADRERR) { /* not a page beyond the file's end: a bug of the program */
         signal(sig, SIG_DFL);
         raise(sig);
         return;
@@ -25,8 +25,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 
 void process_begin(const char *name)
 {
-    for (int fd = 0; fd <= 2; fd++) /* open takes the lowest free one; the wrong way around, so that
-                                       using it is an error */
+    /* open takes the lowest free descriptor; the opposite access mode makes every use fail. */
+    for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0) _exit(1);
     program = name;
     process_maps(NULL);

@@ -9,7 +9,7 @@
 enum {
     MAX_LINE = 512,
     USUAL_COLUMNS = 80,
-    SPARE_COLUMNS = 3 /* ^C, and a last column that nothing touches */
+    SPARE_COLUMNS = 3 /* ^C, and a last column that stays empty */
 };
 
 static int is_drawn;
@@ -25,7 +25,7 @@ static int columns(void)
     return n > SPARE_COLUMNS ? n - SPARE_COLUMNS : 1;
 }
 
-/* The parts that fit into ROOM bytes; the first one is cut where not even it does. */
+/* Joins the parts that fit into ROOM bytes; a first part that does not fit is truncated. */
 static int join(char line[MAX_LINE], const char *const part[], int n, int room)
 {
     int used = 0;

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The reference implementation's own limit; also keeps a hostile length from allocating the
- * machine. */
+/* The reference implementation's limit; also bounds the allocation for a hostile length. */
 enum { MAX_HEADER_BYTES = 100 * 1000 * 1000 };
 
 static const char *const dtype_names[DT_COUNT] = {"BOOL", "U8",  "I8",  "I16",  "U16", "I32", "U32",
@@ -156,8 +155,8 @@ int st_open(struct st_file *s, const char *path, struct err *e)
     s->path = strdup(path);
     if (!s->path) return err_memory(e);
     if (file_open(&s->fd, path, &s->file_bytes, e)) goto fail;
-    uint64_t n; /* little-endian in the file, as is every machine this builds for (checked in
-                   modelfile.c) */
+    /* Little-endian in the file, as is every supported machine (modelfile.c checks it). */
+    uint64_t n;
     if (s->file_bytes < 8) {
         err_set(e, "%s: is not a safetensors file (only %" PRIu64 " bytes)", path, s->file_bytes);
         goto fail;

@@ -1,7 +1,7 @@
-/* safetensors.h: the header of a safetensors file, checked. Owns: the rules of the container
- * (https://github.com/huggingface/safetensors, "Format"). After st_open every offset, size and
- * shape in the directory is known to lie inside the file and to fit. Must not know: what any tensor
- * means. Used for Hugging Face shards and for our own model files. */
+/* safetensors.h: reader of a safetensors file's header (https://github.com/huggingface/safetensors,
+ * "Format"), for Hugging Face shards and our model files. Owns: the rules of the container. After
+ * st_open every offset, size and shape is known to lie inside the file and not to overflow. Must
+ * not know: what a tensor means. */
 #ifndef CORE_SAFETENSORS_H
 #define CORE_SAFETENSORS_H
 
@@ -18,7 +18,7 @@ struct st_tensor {
     enum dtype dtype;
     int n_dims;
     int64_t shape[ST_MAX_DIMS]; /* [n_dims], all >= 0 */
-    uint64_t offset, bytes;     /* position in the file (not in the data section) and length */
+    uint64_t offset, bytes;     /* bytes from the beginning of the file; length in bytes */
 };
 
 struct st_file {
@@ -31,17 +31,17 @@ struct st_file {
     size_t n_tensors;
 };
 
-/* Reads and checks the header of PATH. On failure nothing stays open and the message names file and
- * tensor. */
+/* Opens PATH, reads and checks its header. On failure nothing stays open and the message names file
+ * and tensor. */
 int st_open(struct st_file *s, const char *path, struct err *e);
 void st_close(struct st_file *s);
 /* The tensor of that name, or NULL. */
 const struct st_tensor *st_find(const struct st_file *s, const char *name);
 /* The string under KEY of __metadata__, or NULL. */
 const char *st_meta(const struct st_file *s, const char *key);
-/* "F16", "I32", ... as the format spells them. */
+/* "F16", "I32", ...: the format's spelling. */
 const char *st_dtype_name(enum dtype t);
-/* Reads BYTES at OFFSET completely; an early end of file is an error. Thread-safe. */
+/* Reads BYTES at OFFSET of the file into dst; an early end of file is an error. Thread-safe. */
 int st_read(const struct st_file *s, void *dst, uint64_t offset, uint64_t bytes, struct err *e);
 
 #endif

@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Two doubles or four floats: what every x86-64 and arm64 has. Sums over whole vocabularies use
- * AVX2 where it is there. */
+/* 128-bit vectors of x86-64 and arm64; sums over a vocabulary use AVX2 if available. */
 typedef double pair __attribute__((vector_size(16)));
 typedef int64_t bits __attribute__((vector_size(16)));
 typedef float quad __attribute__((vector_size(16)));
@@ -24,9 +23,9 @@ static const double power[32] = {
 };
 /* clang-format on */
 
-/* exp(k ln2/32 + r) = 2^(k/32) e^r with |r| <= ln2/64; e^r - 1 by its Taylor series to r^5, ln2/32
- * in two parts so that r is exact. Adding 1.5 * 2^52 rounds to an integer, which then stands in the
- * low bits: five of them choose from the table, the others are the exponent. */
+/* exp(k ln2/32 + r) = 2^(k/32) e^r with |r| <= ln2/64 (Tang 1989); e^r - 1 by its Taylor series to
+ * r^5. ln2/32 is split into two constants so that r is exact. Adding 1.5 * 2^52 rounds to an
+ * integer in the low bits: five of them index the table, the others are the exponent. */
 static inline pair exp_pair(pair x)
 {
     const pair shift = {0x1.8p52, 0x1.8p52}, lowest = {-700, -700};
@@ -44,8 +43,8 @@ static inline pair exp_pair(pair x)
 
 double logits_exp(double x) { return exp_pair((pair){x, x})[0]; }
 
-/* m 2^k with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh z, z = (m-1)/(m+1), by its series to z^23.
- */
+/* x = m 2^k with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh z, z = (m-1)/(m+1), by its series to
+ * z^23. */
 double logits_log(double x)
 {
     int k;
@@ -71,7 +70,7 @@ static double sum_pairs(const float *logits, int n, double max, double scale)
 typedef double four __attribute__((vector_size(32)));
 typedef int64_t four_bits __attribute__((vector_size(32)));
 
-/* The same operations, and exp_pair's, on four at once: 1.7 times as fast. */
+/* The operations of sum_pairs on four lanes at once: 1.7 times as fast. */
 __attribute__((target("avx2"))) static double sum_fours(const float *logits, int n, double max,
                                                         double scale)
 {
@@ -158,7 +157,7 @@ int logits_next_above(const float *logits, int i, int n, float low)
 void logits_top(const float *logits, int n, int k, int32_t *id)
 {
     int kept = 0;
-    float worst = k ? -INFINITY : INFINITY; /* of k kept ones */
+    float worst = k ? -INFINITY : INFINITY; /* the least of k kept logits */
     for (int i = 0; i < n; i++) {
         if (kept == k && (i = logits_next_above(logits, i, n, worst)) == n) return;
         int j = kept < k ? kept++ : k - 1;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512 };              /* logits that draw_any skips at once */
-static const double GREEDY = 1e-5; /* temperatures below are 0, as in vLLM */
+enum { BLOCK = 512 };              /* logits per partial sum in draw_any */
+static const double GREEDY = 1e-5; /* lower temperatures count as 0, as in vLLM */
 static const uint32_t IN_PROMPT = 1u << 31;
 
-/* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose outputs over a counter pass
- * as random. */
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose values over a counter pass
+ * tests of randomness. */
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 30;
@@ -81,7 +81,7 @@ static void penalize(struct sampler *s, const struct sampler_params *p, const in
     for (int i = 0; i < n; i++) {
         uint32_t seen = s->seen[id[i]], times = seen & ~IN_PROMPT;
         float *l = &logits[id[i]];
-        if (!seen) continue; /* done at an earlier place of the same token */
+        if (!seen) continue; /* penalized at an earlier occurrence of the token */
         *l = *l > 0 ? *l / r : *l * r;
         if (times) *l -= f * (float)times + a;
         s->seen[id[i]] = 0;
@@ -104,7 +104,7 @@ void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *l
     penalize(s, p, c->generated, c->n_generated, logits);
 }
 
-/* A total order, so that every selection has one result. */
+/* A total order, so that every selection is unique. */
 static int before(const struct sampler_candidate *a, const struct sampler_candidate *b)
 {
     return a->key < b->key || (a->key == b->key && a->id < b->id);
@@ -122,8 +122,8 @@ static int precedes(const struct logits_entry *a, const struct logits_entry *b)
     return a->value > b->value || (a->value == b->value && a->id < b->id);
 }
 
-/* Puts x at place i of a heap whose root is the worst, or below: where i and what is below are not
- * in order. */
+/* Inserts x at i, the root of a subtree whose children are heaps; the heap's root is its worst
+ * entry. */
 static void sift_down(struct logits_entry *heap, int n, int i, struct logits_entry x)
 {
     for (int l; (l = 2 * i + 1) < n; i = l) {
@@ -150,8 +150,8 @@ static int take_candidates(struct sampler *s, int n)
     return n;
 }
 
-/* The k best of the logits >= floor, in the order of a heap that goes over all. On ties the lower
- * id, which is there, stays. */
+/* Gathers the k largest logits >= floor with a heap over the whole row. On ties the lower id, which
+ * comes first, stays. */
 static int gather_best(struct sampler *s, const float *logits, double floor, int k)
 {
     int n = 0, i = 0;
@@ -164,7 +164,8 @@ static int gather_best(struct sampler *s, const float *logits, double floor, int
     return take_candidates(s, k);
 }
 
-/* The same, in the same order: what is left out never came into that heap. */
+/* The same candidates in the same order from the backend's top: a logit that is missing there never
+ * enters that heap. */
 static int gather_top(struct sampler *s, const struct logits_entry *top, int n_top, double floor,
                       int k)
 {
@@ -182,24 +183,23 @@ static int gather(struct sampler *s, const float *logits, double floor)
 {
     int n = 0;
     for (int i = 0; i < s->vocab; i++)
-        if (logits[i] >= floor)
-            s->candidates[n++] = candidate((struct logits_entry){logits[i], i});
+        if (logits[i] >= floor) s->candidates[n++] = candidate((struct logits_entry){logits[i], i});
     return n;
 }
 
-/* Moves to the front the fewest best candidates that together weigh MASS, at least one; returns
- * their number. Quickselect on weights, so that nothing is sorted but the last few. */
+/* Moves the smallest set of best candidates with a total weight >= MASS to the front; returns its
+ * size, at least 1. Quickselect on weights: only the last few are sorted. */
 static int select_mass(struct sampler_candidate *c, int n, double mass)
 {
     int lo = 0, hi = n;
-    double have = 0; /* weight of c[0 .. lo-1], all of which are needed */
+    double have = 0; /* weight of c[0 .. lo-1], which are all selected */
     while (hi - lo > 16) {
         struct sampler_candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2],
                                  *last = &c[hi - 1];
         if (before(middle, first)) swap(middle, first);
         if (before(last, middle)) swap(last, middle);
         if (before(middle, first)) swap(middle, first);
-        swap(middle, last); /* the median of three is the pivot */
+        swap(middle, last); /* pivot: the median of three */
         int at = lo;
         double left = 0;
         for (int i = lo; i < hi - 1; i++)
@@ -225,8 +225,8 @@ static double total_weight(const struct sampler_candidate *c, int n)
     return total;
 }
 
-/* Locally typical sampling (Meister et al. 2022): those whose information is nearest to the
- * expected one come first. Keys are minus logits before and after. */
+/* Locally typical sampling (Meister et al. 2022, section 3): orders candidates by the distance of
+ * their information from the entropy. A key is minus the logit before and after. */
 static int select_typical(struct sampler_candidate *c, int n, double max, double scale,
                           double typical_p)
 {
@@ -241,7 +241,7 @@ static int select_typical(struct sampler_candidate *c, int n, double max, double
     return n;
 }
 
-/* Sums of weights by blocks; returns the total. */
+/* Fills block_sum with the sums of weights by block; returns the total. */
 static double sum_blocks(struct sampler *s, const float *logits, double max, double scale)
 {
     double total = 0;
@@ -251,13 +251,13 @@ static double sum_blocks(struct sampler *s, const float *logits, double max, dou
     return total;
 }
 
-/* A draw from all logits: no candidate is written down. */
+/* Draws from all logits without gathering candidates. */
 static int32_t draw_any(struct sampler *s, const float *logits, double max, double scale, double u)
 {
     u *= sum_blocks(s, logits, max, scale);
     int b = 0, n_blocks = (s->vocab + BLOCK - 1) / BLOCK, last = -1;
     while (b < n_blocks - 1 && u >= s->block_sum[b]) u -= s->block_sum[b++];
-    /* rounding may leave u past the block's end: then the last possible one before it */
+    /* Rounding may leave u past the block's end: then its last possible token is drawn. */
     for (int i = 0; i < s->vocab && (i < (b + 1) * BLOCK || last < 0); i++) {
         if (i < b * BLOCK || logits[i] == -INFINITY) continue;
         last = i;
@@ -267,8 +267,8 @@ static int32_t draw_any(struct sampler *s, const float *logits, double max, doub
     return last;
 }
 
-/* Truncates the n candidates further and draws one. Of all logits the rest have no weight, or all
- * have MASS, 0: as much as these. */
+/* Truncates the n candidates by typical and top-p and draws one. mass: top-p's share of the weight
+ * of all logits; 0: of these candidates. */
 static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max,
                         double mass)
 {
@@ -286,7 +286,7 @@ static int32_t draw_one(struct sampler *s, const struct sampler_context *context
     return c[n - 1].id;
 }
 
-/* Logits below cannot be drawn: those that min_p rules out, or that are forbidden. */
+/* The lowest logit that can be drawn: min_p excludes lower ones; a forbidden logit is -inf. */
 static double floor_of(const struct sampler_params *p, double max)
 {
     double floor = p->min_p > 0 ? max + logits_log(p->min_p) * p->temperature : -(double)FLT_MAX;
@@ -302,7 +302,7 @@ static int32_t sample(struct sampler *s, const struct sampler_context *c, const 
         return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
     if (p->min_p <= 0 && p->typical_p >= 1) {
         if (p->top_p >= 1) return draw_any(s, logits, max, scale, draw(c));
-        /* Those below (1 - top_p) * total / vocab together weigh less than the tail that is cut. */
+        /* The total weight of lower logits is less than top_p's tail, (1 - top_p) * total. */
         double total = sum_blocks(s, logits, max, scale);
         mass = p->top_p * total;
         floor = max + logits_log((1 - p->top_p) * total / s->vocab) * p->temperature;

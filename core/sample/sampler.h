@@ -1,13 +1,14 @@
-/* sampler.h: from logits to the next token. Owns: what changes logits, truncation, the random
- * stream. Must not know: models, text, other requests.
+/* sampler.h: from logits to the next token. Owns: logits processing, truncation, the random stream.
+ * Must not know: models, text, other requests.
  *
- * Order, as vLLM documents it: tokens that may not come yet (min_tokens), logit_bias; repetition,
- * then frequency and presence penalties; temperature; min-p relative to the largest probability;
- * top-k; typical (between top-k and top-p, where llama.cpp has it); top-p on what is left; one
- * draw. Probabilities are computed in double.
+ * Order, as vLLM documents it: min_tokens, logit_bias; repetition penalty (Keskar et al. 2019),
+ * frequency and presence penalties; temperature; min-p relative to the largest probability (Nguyen
+ * et al. 2024); top-k (Fan et al. 2018); locally typical (Meister et al. 2022; between top-k and
+ * top-p as in llama.cpp); top-p of the remaining mass (Holtzman et al. 2020); one draw.
+ * Probabilities are computed in double precision.
  *
  * A choice is a function of the logits, the parameters, the tokens so far and (seed, stream,
- * choice, number of the draw): the sampler remembers nothing between two calls, so one serves all
+ * choice, number of the draw). The sampler keeps no state between calls, so one serves all
  * sequences. */
 #ifndef CORE_SAMPLER_H
 #define CORE_SAMPLER_H
@@ -20,11 +21,11 @@
 
 struct sampler_bias {
     int32_t id;
-    float value; /* finite, or -INFINITY: never */
+    float value; /* finite, or -INFINITY: the token is forbidden */
 };
 
 struct sampler_params {
-    double temperature;        /* < 1e-5: the largest logit, lowest id on ties */
+    double temperature;        /* < 1e-5: greedy, the lowest id on ties */
     int top_k;                 /* 0: off */
     double top_p;              /* 1: off */
     double min_p;              /* 0: off */
@@ -32,17 +33,17 @@ struct sampler_params {
     double repetition_penalty; /* 1: off; over prompt and generated tokens */
     double presence_penalty;   /* 0: off; over generated tokens */
     double frequency_penalty;  /* 0: off; over generated tokens */
-    int min_tokens;            /* EOS and stop_ids cannot be chosen before so many tokens */
-    int ignore_eos;            /* EOS is a token like others (min_tokens still holds it back) */
+    int min_tokens;            /* EOS and stop_ids are forbidden before so many tokens */
+    int ignore_eos;            /* EOS is an ordinary token (min_tokens still forbids it) */
     int n_stop_ids, n_bias;
-    const int32_t *stop_ids; /* [n_stop_ids] tokens that end the answer beside EOS; the caller's,
-                                inside the vocabulary */
-    const struct sampler_bias
-        *bias; /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
+    /* [n_stop_ids] tokens that end the answer beside EOS; the caller's, inside the vocabulary */
+    const int32_t *stop_ids;
+    /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
+    const struct sampler_bias *bias;
     uint64_t seed;
 };
 
-/* What one choice depends on beside the logits. */
+/* The inputs of a choice beside the logits. */
 struct sampler_context {
     const struct sampler_params *params;
     uint64_t key;                            /* of sampler_key */
@@ -57,34 +58,32 @@ struct sampler_candidate {
     float logit;
 };
 
-/* Scratch memory of one vocabulary. */
+/* Scratch memory for one vocabulary. */
 struct sampler {
     int vocab;
     uint32_t *seen;                       /* [vocab] zero between calls */
     double *block_sum;                    /* [vocab / block, rounded up] */
     struct sampler_candidate *candidates; /* [vocab] */
-    struct logits_entry *heap;           /* [vocab] */
+    struct logits_entry *heap;            /* [vocab] */
 };
 
 int sampler_open(struct sampler *s, int vocab, struct err *e);
 void sampler_close(struct sampler *s);
-/* The random stream of a choice: stream tells apart the requests of one seed. */
+/* The key of a choice's random stream; `stream` distinguishes requests with the same seed. */
 uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice);
-/* 1 when sampler_adjust may change logits after so many generated tokens. */
+/* 1 if sampler_adjust may change logits after n_generated tokens. */
 int sampler_adjusts(const struct sampler_params *p, int n_generated);
-/* What of the model's own logits a choice takes: the index of the largest; besides, those that are
- * among the n_top largest of all up to them; or all. */
+/* The logits that a choice needs: the argmax only; the n_top largest as well; or all of them. */
 enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
-/* The steps before the temperature, on logits [vocab]. */
+/* Applies all that precedes the temperature to logits [vocab]. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
-/* Chooses from adjusted logits [vocab], of which logits_argmax said `best`; where nothing is
- * drawn they are not read. NaN logits are an error: a model that overflows must not look like one
- * that answers. */
+/* Chooses a token from adjusted logits [vocab]; `best` is their logits_argmax. A greedy choice does
+ * not read them. best < 0 (NaN) is an error: a model that overflows must not appear to answer. */
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,
                    int best, int32_t *token, struct err *e);
-/* The same, to the bit, from some of them, top [n] in order of ids: where that wants
- * SAMPLER_WANTS_TOP, at least from those. */
+/* The same choice, to the bit, from top [n] in ascending order of ids, which must contain the
+ * logits of SAMPLER_WANTS_TOP and may contain others. */
 int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
                        const struct logits_entry *top, int n, int best, int32_t *token,
                        struct err *e);

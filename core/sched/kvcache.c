@@ -85,7 +85,7 @@ void kv_release(struct kv *kv, int32_t i)
     CHECK(p->n_refs > 0);
     if (--p->n_refs) return;
     kv->n_used--;
-    list_add(kv, i, p->serial != 0); /* contents that nobody can find again are the first to go */
+    list_add(kv, i, p->serial != 0); /* unpublished contents are reused first */
 }
 
 static int32_t lookup(struct kv *kv, uint64_t parent, const int32_t *token)

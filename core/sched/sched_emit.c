@@ -1,7 +1,7 @@
 #include "core/sched/sched_internal.h"
 
-/* Takes a job whose request said its last word out of the scheduler. */
-static void drop_job(struct sched *s, struct job *j)
+/* Removes a completed or failed request's job from the scheduler. */
+static void drop_job(struct sched *s, struct sched_job *j)
 {
     for (int i = 0; i < s->n_held; i++)
         if (s->seq[i].state != SEQ_FREE && s->seq[i].state != SEQ_DONE && s->seq[i].job == j)
@@ -11,7 +11,7 @@ static void drop_job(struct sched *s, struct job *j)
 
 static int finish(struct sched *s, struct seq *q, enum finish why, struct err *e)
 {
-    struct job *j = q->job;
+    struct sched_job *j = q->job;
     const struct request *r = j->request;
     seq_leave(s, q, SEQ_DONE);
     if (r->sink->finished(r->arg, q->choice, why, e)) return -1;
@@ -42,7 +42,7 @@ static int emit_token(struct sched *s, const struct sched_row *row, struct err *
     return 0;
 }
 
-/* What the prompt's row hands out. */
+/* Emits the results of a prompt row. */
 static int emit_prompt_row(struct sched *s, const struct sched_row *row, const float *logits,
                            struct err *e)
 {
@@ -53,8 +53,8 @@ static int emit_prompt_row(struct sched *s, const struct sched_row *row, const f
     return r->sink->prompt_token(r->arg, row->pos + 1, &row->token, e);
 }
 
-/* Without tokens to generate a request ends with its prompt. */
-static int finish_prompt_only(struct sched *s, struct job *j, struct err *e)
+/* Finishes a request that only evaluates its prompt. */
+static int finish_prompt_only(struct sched *s, struct sched_job *j, struct err *e)
 {
     const struct request *r = j->request;
     drop_job(s, j);
@@ -63,8 +63,8 @@ static int finish_prompt_only(struct sched *s, struct job *j, struct err *e)
     return r->sink->done(r->arg, NULL, e);
 }
 
-static int emit_part(struct sched *s, const struct flight *f, const struct sched_part *p,
-                     struct err *e)
+static int emit_seq(struct sched *s, const struct flight *f, const struct flight_seq *p,
+                    struct err *e)
 {
     struct seq *q = p->seq;
     q->n_flights--;
@@ -86,7 +86,7 @@ static int emit_part(struct sched *s, const struct flight *f, const struct sched
 
 int sched_emit(struct sched *s, struct flight *f, struct err *e)
 {
-    for (int i = 0; i < f->n_parts; i++)
-        if (emit_part(s, f, &f->part[i], e)) return -1;
+    for (int i = 0; i < f->n_seqs; i++)
+        if (emit_seq(s, f, &f->seq[i], e)) return -1;
     return 0;
 }

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-/* 1 when the next token comes from this row. */
+/* 1 if this row chooses the next token. */
 static int generates(const struct seq *q, int row)
 {
     return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0;
 }
 
-/* 1 when this row says how likely the prompt's next token is, to somebody who was not told yet. */
+/* 1 if this row gives the log-probability of the prompt's next token, and no earlier step has. */
 static int scores(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
@@ -16,19 +16,18 @@ static int scores(const struct seq *q, int row)
            row + 1 < r->n_prompt;
 }
 
-/* 1 when this row's logits are handed out as they are. */
+/* 1 if this row's logits go to the sink, and no earlier step's have. */
 static int shows(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
     return r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt;
 }
 
-/* What is wanted of a row: only which logit is the largest, what the backend's `top` leaves, or all
- * of them. */
+/* The logits that a row needs: only the argmax, the backend's `top`, or all of them. */
 enum { WANTS_NOTHING, WANTS_BEST, WANTS_TOP, WANTS_LOGITS };
 
-/* The largest top_k for which that is enough; of all tokens it would be none. */
-static int most_top(const struct sched *s)
+/* The largest top_k for which the backend's `top` suffices; 0 without it. */
+static int max_top_k(const struct sched *s)
 {
     int vocab = s->forward->model->config.vocab;
     return !s->forward->top ? 0 : vocab > OP_TOP_KEPT ? OP_TOP_KEPT : vocab - 1;
@@ -43,12 +42,11 @@ static int wants(const struct sched *s, const struct seq *q, int row)
     if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
     if (!generates(q, row)) return WANTS_NOTHING;
     return r->n_top >= 0 ? WANTS_LOGITS
-                         : what[sampler_wants(&r->sampling, q->n_generated, most_top(s))];
+                         : what[sampler_wants(&r->sampling, q->n_generated, max_top_k(s))];
 }
 
-/* First row from FROM on that must be computed because it hands out something; at the latest the
- * last token's. */
-static int first_wanted_row(const struct sched *s, const struct seq *q, int from)
+/* The first row from FROM on whose results are needed; at the latest the last token's. */
+static int first_row_with_results(const struct sched *s, const struct seq *q, int from)
 {
     int last = seq_n_tokens(q) - 1, row = from;
     const struct request *r = q->job->request;
@@ -63,7 +61,7 @@ void seq_find_pages(struct sched *s, struct seq *q)
     if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE ||
         q->n_computed != q->n_shared * KV_PAGE)
         return;
-    int limit = first_wanted_row(s, q, q->n_computed);
+    int limit = first_row_with_results(s, q, q->n_computed);
     if (limit > r->n_prompt) limit = r->n_prompt;
     while (q->n_computed + KV_PAGE <= limit) {
         int32_t page = kv_find(&s->kv, q->chain, r->prompt + q->n_computed);
@@ -77,9 +75,8 @@ void seq_find_pages(struct sched *s, struct seq *q)
     }
 }
 
-/* The full pages of the prompt that are computed with this step's rows: others may use them in the
- * same step already, because every layer stores the keys and values of all rows before it attends.
- */
+/* Publishes the full prompt pages that this step completes. Other sequences may use them in the
+ * same step, because every layer stores the keys and values of all rows before it attends. */
 static void publish(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
@@ -89,7 +86,7 @@ static void publish(struct sched *s, struct seq *q)
                               r->prompt + q->n_shared * KV_PAGE);
 }
 
-/* The last page first, so that of one prefix the end is given up before the beginning. */
+/* The last page first, so that the end of a prefix is reused before its beginning. */
 void seq_release_pages(struct sched *s, struct seq *q)
 {
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
@@ -100,18 +97,19 @@ void seq_release_pages(struct sched *s, struct seq *q)
 void seq_leave(struct sched *s, struct seq *q, enum seq_state state)
 {
     if (q->state == SEQ_RUNNING || q->state == SEQ_PREEMPTED) {
-        int at = 0;
-        while (s->order[at] != q) at++;
-        memmove(&s->order[at], &s->order[at + 1], (size_t)(--s->n_order - at) * sizeof *s->order);
+        int index = 0;
+        while (s->order[index] != q) index++;
+        memmove(&s->order[index], &s->order[index + 1],
+                (size_t)(--s->n_order - index) * sizeof *s->order);
         seq_release_pages(s, q);
     }
     q->state = state == SEQ_DONE && !q->n_flights ? SEQ_FREE : state;
 }
 
-/* Takes all pages from the youngest running sequence behind the AT-th. 0 when there is none. */
-static int preempt(struct sched *s, int at)
+/* Preempts the youngest running sequence younger than order[index]. 0: there is none. */
+static int preempt(struct sched *s, int index)
 {
-    for (int i = s->n_order - 1; i > at; i--) {
+    for (int i = s->n_order - 1; i > index; i--) {
         struct seq *q = s->order[i];
         if (q->state != SEQ_RUNNING) continue;
         seq_release_pages(s, q);
@@ -123,23 +121,25 @@ static int preempt(struct sched *s, int at)
     return 0;
 }
 
-/* Pages for up to ROWS more positions of the AT-th sequence; returns for how many there are. */
-static int take_pages(struct sched *s, int at, int rows)
+/* Takes pages for up to ROWS more positions of order[index]; returns the positions that have pages.
+ */
+static int take_pages(struct sched *s, int index, int rows)
 {
-    struct seq *q = s->order[at];
+    struct seq *q = s->order[index];
     while (q->n_pages * KV_PAGE < q->n_computed + rows) {
         int32_t page = kv_take(&s->kv);
         if (page >= 0) q->page[q->n_pages++] = page;
-        else if (!preempt(s, at)) break;
+        else if (!preempt(s, index)) break;
     }
     int got = q->n_pages * KV_PAGE - q->n_computed;
     return got < rows ? got : rows;
 }
 
-/* Rows of one sequence, the oldest first: nobody younger can be in its way. */
-static void plan_seq(struct sched *s, int at)
+/* Plans the rows of one sequence. Called for the oldest sequence first, so that only younger ones
+ * are preempted for it. */
+static void plan_seq(struct sched *s, int index)
 {
-    struct seq *q = s->order[at];
+    struct seq *q = s->order[index];
     int n_prompt = q->job->request->n_prompt;
     seq_find_pages(s, q);
     int end = q->n_computed < n_prompt ? n_prompt : seq_n_tokens(q),
@@ -149,7 +149,7 @@ static void plan_seq(struct sched *s, int at)
     for (int i = 0; i < rows; i++)
         if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1)
             rows = i, n_logits--;
-    int got = take_pages(s, at, rows);
+    int got = take_pages(s, index, rows);
     for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
     s->rows_left -= rows - q->reserved;
     if (n_logits > 1) s->logits_left -= n_logits - 1;
@@ -194,8 +194,8 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
 
 void sched_plan(struct sched *s, struct flight *f)
 {
-    /* Every sequence has a logits row for itself, every decoding one also a row: n_slots is at most
-     * either. */
+    /* Every running sequence is sure of a logits row, every decoding one also of a row: n_slots is
+     * at most n_batch and max_logits. */
     s->rows_left = s->options.n_batch;
     s->logits_left = s->forward->options.max_logits;
     for (int i = 0; i < s->n_order; i++) {
@@ -210,7 +210,7 @@ void sched_plan(struct sched *s, struct flight *f)
 
     struct batch *b = &s->batch;
     b->n_rows = b->n_seqs = b->n_logits = b->n_top = 0;
-    f->n_parts = f->n_wanted = f->shows = 0;
+    f->n_seqs = f->n_wanted = f->shows = 0;
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {
             struct seq *q = s->order[i];
@@ -223,15 +223,15 @@ void sched_plan(struct sched *s, struct flight *f)
     f->n_logits = b->n_logits;
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->n_rows)
-            f->part[f->n_parts++] = (struct sched_part){s->order[i], s->order[i]->first_logit,
-                                                        s->order[i]->n_logits};
+            f->seq[f->n_seqs++] = (struct flight_seq){s->order[i], s->order[i]->first_logit,
+                                                      s->order[i]->n_logits};
 }
 
-/* The tokens of the last rows are not known yet, but that there is one more of each is. */
+/* The number of tokens is known when a step begins, the tokens themselves are not. */
 void sched_advance(struct sched *s, struct flight *f)
 {
-    for (int i = 0; i < f->n_parts; i++) {
-        const struct sched_part *p = &f->part[i];
+    for (int i = 0; i < f->n_seqs; i++) {
+        const struct flight_seq *p = &f->seq[i];
         struct seq *q = p->seq;
         const struct request *r = q->job->request;
         int last = p->first_logit + p->n_logits - 1, is_prompt = q->n_computed < r->n_prompt;

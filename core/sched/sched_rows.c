@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The log-probability of ID and the N_TOP likeliest tokens. */
+/* Fills in the log-probability of ID and the N_TOP most probable tokens. */
 static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id,
                      int n_top)
 {
@@ -40,8 +40,8 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
                                   id, e);
     }
-    if (sampler_adjusts(&r->sampling,
-                        n_generated)) { /* the log-probabilities are those of the model */
+    /* Log-probabilities stay those of the model. */
+    if (sampler_adjusts(&r->sampling, n_generated)) {
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);
@@ -51,14 +51,14 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
     return sampler_choose(sampler, &c, logits, best, id, e);
 }
 
-struct row_job {
+struct settle_arg {
     struct sched *s;
     struct flight *f;
 };
 
 static void row_task(void *arg, int at, int thread)
 {
-    const struct row_job *j = arg;
+    const struct settle_arg *j = arg;
     struct sched *s = j->s;
     struct sched_row *row = &j->f->row[at];
     if (row->seq->state == SEQ_DONE) return;
@@ -94,7 +94,7 @@ static int ends(const struct sched *s, const struct sched_row *row)
            is_one_of(p->stop_ids, p->n_stop_ids, id);
 }
 
-/* Where there was not room for what a token is to be drawn from, it is drawn from all logits. */
+/* Fetches all logits of rows for which the backend's `top` had more entries than room. */
 static int fetch(struct sched *s, struct flight *f, struct err *e)
 {
     for (int i = 0; i < f->n_logits; i++) {
@@ -107,7 +107,7 @@ static int fetch(struct sched *s, struct flight *f, struct err *e)
 
 int sched_settle(struct sched *s, struct flight *f, struct err *e)
 {
-    struct row_job j = {s, f};
+    struct settle_arg j = {s, f};
     if (f->n_wanted && fetch(s, f, e)) return -1;
     if (f->n_wanted > 1) pool_run(s->pool, f->n_logits, row_task, &j);
     else

@@ -14,7 +14,7 @@ static int open_arrays(struct sched *s, struct err *e)
            n_logits = (size_t)s->forward->options.max_logits;
     b->table_stride = sched_pages(s->options.n_ctx);
     size_t stride = (size_t)b->table_stride, n_ctx = (size_t)s->options.n_ctx;
-    /* untouched parts of the larger ones cost nothing */
+    /* calloc: pages of the larger arrays that are never touched take no memory */
     size_t held = (size_t)s->n_held;
     s->seq = calloc(held, sizeof *s->seq);
     s->job = calloc(held, sizeof *s->job);
@@ -26,10 +26,10 @@ static int open_arrays(struct sched *s, struct err *e)
     int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
     for (int i = 0; i < 2; i++) {
         struct flight *f = &s->flight[i];
-        f->part = malloc(slots * sizeof *f->part);
+        f->seq = malloc(slots * sizeof *f->seq);
         f->row = malloc(n_logits * sizeof *f->row);
         f->wanted = malloc(n_logits * sizeof *f->wanted);
-        failed |= !f->part || !f->row || !f->wanted;
+        failed |= !f->seq || !f->row || !f->wanted;
     }
     if (failed) return err_memory(e);
     b->pos = p += rows;
@@ -46,7 +46,7 @@ static int open_arrays(struct sched *s, struct err *e)
     return 0;
 }
 
-/* Threads for the rows of a step, each with memory of its own. */
+/* Opens the threads for the rows of a step and their samplers. */
 static int open_threads(struct sched *s, struct err *e)
 {
     int n = s->forward->options.n_threads > 0 ? s->forward->options.n_threads : pool_n_processors();
@@ -80,8 +80,9 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 void sched_close(struct sched *s)
 {
     if (!s) return;
+    /* A step in flight writes to memory that is freed below. */
     for (struct err e; s->forward->n_ended != s->forward->n_begun;)
-        (void)forward_end(s->forward, &e); /* it writes to what will be freed */
+        (void)forward_end(s->forward, &e);
     kv_close(&s->kv);
     for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
     pool_close(s->pool);
@@ -90,7 +91,7 @@ void sched_close(struct sched *s)
     free(s->job);
     free(s->order);
     for (int i = 0; i < 2; i++) {
-        free(s->flight[i].part);
+        free(s->flight[i].seq);
         free(s->flight[i].row);
         free(s->flight[i].wanted);
     }
@@ -100,7 +101,7 @@ void sched_close(struct sched *s)
     free(s);
 }
 
-/* Positions that are ever computed of a choice: not that of its last token. */
+/* Most positions that are computed for a choice; its last token is not. */
 static int max_positions(const struct sched *s, const struct request *r)
 {
     return r->max_tokens < s->options.n_ctx - r->n_prompt
@@ -108,16 +109,15 @@ static int max_positions(const struct sched *s, const struct request *r)
                : s->options.n_ctx - (r->max_tokens > 0);
 }
 
-/* Choices to be started yet; those of a request that only evaluates its prompt end with the first.
- */
-static int choices_left(const struct job *j)
+/* Number of choices to be started. A request that only evaluates its prompt has none. */
+static int choices_left(const struct sched_job *j)
 {
     return j->request && j->request->max_tokens ? j->request->n_choices - j->n_started : 0;
 }
 
 int sched_wants(const struct sched *s)
 {
-    int n = 2 * s->n_slots - s->n_order; /* as many in waiting as run */
+    int n = 2 * s->n_slots - s->n_order; /* as many are queued as run */
     for (int i = 0; i < s->n_held; i++) n -= choices_left(&s->job[i]);
     for (int i = 0; i < s->n_queue && n > 0; i++)
         n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
@@ -151,16 +151,16 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
     return 0;
 }
 
-/* Pages that the sequence lacks for its tokens and the next one. */
+/* Number of pages that the sequence lacks for its tokens and the next one. */
 static int n_missing_pages(const struct sched *s, const struct seq *q)
 {
     int n = sched_pages(least(seq_n_tokens(q) + 1, max_positions(s, q->job->request))) - q->n_pages;
     return n > 0 ? n : 0;
 }
 
-/* Lets the sequence run if the pages suffice for it, for what those who run are sure to need and
- * for one page more of each of these, or it would soon be preempted; when nobody runs they suffice.
- */
+/* Lets the sequence run if the free pages suffice for it, for the missing pages of the running
+ * sequences and for one more page of each of them; otherwise it would soon be preempted. Without
+ * running sequences the pages always suffice. */
 static int enter(struct sched *s, struct seq *q)
 {
     int n_running = 0, missing = 0;
@@ -178,8 +178,8 @@ static int enter(struct sched *s, struct seq *q)
     return 1;
 }
 
-/* Starts the job's next choice; 0 when there is no room. */
-static int start_choice(struct sched *s, struct job *j)
+/* Starts the job's next choice; 0: not enough pages. */
+static int start_choice(struct sched *s, struct sched_job *j)
 {
     struct seq *q = s->seq;
     while (q->state != SEQ_FREE) q++;
@@ -195,18 +195,18 @@ static int start_choice(struct sched *s, struct job *j)
     return 1;
 }
 
-/* The oldest one that has choices to start. */
-static struct job *next_job(struct sched *s)
+/* The oldest job with choices to start. */
+static struct sched_job *next_job(struct sched *s)
 {
-    struct job *oldest = NULL;
+    struct sched_job *oldest = NULL;
     for (int i = 0; i < s->n_held; i++) {
-        struct job *j = &s->job[i];
+        struct sched_job *j = &s->job[i];
         if (choices_left(j) && j->prompt_done && (!oldest || j->age < oldest->age)) oldest = j;
     }
     return oldest;
 }
 
-/* 1 when the first request of the queue may be begun. */
+/* 1 if the first queued request may start. */
 static int may_begin(const struct sched *s)
 {
     if (!s->n_queue || !s->drains) return s->n_queue != 0;
@@ -216,7 +216,7 @@ static int may_begin(const struct sched *s)
 
 void sched_drain(struct sched *s) { s->drains = 1; }
 
-/* 1 when sequences should start: as many as are to start together can, or as there are. */
+/* 1 if sequences should start: `gather` of them can start together, or all that are waiting. */
 static int enough_to_start(const struct sched *s)
 {
     int n_free = s->n_slots - s->n_order, n_waiting = may_begin(s) ? s->n_queue : 0;
@@ -225,15 +225,14 @@ static int enough_to_start(const struct sched *s)
     return !s->n_order || n_free >= least(s->options.gather, n_waiting);
 }
 
-/* First those who were preempted, then further choices, then new requests; none overtakes another
- * of its kind. */
+/* Admits preempted sequences, then further choices, then queued requests, each in order of age. */
 static void admit(struct sched *s)
 {
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->state == SEQ_PREEMPTED && !enter(s, s->order[i])) return;
     if (!enough_to_start(s)) return;
     while (s->n_order < s->n_slots) {
-        struct job *j = next_job(s);
+        struct sched_job *j = next_job(s);
         if (j) {
             if (!start_choice(s, j)) return;
             continue;
@@ -241,9 +240,9 @@ static void admit(struct sched *s)
         if (!may_begin(s)) return;
         for (j = s->job; j->request; j++) {
         }
-        *j = (struct job){.request = s->queue[s->queue_first],
-                          .age = s->n_jobs,
-                          .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
+        *j = (struct sched_job){.request = s->queue[s->queue_first],
+                                .age = s->n_jobs,
+                                .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
         if (!start_choice(s, j)) {
             j->request = NULL;
             return;
@@ -296,9 +295,9 @@ static int emit(struct sched *s, struct flight *f, struct err *e)
     return sched_emit(s, f, e);
 }
 
-/* The step that is in flight is handed out while the next one is computed. That one can only begin
- * early if the backend knows all its tokens, and after the sinks have seen logits that are in its
- * way. */
+/* Emits the results of the step in flight while the next one is computed. The next step begins
+ * early only if the backend has all its tokens, and only after the sinks have received logits: the
+ * next step overwrites them. */
 int sched_step(struct sched *s, struct err *e)
 {
     struct flight *f = oldest(s);
@@ -316,7 +315,7 @@ int sched_step(struct sched *s, struct err *e)
     return busy;
 }
 
-static int abort_request(struct sched *s, struct request *r, struct job *j, struct err *e)
+static int abort_request(struct sched *s, struct request *r, struct sched_job *j, struct err *e)
 {
     for (int c = 0; c < r->n_choices; c++) {
         int ended = j && c < j->n_started;

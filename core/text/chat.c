@@ -7,8 +7,8 @@
 
 struct chat {
     struct jinja *plain, *tool_use; /* NULL: none */
-    json_t *tokens;                 /* bos_token ... that the checkpoint names */
-    char names[200]; /* of the templates, where there are several and none is the default */
+    json_t *tokens;                 /* bos_token etc. as the checkpoint names them */
+    char names[200]; /* of the templates, if there are several and none is the default */
     int64_t now;
     int walks_parts; /* the template loops over the parts of a content */
 };
@@ -17,7 +17,7 @@ static int load(json_t **j, const struct chat_file *f, const char *name, struct 
 {
     *j = NULL;
     if (!f->text) return 0;
-    /* integers as reals: these files write 1e30 out */
+    /* Integers are read as reals: some of these files write out 1e30. */
     *j = json_read(f->text, f->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e);
     if (json_is_object(*j)) return 0;
     if (*j) err_set(e, "not an object");
@@ -27,7 +27,7 @@ static int load(json_t **j, const struct chat_file *f, const char *name, struct 
     return -1;
 }
 
-/* Special tokens by name: texts, or objects with their content. */
+/* Collects the special tokens by name: each is a text, or an object with a content. */
 static int collect_tokens(struct chat *c, const json_t *config, const json_t *special_map,
                           struct err *e)
 {
@@ -53,7 +53,8 @@ static int parse(struct jinja **t, const char *text, size_t n, const char *name,
                                      : 0;
 }
 
-/* A chat_template value: one text, or several with names (a list of objects, or an object). */
+/* Parses a chat_template value: one text, or several with names (a list of objects, or an object).
+ */
 static int parse_value(struct chat *c, const json_t *v, const char *file, struct err *e)
 {
     if (!v || json_is_null(v)) return 0;
@@ -161,7 +162,7 @@ int chat_reads_tools(const struct chat *c)
     return !t || jinja_reads(t, "tools");
 }
 
-/* json_object_set takes no const: the value is only read, its count of references goes back. */
+/* json_object_set takes a non-const value; it only adds a reference. */
 static int set(json_t *to, const char *key, const json_t *v)
 {
     return json_object_set(to, key, (json_t *)(uintptr_t)v);
@@ -202,9 +203,9 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
     return rc;
 }
 
-/* ---- messages of an OpenAI request ---- */
+/* Messages of an OpenAI request. */
 
-/* One text of a list of text parts. */
+/* Joins a list of text parts. */
 static int join_parts(const json_t *parts, size_t at, json_t **out, struct err *e)
 {
     size_t n = 0, i;
@@ -241,7 +242,7 @@ static int check_parts(const json_t *parts, size_t at, struct err *e)
     return 0;
 }
 
-/* Replaces the arguments in a message's tool calls by what their JSON says. */
+/* Replaces the arguments of a message's tool calls, JSON in a string, by its value. */
 static int read_arguments(json_t *message, size_t at, struct err *e)
 {
     json_t *calls = json_object_get(message, "tool_calls"), *copy, *call;
@@ -295,7 +296,7 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
         }
         if (!rc) rc = read_arguments(copy, i, e);
     }
-    if (!rc) rc = json_check(e); /* json_copy leaves out what it has no memory for */
+    if (!rc) rc = json_check(e); /* json_copy drops members when memory is short */
     if (rc) json_decref(list);
     else *out = list;
     return rc;

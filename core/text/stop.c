@@ -22,8 +22,8 @@ void stop_close(struct stop *s)
     memset(s, 0, sizeof *s);
 }
 
-/* 1 when the text from position i on starts with a whole stop string, 2 when it may still become
- * one, else 0. */
+/* Compares text [left] with the stop strings: 1: it starts with one, 2: it may be the beginning of
+ * one, 0: neither. */
 static int match_at(const struct stop *s, const char *text, size_t left)
 {
     int partial = 0;
@@ -52,8 +52,7 @@ int stop_push(struct stop *s, const char *piece, size_t n, const char **out, siz
     int m = 0;
     for (; i < total; i++)
         if ((m = match_at(s, s->held + i, total - i))) break;
-    /* The certain part moves behind the buffer's first half, where the next push leaves it alone.
-     */
+    /* The final text moves behind the buffer's first half, which the next push overwrites. */
     char *certain = s->held + s->cap;
     if (i) memcpy(certain, s->held, i);
     *out = certain;

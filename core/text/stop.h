@@ -1,5 +1,5 @@
-/* stop.h: finds stop strings in text that arrives in pieces, and holds back what may still become
- * one. Owns: the bytes held back. Must not know: tokens. */
+/* stop.h: search for stop strings in streamed text; a possible beginning of one is held back. Owns:
+ * the bytes held back. Must not know: tokens. */
 #ifndef CORE_STOP_H
 #define CORE_STOP_H
 
@@ -11,18 +11,18 @@ struct stop {
     const char *const *strings; /* [n], NUL-terminated, none empty; the caller's */
     int n;
     size_t longest;
-    char *held; /* [2 * cap]: n_held bytes held back; the second half is what was handed out */
+    char *held; /* [2 * cap]: n_held bytes held back; the second half is the last output */
     size_t n_held, cap;
 };
 
 int stop_open(struct stop *s, const char *const *strings, int n, struct err *e);
 void stop_close(struct stop *s);
-/* Adds PIECE [n bytes]. *out [*n_out] is the text that is certain now, valid until the next call.
- * Returns 1 when a stop string was completed (its text and what follows are dropped; the earliest
- * one wins), 0 when not, -1 on error. */
+/* Appends PIECE [n bytes]. *out [*n_out] is the text that cannot be part of a stop string, valid
+ * until the next call. Returns 1 when a stop string is complete (the earliest one counts; it and
+ * all that follows are dropped), 0 otherwise, -1 on error. */
 int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out,
               struct err *e);
-/* The text still held back when generation ends otherwise. */
+/* The text held back, when generation ends without a stop string. */
 void stop_flush(struct stop *s, const char **out, size_t *n_out);
 
 #endif

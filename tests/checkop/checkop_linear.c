@@ -1,15 +1,15 @@
 /* checkop_linear.c: linear (4-bit and dense) and embed.
  *
  * Bound of a linear's output y = sum_j x_j w_j + bias against the double reference:
- *     2^-14 * sum_j |x_j w_j|  +  2^-23 * |bias|
+ * 2^-14 * sum_j |x_j w_j|  +  2^-23 * |bias|
  * A chain of n fp32 roundings is off by at most n * 2^-24 of the sum of magnitudes; 2^-14 is n =
  * 1024: 128 products of a sub-group, then one rounding per sub-group (k <= 28672: 224), with room
  * for other orders. The last addition and the rounding of the reference are off by 2^-24 of |total|
- * + |bias| each. No absolute term: where nothing but zeros was summed the result is the bias,
- * exactly. For the integer arithmetics x is what the integers stand for, rounded here by the same
- * definition: so the bound covers the floating-point rest, and the integer part must be exact. fp16
- * activations are rounded here in the same way. The bound holds per element. Over a whole tensor, a
- * column with every zero point wrong would pass. */
+ * + |bias| each. There is no absolute term: a sum of zeros gives exactly the bias. In the integer
+ * arithmetics x is the quantized activation, by the same definition: the bound covers the
+ * floating-point part, and the integer part must be exact. fp16 activations are rounded likewise.
+ * The bound holds per element: over a whole tensor, a column with every zero point wrong would
+ * pass. */
 #include "tests/checkop/checkop.h"
 
 #include "backend-hip/hip.h"
@@ -19,8 +19,7 @@
 #include <string.h>
 
 enum perm_kind { PERM_NONE, PERM_SHUFFLED, PERM_PADDED, PERM_TWICE };
-/* Kernels may have a path of their own for groups whose zero points are all 8: a panel and group
- * has all 8 or any. */
+/* A panel and group has only zero points 8, for which a kernel may have a special case, or any. */
 enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED };
 enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
 
@@ -75,7 +74,7 @@ enum {
     MAX_LINEARS = 4
 };
 
-/* A linear as a checkpoint would have it, and the same in the layout of the model file. */
+/* A linear as in a checkpoint, and in the layout of the model file. */
 struct weights {
     struct linear w;
     float
@@ -108,7 +107,7 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
     for (size_t i = 0; i < n_scales / 16; i++)
         eight[i] = s->zeros == ZEROS_EIGHT || (s->zeros == ZEROS_MIXED && rng_below(r, 3));
     for (size_t i = 0; i < n_scales; i++)
-        zeros[i] = eight[i / 16] ? 8 : (uint8_t)rng_below(r, 17); /* also past `out` */
+        zeros[i] = eight[i / 16] ? 8 : (uint8_t)rng_below(r, 17); /* also beyond `out` */
     for (int n = 0; n < s->out; n++)
         for (int j = 0; j < s->k; j++) {
             size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 +
@@ -117,7 +116,7 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
                 float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f *
                           (rng_below(r, 8) ? 1 : -1);
                 if (s->scale == SCALE_SUBNORMAL)
-                    half[at] = (uint16_t)rng_below(r, 1024); /* 0 too: a group of zeros */
+                    half[at] = (uint16_t)rng_below(r, 1024); /* 0 included: a group of zeros */
                 else if (half) half[at] = f16_from_f32(v);
                 else single[at] = v;
             }
@@ -174,7 +173,7 @@ static struct weights make_weights(struct arena *a, struct rng *r, const struct 
     return q;
 }
 
-/* x [k] as its integers stand for it: sub-groups of at most 128 inputs, scale = largest / top. */
+/* Quantizes x [k] and converts it back: sub-groups of at most 128 inputs, scale = largest / top. */
 static void quantize(const struct linear *w, double *x, float top)
 {
     enum { SUBGROUP = 128 };
@@ -190,7 +189,8 @@ static void quantize(const struct linear *w, double *x, float top)
         }
 }
 
-/* x [k] as fp16 with a power of two that brings the largest magnitude into [2^14, 2^15). */
+/* Rounds x [k] to fp16 with a power-of-two scale that brings the largest magnitude into [2^14,
+ * 2^15). */
 static void round_to_f16(double *x, int k)
 {
     int exponent;
@@ -201,8 +201,8 @@ static void round_to_f16(double *x, int k)
         x[j] = ldexp(f32_from_f16(f16_from_f32((float)ldexp(x[j], 15 - exponent))), exponent - 15);
 }
 
-/* The harness's own result (in double) and the bound, y and bound [rows][out]. Outputs innermost:
- * no reduction, so the compiler vectorizes it. */
+/* The expected result (in double) and its bound, y and bound [rows][out]. The loop over outputs is
+ * innermost: no reduction, so the compiler vectorizes it. */
 static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound,
                    int rows)
 {
@@ -235,7 +235,7 @@ static void expect(const struct weights *q, enum act act, const float *x, float 
     }
 }
 
-/* One call: n linears, rows of x. */
+/* Arguments of one call: n linears, rows of x. */
 struct call {
     const struct weights *q;
     int n, rows, n_decode;
@@ -292,8 +292,8 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     compare_bits(c, v, name, "the input afterwards", x_after, k->x, (size_t)k->rows * (size_t)in,
                  (size_t)in);
     for (int t = 0; alone && t < 2 * k->rows && t < 24; t++) {
-        /* every row of small batches, then runs of 2 to 7 rows; rows round the ends and round 256
-         * of large ones */
+        /* every row of small batches, then runs of 2 to 7 rows; in large batches rows at the ends
+         * and around 256 */
         int m = t < k->rows && t < 12 ? 1 : 1 + rng_below(r, k->rows < 7 ? k->rows : 7);
         int row = m > 1                         ? rng_below(r, k->rows - m + 1)
                   : k->rows <= 12               ? t % k->rows
@@ -340,7 +340,7 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
         tight[i] = arena_get(a, n * 4), ref[i] = arena_get(a, n * 4),
         first[i] = arena_get(a, n * 4), kept[i] = arena_get(a, n * 4), k->y[i] = ref[i];
         expect(&k->q[i], c->act, k->x, want[i], bound[i], k->rows);
-        /* The harness rounds scale * (code - zero) to fp32 where the scale is fp32: 2^-24 of the
+        /* The reference rounds scale * (code - zero) to fp32 if the scale is fp32: 2^-24 of the
          * magnitudes; both round the result. */
         for (size_t t = 0; t < n; t++)
             tight[i][t] = bound[i][t] > 0 ? bound[i][t] * 0x1p-8f + 0x1p-23f * fabsf(want[i][t])
@@ -362,7 +362,7 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
                     (size_t)k->q[i].w.out);
             compare_variants(c, v, name, what, kept[i], first[i],
                              (size_t)k->rows * (size_t)k->q[i].w.out, (size_t)k->q[i].w.out);
-            k->y[i] = want[i]; /* the harness's result is not needed any more */
+            k->y[i] = want[i]; /* the expected result is not needed any more */
         }
         run(c, v, name, &c->v[v], 3, k, 0, r);
         for (int i = 0; i < k->n; i++)
@@ -384,8 +384,7 @@ static void describe(char *name, const struct shape *s, int rows, int n_decode)
                  type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
 }
 
-/* All inputs of one sign and size and all codes 15: the largest integer sums there can be, over one
- * group. */
+/* All inputs equal and all codes 15: the largest possible integer sums over one group. */
 static void check_extremes(struct check *c)
 {
     static const struct shape s = {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0, 0};
@@ -428,7 +427,7 @@ static void check_shape(struct check *c, const struct shape *s, int rows, int n_
     arena_free(&a);
 }
 
-/* Several linears of one input: mixed widths, the same permutation (by address and by value) and
+/* Several linears of one input: mixed widths, equal permutations (by address and by value) and
  * different ones. */
 static void check_fused(struct check *c, int rows)
 {
@@ -470,9 +469,9 @@ static void check_fused(struct check *c, int rows)
     }
 }
 
-/* A GPU's kernels go over long inputs in stages, which the quick cases are too short for: shares of
- * a block that are not equally long, in several stages, with fp16 and fp32 scales, groups of some
- * of a thread's portions and of no power of two. */
+/* GPU kernels process long inputs in stages, for which the quick cases are too short: split-K
+ * shares of unequal length, several stages, fp16 and fp32 scales, groups smaller than a thread's
+ * share and not a power of two. */
 static void check_long(struct check *c)
 {
     static const struct shape s[] = {
@@ -490,12 +489,11 @@ static void check_long(struct check *c)
 
 void check_linear(struct check *c)
 {
-    int cpu = !strcmp(c->v[0].ops->name,
-                      "cpu"); /* a GPU that is emulated takes long for many rows */
+    int cpu = !strcmp(c->v[0].ops->name, "cpu"); /* an emulated GPU is slow for many rows */
     for (int i = 0; i < N_SHAPES; i++) {
         const struct shape *s = &shapes[i];
-        /* every row count on two 4-bit shapes and two dense ones, a few on the others: the
-         * reference is slow */
+        /* all row counts on two 4-bit shapes and two dense ones, a few on the others: the reference
+         * is slow */
         int thorough = i == 1 || i == 7 || s->in == 256;
         for (int m = 0; m < N_ROW_COUNTS; m++) {
             int rows = row_counts[m];
@@ -506,15 +504,15 @@ void check_linear(struct check *c)
                 continue;
             check_shape(c, s, rows, m % 3 == 0 ? rows : m % 3 == 1 ? 0 : rows / 2, i + m, "");
         }
-        /* one row of every kind: alone it takes the path of single rows */
+        /* one row of every kind, which takes the GEMV path */
         for (int kind = 0; kind < ROW_KINDS; kind++)
             if (kind != (i % ROW_KINDS) && !(c->quick && s->in > 500))
                 check_shape(c, s, 1, 1, kind, "");
-        /* every weight by itself: the identity matrix, row by row */
+        /* each weight alone: rows of the identity matrix */
         if (s->in <= 300 && (!c->quick || s->in <= 200 || i == 0))
             check_shape(c, s, s->in, 0, -1, ", identity");
     }
-    /* every remainder of panels, half panels and vectors of outputs, and of vectors of inputs */
+    /* all remainders of panels, half panels and vectors of outputs, and of vectors of inputs */
     for (int i = 1; i <= (c->quick ? 0 : 39); i++)
         for (int rows = 1; rows <= 13; rows += 4) {
             check_shape(c,
@@ -533,8 +531,8 @@ void check_linear(struct check *c)
     check_extremes(c);
 }
 
-/* The CPU's kernels are those of fp32; what is new is the rounding of their input, so few cases
- * suffice. A GPU has its own. */
+/* The CPU uses its fp32 kernels on rounded inputs, so few cases suffice. A GPU has kernels of its
+ * own. */
 void check_linear_f16(struct check *c)
 {
     int quick = c->quick;
@@ -559,12 +557,11 @@ void check_linear_int8(struct check *c)
     c->act = ACT_F32;
 }
 
-/* The paper's ablation (backend-hip/kernels/paper/linear_paper.hip). Its sums are halves, so its
- * bound is its own: within 8 inputs a product and 4 additions are rounded to fp16, then the scaled
- * sum, then each of the atomic additions, of which there is one for every 128 inputs (512 with
- * smb): at most 6 + k/128 roundings of 2^-11 of the magnitudes, and 2^-25 for each that is
- * subnormal. Nothing is promised about bits: atomics have no order. Rows are not large, for results
- * are fp16. */
+/* The paper's ablation (backend-hip/kernels/paper/linear_paper.hip). Its sums are fp16, with a
+ * bound of their own: within 8 inputs a product and 4 additions are rounded to fp16, then the
+ * scaled sum, then each atomic addition, one per 128 inputs (512 with smb): at most 6 + k/128
+ * roundings of 2^-11 of the magnitudes, and 2^-25 for each subnormal one. Bits are not compared:
+ * atomics have no order. No large rows, because results are fp16. */
 void check_paper(struct check *c)
 {
     static const struct shape paper_shapes[] = {
@@ -614,7 +611,7 @@ void check_paper(struct check *c)
     c->act = ACT_F32;
 }
 
-/* chosen [rows]: what tokens below 0 stand for. */
+/* chosen [rows]: the ids for tokens below 0. */
 static void run_embed(struct check *c, int v, const char *name, const struct variant *on,
                       int n_threads, const struct linear *table, const struct batch *b,
                       const int32_t *chosen, float *out)
@@ -645,7 +642,7 @@ static void run_embed(struct check *c, int v, const char *name, const struct var
     side_close(&s);
 }
 
-/* embed copies: exact. Every third token is one that the step before chose. */
+/* embed copies, exactly. Every third token is one that the previous step chose. */
 void check_embed(struct check *c)
 {
     static const struct {

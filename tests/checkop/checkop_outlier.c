@@ -1,11 +1,11 @@
-/* checkop_outlier.c: what --act i16 and int8 cost where a shared scale hurts most: in every
- * sub-group one activation is 1,000 to 2,000 times the others' size. Unlike in checkop_linear.c the
- * result is compared with that of the activations themselves.
+/* checkop_outlier.c: the error of --act i16 and int8 in the worst case of a shared scale: in every
+ * sub-group one activation is 1,000 to 2,000 times the size of the others. Unlike checkop_linear.c,
+ * results are compared with those of the unquantized activations.
  *
  * Bound per output: an activation is off by at most half a step, step = largest of its sub-group /
- * 16,256 (i16) or / 127 (int8), so y by sum_j step(j)/2 * |w_j|; the floating-point rest is within
- * 2^-14 * sum_j |x_j w_j| (checkop_linear.c). Beside it, as figures: the same error when the
- * activations are rounded to fp16 instead, as GPU engines do. */
+ * 16,256 (i16) or / 127 (int8), so y by sum_j step(j)/2 * |w_j|; the floating-point part is within
+ * 2^-14 * sum_j |x_j w_j| (checkop_linear.c). For comparison the same error is printed with
+ * activations rounded to fp16, as in GPU engines. */
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
@@ -17,13 +17,12 @@ struct setup {
     struct linear w;
     double weight[OUT][IN];
     float x[N_ROWS][IN];
-    int spike[N_ROWS][IN / GROUP]; /* its place in the group */
+    int spike[N_ROWS][IN / GROUP]; /* index of the outlier in each group */
 };
 
-/* Figures of one arithmetic: root mean squares over all outputs. */
+/* Errors of one arithmetic: root mean squares over all outputs. */
 struct error {
-    double of_all,
-        of_others; /* relative to the outputs, and to what they would be without the outliers */
+    double of_all, of_others; /* relative to the outputs; to the outputs without the outliers */
 };
 
 static struct setup *make_setup(struct arena *a, struct rng *r, float factor)
@@ -116,7 +115,7 @@ static void expect(const struct setup *s, double top, float *want, float *bound)
         }
 }
 
-/* y: what an arithmetic gave, or NULL for activations rounded to fp16. */
+/* y: an arithmetic's result; NULL: of activations rounded to fp16. */
 static struct error measure(const struct setup *s, const float *y)
 {
     double wrong = 0, all = 0, others = 0;

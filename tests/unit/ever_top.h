@@ -1,4 +1,5 @@
-/* ever_top.h: which logits a backend's `top` must leave (core/step/backend.h), plainly. */
+/* ever_top.h: the logits that a backend's `top` must return (core/step/backend.h), in the simplest
+ * form. */
 #ifndef TESTS_EVER_TOP_H
 #define TESTS_EVER_TOP_H
 

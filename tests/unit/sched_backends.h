@@ -1,5 +1,5 @@
-/* sched_backends.h: for unit_scheduler.c, operations of backends that differ from the CPU's in one
- * thing: what devices do otherwise, and mistakes that must be noticed. */
+/* sched_backends.h: for unit_scheduler.c, backends that differ from the CPU's in one operation:
+ * properties of devices, and faults that a test must detect. */
 #ifndef TESTS_SCHED_BACKENDS_H
 #define TESTS_SCHED_BACKENDS_H
 
@@ -73,7 +73,7 @@ static void linear_by_phase(struct be *be, const struct stepwise_call *c)
     }
 }
 
-/* A step's table names a wrong page once in a while. */
+/* The block table occasionally contains a wrong page. */
 static void begin_with_wrong_page(struct be *be, const struct batch *b)
 {
     int longest = 0;
@@ -93,7 +93,7 @@ static void embed_the_first(struct be *be, const struct stepwise_call *c)
         if (c->batch->token[i] < 0) chosen[-1 - c->batch->token[i]] = chosen[0];
 }
 
-/* Every phase is lost: all rows pass for prompt rows. */
+/* The phase is lost: all rows count as prompt rows. */
 static void begin_without_phase(struct be *be, const struct batch *b)
 {
     ((struct batch *)b)->n_decode = 0;

@@ -1,5 +1,5 @@
-/* sched_records.h: random requests to the scheduler and sinks that keep everything they receive, as
- * bytes to compare. */
+/* sched_records.h: random requests to the scheduler, and sinks that record all results as bytes for
+ * comparison. */
 #ifndef TESTS_SCHED_RECORDS_H
 #define TESTS_SCHED_RECORDS_H
 
@@ -26,13 +26,13 @@ static int below(int n)
     return (int)((random_state >> 33) % (uint64_t)n);
 }
 
-/* A request and everything that its sink received, as bytes. */
+/* A request and the results that its sink received, as bytes. */
 struct record {
     struct request request;
     int32_t prompt[N_CTX];
     struct sampler_bias bias[2];
     int32_t stop_ids[2];
-    int stop_after;             /* the sink ends a choice with this token of it; 0: never */
+    int stop_after;             /* the sink ends a choice at this token; 0: never */
     char *log[MAX_CHOICES + 1]; /* of each choice; the last one of the prompt */
     size_t n_log[MAX_CHOICES + 1], log_size;
     int n_tokens[MAX_CHOICES], n_finished[MAX_CHOICES], n_done, last_pos;
@@ -132,8 +132,8 @@ static void random_sampling(struct record *r)
                                  .min_tokens = below(3) ? 0 : below(40),
                                  .ignore_eos = !below(4),
                                  .seed = (uint64_t)below(3)};
-    r->bias[0] = (struct sampler_bias){
-        model.config.eos[0], (float)below(3)}; /* so that some answers end by themselves */
+    r->bias[0] = (struct sampler_bias){model.config.eos[0],
+                                       (float)below(3)}; /* so that some answers end by EOS */
     r->bias[1] = (struct sampler_bias){below(VOCAB - 3) + 3, -INFINITY};
     p->bias = r->bias;
     p->n_bias = below(3);
@@ -142,15 +142,13 @@ static void random_sampling(struct record *r)
     p->stop_ids = r->stop_ids;
     p->n_stop_ids = below(2);
     r->stop_after = below(3) ? 0 : 1 + below(12);
-    if (r->request.stream % 4)
-        return; /* else only the largest logit counts, the others stay with the backend */
+    if (r->request.stream % 4) return; /* greedy: the host needs only the argmax */
     *p = (struct sampler_params){
         .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = p->ignore_eos};
     r->request.n_top = -1;
 }
 
-/* Half of the prompts begin alike; some have one page of it and then go their own way, a few are
- * the same altogether. */
+/* Half of the prompts share a beginning; some of them share one page, a few are identical. */
 static struct record *random_records(int n, uint64_t seed)
 {
     struct record *all = calloc((size_t)n, sizeof *all);
@@ -176,7 +174,7 @@ static struct record *random_records(int n, uint64_t seed)
                                       .sink = &sink,
                                       .arg = r};
         random_sampling(r);
-        if (below(2)) { /* some talk at length, so that pages run out */
+        if (below(2)) { /* some answers are long, so that pages run out */
             r->request.n_prompt = 1 + r->request.n_prompt / 4;
             r->request.max_tokens = 50 + below(40);
             r->request.sampling.ignore_eos = 1;
@@ -202,7 +200,7 @@ static uint64_t hash_log(const char *log, size_t n)
     return h;
 }
 
-/* One number for all that a request received. */
+/* A hash of all results of a request. */
 static uint64_t digest(const struct record *r)
 {
     uint64_t h = 0;

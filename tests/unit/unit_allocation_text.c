@@ -1,7 +1,7 @@
-/* unit_allocation_text.c: every allocation of the tokenizer, the template language, chats and stop
- * strings fails once: the call then says that memory is lacking (err_is_memory), or gives the same
- * as undisturbed. Messages about an input never are of that kind. The program's allocations, those
- * within its libraries included, go through the wrappers below (Makefile: -Wl,--wrap). */
+/* unit_allocation_text.c: each allocation of the tokenizer, the template language, chats and stop
+ * strings fails once: the call then reports a lack of memory (err_is_memory), or gives the
+ * undisturbed result. Errors about an input are never of that kind. All allocations of the program,
+ * those in libraries included, go through the wrappers below (tests.mk: -Wl,--wrap). */
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
 #include "core/base/json.h"
@@ -19,8 +19,7 @@
 #include <cmocka.h>
 
 #ifdef __SANITIZE_ADDRESS__
-/* json_read leaves to the end of the program what jansson held when memory was lacking; all of that
- * came from json.c's hook. */
+/* json_read leaks what jansson holds when memory is short; all of it comes from json.c's hook. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:^hook$\n"; }
 #endif
@@ -39,7 +38,7 @@ void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
 void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
 void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
 
-/* What a scenario found out. */
+/* The result of a scenario. */
 struct result {
     char *p; /* [n] */
     size_t n;
@@ -54,7 +53,7 @@ static void keep(struct result *r, const void *p, size_t n)
 
 typedef int scenario(const void *arg, struct result *r, struct err *e);
 
-/* Fails the first allocation, the second, and so on, until none of the scenario's is left to fail.
+/* Fails the first allocation, then the second, and so on, until the scenario has none left to fail.
  */
 static void sweep(const char *name, scenario *run, const void *arg)
 {
@@ -182,7 +181,7 @@ static void tokenizers(void **state)
     json_decref(cases);
 }
 
-/* A merge and an added token that take more room than there is on the stack. */
+/* A merge and an added token that need more room than the stack buffers have. */
 static void long_tokens(void **state)
 {
     (void)state;
@@ -296,7 +295,7 @@ static void stop_strings(void **state)
     for (intptr_t n = 0; n < 3; n++) sweep("stop strings", look, (const void *)n);
 }
 
-/* ---- what is no lack of memory */
+/* ---- errors that are no lack of memory */
 
 static void bounds_and_words_are_not_memory(void **state)
 {

@@ -1,4 +1,4 @@
-/* unit_bench.c: the arithmetic of opt4gptq-bench: what a step must read and compute, statistics,
+/* unit_bench.c: the cost model of opt4gptq-bench (bytes read and operations of a step), statistics,
  * lists of options. */
 #include "bench/batches.h"
 #include "bench/options.h"
@@ -45,7 +45,7 @@ static void bytes_of_a_model(void **state)
     (void)state;
     double bytes, parameters, norms = 45 * 2048;
     work_model(&tiny, &bytes, &parameters);
-    assert_true(parameters == 1100048384.0); /* as its own model card counts */
+    assert_true(parameters == 1100048384.0); /* the number in its model card */
     assert_true(bytes == (double)LAYERS * (LAYER_WEIGHTS / 2 + 3 * (LAYER_WEIGHTS / 128)) +
                              2 * 2.0 * HEAD + 4 * norms);
 }
@@ -131,7 +131,7 @@ static void odd_linears(void **state)
     assert_true(q.weights == 32 * 64 / 2 + 32 * 2 * 5 + 4 * 64 + 4 * 17);
     assert_true(q.fp32 == 2.0 * 64 * 17 * 3);
     struct linear d = {.in = 60, .out = 17, .weight = codes, .weight_type = DT_BF16};
-    struct work p = work_linear(&d, 3, ACT_INT8); /* a plain linear stays in fp32 */
+    struct work p = work_linear(&d, 3, ACT_INT8); /* an unquantized linear stays in fp32 */
     assert_true(p.weights == 60 * 17 * 2 && p.fp32 == 2.0 * 60 * 17 * 3 && p.int8 == 0);
 }
 

@@ -14,7 +14,7 @@
 static char dir[] = "/tmp/opt4gptq-cgroup-XXXXXX";
 static char self[64];
 
-/* Writes TEXT to dir/NAME; the directories on the way are made. */
+/* Writes TEXT to dir/NAME and makes the directories of its path. */
 static void put(const char *name, const char *text)
 {
     char path[256];

@@ -1,4 +1,5 @@
-/* The converter's pure functions, against values worked out by hand or by another program. */
+/* unit_convert.c: the converter's pure functions, against values computed by hand or by another
+ * program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +21,7 @@ static const struct notes quiet = {.quiet = 1};
 
 static uint32_t next_random(uint32_t *s) { return *s = *s * 1664525u + 1013904223u, *s >> 8; }
 
-/* Writes code j into a bit stream, one bit at a time: slow, but nothing to get wrong at word
- * borders. */
+/* Writes code j into a bit stream bit by bit: simple, without special cases at word borders. */
 static void put_stream(uint32_t *words, size_t stride, int64_t j, int bits, uint32_t code)
 {
     for (int b = 0; b < bits; b++) {
@@ -49,7 +49,7 @@ static void test_stream_widths(void **state)
     }
 }
 
-/* The straddling fields of 3-bit words as the format's description has them. */
+/* The straddling fields of 3-bit words, from the format's description. */
 static void test_three_bits_by_hand(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void test_planar(void **state)
     for (int j = 0; j < 32; j++) assert_int_equal(codes[j][3], z[j]);
 }
 
-/* z = 3 0 5 8 8 8 8 8 as two writers store it, and what each reader makes of it. */
+/* z = 3 0 5 8 8 8 8 8 as two writers store it, and the interpretation of each reader. */
 static void test_v1_zero_points(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void test_slots_plain(void **state)
     assert_true(s.group == 32 && s.k == 128 && s.perm[15] == 15 && s.perm[16] == -1 &&
                 s.perm[32] == 16);
     slots_free(&s);
-    plan(&s, NULL, 256, 4, 32, 1); /* the configuration is wrong, the tensors say 64 */
+    plan(&s, NULL, 256, 4, 32, 1); /* the configuration is wrong, the tensors imply 64 */
     assert_true(s.group == 64 && s.identity);
     slots_free(&s);
 }
@@ -181,7 +181,7 @@ static void test_slots_act_order(void **state)
     slots_free(&s);
 }
 
-/* Inputs that arrive sorted need nothing but filling up and naming twice. */
+/* Inputs that arrive sorted only need padding and doubling. */
 static void test_slots_sort(void **state)
 {
     (void)state;
@@ -196,9 +196,10 @@ static void test_slots_sort(void **state)
             assert_true(s.act_order == jumps && s.group == 64 && s.k == 2 * 64 * planes);
             int32_t *before = memcpy(malloc((size_t)s.k * 4), s.perm, (size_t)s.k * 4);
             assert_int_equal(slots_sort(&s, IN, order), 0);
-            assert_int_equal(slots_arriving(&s, arriving), 1); /* filled up */
+            assert_int_equal(slots_arriving(&s, arriving), 1); /* padding */
             for (int64_t j = 0, next[2] = {0, 0}; j < s.k; j++) {
-                assert_int_equal(s.perm[j], before[j]); /* what is read of the checkpoint */
+                assert_int_equal(s.perm[j],
+                                 before[j]); /* the reading of the checkpoint does not change */
                 assert_int_equal(arriving[j] < 0 ? -1 : order[arriving[j]], before[j]);
                 if (arriving[j] >= 0)
                     assert_int_equal(arriving[j], next[s.groups[j / s.group].high]++);
@@ -230,7 +231,7 @@ static void test_slots_refuse(void **state)
     assert_non_null(strstr(e.msg, "group_size 32"));
 }
 
-/* Eight bits: two planes, whose sum over the slots is the weight. */
+/* Eight bits: two planes whose sum over the slots is the weight. */
 static void test_planes(void **state)
 {
     (void)state;
@@ -265,7 +266,7 @@ static void test_planes(void **state)
     slots_free(&s);
 }
 
-/* The short cut and the general way give the same bytes; rows past `out` stay zero. */
+/* The fast path and the general path give the same bytes; rows past `out` stay zero. */
 static void test_panels(void **state)
 {
     (void)state;
@@ -320,7 +321,7 @@ static void test_rope(void **state)
     (void)state;
     struct hf_config c;
     struct err e;
-    assert_int_equal(config(&c, "", &e), 0); /* an old config: everything else by default */
+    assert_int_equal(config(&c, "", &e), 0); /* an old config: defaults for the rest */
     assert_true(c.head_dim == 64 && c.n_kv_heads == 4 && c.context == 2048 && c.bos == 1 &&
                 c.n_eos == 1 && c.eos[0] == 2 && !c.tied);
     near(c.inv_freq[0], 1);

@@ -30,7 +30,7 @@ static void halves_survive_a_round_trip(void **state)
     assert_true(f32_from_f16(0x0001) == 0x1p-24f);
 }
 
-/* Between two neighbours the nearer one wins, the even one in the middle. */
+/* The nearer neighbour is the result, the even one of a tie. */
 static void rounding_to_half_is_to_nearest_even(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void hostile_headers_are_refused_by_name(void **state)
 {
     (void)state;
     static const struct {
-        const char *json, *says; /* says NULL: accepted */
+        const char *json, *says; /* NULL: accepted */
     } cases[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", NULL},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\","
@@ -143,7 +143,7 @@ static void hostile_headers_are_refused_by_name(void **state)
     }
 }
 
-/* Too short for a length, and the length of the header when the file has 8 bytes and N more. */
+/* Files too short for the length field, and header lengths beyond the file: 8 bytes and N more. */
 static void a_header_ends_with_its_file(void **state)
 {
     (void)state;
@@ -243,7 +243,7 @@ static void every_task_runs_once(void **state)
             pool_run(p, n, count_task, &c);
             for (int i = 0; i < 1000; i++) assert_int_equal(c.times[i], i < n);
             assert_int_equal(c.bad_thread, 0);
-            if (round % 50 == 0) usleep(2000); /* long enough for the workers to sleep */
+            if (round % 50 == 0) usleep(2000); /* long enough that the workers sleep */
         }
         pool_close(p);
     }

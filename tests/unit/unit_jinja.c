@@ -1,8 +1,8 @@
-/* unit_jinja.c: the template language and chat templates, against what Python's jinja2 gives with
+/* unit_jinja.c: the template language and chat templates, against Python's jinja2 with
  * transformers' settings. tests/data/jinja-cases.json: small templates, one feature each, and
  * failing ones; tests/data/chat-golden.json: many conversations through whole chat templates, as
- * hashes. Both are written by scripts/golden-jinja. Runs from the project root; the chat templates
- * are in SHARED_DIR, and what needs them is skipped without it. */
+ * hashes. scripts/golden-jinja writes both. Runs from the project root; the chat templates are in
+ * SHARED_DIR, without which their tests are skipped. */
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
 
@@ -44,7 +44,7 @@ static char *read_file(const char *path, size_t *n)
     return p;
 }
 
-/* Parses and renders; the text (malloc'd) or NULL with e filled. */
+/* Parses and renders; returns the text (malloc'd), or NULL with *e set. */
 static char *render(const char *template, size_t n_template, const json_t *variables, size_t *n,
                     struct err *e)
 {
@@ -86,7 +86,7 @@ static void cases_give_what_jinja2_gives(void **state)
     json_decref(file);
 }
 
-/* What a person must be able to read in an error. */
+/* The contents of an error message. */
 static void errors_name_line_and_construct(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static char *repeated(const char *head, const char *middle, size_t times, const 
     return s;
 }
 
-/* Templates made to exhaust something end in an error (or a text), soon, and without a leak. */
+/* Templates made to exhaust a resource end soon in an error (or a text), without a leak. */
 static void hostile_templates_are_bounded(void **state)
 {
     (void)state;
@@ -217,8 +217,8 @@ static void hostile_templates_are_bounded(void **state)
     json_decref(none);
 }
 
-/* A text that grows by a piece in each turn of a loop is not copied each time: the bound on memory
- * would be met. */
+/* A text that grows in a loop is not copied in each iteration: that would exceed the bound on
+ * memory. */
 static void text_grows_in_place(void **state)
 {
     (void)state;
@@ -234,8 +234,8 @@ static void text_grows_in_place(void **state)
     json_decref(none);
 }
 
-/* Mutated templates: an answer or an error of one line, whatever the damage; the sanitizers look
- * for the rest. */
+/* Mutated templates: a text or an error of one line, whatever the damage; the sanitizers detect the
+ * rest. */
 static void mutated_templates_do_no_harm(void **state)
 {
     (void)state;
@@ -391,7 +391,7 @@ static void expect(const struct chat_source *src, const char *tools, const char 
     free(have);
 }
 
-/* Which of a checkpoint's files and names is taken, and what the template sees. */
+/* The choice among a checkpoint's files and names, and the variables of the template. */
 static void template_is_chosen_as_transformers_does(void **state)
 {
     (void)state;
@@ -468,7 +468,7 @@ static void what_a_template_reads(void **state)
         assert_int_equal(chat_reads_tools(c), cases[i].reads);
         chat_close(c);
     }
-    /* with several templates it is the one for tools that counts */
+    /* with several templates the one for tools counts */
     const struct chat_source two = {.jinja = as_file("{{ messages }}"),
                                     .tool_use = as_file("{{ tools }}")},
                              none = {0};
@@ -482,7 +482,7 @@ static void what_a_template_reads(void **state)
     chat_close(c);
 }
 
-/* No text has been put out where a block, a macro or a filter ends. */
+/* Empty output of a block, a macro or a filter is an empty text. */
 static void nothing_is_text_too(void **state)
 {
     (void)state;
@@ -514,7 +514,7 @@ static void openai_messages(void **state)
 {
     (void)state;
     static const struct {
-        const char *template, *in, *out; /* out: JSON, or what the error says */
+        const char *template, *in, *out; /* out: JSON, or the error's text */
     } cases[] = {
         {"x",
          "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","

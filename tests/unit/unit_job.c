@@ -1,5 +1,5 @@
-/* unit_job.c: one record's answer has a bound, whatever makes it large, and who is over it fails
- * alone. */
+/* unit_job.c: the answer of a record has a bound, whatever makes it large; a record that exceeds it
+ * fails alone. */
 #include "cli/batch/job.h"
 
 #include <setjmp.h>
@@ -34,8 +34,7 @@ static int open_job(struct job **j, const char *body, struct refusal *why)
     return rc;
 }
 
-/* Hands out tokens to all choices in turns until they end, at most LIMIT each; returns how many
- * there were. */
+/* Emits tokens to all choices in turn until they end, at most LIMIT each; returns their number. */
 static uint64_t hand_out(struct job *j, uint64_t limit)
 {
     struct token_top top[REQUEST_MAX_TOP] = {{1, -1}};
@@ -65,7 +64,7 @@ static void an_answer_has_a_bound(void **state)
 {
     static const struct {
         const char *body;
-        uint64_t most; /* tokens of all choices, about */
+        uint64_t most; /* tokens of all choices, approximately */
     } ways[] = {{"\"prompt\":[1],\"n\":16,\"logprobs\":20,\"max_tokens\":16777216", 500000},
                 {"\"prompt\":[1],\"n\":1,\"logprobs\":20,\"max_tokens\":16777216", 500000}};
     (void)state;
@@ -94,7 +93,7 @@ static void an_ordinary_one_is_far_from_it(void **state)
         0);
     assert_int_equal(hand_out(j, 2000), 16000);
     assert_string_equal(j->failed, "");
-    assert_null(j->record.prompt); /* given back */
+    assert_null(j->record.prompt); /* freed */
     job_close(j);
 }
 

@@ -1,5 +1,5 @@
-/* unit_journal.c: what a journal that was cut, damaged, forged or replaced by a link is taken for,
- * and what is kept of it. */
+/* unit_journal.c: journals that were cut, damaged, forged or replaced by a link: what is
+ * recognised, and what is kept. */
 #include "cli/batch/durable.h"
 #include "cli/batch/journal.h"
 
@@ -77,7 +77,7 @@ static int end(void **state)
     return rmdir(dir);
 }
 
-/* Opens FILE [n]: every answer but those in LOST is there, in order, and the note begins with NOTE
+/* Opens FILE [n]: it has every answer except those in LOST, in order, and the note begins with NOTE
  * ("": none). */
 static void holds(const char *p, size_t n, uint32_t lost, const char *says)
 {
@@ -104,8 +104,7 @@ static void holds(const char *p, size_t n, uint32_t lost, const char *says)
     assert_int_equal(walked.n, all.n);
     if (all.n) assert_memory_equal(walked.p, all.p, all.n);
     assert_int_equal(journal_count(j), N - __builtin_popcount(lost));
-    /* what is missing is added, and the next one who opens it finds everything and nothing to say
-     */
+    /* after the missing answers are added, the next open finds all of them and reports nothing */
     for (int i = 0; i < N; i++) {
         answer(text, sizeof text, i);
         if (lost >> i & 1)
@@ -139,7 +138,7 @@ static void a_bit_that_flips_costs_the_answer_it_is_in(void **state)
     snprintf(says, sizeof says, "damaged at byte %zu: 3 answers are computed again", frame_at[3]);
     holds(copy, n_file, 1u << 3 | 1u << 4 | 1u << 9, says);
     memcpy(copy, file, n_file);
-    copy[n_file - 3] ^= 1; /* the last answer: complete, so no crash */
+    copy[n_file - 3] ^= 1; /* the last answer, complete: not the result of a crash */
     snprintf(says, sizeof says, "damaged at byte %zu: 1 answer is computed again", frame_at[N - 1]);
     holds(copy, n_file, 1u << (N - 1), says);
     memcpy(copy, file, n_file);
@@ -165,7 +164,7 @@ static void a_torn_end_is_a_crash(void **state)
     holds(copy, n_file - 4, 1 << 1 | 1 << (N - 1), "the others are kept; ");
 }
 
-/* A frame with a right checksum and any payload. */
+/* Makes a frame with a valid checksum and any payload. */
 static size_t forge(char *to, char type, unsigned long long slot, const char *payload, size_t n)
 {
     sprintf(to, "#%c %016llx 0 %010zx ", type, slot, n);
@@ -181,14 +180,14 @@ static void frames_with_a_right_checksum_are_looked_at(void **state)
     static char copy[sizeof file];
     static const char *const bad[] = {"", "no end of line", "two\nlines\n", "a line\nand more"};
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* in the place of answer 5 */
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* in place of answer 5 */
         memcpy(copy, file, frame_at[5]);
         size_t n = frame_at[5] + forge(copy + frame_at[5], 'r', 5, bad[i], strlen(bad[i]));
         memcpy(copy + n, file + frame_at[6], n_file - frame_at[6]);
         holds(copy, n + n_file - frame_at[6], 1 << 5, "damaged at byte");
     }
-    /* an answer twice, one of another input, a type that nobody writes: nothing counts twice,
-     * nothing is lost */
+    /* an answer twice, one of another input, an unknown type: nothing counts twice, nothing is lost
+     */
     memcpy(copy, file, n_file);
     size_t n = n_file + forge(copy + n_file, 'r', 3, "again\n", 6);
     n += forge(copy + n, 'r', 1ull << 60, "far\n", 4);
@@ -247,7 +246,7 @@ static void links_are_not_followed(void **state)
     assert_int_equal(stat(victim, &st), 0);
     assert_int_equal(st.st_size, 9);
 
-    /* the output's own temporary file is made the same way */
+    /* the output's own temporary file has the same form */
     int fd;
     snprintf(link, sizeof link, "%s/link", dir);
     assert_int_equal(symlink(victim, link), 0);

@@ -1,4 +1,4 @@
-/* unit_kvcache.c: who owns which page, which pages are found again, which are given up first. */
+/* unit_kvcache.c: ownership of pages, prefix lookup, and the order of reuse. */
 #include "core/sched/kvcache.h"
 
 #include <setjmp.h>
@@ -35,8 +35,8 @@ static void pages_are_found_by_their_tokens_only(void **state)
         kv_release(&kv, page[i]);
     }
     assert_int_equal(kv_n_free(&kv), 0);
-    /* the longest unused goes first, and is not found any more; its child is not found under a page
-     * that took its place */
+    /* the least recently used page is reused first and is not found any more; its child is not
+     * found under a page that took its place */
     for (int i = 0; i < N; i++) kv_release(&kv, page[i]);
     assert_int_equal(kv_find(&kv, parent[0], token[0]), page[0]);
     kv_release(&kv, page[0]);
@@ -46,11 +46,11 @@ static void pages_are_found_by_their_tokens_only(void **state)
     assert_true(again != serial[1]);
     for (int i = 2; i < N; i++)
         if (parent[i] == serial[1]) assert_int_equal(kv_find(&kv, again, token[i]), -1);
-    /* pages that were not published go before all that were */
+    /* unpublished pages are reused before all published ones */
     assert_int_equal(kv_take(&kv), page[2]);
     kv_release(&kv, page[2]);
     assert_int_equal(kv_take(&kv), page[2]);
-    /* what was published before keeps its name */
+    /* the first publication keeps its serial */
     assert_true(kv_publish(&kv, page[2], parent[3], token[3]) == serial[3]);
     kv_close(&kv);
 }

@@ -1,5 +1,5 @@
-/* unit_meter.c: the progress line on pseudo-terminals of many widths, which may change while it is
- * drawn, and the time that it says is left. */
+/* unit_meter.c: the progress line on pseudo-terminals of many widths, which may change during the
+ * test, and the estimate of the time left. */
 #include "cli/meter.h"
 #include "core/base/progress.h"
 
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* A terminal as wide as it says, of which only the row of the cursor is looked at. */
+/* A terminal of a given width; only the cursor's row is examined. */
 static struct {
     int master, slave, was, columns, at, longest;
     char row[1024];
@@ -43,7 +43,7 @@ static void open_screen(int columns)
     dup2(screen.slave, 2);
 }
 
-/* Draws what was written. A character behind the last column would wrap; so would the ^C that a
+/* Interprets the output. A character beyond the last column would wrap; so would the ^C that a
  * terminal echoes. */
 static void draw_screen(void)
 {
@@ -131,7 +131,7 @@ static void a_width_that_changes_is_followed(void **state)
         assert_true(screen.longest > 20);
     }
     close_screen();
-    /* one that does not say how wide it is counts as 80 columns */
+    /* a terminal without a width counts as 80 columns */
     open_screen(0);
     screen.columns = 80;
     meter_tick(&m, &busy, 1);
@@ -153,7 +153,7 @@ static void other_lines_fit(void **state)
     }
 }
 
-/* 160 records of 100 tokens each, 16 at a time: they end in waves, the time left does not jump. */
+/* 160 records of 100 tokens each, 16 at a time: they end in waves, the estimate stays steady. */
 static void time_left_is_known_and_steady(void **state)
 {
     struct meter m = {.n_total = 160};
@@ -171,8 +171,8 @@ static void time_left_is_known_and_steady(void **state)
         else if (fabs(left - (whole - t)) > 0.01 * whole)
             fail_msg("after %g s: %g s are left, not %g", t, left, whole - t);
     }
-    /* resumed: what an earlier run did says nothing of this one's speed; refused records take no
-     * time */
+    /* resumed: the earlier run's answers do not count for the speed; refused records take no time
+     */
     m = (struct meter){.n_total = 1000, .n_done = 900, .n_resumed = 900};
     s.n_generated_tokens = 50;
     assert_true(meter_left(&m, &s, 10) < 0);
@@ -180,7 +180,7 @@ static void time_left_is_known_and_steady(void **state)
     assert_true(meter_left(&m, &s, 10) < 0);
     for (int i = 0; i < 10; i++) m.n_done++, meter_answer(&m, 10, 5, 1, 1);
     assert_true(fabs(meter_left(&m, &s, 10) - 40) < 0.01);
-    /* without generated tokens: by answers */
+    /* without generated tokens the estimate is by answers */
     m = (struct meter){.n_total = 30, .n_done = 10};
     for (int i = 0; i < 10; i++) meter_answer(&m, 10, 0, 1, -1);
     s.n_generated_tokens = 0;

@@ -1,5 +1,5 @@
-/* Model files made wrong in one respect, with a right checksum: what a kernel would use as a range
- * or an index is refused by name. */
+/* unit_model.c: model files with one fault and a valid checksum: values that a kernel uses as a
+ * range or an index are refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 static const char checkpoint[] = "tests/data/gptq/llama-act-order-asym";
 static char dir[] = "/tmp/opt4gptq-unit-model-XXXXXX", path[300];
 
-/* The file taken apart; DATA has room for more behind it. */
+/* The file in parts; DATA has room for additions. */
 static struct parts {
     json_t *header, *config; /* config: as JSON, put back as text */
     uint8_t *data;
@@ -70,7 +70,7 @@ static void put_together(const struct parts *m)
     free(text);
 }
 
-/* A tensor's bytes. */
+/* The bytes of a tensor. */
 static void *payload(struct parts *m, const char *name)
 {
     json_t *t = json_object_get(m->header, name);
@@ -78,7 +78,7 @@ static void *payload(struct parts *m, const char *name)
     return m->data + json_integer_value(json_array_get(json_object_get(t, "data_offsets"), 0));
 }
 
-/* The tensor NAME, which may be there already, gets this type and shape and zeros as content. */
+/* Gives tensor NAME, new or not, this type and shape and zeros as content. */
 static void *replace(struct parts *m, const char *name, const char *dtype, size_t item, int n_dims,
                      const int64_t *shape)
 {
@@ -100,7 +100,7 @@ static void *replace(struct parts *m, const char *name, const char *dtype, size_
     (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) { __VA_ARGS__ }
 #define REPLACE(m, name, dtype, item, ...) replace(m, name, dtype, item, SHAPE(__VA_ARGS__))
 
-/* Opens what EDIT makes of the file: refused with SAYS, or opened when SAYS is NULL. */
+/* Opens the file after EDIT: it is refused with SAYS, or opens if SAYS is NULL. */
 static void try(const char *what, void (*edit)(struct parts *, const void *), const void *arg,
                 const char *says)
 {
@@ -274,11 +274,11 @@ static void test_missing(void **state)
         try(needed[i], removed, needed[i], "is missing");
 }
 
-/* ---- numbers that are none */
+/* ---- NaN and infinity */
 
 struct number {
     const char *tensor;
-    int64_t n; /* of a tensor to be added; 0: it is there */
+    int64_t n; /* of a tensor to be added; 0: it exists */
     int at;
     float value;
 };

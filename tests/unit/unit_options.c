@@ -1,5 +1,5 @@
-/* unit_options.c: the names of options, of opt4gptq-run and opt4gptq-bench: exact, whole, and with
- * dashes or underscores; never the beginning of one, never letters of several. */
+/* unit_options.c: the names of the options of opt4gptq-run and opt4gptq-bench: exact and whole,
+ * with dashes or underscores, never abbreviated or combined. */
 #include "bench/llama_bench_names.h"
 #include "bench/options.h"
 #include "cli/llama_names.h"
@@ -20,7 +20,7 @@ enum { MAX_NAMES = 1024, NAME = 64 };
 
 struct names {
     char name[MAX_NAMES][NAME];
-    int n, n_own; /* the program's own come first */
+    int n, n_own; /* the program's own names come first */
 };
 
 static int is_name(const struct names *all, const char *word)
@@ -109,7 +109,7 @@ static void check_names(const struct names *all, int (*program)(int, char **, st
                 fail_msg("%s: %s, %s: %s", name, e.msg, word, f.msg);
             assert_int_equal(strlen(e.msg), strlen(f.msg));
         }
-        /* no beginning of it is an option, nor what is stuck to it */
+        /* no prefix of it is an option, nor a longer word */
         for (size_t n = 2; n < strlen(name); n++) {
             snprintf(word, sizeof word, "%.*s", (int)n, name);
             if (is_name(all, word) || !strcmp(word, "--")) continue;
@@ -141,7 +141,7 @@ static void test_bench(void **state)
     check_names(&all, parse_bench);
 }
 
-/* The names that the help does not show. */
+/* The names that the help omits. */
 static void test_spellings(void **state)
 {
     (void)state;

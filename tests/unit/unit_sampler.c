@@ -1,6 +1,6 @@
-/* unit_sampler.c: the sampler against a straightforward one that sorts everything and keeps every
- * probability: adjusted logits bit by bit, 10^5 draws by chi-square, the set of tokens that can
- * come; and softmax.c against the C library. */
+/* unit_sampler.c: the sampler against a reference that sorts everything and keeps every
+ * probability: adjusted logits bit by bit, 10^5 draws by chi-square, the set of possible tokens;
+ * and logits.c against the C library. */
 #include "core/sample/sampler.h"
 #include "core/sample/logits.h"
 #include "tests/unit/ever_top.h"
@@ -51,7 +51,7 @@ static int32_t choose(struct sampler *s, const struct sampler_context *c, const 
     return id;
 }
 
-/* --- the straightforward one */
+/* --- the reference */
 static const double *sort_key;
 
 static int by_key(const void *a, const void *b)
@@ -61,8 +61,8 @@ static int by_key(const void *a, const void *b)
     return i - j;
 }
 
-/* Keeps the fewest tokens in the order of KEY that reach MASS of what PROB still sums to; the
- * others get 0. */
+/* Keeps the fewest tokens in the order of KEY whose PROB reaches MASS of the sum; the others become
+ * 0. */
 static void keep_mass(double *prob, const double *key, int n, double mass)
 {
     int order[MAX_VOCAB];
@@ -188,8 +188,8 @@ static void greedy_takes_the_lowest_of_the_largest(void **state)
     sampler_close(&s);
 }
 
-/* 10^5 draws follow the reference (chi-square, 99.99%: Wilson and Hilferty's approximation of its
- * quantile); a token that the reference rules out never comes. Rare tokens count together. */
+/* 10^5 draws follow the reference (chi-square, 99.99%, with Wilson and Hilferty's approximation of
+ * the quantile); a token with probability 0 is never drawn. Rare tokens count together. */
 static void expect_distribution(const struct sampler_params *p, const float *logits, int n)
 {
     enum { DRAWS = 100000 };
@@ -234,7 +234,7 @@ static void draws_follow_the_distribution(void **state)
     p[7].typical_p = 0.9, p[7].top_k = 30, p[7].top_p = 0.7;
     p[8].temperature = 3, p[8].top_p = 0.99;
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) expect_distribution(&p[i], logits, 60);
-    /* known by hand */
+    /* probabilities known by hand */
     const float five[] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.25f), logf(0.05f)};
     double prob[5];
     reference(&(struct sampler_params){.temperature = 1, .top_p = 0.7, .typical_p = 1}, five, 5,
@@ -247,8 +247,8 @@ static void draws_follow_the_distribution(void **state)
                 fabs(prob[3] - 0.25 / 0.45) < 1e-6 && fabs(prob[2] - 0.2 / 0.45) < 1e-6);
 }
 
-/* A larger vocabulary goes through blocks and selections: every way of truncating, compared as sets
- * and, where a distribution of few tokens is left, by its draws. */
+/* A larger vocabulary uses blocks and selections: every truncation, compared as sets and, for
+ * distributions of few tokens, by draws. */
 static void truncation_keeps_the_right_tokens(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void truncation_keeps_the_right_tokens(void **state)
     expect_distribution(&p, logits, 1500);
 }
 
-/* Of equal logits those with the lower ids stay, wherever the cut falls. */
+/* Of equal logits the lower ids stay, wherever the cut falls. */
 static void ties_are_cut_by_id(void **state)
 {
     (void)state;
@@ -333,7 +333,7 @@ static void the_random_stream_is_a_function_of_its_names(void **state)
     for (int k = 0; k < 6; k++) {
         struct sampler_context c = {.params = &plain,
                                     .key = sampler_key(names[k][0], names[k][1], names[k][2])};
-        for (int i = DRAWS - 1; i >= 0; i--) { /* in any order: a draw knows its number */
+        for (int i = DRAWS - 1; i >= 0; i--) { /* in any order: a draw depends on its number */
             c.n_generated = k == 1 ? DRAWS - 1 - i : i;
             draws[k][c.n_generated] = choose(&s, &c, logits);
         }
@@ -368,7 +368,7 @@ static void logits_that_are_not_finite_are_an_error(void **state)
     sampler_close(&s);
 }
 
-/* A backend leaves those that it must, and perhaps others. */
+/* The required logits of a backend's `top`, and perhaps others. */
 static int find_top(const float *logits, int n, int n_top, struct logits_entry *top)
 {
     uint8_t is[MAX_VOCAB];
@@ -424,7 +424,7 @@ static void some_logits_are_enough(void **state)
     sampler_close(&s);
 }
 
-/* --- softmax.c */
+/* --- logits.c */
 static void exp_and_log_are_accurate(void **state)
 {
     (void)state;
@@ -439,8 +439,7 @@ static void exp_and_log_are_accurate(void **state)
     assert_true(logits_log(1) == 0);
 }
 
-/* Whatever instructions they are computed with: these bits are those of the first version, two at
- * once. */
+/* The sums have the same bits with all instruction sets. */
 static void sums_are_the_same_everywhere(void **state)
 {
     (void)state;

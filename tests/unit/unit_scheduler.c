@@ -1,7 +1,7 @@
-/* unit_scheduler.c: what a request's sink receives does not depend on how it was scheduled: bytes
- * compared over sequences, rows, threads, pages, prefix cache, order; against a plain loop over
- * forward_step; and with backends broken on purpose, which must be noticed. Also fairness, failure
- * of one request, and that a step allocates nothing. */
+/* unit_scheduler.c: the results of a request do not depend on scheduling: bytes compared over
+ * sequences, rows, threads, pages, prefix cache, order; against a plain loop over forward_step; and
+ * with faulty backends, which must be detected. Also fairness, failure of one request, and steps
+ * without allocations. */
 #include "backend-cpu/cpu.h"
 #include "core/sched/scheduler.h"
 #include "core/sample/logits.h"
@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-/* --- allocations inside sched_step, counted through the linker's --wrap (Makefile) */
+/* --- allocations inside sched_step, counted through the linker's --wrap (tests.mk) */
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
@@ -92,7 +92,7 @@ static int step(struct sched *s)
     return rc;
 }
 
-/* Runs all records; requests are submitted as the scheduler wants them. */
+/* Runs all records; requests are submitted as sched_wants asks for them. */
 static struct sched_stats run(const struct setup *u, struct record *all, int n)
 {
     struct forward f;
@@ -161,7 +161,7 @@ static void answers_do_not_depend_on_scheduling(void **state)
     enum { N = 12 };
     static const int seqs[] = {1, 2, 7, 64}, batch[] = {1, 3, 16, 512}, pages[] = {13, 14, 20, 400};
     struct record *all = random_records(N, 1);
-    for (int i = 0; i < N; i += 2) { /* half of them without what takes all logits */
+    for (int i = 0; i < N; i += 2) { /* half of them without options that need all logits */
         struct request *r = &all[i].request;
         struct sampler_params *p = &r->sampling;
         *p = (struct sampler_params){.temperature = 0.7 + 0.1 * i,
@@ -212,7 +212,7 @@ static void tokens_keep_their_phase(void **state)
     odd_open();
     odd_hooks.after = linear_by_phase;
     uint64_t *want = run_plain(&odd, all, N);
-    assert_true(n_different(all, N, cpu) > N / 2); /* the phase is visible */
+    assert_true(n_different(all, N, cpu) > N / 2); /* the phase has an effect */
     uint64_t n_preemptions = 0;
     for (int i = 0; i < 16; i++) {
         const struct setup u = {.n_seqs = 1 + 3 * (i % 4),
@@ -238,8 +238,8 @@ static void tokens_keep_their_phase(void **state)
     free_records(all, N);
 }
 
-/* Steps that begin before the tokens of the last one are known, as long as nobody wants more than
- * the largest logit; sequences that end by a token or by their sink have a row too many then. */
+/* Steps begin before the tokens of the last one are known, as long as every row needs only the
+ * argmax; sequences that end by a token or by their sink then have one row too many. */
 static void the_next_step_need_not_know_the_tokens(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void the_next_step_need_not_know_the_tokens(void **state)
     free_records(all, N);
 }
 
-/* The comparison can fail: a wrong page id now and then changes answers. */
+/* The comparison detects an occasional wrong page id. */
 static void wrong_pages_are_noticed(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void wrong_pages_are_noticed(void **state)
     free_records(all, N);
 }
 
-/* --- against a plain loop: one request alone, everything written out */
+/* --- against a plain loop: one request alone */
 static float *naive_logits(struct forward *f, const int32_t *token, int n)
 {
     static uint8_t wanted[N_CTX];
@@ -354,8 +354,8 @@ static void take(const char **at, void *p, size_t n)
     *at += n;
 }
 
-/* One logged token_info: the token, its log-probability and the likeliest ones are what LOGITS say.
- */
+/* Compares one logged token_info with LOGITS: the token, its log-probability and the most probable
+ * tokens. */
 static int32_t check_info(const char **at, const float *logits, int n_top)
 {
     int32_t id, top_id, n;
@@ -514,10 +514,11 @@ static void equal_prefixes_are_computed_once(void **state)
     assert_int_equal(stats.n_cached_tokens, 0);
     assert_int_equal(stats.n_prompt_tokens, N * PROMPT);
     for (int i = 0; i < N; i++)
-        all[i].request.n_choices = 3; /* they share without the cache too, but for the last page */
+        all[i].request.n_choices =
+            3; /* choices share pages without the prefix cache, too, except the last page */
     stats = run(&u, all, N);
     assert_int_equal(stats.n_prompt_tokens, N * (PROMPT + 2 * KV_PAGE));
-    /* positions that are scored are computed again, those before them are not */
+    /* positions to be scored are computed again, earlier ones are not */
     u.cache = 1;
     for (int i = 0; i < N; i++)
         all[i].request.n_choices = 1, all[i].request.prompt_top = 0,
@@ -556,7 +557,7 @@ static void a_long_prompt_does_not_hold_up_others(void **state)
     free_records(all, N);
 }
 
-/* Steps with prompt rows in them, of requests that end one after the other. */
+/* Steps with prompt rows, for requests that end one after the other. */
 static int n_prompt_steps;
 
 static void begin_and_look_for_prompts(struct be *be, const struct batch *b)
@@ -613,7 +614,7 @@ static void an_abort_ends_every_choice_once(void **state)
         for (int i = 0; i < steps; i++) step(s);
         assert_int_equal(sched_abort(s, &e), 0);
         for (int i = 0; i < N; i++)
-            assert_int_equal(all[i].n_done, 1); /* on_done has looked at the choices */
+            assert_int_equal(all[i].n_done, 1); /* on_done has checked the choices */
         assert_int_equal(all[N - 1].why[0], FINISH_ABORTED);
         sched_stats(s, &stats);
         assert_int_equal(stats.n_pages_used + stats.n_running + stats.n_waiting, 0);
@@ -661,8 +662,8 @@ static void counting_download(struct be *be, void *dst, const void *d_src, size_
     backend_cpu.download(be, dst, d_src, bytes);
 }
 
-/* Bytes that leave the backend while one request of 7 + 5 tokens runs beside three that only want
- * their best tokens. */
+/* Bytes downloaded from the backend while one request of 7 + 5 tokens runs beside three greedy
+ * ones. */
 static size_t download_of(const struct request *how)
 {
     struct record *all = simple_records(4, 7, 5);
@@ -704,10 +705,10 @@ static void only_wanted_logits_leave_the_backend(void **state)
     how.sampling.top_k++;
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how.sampling = greedy;
-    how.sampling.min_tokens = 3; /* then nothing is held back any more */
+    how.sampling.min_tokens = 3; /* no token is forbidden any more */
     assert_int_equal(download_of(&how), tokens + 3 * row);
     how = best;
-    how.prompt_top = 0; /* six of the seven, and the best of the last */
+    how.prompt_top = 0; /* six of the seven, and the argmax of the last */
     assert_int_equal(download_of(&how), tokens + 6 * (row + sizeof(int32_t)));
 }
 
@@ -737,7 +738,7 @@ static void what_can_never_run_is_refused(void **state)
     free_records(r, 1);
 }
 
-/* --- the model: a small checkpoint, converted by the converter beside this program */
+/* --- the model: a small checkpoint, converted by this build's converter */
 static int convert_model(void **state)
 {
     (void)state;
@@ -770,8 +771,8 @@ static int close_model(void **state)
     return 0;
 }
 
-/* After sched_drain what runs ends, with all choices and all requests of its group, and nothing
- * else begins. */
+/* After sched_drain running requests end, with all choices and all requests of the group; no other
+ * request starts. */
 static void what_waits_does_not_begin_after_a_drain(void **state)
 {
     enum { N = 24, SEQS = 4, GROUP = 3 };

@@ -1,6 +1,6 @@
-/* unit_selfcheck.c: the known-answer check of the CPU ladder catches a rung with any one kernel
- * wrong in one bit; "auto" then takes the rung below and says so, a pinned rung is an error that
- * names it and the kernel. */
+/* unit_selfcheck.c: the known-answer check of the CPU ladder detects a variant with one kernel
+ * wrong in one bit; "auto" then takes the next lower variant and says so; a pinned variant is an
+ * error that names it and the kernel. */
 #include "backend-cpu/kernels.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Kernels that do what scalar does and then flip the last bit of one output. */
+/* Kernels that call scalar's and then flip the last bit of one output. */
 static void flip(float *f) { *f = f32_from_bits(f32_bits(*f) ^ 1); }
 
 static void bad_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,

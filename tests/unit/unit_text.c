@@ -1,7 +1,7 @@
-/* unit_text.c: an answer decoded behind its prompt. For every tokenizer and any cut of any ids into
- * a prompt and an answer: what tok_decode gives for the prompt, and the answer's pieces, make what
- * tok_decode gives for all ids. Runs from the project root; whole tokenizers of SHARED_DIR are
- * skipped without it. */
+/* unit_text.c: an answer decoded after its prompt. For every tokenizer and any split of ids into a
+ * prompt and an answer, tok_decode's text of the prompt and the answer's pieces make up
+ * tok_decode's text of all ids. Runs from the project root; without SHARED_DIR its tokenizers are
+ * skipped. */
 #include "core/text/tokenizer.h"
 
 #include <glob.h>
@@ -68,7 +68,7 @@ static void show_ids(const int32_t *ids, size_t n, size_t cut)
     print_error("\n");
 }
 
-/* IDS [n] cut at CUT. Another stream takes over in the middle of the answer. */
+/* Decodes IDS [n] split at CUT. A copy of the stream takes over inside the answer. */
 static void check_cut(const char *name, const struct tokenizer *t, int skip, const int32_t *ids,
                       size_t n, size_t cut, size_t take_over)
 {
@@ -112,7 +112,7 @@ static void check_cut(const char *name, const struct tokenizer *t, int skip, con
     free(all);
 }
 
-/* Random ids, among them runs of byte tokens and special tokens, and ids of a text; every cut of
+/* Random ids, among them runs of byte tokens and special tokens, and ids of a text; every split of
  * short ones, some of long ones. */
 static size_t check_tokenizer(const char *name, const struct tokenizer *t, int rounds)
 {
@@ -194,7 +194,7 @@ static void test_small(void **state)
     json_decref(cases);
 }
 
-/* Decoders that no tokenizer in the cases has, over the vocabulary of one of them. */
+/* Decoders that no tokenizer of the cases has, over the vocabulary of one of them. */
 static const char *const decoders[] = {
     "{\"type\":\"Strip\",\"content\":\" \",\"start\":2,\"stop\":0}",
     "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"}"
@@ -300,7 +300,7 @@ static void expect(const struct tokenizer *t, int skip, const char *prompt, cons
     assert_string_equal(text, want);
 }
 
-/* The cases by name. */
+/* Special cases at the border of prompt and answer. */
 static void test_borders(void **state)
 {
     (void)state;
@@ -308,14 +308,14 @@ static void test_borders(void **state)
     const char *json = case_json(cases, "llama2");
     struct tokenizer *t = open_json("llama2", json, strlen(json));
     expect(t, 1, "<s> \u2581h", "\u2581h t", " ht"); /* inside a text the space stays */
-    expect(t, 1, "<s>", "\u2581h t", "ht");          /* nothing precedes what a reader sees */
-    expect(t, 0, "<s>", "\u2581h t", " ht");         /* the token before is seen */
+    expect(t, 1, "<s>", "\u2581h t", "ht");          /* no visible text precedes */
+    expect(t, 0, "<s>", "\u2581h t", " ht");         /* the preceding token is visible */
     expect(t, 1, "", "\u2581h", "h");
-    expect(t, 1, "\u2581", "\u2581h", " h"); /* the one space is taken already */
+    expect(t, 1, "\u2581", "\u2581h", " h"); /* the preceding space is the stripped one */
     expect(t, 1, "\u2581h <0xE6> <0x97>", "<0xA5> t",
-           "\u65e5t"); /* the answer ends the prompt's character */
+           "\u65e5t"); /* the answer completes the prompt's character */
     expect(t, 1, "\u2581h <0xE6> <0x97> <0xA5>", "\u2581h",
-           " h"); /* the run of bytes is the prompt's */
+           " h"); /* the byte run belongs to the prompt */
     expect(t, 1, "\u2581h <0xE6> <0x97> <0xA5>", "<0xE6> <0x97> <0xA5>", "\u65e5");
     expect(t, 1, "\u2581h <0xE6>", "t", "t"); /* its U+FFFD belongs to the prompt */
     expect(t, 1, "\u2581h", "", "");
@@ -329,7 +329,7 @@ static void test_borders(void **state)
     json_decref(cases);
 }
 
-/* Tokens by themselves read as inside a text, whatever is stripped from its beginning. */
+/* A single token's text is as inside a text, whatever is stripped at its beginning. */
 static void test_inside(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* unit_tokenizer.c: the tokenizer against what the tokenizers library gives.
- * tests/data/tokenizer-cases.json: small tokenizers, one feature each, with the library's ids and
- * texts. tests/data/tokenizer-golden.txt: hashes over seeded random strings and wikitext for whole
- * tokenizers. Both are written by scripts/golden-tokenizer. Runs from the project root; what needs
- * SHARED_DIR is skipped without it. */
+/* unit_tokenizer.c: the tokenizer against the tokenizers library. tests/data/tokenizer-cases.json:
+ * small tokenizers, one feature each, with the library's ids and texts.
+ * tests/data/tokenizer-golden.txt: hashes over seeded random strings and wikitext for whole
+ * tokenizers. scripts/golden-tokenizer writes both. Runs from the project root; without SHARED_DIR
+ * its tests are skipped. */
 #include "core/text/tokenizer.h"
 
 #include <setjmp.h>
@@ -259,7 +259,7 @@ static void test_names(void **state)
 
 /* ---- damaged files ---- */
 
-/* Marsaglia's xorshift64 (13, 7, 17), upper 32 bits; scripts/golden-tokenizer makes the same. */
+/* Marsaglia's xorshift64 (13, 7, 17), upper 32 bits, as in scripts/golden-tokenizer. */
 static uint32_t next_random(uint64_t *x)
 {
     *x ^= *x << 13;
@@ -289,8 +289,8 @@ static void try_damaged(const struct tok_source *src, size_t *opened)
     tok_close(t);
 }
 
-/* Every small tokenizer with bytes changed, cut out or the end missing: an error or a tokenizer,
- * never more. */
+/* Every small tokenizer with bytes changed, removed or truncated: an error or a tokenizer, no
+ * crash. */
 static void test_damaged(void **state)
 {
     (void)state;
@@ -318,7 +318,7 @@ static void test_damaged(void **state)
                 if (!len) len = 1;
                 if (spm && how < 3) p[at] = (char)next_random(&x);
             }
-            char *exact = malloc(len); /* so that a sanitizer sees a read behind the end */
+            char *exact = malloc(len); /* a sanitizer detects reads beyond the end */
             memcpy(exact, p, len);
             struct tok_source src = {0};
             *(spm ? &src.spm : &src.json) = exact;
@@ -495,8 +495,8 @@ static void test_golden(void **state)
             add_text(t, wiki, wiki_n, &ids, &got);
         } else {
             for (char *p = wiki, *end = wiki + wiki_n; p <= end;) {
-                /* A newline behind every line, also behind the last, which read_file's NUL leaves
-                 * room for. */
+                /* A newline after every line, the last one included; read_file's NUL leaves room
+                 * for it. */
                 char *nl = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL;
                 if (!nl) *end = '\n';
                 add_text(t, p, (size_t)((nl ? nl : end) - p) + 1, &ids, &got);
@@ -567,8 +567,8 @@ static void test_vectors(void **state)
     }
 }
 
-/* One line of one thing over and over must not take quadratic time. The limit is for a sanitizer on
- * a busy machine. */
+/* Long lines of one repeated string must not take quadratic time. The limit allows for a sanitizer
+ * on a busy machine. */
 static void test_long_lines(void **state)
 {
     (void)state;
@@ -610,8 +610,8 @@ static void expect_ids(const struct tokenizer *t, const char *text, const char *
     if (strcmp(got, want)) fail_msg("\"%s\": ids %s, the library %s", text, got, want);
 }
 
-/* A pattern that matches nothing, between characters: every place counts but the end of the match
- * before. What is expected is what tokenizers 0.23.3 gives. */
+/* A pattern that matches the empty string: it matches everywhere except at the end of the previous
+ * match. The expected ids are from tokenizers 0.23.3. */
 static void test_empty_matches(void **state)
 {
     (void)state;
@@ -658,8 +658,8 @@ static size_t put_piece(char *p, const char *s, float score, int type)
     return 11 + n;
 }
 
-/* Of two merges with pieces of the same score that of the piece that comes first in the file is
- * made first. */
+/* Of two merges whose pieces have the same score, the one of the earlier piece in the file comes
+ * first. */
 static void test_equal_scores(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* unit_whatis.c: everything that is given for a model file or a checkpoint is named, with the
- * command that deals with it. */
+/* unit_whatis.c: whatever is given in place of a model file or a checkpoint is identified, with the
+ * command for it. */
 #include "core/model/whatis.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static void path_of(char out[1024], const char *name)
     snprintf(out, 1024, "%s%s%s", root, *name ? "/" : "", name);
 }
 
-/* A file below root, its directories with it. */
+/* Writes a file below root and makes its directories. */
 static void put(const char *name, const void *data, size_t n)
 {
     char path[1024];
@@ -109,7 +109,7 @@ static int clean(void **state)
     return system(command) != 0;
 }
 
-/* What is said (%R is root), for each of the two that can be wanted; NULL: nothing. */
+/* The message (%R is root) for each of the two that can be expected; NULL: none. */
 static const struct {
     const char *name, *model, *checkpoint;
 } cases[] = {
@@ -180,7 +180,7 @@ static void test_all(void **state)
         }
 }
 
-/* A lack of memory stays one. */
+/* A lack of memory stays a lack of memory. */
 static void test_memory(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* jinja_case.h: the letters whose upper or title case is several letters (Unicode SpecialCasing),
- * as UTF-8. Written by scripts/golden-jinja case. */
+/* jinja_case.h: letters whose upper or title case has several letters (Unicode SpecialCasing), as
+ * UTF-8. Written by scripts/golden-jinja case. */
 #ifndef CORE_JINJA_CASE_H
 #define CORE_JINJA_CASE_H
 

@@ -147,7 +147,7 @@ static int repeat(struct jinja_run *r, struct jinja_value a, int64_t times, stru
     return 0;
 }
 
-/* A text marked safe takes others in escaped. */
+/* Escapes v for a text marked safe. */
 static int escaped(struct jinja_run *r, struct jinja_value *v)
 {
     static const struct jinja_args none;
@@ -306,7 +306,7 @@ const struct jinja_callable *jinja_find_callable(const struct jinja_callable *ta
     return NULL;
 }
 
-/* Sorts the arguments into the slots of c->params. */
+/* Binds the arguments to the slots of c->params. */
 static int bind(struct jinja_run *r, const struct jinja_callable *c, const struct jinja_args *args,
                 struct jinja_value *slot)
 {
@@ -336,8 +336,8 @@ static int bind(struct jinja_run *r, const struct jinja_callable *c, const struc
     return 0;
 }
 
-/* What a filter or method makes of a text marked safe stays marked. Where Python would escape
- * arguments too, we refuse. */
+/* The result of a filter or method on a text marked safe is marked safe. Where Python would escape
+ * arguments, too, this is refused. */
 static int keep_safe(struct jinja_run *r, const struct jinja_callable *c, struct jinja_value *out)
 {
     static const char *const fine[] = {

@@ -1,5 +1,5 @@
-/* jinja_filters.c: the filters that work on sequences and numbers, and the table of all filters. As
- * jinja2/filters.py. */
+/* jinja_filters.c: the filters on sequences and numbers, and the table of all filters, as
+ * jinja2/filters.py defines them. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <ctype.h>
@@ -38,8 +38,8 @@ static int attribute(struct jinja_run *r, struct jinja_value v, struct jinja_val
     return 0;
 }
 
-/* What sort, unique, min, max and groupby compare: the attribute, in lower case unless case counts.
- */
+/* The key that sort, unique, min, max and groupby compare: the attribute, in lower case unless
+ * case_sensitive. */
 static int sort_key(struct jinja_run *r, struct jinja_value v, struct jinja_value path,
                     int case_sensitive, const struct jinja_value *absent, struct jinja_value *out)
 {
@@ -49,7 +49,7 @@ static int sort_key(struct jinja_run *r, struct jinja_value v, struct jinja_valu
     return jinja_put_case(r, out->s, out->n, 'l') ? -1 : jinja_take(r, from, out);
 }
 
-/* ---- sorting: stable, by keys; comparing may fail ---- */
+/* ---- sorting: stable, by keys; a comparison may fail ---- */
 
 struct keyed {
     struct jinja_value key, value;
@@ -69,11 +69,11 @@ static int merge_sort(struct jinja_run *r, struct keyed *a, struct keyed *tmp, s
         tmp[k++] = second_first ? a[j++] : a[i++];
     }
     while (i < half) tmp[k++] = a[i++];
-    memcpy(a, tmp, k * sizeof *a); /* what is left of the second half stands where it belongs */
+    memcpy(a, tmp, k * sizeof *a); /* the rest of the second half is in place */
     return 0;
 }
 
-/* Values of a list sorted by keys (the list's i-th value has keys[i]). */
+/* Sorts a list by keys (keys[i] belongs to the i-th value). */
 static int sort_list(struct jinja_run *r, struct jinja_list *l, const struct jinja_value *keys,
                      int reverse)
 {
@@ -459,7 +459,7 @@ FILTER(abs_)
     return 0;
 }
 
-/* Python's int(text, base): 1 and *v, 0 when it is no integer, -1 when it is too large for us. */
+/* Python's int(text, base): 1 and *v, 0: no integer, -1: beyond 64 bits. */
 static int text_to_int(struct jinja_run *r, struct jinja_value s, int base, int64_t *v)
 {
     char text[80];
@@ -497,7 +497,7 @@ static int text_to_float(struct jinja_value s, double *v)
                               !isdigit((unsigned char)s.s[i + 1])))
             return 0;
         if (s.s[i] == 'x' || s.s[i] == 'X' || s.s[i] == '(' || !s.s[i])
-            return 0; /* C reads these, Python does not */
+            return 0; /* C parses these, Python does not */
         if (s.s[i] != '_') text[n++] = s.s[i];
     }
     text[n] = 0;
@@ -570,7 +570,7 @@ FILTER(round_) /* precision method */
         *out = jinja_int(on.i);
     } else if (precision < 0) {
         *out = jinja_float(rint(x / pow(10, (double)-precision)) * pow(10, (double)-precision));
-    } else { /* correctly rounded, as Python does it: by way of the decimal digits */
+    } else { /* correctly rounded by decimal conversion, as in Python */
         char text[720];
         snprintf(text, sizeof text, "%.*f", (int)precision, x);
         *out = jinja_float(isfinite(x) ? strtod(text, NULL) : x);
@@ -593,7 +593,7 @@ FILTER(attr) /* !name */
     if (slot[0].type != JINJA_STRING)
         return jinja_fail(r, "attribute name must be string, not '%s'", jinja_type_name(slot[0]));
     if (on.type == JINJA_DICT &&
-        !jinja_method_of(r, on, slot[0].s, slot[0].n, &v)) { /* only attributes, no items */
+        !jinja_method_of(r, on, slot[0].s, slot[0].n, &v)) { /* attributes only, no items */
         *out = jinja_undefined(JINJA_NO_ATTRIBUTE, on, slot[0].s, slot[0].n);
         return 0;
     }

@@ -1,10 +1,10 @@
-/* jinja_filters.h: what the files with filters, tests, methods and globals share. */
+/* jinja_filters.h: declarations shared by the filters, tests, methods and globals. */
 #ifndef CORE_JINJA_FILTERS_H
 #define CORE_JINJA_FILTERS_H
 
 #include "core/text/jinja/jinja_internal.h"
 
-/* The function of a filter, test, method or global (struct jinja_callable). */
+/* The signature of a filter, test, method or global (struct jinja_callable). */
 #define FILTER_PARAMS                                                                              \
     struct jinja_run *r, struct jinja_value on, const struct jinja_args *args,                     \
         struct jinja_value *slot, struct jinja_value *out

@@ -1,4 +1,4 @@
-/* jinja_format.c: "..." % values and "...".format(values), as Python has them. */
+/* jinja_format.c: Python's "..." % values and "...".format(values). */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <ctype.h>
@@ -8,16 +8,16 @@
 
 enum { MAX_WIDTH = 1000, MAX_PRECISION = 300 };
 
-/* One replacement of either kind. */
+/* A replacement field of either kind. */
 struct spec {
     char align, sign, type;                /* 0: not given */
     int alternate, zero, width, precision; /* precision -1: not given */
-    int group;                             /* ',' or '_' between digits, 0 */
+    int group;                             /* ',' or '_' between groups of digits; 0: none */
     const char *fill;
     size_t n_fill;
 };
 
-/* Digits at s [n] from *at on, at most `most`; -1 when there are more. */
+/* Parses digits of s [n] from *at on, at most `most`; -1: there are more. */
 static int number_at(struct jinja_run *r, struct jinja_value s, size_t *at, int most, int *v)
 {
     for (*v = 0; *at < s.n && isdigit((unsigned char)s.s[*at]); ++*at) {
@@ -28,7 +28,7 @@ static int number_at(struct jinja_run *r, struct jinja_value s, size_t *at, int 
     return 0;
 }
 
-/* The digits and the point of a number as C's printf has them; Python's are the same. */
+/* Formats a number's digits and point with C's printf, which agrees with Python's. */
 static int put_float(struct jinja_run *r, double f, const struct spec *s, char *text, size_t size)
 {
     int precision = s->precision < 0 ? 6 : s->precision;
@@ -56,7 +56,7 @@ static const char *put_int(int64_t i, char type, int alternate, char text[80])
     return p;
 }
 
-/* sign + digits, grouped and padded as the specification says. */
+/* Outputs sign + digits, grouped and padded by the specification. */
 static int put_number(struct jinja_run *r, int negative, const char *digits, const struct spec *s)
 {
     char text[1500];
@@ -254,7 +254,7 @@ static int format_one(struct jinja_run *r, struct jinja_value v, struct jinja_va
             return jinja_fail(r, "Precision not allowed in integer format specifier");
         return put_number(r, v.i < 0, put_int(v.i, s.type ? s.type : 'd', s.alternate, text), &s);
     }
-    if (!s.type) { /* as repr, or as g with at least a digit behind the point */
+    if (!s.type) { /* as repr, or as g with at least one decimal */
         if (s.precision >= 0)
             return jinja_fail(r, "a float's precision without a type is not supported");
         size_t start = r->n_out;

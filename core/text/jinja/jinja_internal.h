@@ -1,15 +1,15 @@
-/* jinja_internal.h: what the files of the template language share: values, syntax tree, a running
- * render. Must not be included outside core/jinja_*.c. */
-#ifndef CORE_JINJA_INT_H
-#define CORE_JINJA_INT_H
+/* jinja_internal.h: declarations shared by the files of the template language: values, syntax tree,
+ * a running render. Only files of core/text/jinja include it. */
+#ifndef CORE_JINJA_INTERNAL_H
+#define CORE_JINJA_INTERNAL_H
 
 #include "core/text/jinja.h"
 
 /* ---- memory: blocks that are freed together ---- */
 struct jinja_arena {
-    struct jinja_block *block; /* the newest */
+    struct jinja_block *block; /* the newest block */
     size_t used, limit;        /* bytes of all blocks; limit 0: none */
-    int full;                  /* a request went over the limit, or over any */
+    int full;                  /* a request exceeded the limit, or memory is short */
 };
 /* zeroed, aligned to 8; NULL: no memory or over the limit */
 void *jinja_arena_get(struct jinja_arena *a, size_t n);
@@ -17,7 +17,7 @@ void jinja_arena_free(struct jinja_arena *a);
 
 /* ---- values ---- */
 enum jinja_type {
-    JINJA_ABSENT, /* only in argument slots: not given */
+    JINJA_ABSENT, /* an argument slot that was not given */
     JINJA_UNDEFINED,
     JINJA_NONE,
     JINJA_BOOL,
@@ -27,7 +27,7 @@ enum jinja_type {
     JINJA_LIST,
     JINJA_TUPLE,
     JINJA_VIEW,      /* keys(), values() or items() of a dict; flag 'k', 'v', 'i' */
-    JINJA_GENERATOR, /* can be walked through once */
+    JINJA_GENERATOR, /* iterable once */
     JINJA_DICT,
     JINJA_NAMESPACE,
     JINJA_RANGE,
@@ -102,12 +102,12 @@ enum jinja_kind {
     NODE_OR,
     NODE_COMPARE, /* a, then NODE_OPERANDs in b */
     NODE_OPERAND,
-    NODE_CONCAT, /* a, linked */
+    NODE_CONCAT, /* a, linked by next */
     NODE_COND,   /* b if a else c */
     NODE_NSREF,  /* name.value as a target */
     /* statements */
     NODE_TEXT,
-    NODE_OUTPUT,       /* a, linked */
+    NODE_OUTPUT,       /* a, linked by next */
     NODE_IF,           /* a: body, else other */
     NODE_FOR,          /* a in b if c: body, else other; op 1: recursive */
     NODE_SET,          /* a = b */
@@ -137,12 +137,12 @@ struct jinja_node {
 struct jinja_name {
     const char *s;
     size_t n;
-    int read; /* 1: not only set */
+    int read; /* 1: some expression reads it */
 };
 
 struct jinja {
     struct jinja_arena arena;
-    struct jinja_name *names; /* [n_names] every variable's name once */
+    struct jinja_name *names; /* [n_names] each variable's name once */
     size_t n_names, names_cap;
     int loop_name, caller_name, varargs_name, kwargs_name;
     struct jinja_node *body;
@@ -183,8 +183,8 @@ int jinja_lex(struct jinja_arena *a, const char *source, size_t n, struct jinja_
 struct jinja_parser {
     struct jinja *t;
     const struct jinja_token *tok;
-    int depth, n_loops; /* loops around, within the innermost macro */
-    int in_target;      /* names are set, not read */
+    int depth, n_loops; /* enclosing blocks; enclosing loops within the innermost macro */
+    int in_target;      /* names are assigned, not read */
     uint8_t *macro;     /* op of the innermost macro or NULL */
     struct err *e;
 };
@@ -197,7 +197,7 @@ int jinja_parse_expect_op(struct jinja_parser *p, int op);
 int jinja_parse_unexpected(struct jinja_parser *p);
 int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n); /* -1: no memory */
 struct jinja_node *jinja_parse_expression(struct jinja_parser *p, int with_cond);
-/* A tuple where commas are; END: a name that ends it or NULL. */
+/* Parses a tuple if commas follow; END: a name that ends it, or NULL. */
 struct jinja_node *jinja_parse_tuple(struct jinja_parser *p, int with_cond, int parentheses,
                                      const char *end);
 struct jinja_node *jinja_parse_target(struct jinja_parser *p, int with_namespace, const char *end);
@@ -234,22 +234,22 @@ struct jinja_loop {
     const struct jinja_node *node;
     struct jinja_scope *outer; /* of the for statement */
     struct jinja_iter iter;
-    struct jinja_list *rest; /* items drawn ahead of time; NULL: none */
+    struct jinja_list *rest; /* items drawn ahead; NULL: none */
     size_t rest_pos, index0;
-    int64_t length; /* -1: not known yet */
+    int64_t length; /* -1: unknown */
     int depth0;
     struct jinja_value before, current, changed; /* ABSENT: none */
 };
 
 struct jinja_growth {
-    char *end;   /* of a text that was made by joining */
+    char *end;   /* of the text that was last made by concatenation */
     size_t left; /* free bytes behind it */
 };
 
 struct jinja_run {
     const struct jinja *t;
     struct jinja_arena arena;
-    char *out; /* [n_out]; what a block captures lies at its end until it is taken off */
+    char *out; /* [n_out]; the output of a capturing block is at its end until it is taken off */
     size_t n_out, out_cap;
     struct jinja_growth grow[4];
     size_t n_grown;
@@ -272,10 +272,10 @@ struct jinja_args {
     size_t n, n_kw;
 };
 
-/* A filter, a test, a global or a method. PARAMS: names of the parameters behind the value itself,
- * divided by spaces, a '!' before one that must be given, "*" for a callable that reads args
- * itself; slot [JINJA_MAX_PARAMS] holds them by position, ABSENT where not given. run NULL: known
- * to Python, not to us. */
+/* A filter, test, global or method. PARAMS: names of the parameters after the value, separated by
+ * spaces, '!' before a required one; "*": the callable reads args itself. slot [JINJA_MAX_PARAMS]
+ * has the arguments by position, ABSENT where not given. run NULL: known to Python but not
+ * supported. */
 enum { JINJA_MAX_PARAMS = 5 };
 struct jinja_callable {
     const char *name, *params;
@@ -293,9 +293,9 @@ int jinja_call_value(struct jinja_run *r, struct jinja_value f, const struct jin
 /* errors: all return -1 */
 int jinja_fail(struct jinja_run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int jinja_fail_undefined(struct jinja_run *r, struct jinja_value v);
-const char *jinja_type_name(struct jinja_value v); /* as Python has it */
-int jinja_steps(struct jinja_run *r, size_t n);    /* counts work; -1 when it is too much */
-/* one evaluation deeper; leave with r->depth-- */
+const char *jinja_type_name(struct jinja_value v); /* Python's name */
+int jinja_steps(struct jinja_run *r, size_t n);    /* counts work; -1: over the bound */
+/* enters a nested evaluation; leave with r->depth-- */
 int jinja_enter(struct jinja_run *r);
 
 /* making values */
@@ -304,7 +304,7 @@ struct jinja_value jinja_none(void);
 struct jinja_value jinja_bool(int b);
 struct jinja_value jinja_int(int64_t i);
 struct jinja_value jinja_float(double f);
-struct jinja_value jinja_static(const char *s); /* a string that lives on */
+struct jinja_value jinja_static(const char *s); /* of a string that outlives the render */
 struct jinja_value jinja_bytes(const char *s, size_t n);
 struct jinja_value jinja_undefined(enum jinja_undefined how, struct jinja_value of, const char *s,
                                    size_t n);
@@ -315,7 +315,7 @@ int jinja_push(struct jinja_run *r, struct jinja_list *l, struct jinja_value v);
 int jinja_dict(struct jinja_run *r, enum jinja_type type, size_t cap, struct jinja_value *out);
 int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                    struct jinja_value v);
-/* 1 and *v when there, 0 when not, -1 on an error */
+/* 1 and *v if found, 0 if not, -1 on error */
 int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
                     struct jinja_value *v);
 int jinja_dict_find_text(const struct jinja_dict *d, const char *s, size_t n,
@@ -348,13 +348,14 @@ int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_va
                 struct jinja_value *out);
 int jinja_binary(struct jinja_run *r, int op, struct jinja_value a, struct jinja_value b,
                  struct jinja_value *out);
-/* The method NAME of a value of this type; 1 found, 0 no such, -1 known to Python but not here. */
+/* Finds the method NAME of a value of this type: 1, 0: none, -1: known to Python but not supported.
+ */
 int jinja_method_of(struct jinja_run *r, struct jinja_value on, const char *s, size_t n,
                     struct jinja_value *out);
 int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *s, size_t n,
                          struct jinja_value *out);
 
-/* text: appended to r->out; jinja_take makes what lies behind `from` a value and takes it off */
+/* output: appended to r->out; jinja_take moves what follows `from` into a value */
 int jinja_put(struct jinja_run *r, const char *s, size_t n);
 int jinja_put_str(struct jinja_run *r, struct jinja_value v);  /* str() */
 int jinja_put_repr(struct jinja_run *r, struct jinja_value v); /* repr() */
@@ -372,7 +373,7 @@ int jinja_percent(struct jinja_run *r, struct jinja_value format, struct jinja_v
 int jinja_str_format(struct jinja_run *r, struct jinja_value format, const struct jinja_args *args,
                      struct jinja_value *out);
 
-/* code points: *at moves on; text is valid UTF-8 */
+/* decodes a code point and advances *at; the text is valid UTF-8 */
 int32_t jinja_point(const char *s, size_t n, size_t *at);
 size_t jinja_points(const char *s, size_t n);
 size_t jinja_point_offset(const char *s, size_t n, size_t points);

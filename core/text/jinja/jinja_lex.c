@@ -1,5 +1,5 @@
-/* jinja_lex.c: template text -> tokens, with Jinja's rules for white space around tags.
- * Must not know: what the tokens mean together. */
+/* jinja_lex.c: template text to tokens, with Jinja's rules for white space around tags. Must not
+ * know: syntax beyond tokens. */
 #include "core/text/jinja/jinja_internal.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 
 struct lexer {
     struct jinja_arena *arena;
-    const char *s; /* [n] newlines made \n, the last one dropped */
+    const char *s; /* [n] newlines normalized to \n, the last one removed */
     size_t n, at;
-    int line, line_starting; /* the last thing read ended with a newline */
+    int line, line_starting; /* 1: the last token ended with a newline */
     struct jinja_token *tok;
     size_t n_tok, cap;
     struct err *e;
@@ -44,7 +44,7 @@ static int add(struct lexer *x, struct jinja_token t)
     return 0;
 }
 
-/* Offset behind the white space at `at`. */
+/* Offset after the white space at `at`. */
 static size_t skip_space(const struct lexer *x, size_t at)
 {
     while (at < x->n) {
@@ -61,7 +61,7 @@ static size_t strip_right(const char *s, size_t from, size_t to)
     return from + v.n;
 }
 
-/* Moves to `to`, counting lines. */
+/* Advances to `to`, counting lines. */
 static void move(struct lexer *x, size_t to)
 {
     if (to > x->at) x->line_starting = x->s[to - 1] == '\n';
@@ -74,7 +74,7 @@ static int here(const struct lexer *x, size_t at, const char *text)
     return x->n - at >= n && !memcmp(x->s + at, text, n);
 }
 
-/* Offset behind an end tag at `at` (with its sign and the white space it takes along), or 0. */
+/* Offset after an end tag at `at` (with its sign and the white space that it removes), or 0. */
 static size_t end_tag(const struct lexer *x, size_t at, const char *tag, int is_variable)
 {
     if (here(x, at, tag)) {
@@ -86,7 +86,8 @@ static size_t end_tag(const struct lexer *x, size_t at, const char *tag, int is_
     return x->s[at] == '+' && !is_variable ? at + 3 : 0;
 }
 
-/* "raw" or "endraw" in a block tag whose sign ends at `at`: offset behind the tag, or 0. */
+/* Offset after "raw" or "endraw" and its tag, in a block tag whose sign ends at `at`; 0: another
+ * tag. */
 static size_t raw_tag(const struct lexer *x, size_t at, const char *word)
 {
     at = skip_space(x, at);
@@ -96,8 +97,8 @@ static size_t raw_tag(const struct lexer *x, size_t at, const char *word)
     return here(x, at, "%}") ? at + 2 : here(x, at, "-%}") ? skip_space(x, at + 3) : 0;
 }
 
-/* The text from x->at up to the tag at `to` whose sign is `sign`, white space taken off as Jinja
- * does. */
+/* Adds the text from x->at up to the tag at `to`, whose sign is `sign`, with white space removed by
+ * Jinja's rules. */
 static int add_text(struct lexer *x, size_t to, char sign, int is_variable)
 {
     size_t from = x->at, end = to;
@@ -119,7 +120,7 @@ static int add_text(struct lexer *x, size_t to, char sign, int is_variable)
 
 static int is_digit(int c) { return c >= '0' && c <= '9'; }
 
-/* Digits with single underscores between them; offset behind, or `at`. */
+/* Offset after digits with single underscores between them, or `at`. */
 static size_t digits(const struct lexer *x, size_t at, int base)
 {
     for (size_t i = at;; i++) {
@@ -202,8 +203,8 @@ static size_t encode(char *p, uint32_t c)
     return n;
 }
 
-/* One escape at s [n] (behind the backslash) into p, as Python's unicode-escape; *used bytes of s.
- * -1: bad. */
+/* Decodes one escape of s [n] (after the backslash) into p, as Python's unicode-escape; *used:
+ * bytes of s. -1: invalid. */
 static long unescape(const char *s, size_t n, char *p, size_t *used)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -235,7 +236,8 @@ static long unescape(const char *s, size_t n, char *p, size_t *used)
         p[1] = s[0];
         return 2;
     }
-    /* Python turns what is not ASCII into an escape first, whose backslash this one then eats. */
+    /* Python first converts non-ASCII characters to escapes; a backslash before one consumes its
+     * backslash. */
     *used = 0;
     int32_t point = jinja_point(s, n, used);
     char text[16];
@@ -310,7 +312,7 @@ static int add_operator(struct lexer *x, char *open, int *n_open)
     return 0;
 }
 
-/* Tokens up to the end of the tag. */
+/* Adds the tokens up to the end of the tag. */
 static int lex_tag(struct lexer *x, int is_variable)
 {
     char open[JINJA_MAX_PARSE_DEPTH];
@@ -361,7 +363,7 @@ static int lex_tag(struct lexer *x, int is_variable)
     }
 }
 
-/* A {% raw %} block whose opening tag ends at `at`. */
+/* Adds a {% raw %} block whose opening tag ends at `at`. */
 static int lex_raw(struct lexer *x, size_t at)
 {
     move(x, at);

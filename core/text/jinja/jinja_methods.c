@@ -1,5 +1,5 @@
-/* jinja_methods.c: methods of str, list and dict. As Python has them; those that would change a
- * list or a dict are unsafe, as in jinja2's immutable sandbox. */
+/* jinja_methods.c: Python's methods of str, list and dict; those that would change a list or a dict
+ * are unsafe, as in jinja2's immutable sandbox. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <string.h>
@@ -86,7 +86,7 @@ static int push_part(struct jinja_run *r, struct jinja_list *l, const char *s, s
     return jinja_steps(r, 1) || jinja_push(r, l, jinja_bytes(s + from, to - from)) ? -1 : 0;
 }
 
-/* Items of a list the other way round. */
+/* Reverses a list. */
 static void turn(struct jinja_list *l)
 {
     for (size_t i = 0; i < l->n / 2; i++) {
@@ -100,7 +100,7 @@ static int split_space(struct jinja_run *r, struct jinja_value s, int64_t max, s
 {
     for (s = jinja_strip(s, NULL, 1, 0); s.n; max -= max > 0) {
         size_t to = 0, next = 0;
-        if (!max) return push_part(r, l, s.s, 0, s.n); /* what remains, its end as it is */
+        if (!max) return push_part(r, l, s.s, 0, s.n); /* the rest, its end unstripped */
         for (; to < s.n; to = next)
             if (jinja_is_space(jinja_point(s.s, s.n, &next))) break;
         if (push_part(r, l, s.s, 0, to)) return -1;
@@ -216,7 +216,7 @@ FILTER(rpartition)
 
 /* ---- searching ---- */
 
-/* The part of a text between two positions (in code points, as slices take them); *before: code
+/* The part of a text between two positions (code points, with the rules of slices); *before: code
  * points in front of it. */
 static int part_of(struct jinja_run *r, struct jinja_value on, const struct jinja_value *slot,
                    struct jinja_value *part, int64_t *before)

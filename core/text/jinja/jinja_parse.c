@@ -1,4 +1,4 @@
-/* jinja_parse.c: tokens -> syntax tree: statements, and what the two halves of the parser share. */
+/* jinja_parse.c: tokens to syntax tree: statements, and helpers of both halves of the parser. */
 #include "core/text/jinja/jinja_internal.h"
 
 #include <stdarg.h>
@@ -95,8 +95,7 @@ int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n)
 static struct jinja_node *parse_until(struct jinja_parser *p, const char *const *ends, int tag_line,
                                       const char *tag);
 
-/* The tag that closes a body: one of ENDS (NULL-terminated) is the token behind the block's begin.
- */
+/* 1 if the next token after a block's begin is one of ENDS (NULL-terminated). */
 static int at_end(const struct jinja_parser *p, const char *const *ends)
 {
     for (int i = 0; ends && ends[i]; i++)
@@ -111,7 +110,8 @@ static int expect_block_end(struct jinja_parser *p)
     return 0;
 }
 
-/* A body up to one of ENDS, which becomes the current token. *body is NULL when it is empty. */
+/* Parses a body up to one of ENDS, which becomes the current token. *body is NULL for an empty
+ * body. */
 static int parse_body(struct jinja_parser *p, struct jinja_node **body, const char *const *ends,
                       int line, const char *tag)
 {
@@ -122,7 +122,7 @@ static int parse_body(struct jinja_parser *p, struct jinja_node **body, const ch
     return *body || !p->e->msg[0] ? 0 : -1;
 }
 
-/* The same where only END ends it; the tag's name is taken. */
+/* The same for a single END, whose tag is consumed. */
 static int parse_whole_body(struct jinja_parser *p, struct jinja_node **body, const char *end,
                             int line)
 {
@@ -223,7 +223,7 @@ static int parse_signature(struct jinja_parser *p, struct jinja_node *n)
     return 0;
 }
 
-/* The body of a macro, a call block or a generation block: a function of its own. */
+/* Parses the body of a macro, a call block or a generation block as a function. */
 static int parse_function_body(struct jinja_parser *p, struct jinja_node *n, const char *end,
                                int line)
 {
@@ -353,8 +353,8 @@ static struct jinja_node *parse_statement(struct jinja_parser *p)
     return NULL;
 }
 
-/* Statements up to a tag of ENDS (NULL: up to the end of the template). NULL with a message on an
- * error, without one when there is nothing. */
+/* Parses statements up to a tag of ENDS (NULL: up to the end of the template). NULL with a message
+ * is an error; NULL without one is an empty body. */
 static struct jinja_node *parse_until(struct jinja_parser *p, const char *const *ends, int tag_line,
                                       const char *tag)
 {

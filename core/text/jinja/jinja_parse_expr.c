@@ -1,6 +1,6 @@
-/* jinja_parse_expr.c: the parser's expressions, by Jinja's order of precedence (jinja2/parser.py):
- * a if b else c; or; and; not; comparisons, in; + -; ~; * / // %; **; unary; .a [b] (c); | filters,
- * is tests. */
+/* jinja_parse_expr.c: expressions, in Jinja's order of precedence (jinja2/parser.py): a if b else
+ * c; or; and; not; comparisons, in; + -; ~; * / // %; **; unary; .a [b] (c); | filters, is tests.
+ */
 #include "core/text/jinja/jinja_internal.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static int op_is(const struct jinja_parser *p, int op) { return jinja_parse_is_o
 
 /* ---- calls, subscripts, filters, tests ---- */
 
-/* (a, *b, c=d, **e) -> NODE_ARGs; *args stays NULL when there is none. */
+/* (a, *b, c=d, **e) -> NODE_ARGs; *args stays NULL if there are none. */
 static int parse_args(struct jinja_parser *p, struct jinja_node **args)
 {
     int line = p->tok->line, seen_kw = 0, seen_star = 0, seen_dict = 0;
@@ -126,7 +126,7 @@ static struct jinja_node *parse_subscript(struct jinja_parser *p, struct jinja_n
     return jinja_parse_expect_op(p, ']') ? NULL : n;
 }
 
-/* name and the further.names of a filter or a test */
+/* Parses the name of a filter or a test, with dots. */
 static int parse_dotted(struct jinja_parser *p, struct jinja_node *n,
                         const struct jinja_callable *table)
 {
@@ -305,7 +305,7 @@ static int is_tuple_end(const struct jinja_parser *p, const char *end)
            (end && name_is(p, end));
 }
 
-/* Expressions, or targets, between commas; one alone is itself. */
+/* Parses expressions or targets separated by commas; a single one is returned as itself. */
 static struct jinja_node *parse_sequence(struct jinja_parser *p,
                                          struct jinja_node *(*item)(struct jinja_parser *, int),
                                          int arg, int parentheses, const char *end)
@@ -462,7 +462,7 @@ static struct jinja_node *parse_compare(struct jinja_parser *p)
 static struct jinja_node *parse_not(struct jinja_parser *p)
 {
     struct jinja_node *n, *first = NULL, **at = &first;
-    while (name_is(p, "not")) { /* a loop: a template may pile up any number of them */
+    while (name_is(p, "not")) { /* a loop, not recursion: a template may have any number of them */
         if (!(n = jinja_parse_node(p, NODE_NOT, p->tok->line))) return NULL;
         p->tok++;
         *at = n;

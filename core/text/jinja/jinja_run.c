@@ -42,7 +42,7 @@ static int assign(struct jinja_run *r, const struct jinja_node *target, struct j
                : 0;
 }
 
-/* Runs a body whose output becomes a value, in a scope of its own. */
+/* Runs a body in its own scope; its output becomes a value. */
 static int capture(struct jinja_run *r, const struct jinja_node *body, struct jinja_scope *parent,
                    struct jinja_value *out)
 {
@@ -55,7 +55,7 @@ static int capture(struct jinja_run *r, const struct jinja_node *body, struct ji
 
 /* ---- loops ---- */
 
-/* The next item that the loop's condition lets through. */
+/* Draws the next item that passes the loop's condition. */
 static int draw(struct jinja_run *r, struct jinja_loop *l, struct jinja_value *v)
 {
     for (;;) {
@@ -70,8 +70,8 @@ static int draw(struct jinja_run *r, struct jinja_loop *l, struct jinja_value *v
     }
 }
 
-/* Draws items ahead until there are n (all: until the end); items are drawn as late as Python draws
- * them, as conditions may look at what the body changed. */
+/* Draws items ahead until there are n (all: until the end). Items are drawn as late as in Python,
+ * because conditions may read what the body changes. */
 static int draw_ahead(struct jinja_run *r, struct jinja_loop *l, size_t n, int all)
 {
     struct jinja_value v;
@@ -163,7 +163,7 @@ int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *
     return 0;
 }
 
-/* The loop over v; depth0 counts recursive calls. */
+/* Runs the loop over v; depth0 counts recursive calls. */
 static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinja_value v,
                     struct jinja_scope *outer, int depth0)
 {
@@ -176,7 +176,7 @@ static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinj
     self = (struct jinja_value){.type = JINJA_LOOP, .loop = l};
     if (jinja_iterate(r, v, &l->iter) || push_scope(r, outer)) return -1;
     while ((rc = next_item(r, l, &x)) > 0) {
-        r->scope->n = 0; /* what the last turn set is gone */
+        r->scope->n = 0; /* assignments of the last iteration are dropped */
         l->index0 = (size_t)n_runs++;
         l->before = l->current;
         l->current = x;
@@ -327,7 +327,8 @@ static int run_with(struct jinja_run *r, const struct jinja_node *n)
     struct jinja_value v;
     if (push_scope(r, outer)) return -1;
     inner = r->scope;
-    for (const struct jinja_node *p = n->a; p; p = p->next) { /* values see what is outside */
+    for (const struct jinja_node *p = n->a; p;
+         p = p->next) { /* values are evaluated in the outer scope */
         r->scope = outer;
         if (jinja_eval(r, p->b, &v)) return -1;
         r->scope = inner;
@@ -397,7 +398,7 @@ int jinja_render(const struct jinja *t, const json_t *variables, int64_t now, ch
         rc = jinja_from_json(&r, item, &v) || jinja_set(&r, name, v) ? -1 : 0;
     }
     if (!rc) rc = jinja_run_body(&r, t->body) < 0 ? -1 : 0;
-    if (!rc) rc = jinja_put(&r, "", 1); /* the closing NUL, and so always an allocation */
+    if (!rc) rc = jinja_put(&r, "", 1); /* the terminating NUL, which also forces an allocation */
     jinja_arena_free(&r.arena);
     if (rc) {
         free(r.out);
@@ -408,7 +409,7 @@ int jinja_render(const struct jinja *t, const json_t *variables, int64_t now, ch
     return 0;
 }
 
-/* ---- a question about the template ---- */
+/* ---- a query about the template ---- */
 
 struct question {
     const struct jinja *t;
@@ -429,7 +430,8 @@ static int comes_from(const struct question *q, const struct jinja_node *n)
 static void ask(struct question *q, const struct jinja_node *body)
 {
     for (const struct jinja_node *n = body; n && !q->found; n = n->next)
-        for (const struct jinja_node *m = n; m;) { /* along a chain of elifs, which may be long */
+        for (const struct jinja_node *m = n;
+             m;) { /* a loop along a chain of elifs, which may be long */
             if (m->kind == NODE_SET && m->a->kind == NODE_NAME && comes_from(q, m->b))
                 q->from[m->a->name] = 1;
             if (m->kind == NODE_FOR && comes_from(q, m->b)) q->found = 1;
@@ -446,7 +448,7 @@ int jinja_loops_over(const struct jinja *t, const char *name)
     struct question q = {.t = t, .name = name, .from = calloc(t->n_names, 1)};
     if (!q.from) return -1;
     for (int i = 0; i < 2 && !q.found; i++)
-        ask(&q, t->body); /* twice: a macro may come before what sets its variable */
+        ask(&q, t->body); /* twice: a macro may precede the assignment of its variable */
     free(q.from);
     return q.found;
 }

@@ -1,5 +1,4 @@
-/* jinja_strings.c: filters on text, and what str, list and dict offer as methods. As Python has
- * them. */
+/* jinja_strings.c: filters on text, and helpers of Python's string methods. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <string.h>
@@ -7,7 +6,7 @@
 
 /* ---- helpers ---- */
 
-/* An argument that must be text; ABSENT and none give `otherwise`. */
+/* A text argument; ABSENT and none give `otherwise`. */
 static int text_arg(struct jinja_run *r, struct jinja_value v, const char *otherwise,
                     struct jinja_value *out)
 {
@@ -40,7 +39,7 @@ static int put_fill(struct jinja_run *r, int64_t n, const char *fill, size_t n_f
     return 0;
 }
 
-/* align: '<' '>' '^' as in a format, 'c' as str.center rounds. */
+/* align: '<' '>' '^' as in a format; 'c' rounds as str.center. */
 int jinja_center(struct jinja_run *r, struct jinja_value v, int64_t width, const char *fill,
                  size_t n_fill, int align, struct jinja_value *out)
 {
@@ -68,7 +67,7 @@ int jinja_replace(struct jinja_run *r, struct jinja_value v, struct jinja_value 
     size_t start = r->n_out, at = 0, next;
     if (jinja_steps(r, v.n / 16)) return -1;
     while (count && at <= v.n) {
-        if (!from.n) { /* between all letters */
+        if (!from.n) { /* between all characters */
             if (jinja_put(r, to.s, to.n)) return -1;
             next = at;
             if (at < v.n) jinja_point(v.s, v.n, &next);
@@ -165,7 +164,7 @@ int jinja_filter_capitalize(FILTER_PARAMS)
     return text_case(r, on, 'c', out);
 }
 
-/* Not str.title: words begin behind - ( { [ < and white space only. */
+/* Unlike str.title: a word begins only after - ( { [ < and white space. */
 int jinja_filter_title(FILTER_PARAMS)
 {
     struct jinja_value s;

@@ -1,5 +1,5 @@
-/* jinja_tests.c: the tests (x is y) and the global functions. As jinja2/tests.py, and transformers'
- * globals. */
+/* jinja_tests.c: the tests (x is y), as jinja2/tests.py, and the global functions, as
+ * transformers'. */
 #include "core/text/jinja/jinja_filters.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ TEST(is_mapping, on.type == JINJA_DICT)
 TEST(is_iterable,
      on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LOOP ||
          (on.type >= JINJA_LIST && on.type <= JINJA_RANGE && on.type != JINJA_NAMESPACE))
-/* what has a length and items by [] */
+/* values with a length and items by [] */
 TEST(is_sequence, on.type == JINJA_UNDEFINED || on.type == JINJA_STRING || on.type == JINJA_LIST ||
                       on.type == JINJA_TUPLE || on.type == JINJA_DICT || on.type == JINJA_RANGE)
 TEST(is_callable, on.type >= JINJA_MACRO || on.type == JINJA_UNDEFINED)
@@ -83,7 +83,7 @@ FILTER(is_upper)
     return case_is(r, on, 'u', out);
 }
 
-/* Identity: what is not stored in place is the same when it is the same object. */
+/* Identity: values stored by reference must be the same object. */
 FILTER(is_sameas)
 {
     struct jinja_value b = slot[0];
@@ -217,7 +217,7 @@ FILTER(range)
     return 0;
 }
 
-/* dict(mapping or pairs, name=value...) into out, which is a dict or a namespace. */
+/* dict(mapping or pairs, name=value...) into out, a dict or a namespace. */
 static int fill(struct jinja_run *r, const struct jinja_args *args, struct jinja_value *out)
 {
     struct jinja_iter it;
@@ -274,8 +274,8 @@ FILTER(strftime_now) /* !format */
     if (slot[0].type != JINJA_STRING || slot[0].n + 2 > sizeof format ||
         memchr(slot[0].s, 0, slot[0].n))
         return jinja_fail(r, "strftime_now needs a format of up to %zu bytes", sizeof format - 2);
-    /* no zone: Python's local time has none either; the letter in front tells an empty result from
-     * one that is too long */
+    /* No zone, as Python's local time. The letter in front distinguishes an empty result from one
+     * that is too long. */
     size_t n = 0;
     format[n++] = 'x';
     for (size_t i = 0; i < slot[0].n; i++) {

@@ -1,5 +1,5 @@
-/* jinja_text.c: values as text: the output, str() and repr(), JSON, code points, white space, case.
- * As Python has them. */
+/* jinja_text.c: values as text: the output, Python's str() and repr(), JSON, code points, white
+ * space, case. */
 #include "core/text/jinja/jinja_internal.h"
 #include "core/text/jinja/jinja_case.h"
 
@@ -113,7 +113,7 @@ static int is_cased(int32_t c)
            utf8proc_tolower(c) != c || utf8proc_toupper(c) != c;
 }
 
-/* Not cased itself and looked through by the rule for a final sigma. */
+/* 1 if c is not cased and the rule for a final sigma skips it. */
 static int is_case_ignorable(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
@@ -180,8 +180,8 @@ int jinja_put_case(struct jinja_run *r, const char *s, size_t n, int mode)
 
 /* ---- str() and repr() ---- */
 
-/* repr of a float: the shortest digits that read back as the same number, 1e16 and 1e-05 as
- * exponents. */
+/* Python's repr of a float: the shortest digits that parse to the same number, exponents as 1e16
+ * and 1e-05. */
 int jinja_put_float(struct jinja_run *r, double f)
 {
     char digits[40], text[48];
@@ -301,8 +301,8 @@ int jinja_str(struct jinja_run *r, struct jinja_value v, struct jinja_value *out
     return jinja_put_str(r, v) ? -1 : jinja_take(r, from, out);
 }
 
-/* In place where the left one ends where a text grew last: one that grows in a loop costs its
- * length, not its square. */
+/* Appends in place if the left one ends at the last concatenation: a text that grows in a loop
+ * costs linear, not quadratic time. */
 int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
                  struct jinja_value *out)
 {

@@ -1,5 +1,5 @@
-/* jinja_value.c: the values of a template: memory, making, asking, comparing, walking. As Python
- * has them. */
+/* jinja_value.c: a template's values as Python has them: memory, construction, queries, comparison,
+ * iteration. */
 #include "core/text/jinja/jinja_internal.h"
 
 #include <math.h>
@@ -361,7 +361,7 @@ int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
         return a.range->n == b.range->n &&
                (!a.range->n || (a.range->start == b.range->start &&
                                 (a.range->n == 1 || a.range->step == b.range->step)));
-    default: return a.s == b.s; /* the same object */
+    default: return a.s == b.s; /* identity of the object */
     }
 }
 
@@ -382,7 +382,8 @@ int jinja_less(struct jinja_run *r, struct jinja_value a, struct jinja_value b, 
         double x = jinja_number(a), y = jinja_number(b);
         return op == OP_LT ? x < y : op == OP_LE ? x <= y : op == OP_GT ? x > y : x >= y;
     }
-    if (a.type == JINJA_STRING && b.type == JINJA_STRING) { /* UTF-8 sorts as its code points do */
+    if (a.type == JINJA_STRING &&
+        b.type == JINJA_STRING) { /* the order of UTF-8 bytes is that of code points */
         size_t n = a.n < b.n ? a.n : b.n;
         int sign = n ? memcmp(a.s, b.s, n) : 0;
         if (jinja_steps(r, n / 64)) return -1;
@@ -518,7 +519,7 @@ int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, si
     return 0;
 }
 
-/* Item `at` (negative: from the end) of something with n items; n when there is none. */
+/* Index of item `at` (negative: from the end) among n items; n: there is none. */
 static size_t index_of(int64_t at, size_t n)
 {
     if (at < 0) at += (int64_t)n;
@@ -552,8 +553,8 @@ int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
         }
     }
     if (found) return 0;
-    if (b.type == JINJA_STRING) { /* obj["name"] also reaches attributes; a key of a dict was looked
-                                     for above */
+    if (b.type == JINJA_STRING) { /* obj["name"] also reaches attributes; the keys of a dict were
+                                     searched above */
         if (a.type != JINJA_DICT) return jinja_attribute(r, a, b.s, b.n, out);
         found = jinja_method_of(r, a, b.s, b.n, out);
         if (found) return found < 0 ? -1 : 0;
@@ -581,7 +582,8 @@ static int slice_bounds(struct jinja_run *r, const struct jinja_value b[3], int6
             return jinja_fail(r, "slice indices must be integers or None");
     *step = b[2].type == JINJA_NONE ? 1 : b[2].i;
     if (!*step) return jinja_fail(r, "slice step cannot be zero");
-    if (*step < -n - 1) *step = -n - 1; /* as far as any matters, so that nothing overflows */
+    if (*step < -n - 1)
+        *step = -n - 1; /* clamped to the range with an effect, so that nothing overflows */
     if (*step > n + 1) *step = n + 1;
     int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? n - 1 : n, *const bound[2] = {from, to};
     for (int i = 0; i < 2; i++) {

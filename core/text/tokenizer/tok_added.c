@@ -1,5 +1,5 @@
-/* tok_added.c: finding added tokens in text: leftmost, then longest, over a byte trie.
- * Must not know: how text between them is cut, or files. */
+/* tok_added.c: search for added tokens in text: leftmost, then longest, by a byte trie. Must not
+ * know: how the text between them is tokenized; files. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ void tok_trie_free(struct tok_trie *t)
     *t = (struct tok_trie){0};
 }
 
-/* Whether the character s [n] is one of a word. */
+/* 1 if s [n] begins with a word character. */
 static int word_at(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n)
 {
     struct tok_walk w;
@@ -96,8 +96,8 @@ static size_t char_start_before(const char *s, size_t at)
     return at;
 }
 
-/* The next accepted match from w->scan on, in *out, with its stripped surroundings; 0 when there is
- * none. */
+/* Finds the next accepted match from w->scan on; *out includes the white space that it strips. 0:
+ * there is none. */
 static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
                       struct tok_match *m, const char *s, size_t n, struct tok_section_walk *w,
                       struct tok_section *out)
@@ -122,7 +122,7 @@ static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
         }
         size_t start = at, stop = found_end;
         const struct tok_added *a = &set->a[found];
-        w->scan = at = found_end; /* a refused match is not looked into again either */
+        w->scan = at = found_end; /* the search continues after a rejected match, not inside it */
         if (a->single_word) {
             size_t b = start ? char_start_before(s, start) : 0;
             if (start && word_at(set->word, m, s + b, start - b)) continue;
@@ -142,7 +142,7 @@ static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
             if (start < w->done) start = w->done;
         }
         if (a->rstrip) {
-            /* A run of spaces is walked once, however many matches begin inside it. */
+            /* A run of spaces is scanned once for all matches that begin inside it. */
             size_t from = stop;
             if (stop >= w->space && stop < w->space_end) stop = w->space_end;
             while (stop < n) {
@@ -252,7 +252,7 @@ struct tok_added *tok_added_new(struct tokenizer *t, const char *s, size_t n, st
     return a;
 }
 
-/* Spelling of an added token after the normalizers. */
+/* Computes the spelling of an added token after the normalizers. */
 static int normalize_added(struct tokenizer *t, struct tok_scratch *sc, struct tok_added *a,
                            struct err *e)
 {
@@ -293,8 +293,8 @@ static int by_id(const void *x, const void *y)
     return p->a->id < q->a->id ? -1 : p->a->id > q->a->id;
 }
 
-/* Of tokens spelled alike the last one counts, in the first one's place; empty spellings do not
- * count. */
+/* Removes duplicate and empty spellings: the last token of a spelling counts, at the first one's
+ * index. */
 static int drop_duplicates(struct tok_added_set *set, struct err *e)
 {
     struct added_ref *r = malloc((set->n + 1) * sizeof *r);
@@ -306,7 +306,7 @@ static int drop_duplicates(struct tok_added_set *set, struct err *e)
         if (p->text_bytes != q->text_bytes || memcmp(p->text, q->text, p->text_bytes)) continue;
         struct tok_added *first = &set->a[r[i - 1].index], *last = &set->a[r[i].index];
         char *keep = first->text;
-        *first = *last; /* settings of the later one */
+        *first = *last; /* the later token's settings count */
         first->norm = first->text = keep;
         free(last->text);
         last->text = last->norm = NULL;
@@ -330,8 +330,8 @@ int tok_added_settle(struct tokenizer *t, struct err *e)
     struct added_ref *r = NULL;
     int rc = -1, words = 0;
     if (drop_duplicates(set, e) || tok_match_open(&sc.match, e)) goto fail;
-    /* The library ignores the ids in the file: a spelling in the vocabulary keeps its id, the
-     * others count on from the vocabulary's size. */
+    /* As in the library, the file's ids are ignored: a spelling in the vocabulary keeps its id, the
+     * others are numbered from the vocabulary's size on. */
     int64_t next = (int64_t)t->bpe.n_entries;
     t->n_ids = t->bpe.n_ids;
     for (size_t i = 0; i < set->n; i++) {
@@ -350,8 +350,8 @@ int tok_added_settle(struct tokenizer *t, struct err *e)
             goto fail;
     }
     if (words) {
-        /* The library asks another regular expression crate here, whose \w is not the
-         * pre-tokenizers'. */
+        /* The library uses another regular expression crate here, whose \w differs from that of the
+         * pre-tokenizers. */
         static const char word[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
         if (tok_pattern_regex(&set->word, word, sizeof word - 1, e)) goto fail;
     }

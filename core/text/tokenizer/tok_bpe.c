@@ -1,6 +1,6 @@
-/* tok_bpe.c: the vocabulary, the merges, and byte-pair encoding of one piece of text.
- * Owns: the hash tables, which do not change after tok_bpe_finish.
- * Must not know: file formats, how text is cut into pieces. */
+/* tok_bpe.c: the vocabulary, the merges, and byte-pair encoding of a piece of text (Sennrich et al.
+ * 2016, section 3.2; byte-level: Radford et al. 2019). Owns: the hash tables, constant after
+ * tok_bpe_finish. Must not know: file formats, how text is split into pieces. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdio.h>
@@ -9,11 +9,12 @@
 
 #define NO_PAIR UINT64_MAX
 #define NO_RANK UINT32_MAX
-/* Pieces up to this many symbols are merged by looking through all pairs, longer ones with a heap:
- * below it the look-through stays in a few cache lines. */
+/* Pieces of up to this many symbols are merged by linear search over all pairs, longer ones with a
+ * heap: a short array stays in a few cache lines. */
 #define FEW 48
 
-/* A hash over N bytes begins with hash_begin(N), takes 8 bytes a step, the last ones with fewer. */
+/* A hash over N bytes starts with hash_begin(N) and takes 8 bytes per step, fewer in the last one.
+ */
 static uint64_t hash_begin(size_t n) { return n * 0x9e3779b97f4a7c15u; }
 
 static uint64_t hash_step(uint64_t h, uint64_t w)
@@ -39,8 +40,8 @@ static uint32_t hash_bytes(const char *s, size_t n)
     return hash_end(h);
 }
 
-/* The bytes that a spelling in the byte-level alphabet stands for, in out [n]; 0 when it has other
- * characters. */
+/* Converts a spelling in the byte-level alphabet to the bytes that it stands for, out [n]; 0 if it
+ * has other characters. */
 static int to_raw(const char *s, size_t n, char *out, size_t *out_n)
 {
     size_t k = 0, len;
@@ -73,7 +74,7 @@ int32_t tok_bpe_find_text(const struct tok_bpe *b, const char *s, size_t n)
     return n > b->max_token ? -1 : find_spelling(b, s, n, b->byte_level);
 }
 
-/* The byte that the next character of s [n] at *at stands for, -1: another character. */
+/* The byte of the character of s [n] at *at, which advances; -1: not in the byte-level alphabet. */
 static int next_raw(const char *s, size_t n, size_t *at)
 {
     size_t len;
@@ -89,8 +90,8 @@ static int is_raw_of(const char *s, size_t n, const char *raw)
     return 1;
 }
 
-/* A spelling in the byte-level alphabet of any length, without room for the COUNT bytes that it
- * stands for. */
+/* Looks up a spelling in the byte-level alphabet, of any length and COUNT raw bytes, without a
+ * copy. */
 static int32_t find_raw(const struct tok_bpe *b, const char *s, size_t n, size_t count)
 {
     uint64_t h = hash_begin(count);
@@ -115,7 +116,7 @@ int32_t tok_bpe_find(const struct tok_bpe *b, const char *s, size_t n)
 {
     size_t count = 0, at = 0;
     if (!b->byte_level) return find_spelling(b, s, n, 0);
-    if (n > 2 * b->max_token) return -1; /* a byte takes at most two in the alphabet */
+    if (n > 2 * b->max_token) return -1; /* a byte has at most two bytes in the alphabet */
     for (; at < n; count++)
         if (next_raw(s, n, &at) < 0) return find_spelling(b, s, n, 0);
     return find_raw(b, s, n, count);
@@ -216,7 +217,7 @@ void tok_bpe_put_merge(struct tok_bpe *b, int32_t left, int32_t right, uint32_t 
     uint64_t i = pair * 0x9e3779b97f4a7c15u >> (64 - b->merge_bits);
     while (b->merges[i].pair != NO_PAIR && b->merges[i].pair != pair) i = (i + 1) & mask;
     b->n_merges += b->merges[i].pair == NO_PAIR;
-    b->merges[i] = (struct tok_merge){pair, rank, id}; /* of two equal pairs the later one counts */
+    b->merges[i] = (struct tok_merge){pair, rank, id}; /* the later one of equal pairs counts */
 }
 
 static int32_t find_part(const struct tok_bpe *b, const char *s, size_t n, char *raw, size_t *raw_n,
@@ -240,7 +241,7 @@ int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char
     if (nl + nr <= sizeof few) {
         l = find_part(b, left, nl, few, &kl, &raw_l);
         r = find_part(b, right, nr, few + kl, &kr, &raw_r);
-        /* Joined, a spelling is in the alphabet only when both halves are. */
+        /* A concatenation is in the alphabet only if both halves are. */
         if (l >= 0 && r >= 0 && raw_l == raw_r) id = find_spelling(b, few, kl + kr, raw_l);
     }
     if (id < 0 && nl + nr <= 1u << 20) {
@@ -260,7 +261,7 @@ int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nl, const char
     return 0;
 }
 
-/* 1 when no merge makes a token with the character cp behind another character. */
+/* 1 if no merge makes a token in which cp follows another character. */
 static int is_cut(const struct tok_bpe *b, const char *cp, size_t n)
 {
     for (size_t i = 0; i < (size_t)1 << b->merge_bits; i++) {
@@ -303,7 +304,7 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
                                    &len);
         if (cp >= 0 && cp < 65536 && len == b->len[id]) b->char_ids[cp] = id;
     }
-    /* A character that is neither a token, nor bytes, nor unknown vanishes, and its neighbours may
+    /* A character without token, bytes and unknown token vanishes, so that its neighbours may
      * merge. */
     int vanish = b->unk == -1;
     if (vanish && b->byte_fallback) {
@@ -316,8 +317,8 @@ int tok_bpe_finish(struct tok_bpe *b, struct err *e)
 
 /* ---- encoding ---- */
 
-/* Merges ids [n], n <= FEW, whose neighbouring pairs' merges are in rank [n], made [n]; returns the
- * ids left. */
+/* Merges ids [n], n <= FEW, in place. rank [n] and made [n] are the rank and the token of each
+ * adjacent pair's merge. Returns the number of ids left. */
 static size_t merge_few(const struct tok_bpe *b, int32_t *ids, uint32_t *rank, int32_t *made,
                         size_t n)
 {
@@ -388,7 +389,7 @@ static int push_cand(const struct tok_bpe *b, struct tok_scratch *sc, int32_t at
     return 0;
 }
 
-/* Merges sc->sym [n], ids set, of a long piece. */
+/* Merges the symbols sc->sym [n] of a long piece and appends their ids. */
 static int merge_many(const struct tok_bpe *b, struct tok_scratch *sc, size_t n,
                       struct tok_ids *out, struct err *e)
 {
@@ -420,7 +421,8 @@ static int merge_many(const struct tok_bpe *b, struct tok_scratch *sc, size_t n,
         if (s->id < 0 || s->next < 0) continue;
         int32_t right = s->next;
         const struct tok_merge *m = find_merge(b, s->id, sym[right].id);
-        if (!m || m->id != top.id) continue; /* one of the two has been merged since */
+        if (!m || m->id != top.id)
+            continue; /* outdated: one of the two symbols has been merged since */
         s->id = top.id;
         s->next = sym[right].next;
         sym[right].id = -1;
@@ -445,13 +447,13 @@ static int sym_room(struct tok_scratch *sc, size_t n, struct err *e)
     return 0;
 }
 
-/* First symbols of s [n] in the general way: characters, or bytes of the alphabet, with byte
- * fallback and unknown tokens. sc->sym must have room for 2 n. *count symbols come out. */
+/* Makes the initial symbols of s [n] in the general case: characters, or bytes of the alphabet,
+ * with byte fallback and unknown tokens. sc->sym must have room for 2 n; *count are used. */
 static int symbols(const struct tok_bpe *b, struct tok_scratch *sc, const char *s, size_t n,
                    size_t *count, struct err *e)
 {
     size_t k = 0, len;
-    int pending = 0; /* an unknown token that still may grow */
+    int pending = 0; /* an unknown token that may still grow */
     for (size_t i = 0; i < n; i += len) {
         char spelled[4];
         const char *c = s + i;
@@ -476,8 +478,8 @@ static int symbols(const struct tok_bpe *b, struct tok_scratch *sc, const char *
         if (b->byte_fallback) {
             size_t j = 0;
             while (j < bytes && b->byte_ids[(unsigned char)c[j]] >= 0) j++;
-            if (j ==
-                bytes) { /* as in the library, an unknown token before them comes out behind them */
+            /* as in the library, a preceding unknown token comes after the bytes */
+            if (j == bytes) {
                 for (j = 0; j < bytes; j++) sc->sym[k++].id = b->byte_ids[(unsigned char)c[j]];
                 continue;
             }
@@ -556,8 +558,8 @@ int tok_bpe_encode(const struct tok_bpe *b, struct tok_scratch *sc, const char *
     }
     if (b->byte_level) return encode_bytes(b, sc, s, n, out, e);
     if (!b->cut) return encode_chars(b, sc, s, n, out, e);
-    /* Nothing merges across a U+2581 that follows another character: each such stretch stands
-     * alone. */
+    /* No merge crosses a U+2581 after another character: the stretches between are encoded one by
+     * one. */
     size_t from = 0;
     for (size_t i = 1; i < n; i++) {
         const char *hit = memchr(s + i, 0xe2, n - i);

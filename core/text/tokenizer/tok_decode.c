@@ -1,18 +1,17 @@
-/* tok_decode.c: ids to text, one id at a time. Owns: the decoder steps as a chain of small
- * machines, each handing its output to the next. Decoding a whole list is the same chain, so that
- * streamed pieces add up to it. Must not know: how text becomes ids. */
+/* tok_decode.c: ids to text, one id at a time. Owns: the decoder steps as a chain of state
+ * machines, each passing its output to the next. tok_decode uses the same chain, so streamed pieces
+ * concatenate to its text. Must not know: how text becomes ids. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* State of one step. "Token" is what the step sees as one: an id's text, or everything behind a
- * step that joins. */
+/* State of one step. Its tokens are the ids' texts or, after a step that joins, one token. */
 struct stage {
-    struct tok_buf held, out; /* held: input kept back; out: scratch for what is handed on */
-    size_t tokens;            /* finished so far */
-    int stripped; /* DEC_STRIP: characters taken off the current token, -1: past its start */
-    int joined;   /* a step before this one makes everything one token */
+    struct tok_buf held, out; /* held: input kept back; out: scratch for the output */
+    size_t tokens;            /* number of complete tokens */
+    int stripped; /* DEC_STRIP: characters removed from the current token, -1: past its start */
+    int joined;   /* an earlier step joins everything into one token */
 };
 
 struct tok_stream {
@@ -20,18 +19,19 @@ struct tok_stream {
     int skip_special;
     struct tok_match *match;
     struct tok_buf text, token; /* text: the piece; token: one id's spelling */
-    struct tok_buf before;  /* end of the text before that the steps still hold, and hand on again:
-                               not part of the pieces */
-    size_t n_before, n_met; /* bytes of the text before; of them in `before` that came out again */
-    struct stage st[];      /* [dec.n] */
+    /* end of the preceding text that the steps still hold and will output again; not part of the
+     * pieces */
+    struct tok_buf before;
+    /* bytes of the preceding text; bytes of `before` that have been output again */
+    size_t n_before, n_met;
+    struct stage st[]; /* [dec.n] */
 };
 
 static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e);
 
 static const char *text_of(const struct tok_buf *b) { return b->p ? b->p : ""; }
 
-/* The byte of a token spelled <0xNN>, or -1; a sign before one digit passes, as it does in the
- * library. */
+/* The byte of a token spelled <0xNN>, or -1; as in the library a sign may precede one digit. */
 static int fallback_byte(const char *p, size_t n)
 {
     if (n != 6 || memcmp(p, "<0x", 3) || p[5] != '>') return -1;
@@ -48,7 +48,7 @@ static int fallback_byte(const char *p, size_t n)
     return v;
 }
 
-/* A run of byte tokens is text when all of it is UTF-8, else every byte is one U+FFFD. */
+/* A run of byte tokens is text if all of it is UTF-8; otherwise each byte is one U+FFFD. */
 static int end_byte_run(struct tok_stream *s, size_t k, struct err *e)
 {
     struct stage *g = &s->st[k];
@@ -68,7 +68,7 @@ static int byte_level_token(struct stage *g, const char *p, size_t n, struct err
     for (size_t i = 0; i < n; i += len) {
         int b =
             tok_byte_of_char((uint32_t)tok_utf8_next((const unsigned char *)p + i, n - i, &len));
-        if (b < 0) { /* not of the alphabet: the token stands for itself */
+        if (b < 0) { /* not in the alphabet: the token is literal text */
             g->held.n = mark;
             return tok_buf_add(&g->held, p, n, e);
         }
@@ -77,7 +77,7 @@ static int byte_level_token(struct stage *g, const char *p, size_t n, struct err
     return 0;
 }
 
-/* Hands on the text in held that is certain. */
+/* Outputs the final part of the held text. */
 static int byte_level_flow(struct tok_stream *s, size_t k, int all, struct err *e)
 {
     struct stage *g = &s->st[k];
@@ -129,7 +129,7 @@ static int metaspace_token(struct tok_stream *s, size_t k, const char *p, size_t
     return feed(s, k + 1, text_of(&g->out), g->out.n, end, e);
 }
 
-/* 1 when step k cannot work on part of a token. */
+/* 1 if step k needs whole tokens. */
 static int needs_whole(const struct tok_step *d)
 {
     switch (d->op) {
@@ -141,7 +141,8 @@ static int needs_whole(const struct tok_step *d)
     }
 }
 
-/* p [n], whole characters, is the current token's next part; end closes the token. */
+/* Passes p [n], whole characters, to step k as the next part of the current token; end closes the
+ * token. */
 static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end, struct err *e)
 {
     if (k == s->t->dec.n) return tok_buf_add(&s->text, p, n, e);
@@ -150,7 +151,7 @@ static int feed(struct tok_stream *s, size_t k, const char *p, size_t n, int end
     if (g->joined && needs_whole(d)) {
         if (tok_buf_add(&g->held, p, n, e)) return -1;
         if (!end) return 0;
-        /* From here on it is one token in one part; the step's own state starts empty. */
+        /* Joins all tokens into one; the later steps' state starts empty. */
         struct tok_buf all = g->held;
         g->held = (struct tok_buf){0};
         g->joined = 0;
@@ -249,8 +250,8 @@ static int push(struct tok_stream *s, int32_t id, struct err *e)
     if (id < 0 || id >= t->n_ids) return 0;
     const struct tok_added *a = tok_added_by_id(&t->added, id);
     if (a) {
-        /* The library looks the spelling that it decodes up among the special ones; one that
-         * normalizing has changed is as a rule not there. */
+        /* The library looks up the decoded spelling among the special tokens; one that a normalizer
+         * has changed is usually missing there. */
         if (s->skip_special) {
             const struct tok_added *same =
                 a->norm == a->text ? a : tok_added_by_text(&t->added, a->norm, a->norm_bytes);
@@ -270,7 +271,7 @@ static int push(struct tok_stream *s, int32_t id, struct err *e)
                : 0;
 }
 
-/* Ends all tokens, first step first, and empties the stream. */
+/* Ends all tokens, first step first, and outputs the rest. */
 static int finish(struct tok_stream *s, struct err *e)
 {
     for (size_t k = 0; k < s->t->dec.n; k++) {
@@ -319,8 +320,7 @@ fail:
 
 size_t tok_stream_before(const struct tok_stream *s) { return s->n_before; }
 
-/* The piece in s->text without what belongs to the text before, which comes first and character by
- * character. */
+/* Removes the preceding text from the piece in s->text; it comes first, character by character. */
 static void hand_out(struct tok_stream *s, const char **piece, size_t *bytes)
 {
     const char *p = text_of(&s->text);
@@ -372,7 +372,7 @@ fail:
     return rc;
 }
 
-/* A few times the id before it use up what a decoder strips of a text's beginning. */
+/* A few copies of the id in front of it use up what a decoder strips at the beginning of a text. */
 int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes,
                       struct err *e)
 {

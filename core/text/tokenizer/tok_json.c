@@ -1,6 +1,6 @@
-/* tok_json.c: reads tokenizer.json. Owns: which kinds of steps there are by name, and the fast way
- * through the two big members: the vocabulary and the merges (hundreds of thousands of strings) are
- * read here in place, the rest goes through jansson. Must not know: how steps and merges work. */
+/* tok_json.c: reader of tokenizer.json. Owns: the names of the kinds of steps, and the fast path
+ * for the vocabulary and the merges: these hundreds of thousands of strings are read in place, the
+ * rest through jansson. Must not know: how steps and merges work. */
 #include "core/base/json.h"
 #include "core/text/tokenizer/tok_internal.h"
 
@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- in-place reading of the big members ---- */
+/* In-place reading of the two large members. */
 
 struct span {
-    const char *at, *end; /* a JSON value in the file; at NULL: not there */
-    size_t commas;        /* directly inside it */
+    const char *at, *end; /* a JSON value in the file; at NULL: missing */
+    size_t commas;        /* at its top level */
 };
 
 static const char *skip_space(const char *p, const char *end)
@@ -21,7 +21,7 @@ static const char *skip_space(const char *p, const char *end)
     return p;
 }
 
-/* p at a quote; returns what is behind the closing one, NULL when there is none. */
+/* Skips the string at p, its opening quote. Returns the end behind the closing one, or NULL. */
 static const char *skip_string(const char *p, const char *end)
 {
     for (p++; p < end; p++) {
@@ -31,7 +31,7 @@ static const char *skip_string(const char *p, const char *end)
     return NULL;
 }
 
-/* Any value, only its extent; jansson or read_vocab looks at what is inside. */
+/* Skips any value without checking its contents; jansson or read_vocab does. */
 static const char *skip_value(const char *p, const char *end, size_t *commas)
 {
     size_t depth = 0;
@@ -57,8 +57,7 @@ static const char *skip_value(const char *p, const char *end, size_t *commas)
     return depth ? NULL : p;
 }
 
-/* The value of a member of the object at p. Values with a different spelling of the key are not
- * seen. */
+/* The value of a member of the object at p. A key spelled with escapes is not found. */
 static struct span find_member(const char *p, const char *end, const char *key)
 {
     struct span s = {0}, none = {0};
@@ -101,7 +100,7 @@ static int hex4(const char *p)
 static int unescape(const char *p, const char *end, struct tok_buf *out, struct err *e)
 {
     if (tok_buf_room(out, (size_t)(end - p) + 4, e))
-        return -1; /* no escape is shorter than what it means */
+        return -1; /* no escape is shorter than its meaning */
     while (p < end) {
         if (*p != '\\') {
             out->p[out->n++] = *p++;
@@ -129,11 +128,11 @@ static int unescape(const char *p, const char *end, struct tok_buf *out, struct 
 }
 
 struct text {
-    const char *s; /* [n] in the file, or in a buffer at offset off when s is NULL */
+    const char *s; /* [n] in the file; NULL: in a buffer at offset off */
     size_t off, n;
 };
 
-/* Reads the string at *p; only one with escapes is copied, to the end of buf. */
+/* Reads the string at *p; one with escapes is copied to the end of buf. */
 static int read_string(const char **p, const char *end, struct tok_buf *buf, struct text *t,
                        struct err *e)
 {
@@ -218,7 +217,7 @@ fail:
     return rc;
 }
 
-/* One merge at *p: "a b", or ["a", "b"]. */
+/* Reads a merge at *p: "a b", or ["a", "b"]. */
 static int read_merge(struct tok_bpe *b, const char **p, const char *end, uint32_t rank,
                       struct tok_buf *buf, struct err *e)
 {
@@ -273,12 +272,12 @@ fail:
     return rc;
 }
 
-/* ---- the rest, through jansson ---- */
+/* The rest, through jansson. */
 
-/* Integers as reals: configs hold 1e30 written out, which is an error otherwise. */
+/* Integers are read as reals: some configs write out 1e30, which is an error otherwise. */
 #define LOAD_FLAGS (JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL)
 
-/* A whole number from 0 to top; -1 when j is something else. */
+/* An integer from 0 to top, or -1. */
 static int32_t get_int(const json_t *j, int32_t top)
 {
     double v = json_number_value(j);
@@ -291,8 +290,7 @@ static const char *type_of(const json_t *j)
     return s ? s : "(no type)";
 }
 
-/* A boolean member: its value, or absent when it is missing or null; -1 when it is something else.
- */
+/* A boolean member, `absent` if it is missing or null, -1 if it is something else. */
 static int get_bool(const json_t *j, const char *key, int absent, struct err *e)
 {
     const json_t *v = json_object_get(j, key);
@@ -301,7 +299,7 @@ static int get_bool(const json_t *j, const char *key, int absent, struct err *e)
     return json_is_true(v);
 }
 
-/* A string member, not NUL-terminated where it holds a NUL. */
+/* A string member; it may contain NULs. */
 static const char *get_string(const json_t *j, const char *key, size_t *n, struct err *e)
 {
     const json_t *v = json_object_get(j, key);
@@ -313,7 +311,7 @@ static const char *get_string(const json_t *j, const char *key, size_t *n, struc
     return json_string_value(v);
 }
 
-/* A member that is exactly one character, into the step. */
+/* Reads a member of exactly one character into the step. */
 static int get_char(struct tok_step *s, const json_t *j, const char *key, struct err *e)
 {
     size_t n, len;
@@ -334,7 +332,7 @@ static int get_pattern(struct tok_step *s, const json_t *j, struct err *e)
     return err_set(e, "%s: no Regex or String pattern", type_of(j));
 }
 
-/* Walks Sequence objects: calls one for every step that is not a sequence. */
+/* Calls `one` for every step inside nested Sequence objects. */
 typedef int read_step(struct tokenizer *t, const json_t *j, struct err *e);
 
 static int each_step(struct tokenizer *t, const json_t *j, const char *member, read_step *one,
@@ -384,7 +382,7 @@ static int read_normalizer(struct tokenizer *t, const json_t *j, struct err *e)
     }
 }
 
-/* Replacement and scheme, shared by Metaspace on the way in and out. */
+/* Reads replacement and scheme of Metaspace, as pre-tokenizer and as decoder. */
 static int read_metaspace(struct tok_step *s, const json_t *j, struct err *e)
 {
     const char *scheme = json_string_value(json_object_get(j, "prepend_scheme"));
@@ -471,7 +469,7 @@ static int read_decoder(struct tokenizer *t, const json_t *j, struct err *e)
     return err_set(e, "%s is not supported", type);
 }
 
-/* Wraps what t->around holds with the template's ids. */
+/* Wraps the ids in t->around with the template's. */
 static int read_template(struct tokenizer *t, const json_t *j, struct err *e)
 {
     const json_t *single = json_object_get(j, "single"),
@@ -523,7 +521,7 @@ fail:
 static int read_post_processor(struct tokenizer *t, const json_t *j, struct err *e)
 {
     const char *type = type_of(j);
-    if (!strcmp(type, "ByteLevel")) return 0; /* concerns offsets only */
+    if (!strcmp(type, "ByteLevel")) return 0; /* affects offsets only */
     if (!strcmp(type, "TemplateProcessing")) return read_template(t, j, e);
     return err_set(e, "%s is not supported", type);
 }
@@ -579,7 +577,7 @@ static int read_model(struct tokenizer *t, const json_t *m, struct span vocab, s
     return tok_bpe_finish(b, e);
 }
 
-/* The file without the two big values, for jansson. */
+/* Parses the file without the two large values. */
 static json_t *load_rest(const struct tok_source *src, struct span vocab, struct span merges,
                          struct err *e)
 {
@@ -630,7 +628,7 @@ int tok_json_read(struct tokenizer *t, const struct tok_source *src, struct err 
         err_prefix(e, "pre_tokenizer");
         goto fail;
     }
-    /* With the byte-level step last, the model can look at the bytes themselves. */
+    /* With the byte-level step last, the model encodes the bytes directly. */
     if (t->pre.n && t->pre.s[t->pre.n - 1].op == TOK_PRE_BYTE_LEVEL)
         t->pre.s[t->pre.n - 1].as_bytes = t->bpe.byte_level = 1;
     if (each_step(t, json_object_get(root, "decoder"), "decoders", read_decoder, 0, e)) {
@@ -654,9 +652,9 @@ fail:
     return rc;
 }
 
-/* ---- BOS and EOS ---- */
+/* BOS and EOS. */
 
-/* Text of a token in a config: a string, or an object with its content. NULL: not named. */
+/* The text of a token in a config: a string, or an object with its content. NULL: not named. */
 static const json_t *named(const json_t *config, const char *key)
 {
     const json_t *v = json_object_get(config, key);

@@ -1,7 +1,6 @@
-/* tok_regex.c: the file's regular expressions on PCRE2. Owns: the translation from the dialect that
- * tokenizer.json is written in (Oniguruma's Ruby syntax, Unicode 16) to PCRE2 10.42 (Unicode 14),
- * and what happens when a match needs more stack than there is. Must not know: what the matches are
- * used for. */
+/* tok_regex.c: the file's regular expressions on PCRE2. Owns: the translation from the dialect of
+ * tokenizer.json (Oniguruma's Ruby syntax, Unicode 16) to PCRE2 10.42 (Unicode 14), and the
+ * handling of a match that needs more stack than there is. Must not know: the use of matches. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "core/text/tokenizer/tok_internal.h"
 #include "core/text/tokenizer/tok_tables.h"
@@ -11,10 +10,10 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* A backtracking search may take this many steps before the rest of the text counts as without a
- * match; patterns in use need a few per character. */
+/* Most steps of a backtracking search; when they are used up the rest of the text has no match.
+ * Patterns in use need a few per character. */
 #define MATCH_STEPS 20000000u
-#define JIT_STACK_MAX (64u << 20) /* bytes, taken only when the 32 KiB on the C stack do not do */
+#define JIT_STACK_MAX (64u << 20) /* bytes; only if the 32 KiB on the C stack do not suffice */
 
 struct tok_pattern {
     pcre2_code *re; /* NULL: a plain string */
@@ -43,8 +42,8 @@ static int add_str(struct tok_buf *b, const char *s, struct err *e)
     return tok_buf_add(b, s, strlen(s), e);
 }
 
-/* A class that is written by its members: alone it gets brackets, negated inside brackets its
- * complement. */
+/* Appends a class as its members: in brackets if alone; its complement if negated inside brackets.
+ */
 static int add_class(struct tok_buf *out, const struct tok_class *c, int negated, int in_set,
                      struct err *e)
 {
@@ -94,8 +93,7 @@ static size_t add_property(struct tok_buf *out, const char *s, size_t n, int neg
     int rc;
     if (c && !(negated && in_set)) rc = add_class(out, c, negated, in_set, e);
     else {
-        /* PCRE2 takes a bare script name for its extensions, the other dialect for the script
-         * itself. */
+        /* PCRE2 matches a bare script name by Script_Extensions, Oniguruma by Script. */
         int bare = strlen(key) <= 2 || !strcmp(key, "Any") || !strcmp(key, "Alphabetic");
         rc = add_str(out, negated ? "\\P{" : "\\p{", e) || (!bare && add_str(out, "sc:", e)) ||
              add_str(out, key, e) || add_str(out, "}", e);
@@ -103,7 +101,7 @@ static size_t add_property(struct tok_buf *out, const char *s, size_t n, int neg
     return rc ? 0 : used;
 }
 
-/* One escape, s[0] == '\\'. Returns the bytes consumed, 0 on failure. */
+/* Translates one escape, s[0] == '\\'. Returns the bytes consumed, 0 on failure. */
 static size_t add_escape(struct tok_buf *out, const char *s, size_t n, int in_set, struct err *e)
 {
     if (n < 2) {
@@ -122,7 +120,7 @@ static size_t add_escape(struct tok_buf *out, const char *s, size_t n, int in_se
                                                           : find_class(&key, 1);
         return add_class(out, k, c != key, in_set, e) ? 0 : 2;
     }
-    if ((c == 'b' || c == 'B') && !in_set) { /* PCRE2's own takes fewer characters for a word's */
+    if ((c == 'b' || c == 'B') && !in_set) { /* PCRE2's word characters are fewer */
         const char *w = find_class("w alone", 7)->members;
         const char *parts[] = {"(?:(?<=[", w, "])(?", c == 'b' ? "!" : "=", "[", w,
                                "])|(?<![", w, "])(?", c == 'b' ? "=" : "!", "[", w,
@@ -131,14 +129,14 @@ static size_t add_escape(struct tok_buf *out, const char *s, size_t n, int in_se
             if (add_str(out, parts[i], e)) return 0;
         return 2;
     }
-    if (strchr("QEKXRGNCOy", c)) { /* mean different things, or nothing, in the two dialects */
+    if (strchr("QEKXRGNCOy", c)) { /* different or no meaning in the other dialect */
         err_set(e, "\\%c is not supported", c);
         return 0;
     }
     return tok_buf_add(out, s, 2, e) ? 0 : 2;
 }
 
-/* [:name:] inside brackets, s[0] == '['. Returns the bytes consumed, 0 on failure. */
+/* Translates [:name:] inside brackets, s[0] == '['. Returns the bytes consumed, 0 on failure. */
 static size_t add_posix(struct tok_buf *out, const char *s, size_t n, struct err *e)
 {
     static const struct {
@@ -306,8 +304,8 @@ int tok_match_check(const struct tok_match *m, struct err *e)
 
 void tok_walk_init(struct tok_walk *w) { *w = (struct tok_walk){.last_match = SIZE_MAX}; }
 
-/* 1 when re matches in s [n] at or behind pos; running out of steps, or of the memory that a match
- * may take, counts as no match, so that a strange text costs time but never the request. */
+/* 1 if re matches s [n] at or after pos. A search that exceeds its steps or its memory has no
+ * match: a pathological text costs time but does not fail the request. */
 static int search(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n,
                   size_t pos)
 {
@@ -327,8 +325,8 @@ static int search(const struct tok_pattern *p, struct tok_match *m, const char *
                          m->ctx);
     if (rc == PCRE2_ERROR_NOMEMORY) m->lacked_memory = 1;
     if (rc < PCRE2_ERROR_NOMATCH)
-        pcre2_set_match_limit(m->ctx, MATCH_STEPS / 64); /* once is enough for one text */
-    return rc >= 0; /* 0: more groups than slots, the match itself is there */
+        pcre2_set_match_limit(m->ctx, MATCH_STEPS / 64); /* a text gets the full limit only once */
+    return rc >= 0; /* 0: more groups than slots; the match itself is valid */
 }
 
 int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *s, size_t n,
@@ -345,10 +343,9 @@ int tok_walk_next(const struct tok_pattern *p, struct tok_match *m, const char *
     while (w->pos <= n) {
         if (!search(p, m, s, n, w->pos)) return 0;
         PCRE2_SIZE *o = pcre2_get_ovector_pointer(m->data);
-        if (o[1] < w->pos || o[0] > o[1])
-            return 0; /* \K and lookbehind tricks: no progress, stop */
+        if (o[1] < w->pos || o[0] > o[1]) return 0; /* no progress (\K, lookbehind): stop */
         if (o[0] == o[1] && o[1] == w->last_match) {
-            /* An empty match where the last one ended does not count. */
+            /* An empty match at the end of the previous one does not count. */
             size_t len = 1;
             if (w->pos < n) tok_utf8_next((const unsigned char *)s + w->pos, n - w->pos, &len);
             w->pos += len;

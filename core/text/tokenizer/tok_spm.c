@@ -1,7 +1,7 @@
-/* tok_spm.c: reads SentencePiece's tokenizer.model (a protobuf) when there is no tokenizer.json.
- * Owns: the wire format, and which steps the model's settings mean; the result is what
- * transformers' conversion of the same model to a tokenizer.json gives. Must not know: how steps
- * and merges work. */
+/* tok_spm.c: reader of SentencePiece's tokenizer.model (a protobuf), used when there is no
+ * tokenizer.json. Owns: the wire format and the steps that the model's settings mean; the result
+ * equals that of transformers' conversion to tokenizer.json. Must not know: how steps and merges
+ * work. */
 #include "core/base/json.h"
 #include "core/text/tokenizer/tok_internal.h"
 
@@ -30,7 +30,7 @@ static int read_varint(const unsigned char **p, const unsigned char *end, uint64
     return -1;
 }
 
-/* The next field of a message: 1, 0 at its end, -1 for a damaged one. */
+/* Reads the next field of a message: 1, 0 at its end, -1: damaged. */
 static int next_field(const unsigned char **p, const unsigned char *end, struct field *f)
 {
     uint64_t key;
@@ -156,13 +156,13 @@ static int read_model(struct model *m, const struct tok_source *src, struct err 
     return 0;
 }
 
-/* A merge that makes token made, from a split of its spelling. */
+/* A merge that makes token `made`: one split of its spelling. */
 struct split {
     float score;
     int32_t made, left, right;
 };
 
-/* Best score first; pieces scored alike in file order, splits of one piece by the ids of the parts.
+/* The best score first; equal scores in file order, splits of one piece by the ids of their halves.
  */
 static int by_priority(const void *x, const void *y)
 {
@@ -245,7 +245,7 @@ static int make_steps(struct tokenizer *t, const struct model *m, struct err *e)
     return 0;
 }
 
-/* Flags of a token in tokenizer_config.json's added_tokens_decoder. */
+/* Reads the flags of a token in tokenizer_config.json's added_tokens_decoder. */
 static void read_flags(struct tok_added *a, const json_t *j)
 {
     a->lstrip = json_is_true(json_object_get(j, "lstrip"));
@@ -260,8 +260,8 @@ static int id_order(const void *x, const void *y)
     return atoi(*(const char *const *)x) < atoi(*(const char *const *)y) ? -1 : 1;
 }
 
-/* Added tokens: the model's control, unknown and user-defined pieces, then what the config adds, by
- * id. */
+/* Adds the model's control, unknown and user-defined pieces, then the config's added tokens, by id.
+ */
 static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *config,
                       struct err *e)
 {

@@ -1,5 +1,5 @@
-/* tok_steps.c: the normalizers and pre-tokenizers of tokenizer.json, in the order of the file.
- * Must not know: vocabularies, added tokens, how the file spells the steps. */
+/* tok_steps.c: the normalizers and pre-tokenizers of tokenizer.json, in the file's order. Must not
+ * know: vocabularies, added tokens, how the file spells the steps. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
@@ -81,8 +81,8 @@ int tok_replace(const struct tok_step *st, struct tok_match *m, const char *s, s
 
 /* ---- normalizers ---- */
 
-/* Whether replacing leaves the first character at the input's start: the library gives what is put
- * in the place of the last character replaced. */
+/* 1 if replacing keeps the first character at the start of the input: the library attributes the
+ * inserted text to the last character replaced. */
 static int replace_keeps_first(const struct tok_step *st, struct tok_match *m, const char *s,
                                size_t n)
 {
@@ -173,8 +173,7 @@ static int add_piece(struct tok_pieces *a, size_t off, size_t len, int first, st
     return 0;
 }
 
-/* How one stretch after the other, match or not, becomes pieces; what is kept back may still grow.
- */
+/* Turns successive stretches, matches or not, into pieces; the stretch kept back may still grow. */
 struct cutter {
     struct tok_pieces *out;
     enum tok_split behavior;
@@ -197,8 +196,8 @@ static int cut(struct cutter *c, size_t a, size_t b, int is_match, struct err *e
     case TOK_SPLIT_REMOVED:
         return is_match ? 0 : add_piece(c->out, c->base + a, b - a, c->first && a == 0, e);
     case TOK_SPLIT_PREVIOUS: grow = is_match && !c->was_match; break;
-    case TOK_SPLIT_NEXT: /* seen from the right: a match joins what follows unless that is a match
-                            itself */
+    case TOK_SPLIT_NEXT: /* from the right: a match joins the following stretch unless that is a
+                            match */
         grow = c->was_match && !is_match;
         break;
     case TOK_SPLIT_CONTIGUOUS: grow = is_match == c->was_match; break;
@@ -255,7 +254,7 @@ static int split_digits(const struct tok_step *st, const char *text, const struc
     return flush_cut(&c, e);
 }
 
-/* Spaces become the replacement, one is put before the piece as the scheme says; then cut before
+/* Replaces spaces, adds a replacement before the piece according to the scheme, and splits before
  * each. */
 static int metaspace(const struct tok_step *st, const char *text, const struct tok_piece *p,
                      struct tok_buf *buf, struct tok_pieces *out, struct err *e)
@@ -292,7 +291,7 @@ static int metaspace(const struct tok_step *st, const char *text, const struct t
     return add_piece(out, from, end - from, (int)p->first, e);
 }
 
-/* Text of the step's result, when it has one: leading space for byte-level. */
+/* Text of the step's result, if it has one: a leading space for byte-level. */
 static int prefix_spaces(struct tok_scratch *sc, const char **text, struct tok_buf *buf,
                          struct err *e)
 {

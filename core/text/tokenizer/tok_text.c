@@ -1,5 +1,4 @@
-/* tok_text.c: growable buffers, UTF-8 and the few character classes that are not regular
- * expressions. Must not know: vocabularies, files. */
+/* tok_text.c: growable buffers, UTF-8 and character classes. Must not know: vocabularies, files. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
@@ -65,7 +64,7 @@ int32_t tok_utf8_next(const unsigned char *s, size_t n, size_t *len)
     unsigned char c = s[0];
     *len = 1;
     if (c < 0x80) return c;
-    /* The second byte's range rules out overlong forms, surrogates and values above U+10FFFF
+    /* The second byte's range excludes overlong forms, surrogates and values above U+10FFFF
      * (Unicode table 3-7). */
     unsigned char lo = 0x80, hi = 0xbf;
     size_t need;
@@ -150,8 +149,8 @@ int tok_byte_of_char(uint32_t cp)
 {
     if (cp < 0x21) return -1;
     if (cp <= 0x7e || (cp >= 0xa1 && cp <= 0xff && cp != 0xad)) return (int)cp;
-    /* The bytes without a visible Latin-1 character take U+0100 upward, in order: 00..20, 7F..A0,
-     * AD. */
+    /* Bytes without a visible Latin-1 character map to U+0100 and up, in order: 00..20, 7F..A0, AD.
+     */
     if (cp >= 0x100 && cp <= 0x120) return (int)(cp - 0x100);
     if (cp >= 0x121 && cp <= 0x142) return (int)(cp - 0x121 + 0x7f);
     return cp == 0x143 ? 0xad : -1;

@@ -1,5 +1,5 @@
-/* tok_unicode.c: canonical forms and lower case, with the library's (older, newer) character data
- * where it differs from utf8proc's, and without utf8proc's quadratic reordering of long runs of
+/* tok_unicode.c: normal forms and lower case, with the library's character data where its Unicode
+ * version differs from utf8proc's, and without utf8proc's quadratic reordering of long runs of
  * marks. Must not know: tokenizers. */
 #include "core/text/tokenizer/tok_internal.h"
 #include "core/text/tokenizer/tok_unitab.h"
@@ -17,7 +17,7 @@ static int combining_class(int32_t cp)
     return k && tok_in_ranges(tok_no_class, COUNT(tok_no_class), (uint32_t)cp) ? 0 : k;
 }
 
-/* Whether the form leaves cp alone and never moves or joins it to what is before. */
+/* 1 if the form neither changes cp nor moves or joins it to what precedes. */
 static int is_stable(enum tok_op form, uint32_t cp)
 {
     if (form != TOK_NORM_NFC) return cp < 0x80;
@@ -35,7 +35,7 @@ static int compose_pair(int32_t a, int32_t b)
 }
 
 struct mark {
-    int32_t cp, class, at; /* at: place in the run, keeps the sort stable */
+    int32_t cp, class, at; /* at: index in the run, for a stable sort */
 };
 
 static int by_class(const void *x, const void *y)
@@ -76,11 +76,11 @@ static int reorder(int32_t *cp, size_t n, struct err *e)
     return 0;
 }
 
-/* Joins cp [n] in place (Unicode 3.11, D117), returns the new length. */
+/* Composes cp [n] in place (Unicode 3.11, D117); returns the new length. */
 static size_t compose(int32_t *cp, size_t n)
 {
     size_t out = 0, starter = SIZE_MAX;
-    int last = 0; /* class of the character kept last behind the starter; 0: nothing between */
+    int last = 0; /* class of the last character kept after the starter; 0: none */
     for (size_t i = 0; i < n; i++) {
         int k = combining_class(cp[i]), joined;
         int open = starter != SIZE_MAX && (out == starter + 1 || (last != 0 && last < k));
@@ -181,7 +181,7 @@ int tok_unicode_lower(const char *s, size_t n, struct tok_buf *out, struct err *
             out->p[out->n++] = (char)(cp >= 'A' && cp <= 'Z' ? cp + 32 : cp);
             continue;
         }
-        if (cp == 0x130) { /* the one character whose lower case is two */
+        if (cp == 0x130) { /* the only character whose lower case is two characters */
             memcpy(out->p + out->n, "i\xcc\x87", 3);
             out->n += 3;
             continue;

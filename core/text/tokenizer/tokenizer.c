@@ -1,6 +1,6 @@
-/* tokenizer.c: opening a tokenizer and encoding one text. Owns: the order of things: added tokens
- * on the raw text, normalizers, added tokens on the normalized text, cutting, merging,
- * post-processor. Must not know: file formats, how any of these steps work. */
+/* tokenizer.c: opening a tokenizer and encoding a text. Owns: the order of the stages: added tokens
+ * in the raw text, normalizers, added tokens in the normalized text, pre-tokenizers, merges,
+ * post-processor. Must not know: file formats, how a stage works. */
 #include "core/text/tokenizer/tok_internal.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ int tok_open(struct tokenizer **t, const struct tok_source *src, struct err *e)
         err_prefix(e, src->json ? "tokenizer.json" : "tokenizer.model");
         goto fail;
     }
-    /* Without a name for them, BOS and EOS are what the post-processor puts first and last. */
+    /* If BOS and EOS are not named, they are the post-processor's first and last ids. */
     if (src->json && x->n_around) {
         if (x->around[0] >= 0) x->bos = x->around[0];
         if (x->around[x->n_around - 1] >= 0) x->eos = x->around[x->n_around - 1];
@@ -80,7 +80,7 @@ int tok_is_special(const struct tokenizer *t, int32_t id)
     return a && a->special;
 }
 
-/* Text without normalized added tokens: cut, then merged. */
+/* Encodes text without normalized added tokens: pre-tokenizers, then merges. */
 static int encode_plain(const struct tokenizer *t, struct tok_scratch *sc, const char *s, size_t n,
                         int first, struct tok_ids *out, struct err *e)
 {

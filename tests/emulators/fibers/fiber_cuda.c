@@ -1,7 +1,7 @@
-/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, for
- * build/tests/bin/libcuda-fibers-*.so: a device of two multiprocessors (FIBERS_UNITS=N: of so many)
- * that takes the PTX of sm_80, or sm_90a. Launches are captured as graphs and replayed with the
- * arguments that they had. */
+/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, in
+ * build/tests/bin/libcuda-fibers-*.so: a device of two multiprocessors (FIBERS_UNITS=N: of N) that
+ * accepts PTX for sm_80 or sm_90a. Launches are captured as graphs and replayed with their
+ * arguments. */
 #include "backend-hip/runtime/hip_api.h"
 #include "tests/emulators/fibers/fibers_int.h"
 
@@ -107,7 +107,7 @@ API(cuFuncSetAttribute(void *f, int attribute, int value))
     return f && attribute == SHARED_BYTES && value <= 227 << 10 ? OK : INVALID_VALUE;
 }
 
-/* ---- the stream, and launches that it keeps while it is captured ---- */
+/* ---- the stream, and launches that it records during a capture ---- */
 struct launch {
     void *f;
     unsigned grid[3], block[3], shared, cluster;

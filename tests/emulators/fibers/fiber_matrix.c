@@ -1,5 +1,5 @@
-/* fiber_matrix.c: what instructions of warps do, for fibers.c: matrix products of AMD's and
- * NVIDIA's, exchanges between lanes, and copies and barriers that run beside the threads. */
+/* fiber_matrix.c: warp instructions for fibers.c: matrix products of AMD and NVIDIA, exchanges
+ * between lanes, asynchronous copies and mbarriers. */
 #include "tests/emulators/fibers/fibers_int.h"
 
 #include <stdint.h>
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory whose size the launch gives, and copies to it ---- */
+/* ---- dynamic shared memory, and copies to it ---- */
 enum { MAX_COPIES = 256 };
 static char dynamic[MAX_BLOCKS][DYNAMIC_BYTES] __attribute__((aligned(1024)));
-static struct meeting warp_meeting[MAX_THREADS / 32];
+static struct thread_barrier warp_barrier[MAX_THREADS / 32];
 
-void fiber_warp_barrier(void) { fiber_meet(&warp_meeting[fibers.self / 32], 32); }
+void fiber_warp_barrier(void) { fiber_arrive_and_wait(&warp_barrier[fibers.self / 32], 32); }
 
 static struct copies {
     struct {
@@ -26,7 +26,7 @@ static struct copies {
 
 void *fiber_dynamic_lds(void) { return dynamic[fiber_block_of_cluster()]; }
 
-/* Memory of both kinds has addresses, that of fiber_lds() behind the other. */
+/* Both kinds of shared memory have addresses; those of fiber_lds() come last. */
 unsigned fiber_lds_address(const void *p)
 {
     const char *at = p, *fixed = fiber_static_lds[fiber_block_of_cluster()];
@@ -80,15 +80,15 @@ void fiber_copies_wait(int n)
 }
 
 /* ---- instructions of NVIDIA's warps ---- */
-/* What each lane of the warp holds in a register. Two sets in turn: who is at the next exchange but
- * one has met all who read. */
+/* A register of each lane of the warp. Two buffers are used alternately: a lane reaches the
+ * exchange after the next only when all have read this one. */
 static const unsigned *exchange(unsigned mine)
 {
     static unsigned mail[2][MAX_THREADS];
     static int turn_of[MAX_THREADS];
     int t = fibers.self, turn = turn_of[t] ^= 1;
     mail[turn][t] = mine;
-    fiber_meet(&warp_meeting[t / 32], 32);
+    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     return mail[turn] + t / 32 * 32;
 }
 
@@ -115,7 +115,8 @@ void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
         }
         m[i] = v[0] | (unsigned)v[1] << 16;
     }
-    fiber_meet(&warp_meeting[fibers.self / 32], 32); /* no lane goes on before all have read */
+    fiber_arrive_and_wait(&warp_barrier[fibers.self / 32],
+                          32); /* no lane continues before all have read */
 }
 
 static float number_of(unsigned bits, int is_bf16)
@@ -148,7 +149,7 @@ static int wrong_lane(void)
 
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 {
-    /* Two sets in turn, as in exchange(): rows of A and columns of B. */
+    /* Two buffers used alternately, as in exchange(): rows of A and columns of B. */
     static vector operand[2][MAX_THREADS / 32][24];
     static int turn_of[MAX_THREADS];
     int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
@@ -158,7 +159,7 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
                                                                                    is_bf16);
     for (int i = 0; i < 4; i++)
         of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
-    fiber_meet(&warp_meeting[t / 32], 32);
+    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
     for (int i = 0; i < 4; i++)
         c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
@@ -167,8 +168,8 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 /* ---- matrix instructions of AMD ---- */
 enum { MFMA, WMMA, WMMA12 }; /* enum matrix_kind */
 
-/* The half that a lane has in register n / 2 of A (or B, the same), and which input it is; and the
- * row of the lane's value n. */
+/* The input in half n of a lane's registers of A (or B, the same); and the row of the lane's value
+ * n. */
 static int matrix_input(int kind, int lane, int n)
 {
     return kind == MFMA ? 4 * (lane / 16) + n : kind == WMMA ? n : 8 * (lane / 16) + n;
@@ -183,8 +184,8 @@ static int matrix_row_of(int kind, int lane, int n)
 
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 {
-    /* Two sets in turn: who is at the next instruction but one has passed a barrier that all who
-     * read this one came to. */
+    /* Two buffers used alternately: a lane reaches the instruction after the next only after a
+     * barrier of all that read this one. */
     static float operand[2][MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or column][input] */
     static int turn_of[MAX_THREADS];
     int lanes = kind == MFMA ? 64 : 32,
@@ -211,12 +212,12 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
     }
 }
 
-/* ---- Hopper: barriers in shared memory that count copies, copies of whole pieces, products of
- * four warps, clusters ---- */
+/* ---- Hopper: mbarriers that count bytes, TMA copies, products of warpgroups (wgmma), clusters
+ * ---- */
 static struct phase {
     int arrivals, pending, bytes;
     unsigned parity;
-    unsigned long made; /* in which run of a block or cluster it was made ready */
+    unsigned long made; /* run of the block or cluster in which it was initialized */
 } phases[MAX_BLOCKS][DYNAMIC_BYTES / 8];
 static unsigned long runs;
 
@@ -299,7 +300,7 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
     count(phase_at(barrier), 0, -(int)bytes);
 }
 
-/* Where input k of row n lies, as the descriptor says: PTX, "Matrix descriptor" and the layouts of
+/* Offset of input k of row n by the descriptor: PTX ISA, "Matrix descriptor" and the layouts of
  * shared memory. */
 static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsigned k)
 {
@@ -320,7 +321,7 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
     for (int i = 0; i < 8; i++)
         of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
                                                                                    0);
-    fiber_meet(&warp_meeting[t / 32], 32);
+    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
     for (int j = 0; j < n / 8; j++)
         for (int e = 0; e < 2; e++) {
@@ -337,14 +338,15 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
                 *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
             }
         }
-    fiber_meet(&warp_meeting[t / 32],
-               32); /* no lane goes on, and says that b was read, before all have read */
+    fiber_arrive_and_wait(
+        &warp_barrier[t / 32],
+        32); /* no lane continues, and reports that b was read, before all have read */
 }
 
-/* Threads of the cluster that have ended are not waited for. */
+/* Finished threads of the cluster do not count. */
 void fiber_cluster_barrier(void)
 {
-    static struct meeting m;
+    static struct thread_barrier m;
     int number = m.number;
     m.came++;
     while (m.number == number) {
@@ -367,16 +369,16 @@ float fiber_load_of_block(unsigned address, int rank)
     return v;
 }
 
-static struct meeting numbered[MAX_BLOCKS][16];
+static struct thread_barrier numbered[MAX_BLOCKS][16];
 
 void fiber_barrier_numbered(int id, int n)
 {
-    fiber_meet(&numbered[fiber_block_of_cluster()][id], n);
+    fiber_arrive_and_wait(&numbered[fiber_block_of_cluster()][id], n);
 }
 
 void fiber_barrier_arrive(int id, int n)
 {
-    struct meeting *m = &numbered[fiber_block_of_cluster()][id];
+    struct thread_barrier *m = &numbered[fiber_block_of_cluster()][id];
     if (++m->came < n) return;
     m->came = 0;
     m->number++;
@@ -386,7 +388,7 @@ void fiber_barrier_arrive(int id, int n)
 void fiber_matrix_begin(void)
 {
     runs++;
-    memset(warp_meeting, 0, sizeof warp_meeting);
+    memset(warp_barrier, 0, sizeof warp_barrier);
     memset(numbered, 0, sizeof numbered);
     for (int i = 0; i < fiber_cluster_blocks; i++) memset(dynamic[i], 0xff, fibers.dynamic_bytes);
     for (int t = 0; t < fibers.n_threads * fiber_cluster_blocks; t++)

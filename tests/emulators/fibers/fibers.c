@@ -6,9 +6,9 @@
  * of the same names that are compiled into this library (fiber_kernels.c) instead of those in the
  * code object. A copy from pinned memory happens as late as it may: source memory that is written
  * again too early shows.
- *   FIBERS_ARCH=NAME      which: gfx90a (if not said), gfx1030, gfx1100, gfx1201; they differ in
- *                         their matrix instructions
- * What goes wrong is asked for in the environment (a number, the first is 1):
+ *   FIBERS_ARCH=NAME      the architecture: gfx90a (default), gfx1030, gfx1100, gfx1201, which
+ *                         differ in their matrix instructions
+ * Faults are injected by the environment (numbers begin at 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
  *   FIBERS_WRONG_LANE=1   matrix instructions give lane 1 what is lane 2's
@@ -67,13 +67,13 @@ static void enter(void)
     done[t] = 1;
     fibers.n_done++;
     suspend(t);
-    abort(); /* nobody resumes a thread that is done */
+    abort(); /* a finished thread is never resumed */
 }
 
 static void start(int t)
 {
     void **s = (void **)(stacks + (size_t)(t + 1) * STACK_BYTES);
-    *--s = NULL; /* where enter would return to, and what aligns its stack */
+    *--s = NULL; /* enter's return address, and alignment of its stack */
     *--s = (void *)enter;
     for (int i = 0; i < 6; i++) *--s = NULL;
     stack_pointer[t] = s;
@@ -104,8 +104,8 @@ static void start(int t)
 
 void fiber_suspend(void) { suspend(fibers.self); }
 
-/* The last of n to come may go on at once. */
-void fiber_meet(struct meeting *m, int n)
+/* The last of n to arrive continues at once. */
+void fiber_arrive_and_wait(struct thread_barrier *m, int n)
 {
     int number = m->number;
     if (++m->came == n) {
@@ -116,11 +116,11 @@ void fiber_meet(struct meeting *m, int n)
     while (m->number == number) fiber_suspend();
 }
 
-/* Nobody goes on at once, so that the order of run_blocks holds. */
+/* All threads suspend, so that the order of run_blocks holds. */
 void fiber_barrier(void)
 {
-    static struct meeting block[MAX_BLOCKS];
-    struct meeting *m = &block[fiber_block_of_cluster()];
+    static struct thread_barrier block[MAX_BLOCKS];
+    struct thread_barrier *m = &block[fiber_block_of_cluster()];
     int number = m->number;
     if (++m->came == fibers.n_threads) {
         m->came = 0;
@@ -146,15 +146,15 @@ void *fiber_lds(size_t bytes)
     }
     if (*taken > *high) {
         memset(fiber_static_lds[block] + *high, 0xff,
-               *taken - *high); /* the first thread to ask: nothing is there yet */
+               *taken - *high); /* the first request: the memory is uninitialized */
         *high = *taken;
     }
     return fiber_static_lds[block] + at;
 }
 
-/* Between two barriers the threads run one after the other, upwards in one block and downwards in
- * the next: a kernel that lacks a barrier does not get away with an order that happens to suit it.
- * The blocks of a cluster run side by side. */
+/* Between two barriers the threads run one after the other, in ascending order in one block and
+ * descending in the next: a kernel that lacks a barrier cannot depend on one order. The blocks of a
+ * cluster run side by side. */
 static void run_blocks(int x, int y, int z)
 {
     int all = fibers.n_threads * fiber_cluster_blocks,
@@ -207,7 +207,7 @@ static void would_block(const char *call)
     abort();
 }
 
-/* Copies from pinned memory that have not happened yet. */
+/* Copies from pinned memory that are still to be made. */
 enum { MAX_PENDING = 64 };
 static struct {
     void *d;
@@ -222,8 +222,8 @@ static void copy_pending(void)
     n_pending = 0;
 }
 
-/* Copies to the host arrive when an event after them is found to be done; until then there is
- * something else. */
+/* Copies to the host arrive when an event after them is found complete; until then the destination
+ * has other contents. */
 static struct {
     void *dst, *copy;
     size_t bytes;
@@ -319,7 +319,7 @@ int hipMemGetInfo(size_t *left, size_t *total)
     return OK;
 }
 
-/* The length stands 256 bytes before the block. */
+/* The length is stored 256 bytes before the block. */
 int hipMalloc(void **d, size_t bytes)
 {
     char *p;
@@ -414,8 +414,8 @@ int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream)
     return OK;
 }
 
-/* An event is the time of its recording, what was sent before it, and whether that came after a
- * launch that never ends. */
+/* An event: the time of its recording, the work issued before it, and whether a launch that never
+ * ends precedes it. */
 struct event {
     struct timespec time;
     unsigned n_sent;
@@ -460,7 +460,7 @@ int hipEventElapsedTime(float *ms, void *from, void *to)
     return OK;
 }
 
-/* Only an ELF file for EM_AMDGPU whose flags say the architecture. */
+/* Accepts only an ELF file for EM_AMDGPU whose flags name the architecture. */
 int hipModuleLoadData(void **module, const void *image)
 {
     enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224 };
@@ -491,7 +491,7 @@ int hipModuleUnload(void *module)
     return OK;
 }
 
-/* The code object has a symbol of this name. */
+/* 1 if the code object has a symbol of this name. */
 static int image_has(const char *image, const char *name)
 {
     enum { SECTIONS_AT = 40, SECTION_BYTES_AT = 58, N_SECTIONS_AT = 60 };

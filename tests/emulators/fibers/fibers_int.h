@@ -1,17 +1,17 @@
-/* fibers_int.h: what fibers.c (threads, memory, the runtime) and fiber_matrix.c (instructions of
- * warps) share. */
+/* fibers_int.h: declarations shared by fibers.c (threads, memory, the runtime) and fiber_matrix.c
+ * (warp instructions). */
 #ifndef TESTS_FIBERS_INT_H
 #define TESTS_FIBERS_INT_H
 
 #include "backend-hip/kernels/host/fibers.h"
 
-/* of a cluster, of a block */
+/* per cluster, per block */
 enum { MAX_BLOCKS = 4, MAX_THREADS = 1536, LDS_BYTES = 64 << 10, DYNAMIC_BYTES = 227 << 10 };
 
 struct fibers {
-    int self;                    /* the thread that runs, of the cluster */
+    int self;                    /* index in the cluster of the running thread */
     int n_threads, n_done;       /* of a block; of the cluster */
-    int progress;                /* since the last look at all threads someone went on */
+    int progress;                /* a thread has run since the last pass over all threads */
     size_t lds_high[MAX_BLOCKS]; /* of fiber_static_lds */
     size_t dynamic_bytes;
 };
@@ -22,15 +22,15 @@ static inline int fiber_block_of_cluster(void) { return fibers.self / fibers.n_t
 
 unsigned long long env_number(const char *name, unsigned long long otherwise);
 
-/* Threads that wait for each other: n of them. */
-struct meeting {
+/* A barrier of n threads. */
+struct thread_barrier {
     int came, number;
 };
-void fiber_meet(struct meeting *m, int n);
-/* Lets others run. */
+void fiber_arrive_and_wait(struct thread_barrier *m, int n);
+/* Lets other threads run. */
 void fiber_suspend(void);
 
-/* A block or cluster begins: nothing is in its memory, nothing under way. */
+/* Begins a block or cluster: its memory is uninitialized, no copy is in flight. */
 void fiber_matrix_begin(void);
 
 #endif

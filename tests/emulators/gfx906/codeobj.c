@@ -1,7 +1,7 @@
-/* Loading a code object: an ELF file for gfx906 with kernel descriptors (symbols NAME.kd) and, in a
- * note, metadata in MessagePack (https://llvm.org/docs/AMDGPUUsage.html, code object v3 to v5).
- * Everything read is checked against the bounds of the file as far as its own headers tell; HIP
- * does not pass the length of an image. */
+/* codeobj.c: loader of code objects: an ELF file for gfx906 with kernel descriptors (symbols
+ * NAME.kd) and, in a note, metadata in MessagePack (https://llvm.org/docs/AMDGPUUsage.html, code
+ * object v3 to v5). All reads are checked against the bounds that the file's headers give; HIP does
+ * not pass the length of an image. */
 #include "gpu.h"
 
 #include <elf.h>
@@ -20,7 +20,7 @@ enum {
 };
 enum { R_ABS64 = 3, R_RELATIVE64 = 13, NOTE_METADATA = 32 };
 
-/* --- MessagePack, what the metadata uses of it */
+/* --- MessagePack, the subset that the metadata uses */
 struct pack {
     const uint8_t *p, *end;
     bool bad;
@@ -78,8 +78,8 @@ static void pack_skip(struct pack *k, int depth)
     for (uint64_t i = 0; i < n && !k->bad; i++) pack_skip(k, depth + 1);
 }
 
-/* The value of KEY in the map at the reader; the reader stands behind the key's name, or at the end
- * when it is absent. */
+/* Finds the value of KEY in the map at the reader; the reader is then behind the key, or at the end
+ * if it is absent. */
 static bool pack_find(struct pack *k, const char *key)
 {
     struct pack_value map = pack_next(k);
@@ -169,7 +169,7 @@ static int add_kernel(struct module *m, const char *name, size_t len, uint64_t v
     kn->n_sgprs = ((kn->rsrc1 >> 6 & 15) / 2 + 1) * 16;
     kn->max_threads = 1024;
     kn->code = calloc(m->size / 4,
-                      sizeof *kn->code); /* pages that are never reached cost nothing */
+                      sizeof *kn->code); /* pages that are never reached take no memory */
     kn->stats = stats_of(kn->name);
     if (!kn->code || !kn->stats || kn->entry % 4 || kn->entry >= m->size) {
         free(kn->code);
@@ -218,7 +218,7 @@ static int relocate(struct module *m, const uint8_t *d, const Elf64_Shdr *sh,
     return 0;
 }
 
-/* A bundle of code objects: ours is the entry whose name contains gfx906. */
+/* Selects the entry of a bundle whose name contains gfx906. */
 static const uint8_t *from_bundle(const uint8_t *d)
 {
     uint64_t n, offset, len;

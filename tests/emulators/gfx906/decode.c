@@ -1,6 +1,6 @@
-/* Machine words -> struct insn, once for each instruction of a kernel. What is not in the tables of
- * operations, or uses a field in a way that is not implemented, becomes an instruction that faults
- * when it is reached. */
+/* decode.c: machine words to struct insn, once per instruction of a kernel. An instruction that is
+ * not in the tables, or uses a field in an unsupported way, becomes one that faults when it is
+ * reached. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -139,7 +139,7 @@ static void set_result(const struct kernel *k, struct insn *i, int dst, int sdst
     if (i->cmpx) mark_s(k, i, i->write_s, SGPR_EXEC, 2);
 }
 
-/* What the lanes see without preparation, and whether the result needs none either. */
+/* Which operands the lanes read without preparation, and whether the result needs none. */
 static void finish_vector(struct insn *i)
 {
     for (int k = 0; k < i->n_src; k++) {
@@ -264,7 +264,7 @@ static void decode_vop3(const struct kernel *k, struct insn *i)
     i->clamp = x >> 15 & 1, i->omod = y >> 27 & 3, i->dst_hi = op_sel >> 3;
     for (int n = 0; n < 3 && op->sig[1] && op->sig[n + 1]; n++) {
         bool tied = op->enc == ENC_VOP2 && n == 2 &&
-                    op->sig[3] != 's'; /* mac: the third source is the result */
+                    op->sig[3] != 's'; /* mac: the third source is the destination */
         if (src[n] == SRC_LITERAL) refuse(i, "literal in VOP3");
         set_source(k, i, n, tied ? 256 + (int)(x & 255) : src[n], op->sig[n + 1]);
         i->src[n].abs = abs >> n & 1, i->src[n].neg = y >> (29 + n) & 1,
@@ -375,9 +375,8 @@ static void decode_smem(const struct kernel *k, struct insn *i)
     i->exec = i->refusal ? exec_refused : op->exec;
 }
 
-/* The registers of a vector memory instruction: data read, data written. A load of the same kind
- * may overtake none before it, so the target of a load is not checked here but where it is issued.
- */
+/* The registers of a vector memory instruction: data read, data written. A load may not overtake an
+ * earlier load of the same kind, so its target is checked when it is issued, not here. */
 static void memory_data(const struct kernel *k, struct insn *i, int vdst)
 {
     const struct transfer *t = &transfers[i->transfer];

@@ -1,6 +1,7 @@
-/* The machine that the interpreter models: decoded instructions, waves, blocks, device memory.
- * Internal to tests/gfx906; the outside sees HIP (hip.c) and gfx906.h. Facts of the instruction
- * set: AMD "Vega" 7nm ISA document, LLVM AMDGPU usage guide, and what llvm-mc-19 assembles. */
+/* gpu.h: the machine that the interpreter models: decoded instructions, waves, blocks, device
+ * memory. Internal to this folder; its interface is HIP (hip.c) and gfx906.h. Facts of the
+ * instruction set: AMD "Vega" 7nm ISA document, LLVM AMDGPU usage guide, and the encodings of
+ * llvm-mc-19. */
 #ifndef GPU_H
 #define GPU_H
 #include "gfx906.h"
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where an object from rtc.c says so, in padding of the ELF header. */
+/* Offset of the mark of rtc.c's objects, in padding of the ELF header. */
 enum { COMPILED_MARK_AT = 15, COMPILED_MARK = 1 };
 enum { LANES = 64, MAX_WAVES = 16, LDS_MAX = 65536 };
 enum { SGPR_VCC = 106, SGPR_M0 = 124, SGPR_EXEC = 126 };
@@ -106,7 +107,7 @@ enum {
     ATOMIC_MSKOR,
     N_ATOMICS
 };
-/* How a memory instruction moves data. */
+/* Transfer of a memory instruction. */
 struct transfer {
     uint8_t bytes;             /* of memory, each lane and address */
     uint8_t data, data1;       /* VGPRs read: first and second data operand */
@@ -186,7 +187,7 @@ struct insn {
     uint64_t write_v[4], write_s[2]; /* what the VALU writes */
 };
 
-/* Loads and stores under way, in order of issue. */
+/* Loads and stores in flight, in order of issue. */
 enum pending_kind { PEND_LOAD, PEND_STORE, PEND_LDS_READ, PEND_LDS_WRITE, PEND_SMEM, PEND_FLAT };
 struct pending {
     uint32_t pc;
@@ -274,13 +275,13 @@ struct block {
     jmp_buf on_fault;
 };
 
-/* fault.c: one line, then back to the launch. lane < 0: not one lane's. */
+/* fault.c: prints one line and returns to the launch. lane < 0: no particular lane. */
 _Noreturn void fault(struct wave *w, const struct insn *i, int lane, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 extern char fault_text[512];
 extern bool fault_quiet;
 
-/* codeobj.c. Returns 0, or the HIP error; why[] then says what was wrong. */
+/* codeobj.c. Returns 0, or the HIP error with the reason in why[]. */
 int module_load(const void *image, struct module **out, char why[128]);
 void module_free(struct module *m);
 struct kernel *module_kernel(struct module *m, const char *name);
@@ -331,7 +332,7 @@ int memory_remove_host(void *p);
 /* the allocation that holds addr, freed ones too; NULL: none */
 const struct alloc *memory_find(uint64_t addr);
 const struct alloc *memory_below(uint64_t addr); /* the one at or before addr, for messages */
-/* NULL when not all of it lies in one live allocation */
+/* NULL unless all of it is in one live allocation */
 uint8_t *memory_host(uint64_t addr, uint64_t size);
 uint64_t memory_used(void);
 extern uint64_t memory_total;
@@ -340,7 +341,8 @@ extern unsigned memory_generation; /* changes with the allocations */
 /* transfer.c */
 /* bytes from memory -> the lane's registers */
 void load_lane(struct wave *w, const struct insn *i, int lane, const void *p);
-void store_lane(struct wave *w, const struct insn *i, int lane, void *p); /* and back */
+void store_lane(struct wave *w, const struct insn *i, int lane,
+                void *p); /* the lane's registers -> memory */
 /* The new value; old and operands zero-extended from their 4 or 8 bytes. */
 uint64_t atomic_apply(int kind, uint64_t old, uint64_t data, uint64_t compare, int bytes);
 

@@ -1,7 +1,7 @@
-/* The HIP API in front of the interpreter: device 0 is a gfx906 with 60 compute units. One stream,
- * everything happens in the call; but as on a device, what a kernel does wrong is reported by the
- * next call that waits for it, and then by every call until hipDeviceReset. Conventions of the
- * calls: hip_runtime_api.h of ROCm 5 and 6. */
+/* hip.c: the HIP API of the interpreter: device 0 is a gfx906 with 60 compute units. One stream;
+ * all work is done during the call, but as on a device a kernel's fault is reported by the next
+ * call that waits for it, and then by every call until hipDeviceReset. Conventions:
+ * hip_runtime_api.h of ROCm 5 and 6. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ enum {
 };
 static const char arch_name[] = "gfx906:sramecc-:xnack-", device_name[] = "gfx906 interpreter";
 
-static int sticky; /* what the device has failed with */
+static int sticky; /* the device's latched error */
 /* calls left until the failure, 0: none */
 static uint64_t fail_launch_in, lose_device_in, fail_alloc_in;
 static uint64_t step_limit = 1ull << 28;
@@ -327,8 +327,8 @@ API int hipModuleGetGlobal(void **addr, size_t *bytes, void *module, const char 
     return NOT_FOUND;
 }
 
-/* The arguments as the kernel will read them; hidden ones are 0. Returns -1 when they do not fit
- * the kernel. */
+/* Collects the arguments as the kernel reads them; hidden ones are 0. -1: they do not fit the
+ * kernel. */
 static int collect_args(const struct kernel *k, void **params, void **extra, uint8_t *out)
 {
     if (params) {

@@ -1,9 +1,9 @@
-/* Vector operations on fp16: scalar, packed, mixed with fp32, dot products.
+/* lanes_f16.c: vector operations on fp16: scalar, packed, mixed with fp32, dot products.
  *
- * Results are rounded once, to nearest even; fma is fused. mad and mac round the product too and
- * flush denormals, which is what LLVM assumes of this hardware. v_dot2_f32_f16 sums as fma(a1, b1,
- * fma(a0, b0, c)) in fp32; the order inside the hardware is not documented. Transcendental
- * operations: rounded once from double. */
+ * Results are rounded once, to nearest even; fma is fused. mad and mac round the product, too, and
+ * flush denormals, as LLVM assumes of this hardware. v_dot2_f32_f16 sums as fma(a1, b1, fma(a0, b0,
+ * c)) in fp32; the order inside the hardware is not documented. Transcendental operations: rounded
+ * once from double. */
 #include "lanes.h"
 
 static inline uint32_t mad16(uint32_t x, uint32_t y, uint32_t z)

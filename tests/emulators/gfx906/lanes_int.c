@@ -1,4 +1,4 @@
-/* Vector operations on integers and bits, 16, 32 and 64 bits wide. */
+/* lanes_int.c: vector operations on integers and bits, 16, 32 and 64 bits wide. */
 #include "lanes.h"
 
 #include <stdlib.h>

@@ -1,13 +1,13 @@
-/* Local memory of a block, and the DS instructions. Every access is checked: within the block's
- * allocation, aligned, only bytes that were written before, and no conflict with another wave since
- * the last barrier: a read of what another wave wrote, or a write of what another wave wrote or
- * read. Atomics of several waves do not conflict with each other. */
+/* lds.c: local memory of a block, and the DS instructions. Every access is checked: within the
+ * block's allocation, aligned, only bytes that were written, and no conflict with another wave
+ * since the last barrier (a read of another wave's write, a write over another wave's read or
+ * write). Atomics of several waves do not conflict with each other. */
 #include "gpu.h"
 
 #include <string.h>
 
-/* Who touched a byte since the last barrier: 0 nobody, wave + 1, and for atomics with ATOMIC_MARK.
- */
+/* The last accessor of a byte since the last barrier: 0 none, wave + 1, with ATOMIC_MARK for
+ * atomics. */
 enum { ATOMIC_MARK = 0x40, MANY = 0x1f };
 
 void lds_barrier(struct block *b)
@@ -38,7 +38,7 @@ static const char *name_of(uint8_t mark, char text[16])
     return text;
 }
 
-/* Bytes of one access, those that are not plainly the wave's own. */
+/* Checks the bytes of one access that are not the wave's own. */
 static void slow_read(struct wave *w, const struct insn *i, int lane, uint32_t addr, int bytes)
 {
     struct block *b = w->block;
@@ -274,8 +274,7 @@ static void ds_atomic(struct wave *w, const struct insn *i)
               i->glc ? t->result : 0);
 }
 
-/* Exchange between lanes through the LDS hardware: no memory is touched. Lanes that are off give 0.
- */
+/* Exchange between lanes through the LDS hardware; no memory is accessed. Inactive lanes give 0. */
 static void exchange(struct wave *w, const struct insn *i, const int *from)
 {
     uint32_t old[LANES];

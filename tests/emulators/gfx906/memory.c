@@ -1,7 +1,7 @@
-/* Device memory: allocations at addresses that the host cannot dereference, never reused, so that
- * every access outside a live allocation is noticed, use after free included. New memory holds 0xcb
- * bytes (up to FILL_MAX of an allocation) or what an earlier allocation left, so that nothing
- * passes because memory happened to be zero. Knows nothing of instructions. */
+/* memory.c: device memory: allocations at addresses that the host cannot dereference and that are
+ * never reused, so that every access outside a live allocation is detected, use after free
+ * included. New memory holds 0xcb bytes (up to FILL_MAX of an allocation) or an earlier
+ * allocation's contents, never zeros by chance. Must not know: instructions. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #define DEVICE_BASE 0x200000000000ull
-enum { GAP = 4096 }; /* between allocations: an overrun meets nothing */
+enum { GAP = 4096 }; /* between allocations: an overrun hits no other one */
 #define FILL_MAX (256ull << 20)
 
 uint64_t memory_total = 16ull << 30;
@@ -48,7 +48,7 @@ static void *take_pages(uint64_t room)
     return host;
 }
 
-/* The oldest make room. */
+/* Frees the oldest to make room. */
 static void give_pages(void *host, uint64_t room)
 {
     while (n_spare && (n_spare == MAX_SPARE || spare_bytes + room > MAX_SPARE_BYTES)) {
@@ -130,7 +130,7 @@ int memory_free(uint64_t addr)
     a->freed = true, a->host = NULL;
     used -= a->size;
     if (a->kind == ALLOC_CODE && a == &allocs[n_allocs - 1])
-        n_allocs--; /* arguments of a launch: nobody holds their address */
+        n_allocs--; /* arguments of a launch: no one else has their address */
     return 0;
 }
 

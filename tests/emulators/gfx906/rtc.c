@@ -1,10 +1,8 @@
-/* hiprtc's functions, by running clang-19 on what they are given: the host runtime's fall-back for
- * devices that no embedded code object fits is tested with it. In the environment:
- *   GFX906_ONLY_COMPILED=1        the device takes nothing but what comes from here (see
- *                                 hipModuleLoadData)
- *   GFX906_RTC=fail|crash|hang    the compiler refuses, dies, or does not come back
- *   GFX906_RTC=real               the compiler is AMD's own, of an installed libamdhip64.so.5
- *                                 (which needs no GPU for it) */
+/* rtc.c: hiprtc's functions, implemented by running clang-19, for tests of the host runtime's
+ * fall-back on devices that no embedded code object fits. Environment: GFX906_ONLY_COMPILED=1: the
+ * device accepts only code objects from here (hipModuleLoadData); GFX906_RTC=fail|crash|hang: the
+ * compiler fails, crashes, or hangs; GFX906_RTC=real: AMD's compiler of an installed
+ * libamdhip64.so.5 (which needs no GPU). */
 #include "gfx906.h"
 #include "gpu.h"
 
@@ -38,7 +36,7 @@ static void *real_function(const struct program *p, const char *name)
 /* Calls AMD's function of that name with its program first. */
 #define REAL(p, name, types, ...) ((int(*) types)real_function(p, name))((p)->real, __VA_ARGS__)
 
-/* AMD's compiler on its own copy of the program; what it says and makes is kept here. */
+/* Runs AMD's compiler on a copy of the program and keeps its log and code. */
 static int compile_real(struct program *p, int n, const char **options)
 {
     size_t bytes;

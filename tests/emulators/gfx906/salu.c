@@ -1,4 +1,5 @@
-/* The scalar unit: integer operations with SCC, branches, the MODE register, waits and barriers. */
+/* salu.c: the scalar unit: integer operations with SCC, branches, the MODE register, waits and
+ * barriers. */
 #include "gpu.h"
 #include "numeric.h"
 

@@ -1,4 +1,4 @@
-/* Counts by the name of the kernel, kept when its module is gone, and the table of them at exit. */
+/* stats.c: counts by kernel name, which outlive the module, and their table at exit. */
 #include "gpu.h"
 
 #include <stdio.h>

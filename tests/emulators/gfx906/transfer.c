@@ -1,5 +1,5 @@
-/* How the memory instructions move bytes between memory and the registers of a lane, and what
- * atomics compute. The same for global memory, buffers, scratch and LDS. */
+/* transfer.c: movement of bytes between memory and a lane's registers, and the arithmetic of
+ * atomics; for global memory, buffers, scratch and LDS. */
 #include "gpu.h"
 #include "numeric.h"
 

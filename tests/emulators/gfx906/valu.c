@@ -1,6 +1,6 @@
-/* The vector unit around the lane operations: sources with their modifiers (DPP, SDWA, op_sel, neg,
- * abs), results under the EXEC mask, and the operations that touch more than one register row or a
- * scalar register. */
+/* valu.c: the vector unit around the lane operations: sources with modifiers (DPP, SDWA, op_sel,
+ * neg, abs), results under the EXEC mask, and operations on several register rows or a scalar
+ * register. */
 #include "gpu.h"
 #include "numeric.h"
 
@@ -22,7 +22,7 @@ uint64_t salu_read64(const struct wave *w, const struct src *s)
     return s->kind == SRC_CONST ? s->value : salu_read(w, s);
 }
 
-/* Where lane l reads under a DPP control; -1: nowhere. */
+/* The lane that lane l reads under a DPP control; -1: none. */
 static int dpp_source(int ctrl, int l)
 {
     int row = l & ~15, q = l & 15, n = ctrl & 15;
@@ -43,7 +43,7 @@ static int dpp_source(int ctrl, int l)
     }
 }
 
-/* Lanes that read from nowhere, or from a lane that is off, get 0 (bound_ctrl) or do not write. */
+/* Lanes that read no lane or an inactive one get 0 (bound_ctrl) or do not write. */
 static void dpp_row(struct wave *w, const struct insn *i, uint32_t *t)
 {
     const uint32_t *row = w->v[i->src[0].reg];

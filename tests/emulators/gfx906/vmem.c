@@ -1,6 +1,6 @@
-/* Instructions that reach global memory and scratch: SMEM, FLAT (flat, scratch, global), MUBUF.
- * Every lane's access must lie within one live allocation. Data moves at once; the registers count
- * as unwritten until the s_waitcnt. */
+/* vmem.c: instructions that access global memory and scratch: SMEM, FLAT (flat, scratch, global),
+ * MUBUF. Every lane's access must be within one live allocation. Data are moved at once; the
+ * registers count as unwritten until the s_waitcnt. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -140,7 +140,7 @@ static void access_lane(struct wave *w, const struct insn *i, int lane, struct w
     }
 }
 
-/* Counts, and what is now under way. */
+/* Counts an access and adds it to those in flight. */
 static void issue(struct wave *w, const struct insn *i, bool flat)
 {
     const struct transfer *t = &transfers[i->transfer];

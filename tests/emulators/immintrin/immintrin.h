@@ -1,8 +1,4 @@
-/* immintrin.h: AVX-512, its VNNI and AMX for processors without them: in front of the compiler's header of the same name, the
- * rungs avx512, vnni and amx compile as they are and run wherever there is AVX2. Semantics after the Intel Intrinsics Guide and
- * the SDM; only what those files use, and of that only the cases they use (a static assertion says so). A 512-bit vector is two
- * 256-bit ones; tiles are memory of the thread.
- * Must not know: what the kernels compute. */
+/* immintrin.h: emulation of AVX-512, VNNI and AMX on AVX2: found before the compiler's header of the same name, it lets the variants avx512, vnni and amx compile unchanged. Semantics from the Intel Intrinsics Guide and the SDM; only the intrinsics that those files use, in the cases that they use (checked by static assertions). A 512-bit vector is two 256-bit ones; tiles are thread-local memory. Must not know: what the kernels compute. */
 #ifndef TESTS_EMULATED_IMMINTRIN_H
 #define TESTS_EMULATED_IMMINTRIN_H
 
@@ -38,7 +34,7 @@ union emulated_512 {
     int8_t i8[64];
 };
 
-/* A function of __m512 made of one of __m256. */
+/* Defines a function of __m512 by one of __m256. */
 #define EMULATED_PS(name, of_half)                                                                                                         \
     EMULATED __m512 name(__m512 a, __m512 b)                                                                                               \
     {                                                                                                                                      \
@@ -138,7 +134,7 @@ EMULATED __m512 emulated_maskz_mul_ps(__mmask16 m, __m512 a, __m512 b)
         if (!(m >> i & 1)) v.u32[i] = 0;
     return v.ps;
 }
-/* m: the lanes that count, the others become 0; b: whole numbers that leave a result beyond the subnormals, or no numbers */
+/* m: valid lanes, the others become 0; b: integers that keep the result out of the subnormals, or NaN */
 EMULATED __m512 emulated_maskz_scalef_ps(__mmask16 m, __m512 a, __m512 b)
 {
     union emulated_512 x = {.ps = a}, y = {.ps = b};
@@ -257,7 +253,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 /* The value of an immediate that the emulation knows. */
 #define EMULATED_ONLY(value, known) _Static_assert((value) == (known), "tests/emulators/immintrin: only " #known)
 
-/* The names that the rungs use. */
+/* The names that the variants use. */
 #undef _mm512_add_epi32
 #undef _mm512_castps512_ps256
 #undef _mm512_extractf32x8_ps
@@ -376,8 +372,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
         emulated_round_ps(a);                                                                                                              \
     })
 
-/* ---- tiles (SDM volume 1, chapter 18): a tile that is used without having been configured on this thread, or in a shape that does
- * not fit its neighbours, is a fault here as it is there ---- */
+/* ---- tiles (SDM volume 1, chapter 18): the use of a tile that this thread has not configured, or in a shape that does not match, is a fault as on the processor ---- */
 struct emulated_tiles {
     int rows[8], row_bytes[8]; /* 0: not configured */
     uint8_t data[8][16][64];
@@ -397,7 +392,7 @@ EMULATED void emulated_tile_ready(int t)
     if (!emulated_tile.rows[t] || !emulated_tile.row_bytes[t]) emulated_tile_fault("not configured on this thread");
 }
 
-/* A reserved byte that is not 0, a palette or a shape that there is not: #GP */
+/* A nonzero reserved byte or an invalid palette or shape: #GP */
 static inline void emulated_tile_loadconfig(const void *config)
 {
     const uint8_t *c = config;
@@ -451,7 +446,7 @@ static inline void emulated_tile_dpbssd(int c, int a, int b)
             __m128i four = _mm_set1_epi32(0);
             memcpy(&four, t->data[a][m] + 4 * k, 4);
             memcpy(&codes, t->data[b][k], 64);
-            __m256i x = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(four)); /* four words, again and again */
+            __m256i x = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(four)); /* four words, repeated */
             for (int i = 0; i < 2; i++) {
                 __m256i low = _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(codes.half_si[i])), x);
                 __m256i high = _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(codes.half_si[i], 1)), x);

@@ -1,15 +1,23 @@
-/* act.h: activations as integers: per row and sub-group, scale = largest magnitude / largest
- * integer, rounded to nearest even. Plain fp32 operations, so that every machine gets the same
- * integers; each rung compiles them for its own instruction set. */
-#ifndef BACKEND_CPU_ACT_H
-#define BACKEND_CPU_ACT_H
+/* act_quant.h: quantization of activations: per row and sub-group, scale = largest magnitude /
+ * largest integer, rounded to nearest even. Only basic fp32 operations, so that every machine gets
+ * the same integers; each variant compiles them for its own instruction set. */
+#ifndef BACKEND_CPU_ACT_QUANT_H
+#define BACKEND_CPU_ACT_QUANT_H
 
 #include "backend-cpu/fp32.h"
+
+/* Arguments of cpu_kernels.q4i: outputs of panels p0 .. p1-1. */
+struct q4i_call {
+    const struct linear *w;
+    const struct q4_digits *x;
+    float *y; /* [rows][out] */
+    int p0, p1;
+};
 
 /* Rounds |v| <= 2^22 to the nearest integer, ties to even, without a library call. */
 ALWAYS_INLINE int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
 
-/* Inputs j0 .. j0+n-1 of w in packed order: inside x, or gathered into group. */
+/* Inputs j0 .. j0+n-1 of w in packed order: inside x, or gathered into group [n]. */
 ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n,
                                           float *group)
 {
@@ -18,33 +26,32 @@ ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x
     return group;
 }
 
-/* The scale of a sub-group whose largest magnitude has the bits `most`, and what to multiply by; 0
- * where all integers are to be 0. */
-ALWAYS_INLINE float quantize_factor(int32_t most, int n_digits, float *scale)
+/* Sets the scale of a sub-group whose largest magnitude has the bits max_bits; returns the factor
+ * of quantization, 0 if all integers are to be 0. */
+ALWAYS_INLINE float quantize_factor(int32_t max_bits, int n_digits, float *scale)
 {
     float largest, top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
-    memcpy(&largest, &most, sizeof largest);
+    memcpy(&largest, &max_bits, sizeof largest);
     *scale = isfinite(largest) ? largest / top : NAN;
     return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
 }
 
-/* The same of the sub-group x[n]. Magnitudes are compared as the integers that their bits are,
- * which compilers turn into vectors as they do not with floats; not-a-number lies above infinity.
- */
+/* The same for the sub-group x [n]. Magnitudes are compared as integers, which compilers vectorize,
+ * unlike float comparisons; NaN compares above infinity. */
 ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
 {
-    int32_t most = 0;
+    int32_t max_bits = 0;
     for (int i = 0; i < n; i++) {
         int32_t bits;
         memcpy(&bits, x + i, sizeof bits);
         bits &= INT32_MAX;
-        most = bits > most ? bits : most;
+        max_bits = bits > max_bits ? bits : max_bits;
     }
-    return quantize_factor(most, n_digits, scale);
+    return quantize_factor(max_bits, n_digits, scale);
 }
 
-/* One sub-group x[n] into first[n] and, for two digits, second[n]; returns the sum of the integers.
- */
+/* Quantizes one sub-group x [n] to first [n] and, for two digits, second [n]; returns the sum of
+ * the integers. */
 ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first,
                                      int8_t *second, float *scale)
 {
