@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: tests/whole/figures.sh   (called by `make test`)
-# The tables and the picture of the documents are those that scripts/figures makes of docs/figures/*.json, and it sees a figure
-# that was changed in one place only.
+# The tables and the picture of the documents are those that scripts/figures makes of
+# docs/figures/*.json, and it sees a figure that was changed in one place only.
 set -u
 passed=0 failed=0
 if ! command -v python3 >/dev/null 2>&1; then
@@ -35,7 +35,8 @@ scripts/figures >"$dir/out" 2>&1
 rc=0
 scripts/figures --check >"$dir/out" 2>&1 || rc=$?
 expect "scripts/figures puts it into the document" '^the documents agree' 0
-echo '[{"n_prompt": 8, "n_gen": 0, "n_depth": 0, "n_parallel": 1, "act": "i16", "median_ts": 5.5}]' |
+record='"n_prompt": 8, "n_gen": 0, "n_depth": 0, "n_parallel": 1, "act": "i16", "median_ts": 5.5'
+echo "[{$record}]" |
     scripts/figures --add zen3.json speed "a command" "shape=tiny" >"$dir/out" 2>&1
 scripts/figures >>"$dir/out" 2>&1
 grep 'tiny | prompt 8 .*5\.5' docs/performance.md >>"$dir/out"
