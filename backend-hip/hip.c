@@ -4,6 +4,8 @@
  */
 #include "backend-hip/hip_internal.h"
 
+#include "core/model/modelfile.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,10 +132,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
 {
     if (config->act != ACT_F32 && config->act != ACT_F16)
         return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
-    if (config->head_dim > MAX_HEAD_DIM || config->head_dim % 2)
+    if (config->head_dim > GPU_HEAD_DIM || config->head_dim % 2)
         return err_set(e,
                        "--backend hip: heads of %d dimensions; even sizes up to %d are supported",
-                       config->head_dim, MAX_HEAD_DIM);
+                       config->head_dim, GPU_HEAD_DIM);
     if (hip_most_spans(config) >= MERGE_WEIGHTS)
         return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported",
                        config->max_pages * PAGE, MERGE_WEIGHTS * SPAN / 4 * 3);
@@ -268,6 +270,9 @@ static void hip_argmax(struct be *be, const float *d_logits, int32_t *d_id, int 
     hip_launch_rows(h, K_argmax_rows, rows, &a, sizeof a);
 }
 
+_Static_assert((int)PAGE == KV_PAGE && (int)PANEL == MF_PANEL &&
+                   (int)CHUNK == MF_GROUP_MULTIPLE,
+               "kernels and core agree");
 _Static_assert((int)TOP == BE_TOP && (int)TOP_ROOM == BE_TOP_ROOM &&
                    sizeof(struct largest) == sizeof(struct softmax_logit),
                "kernels and core agree");

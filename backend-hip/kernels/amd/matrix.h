@@ -1,6 +1,6 @@
 /* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products in fp32, of halves.
  * Three kinds, which differ in what a lane holds:
- *   MATRIX_MFMA    gfx908, 90a, 942: v_mfma_f32_16x16x16 (f16), 64 lanes. Lane l has of A row l %
+ *   MATRIX_MFMA    gfx908, gfx90a, gfx94x, gfx95x: v_mfma_f32_16x16x16 (f16), 64 lanes. Lane l has of A row l %
  *                  16, of B column l % 16, inputs 4 (l / 16) .. + 3; of the result column l % 16,
  *                  rows 4 (l / 16) .. + 3
  *   MATRIX_WMMA    gfx11: v_wmma_f32_16x16x16_f16, 32 lanes. Lanes l and l + 16 both have of A row
@@ -42,10 +42,10 @@ DEVICE int matrix_row(const int kind, int lane, int i)
 DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, float *c)
 {
 #if defined(__AMDGCN__)
-#if THIS_IMAGE & 2
+#if THIS_IMAGE & IMAGES_MFMA
     typedef _Float16 operand __attribute__((vector_size(8)));
     typedef float result __attribute__((vector_size(16)));
-#elif THIS_IMAGE & 4
+#elif THIS_IMAGE & IMAGES_WMMA
     typedef _Float16 operand __attribute__((vector_size(32)));
     typedef float result __attribute__((vector_size(32)));
 #else
@@ -57,9 +57,9 @@ DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, floa
     __builtin_memcpy(&x, a, sizeof x);
     __builtin_memcpy(&y, b, sizeof y);
     __builtin_memcpy(&r, c, sizeof r);
-#if THIS_IMAGE & 2
+#if THIS_IMAGE & IMAGES_MFMA
     r = __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, r, 0, 0, 0);
-#elif THIS_IMAGE & 4
+#elif THIS_IMAGE & IMAGES_WMMA
     r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, r);
 #else
     r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(x, y, r);

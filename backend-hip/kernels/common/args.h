@@ -23,7 +23,8 @@
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
-enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
+/* PANEL and PAGE are core's, too: hip.c asserts it. GPU_HEAD_DIM: dimensions of a head, at most */
+enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256 };
 enum { THREADS = 256 }; /* of a block, where kernel_list.h does not say otherwise */
 enum { SPAN = 256 }; /* positions of a sequence looked at together, from an absolute multiple of it on */
 /* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of

@@ -85,7 +85,7 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(float, x, MAX_HEAD_DIM);
+    LDS(float, x, GPU_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
     if (a->in_octets) {
         rope_octets(a);

@@ -99,7 +99,7 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
 DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
                          struct two_halves q[][4], float undo[2], const int dims)
 {
-    float v[2][MAX_HEAD_DIM / 8][2];
+    float v[2][GPU_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++)
         load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
     UNROLL for (int i = 0; i < 2; i++)
@@ -143,8 +143,8 @@ DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], con
 struct wide_rows {
     int row0, row, n_rows, lowest,
         highest; /* positions of the first and the last row; -1: there is none */
-    struct two_halves q[MAX_HEAD_DIM / 16][4];
-    float to_log2[2], largest[2], sum[2], total[MAX_HEAD_DIM / 2]; /* to_log2: of a score */
+    struct two_halves q[GPU_HEAD_DIM / 16][4];
+    float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: of a score */
 };
 
 /* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with

@@ -19,7 +19,7 @@ DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1
 DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float undo[2],
                          const int dims)
 {
-    float v[2][MAX_HEAD_DIM / 8][8];
+    float v[2][GPU_HEAD_DIM / 8][8];
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = 0;
@@ -55,8 +55,8 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
     const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
     const f16 *pages = (const f16 *)a->pages + kv_head * page_size;
     const float *from[2];
-    struct two_halves q[MAX_HEAD_DIM / 32][2][4];
-    float undo[2], total[MAX_HEAD_DIM / 8][4], largest[2], sum[2] = {0, 0};
+    struct two_halves q[GPU_HEAD_DIM / 32][2][4];
+    float undo[2], total[GPU_HEAD_DIM / 8][4], largest[2], sum[2] = {0, 0};
     int pos[2], first[2];
     UNROLL for (int i = 0; i < 2; i++)
     {
