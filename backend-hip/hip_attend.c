@@ -194,7 +194,7 @@ void hip_rope_store(struct be *be, const struct rope_args *r)
         .n_heads = c->n_heads,
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
-        .wide_kv = c->kv == KV_F32,
+        .kv_f32 = c->kv == KV_F32,
         .in_octets = !r->d_q_norm && !r->d_k_norm && c->head_dim % 16 == 0,
     };
     int n = h->batch->n_rows;

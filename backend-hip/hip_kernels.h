@@ -31,7 +31,7 @@ struct hip_kernel_row {
     int rows, outputs; /* of one block; rows 0: not a linear */
     int inputs;        /* of one block, 0: all */
     int persistent;    /* `blocks` blocks for each multiprocessor take all outputs in turn */
-    int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn */
+    int tile; /* not 0: takes activations in tiles of so many rows, and all tiles in turn */
     enum linear_set linears;
     int slower;      /* percent, than others of its phase for the same outputs and rows */
     int in_clusters; /* CLUSTER blocks compute a tile together */

@@ -1,5 +1,5 @@
 /* hip_one.c: linears of a single generated row together with the operations around them, in one
- * launch (kernels/hopper_one.hip): the norm or the attention whose result is the input, and the
+ * launch (kernels/linear_gemv.hip): the norm or the attention whose result is the input, and the
  * addition or the gating after them, which they wait for. Only where an image has these kernels;
  * everything else goes its own way (hip_linear.c), with the same bits. */
 #include "backend-hip/hip_internal.h"

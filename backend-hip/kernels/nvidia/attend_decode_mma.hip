@@ -1,4 +1,4 @@
-/* mma_split.hip: attention of generated rows over spans of positions by NVIDIA's matrix
+/* attend_decode_mma.hip: attention of generated rows over spans of positions by NVIDIA's matrix
  * instruction, keys and values fp16. A block takes a span of one row and up to 8 heads of one KV
  * head, a warp every fourth 32 positions (two pages) of it, whose keys and values are copied to LDS
  * while those before are worked on. Positions or dimensions are what the instruction calls outputs,

@@ -1,9 +1,9 @@
-/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A
- * block takes a group of rows of one sequence and one head, a warp 16 of them; positions come in
- * steps of 64, from an absolute multiple on. Keys are what they are in memory; queries and weights
- * of values are two halves each, high and low, so that nothing is rounded to fewer than 22 bits. A
- * row's result does not depend on the rows of its tile: a step that it does not see leaves it as it
- * is. */
+/* attend_prefill_mma.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values
+ * fp16. A block takes a group of rows of one sequence and one head, a warp 16 of them; positions
+ * come in steps of 64, from an absolute multiple on. Keys are what they are in memory; queries and
+ * weights of values are two halves each, high and low, so that nothing is rounded to fewer than 22
+ * bits. A row's result does not depend on the rows of its tile: a step that it does not see leaves
+ * it as it is. */
 
 enum { ATTEND_STEP = 64 };
 
