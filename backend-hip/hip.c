@@ -3,6 +3,8 @@
  * order issued. */
 #include "backend-hip/hip_plan.h"
 
+#include "core/model/modelfile.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -175,7 +175,7 @@ static struct rope_kernel_args rope_args(const struct hip *h, const struct be_pl
         .n_heads = g->n_heads,
         .n_kv_heads = g->n_kv_heads,
         .head_dim = g->head_dim,
-        .wide_kv = h->config.kv == KV_F32,
+        .kv_f32 = h->config.kv == KV_F32,
         .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
     };
 }

@@ -13,18 +13,19 @@ enum { MAX_TILE_ROWS = 64 + 128 };
 struct be_linear {
     int in, out, k, n_chunks,
         dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
-    int group_chunks, group_shift, n_groups, wide_meta;
+    int group_chunks, group_shift, n_groups, scale_f32;
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
     int32_t *d_perm;
     uint16_t
         *d_order; /* the same for rows that a block keeps in registers; NULL: longer, or of fp32 */
-    uint16_t *d_place; /* where an input lies among the packed ones, for kernels/hopper_one.hip;
+    uint16_t *d_place; /* where an input lies among the packed ones, for kernels/linear_gemv.hip;
                           NULL where it has no single place */
     float *d_bias;
-    void *d_maps; /* of codes and scales, as wgmma.hip copies them; NULL: not on this device */
+    void *d_maps; /* of codes and scales, as linear_prefill_wgmma.hip copies them; NULL: not on this
+                     device */
     const int32_t *perm; /* the host's, to know whose inputs are the same */
-    int stride;          /* not 0: packed for kernels/paper.hip; outputs rounded up to a panel */
+    int stride; /* not 0: packed for kernels/linear_paper.hip; outputs rounded up to a panel */
 };
 
 /* One of the buffers that uploads go through in turn. */
@@ -79,7 +80,7 @@ struct hip {
     float *d_scale;        /* [max_rows] of fp16 ones */
     float *d_parts;        /* of attention over position splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
-    void *d_sums;              /* fp16 results of kernels/paper.hip: [max_rows][max_stride] */
+    void *d_sums; /* fp16 results of kernels/linear_paper.hip: [max_rows][max_stride] */
     int max_stride;
     void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
     struct hip_upload upload[UPLOADS];
@@ -118,8 +119,8 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
 int hip_sync(struct be *be, struct err *e);
 void hip_end_step(struct be *be);
 int hip_wait_step(struct be *be, struct err *e);
-/* The size of a row of dim elements, an index of arrays of kernels by size; SIZE_4 holds FEW_PIECES,
- * SIZE_11 SOME_PIECES, SIZE_14 more. */
+/* The size of a row of dim elements, an index of arrays of kernels by size; SIZE_4 holds
+ * FEW_PIECES, SIZE_11 SOME_PIECES, SIZE_14 more. */
 enum hip_size { SIZE_4, SIZE_11, SIZE_14, SIZES };
 static inline enum hip_size hip_size_of(int dim)
 {
@@ -129,7 +130,7 @@ static inline enum hip_size hip_size_of(int dim)
 /* One scale of 16 bits for each item of 128 inputs. */
 static inline int hip_is_plain(const struct be_linear *w)
 {
-    return !w->dense && w->group_chunks % 4 == 0 && !w->wide_meta;
+    return !w->dense && w->group_chunks % 4 == 0 && !w->scale_f32;
 }
 
 /* Floats of the results of a row and a position split; of the room for all of them; how many splits

@@ -22,7 +22,7 @@ enum hip_kernel {
  * FORMAT_PAPER run only when pinned, then for both phases, and promise nothing about bits. */
 struct hip_kernel_row {
     const char *name;
-    int images; /* enum image_set */
+    int images; /* set of families (images.h) */
     enum kernel_op op;
     unsigned threads, blocks, shared, spread;
     int pieces;
@@ -31,7 +31,7 @@ struct hip_kernel_row {
     int rows, outputs; /* of one block; rows 0: not a linear */
     int inputs;        /* of one block, 0: all */
     int persistent;    /* `blocks` blocks for each multiprocessor take all outputs in turn */
-    int tile;          /* not 0: takes activations in tiles of so many rows, and all tiles in turn */
+    int tile; /* not 0: takes activations in tiles of so many rows, and all tiles in turn */
     enum linear_set linears;
     int slower;      /* percent, than others of its phase for the same outputs and rows */
     int in_clusters; /* CLUSTER blocks compute a tile together */
@@ -39,7 +39,7 @@ struct hip_kernel_row {
 
 extern const struct hip_kernel_row hip_kernels[K_COUNT];
 
-/* The family (enum image_set) of an image for ARCH: "sm_90a", "gfx942", "gfx1101:xnack-". */
+/* The family (images.h) of an image for ARCH: "sm_90a", "gfx942", "gfx1101:xnack-". */
 int hip_image_family(const char *arch);
 /* The linear kernel that --variant NAME pins, -1 for "auto" and NULL, which pin none. Unknown: an
  * error that lists the names of the images' kernels. 0 or -1. */

@@ -254,7 +254,7 @@ void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
     hip_launch(h, id_of(v), blocks, &a, sizeof a);
 }
 
-/* kernels/paper.hip: all rows, whatever their phase. */
+/* kernels/linear_paper.hip: all rows, whatever their phase. */
 static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
 {
     struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
@@ -275,7 +275,7 @@ struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first)
                             .group_chunks = w->group_chunks,
                             .group_shift = w->group_shift,
                             .last_group = w->n_groups - 1,
-                            .wide_meta = w->wide_meta,
+                            .scale_f32 = w->scale_f32,
                             .whole_items = w->group_chunks % 4 == 0};
     if (!w->dense)
         p.group_magic =

@@ -40,9 +40,9 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
         struct repack_meta_args a = {.scales = h->d_stage,
                                      .zeros = d_zeros,
                                      .dst = (char *)l->d_meta +
-                                            (l->stride ? 0 : i * (l->wide_meta ? 8 : 4)),
+                                            (l->stride ? 0 : i * (l->scale_f32 ? 8 : 4)),
                                      .n = (int)n,
-                                     .wide = l->wide_meta,
+                                     .wide = l->scale_f32,
                                      .first = (int)i,
                                      .n_groups = l->n_groups,
                                      .stride = l->stride};
@@ -87,7 +87,7 @@ static void make_maps(struct hip *h, struct be_linear *l)
     unsigned char maps[2 * CUDA_MAP_BYTES] __attribute__((aligned(64))) = {0};
     int code = api->cuda_tensor_map(maps, CUDA_MAP_U32, 3, l->d_weight, code_sizes, code_strides,
                                     code_box, steps, 0, 0, CUDA_MAP_L2_256, 0);
-    if (!code && !l->wide_meta)
+    if (!code && !l->scale_f32)
         code = api->cuda_tensor_map(maps + CUDA_MAP_BYTES, CUDA_MAP_U32, 3, l->d_meta, meta_sizes,
                                     meta_strides, meta_box, steps, 0, 0, CUDA_MAP_L2_256, 0);
     if (code) hip_fail(h, code, "a map of weights");
@@ -98,17 +98,17 @@ static void describe_groups(const struct linear *w, struct be_linear *l)
 {
     l->group_chunks = w->group / CHUNK;
     l->n_groups = w->n_groups;
-    l->wide_meta = w->scale_type == DT_F32;
+    l->scale_f32 = w->scale_type == DT_F32;
     l->group_shift = -1;
     for (int s = 0; s < 16; s++)
         if (l->group_chunks == 1 << s) l->group_shift = s;
 }
 
-/* The layout of kernels/paper.hip, and room for the results of the widest linear. */
+/* The layout of kernels/linear_paper.hip, and room for the results of the widest linear. */
 static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l,
                                struct err *e)
 {
-    if (l->wide_meta)
+    if (l->scale_f32)
         return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones",
                        hip_kernels[h->pinned].name);
     l->stride = (int)panels_of(w) * PANEL;
@@ -120,7 +120,7 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
 }
 
 /* Of 32 inputs; those of 4-bit linears are filled up to a multiple of four, but for
- * kernels/paper.hip. */
+ * kernels/linear_paper.hip. */
 static int chunks_of(const struct linear *w)
 {
     return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK;

@@ -15,9 +15,9 @@ int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_de
 
 static int check_heads(const struct heads *g, struct err *e)
 {
-    if (g->head_dim <= MAX_HEAD_DIM && g->head_dim % 2 == 0) return 0;
+    if (g->head_dim <= GPU_HEAD_DIM && g->head_dim % 2 == 0) return 0;
     return err_set(e, "--backend hip: heads of %d dimensions; even sizes up to %d are supported",
-                   g->head_dim, MAX_HEAD_DIM);
+                   g->head_dim, GPU_HEAD_DIM);
 }
 
 int hip_plan_compile(struct be *be, const struct step_plan *plan, const struct plan_memory *m,

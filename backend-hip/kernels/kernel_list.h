@@ -51,7 +51,8 @@ Q4_DECODE_MMA(q4_mma_decode_64, SM80, 8, 4, 3, 1)
 /* 4-bit linears of few outputs, by clusters (hopper/linear_decode_wgmma.hip) */
 #ifndef Q4_WGMMA_FEW
 #define Q4_WGMMA_FEW(name, images, tile_rows, stages, percent)                                     \
-    LINEAR(name, images, FOR_LINEAR, FEW_THREADS + WGMMA_COPIERS, 2, FEW_SHARED(tile_rows, stages), \
+    LINEAR(name, images, FOR_LINEAR, FEW_THREADS + WGMMA_PRODUCERS, 2,                              \
+           FEW_SHARED(tile_rows, stages),                                                          \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = tile_rows,                      \
            .outputs = FEW_OUTPUTS, .persistent = 1, .tile = tile_rows, .linears = PLAIN_LINEAR,    \
            .slower = percent, .in_clusters = 1)
@@ -64,7 +65,7 @@ Q4_WGMMA_FEW(q4_wgmma_few_64, SM90, 64, 3, 230)
  * compute, 64 outputs each */
 #ifndef Q4_WGMMA
 #define Q4_WGMMA(name, images, of_phase, tile_rows, groups, stages, which, percent)                \
-    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_COPIERS, 1,                             \
+    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                           \
            WGMMA_SHARED(tile_rows, 64 * (groups), stages), .phase = of_phase,                      \
            .format = FORMAT_Q4_F16, .rows = tile_rows, .outputs = 64 * (groups), .persistent = 1,  \
            .tile = tile_rows, .linears = which, .slower = percent)

@@ -650,7 +650,8 @@ static void gpu(const char *build)
         "--hip-library", library, __VA_ARGS__
     expect_error((char *[]){GPU("--device", "3", NULL)}, 1, "--device 3");
     expect_error((char *[]){GPU("--act", "i16", NULL)}, 1, "f16 or f32");
-    expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_1");
+    expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_{1,2,4,8}");
+    expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "paper_all_packed_{1,8}");
     for (int i = 0; i < 2; i++) {
         snprintf(logits[i], sizeof logits[i], "%s/logits%d", dir, i);
         process_run(

@@ -1,7 +1,8 @@
-/* matrix_prefill.hip: 4-bit linears for prompts by AMD's matrix instructions: a block computes 128
- * outputs x 64 rows, a wave of 64 lanes 64 x 32 of them and one of 32 lanes 32 x 32, over pairs of
- * chunks in LDS; the next pair is on its way from memory meanwhile. The sum over a chunk is taken
- * by itself, then scaled and added: the order depends on nothing but the number of inputs. */
+/* linear_prefill_matrix.hip: 4-bit linears for prompts by AMD's matrix instructions: a block
+ * computes 128 outputs x 64 rows, a wave of 64 lanes 64 x 32 of them and one of 32 lanes 32 x 32,
+ * over pairs of chunks in LDS; the next pair is on its way from memory meanwhile. The sum over a
+ * chunk is taken by itself, then scaled and added: the order depends on nothing but the number of
+ * inputs. */
 #include "backend-hip/kernels/amd/matrix.h"
 
 enum { MATRIX_ROWS = 64, MATRIX_OUTPUTS = 128, DOWN = 2 }; /* DOWN: tiles of 16 rows of a wave */

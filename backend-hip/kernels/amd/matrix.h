@@ -1,16 +1,17 @@
-/* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products in fp32, of halves.
- * Three kinds, which differ in what a lane holds:
- *   MATRIX_MFMA    gfx908, 90a, 942: v_mfma_f32_16x16x16 (f16), 64 lanes. Lane l has of A row l %
- *                  16, of B column l % 16, inputs 4 (l / 16) .. + 3; of the result column l % 16,
- *                  rows 4 (l / 16) .. + 3
- *   MATRIX_WMMA    gfx11: v_wmma_f32_16x16x16_f16, 32 lanes. Lanes l and l + 16 both have of A row
- *                  l, of B column l, all 16 inputs; of the result column l % 16, rows l / 16, l /
- *                  16 + 2, .. + 14
- *   MATRIX_WMMA12  gfx12: the same instruction; lane l has row and column l % 16, inputs 8 (l / 16)
- *                  .. + 7; of the result column l % 16, rows 8 (l / 16) .. + 7
- * (AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4.) Which inputs an instruction calls
- * 0 to 15 is all the same, if only A and B agree: so a lane takes words of 8 inputs of a chunk as
- * they come. On the host tests/emulators/fibers/fibers.c does what the documents say. */
+/* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products of halves, in fp32.
+ * Three kinds, which differ in what lane l holds of A (16 rows), B (16 columns) and the result:
+ *   MATRIX_MFMA    gfx908, gfx90a, gfx94x, gfx95x: v_mfma_f32_16x16x16 (f16), 64 lanes.
+ *                  A: row l % 16, inputs 4 (l / 16) .. + 3; B: column l % 16, the same inputs;
+ *                  result: column l % 16, rows 4 (l / 16) .. + 3
+ *   MATRIX_WMMA    gfx11: v_wmma_f32_16x16x16_f16, 32 lanes, of which l and l + 16 hold the same.
+ *                  A: row l % 16, all 16 inputs; B: column l % 16, all 16 inputs;
+ *                  result: column l % 16, rows l / 16, l / 16 + 2, .. + 14
+ *   MATRIX_WMMA12  gfx12: the same instruction.
+ *                  A: row l % 16, inputs 8 (l / 16) .. + 7; B: column l % 16, the same inputs;
+ *                  result: column l % 16, rows 8 (l / 16) .. + 7
+ * (AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4.) The numbering of an instruction's
+ * inputs is free as long as A and B agree: a lane takes words of 8 inputs of a chunk as they come.
+ * On the host tests/emulators/fibers/fibers.c does what the documents say. */
 #ifndef KERNELS_MATRIX_H
 #define KERNELS_MATRIX_H
 
@@ -42,10 +43,10 @@ DEVICE int matrix_row(const int kind, int lane, int i)
 DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, float *c)
 {
 #if defined(__AMDGCN__)
-#if THIS_IMAGE & 2
+#if THIS_IMAGE & IMAGES_MFMA
     typedef _Float16 operand __attribute__((vector_size(8)));
     typedef float result __attribute__((vector_size(16)));
-#elif THIS_IMAGE & 4
+#elif THIS_IMAGE & IMAGES_WMMA
     typedef _Float16 operand __attribute__((vector_size(32)));
     typedef float result __attribute__((vector_size(32)));
 #else
@@ -57,9 +58,9 @@ DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, floa
     __builtin_memcpy(&x, a, sizeof x);
     __builtin_memcpy(&y, b, sizeof y);
     __builtin_memcpy(&r, c, sizeof r);
-#if THIS_IMAGE & 2
+#if THIS_IMAGE & IMAGES_MFMA
     r = __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, r, 0, 0, 0);
-#elif THIS_IMAGE & 4
+#elif THIS_IMAGE & IMAGES_WMMA
     r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, r);
 #else
     r = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(x, y, r);

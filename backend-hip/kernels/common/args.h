@@ -1,31 +1,34 @@
 /* args.h: the arguments of every kernel, as the host fills them and the device reads them, and the
  * layouts of the memory that they point to. Pointers are device addresses.
  *
- * LINEARS. Outputs in panels of 16, inputs in chunks of 32 (the last one filled up with zeros);
- * those of 4-bit ones are a multiple of 4:
- *   codes   [panel][two chunks][lane 0..31][4 words of 8 codes]: lane 4r + t has inputs 8t .. 8t+7
- *           of output r in the first chunk, of output r + 8 in the first, of r in the second, of r
- *           + 8 in the second. So 16 bytes of a lane are what it holds of four 16x16 fragments of a
- *           matrix instruction. In a word, code i is input 2i, code 4+i is input 2i+1, so that
- *           (word >> 4i) & 0x000f000f are two neighbours as the low bits of two halves
- *   meta    [panel][group][16] one word (scale as fp16, zero point as fp16 << 16) or two (scale as
- *           fp32, zero as fp32)
- *   weight  [panel][piece][16 outputs][16 bytes]: a piece is 8 inputs of fp16 or bf16, or 4 of fp32
- *   x       [rows][32 * chunks] fp16 with a power of two for each row, or fp32: what k_prepare_*
- *           makes. For wgmma.hip fp16 in tiles of some rows, [tile][64 inputs][rows][128 bytes]: 16
- *           bytes number i of a row, at i ^ (row % 8), are of chunk i / 4 the inputs 2p and 2p + 1
- *           of each eight, p = i % 4. For mma_dense.hip two parts of fp16, with a power of two for
- *           each row, or three of bf16, as it says
- * For paper.hip codes are [k/8][out rounded up to 16] words and meta [group][the same] one word
- * each. PAGES of keys and values of one layer, [page][kv head], d8 = head_dim rounded up to 8
- * (zeros beyond head_dim):
- *   keys [d8/8][KV_PAGE][8], then values [KV_PAGE][d8], of fp16 or fp32 */
+ * LINEARS. Outputs are in panels of 16, inputs in chunks of 32, the last one padded with zeros. A
+ * 4-bit linear has a multiple of 4 chunks.
+ *   codes   [panel][two chunks][lane 0..31][4 words of 8 codes]. The 4 words of lane 4r + t are
+ *           inputs 8t .. 8t+7 of output r in the first chunk, of output r + 8 in the first, of r in
+ *           the second, of r + 8 in the second: what the lane holds of four 16x16 fragments of a
+ *           matrix instruction. In a word, code i is input 2i and code 4+i is input 2i+1: (word >>
+ *           4i) & 0x000f000f are two neighbours as the low bits of two halves
+ *   meta    [panel][group][16] of one word (fp16 scale, fp16 zero point << 16), or of two words
+ *           (fp32 scale, fp32 zero point)
+ *   weight  [panel][piece][16 outputs][16 bytes]. A piece is 8 inputs of fp16 or bf16, or 4 of fp32
+ *   x       [rows][32 * chunks] of fp16 with a power of two for each row, or of fp32
+ *     wgmma [tile][64 inputs][rows of a tile][128 bytes] of fp16. The 16 bytes at place i ^ (row %
+ *           8) of a row are, with p = i % 4, inputs 2p and 2p + 1 of each eight of chunk i / 4
+ *     parts two fp16 parts of an fp32 activation, with a power of two for each row, or three bf16
+ *           parts (nvidia/linear_plain_mma.hip)
+ * The paper's kernels: codes [k / 8][outputs padded to 16] words, meta [group][the same] one word.
+ *
+ * PAGES of keys and values of one layer, [page][kv head], of fp16 or fp32. d8 is head_dim rounded
+ * up to 8, with zeros beyond head_dim:
+ *   keys [d8 / 8][PAGE][8], then values [PAGE][d8] */
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
-enum { PANEL = 16, CHUNK = 32, PAGE = 16, MAX_HEAD_DIM = 256 };
+/* PANEL and PAGE are core's, too: hip.c asserts it. GPU_HEAD_DIM: dimensions of a head, at most */
+enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256 };
 enum { THREADS = 256 }; /* of a block, where kernel_list.h does not say otherwise */
-enum { SPAN = 256 }; /* positions of a sequence looked at together, from an absolute multiple of it on */
+/* Positions of a sequence that a block attends to, from an absolute multiple of SPAN on. */
+enum { SPAN = 256 };
 /* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of
  * each head. attend_merge takes MERGE_WEIGHTS - 1 spans. */
 enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
@@ -41,7 +44,7 @@ enum { MERGE_PIECES = MERGE_DIMS / PIECE }; /* of a merged row */
 /* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another
  * order: its halves, and a zero. */
 #define ORDERED(pieces) ((pieces) * PIECE / 4 + 1)
-/* Threads of a block of hopper_rows.hip; pieces of 4 elements for each of them where those of
+/* Threads of a block of vector_1024.hip; pieces of 4 elements for each of them where those of
  * THREADS are so many. */
 enum { WIDE_THREADS = 1024 };
 #define WIDE_PIECES(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
@@ -85,13 +88,12 @@ enum { ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
 
 /* hopper/linear_prefill_wgmma.hip: threads that copy, after those that compute; a stage: an item of
  * the inputs of a tile of rows, and of the weights */
-enum { WGMMA_COPIERS = 128 };
+enum { WGMMA_PRODUCERS = 128 };
 #define WGMMA_STAGE(rows, outputs) (256 * (rows) + 64 * (outputs) + 1024)
 #define WGMMA_SHARED(rows, outputs, stages) ((stages) * WGMMA_STAGE(rows, outputs) + 1024)
 /* hopper/linear_decode_wgmma.hip: outputs of a tile, threads that compute, sums of a row */
 enum { FEW_OUTPUTS = 128, FEW_THREADS = 256, FEW_STRIDE = FEW_OUTPUTS + 4 };
-#define FEW_SHARED(rows, stages)                                                                   \
-    (WGMMA_SHARED(rows, FEW_OUTPUTS, stages) + 4 * (rows) * FEW_STRIDE)
+#define FEW_SHARED(rows, stages) (WGMMA_SHARED(rows, FEW_OUTPUTS, stages) + 4 * (rows) * FEW_STRIDE)
 /* hopper/linear_decode_mma.hip: sums, then rings of the 8 warps */
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* nvidia/linear_decode_mma.hip: an item with scales for each chunk, in words; sums */
@@ -143,7 +145,7 @@ struct linear_part {
     int first; /* block (as wide as the variant says) of the grid at which it begins */
     int group_chunks, group_shift,
         last_group;       /* a group is group_chunks chunks, = 1 << group_shift unless that is -1 */
-    int wide_meta;        /* two words a scale */
+    int scale_f32;        /* two words a scale */
     int whole_items;      /* four chunks, from a multiple of four on, are of one group */
     unsigned group_magic; /* chunk * this >> 31 is its group */
 };
@@ -162,8 +164,8 @@ struct repack_args { /* of some whole panels */
     const void *src; /* codes as in the model file; or rows of `in` weights */
     void *dst;
     int n_panels, n_chunks;
-    int in, out_left;  /* dense: inputs; rows that exist from the first panel on */
-    int first, stride; /* rows of words (paper.hip): the first of these panels; outputs of a row */
+    int in, out_left; /* dense: inputs; rows that exist from the first panel on */
+    int first, stride; /* rows of words (the paper's): the first of these panels; a row's outputs */
 };
 
 struct repack_meta_args {
@@ -225,7 +227,7 @@ struct rope_kernel_args {
     const int *slot;              /* [rows] */
     void *pages;
     float eps;
-    int n_heads, n_kv_heads, head_dim, wide_kv; /* wide_kv: fp32 */
+    int n_heads, n_kv_heads, head_dim, kv_f32; /* kv_f32: fp32 */
     int in_octets; /* a block takes several heads: none is normed, head_dim is a multiple of 16 */
 };
 
@@ -238,8 +240,9 @@ struct attend_kernel_args {
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
     float *parts; /* attend_split, attend_pages: as in merge_args */
-    /* mma_split.hip, hopper_attend.hip: not rotated yet are, where cos is not NULL, the queries,
-     * where k is not NULL, the keys of generated rows, which are not stored either, nor the values
+    /* attend_decode_mma.hip, attend_prefill_wgmma.hip: not rotated yet are, where cos is not NULL,
+     * the queries, where k is not NULL, the keys of generated rows, which are not stored either,
+     * nor the values
      */
     const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin; /* [rows][head_dim / 2] */
@@ -281,7 +284,7 @@ struct glu_prepare_args {
     int keep; /* gate is read by others, too */
 };
 
-/* hopper_one.hip: a linear of one row and what it makes its inputs from: linear.x [in] fp32, or
+/* linear_gemv.hip: a linear of one row and what it makes its inputs from: linear.x [in] fp32, or
  * norm, without a delta, or merge. */
 struct one_row_args {
     struct linear_args linear; /* n_blocks: panels; of the first part where the results are gated:

@@ -72,8 +72,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     {
         int at = d + i * half;
         if (is_key) {
-            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i], a->wide_kv);
-            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i], a->wide_kv);
+            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i], a->kv_f32);
+            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i], a->kv_f32);
         } else {
             store_octet(a->q, from + (u64)(i * half), y[i], 1);
         }
@@ -85,7 +85,7 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
-    LDS(float, x, MAX_HEAD_DIM);
+    LDS(float, x, GPU_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
     if (a->in_octets) {
         rope_octets(a);
@@ -116,9 +116,9 @@ KERNEL(rope_store, struct rope_kernel_args)
     int d8 = round8(hd), slot = a->slot[row], offset = slot % PAGE;
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     if (d >= d8) return;
-    store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->wide_kv);
+    store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
     store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
-          a->wide_kv);
+          a->kv_f32);
 }
 
 /* 8 neighbouring numbers of a page as they are in memory, and as fp32. */

@@ -1,6 +1,6 @@
 /* images.h: the families of images (compiled kernels, one image for each architecture) and which of
  * them this is. Conditions on architectures stand here only. Each image is of one family:
- *   SIMD     no matrix instructions are used: gfx900, gfx906, gfx10, NVIDIA before sm_80
+ *   SIMD     no matrix instructions are used: gfx9 before gfx908, gfx10, NVIDIA before sm_80
  *   MFMA     gfx908, gfx90a, gfx94x, gfx95x
  *   WMMA     gfx11
  *   WMMA12   gfx12
@@ -12,17 +12,29 @@
 #ifndef KERNELS_IMAGES_H
 #define KERNELS_IMAGES_H
 
-enum image_set {
-    IMAGES_SIMD = 1,
-    IMAGES_MFMA = 2,
-    IMAGES_WMMA = 4,
-    IMAGES_WMMA12 = 8,
-    IMAGES_SM80 = 16,
-    IMAGES_SM90 = 32,
-    IMAGES_NO_MMA = 15,
-    IMAGES_MMA = 48,
-    IMAGES_ALL = 63
-};
+#define IMAGES_SIMD 1
+#define IMAGES_MFMA 2
+#define IMAGES_WMMA 4
+#define IMAGES_WMMA12 8
+#define IMAGES_SM80 16
+#define IMAGES_SM90 32
+#define IMAGES_NO_MMA (IMAGES_SIMD | IMAGES_MFMA | IMAGES_WMMA | IMAGES_WMMA12)
+#define IMAGES_MMA (IMAGES_SM80 | IMAGES_SM90)
+#define IMAGES_ALL (IMAGES_NO_MMA | IMAGES_MMA)
+
+/* Families of AMD's architectures, as compilers name them: the newer ones by a macro of the family,
+ * all by the chip's own. gfx94x and gfx95x have none of the family. */
+#if defined(__GFX12__) || defined(__gfx1200__) || defined(__gfx1201__)
+#define GFX12 1
+#elif defined(__GFX11__) || defined(__gfx1100__) || defined(__gfx1101__) ||                        \
+    defined(__gfx1102__) || defined(__gfx1103__)
+#define GFX11 1
+#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) ||                         \
+    defined(__gfx950__) || defined(__gfx9_4_generic__)
+#define GFX94 1
+#elif defined(__GFX9__)
+#define GFX9 1
+#endif
 
 #if defined(__NVPTX__)
 #define NVIDIA __CUDA_ARCH__
@@ -33,60 +45,74 @@ enum image_set {
 #endif
 
 #if NVIDIA >= 900
-#define THIS_IMAGE 32
+#define THIS_IMAGE IMAGES_SM90
 #elif NVIDIA >= 800
-#define THIS_IMAGE 16
-#elif defined(__AMDGCN__) && (defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__))
-#define THIS_IMAGE 2
-#elif defined(__AMDGCN__) && defined(__gfx1100__)
-#define THIS_IMAGE 4
-#elif defined(__AMDGCN__) && defined(__gfx1201__)
-#define THIS_IMAGE 8
+#define THIS_IMAGE IMAGES_SM80
+#elif defined(GFX94) || defined(__gfx908__) || defined(__gfx90a__)
+#define THIS_IMAGE IMAGES_MFMA
+#elif defined(GFX11)
+#define THIS_IMAGE IMAGES_WMMA
+#elif defined(GFX12)
+#define THIS_IMAGE IMAGES_WMMA12
 #elif defined(__AMDGCN__) || defined(__NVPTX__)
-#define THIS_IMAGE 1
+#define THIS_IMAGE IMAGES_SIMD
 #else
-#define THIS_IMAGE 15
+#define THIS_IMAGE IMAGES_NO_MMA
 #endif
+#define HAS_MMA (THIS_IMAGE & IMAGES_MMA)
+#define HAS_WGMMA (THIS_IMAGE & IMAGES_SM90)
+#define HAS_AMD_MATRIX (THIS_IMAGE & (IMAGES_MFMA | IMAGES_WMMA | IMAGES_WMMA12))
 
-#define HAS_MMA (THIS_IMAGE & 48)
-#define HAS_WGMMA (THIS_IMAGE & 32)
-#define HAS_AMD_MATRIX (THIS_IMAGE & 14)
+/* v_dot2_f32_f16, which the first chips of gfx9 and gfx10 lack; v_mad_f16, which only gfx9 has */
+#if defined(__AMDGCN__) && !defined(__gfx900__) && !defined(__gfx902__) &&                         \
+    !defined(__gfx904__) && !defined(__gfx909__) && !defined(__gfx90c__) &&                        \
+    !defined(__gfx9_generic__) && !defined(__gfx1010__) && !defined(__gfx1013__) &&                \
+    !defined(__gfx10_1_generic__)
+#define HAS_DOT2 1
+#else
+#define HAS_DOT2 0
+#endif
+#if defined(GFX9) || defined(GFX94)
+#define HAS_MAD_F16 1
+#else
+#define HAS_MAD_F16 0
+#endif
 
 /* ON_set(kernel): the kernel where this image is one of the set. */
 #define ON_ALL(...) __VA_ARGS__
-#if THIS_IMAGE & 15
+#if THIS_IMAGE & IMAGES_NO_MMA
 #define ON_NO_MMA(...) __VA_ARGS__
 #define ON_MMA(...)
 #else
 #define ON_NO_MMA(...)
 #define ON_MMA(...) __VA_ARGS__
 #endif
-#if THIS_IMAGE & 1
+#if THIS_IMAGE & IMAGES_SIMD
 #define ON_SIMD(...) __VA_ARGS__
 #else
 #define ON_SIMD(...)
 #endif
-#if THIS_IMAGE & 2
+#if THIS_IMAGE & IMAGES_MFMA
 #define ON_MFMA(...) __VA_ARGS__
 #else
 #define ON_MFMA(...)
 #endif
-#if THIS_IMAGE & 4
+#if THIS_IMAGE & IMAGES_WMMA
 #define ON_WMMA(...) __VA_ARGS__
 #else
 #define ON_WMMA(...)
 #endif
-#if THIS_IMAGE & 8
+#if THIS_IMAGE & IMAGES_WMMA12
 #define ON_WMMA12(...) __VA_ARGS__
 #else
 #define ON_WMMA12(...)
 #endif
-#if THIS_IMAGE & 16
+#if THIS_IMAGE & IMAGES_SM80
 #define ON_SM80(...) __VA_ARGS__
 #else
 #define ON_SM80(...)
 #endif
-#if THIS_IMAGE & 32
+#if THIS_IMAGE & IMAGES_SM90
 #define ON_SM90(...) __VA_ARGS__
 #else
 #define ON_SM90(...)

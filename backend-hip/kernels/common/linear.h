@@ -45,7 +45,7 @@ DEVICE struct scale_zero meta_at(const struct linear_part *p, u32 row, int outpu
 {
     const u32 *meta = (const u32 *)p->meta;
     u32 at = row + (u32)output;
-    if (p->wide_meta) return scale_zero_of(f32_of(meta[2 * at]), (f16)f32_of(meta[2 * at + 1]));
+    if (p->scale_f32) return scale_zero_of(f32_of(meta[2 * at]), (f16)f32_of(meta[2 * at + 1]));
     return scale_zero_of((float)half_of(meta[at]), half_of(meta[at] >> 16));
 }
 

@@ -1,9 +1,9 @@
-/* decode.hip: linears for few rows: a block computes ROWS rows of one panel of 16 outputs over all
- * of its inputs, so that nothing is added up across blocks. With 4-bit weights thread (slice, lane)
- * takes the portions of four chunks slice, slice + 8, .., and of each what its lane holds (args.h);
- * with dense ones thread (slice, output) the chunks slice, slice + 16, .. What the threads have of
- * an output is added in LDS, in order. What is computed for a row, and in which order, does not
- * depend on ROWS. */
+/* linear_decode.hip: linears for few rows: a block computes ROWS rows of one panel of 16 outputs
+ * over all of its inputs, so that nothing is added up across blocks. With 4-bit weights thread
+ * (slice, lane) takes the portions of four chunks slice, slice + 8, .., and of each what its lane
+ * holds (args.h); with dense ones thread (slice, output) the chunks slice, slice + 16, .. What the
+ * threads have of an output is added in LDS, in order. What is computed for a row, and in which
+ * order, does not depend on ROWS. */
 
 enum {
     PORTION_CHUNKS = 4,
@@ -274,7 +274,7 @@ DEVICE void q4_decode(const struct linear_args *a, u32x4 *lds, const int rows, c
     float total[8][2];
     UNROLL for (int m = 0; m < rows; m++) total[m][0] = total[m][1] = 0;
     if (!p.whole_items || p.group_shift < 0) q4_chunks(a, &p, lds, total, rows, half);
-    else if (p.wide_meta) q4_portions(a, &p, lds, total, rows, half, 2);
+    else if (p.scale_f32) q4_portions(a, &p, lds, total, rows, half, 2);
     else q4_portions(a, &p, lds, total, rows, half, 1);
     UNROLL for (int m = 0; m < rows; m++) UNROLL for (int j = 0; j < 2; j++) total[m][j] *= 0.0625f;
     add_lanes(a, &p, block_x() - p.first, total, (float *)lds, block_y() * rows, rows);

@@ -1,5 +1,5 @@
-/* prefill.hip: linears for many rows: a block computes 64 rows x 64 outputs, a thread 4 x 4 of
- * them, or twice the rows, over inputs in LDS, chunk by chunk. The sum over a chunk is taken by
+/* linear_prefill.hip: linears for many rows: a block computes 64 rows x 64 outputs, a thread 4 x 4
+ * of them, or twice the rows, over inputs in LDS, chunk by chunk. The sum over a chunk is taken by
  * itself, then scaled and added: the order depends on nothing but the number of inputs. */
 
 enum { TILE = PREFILL_OUTPUTS, STEP = 2 }; /* outputs; chunks of inputs in LDS at a time: a pair */
@@ -171,17 +171,17 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
 /* Activations are halves or floats in shared memory, and so are weights. */
 #define Q4_PREFILL(name, images, half, down)                                                       \
     ON_##images(Q4_PREFILL_TWICE_##half(name, struct linear_args) {                                \
-        LDS(u32x4, xs, STEP * CHUNK / ((half) ? 2 : 1) * 16 * (down) / 4);                         \
-        LDS(u32x4, ws, STEP * CHUNK / ((half) ? 2 : 1) * TILE / 4);                                \
-        LDS(f32x4, scales, STEP * TILE / 4);                                                       \
+        LDS(u32x4, xs, STEP *CHUNK / ((half) ? 2 : 1) * 16 * (down) / 4);                          \
+        LDS(u32x4, ws, STEP *CHUNK / ((half) ? 2 : 1) * TILE / 4);                                 \
+        LDS(f32x4, scales, STEP *TILE / 4);                                                        \
         q4_prefill(ARGS, (u32 *)xs, (u32 *)ws, (float *)scales, half, down);                       \
     })
 #define Q4_PREFILL_TWICE_0 KERNEL
 #define Q4_PREFILL_TWICE_1 KERNEL_TWICE
 #define DENSE_PREFILL(name, images, weights)                                                       \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        LDS(u32x4, xs, STEP * CHUNK * DENSE_PREFILL_ROWS / 4);                                     \
-        LDS(u32x4, ws, STEP * CHUNK * TILE / 4);                                                   \
+        LDS(u32x4, xs, STEP *CHUNK *DENSE_PREFILL_ROWS / 4);                                       \
+        LDS(u32x4, ws, STEP *CHUNK *TILE / 4);                                                     \
         dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, weights);                                        \
     })
 #include "backend-hip/kernels/kernel_list.h"

@@ -30,7 +30,7 @@ KERNEL(repack_codes, struct repack_args)
     ((u32 *)a->dst)[i] = reorder(codes);
 }
 
-/* The same for paper.hip, where the words of 8 inputs of all outputs stand together. */
+/* The same for linear_paper.hip, where the words of 8 inputs of all outputs stand together. */
 KERNEL(repack_rows, struct repack_args)
 {
     const struct repack_args *a = ARGS;

@@ -288,7 +288,7 @@ DEVICE float f32_of_bf16(u32 u) { return f32_of(u << 16); }
 /* c + a[0] * b[0] + a[1] * b[1]: exact products, fp32 sums. */
 DEVICE float dot2(f16x2 a, f16x2 b, float c)
 {
-#if defined(__AMDGCN__)
+#if HAS_DOT2
     return __builtin_amdgcn_fdot2(a, b, c, 0);
 #else
     return fma32((float)a[1], (float)b[1], fma32((float)a[0], (float)b[0], c));

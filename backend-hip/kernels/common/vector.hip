@@ -410,21 +410,24 @@ enum { GLU_HELD_11 = 0, GLU_HELD_14 = 0, GLU_AT_ONCE = 5 };
 KERNEL(glu_prepare_4, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
-    glu_prepare(ARGS, scratch, (f32x4 *)scratch, PIECES_OF_glu_prepare_4, PIECES_OF_glu_prepare_4, PIECES_OF_glu_prepare_4);
+    glu_prepare(ARGS, scratch, (f32x4 *)scratch, PIECES_OF_glu_prepare_4, PIECES_OF_glu_prepare_4,
+                PIECES_OF_glu_prepare_4);
 }
 
 KERNEL(glu_prepare_11, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
     LDS(f32x4, held, GLU_HELD_11 * THREADS + 1);
-    glu_prepare(ARGS, scratch, held, PIECES_OF_glu_prepare_11, PIECES_OF_glu_prepare_11 - GLU_HELD_11, GLU_AT_ONCE);
+    glu_prepare(ARGS, scratch, held, PIECES_OF_glu_prepare_11,
+                PIECES_OF_glu_prepare_11 - GLU_HELD_11, GLU_AT_ONCE);
 }
 
 KERNEL(glu_prepare_14, struct glu_prepare_args)
 {
     LDS(float, scratch, THREADS);
     LDS(f32x4, held, GLU_HELD_14 * THREADS + 1);
-    glu_prepare(ARGS, scratch, held, PIECES_OF_glu_prepare_14, PIECES_OF_glu_prepare_14 - GLU_HELD_14, GLU_AT_ONCE);
+    glu_prepare(ARGS, scratch, held, PIECES_OF_glu_prepare_14,
+                PIECES_OF_glu_prepare_14 - GLU_HELD_14, GLU_AT_ONCE);
 }
 
 KERNEL(gather_rows, struct gather_args)

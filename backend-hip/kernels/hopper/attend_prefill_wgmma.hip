@@ -1,8 +1,8 @@
-/* hopper_attend.hip: attention of prompt rows by Hopper's matrix instruction, keys and values fp16.
- * A block takes a tile of rows of one sequence and one head: one warpgroup copies keys and values
- * into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an absolute
- * multiple on. A row's result does not depend on the rows of its tile: a step that it does not see
- * leaves it as it is. Queries are two halves each, high and low, so that scores, which are
+/* attend_prefill_wgmma.hip: attention of prompt rows by Hopper's matrix instruction, keys and
+ * values fp16. A block takes a tile of rows of one sequence and one head: one warpgroup copies keys
+ * and values into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an
+ * absolute multiple on. A row's result does not depend on the rows of its tile: a step that it does
+ * not see leaves it as it is. Queries are two halves each, high and low, so that scores, which are
  * exponents, are not made of fewer than 22 bits. So are the weights of values in attend_wide_*; in
  * attend_half_* they are rounded to halves, as values are: such errors average out. */
 
@@ -77,20 +77,20 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
                         (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
     u32 parity = 1; /* what has not been used is empty */
     for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
-        phase_wait(r->empty + (u32)(8 * stage), parity);
+        mbarrier_wait(r->empty + (u32)(8 * stage), parity);
         copy_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes,
                   r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
         if (p0 > w->begin) { /* those before have arrived by now */
             COPIES_WAIT(1);
             matrix_reads_after();
-            phase_arrive(r->full + (u32)(8 * before));
+            mbarrier_arrive(r->full + (u32)(8 * before));
         }
         before = stage;
         if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
     }
     COPIES_WAIT(0);
     matrix_reads_after();
-    phase_arrive(r->full + (u32)(8 * before));
+    mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
 /* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t.
@@ -99,7 +99,7 @@ DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_til
 DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
                          struct two_halves q[][4], float undo[2], const int dims)
 {
-    float v[2][MAX_HEAD_DIM / 8][2];
+    float v[2][GPU_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++)
         load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
     UNROLL for (int i = 0; i < 2; i++)
@@ -143,8 +143,8 @@ DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], con
 struct wide_rows {
     int row0, row, n_rows, lowest,
         highest; /* positions of the first and the last row; -1: there is none */
-    struct two_halves q[MAX_HEAD_DIM / 16][4];
-    float to_log2[2], largest[2], sum[2], total[MAX_HEAD_DIM / 2]; /* to_log2: of a score */
+    struct two_halves q[GPU_HEAD_DIM / 16][4];
+    float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: of a score */
 };
 
 /* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with
@@ -265,7 +265,7 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
     wide_enter(a, w, &r, dims);
     for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
         u32 keys = ring->stages + (u32)(stage * 2 * key_bytes);
-        phase_wait(ring->full + (u32)(8 * stage), parity);
+        mbarrier_wait(ring->full + (u32)(8 * stage), parity);
         if (p0 <= r.highest) {
             struct two_halves p[WIDE_STEP / 16][4];
             float score[32], shrink[2];
@@ -278,7 +278,7 @@ DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_
             wide_values(keys + key_bytes, p, r.total, dims, halves);
             wgmma_wait(r.total, dims);
         }
-        if (thread() % WARP == 0) phase_arrive(ring->empty + (u32)(8 * stage));
+        if (thread() % WARP == 0) mbarrier_arrive(ring->empty + (u32)(8 * stage));
         if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
     }
     wide_leave(a, w, &r, dims);
@@ -293,10 +293,10 @@ DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const 
     r.empty = r.full + 8 * WIDE_STAGES;
     if (thread() == 0) {
         for (int i = 0; i < WIDE_STAGES; i++) {
-            phase_init(r.full + 8 * (u32)i, 128);
-            phase_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
+            mbarrier_init(r.full + 8 * (u32)i, 128);
+            mbarrier_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
         }
-        phase_init_done();
+        mbarrier_init_done();
     }
     struct wide_tile w = wide_tile_of(early);
     barrier();

@@ -1,10 +1,10 @@
-/* hopper_decode.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16 where weights
- * are not plain. A block takes panels of 16 outputs, one after the other. Each of its 8 warps has
- * an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and across
- * panels, from before the launch before this one has ended. No warp waits for the others but the
- * one whose turn it is to add the sums of a panel, in order. The products of an item, or of a chunk
- * where an item is of several groups, are summed by themselves: the order of wgmma.hip, which has
- * the same bits. */
+/* hopper/linear_decode_mma.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16
+ * where weights are not plain. A block takes panels of 16 outputs, one after the other. Each of its
+ * 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and
+ * across panels, from before the launch before this one has ended. No warp waits for the others but
+ * the one whose turn it is to add the sums of a panel, in order. The products of an item, or of a
+ * chunk where an item is of several groups, are summed by themselves: the order of
+ * linear_prefill_wgmma.hip, which has the same bits. */
 
 /* SLOT: bytes of an item's codes and scales */
 enum { DECODE_SLICES = WARPS, SLOT = PLAIN_ITEM_BYTES };

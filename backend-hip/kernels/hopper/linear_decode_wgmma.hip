@@ -1,11 +1,12 @@
-/* wgmma_few.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix
+/* linear_decode_wgmma.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix
  * instruction; plain weights. A cluster of blocks has 128 outputs x all rows, each block a quarter
  * of the inputs, two slices: one thread copies its items of 128 inputs into a ring in LDS, two
- * warpgroups compute 64 outputs each. The slices are added in the order of hopper_decode.hip, which
- * has the same bits. Blocks are small enough for the next launch's to begin copying beside them. */
+ * warpgroups compute 64 outputs each. The slices are added in the order of
+ * hopper/linear_decode_mma.hip, which has the same bits. Blocks are small enough for the next
+ * launch's to begin copying beside them. */
 DEVICE void release(const struct place *at, int stage)
 {
-    if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
+    if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
 }
 
 DEVICE void add_products(float *total, float *part, const struct scale_zero g[2], const int n)
@@ -26,7 +27,7 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
     {
         u32 x = at->x + (u32)(at->stage * ring_of(2, n).stage_bytes);
         u64 rows = wgmma_rows(x);
-        phase_wait(at->full + 8 * (u32)at->stage, at->parity);
+        mbarrier_wait(at->full + 8 * (u32)at->stage, at->parity);
         u32x4 v[2] = {lds_words(x + at->codes), lds_words(x + at->codes + ITEM_CODES * 2)};
         u32 q[8] = {v[0][0], v[0][1], v[0][2], v[0][3], v[1][0], v[1][1], v[1][2], v[1][3]};
         UNROLL for (int o = 0; o < 2; o++)
@@ -112,16 +113,16 @@ DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n,
         empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
-            phase_init(full + 8 * (u32)i, 1);
-            phase_init(empty + 8 * (u32)i, FEW_THREADS / WARP);
+            mbarrier_init(full + 8 * (u32)i, 1);
+            mbarrier_init(empty + 8 * (u32)i, FEW_THREADS / WARP);
         }
-        phase_init_done();
+        mbarrier_init_done();
     }
     barrier();
     if (thread() >= FEW_THREADS) {
         REGISTERS_LESS(32);
         if (thread() == FEW_THREADS)
-            copy_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
+            produce_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
         else wait_for_producer();
     } else {
         REGISTERS_MORE(104);

@@ -1,12 +1,13 @@
-/* hopper_one.hip: 4-bit linears of one generated token on sm_90a, plain weights, together with what
- * stands before and after them: each block makes the inputs itself, into LDS, by a norm, by merging
- * spans of attention or from a row as it is, and what comes out is added to the residual stream, or
- * gated. Blocks take panels of 16 outputs in turn, or where the results are gated the same panel of
- * both parts. Each of the 8 warps has an eighth of the inputs and a ring in LDS of its own, which
- * it fills items ahead and across panels, from before the launch before this one has ended. As many
- * blocks as are to fill a multiprocessor leave no room for more: or some multiprocessors would get
- * more blocks of a launch than others. The order of sums is that of hopper_decode.hip, which has
- * the same bits; norms and what is prepared are those of vector.hip. */
+/* linear_gemv.hip: 4-bit linears of one generated token on sm_90a, plain weights, together with
+ * what stands before and after them: each block makes the inputs itself, into LDS, by a norm, by
+ * merging spans of attention or from a row as it is, and what comes out is added to the residual
+ * stream, or gated. Blocks take panels of 16 outputs in turn, or where the results are gated the
+ * same panel of both parts. Each of the 8 warps has an eighth of the inputs and a ring in LDS of
+ * its own, which it fills items ahead and across panels, from before the launch before this one has
+ * ended. As many blocks as are to fill a multiprocessor leave no room for more: or some
+ * multiprocessors would get more blocks of a launch than others. The order of sums is that of
+ * hopper/linear_decode_mma.hip, which has the same bits; norms and what is prepared are those of
+ * vector.hip. */
 
 /* ONE_TURNS: panels whose sums may wait in LDS; ONE_SCRATCH: floats */
 enum { ONE_TURNS = 2, ONE_SCRATCH = 2 * ONE_MERGE_WEIGHTS, ONE_ITEM = PLAIN_ITEM_BYTES };
@@ -123,7 +124,7 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
     int lane = thread() % WARP;
     u32 buffer = turn % ONE_TURNS, parity = turn / ONE_TURNS % 2;
     float *of = l->sums + buffer * (u32)(DECODE_SLICES * of_slice);
-    if (turn >= ONE_TURNS) phase_wait(l->empty + 8 * buffer, parity ^ 1);
+    if (turn >= ONE_TURNS) mbarrier_wait(l->empty + 8 * buffer, parity ^ 1);
     UNROLL for (int i = 0; i < panels; i++)
     {
         if (lane % 4 == 0)
@@ -132,13 +133,13 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
         UNROLL for (int e = 0; e < 4; e++) total[i][e] = 0;
     }
     warp_barrier();
-    phase_arrive(l->full + 8 * buffer);
+    mbarrier_arrive(l->full + 8 * buffer);
     if ((u32)warp != turn % DECODE_SLICES) return;
     struct linear_part p = part_of(&a->linear, unit);
     int output = (unit - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
     const float *bias = panels > 1 && lane >= PANEL ? a->linear.part[1].bias : p.bias;
     float before = a->add && there ? p.y[output] : 0, sum = 0;
-    phase_wait(l->full + 8 * buffer, parity);
+    mbarrier_wait(l->full + 8 * buffer, parity);
     UNROLL for (int w = 0; w < DECODE_SLICES; w++) sum = sum + of[w * of_slice + lane % of_slice];
     sum *= scale;
     if (bias && output < p.out) sum += bias[output];
@@ -149,7 +150,7 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
         p.y[output] = a->add ? before + sum : sum;
     }
     warp_barrier();
-    phase_arrive(l->empty + 8 * buffer);
+    mbarrier_arrive(l->empty + 8 * buffer);
 }
 
 /* What does not come from the producer: where the inputs of a thread go that lie in another order
@@ -241,10 +242,10 @@ DEVICE void q4_hopper_one(const struct one_row_args *a, u32 *lds, const enum one
     float total[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     if (thread() == 0) {
         for (int i = 0; i < ONE_TURNS; i++) {
-            phase_init(l.full + 8 * (u32)i, DECODE_SLICES * 32);
-            phase_init(l.empty + 8 * (u32)i, 32);
+            mbarrier_init(l.full + 8 * (u32)i, DECODE_SLICES * 32);
+            mbarrier_init(l.empty + 8 * (u32)i, 32);
         }
-        phase_init_done();
+        mbarrier_init_done();
     }
     int of_group = a->linear.part[0].group_chunks / ITEM_CHUNKS;
     f.begin = begin;

@@ -1,10 +1,10 @@
-/* wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block takes tiles of
- * outputs x rows in turn. One thread copies: for each item of 128 inputs the activations, codes and
- * scales of the tile, into a ring in LDS. Two or three warpgroups compute, each 64 outputs: codes
- * from LDS become the instruction's register operand while the products before are under way. The
- * products of an item, which is of one group, are summed by themselves, then scaled and added.
- * Where most of the time goes to products, codes of the next item are unpacked before those of this
- * one have ended. */
+/* linear_prefill_wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block
+ * takes tiles of outputs x rows in turn. One thread copies: for each item of 128 inputs the
+ * activations, codes and scales of the tile, into a ring in LDS. Two or three warpgroups compute,
+ * each 64 outputs: codes from LDS become the instruction's register operand while the products
+ * before are under way. The products of an item, which is of one group, are summed by themselves,
+ * then scaled and added. Where most of the time goes to products, codes of the next item are
+ * unpacked before those of this one have ended. */
 /* What the constants of a kernel make of its LDS. */
 struct ring {
     int panels, x_bytes, code_bytes, stage_bytes; /* of a tile; of a stage */
@@ -60,8 +60,8 @@ DEVICE struct share share_of(const struct linear_args *a, const int n)
 /* The copying thread: the inputs of an item as one piece, codes and scales as boxes of 4 panels,
  * those of the first items before the inputs are there. plain: one word a scale, and one row of
  * scales for an item */
-DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty, const int groups,
-                       const int n, const int stages, const int plain)
+DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty,
+                          const int groups, const int n, const int stages, const int plain)
 {
     const struct ring r = ring_of(groups, n);
     struct share s = share_of(a, n);
@@ -74,22 +74,22 @@ DEVICE void copy_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty
                    *maps = (const char *)t.p.maps;
         for (int item = s.begin; item < s.end; item++) {
             u32 to = lds + (u32)(stage * r.stage_bytes), count = full + 8 * (u32)stage;
-            phase_wait(empty + 8 * (u32)stage, parity);
-            phase_arrive_expect(
+            mbarrier_wait(empty + 8 * (u32)stage, parity);
+            mbarrier_arrive_expect(
                 count, (u32)(r.x_bytes + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
-            if (!early) copy_bytes(to, x + (u64)item * (u64)r.x_bytes, (u32)r.x_bytes, count);
+            if (!early) bulk_copy(to, x + (u64)item * (u64)r.x_bytes, (u32)r.x_bytes, count);
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
             {
                 int panel = t.unit * r.panels + 4 * j;
-                copy_box(to + (u32)(j * 4 * ITEM_CODES * 4), maps, 0, item, panel, count);
+                tma_load(to + (u32)(j * 4 * ITEM_CODES * 4), maps, 0, item, panel, count);
                 if (plain)
-                    copy_box(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0,
+                    tma_load(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0,
                              group_of(&t.p, item * ITEM_CHUNKS), panel, count);
             }
             if (item - s.begin + 1 == early) {
                 wait_for_producer();
-                NO_UNROLL for (int j = 0; j < early; j++) copy_bytes(
+                NO_UNROLL for (int j = 0; j < early; j++) bulk_copy(
                     lds + (u32)(j * r.stage_bytes), x + (u64)(s.begin + j) * (u64)r.x_bytes,
                     (u32)r.x_bytes, full + 8 * (u32)j);
                 early = 0;
@@ -184,12 +184,12 @@ struct ahead {
 
 /* Waits for the item and goes on to the stage after it. Products of one chunk at most are under way
  * afterwards. */
-DEVICE void look_ahead(struct place *at, struct ahead *h, const int groups, const int n,
-                       const int stages)
+DEVICE void prefetch_item(struct place *at, struct ahead *h, const int groups, const int n,
+                          const int stages)
 {
     h->stage = at->stage;
     h->x = at->x + (u32)(at->stage * ring_of(groups, n).stage_bytes);
-    phase_wait(at->full + 8 * (u32)at->stage, at->parity);
+    mbarrier_wait(at->full + 8 * (u32)at->stage, at->parity);
     UNROLL for (int j = 0; j < 2; j++)
     {
         u32x4 v = lds_words(h->x + at->codes + (u32)(j * ITEM_CODES * 2));
@@ -205,8 +205,8 @@ DEVICE void look_ahead(struct place *at, struct ahead *h, const int groups, cons
 
 /* total += scale * products of the item h, which becomes the next one if there are more: while the
  * last products are under way, so that those of the next item begin as soon as these are added. */
-DEVICE void item_ahead(struct place *at, struct ahead *h, float *part, float *total, int more,
-                       const int groups, const int n, const int stages)
+DEVICE void multiply_prefetched(struct place *at, struct ahead *h, float *part, float *total,
+                                int more, const int groups, const int n, const int stages)
 {
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
     u32 b[8];
@@ -221,10 +221,10 @@ DEVICE void item_ahead(struct place *at, struct ahead *h, float *part, float *to
     wgmma_wait_but_one(&h->q[6], &h->q[7]);
     unpack_chunk(h->q + 6, h->g, b);
     multiply_chunk(b, part, rows + chunk_rows(3, n), 1, n);
-    if (more) look_ahead(at, h, groups, n, stages);
+    if (more) prefetch_item(at, h, groups, n, stages);
     wgmma_wait(part, n);
     UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(scale[i / 2 % 2], part[i], total[i]);
-    if (thread() % WARP == 0) phase_arrive(at->empty + 8 * (u32)stage);
+    if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
 }
 
 /* What a lane has of 16 outputs and n rows, from its first row and output on. */
@@ -267,11 +267,11 @@ DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int group
 }
 
 /* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as
- * hopper_decode.hip does. */
-DEVICE void compute_tiles(const struct linear_args *a, struct place at, const int groups,
+ * hopper/linear_decode_mma.hip does. */
+DEVICE void consume_tiles(const struct linear_args *a, struct place at, const int groups,
                           const int n, const int stages, const int plain, const int sliced)
 {
-    const int looks_ahead = plain && (n == 128 || (n == 64 && groups == 2));
+    const int prefetches = plain && (n == 128 || (n == 64 && groups == 2));
     struct ring r = ring_of(groups, n);
     struct ahead h;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
@@ -281,21 +281,21 @@ DEVICE void compute_tiles(const struct linear_args *a, struct place at, const in
         float total[64], sum[64], part[64];
         int panel = t.unit * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
-        if (looks_ahead) look_ahead(&at, &h, groups, n, stages);
+        if (prefetches) prefetch_item(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
-            if (!looks_ahead) phase_wait(at.full + 8 * (u32)at.stage, at.parity);
+            if (!prefetches) mbarrier_wait(at.full + 8 * (u32)at.stage, at.parity);
             if (sliced && item >= slice_begin(n_items, slice)) {
                 UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
-            if (looks_ahead) {
-                item_ahead(&at, &h, part, total, item + 1 < n_items, groups, n, stages);
+            if (prefetches) {
+                multiply_prefetched(&at, &h, part, total, item + 1 < n_items, groups, n, stages);
                 continue;
             }
             u32 x = at.x + (u32)(at.stage * r.stage_bytes);
             wgmma_item(&t.p, x + at.codes, x + at.meta, x, panel < last ? panel : last, item, part,
                        total, n, plain);
-            if (lane == 0) phase_arrive(at.empty + 8 * (u32)at.stage);
+            if (lane == 0) mbarrier_arrive(at.empty + 8 * (u32)at.stage);
             if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
@@ -312,22 +312,22 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
-            phase_init(full + 8 * (u32)i, 1);
-            phase_init(empty + 8 * (u32)i, (u32)groups * 4); /* warps */
+            mbarrier_init(full + 8 * (u32)i, 1);
+            mbarrier_init(empty + 8 * (u32)i, (u32)groups * 4); /* warps */
         }
-        phase_init_done();
+        mbarrier_init_done();
     }
     barrier();
     if (thread() >= groups * 128) {
         REGISTERS_LESS(32);
         if (thread() == groups * 128)
-            copy_tiles(early, lds_address(lds), full, empty, groups, n, stages, plain);
+            produce_tiles(early, lds_address(lds), full, empty, groups, n, stages, plain);
         else wait_for_producer();
     } else {
         wait_for_producer();
         if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        compute_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n,
+        consume_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n,
                       stages, plain, sliced);
     }
 }

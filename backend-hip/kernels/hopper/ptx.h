@@ -1,6 +1,6 @@
-/* hopper.h: NVIDIA's instructions of sm_90a, as inline PTX: matrix products of four warps that run
- * beside other work, copies of whole pieces of memory into LDS, and the barriers in LDS that count
- * them. */
+/* hopper/ptx.h: NVIDIA's instructions of sm_90a, as inline PTX: matrix products of four warps that
+ * run beside other work, copies of whole pieces of memory into LDS, and the barriers in LDS that
+ * count them. */
 #ifndef KERNELS_HOPPER_H
 #define KERNELS_HOPPER_H
 
@@ -37,25 +37,25 @@ DEVICE u64 wgmma_columns(u32 lds, u32 rows)
 
 /* ---- barriers in LDS: a phase ends when `arrivals` threads have come and all bytes that were
  * announced ---- */
-DEVICE void phase_init(u32 barrier, u32 arrivals)
+DEVICE void mbarrier_init(u32 barrier, u32 arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-DEVICE void phase_init_done(void)
+DEVICE void mbarrier_init_done(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-DEVICE void phase_arrive(u32 barrier)
+DEVICE void mbarrier_arrive(u32 barrier)
 {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-DEVICE void phase_arrive_expect(u32 barrier, u32 bytes)
+DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
 }
 /* Until the phase of this parity (0 for the first, then 1, ..) has ended. */
-DEVICE void phase_wait(u32 barrier, u32 parity)
+DEVICE void mbarrier_wait(u32 barrier, u32 parity)
 {
     asm volatile("{ .reg .pred p;\n\t"
                  "again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n\t"
@@ -129,7 +129,7 @@ DEVICE float load_of_block(u32 lds, int rank)
 
 /* bytes, a multiple of 16, from memory to LDS, both at multiples of 16; they count for the barrier.
  */
-DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier)
+DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -140,7 +140,7 @@ DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier)
 
 /* A box of a tensor (hip_pack.c), from these coordinates on; what is outside is 0. The map is in
  * memory. */
-DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
+DEVICE void tma_load(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(lds),

@@ -1,4 +1,4 @@
-/* hopper_rows.hip: what stands between the linears of generated rows, as vector.hip and
+/* vector_1024.hip: what stands between the linears of generated rows, as vector.hip and
  * attention.hip have it, for so few rows that each has a multiprocessor to itself: with enough
  * threads for all that comes from the producer to be under way at once. A launch is then one wait
  * for memory rather than several. The bits are those of the kernels of THREADS threads: sums keep
@@ -27,7 +27,7 @@ DEVICE float sum_of_first(float x, float *scratch)
 }
 
 /* v[n], order[n], scratch[WARP], ordered: as place_pieces() has it */
-DEVICE void prepare_wide(const struct prepare_args *a, const f32x4 *v, u64 *order, float *scratch,
+DEVICE void prepare_1024(const struct prepare_args *a, const f32x4 *v, u64 *order, float *scratch,
                          u64 *ordered, const int n)
 {
     struct row_place place = place_of(a, block_x());
@@ -52,7 +52,7 @@ DEVICE float squares_of(const f32x4 *values, int dim, const int pieces)
 
 /* values [pieces * THREADS]: by them the first THREADS threads get what they have to add up; then
  * the row in another order. */
-DEVICE void norm_wide(const struct norm_prepare_args *a, float *scratch, f32x4 *values,
+DEVICE void norm_1024(const struct norm_prepare_args *a, float *scratch, f32x4 *values,
                       const int pieces)
 {
     const int n = WIDE_PIECES(pieces, WIDE_THREADS);
@@ -77,24 +77,24 @@ DEVICE void norm_wide(const struct norm_prepare_args *a, float *scratch, f32x4 *
     FOR_PIECES_OF(WIDE_THREADS, n, j, i, dim)
     UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
     if (of->out) FOR_PIECES_OF(WIDE_THREADS, n, j, i, dim) * (f32x4 *)(of->out + at + i) = v[j];
-    prepare_wide(&a->prepare, v, order, scratch, (u64 *)values, n);
+    prepare_1024(&a->prepare, v, order, scratch, (u64 *)values, n);
 }
 
 /* Of two kernels the one for shorter rows takes half of a multiprocessor's registers: a block of
  * the linear that comes next, which begins to copy weights early, fits beside it where it is one of
- * wgmma_few.hip or hopper_decode.hip. */
+ * linear_decode_wgmma.hip or hopper/linear_decode_mma.hip. */
 KERNEL(norm_wide_4, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
     LDS(f32x4, values, PIECES_OF_norm_wide_4 * THREADS);
-    norm_wide(EARLY_ARGS, scratch, values, PIECES_OF_norm_wide_4);
+    norm_1024(EARLY_ARGS, scratch, values, PIECES_OF_norm_wide_4);
 }
 
 KERNEL(norm_wide_11, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
     LDS(f32x4, values, PIECES_OF_norm_wide_11 * THREADS);
-    norm_wide(EARLY_ARGS, scratch, values, PIECES_OF_norm_wide_11);
+    norm_1024(EARLY_ARGS, scratch, values, PIECES_OF_norm_wide_11);
 }
 
 KERNEL(glu_wide_14, struct glu_prepare_args)
@@ -117,7 +117,7 @@ KERNEL(glu_wide_14, struct glu_prepare_args)
     FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim)
     UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
     if (a->keep) FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim) * (f32x4 *)(gate + i) = v[j];
-    prepare_wide(&a->prepare, v, order, scratch, ordered, PIECES);
+    prepare_1024(&a->prepare, v, order, scratch, ordered, PIECES);
 }
 
 /* Four dimensions of a head, merged in the order of span_weights() and merge_row(), by each thread
@@ -141,7 +141,7 @@ DEVICE f32x4 merged_four(const float *of, const float *scores, int size, int n, 
 }
 
 /* Rows of up to `most` spans. Where those are is found out before the wait. */
-DEVICE void merge_wide(const struct merge_prepare_args *a, float *scratch, u64 *ordered,
+DEVICE void merge_1024(const struct merge_prepare_args *a, float *scratch, u64 *ordered,
                        const int pieces, const int most)
 {
     const int n = WIDE_PIECES(pieces, WIDE_THREADS);
@@ -161,19 +161,19 @@ DEVICE void merge_wide(const struct merge_prepare_args *a, float *scratch, u64 *
     wait_for_producer();
     FOR_PIECES_OF(WIDE_THREADS, n, j, i, dim)
     v[j] = merged_four(m->parts + of[j], m->parts + scores[j], size, spans, most);
-    prepare_wide(&a->prepare, v, order, scratch, ordered, n);
+    prepare_1024(&a->prepare, v, order, scratch, ordered, n);
 }
 
 KERNEL(merge_wide_4, struct merge_prepare_args)
 {
     LDS(float, scratch, WARP);
     LDS(u64, ordered, ORDERED(PIECES_OF_merge_wide_4));
-    merge_wide(EARLY_ARGS, scratch, ordered, PIECES_OF_merge_wide_4, FEW_SPANS);
+    merge_1024(EARLY_ARGS, scratch, ordered, PIECES_OF_merge_wide_4, FEW_SPANS);
 }
 
 KERNEL(merge_wide_8, struct merge_prepare_args)
 {
     LDS(float, scratch, WARP);
     LDS(u64, ordered, ORDERED(PIECES_OF_merge_wide_8));
-    merge_wide(EARLY_ARGS, scratch, ordered, PIECES_OF_merge_wide_8, ROW_SPANS);
+    merge_1024(EARLY_ARGS, scratch, ordered, PIECES_OF_merge_wide_8, ROW_SPANS);
 }

@@ -19,8 +19,8 @@ void *fiber_lds(size_t bytes);
  * it; a lane is the thread's number modulo 64 or 32. */
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c);
 
-/* ---- what kernels/nvidia.h needs; a warp is 32 threads from a multiple of 32 on, and all of them
- * come ---- */
+/* ---- what kernels/nvidia/ptx.h needs; a warp is 32 threads from a multiple of 32 on, and all of
+ * them come ---- */
 void fiber_warp_barrier(void);
 /* Shared memory of the size that the launch gave; NaNs when a block begins. Its addresses as
  * numbers. */
@@ -34,7 +34,7 @@ void fiber_copy(unsigned to, const void *from, size_t bytes);
 void fiber_copies_commit(void);
 void fiber_copies_wait(int n);
 /* v of another lane; the transposed 8x8 matrix of halves; c[4] += a[4] b[2] of 16x8x16
- * (kernels/nvidia.h says who holds what). */
+ * (kernels/nvidia/ptx.h says who holds what). */
 unsigned fiber_shuffle(unsigned v, int lane);
 unsigned fiber_transposed(unsigned v);
 /* Four such matrices, of which lane 8i + j says where row j of number i lies; or the transposed
@@ -42,7 +42,7 @@ unsigned fiber_transposed(unsigned v);
 void fiber_load_matrices(unsigned address, unsigned m[4], int transposed);
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
 
-/* ---- what kernels/hopper.h needs, which says what each is ---- */
+/* ---- what kernels/hopper/ptx.h needs, which says what each is ---- */
 void fiber_phase_init(unsigned barrier, int arrivals);
 void fiber_phase_arrive(unsigned barrier, int bytes); /* bytes: announced */
 void fiber_phase_wait(unsigned barrier, unsigned parity);

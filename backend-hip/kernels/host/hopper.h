@@ -1,5 +1,5 @@
-/* fiber_hopper.h: what kernels/hopper.h has as inline PTX, as host code of fiber_matrix.c. Products
- * are done at once; what is done early is not noticed here. */
+/* fiber_hopper.h: what kernels/hopper/ptx.h has as inline PTX, as host code of fiber_matrix.c.
+ * Products are done at once; what is done early is not noticed here. */
 #ifndef TESTS_FIBER_HOPPER_H
 #define TESTS_FIBER_HOPPER_H
 
@@ -8,11 +8,14 @@
 #define REGISTERS_LESS(n) (void)(n)
 #define REGISTERS_MORE(n) (void)(n)
 
-DEVICE void phase_init(u32 barrier, u32 arrivals) { fiber_phase_init(barrier, (int)arrivals); }
-DEVICE void phase_init_done(void) {}
-DEVICE void phase_arrive(u32 barrier) { fiber_phase_arrive(barrier, 0); }
-DEVICE void phase_arrive_expect(u32 barrier, u32 bytes) { fiber_phase_arrive(barrier, (int)bytes); }
-DEVICE void phase_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, parity); }
+DEVICE void mbarrier_init(u32 barrier, u32 arrivals) { fiber_phase_init(barrier, (int)arrivals); }
+DEVICE void mbarrier_init_done(void) {}
+DEVICE void mbarrier_arrive(u32 barrier) { fiber_phase_arrive(barrier, 0); }
+DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes)
+{
+    fiber_phase_arrive(barrier, (int)bytes);
+}
+DEVICE void mbarrier_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, parity); }
 DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
 DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
 DEVICE u32 max_of_warp(u32 v)
@@ -30,11 +33,11 @@ DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
 DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }
 DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
-DEVICE void copy_bytes(u32 lds, const void *from, u32 bytes, u32 barrier)
+DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {
     fiber_copy_bytes(lds, from, bytes, barrier);
 }
-DEVICE void copy_box(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
+DEVICE void tma_load(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
 {
     fiber_copy_box(lds, map, c0, c1, c2, barrier);
 }

@@ -1,4 +1,4 @@
-/* fiber_nvidia.h: what kernels/nvidia.h has as inline PTX, as host code of fiber_matrix.c. */
+/* fiber_nvidia.h: what kernels/nvidia/ptx.h has as inline PTX, as host code of fiber_matrix.c. */
 #ifndef TESTS_FIBER_NVIDIA_H
 #define TESTS_FIBER_NVIDIA_H
 

@@ -1,4 +1,4 @@
-/* mma_split.hip: attention of generated rows over spans of positions by NVIDIA's matrix
+/* attend_decode_mma.hip: attention of generated rows over spans of positions by NVIDIA's matrix
  * instruction, keys and values fp16. A block takes a span of one row and up to 8 heads of one KV
  * head, a warp every fourth 32 positions (two pages) of it, whose keys and values are copied to LDS
  * while those before are worked on. Positions or dimensions are what the instruction calls outputs,
@@ -193,7 +193,7 @@ DEVICE float over_rows(float x, const int max)
 
 /* What a warp has of its positions so far, of heads 2t and 2t + 1. */
 struct split_sum {
-    float largest[2], sum[2], total[MAX_HEAD_DIM / 16][4];
+    float largest[2], sum[2], total[GPU_HEAD_DIM / 16][4];
 };
 
 /* Scores of a turn by the keys in LDS. */
@@ -282,7 +282,7 @@ DEVICE float split_queries(const struct attend_kernel_args *a, const struct spli
                            struct two_halves q[][2], const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
-    float x[MAX_HEAD_DIM / 8][2], largest = 0;
+    float x[GPU_HEAD_DIM / 8][2], largest = 0;
     UNROLL for (int i = 0; i < dims / 8; i++) x[i][0] = x[i][1] = 0;
     if (r < s->heads) {
         load_pairs(a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims +
@@ -333,7 +333,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     const int warp_bytes = 2 * SPLIT_PAGES * PAGE * dims * 2;
     struct split s = split_of(a, dims);
     struct split_sum y;
-    struct two_halves q[MAX_HEAD_DIM / 16][2];
+    struct two_halves q[GPU_HEAD_DIM / 16][2];
     int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4,
         from = s.span * SPAN;
     int nothing = from > s.pos || from + SPAN <= s.first;

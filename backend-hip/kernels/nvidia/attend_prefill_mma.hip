@@ -1,9 +1,9 @@
-/* mma_attend.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values fp16. A
- * block takes a group of rows of one sequence and one head, a warp 16 of them; positions come in
- * steps of 64, from an absolute multiple on. Keys are what they are in memory; queries and weights
- * of values are two halves each, high and low, so that nothing is rounded to fewer than 22 bits. A
- * row's result does not depend on the rows of its tile: a step that it does not see leaves it as it
- * is. */
+/* attend_prefill_mma.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values
+ * fp16. A block takes a group of rows of one sequence and one head, a warp 16 of them; positions
+ * come in steps of 64, from an absolute multiple on. Keys are what they are in memory; queries and
+ * weights of values are two halves each, high and low, so that nothing is rounded to fewer than 22
+ * bits. A row's result does not depend on the rows of its tile: a step that it does not see leaves
+ * it as it is. */
 
 enum { ATTEND_STEP = 64 };
 
@@ -19,7 +19,7 @@ DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1
 DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float undo[2],
                          const int dims)
 {
-    float v[2][MAX_HEAD_DIM / 8][8];
+    float v[2][GPU_HEAD_DIM / 8][8];
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = 0;
@@ -55,8 +55,8 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
     const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
     const f16 *pages = (const f16 *)a->pages + kv_head * page_size;
     const float *from[2];
-    struct two_halves q[MAX_HEAD_DIM / 32][2][4];
-    float undo[2], total[MAX_HEAD_DIM / 8][4], largest[2], sum[2] = {0, 0};
+    struct two_halves q[GPU_HEAD_DIM / 32][2][4];
+    float undo[2], total[GPU_HEAD_DIM / 8][4], largest[2], sum[2] = {0, 0};
     int pos[2], first[2];
     UNROLL for (int i = 0; i < 2; i++)
     {

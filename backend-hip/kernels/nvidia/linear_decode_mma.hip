@@ -1,9 +1,9 @@
-/* mma_decode.hip: 4-bit linears for generated tokens by NVIDIA's matrix instruction. A block takes
- * units of some panels of 16 outputs, one after the other; each of its 8 warps has an eighth of the
- * inputs, and their sums are added in order. So the order of additions depends on the number of
- * inputs alone: not on rows, on blocks or on which kernel of these it is. Weights flow through a
- * ring in LDS that each warp fills for itself, several items of 128 inputs ahead and across units;
- * the first items are asked for before the launch before this one has ended. */
+/* nvidia/linear_decode_mma.hip: 4-bit linears for generated tokens by NVIDIA's matrix instruction.
+ * A block takes units of some panels of 16 outputs, one after the other; each of its 8 warps has an
+ * eighth of the inputs, and their sums are added in order. So the order of additions depends on the
+ * number of inputs alone: not on rows, on blocks or on which kernel of these it is. Weights flow
+ * through a ring in LDS that each warp fills for itself, several items of 128 inputs ahead and
+ * across units; the first items are asked for before the launch before this one has ended. */
 enum { ITEM = MMA_ITEM }; /* words of one panel: codes, then scales of 4 chunks */
 /* [warp][8 rows][16 outputs], no bank twice */
 enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };
@@ -22,7 +22,7 @@ struct ahead {
 
 /* Scales of one word, and one row of them for each item: what nearly all models have, and what the
  * kernels are fast for. */
-DEVICE int is_plain(const struct linear_part *p) { return p->whole_items && !p->wide_meta; }
+DEVICE int is_plain(const struct linear_part *p) { return p->whole_items && !p->scale_f32; }
 
 DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, int item,
                        const int panels)
@@ -33,7 +33,7 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->item = item;
     h->last = (p.out - 1) / PANEL - panel;
     h->plain = is_plain(&p);
-    h->wide = p.wide_meta;
+    h->wide = p.scale_f32;
     h->whole = p.whole_items;
     h->last_group = p.last_group;
     h->magic = p.group_magic;
@@ -41,7 +41,7 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->codes = (const u32x4 *)p.weight +
                ((u64)panel * (u64)(a->n_chunks / 2) + (u64)(item * 2)) * WARP +
                (u64)(thread() % WARP);
-    h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.wide_meta);
+    h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.scale_f32);
 }
 
 /* From the end of a warp's share of a unit to its share of the next unit, which lies behind it in
@@ -117,7 +117,7 @@ DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, 
         struct scale_zero g[2];
         f16x2 lo[4], hi[4];
         UNROLL for (int j = 0; j < 2; j++)
-            g[j] = item_meta(of, row, lane / 4 + j * 8, p->wide_meta);
+            g[j] = item_meta(of, row, lane / 4 + j * 8, p->scale_f32);
         unpack_word(q[0], &g[0], lo);
         unpack_word(q[1], &g[1], hi);
         UNROLL for (int m = 0; m < tiles; m++)

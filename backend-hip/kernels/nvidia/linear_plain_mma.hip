@@ -1,10 +1,11 @@
-/* mma_dense.hip: linears with weights of fp16 or bf16 by NVIDIA's matrix instruction, for all rows.
- * Activations are fp32: two halves (with a power of two for each row) that have 22 bits of them, or
- * three bfloats that have all 24, each multiplied by itself, so that all products are exact. A warp
- * has whole outputs and goes through all of their inputs: products of 64 inputs are summed by
- * themselves, then added. So the order of additions depends on nothing, and a row has the same bits
- * whatever rows are beside it. Weights and activations flow through a ring in LDS that a block
- * fills together; the first weights are asked for before the launch before this one has ended.
+/* linear_plain_mma.hip: linears with weights of fp16 or bf16 by NVIDIA's matrix instruction, for
+ * all rows. Activations are fp32: two halves (with a power of two for each row) that have 22 bits
+ * of them, or three bfloats that have all 24, each multiplied by itself, so that all products are
+ * exact. A warp has whole outputs and goes through all of their inputs: products of 64 inputs are
+ * summed by themselves, then added. So the order of additions depends on nothing, and a row has the
+ * same bits whatever rows are beside it. Weights and activations flow through a ring in LDS that a
+ * block fills together; the first weights are asked for before the launch before this one has
+ * ended.
  *
  * Rows are the instruction's first operand, which kernels for prompts and 4-bit weights have the
  * other way round: then 16 bytes of weights are two pairs of neighbouring registers as the second

@@ -1,7 +1,7 @@
-/* mma_prefill.hip: 4-bit linears for prompts by NVIDIA's matrix instruction: a block computes 128
- * outputs x 128 rows, a warp 32 x 64 of them. Activations go through LDS, three pairs of chunks in
- * turn; weights from memory to the registers of the only two warps that want them. The sum over a
- * chunk is taken by itself, then scaled and added. */
+/* linear_prefill_mma.hip: 4-bit linears for prompts by NVIDIA's matrix instruction: a block
+ * computes 128 outputs x 128 rows, a warp 32 x 64 of them. Activations go through LDS, three pairs
+ * of chunks in turn; weights from memory to the registers of the only two warps that want them. The
+ * sum over a chunk is taken by itself, then scaled and added. */
 
 /* of 16 bytes */
 enum { MMA_ROWS = 128, MMA_OUTPUTS = 128, MMA_STAGES = 3, MMA_STAGE = MMA_ROWS * 8 };
@@ -41,7 +41,7 @@ DEVICE struct mma_weights mma_fetch(const struct linear_args *a, const struct li
         UNROLL for (int j = 0; j < 4; j++)
         {
             w.meta[k][j] = 0;
-            if (!p->wide_meta)
+            if (!p->scale_f32)
                 w.meta[k][j] = ((const u32 *)p->meta)[meta_row(p, panel, 2 * pair + j / 2) +
                                                       (u32)(lane / 4 + j % 2 * 8)];
         }
@@ -87,7 +87,7 @@ KERNEL(q4_mma_prefill, struct linear_args)
                 UNROLL for (int j = 0; j < 2; j++)
                 {
                     u32 both = w.meta[k][2 * c + j];
-                    if (p.wide_meta)
+                    if (p.scale_f32)
                         g[j] = meta_at(
                             &p, meta_row(&p, panel0 + k < last ? panel0 + k : last, 2 * pair + c),
                             lane / 4 + j * 8);

@@ -1,5 +1,5 @@
-/* nvidia.h: NVIDIA's instructions that the kernels in mma_*.hip are about, as inline PTX. The rest
- * of the sources knows nothing of them. sm_80 and later. */
+/* nvidia/ptx.h: NVIDIA's instructions that the kernels in mma_*.hip are about, as inline PTX. The
+ * rest of the sources knows nothing of them. sm_80 and later. */
 #ifndef KERNELS_NVIDIA_H
 #define KERNELS_NVIDIA_H
 

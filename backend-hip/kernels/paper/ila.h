@@ -20,7 +20,7 @@ DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
         return d;
     }
     if (how == ILA_LITERAL) {
-#if defined(__GFX9__)
+#if HAS_MAD_F16
         __asm__("v_mad_f16 %0, %1, %2, %3\n\tv_mad_f16 %0, %1, %2, %3 op_sel:[1,1,1,1]"
                 : "=&v"(d)
                 : "v"(a), "v"(b), "v"(c));

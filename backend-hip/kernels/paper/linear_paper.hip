@@ -1,23 +1,18 @@
-/* paper.hip: the kernel that the paper (Opt4GPTQ) starts from and its three optimizations, as
- * switches, to measure each by itself and all together. Not for production: sums are kept as halves
- * and committed by atomics in no fixed order.
- *
- * baseline   as the ExLlama-derived kernel of vLLM: 128 threads; a block takes 128 inputs x 512
- * outputs, a thread 4
- *            outputs; activations in LDS; each block adds its half2 sums to the result: k/128
- *                collisions an output
- * smb        (3.1) the block takes 4 slices of 128 inputs x 128 outputs and adds the slices in LDS;
- * one thread commits an
- *            output pair, once a block. (Algorithm 1 taken literally adds up the outputs of all
- *                threads, which are
- *            different outputs.)
- * vml        (3.2) activations by 16-byte loads into LDS and out of it, not half by half ila
- * (3.3) multiply-add by inline assembly: as printed (two scalar-half instructions), or packed
- *
+/* linear_paper.hip: the kernel that the paper (Opt4GPTQ) starts from and its three optimizations,
+ * as switches, to measure each by itself and all together. Not for production: sums are halves and
+ * are committed by atomics in no fixed order.
+ *   baseline  vLLM's ExLlama-derived kernel: 128 threads; a block takes 128 inputs x 512 outputs, a
+ *             thread 4 outputs; activations in shared memory; each block adds its half2 sums to the
+ *             result: k / 128 collisions an output
+ *   smb       (3.1) the block takes 4 slices of 128 inputs x 128 outputs and adds the slices in
+ *             shared memory; one thread commits an output pair, once a block. (Algorithm 1 taken
+ *             literally adds up the outputs of all threads, which are different outputs.)
+ *   vml       (3.2) activations by 16-byte loads into and out of shared memory
+ *   ila       (3.3) multiply-add by inline assembly: as printed (two scalar-half instructions), or
+ *             packed
  * Activations are fp16 with a power of two for each row, their largest magnitude in [2^8, 2^9), so
  * that 4 products of 16 codes do not overflow a half. Eight products are summed in halves, all else
- * in fp32 up to the commit. weight [k/8][stride] words as in args.h, meta [group][stride] one word
- */
+ * in fp32 up to the commit. weight [k / 8][stride] words as in args.h, meta [group][stride] */
 #include "backend-hip/kernels/paper/ila.h"
 
 #define PAPER_X(rows, smb) ((rows) * PAPER_INPUTS * PAPER_SLICES(smb))

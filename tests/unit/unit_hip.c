@@ -1,0 +1,99 @@
+/* unit_hip.c: the table of GPU kernels as the host has it: families of images, names of --variant.
+ */
+#include "backend-hip/hip.h"
+#include "backend-hip/hip_kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const int families[] = {IMAGES_SIMD,   IMAGES_MFMA, IMAGES_WMMA,
+                               IMAGES_WMMA12, IMAGES_SM80, IMAGES_SM90};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static void families_of_images(void **state)
+{
+    static const struct {
+        const char *arch;
+        int family;
+    } image[] = {{"sm_70", IMAGES_SIMD},    {"sm_80", IMAGES_SM80},
+                 {"sm_90a", IMAGES_SM90},   {"gfx906:sramecc-:xnack-", IMAGES_SIMD},
+                 {"gfx900", IMAGES_SIMD},   {"gfx90c:xnack-", IMAGES_SIMD},
+                 {"gfx908", IMAGES_MFMA},   {"gfx90a:sramecc+:xnack-", IMAGES_MFMA},
+                 {"gfx940", IMAGES_MFMA},   {"gfx950", IMAGES_MFMA},
+                 {"gfx1030", IMAGES_SIMD},  {"gfx1102", IMAGES_WMMA},
+                 {"gfx1151", IMAGES_WMMA},  {"gfx1200", IMAGES_WMMA12}};
+    (void)state;
+    for (size_t i = 0; i < sizeof image / sizeof *image; i++)
+        assert_int_equal(hip_image_family(image[i].arch), image[i].family);
+}
+
+/* The name is in the list, by itself or as the last word of a name in braces. */
+static int is_listed(const char *list, const char *name)
+{
+    int stem = (int)(strrchr(name, '_') + 1 - name);
+    char text[64];
+    snprintf(text, sizeof text, ", %.*s", stem, name);
+    const char *last = name + stem;
+    for (const char *p = list; (p = strstr(p, text));) {
+        p += strlen(text) - (p[strlen(text)] != '{'); /* before a name, or at its brace */
+        do {
+            size_t n = strcspn(++p, ",}");
+            if (n == strlen(last) && !strncmp(p, last, n)) return 1;
+            p += n;
+        } while (*p == ',' && p[1] != ' ');
+    }
+    return 0;
+}
+
+/* An error lists every kernel of an image: none is lost at the end of the message. */
+static void unknown_variant(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_FAMILIES; i++) {
+        struct err e = {.msg = ""};
+        int k, n = 0;
+        assert_int_equal(hip_find_variant("none", families[i], &k, &e), -1);
+        assert_true(strlen(e.msg) < sizeof e.msg - 1);
+        for (k = 0; k < K_COUNT; k++) {
+            if (!hip_kernels[k].rows || !(hip_kernels[k].images & families[i])) continue;
+            assert_true(is_listed(e.msg, hip_kernels[k].name));
+            n++;
+        }
+        assert_true(n > 20);
+    }
+}
+
+static void known_variants(void **state)
+{
+    struct err e;
+    int k, n = 0;
+    (void)state;
+    assert_int_equal(hip_find_variant(NULL, IMAGES_SIMD, &k, &e), 0);
+    assert_int_equal(k, -1);
+    for (int i = 0; hip_variant_name(i); i++, n++) {
+        assert_int_equal(hip_find_variant(hip_variant_name(i), IMAGES_SIMD, &k, &e), 0);
+        assert_true(i == 0 ? k == -1 : hip_kernels[k].op == FOR_LINEAR);
+    }
+    for (int i = 0; hip_paper_variant_name(i); i++, n++) {
+        assert_int_equal(hip_find_variant(hip_paper_variant_name(i), IMAGES_SIMD, &k, &e), 0);
+        assert_true(hip_kernels[k].op == FOR_PAPER);
+    }
+    for (k = 0; k < K_COUNT; k++) n -= hip_kernels[k].rows != 0;
+    assert_int_equal(n, 1); /* "auto" */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families_of_images),
+        cmocka_unit_test(unknown_variant),
+        cmocka_unit_test(known_variants),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
