@@ -37,13 +37,22 @@ enum {
     MAX_SITES = 4096,
     MAX_NAME = 64
 };
-enum op { OP_OPEN, OP_WRITE, OP_TRUNCATE, OP_SYNC, OP_SYNC_DIR, OP_RENAME, OP_REMOVE, N_OPS };
+enum syscall_op {
+    OP_OPEN,
+    OP_WRITE,
+    OP_TRUNCATE,
+    OP_SYNC,
+    OP_SYNC_DIR,
+    OP_RENAME,
+    OP_REMOVE,
+    N_OPS
+};
 static const char *const op_names[N_OPS] = {
     "open", "write", "truncate", "sync", "sync of the directory", "rename", "remove"};
 
 /* One change on disk, as the power-loss replay needs it. */
 struct entry {
-    enum op op;
+    enum syscall_op op;
     int file;                      /* index of the opened file */
     int flags;                     /* OP_OPEN */
     char a[MAX_NAME], b[MAX_NAME]; /* names without directory: OP_OPEN, OP_RENAME, OP_REMOVE */
@@ -59,7 +68,7 @@ struct site {
 static struct shared {
     /* the plan */
     uint64_t kill_at; /* 0: never; else die when so many units (bytes and calls) are done */
-    enum op fail_op;
+    enum syscall_op fail_op;
     int fail_nth, fail_errno, fail_short; /* 0: never; else the n-th call of that kind fails */
     void *fail_caller;                    /* an allocation asked for from here ... */
     uint64_t fail_occurrence;             /* ... the n-th time fails */
@@ -72,7 +81,7 @@ static struct shared {
     struct site site[MAX_SITES];
     uint64_t arena_used;
     char arena[ARENA];
-} * shared;
+} *shared;
 
 static int active;        /* in a child: the wrappers do what the plan says */
 static char watched[256]; /* directory of the output */
@@ -125,7 +134,7 @@ static int file_of(int fd)
 }
 
 /* Counts a call: dies at it or fails it when that is the plan. 1: fail. */
-static int call(enum op op)
+static int call(enum syscall_op op)
 {
     shared->calls[op]++;
     if (shared->kill_at && ++shared->units >= shared->kill_at) _exit(KILLED);
@@ -138,7 +147,7 @@ static int call(enum op op)
     return 0;
 }
 
-static struct entry *record_entry(enum op op, int file)
+static struct entry *record_entry(enum syscall_op op, int file)
 {
     if (shared->n_entries == MAX_OPS) {
         shared->overflow = 1;
@@ -220,7 +229,7 @@ static int sync_file(int fd)
 {
     int file = file_of(fd);
     if (file < 0) return 0;
-    enum op op = files[file].is_dir ? OP_SYNC_DIR : OP_SYNC;
+    enum syscall_op op = files[file].is_dir ? OP_SYNC_DIR : OP_SYNC;
     if (call(op)) return -1;
     record_entry(op, file);
     return 0;
@@ -580,7 +589,7 @@ static void failing_calls(const char *output, const char *want, size_t n_want)
         for (int i = 1; i <= calls[op]; i++) {
             new_directory();
             plan_nothing();
-            shared->fail_op = (enum op)op;
+            shared->fail_op = (enum syscall_op)op;
             shared->fail_nth = i;
             shared->fail_errno = i % 2 ? ENOSPC : EIO;
             shared->fail_short = op == OP_WRITE && i % 3 == 0;

@@ -33,7 +33,7 @@ enum { SLOWER = 1 };
 #endif
 
 enum { MAX_OUT = 4 << 20 };
-enum op {
+enum syscall_op {
     OP_OPEN,
     OP_READ,
     OP_WRITE,
@@ -52,7 +52,7 @@ static const char *const op_names[N_OPS] = {"open", "read", "write",  "claim", "
 static struct shared {
     /* the plan */
     long fail_from, fail_to; /* allocations of these numbers (from 1) fail; 0: none */
-    enum op op;              /* the call number `nth` (from 1, 0: none) of this kind ... */
+    enum syscall_op op;      /* the call number `nth` (from 1, 0: none) of this kind ... */
     long nth;                /* ... */
     int error, kill, shrink; /* fails so, or the process dies at it, or the file is cut before it */
     int no_nameless;         /* 1: the file system has no O_TMPFILE; 2: there is no /proc */
@@ -62,7 +62,7 @@ static struct shared {
     char message[sizeof((struct err *)0)->msg];
     size_t n_out;
     char out[MAX_OUT]; /* what --info printed */
-} * shared;
+} *shared;
 
 static int active; /* in a child: the wrappers do what the plan says */
 static char dir[] = "/tmp/opt4gptq-convert-faults-XXXXXX";
@@ -98,7 +98,7 @@ WRAP(char *, realpath, const char *s, char *to)
 }
 
 /* 1: the call is to fail, errno is set. */
-static int fails(enum op op, int fd)
+static int fails(enum syscall_op op, int fd)
 {
     if (!active) return 0;
     long i = ++shared->n_calls[op];
@@ -340,7 +340,7 @@ static void calls(const char *name, const char *what, int no_nameless)
                     plan_nothing();
                     if (replaces) write_file(out_path, old, sizeof old);
                     shared->no_nameless = no_nameless;
-                    shared->op = (enum op)op, shared->nth = i, shared->kill = dies,
+                    shared->op = (enum syscall_op)op, shared->nth = i, shared->kill = dies,
                     shared->error = errors[i % 4];
                     run(alone, what);
                     check_call(shared->hit && shared->signal == (dies ? SIGKILL : 0),
