@@ -14,6 +14,7 @@ struct hip_pattern {
     enum hip_regime regime;
     int n;
     enum op_kind kind[MAX_PATTERN];
+    int needs; /* enum hip_kernel that the device must have; K_COUNT: none */
     /* Whether it applies to the operations from first on, whose kinds fit; NULL: always. */
     int (*fits)(const struct hip *h, const struct be_plan *p, int first);
     void (*launch)(struct hip *h, const struct be_plan *p, int first);
@@ -165,40 +166,55 @@ static void launch_attend(struct hip *h, const struct be_plan *p, int op)
 /* Those of SINGLE_ROW apply to steps of a single generated row, before the others; of the rest the
  * first that fits. */
 static const struct hip_pattern patterns[] = {
-    {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU}, norm_gemv_glu_fits,
+    {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU}, K_q4_one_norm_gated, norm_gemv_glu_fits,
      launch_norm_gemv_glu},
-    {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR}, norm_gemv_fits, launch_norm_gemv},
-    {"rope + attend + gemv", SINGLE_ROW, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+    {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR}, K_q4_one_norm, norm_gemv_fits, launch_norm_gemv},
+    {"rope + attend + gemv", SINGLE_ROW, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR}, K_q4_one_merge,
      rope_attend_gemv_fits, launch_rope_attend_gemv},
-    {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR}, attend_gemv_fits, launch_attend_gemv},
-    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv},
-    {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced},
-    {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced},
-    {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+    {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR}, K_q4_one_merge, attend_gemv_fits, launch_attend_gemv},
+    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, K_q4_one_row, gemv_fits, launch_gemv},
+    {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, K_COUNT, norm_fits, launch_produced},
+    {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, K_COUNT, glu_fits, launch_produced},
+    {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR}, K_attend_pages_64,
      rope_attend_fits, launch_rope_attend_linear},
-    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND}, rope_fits, launch_rope_attend},
-    {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR}, attend_fits, launch_attend_linear},
-    {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed},
-    {"angles", ANY_ROWS, 1, {OP_ANGLES}, NULL, hip_angles},
-    {"norm", ANY_ROWS, 1, {OP_NORM}, NULL, hip_norm},
-    {"linear", ANY_ROWS, 1, {OP_LINEAR}, NULL, launch_linear},
-    {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store},
-    {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend},
-    {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu},
-    {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather},
-    {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax},
-    {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top},
+    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND}, K_attend_pages_64, rope_fits, launch_rope_attend},
+    {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR}, K_COUNT, attend_fits, launch_attend_linear},
+    {"embed", ANY_ROWS, 1, {OP_EMBED}, K_COUNT, NULL, hip_embed},
+    {"angles", ANY_ROWS, 1, {OP_ANGLES}, K_COUNT, NULL, hip_angles},
+    {"norm", ANY_ROWS, 1, {OP_NORM}, K_COUNT, NULL, hip_norm},
+    {"linear", ANY_ROWS, 1, {OP_LINEAR}, K_COUNT, NULL, launch_linear},
+    {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, K_COUNT, NULL, hip_rope_store},
+    {"attend", ANY_ROWS, 1, {OP_ATTEND}, K_COUNT, NULL, launch_attend},
+    {"glu", ANY_ROWS, 1, {OP_GLU}, K_COUNT, NULL, hip_glu},
+    {"gather", ANY_ROWS, 1, {OP_GATHER}, K_COUNT, NULL, hip_gather},
+    {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, K_COUNT, NULL, hip_argmax},
+    {"top", ANY_ROWS, 1, {OP_TOP}, K_COUNT, NULL, hip_top},
 };
 
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
+
+_Static_assert((int)N_PATTERNS <= (int)MAX_PATTERNS, "struct hip counts launches of every pattern");
 
 const char *hip_pattern_name(int i)
 {
     return i < N_PATTERNS ? patterns[i].name : NULL;
 }
 
+long hip_pattern_count(const struct be *be, int i)
+{
+    return ((const struct hip *)be)->n_launched[i];
+}
+
+int hip_has_pattern(const struct be *be, int i)
+{
+    const struct hip *h = (const struct hip *)be;
+    if (patterns[i].regime == SINGLE_ROW && h->pinned >= 0) return 0;
+    return patterns[i].needs == K_COUNT || hip_has(h, (enum hip_kernel)patterns[i].needs);
+}
+
 void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_group *g)
 {
+    h->n_launched[g->pattern - patterns]++;
     g->pattern->launch(h, p, g->first);
 }
 
