@@ -1,7 +1,7 @@
 /* hip_fuse.c: which operations one launch serves: a table of patterns, matched once when a plan is
- * compiled. A pattern whose operations would leave a result unwritten applies only where that result
- * has no other reader (op.last, core/step/plan.h); what it computes is to the bit what its operations
- * compute one by one (tests/checkop/checkop_fuse.c holds every row to that). */
+ * compiled. A pattern whose operations would leave a result unwritten applies only where that
+ * result has no other reader (op.last, core/step/plan.h); what it computes is to the bit what its
+ * operations compute one by one (tests/checkop/checkop_fuse.c holds every row to that). */
 #include "backend-hip/hip_plan.h"
 
 #include <stdlib.h>
@@ -166,19 +166,58 @@ static void launch_attend(struct hip *h, const struct be_plan *p, int op)
 /* Those of SINGLE_ROW apply to steps of a single generated row, before the others; of the rest the
  * first that fits. */
 static const struct hip_pattern patterns[] = {
-    {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU}, K_q4_one_norm_gated, norm_gemv_glu_fits,
+    {"norm + gemv + glu",
+     SINGLE_ROW,
+     3,
+     {OP_NORM, OP_LINEAR, OP_GLU},
+     K_q4_one_norm_gated,
+     norm_gemv_glu_fits,
      launch_norm_gemv_glu},
-    {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR}, K_q4_one_norm, norm_gemv_fits, launch_norm_gemv},
-    {"rope + attend + gemv", SINGLE_ROW, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR}, K_q4_one_merge,
-     rope_attend_gemv_fits, launch_rope_attend_gemv},
-    {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR}, K_q4_one_merge, attend_gemv_fits, launch_attend_gemv},
+    {"norm + gemv",
+     SINGLE_ROW,
+     2,
+     {OP_NORM, OP_LINEAR},
+     K_q4_one_norm,
+     norm_gemv_fits,
+     launch_norm_gemv},
+    {"rope + attend + gemv",
+     SINGLE_ROW,
+     3,
+     {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+     K_q4_one_merge,
+     rope_attend_gemv_fits,
+     launch_rope_attend_gemv},
+    {"attend + gemv",
+     SINGLE_ROW,
+     2,
+     {OP_ATTEND, OP_LINEAR},
+     K_q4_one_merge,
+     attend_gemv_fits,
+     launch_attend_gemv},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, K_q4_one_row, gemv_fits, launch_gemv},
     {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, K_COUNT, norm_fits, launch_produced},
     {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, K_COUNT, glu_fits, launch_produced},
-    {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR}, K_attend_pages_64,
-     rope_attend_fits, launch_rope_attend_linear},
-    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND}, K_attend_pages_64, rope_fits, launch_rope_attend},
-    {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR}, K_COUNT, attend_fits, launch_attend_linear},
+    {"rope + attend + linear",
+     ANY_ROWS,
+     3,
+     {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+     K_attend_pages_64,
+     rope_attend_fits,
+     launch_rope_attend_linear},
+    {"rope + attend",
+     ANY_ROWS,
+     2,
+     {OP_ROPE_STORE, OP_ATTEND},
+     K_attend_pages_64,
+     rope_fits,
+     launch_rope_attend},
+    {"attend + linear",
+     ANY_ROWS,
+     2,
+     {OP_ATTEND, OP_LINEAR},
+     K_COUNT,
+     attend_fits,
+     launch_attend_linear},
     {"embed", ANY_ROWS, 1, {OP_EMBED}, K_COUNT, NULL, hip_embed},
     {"angles", ANY_ROWS, 1, {OP_ANGLES}, K_COUNT, NULL, hip_angles},
     {"norm", ANY_ROWS, 1, {OP_NORM}, K_COUNT, NULL, hip_norm},
@@ -195,10 +234,7 @@ enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
 
 _Static_assert((int)N_PATTERNS <= (int)MAX_PATTERNS, "struct hip counts launches of every pattern");
 
-const char *hip_pattern_name(int i)
-{
-    return i < N_PATTERNS ? patterns[i].name : NULL;
-}
+const char *hip_pattern_name(int i) { return i < N_PATTERNS ? patterns[i].name : NULL; }
 
 long hip_pattern_count(const struct be *be, int i)
 {
@@ -219,13 +255,16 @@ void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_g
 }
 
 /* A step without logits ends at n_body: no group may go beyond. A gemv that adds to the x of the
- * next norm is the only way in which the single-row groups depend on each other. */
+ * next norm is the only way in which the single-row groups depend on each other: in their regime r
+ * no pattern for any rows computes a gemv, because it would leave out the addition. */
 static int applies(const struct hip *h, const struct be_plan *p, const struct hip_pattern *t,
-                   int first, int end)
+                   enum hip_regime r, int first, int end)
 {
     if (first + t->n > end) return 0;
-    for (int i = 0; i < t->n; i++)
+    for (int i = 0; i < t->n; i++) {
         if (hip_op(p, first + i)->kind != t->kind[i]) return 0;
+        if (r == SINGLE_ROW && t->regime == ANY_ROWS && is_gemv(p, first + i)) return 0;
+    }
     return !t->fits || t->fits(h, p, first);
 }
 
@@ -236,7 +275,7 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     for (int at = 0; at < n;) {
         int end = at < p->plan->n_body ? p->plan->n_body : n, k = 0;
         while (k < N_PATTERNS && ((patterns[k].regime == SINGLE_ROW && r == ANY_ROWS) ||
-                                  !applies(h, p, &patterns[k], at, end)))
+                                  !applies(h, p, &patterns[k], r, at, end)))
             k++;
         if (k == N_PATTERNS)
             return err_set(e, "--backend hip: has no operation '%s'", hip_op(p, at)->name);
@@ -247,8 +286,8 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     return 0;
 }
 
-/* A norm that a GEMV can be fused with: it fits the registers, x is complete (nothing is added to it,
- * or the GEMV before it has done so), its result has no other reader. */
+/* A norm that a GEMV can be fused with: it fits the registers, x is complete (nothing is added to
+ * it, or the GEMV before it has done so), its result has no other reader. */
 static int gemv_takes_norm(const struct be_plan *p, int norm)
 {
     int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
