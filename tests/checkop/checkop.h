@@ -175,7 +175,6 @@ void check_glu(struct check *c);
 void check_gather(struct check *c);
 void check_argmax(struct check *c);
 void check_top(struct check *c);
-void check_block(struct check *c);
 void check_fuse(struct check *c);
 
 struct operation {
