@@ -17,6 +17,10 @@ const char *hip_variant_name(int i);
 const char *hip_paper_variant_name(int i);
 /* Names of the patterns of operations that one launch serves (hip_fuse.c); NULL after the last. */
 const char *hip_pattern_name(int i);
+/* Launches of pattern i on an open backend; those replayed from a graph are not counted. */
+long hip_pattern_count(const struct be *be, int i);
+/* Whether the open backend's device and variant have the kernels of pattern i. */
+int hip_has_pattern(const struct be *be, int i);
 /* Architectures that kernels are embedded for; NULL after the last. None when the build had no
  * compiler for them. */
 const char *hip_image_name(int i);

@@ -1,7 +1,7 @@
 /* hip_fuse.c: which operations one launch serves: a table of patterns, matched once when a plan is
- * compiled. A pattern whose operations would leave a result unwritten applies only where that result
- * has no other reader (op.last, core/step/plan.h); what it computes is to the bit what its operations
- * compute one by one (tests/checkop/checkop_fuse.c holds every row to that). */
+ * compiled. A pattern whose operations would leave a result unwritten applies only where that
+ * result has no other reader (op.last, core/step/plan.h); what it computes is to the bit what its
+ * operations compute one by one (tests/checkop/checkop_fuse.c holds every row to that). */
 #include "backend-hip/hip_plan.h"
 
 #include <stdlib.h>
@@ -17,6 +17,7 @@ struct hip_pattern {
     /* Whether it applies to the operations from first on, whose kinds fit; NULL: always. */
     int (*fits)(const struct hip *h, const struct be_plan *p, int first);
     void (*launch)(struct hip *h, const struct be_plan *p, int first);
+    int needs; /* enum hip_kernel that the device must have; K_COUNT: none */
 };
 
 /* Result i of operation a is read by b and by nothing else. */
@@ -165,51 +166,70 @@ static void launch_attend(struct hip *h, const struct be_plan *p, int op)
 /* Those of SINGLE_ROW apply to steps of a single generated row, before the others; of the rest the
  * first that fits. */
 static const struct hip_pattern patterns[] = {
-    {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU}, norm_gemv_glu_fits,
-     launch_norm_gemv_glu},
-    {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR}, norm_gemv_fits, launch_norm_gemv},
+    {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU},
+     norm_gemv_glu_fits, launch_norm_gemv_glu, K_q4_one_norm_gated},
+    {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
+     norm_gemv_fits, launch_norm_gemv, K_q4_one_norm},
     {"rope + attend + gemv", SINGLE_ROW, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
-     rope_attend_gemv_fits, launch_rope_attend_gemv},
-    {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR}, attend_gemv_fits, launch_attend_gemv},
-    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv},
-    {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced},
-    {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced},
+     rope_attend_gemv_fits, launch_rope_attend_gemv, K_q4_one_merge},
+    {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR},
+     attend_gemv_fits, launch_attend_gemv, K_q4_one_merge},
+    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_one_row},
+    {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced, K_COUNT},
+    {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced, K_COUNT},
     {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
-     rope_attend_fits, launch_rope_attend_linear},
-    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND}, rope_fits, launch_rope_attend},
-    {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR}, attend_fits, launch_attend_linear},
-    {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed},
-    {"angles", ANY_ROWS, 1, {OP_ANGLES}, NULL, hip_angles},
-    {"norm", ANY_ROWS, 1, {OP_NORM}, NULL, hip_norm},
-    {"linear", ANY_ROWS, 1, {OP_LINEAR}, NULL, launch_linear},
-    {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store},
-    {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend},
-    {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu},
-    {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather},
-    {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax},
-    {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top},
+     rope_attend_fits, launch_rope_attend_linear, K_attend_pages_64},
+    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND},
+     rope_fits, launch_rope_attend, K_attend_pages_64},
+    {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
+     attend_fits, launch_attend_linear, K_COUNT},
+    {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},
+    {"angles", ANY_ROWS, 1, {OP_ANGLES}, NULL, hip_angles, K_COUNT},
+    {"norm", ANY_ROWS, 1, {OP_NORM}, NULL, hip_norm, K_COUNT},
+    {"linear", ANY_ROWS, 1, {OP_LINEAR}, NULL, launch_linear, K_COUNT},
+    {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store, K_COUNT},
+    {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend, K_COUNT},
+    {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu, K_COUNT},
+    {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather, K_COUNT},
+    {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax, K_COUNT},
+    {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},
 };
 
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
 
-const char *hip_pattern_name(int i)
+_Static_assert((int)N_PATTERNS <= (int)MAX_PATTERNS, "struct hip counts launches of every pattern");
+
+const char *hip_pattern_name(int i) { return i < N_PATTERNS ? patterns[i].name : NULL; }
+
+long hip_pattern_count(const struct be *be, int i)
 {
-    return i < N_PATTERNS ? patterns[i].name : NULL;
+    return ((const struct hip *)be)->n_launched[i];
+}
+
+int hip_has_pattern(const struct be *be, int i)
+{
+    const struct hip *h = (const struct hip *)be;
+    if (patterns[i].regime == SINGLE_ROW && h->pinned >= 0) return 0;
+    return patterns[i].needs == K_COUNT || hip_has(h, (enum hip_kernel)patterns[i].needs);
 }
 
 void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_group *g)
 {
+    h->n_launched[g->pattern - patterns]++;
     g->pattern->launch(h, p, g->first);
 }
 
 /* A step without logits ends at n_body: no group may go beyond. A gemv that adds to the x of the
- * next norm is the only way in which the single-row groups depend on each other. */
+ * next norm is the only way in which the single-row groups depend on each other: in their regime r
+ * no pattern for any rows computes a gemv, because it would leave out the addition. */
 static int applies(const struct hip *h, const struct be_plan *p, const struct hip_pattern *t,
-                   int first, int end)
+                   enum hip_regime r, int first, int end)
 {
     if (first + t->n > end) return 0;
-    for (int i = 0; i < t->n; i++)
+    for (int i = 0; i < t->n; i++) {
         if (hip_op(p, first + i)->kind != t->kind[i]) return 0;
+        if (r == SINGLE_ROW && t->regime == ANY_ROWS && is_gemv(p, first + i)) return 0;
+    }
     return !t->fits || t->fits(h, p, first);
 }
 
@@ -220,7 +240,7 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     for (int at = 0; at < n;) {
         int end = at < p->plan->n_body ? p->plan->n_body : n, k = 0;
         while (k < N_PATTERNS && ((patterns[k].regime == SINGLE_ROW && r == ANY_ROWS) ||
-                                  !applies(h, p, &patterns[k], at, end)))
+                                  !applies(h, p, &patterns[k], r, at, end)))
             k++;
         if (k == N_PATTERNS)
             return err_set(e, "--backend hip: has no operation '%s'", hip_op(p, at)->name);
@@ -231,8 +251,8 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     return 0;
 }
 
-/* A norm that a GEMV can be fused with: it fits the registers, x is complete (nothing is added to it,
- * or the GEMV before it has done so), its result has no other reader. */
+/* A norm that a GEMV can be fused with: it fits the registers, x is complete (nothing is added to
+ * it, or the GEMV before it has done so), its result has no other reader. */
 static int gemv_takes_norm(const struct be_plan *p, int norm)
 {
     int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);

@@ -43,7 +43,7 @@ struct hip_view {
     size_t bytes;
 };
 
-enum { VIEWS = 4, STEPS = 2 };
+enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 32 };
 
 /* What the launches of a step depend on beside the plan: steps of one plan and one shape issue the
  * same launches. Filled from zeros, so that shapes can be compared as bytes. */
@@ -68,6 +68,7 @@ struct hip {
     struct hip_stream *stream;
     int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
     unsigned n_plans;
+    long n_launched[MAX_PATTERNS]; /* of each pattern of hip_fuse.c, replays not counted */
     int n_classes[2]; /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
     struct hip_shape shape; /* of this step */
     int32_t *d_batch;       /* its arrays */

@@ -22,7 +22,7 @@ const struct operation ops[] = {
     {"rope", check_rope},      {"attend", check_attend},
     {"glu", check_glu},        {"gather", check_gather},
     {"argmax", check_argmax},  {"top", check_top},
-    {"block", check_block},    {NULL, NULL},
+    {"fuse", check_fuse},      {NULL, NULL},
 };
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }

@@ -100,7 +100,7 @@ int dbuf_fences_hold(struct side *s, const struct dbuf *b);
 void dbuf_free(struct side *s, struct dbuf *b);
 
 /* ---- operations over such buffers, compiled and run as a plan ---- */
-enum { TRIAL_OPS = 16, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2 };
+enum { TRIAL_OPS = 20, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2 };
 
 struct trial {
     struct op op[TRIAL_OPS];
@@ -175,7 +175,7 @@ void check_glu(struct check *c);
 void check_gather(struct check *c);
 void check_argmax(struct check *c);
 void check_top(struct check *c);
-void check_block(struct check *c);
+void check_fuse(struct check *c);
 
 struct operation {
     const char *name;

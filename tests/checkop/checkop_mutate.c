@@ -53,6 +53,10 @@ enum kind {
     NAN_UNSEEN,
     FEW_OF_TOP,
     NEXT_ROW,
+    FUSED_BIT,
+    FUSED_GATE,
+    FUSED_UNWRITTEN,
+    FUSED_STALE,
 };
 
 static const struct mutant {
@@ -119,6 +123,10 @@ static const struct mutant {
     {ELEMENT, "top", "one id is its neighbour's"},
     {TAIL, "top", "the last one is left out"},
     {NEXT_ROW, "top", "the last row is the row after it"},
+    {FUSED_BIT, "fuse", "last bit of a norm depends on the plan"},
+    {FUSED_GATE, "fuse", "last bit of a gated element depends on the plan"},
+    {FUSED_UNWRITTEN, "fuse", "results of attention are not left where they are kept"},
+    {FUSED_STALE, "fuse", "a linear reads the rows before the norm"},
 };
 
 enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
@@ -419,8 +427,26 @@ static void break_top(struct be *inner, const struct stepwise_call *c)
     arena_free(&a);
 }
 
+/* Where operations are compiled together. */
+static void break_fused(struct be *inner, const struct stepwise_call *c)
+{
+    const struct op *op = c->op;
+    if (c->plan->n_ops == 1) return;
+    struct place out = place_of(c, op->out[0]);
+    if (op->kind == OP_NORM && now == FUSED_BIT)
+        poke(inner, out.d + out.n - 1, next_bit(peek(inner, out.d + out.n - 1)));
+    if (op->kind == OP_GLU && now == FUSED_GATE)
+        poke(inner, out.d + out.n - 1, next_bit(peek(inner, out.d + out.n - 1)));
+    if (op->kind == OP_NORM && now == FUSED_STALE)
+        poke(inner, out.d, peek(inner, place_of(c, op->in[0]).d));
+    if (op->kind == OP_LINEAR && now == FUSED_UNWRITTEN && op > c->plan->op &&
+        op[-1].kind == OP_ATTEND && op[-1].last[0] == OP_KEPT)
+        poke(inner, place_of(c, op->in[0]).d, NAN);
+}
+
 static void after(struct be *inner, const struct stepwise_call *c)
 {
+    break_fused(inner, c);
     const struct op *op = c->op;
     struct place in0 = {0}, out = place_of(c, op->out[op->n - 1]);
     if (op->in[0] >= 0) in0 = place_of(c, op->in[0]);
