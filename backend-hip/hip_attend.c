@@ -15,10 +15,10 @@ static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum 
 }
 
 /* attend_prefill_wgmma.hip: with fp16 activations weights of values are halves, too. */
-static enum hip_kernel wide_kernel(const struct hip *h, const struct heads *g)
+static enum hip_kernel wgmma_kernel(const struct hip *h, const struct heads *g)
 {
-    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_half_64, K_attend_half_128)
-                                    : by_head(h, g, K_attend_wide_64, K_attend_wide_128);
+    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_wgmma_half_64, K_attend_wgmma_half_128)
+                                    : by_head(h, g, K_attend_wgmma_64, K_attend_wgmma_128);
 }
 
 static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
@@ -27,42 +27,42 @@ static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
 }
 
 /* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
-static int spans(int positions)
+static int n_kv_splits(int positions)
 {
-    int n = 1, all = (positions + SPAN - 1) / SPAN;
+    int n = 1, all = (positions + KV_SPLIT - 1) / KV_SPLIT;
     while (n < all) n *= 2;
     return n >= 4 && n / 4 * 3 >= all ? n / 4 * 3 : n;
 }
 
-int hip_most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
+int hip_max_splits(const struct be_config *c) { return n_kv_splits(c->max_pages * PAGE); }
 
-size_t hip_span_floats(const struct heads *g)
+size_t hip_split_floats(const struct heads *g)
 {
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
 /* The results of 128 generated rows of most spans, in 128 MiB if one row does not take more. */
-size_t hip_part_floats(const struct be_config *c, size_t span_floats)
+size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
-    size_t row = span_floats * (size_t)hip_most_spans(c);
+    size_t row = split_floats * (size_t)hip_max_splits(c);
     size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128;
     size_t some = row ? ((size_t)32 << 20) / row : n;
     return (some < 1 ? 1 : some < n ? some : n) * row;
 }
 
-int hip_spans(const struct batch *b)
+int hip_kv_splits(const struct batch *b)
 {
     int longest = 0;
     for (int i = 0; i < b->n_decode; i++)
         if (b->pos[i] >= longest) longest = b->pos[i] + 1;
-    return spans(longest);
+    return n_kv_splits(longest);
 }
 
 /* Generated rows whose spans there is room for at once. */
 static int rows_at_once(const struct hip *h)
 {
-    size_t row = h->span_floats * (size_t)h->shape.n_spans;
-    return row ? (int)(hip_part_floats(&h->config, h->span_floats) / row) : h->config.max_rows;
+    size_t row = h->split_floats * (size_t)h->shape.n_splits;
+    return row ? (int)(hip_part_floats(&h->config, h->split_floats) / row) : h->config.max_rows;
 }
 
 /* of fewer rows there is no list; a span that no row has */
@@ -78,20 +78,20 @@ static int rounded(int n)
 
 /* The spans of generated rows row .. end - 1, those of most positions first, so that what starts
  * last is short; returns how many. */
-static int list_spans(const struct batch *b, int row, int end, int32_t *work)
+static int list_splits(const struct batch *b, int row, int end, int32_t *work)
 {
-    enum { PAGES = SPAN / PAGE };
+    enum { PAGES = KV_SPLIT / PAGE };
     int n_of[PAGES] = {0}, at[PAGES],
         n = 0; /* by the pages that a span has less than a whole one */
     for (int i = row; i < end; i++) {
-        n_of[0] += b->pos[i] / SPAN;
-        n_of[PAGES - 1 - b->pos[i] % SPAN / PAGE]++;
+        n_of[0] += b->pos[i] / KV_SPLIT;
+        n_of[PAGES - 1 - b->pos[i] % KV_SPLIT / PAGE]++;
     }
     for (int i = 0; i < PAGES; n += n_of[i++]) at[i] = n;
     for (int i = row; i < end; i++) {
-        int last = b->pos[i] / SPAN;
+        int last = b->pos[i] / KV_SPLIT;
         for (int j = 0; j < last; j++) work[at[0]++] = (i - row) << 16 | j;
-        work[at[PAGES - 1 - b->pos[i] % SPAN / PAGE]++] = (i - row) << 16 | last;
+        work[at[PAGES - 1 - b->pos[i] % KV_SPLIT / PAGE]++] = (i - row) << 16 | last;
     }
     return n;
 }
@@ -103,16 +103,16 @@ int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
     h->shape.work_blocks = 0;
     for (int row = 0; row < b->n_decode; row += at_once, launches++) {
         int n = 0;
-        for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / SPAN + 1;
+        for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / KV_SPLIT + 1;
         if (n > most) most = n;
     }
     most = rounded(most);
     if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || most >= 1 << 16) return 0;
-    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->shape.n_spans)
+    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->shape.n_splits)
         return 0;
     for (int row = 0, k = 0; row < b->n_decode; row += at_once, k++) {
         int end = b->n_decode - row < at_once ? b->n_decode : row + at_once;
-        for (int n = list_spans(b, row, end, work + k * most); n < most; n++)
+        for (int n = list_splits(b, row, end, work + k * most); n < most; n++)
             work[k * most + n] = NOTHING;
     }
     h->shape.work_blocks = most;
@@ -135,7 +135,7 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 {
     int n = 0, all = 0, begin;
     for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
-    int at_once = all * h->most_heads <= hip_stream_units(h->stream);
+    int at_once = all * h->most_heads <= hip_stream_multiprocessors(h->stream);
     for (int i = 0; i < b->n_seqs; i++) {
         int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
         for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
@@ -223,8 +223,8 @@ int hip_single_rows(const struct batch *b)
 /* Whether a block can combine the spans of all heads of a row. */
 static int combines_whole_rows(const struct hip *h, const struct heads *g)
 {
-    return h->shape.n_spans <= ROW_SPANS && g->n_heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS &&
-           g->n_heads * g->head_dim <= MERGE_DIMS && g->head_dim % 4 == 0;
+    return h->shape.n_splits <= ROW_SPLITS && g->n_heads * (COMBINE_SPLITS + 1) <= COMBINE_WEIGHTS &&
+           g->n_heads * g->head_dim <= COMBINE_DIMS && g->head_dim % 4 == 0;
 }
 
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
@@ -234,28 +234,28 @@ int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
            combines_whole_rows(h, &hip_op(p, op)->as.attend.heads);
 }
 
-static struct merge_args combine_args(const struct hip *h, const struct be_plan *p, int op,
+static struct combine_args combine_from_row(const struct hip *h, const struct be_plan *p, int op,
                                       size_t row)
 {
     const struct op *o = hip_op(p, op);
     const struct heads *g = &o->as.attend.heads;
     float *out = hip_out(p, op, 0);
-    return (struct merge_args){.parts = h->d_parts,
+    return (struct combine_args){.parts = h->d_parts,
                                .out = out + row * (size_t)(g->n_heads * g->head_dim),
                                .pos = h->shape.d_pos + row,
-                               .n_spans = h->shape.n_spans,
+                               .n_splits = h->shape.n_splits,
                                .window = o->as.attend.window,
                                .n_heads = g->n_heads,
                                .head_dim = g->head_dim};
 }
 
-struct merge_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
+struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
 {
-    return combine_args(h, p, op, 0);
+    return combine_from_row(h, p, op, 0);
 }
 
 /* Generated rows: each position split by a block of its own, then their combination. */
-static void attend_spans(struct hip *h, const struct be_plan *p, int op,
+static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
                          const struct attend_kernel_args *a, int leave)
 {
     const struct heads *g = &hip_op(p, op)->as.attend.heads;
@@ -269,7 +269,7 @@ static void attend_spans(struct hip *h, const struct be_plan *p, int op,
         size_t n = n_decode - row < at_once ? n_decode - row : at_once,
                of_kv = (size_t)(g->n_heads / g->n_kv_heads),
                blocks = t->work_blocks ? (size_t)t->work_blocks : n,
-               of_row = t->work_blocks ? 1 : (size_t)t->n_spans;
+               of_row = t->work_blocks ? 1 : (size_t)t->n_splits;
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -277,15 +277,15 @@ static void attend_spans(struct hip *h, const struct be_plan *p, int op,
         if (s.cos) s.cos += row * half, s.sin += row * half;
         if (s.k) s.k += row * kv_row, s.v += row * kv_row;
         s.parts = h->d_parts;
-        s.n_spans = t->n_spans;
+        s.n_splits = t->n_splits;
         s.work = t->work_blocks ? t->d_work + row / at_once * (size_t)t->work_blocks : NULL;
         struct hip_blocks grid = {blocks, (size_t)g->n_heads, of_row, 0};
         if (pages < K_COUNT)
             grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row, 0};
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
-        struct merge_args m = combine_args(h, p, op, row);
-        hip_launch(h, K_attend_merge, (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
+        struct combine_args m = combine_from_row(h, p, op, row);
+        hip_launch(h, K_attend_combine, (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
                    sizeof m);
     }
 }
@@ -295,12 +295,12 @@ static void attend_prompts(struct hip *h, const struct heads *g,
 {
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
-    enum hip_kernel wide = wide_kernel(h, g),
+    enum hip_kernel wgmma = wgmma_kernel(h, g),
                     tile = by_head(h, g, K_attend_tile_64, K_attend_tile_128);
-    if (wide < K_COUNT || tile < K_COUNT) {
-        size_t of_tile = wide < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
+    if (wgmma < K_COUNT || tile < K_COUNT) {
+        size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;
-        hip_launch(h, wide < K_COUNT ? wide : tile,
+        hip_launch(h, wgmma < K_COUNT ? wgmma : tile,
                    (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0},
                    &a, sizeof a);
         return;
@@ -329,7 +329,7 @@ static void rotate(struct hip *h, const struct heads *g, const struct rope_kerne
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wide_kernel(h, g) < K_COUNT) {
+    if (wgmma_kernel(h, g) < K_COUNT) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* no queries */
@@ -360,6 +360,6 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         struct rope_kernel_args r = rope_args(h, p, rope);
         rotate(h, g, &r, &a, &prompts);
     }
-    attend_spans(h, p, op, &a, leave);
+    attend_kv_splits(h, p, op, &a, leave);
     if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, g, &prompts);
 }

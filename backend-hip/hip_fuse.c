@@ -236,7 +236,7 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
 static int gemv_takes_norm(const struct be_plan *p, int norm)
 {
     int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    return complete && hip_width(p, norm) <= ONE_NORM_PIECES * PIECE &&
+    return complete && hip_width(p, norm) <= GEMV_NORM_PIECES * PIECE &&
            only_for(p, norm, 0, norm + 1);
 }
 

@@ -50,7 +50,7 @@ enum { VIEWS = 4, STEPS = 2 };
 struct hip_shape {
     int n_rows, n_decode, n_logits, n_decode_logits, n_top, table_stride;
     int single_rows; /* no generated row has another one of its sequence beside it */
-    int n_spans;     /* position splits of a generated row, at most */
+    int n_splits;     /* position splits of a generated row, at most */
     int work_blocks; /* of each head, in a launch for generated rows, by d_work; 0: one for each row
                         and span */
     int n_tiles;     /* of prompt rows */
@@ -74,7 +74,7 @@ struct hip {
     int32_t *batch_copy;    /* the same on the host */
     /* Scratch for all plans that were compiled: */
     int max_k, most_heads; /* packed inputs of a linear; query heads */
-    size_t span_floats;    /* results of all heads of a row and a position split */
+    size_t split_floats;    /* results of all heads of a row and a position split */
     void *d_packed;        /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a
                               linear */
     float *d_scale;        /* [max_rows] of fp16 ones */
@@ -120,11 +120,11 @@ int hip_sync(struct be *be, struct err *e);
 void hip_end_step(struct be *be);
 int hip_wait_step(struct be *be, struct err *e);
 /* The size of a row of dim elements, an index of arrays of kernels by size; SIZE_4 holds
- * FEW_PIECES, SIZE_11 SOME_PIECES, SIZE_14 more. */
+ * SHORT_PIECES, SIZE_11 MEDIUM_PIECES, SIZE_14 more. */
 enum hip_size { SIZE_4, SIZE_11, SIZE_14, SIZES };
 static inline enum hip_size hip_size_of(int dim)
 {
-    return dim <= FEW_PIECES * PIECE ? SIZE_4 : dim <= SOME_PIECES * PIECE ? SIZE_11 : SIZE_14;
+    return dim <= SHORT_PIECES * PIECE ? SIZE_4 : dim <= MEDIUM_PIECES * PIECE ? SIZE_11 : SIZE_14;
 }
 
 /* One scale of 16 bits for each item of 128 inputs. */
@@ -135,10 +135,10 @@ static inline int hip_is_plain(const struct be_linear *w)
 
 /* Floats of the results of a row and a position split; of the room for all of them; how many splits
  * a generated row may have at most, and in this batch. */
-size_t hip_span_floats(const struct heads *g);
-size_t hip_part_floats(const struct be_config *c, size_t span_floats);
-int hip_most_spans(const struct be_config *c);
-int hip_spans(const struct batch *b);
+size_t hip_split_floats(const struct heads *g);
+size_t hip_part_floats(const struct be_config *c, size_t split_floats);
+int hip_max_splits(const struct be_config *c);
+int hip_kv_splits(const struct batch *b);
 /* Whether no generated row has another one of its sequence beside it, whose key it would look at. */
 int hip_single_rows(const struct batch *b);
 /* Prompt rows in tiles of two groups (args.h); the number of tiles. */

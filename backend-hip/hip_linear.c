@@ -13,9 +13,9 @@ void hip_print_variants(const struct be *be, FILE *f)
     static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16",
                                          "bf16",       "f32",        "4-bit, f16"};
     const struct hip *h = (const struct hip *)be;
-    if (hip_has(h, K_q4_one_norm) && h->pinned < 0)
+    if (hip_has(h, K_q4_gemv_norm) && h->pinned < 0)
         fprintf(f, "kernel: %-20s %-10s %-9s a single row, with the operations around it\n",
-                "q4_one", format[FORMAT_Q4_F16], "generated");
+                "q4_gemv", format[FORMAT_Q4_F16], "generated");
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!v->rows || !hip_has(h, (enum hip_kernel)k) ||
@@ -56,7 +56,7 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
 /* What a multiprocessor computes one after the other, outputs x rows. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double units = v->persistent ? (double)v->blocks * hip_stream_units(h->stream) : 1,
+    double units = v->persistent ? (double)v->blocks * hip_stream_multiprocessors(h->stream) : 1,
            together = v->in_clusters ? CLUSTER : 1;
     double rounds = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
                          together / units);
@@ -91,8 +91,8 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
 }
 
 /* Row classes: the choice depends on the rows only by how many blocks' rows hold them, and these
- * are powers of two, up to 64 for generated rows, multiples of 64 for prompts. Generated rows: 1, 2,
- * 4, 8, 16, 32, 64, 128, 192, ..; prompts: 64, 128, 192, .. */
+ * are powers of two, up to 64 for generated rows, multiples of 64 for prompts. Generated rows: 1,
+ * 2, 4, 8, 16, 32, 64, 128, 192, ..; prompts: 64, 128, 192, .. */
 enum { SMALL_CLASSES = 6, CLASS_ROWS = 64 };
 
 static int class_of(enum linear_phase phase, int rows)
@@ -152,53 +152,54 @@ static int longest_of(const struct prepare_args *a)
     return a->stride > a->in ? a->stride : a->in;
 }
 
-/* Whether kernels/hopper_rows.hip prepares the rows together with their producer: all of them generated, a
- * multiprocessor for each. */
-static int takes_wide(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
-                      int rows)
+/* Whether kernels/hopper_rows.hip prepares the rows together with their producer: all of them
+ * generated, a multiprocessor for each. */
+static int uses_1024_threads(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
+                             int rows)
 {
-    int pieces = kind == OP_NORM ? SOME_PIECES : kind == OP_ATTEND ? MERGE_PIECES : ROW_PIECES;
-    return hip_has(h, K_norm_wide_4) && rows == a->n_first && rows <= hip_stream_units(h->stream) &&
-           longest_of(a) <= pieces * PIECE && a->in % 4 == 0 && a->k % 4 == 0 &&
-           (a->order || !a->perm);
+    int pieces = kind == OP_NORM ? MEDIUM_PIECES : kind == OP_ATTEND ? COMBINE_PIECES : ROW_PIECES;
+    return hip_has(h, K_norm_1024_4) && rows == a->n_first &&
+           rows <= hip_stream_multiprocessors(h->stream) && longest_of(a) <= pieces * PIECE &&
+           a->in % 4 == 0 && a->k % 4 == 0 && (a->order || !a->perm);
 }
 
-/* The producer of the input and its preparation in one launch. keep: the input has other readers. */
+/* The producer of the input and its preparation in one launch. keep: the input has other readers.
+ */
 static void prepare_produced(struct hip *h, const struct be_plan *p, int producer,
                              const struct prepare_args *a, int rows, int keep)
 {
-    static const enum hip_kernel
-        norm[SIZES] = {[SIZE_4] = K_norm_prepare_4,
-                       [SIZE_11] = K_norm_prepare_11,
-                       [SIZE_14] = K_norm_prepare_14},
-        glu[SIZES] = {[SIZE_4] = K_glu_prepare_4,
-                      [SIZE_11] = K_glu_prepare_11,
-                      [SIZE_14] = K_glu_prepare_14};
+    static const enum hip_kernel norm[SIZES] =
+        {[SIZE_4] = K_norm_prepare_4, [SIZE_11] = K_norm_prepare_11, [SIZE_14] = K_norm_prepare_14},
+                                 glu[SIZES] = {[SIZE_4] = K_glu_prepare_4,
+                                               [SIZE_11] = K_glu_prepare_11,
+                                               [SIZE_14] = K_glu_prepare_14};
     enum op_kind kind = hip_op(p, producer)->kind;
-    int longest = longest_of(a), wide = takes_wide(h, kind, a, rows);
+    int longest = longest_of(a), by_1024 = uses_1024_threads(h, kind, a, rows);
     enum hip_size size = hip_size_of(longest);
     enum hip_kernel k;
     /* the kernel itself reads it back */
     if (longest > ROW_PIECES * PIECE || a->in % 4 || a->k % 4 ||
-        (kind == OP_GLU && !wide && (a->perm || a->stride != a->in)))
+        (kind == OP_GLU && !by_1024 && (a->perm || a->stride != a->in)))
         keep = 1;
     if (kind == OP_NORM) {
         struct norm_prepare_args both = {hip_norm_args(h, p, producer), *a};
         if (!keep) both.norm.out = NULL;
-        k = !wide ? norm[size] : size == SIZE_4 ? K_norm_wide_4 : K_norm_wide_11;
+        k = !by_1024 ? norm[size] : size == SIZE_4 ? K_norm_1024_4 : K_norm_1024_11;
         hip_launch_rows(h, k, rows, &both, sizeof both);
     } else if (kind == OP_GLU) {
         struct glu_args gate = {hip_in(p, producer, 0), hip_in(p, producer, 1),
                                 (size_t)hip_width(p, producer)};
         struct glu_prepare_args both = {gate, *a, keep};
-        int spread = a->first_tile && rows == a->n_first && rows <= hip_stream_units(h->stream) / 2;
-        hip_launch(h, wide ? K_glu_wide_14 : glu[size],
+        int spread = a->first_tile && rows == a->n_first &&
+                     rows <= hip_stream_multiprocessors(h->stream) / 2;
+        hip_launch(h, by_1024 ? K_glu_1024_14 : glu[size],
                    (struct hip_blocks){(size_t)rows, 1, 1, spread}, &both, sizeof both);
     } else {
-        struct merge_prepare_args both = {hip_combine_args(h, p, producer), *a};
-        k = a->order ? K_merge_prepare_ordered : K_merge_prepare;
-        if (wide)
-            k = size == SIZE_4 && h->shape.n_spans <= FEW_SPANS ? K_merge_wide_4 : K_merge_wide_8;
+        struct combine_prepare_args both = {hip_combine_args(h, p, producer), *a};
+        k = a->order ? K_combine_prepare_ordered : K_combine_prepare;
+        if (by_1024)
+            k = size == SIZE_4 && h->shape.n_splits <= SHORT_ROW_SPLITS ? K_combine_1024_4
+                                                                        : K_combine_1024_8;
         hip_launch_rows(h, k, rows, &both, sizeof both);
     }
 }
@@ -208,9 +209,8 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
 static void prepare(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,
                     int rows, int n_decode, int producer)
 {
-    static const enum hip_kernel by_size[SIZES] = {[SIZE_4] = K_prepare_f16_4,
-                                                   [SIZE_11] = K_prepare_f16_11,
-                                                   [SIZE_14] = K_prepare_f16_14};
+    static const enum hip_kernel by_size[SIZES] = {
+        [SIZE_4] = K_prepare_f16_4, [SIZE_11] = K_prepare_f16_11, [SIZE_14] = K_prepare_f16_14};
     const struct be_linear *w = hip_weight(p, op, r->first);
     struct layout l = layout_of(r, w, rows, n_decode);
     struct prepare_args a = {.x = hip_in(p, op, 0),
@@ -308,8 +308,9 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
         a.part[i] = hip_part_of(w, y + (size_t)of->row0 * (size_t)w->out, a.n_blocks);
         a.n_blocks += (w->out + v->outputs - 1) / v->outputs;
     }
-    size_t tiles = (size_t)n_tiles(v, of->rows), blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
-           resident = v->persistent ? v->blocks * (size_t)hip_stream_units(h->stream) : 0;
+    size_t tiles = (size_t)n_tiles(v, of->rows),
+           blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
+           resident = v->persistent ? v->blocks * (size_t)hip_stream_multiprocessors(h->stream) : 0;
     if (v->in_clusters) blocks *= CLUSTER;
     else if (resident && resident < blocks) blocks = resident;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
@@ -367,9 +368,8 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
     if (w[0]->stride) return; /* the paper's kernel is the pinned one */
     for (int phase = PHASE_DECODE; phase <= PHASE_PREFILL; phase++)
         for (int c = 0; c < h->n_classes[phase]; c++)
-            r->kernel[phase][c] =
-                (uint8_t)choose(h, (enum linear_phase)phase, r->n, w,
-                                rows_of_class((enum linear_phase)phase, c));
+            r->kernel[phase][c] = (uint8_t)choose(h, (enum linear_phase)phase, r->n, w,
+                                                  rows_of_class((enum linear_phase)phase, c));
     r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
     if (r->parts) r->half = 1;
 }
@@ -395,8 +395,8 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e)
             *r = (struct hip_linear_run){
                 .first = first,
                 .n = some,
-                .prepares = !first || !same_input(hip_weight(p, i, first - 1),
-                                                  hip_weight(p, i, first)),
+                .prepares = !first ||
+                            !same_input(hip_weight(p, i, first - 1), hip_weight(p, i, first)),
                 .kernel = {[PHASE_DECODE] = at, [PHASE_PREFILL] = at + h->n_classes[PHASE_DECODE]}};
             compile_run(h, p, i, r);
         }

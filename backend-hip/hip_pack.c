@@ -42,7 +42,7 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
                                      .dst = (char *)l->d_meta +
                                             (l->stride ? 0 : i * (l->scale_f32 ? 8 : 4)),
                                      .n = (int)n,
-                                     .wide = l->scale_f32,
+                                     .scale_f32 = l->scale_f32,
                                      .first = (int)i,
                                      .n_groups = l->n_groups,
                                      .stride = l->stride};
@@ -153,7 +153,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
-    if (!w->perm || !hip_has(h, K_q4_one_norm) || w->k != w->in || w->in > 1 << 16) return 0;
+    if (!w->perm || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16) return 0;
     uint16_t *place = calloc((size_t)w->in, sizeof *place);
     char *named = calloc((size_t)w->in, 1);
     int n = 0;

@@ -117,7 +117,7 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
  * be. */
 void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
-struct merge_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
+struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
 /* ---- hip_vector.c */
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);

@@ -80,7 +80,7 @@ void hip_stream_close(struct hip_stream *s)
 
 void *hip_stream_handle(const struct hip_stream *s) { return s->stream; }
 
-int hip_stream_units(const struct hip_stream *s) { return s->units; }
+int hip_stream_multiprocessors(const struct hip_stream *s) { return s->units; }
 
 int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }
 

@@ -26,7 +26,7 @@ void hip_stream_close(struct hip_stream *s);
 void *hip_stream_handle(const struct hip_stream *s);
 /* Blocks that the device runs side by side come in multiples of this: multiprocessors. 0: unknown.
  */
-int hip_stream_units(const struct hip_stream *s);
+int hip_stream_multiprocessors(const struct hip_stream *s);
 /* Whether blocks can run in clusters that read each other's LDS. */
 int hip_stream_has_clusters(const struct hip_stream *s);
 /* -1: out of memory. */

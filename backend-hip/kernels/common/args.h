@@ -27,27 +27,27 @@
 /* PANEL and PAGE are core's, too: hip.c asserts it. GPU_HEAD_DIM: dimensions of a head, at most */
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256 };
 enum { THREADS = 256 }; /* of a block, where kernel_list.h does not say otherwise */
-/* Positions of a sequence that a block attends to, from an absolute multiple of SPAN on. */
-enum { SPAN = 256 };
-/* What merge_prepare takes: spans of a row, outputs of all heads; weights of spans: (spans + 1) of
- * each head. attend_merge takes MERGE_WEIGHTS - 1 spans. */
-enum { MERGE_SPANS = 16, MERGE_DIMS = 8192, MERGE_WEIGHTS = 2048 };
+/* Positions of a sequence that a block attends to, from an absolute multiple of KV_SPLIT on. */
+enum { KV_SPLIT = 256 };
+/* What combine_prepare takes: splits of a row, outputs of all heads; weights of splits: (splits +
+ * 1) of each head. attend_combine takes COMBINE_WEIGHTS - 1 splits. */
+enum { COMBINE_SPLITS = 16, COMBINE_DIMS = 8192, COMBINE_WEIGHTS = 2048 };
 /* of a row that a block merges, at most; in few registers */
-enum { ROW_SPANS = 6, FEW_SPANS = 3 };
+enum { ROW_SPLITS = 6, SHORT_ROW_SPLITS = 3 };
 /* prompt rows of a sequence that attend together, and groups of them to a tile */
 enum { GROUP_ROWS = 64, TILE_GROUPS = 2 };
 /* Rows of activations that a block of vector.hip keeps in registers, in pieces of 4 elements for
  * each thread: kernels for rows of up to so many, in the order of enum hip_kernel. Registers that a
  * row does not need cost blocks that run side by side. */
-enum { PIECE = 1024, FEW_PIECES = 4, SOME_PIECES = 11, ROW_PIECES = 14 };
-enum { MERGE_PIECES = MERGE_DIMS / PIECE }; /* of a merged row */
+enum { PIECE = 1024, SHORT_PIECES = 4, MEDIUM_PIECES = 11, ROW_PIECES = 14 };
+enum { COMBINE_PIECES = COMBINE_DIMS / PIECE }; /* of a merged row */
 /* Words of 8 bytes of LDS in which such a row, of up to so many pieces, is brought into another
  * order: its halves, and a zero. */
 #define ORDERED(pieces) ((pieces) * PIECE / 4 + 1)
 /* Threads of a block of vector_1024.hip; pieces of 4 elements for each of them where those of
  * THREADS are so many. */
-enum { WIDE_THREADS = 1024 };
-#define WIDE_PIECES(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
+enum { THREADS_1024 = 1024 };
+#define PIECES_FOR(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
 enum { CLUSTER = 4 }; /* blocks that compute a tile together (linear_decode_wgmma.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 
@@ -64,7 +64,7 @@ enum kernel_op {
     FOR_GATHER,
     FOR_ROPE,
     FOR_ATTEND,
-    FOR_MERGE,
+    FOR_COMBINE,
     FOR_SAMPLE
 };
 /* The rows that a linear kernel takes. */
@@ -92,8 +92,9 @@ enum { WGMMA_PRODUCERS = 128 };
 #define WGMMA_STAGE(rows, outputs) (256 * (rows) + 64 * (outputs) + 1024)
 #define WGMMA_SHARED(rows, outputs, stages) ((stages) * WGMMA_STAGE(rows, outputs) + 1024)
 /* hopper/linear_decode_wgmma.hip: outputs of a tile, threads that compute, sums of a row */
-enum { FEW_OUTPUTS = 128, FEW_THREADS = 256, FEW_STRIDE = FEW_OUTPUTS + 4 };
-#define FEW_SHARED(rows, stages) (WGMMA_SHARED(rows, FEW_OUTPUTS, stages) + 4 * (rows) * FEW_STRIDE)
+enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_OUTPUTS + 4 };
+#define CLUSTER_SHARED(rows, stages)                                                               \
+    (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
 /* hopper/linear_decode_mma.hip: sums, then rings of the 8 warps */
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* nvidia/linear_decode_mma.hip: an item with scales for each chunk, in words; sums */
@@ -108,16 +109,16 @@ enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
 #define PAPER_SLICES(smb) ((smb) ? SMB_SLICES : 1)
 #define PAPER_OUTPUTS(smb) (4 * PAPER_THREADS / PAPER_SLICES(smb))
 /* nvidia/attend_decode_mma.hip; nvidia/attend_prefill_mma.hip; hopper/attend_prefill_wgmma.hip */
-enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WIDE_THREADS = 384 };
-enum { ATTEND_WIDE_STEP = 64, ATTEND_WIDE_STAGES = 6 };
+enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WGMMA_THREADS = 384 };
+enum { ATTEND_WGMMA_STEP = 64, ATTEND_WGMMA_STAGES = 6 };
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
-#define ATTEND_WIDE_SHARED(dims) (ATTEND_WIDE_STAGES * 2 * ATTEND_WIDE_STEP * (dims) * 2 + 128)
+#define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* Shared memory that a block of few rows' gating asks for, so that a multiprocessor takes only one:
  * a launch begins before the one before has ended, and all its blocks would go to the few
  * multiprocessors that are idle then. A block of linear_decode_wgmma.hip fits beside it. WIDE_:
  * beside what vector_1024.hip declares; its registers keep others out, too, and it was not measured
  * without this. */
-enum { SPREAD_SHARED = 95 << 10, WIDE_SPREAD_SHARED = 87 << 10 };
+enum { SPREAD_SHARED = 95 << 10, SPREAD_SHARED_1024 = 87 << 10 };
 
 struct prepare_args {
     const float *x;              /* [rows][in] */
@@ -164,7 +165,7 @@ struct repack_args { /* of some whole panels */
     const void *src; /* codes as in the model file; or rows of `in` weights */
     void *dst;
     int n_panels, n_chunks;
-    int in, out_left; /* dense: inputs; rows that exist from the first panel on */
+    int in, out_left;  /* dense: inputs; rows that exist from the first panel on */
     int first, stride; /* rows of words (the paper's): the first of these panels; a row's outputs */
 };
 
@@ -172,7 +173,7 @@ struct repack_meta_args {
     const void *scales;         /* fp16 or fp32, [n] */
     const unsigned char *zeros; /* [n] */
     void *dst;
-    int n, wide;
+    int n, scale_f32;
     int first, n_groups, stride; /* stride 0: in place; else dst[group][stride], the first element
                                     being number `first` */
 };
@@ -239,25 +240,25 @@ struct attend_kernel_args {
     const int *table;     /* [n_seqs][table_stride] */
     float scale;
     int table_stride, window, n_heads, n_kv_heads, head_dim;
-    float *parts; /* attend_split, attend_pages: as in merge_args */
+    float *parts; /* attend_split, attend_pages: as in combine_args */
     /* attend_decode_mma.hip, attend_prefill_wgmma.hip: not rotated yet are, where cos is not NULL,
      * the queries, where k is not NULL, the keys of generated rows, which are not stored either,
      * nor the values
      */
     const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin; /* [rows][head_dim / 2] */
-    int n_spans;            /* of the longest sequence of the step, or more */
-    const int *work; /* [] row << 16 | span of a block of generated rows; NULL: the grid has a block
-                        for each row and span */
+    int n_splits;           /* of the longest sequence of the step, or more */
+    const int *work;  /* [] row << 16 | split of a block of generated rows; NULL: the grid has a
+                         block  for each row and split */
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
 };
 
-struct merge_args {
-    const float *parts; /* [rows][n_heads][n_spans][part_floats(head_dim)] */
+struct combine_args {
+    const float *parts; /* [rows][n_heads][n_splits][part_floats(head_dim)] */
     float *out;         /* [rows][n_heads * head_dim] */
     const int *pos;     /* [rows] */
-    int n_spans, window, n_heads, head_dim;
+    int n_splits, window, n_heads, head_dim;
 };
 
 /* The operation before a linear and what prepares its input, in one launch: rows of `out` are read
@@ -267,8 +268,8 @@ struct norm_prepare_args {
     struct prepare_args prepare;
 };
 
-struct merge_prepare_args {
-    struct merge_args merge;
+struct combine_prepare_args {
+    struct combine_args combine;
     struct prepare_args prepare;
 };
 
@@ -286,20 +287,20 @@ struct glu_prepare_args {
 
 /* linear_gemv.hip: a linear of one row and what it makes its inputs from: linear.x [in] fp32, or
  * norm, without a delta, or merge. */
-struct one_row_args {
+struct gemv_args {
     struct linear_args linear; /* n_blocks: panels; of the first part where the results are gated:
                                   part[0].y = silu(part 0) * part 1 */
     struct norm_args norm;
-    struct merge_args merge;
+    struct combine_args combine;
     const unsigned short
         *place; /* [in], where an input lies among the weights; NULL: where it is */
     int add;    /* part[0].y += the only part's results */
 };
 
-/* Pieces of a normed row; spans of a merged row, and weights of them, spans + 1 of each head. */
-enum { ONE_NORM_PIECES = 5, ONE_SPANS = 3, ONE_MERGE_WEIGHTS = 512 };
-#define ONE_SHARED(items, pieces)                                                                  \
-    (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * ONE_MERGE_WEIGHTS + 2 * (pieces) * PIECE)
+/* Pieces of a normed row; splits of a merged row, and weights of them, splits + 1 of each head. */
+enum { GEMV_NORM_PIECES = 5, GEMV_SPLITS = 3, GEMV_COMBINE_WEIGHTS = 512 };
+#define GEMV_SHARED(items, pieces)                                                                 \
+    (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * GEMV_COMBINE_WEIGHTS + 2 * (pieces) * PIECE)
 
 struct gather_args {
     const float *x;

@@ -47,7 +47,7 @@ KERNEL(repack_meta, struct repack_meta_args)
     int i = block_x() * THREADS + thread();
     if (i >= a->n) return;
     u32 *dst = (u32 *)a->dst;
-    if (a->wide) {
+    if (a->scale_f32) {
         dst[2 * i] = ((const u32 *)a->scales)[i];
         dst[2 * i + 1] = bits_of((float)a->zeros[i]);
     } else {

@@ -23,30 +23,30 @@ DEVICE struct ring ring_of(const int groups, const int n)
 /* Tile number `index`: rows first, so that weights are still near. */
 struct tile {
     struct linear_part p;
-    int unit, row_tile;
+    int out_tile, row_tile;
 };
 
 DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
 {
     struct tile t;
     int n_tiles = (a->rows + n - 1) / n;
-    int unit = index / n_tiles;
+    int out_tile = index / n_tiles;
     t.row_tile = index % n_tiles;
-    t.p = part_of(a, unit);
-    t.unit = unit - t.p.first;
+    t.p = part_of(a, out_tile);
+    t.out_tile = out_tile - t.p.first;
     return t;
 }
 
 /* What a block computes: tiles first, first + step, .. of n; of each the slices slice .. slice_end
  * - 1, all or, where a cluster has one tile together, its own; these are items begin .. end - 1. */
-struct share {
+struct block_work {
     int first, step, n, slice, slice_end, begin, end;
 };
 
-DEVICE struct share share_of(const struct linear_args *a, const int n)
+DEVICE struct block_work block_work_of(const struct linear_args *a, const int n)
 {
     int blocks = cluster_blocks(), n_items = a->n_chunks / ITEM_CHUNKS;
-    struct share s;
+    struct block_work s;
     s.first = block_x() / blocks;
     s.step = grid_x() / blocks;
     s.n = a->n_blocks * ((a->rows + n - 1) / n);
@@ -64,7 +64,7 @@ DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 em
                           const int groups, const int n, const int stages, const int plain)
 {
     const struct ring r = ring_of(groups, n);
-    struct share s = share_of(a, n);
+    struct block_work s = block_work_of(a, n);
     int stage = 0, early = s.end - s.begin < stages ? s.end - s.begin : stages;
     u32 parity = 1; /* what has not been used is empty */
     for (int index = s.first; index < s.n; index += s.step) {
@@ -81,7 +81,7 @@ DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 em
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
             {
-                int panel = t.unit * r.panels + 4 * j;
+                int panel = t.out_tile * r.panels + 4 * j;
                 tma_load(to + (u32)(j * 4 * ITEM_CODES * 4), maps, 0, item, panel, count);
                 if (plain)
                     tma_load(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0,
@@ -170,13 +170,13 @@ DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, 
 
 /* Where a computing warpgroup is in the ring: addresses in LDS; empty, codes, meta: for this lane,
  * the latter from x on. */
-struct place {
+struct consumer_state {
     u32 full, empty, x, codes, meta, parity;
     int stage;
 };
 
 /* The next item of a plain linear: codes and scales, and the first chunk unpacked. */
-struct ahead {
+struct prefetched_item {
     u32 q[8], a[8], x;
     struct scale_zero g[2];
     int stage;
@@ -184,8 +184,8 @@ struct ahead {
 
 /* Waits for the item and goes on to the stage after it. Products of one chunk at most are under way
  * afterwards. */
-DEVICE void prefetch_item(struct place *at, struct ahead *h, const int groups, const int n,
-                          const int stages)
+DEVICE void prefetch_item(struct consumer_state *at, struct prefetched_item *h, const int groups,
+                          const int n, const int stages)
 {
     h->stage = at->stage;
     h->x = at->x + (u32)(at->stage * ring_of(groups, n).stage_bytes);
@@ -205,8 +205,9 @@ DEVICE void prefetch_item(struct place *at, struct ahead *h, const int groups, c
 
 /* total += scale * products of the item h, which becomes the next one if there are more: while the
  * last products are under way, so that those of the next item begin as soon as these are added. */
-DEVICE void multiply_prefetched(struct place *at, struct ahead *h, float *part, float *total,
-                                int more, const int groups, const int n, const int stages)
+DEVICE void multiply_prefetched(struct consumer_state *at, struct prefetched_item *h, float *part,
+                                float *total, int more, const int groups, const int n,
+                                const int stages)
 {
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
     u32 b[8];
@@ -251,12 +252,13 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* The place of a computing warpgroup at the beginning. */
-DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int groups, const int n)
+/* The consumer_state of a computing warpgroup at the beginning. */
+DEVICE struct consumer_state consumer_state_of(u32 lds, u32 full, u32 empty, const int groups,
+                                               const int n)
 {
     struct ring r = ring_of(groups, n);
     u32 warp = (u32)(thread() / WARP), lane = (u32)thread() % WARP;
-    return (struct place){
+    return (struct consumer_state){
         .full = full,
         .empty = empty,
         .x = lds,
@@ -268,18 +270,18 @@ DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int group
 
 /* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as
  * hopper/linear_decode_mma.hip does. */
-DEVICE void consume_tiles(const struct linear_args *a, struct place at, const int groups,
+DEVICE void consume_tiles(const struct linear_args *a, struct consumer_state at, const int groups,
                           const int n, const int stages, const int plain, const int sliced)
 {
     const int prefetches = plain && (n == 128 || (n == 64 && groups == 2));
     struct ring r = ring_of(groups, n);
-    struct ahead h;
+    struct prefetched_item h;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
     int n_all = a->n_blocks * ((a->rows + n - 1) / n);
     for (int index = block_x(); index < n_all; index += grid_x()) {
         struct tile t = tile_of(a, index, n);
         float total[64], sum[64], part[64];
-        int panel = t.unit * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
+        int panel = t.out_tile * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
         if (prefetches) prefetch_item(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
@@ -327,7 +329,7 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
         wait_for_producer();
         if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        consume_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n,
+        consume_tiles(early, consumer_state_of(lds_address(lds), full, empty, groups, n), groups, n,
                       stages, plain, sliced);
     }
 }

@@ -1,5 +1,5 @@
-/* attend_decode_mma.hip: attention of generated rows over spans of positions by NVIDIA's matrix
- * instruction, keys and values fp16. A block takes a span of one row and up to 8 heads of one KV
+/* attend_decode_mma.hip: attention of generated rows over splits of positions by NVIDIA's matrix
+ * instruction, keys and values fp16. A block takes a split of one row and up to 8 heads of one KV
  * head, a warp every fourth 32 positions (two pages) of it, whose keys and values are copied to LDS
  * while those before are worked on. Positions or dimensions are what the instruction calls outputs,
  * heads its rows: keys and values are read once for all heads. Queries and weights are two halves
@@ -9,7 +9,7 @@
 enum {
     SPLIT_WARPS = SPLIT_THREADS / WARP,
     TURN = 32,
-    TURNS = SPAN / (SPLIT_WARPS * TURN),
+    TURNS = KV_SPLIT / (SPLIT_WARPS * TURN),
     SPLIT_PAGES = TURN / PAGE
 };
 
@@ -41,7 +41,7 @@ DEVICE void load_pairs(const float *from, float x[][2], const int dims)
 
 /* What a warp works on. */
 struct split {
-    int row, span, head0, heads, kv_head,
+    int row, split, head0, heads, kv_head,
         first_heads;              /* heads of the KV head; these are its first */
     int pos, first, p0;           /* seen positions are first .. pos; of the warp's first turn */
     u64 page[TURNS][SPLIT_PAGES]; /* elements */
@@ -55,12 +55,12 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
     s.head0 = s.kv_head * of_kv + group * 8;
     s.heads = of_kv - group * 8 < 8 ? of_kv - group * 8 : 8;
     s.first_heads = group == 0;
-    const struct row_span work = row_span_of(a, block_y(), block_z());
+    const struct row_split work = row_split_of(a, block_y(), block_z());
     s.row = work.row;
-    s.span = work.span;
+    s.split = work.split;
     s.pos = a->pos[s.row];
     s.first = a->window && s.pos >= a->window ? s.pos - a->window + 1 : 0;
-    s.p0 = s.span * SPAN + thread() / WARP * TURN;
+    s.p0 = s.split * KV_SPLIT + thread() / WARP * TURN;
     const int *table = a->table + (u64)a->seq[s.row] * (u64)a->table_stride;
     UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
     {
@@ -299,15 +299,15 @@ DEVICE float split_queries(const struct attend_kernel_args *a, const struct spli
 }
 
 /* The warps' results, out[warp][head][dims + 4], in order. */
-DEVICE void merge_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
-                        const float *most, const float *sum, const int dims)
+DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
+                          const float *most, const float *sum, const int dims)
 {
     UNROLL for (int h = 0; h < 8; h++)
     {
         if (h >= s->heads) continue;
         float *part = a->parts +
-                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_spans +
-                       (u64)s->span) *
+                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_splits +
+                       (u64)s->split) *
                           (u64)(dims + 8);
         float top = most[h], all = 0, weight[SPLIT_WARPS];
         UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[8 * i + h], top);
@@ -335,8 +335,8 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     struct split_sum y;
     struct two_halves q[GPU_HEAD_DIM / 16][2];
     int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4,
-        from = s.span * SPAN;
-    int nothing = from > s.pos || from + SPAN <= s.first;
+        from = s.split * KV_SPLIT;
+    int nothing = from > s.pos || from + KV_SPLIT <= s.first;
     u8 *own = (u8 *)lds + warp * warp_bytes;
     u32 at = lds_address(lds) + (u32)(warp * warp_bytes);
     /* What no launch of this step writes can be asked for before the one before has ended. */
@@ -389,7 +389,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
         out[(2 * t + e % 2) * (dims + 4) + 16 * d + e / 2 * 8 + r] = y.total[d][e];
     barrier();
-    merge_warps(a, &s, (const u8 *)lds, most, sum, dims);
+    combine_warps(a, &s, (const u8 *)lds, most, sum, dims);
 }
 
 #define ATTEND_PAGES(name, images, dims)                                                           \

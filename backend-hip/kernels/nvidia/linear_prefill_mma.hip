@@ -55,10 +55,10 @@ KERNEL(q4_mma_prefill, struct linear_args)
     const struct linear_args *a = ARGS;
     int n_tiles = (a->rows + MMA_ROWS - 1) / MMA_ROWS,
         index = block_y() * a->n_blocks + block_x(); /* rows first: weights stay near */
-    int unit = index / n_tiles, row0 = index % n_tiles * MMA_ROWS, n_pairs = a->n_chunks / 2;
+    int out_tile = index / n_tiles, row0 = index % n_tiles * MMA_ROWS, n_pairs = a->n_chunks / 2;
     int lane = thread() % WARP, warp = thread() / WARP, first_row = warp / 4 * 64 + lane / 4;
-    struct linear_part p = part_of(a, unit);
-    int panel0 = (unit - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2,
+    struct linear_part p = part_of(a, out_tile);
+    int panel0 = (out_tile - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2,
         last = (p.out - 1) / PANEL;
     float total[2][8][4];
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < 8; m++)

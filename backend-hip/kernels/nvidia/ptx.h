@@ -160,7 +160,7 @@ DEVICE float quad_sum(float x)
 }
 
 /* Units are shared out in order: block b takes those from here to the share of b + 1. */
-DEVICE int unit_share(const struct linear_args *a, int block)
+DEVICE int tile_share(const struct linear_args *a, int block)
 {
     return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x());
 }
