@@ -1,6 +1,6 @@
-/* hip.c: the backend table for GPUs: opening, scratch, the batch of a step. Must not know: how a
- * runtime is found (hip_runtime.c), operations (hip_plan.c). One stream: everything happens in the
- * order issued. */
+/* hip.c: the backend table for GPUs: opening and closing, scratch memory, the arrays of a step. All
+ * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
+ * (hip_plan.c). */
 #include "backend-hip/hip_plan.h"
 
 #include "core/model/modelfile.h"
@@ -67,7 +67,7 @@ static size_t batch_ints(const struct be_config *c)
            (size_t)c->max_rows * (size_t)hip_max_splits(c);
 }
 
-/* What scratch is sized by: the largest of the plans. */
+/* The sizes that determine scratch memory, each the maximum over all plans. */
 struct scratch_need {
     int k, heads;
     size_t split_floats;
@@ -85,7 +85,7 @@ static struct scratch_need need_of(const struct step_plan *p)
     return n;
 }
 
-/* Bytes of packed inputs: three parts, or two phases that may end with a whole tile each. */
+/* Bytes of packed inputs: three parts, or two phases with a partial tile each. */
 static size_t packed_size(const struct be_config *c, int max_k)
 {
     size_t k = ((size_t)max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
@@ -94,7 +94,7 @@ static size_t packed_size(const struct be_config *c, int max_k)
 
 enum { N_SCRATCH = 4 };
 
-/* What does not depend on plans. */
+/* Scratch memory that does not depend on plans. */
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows;

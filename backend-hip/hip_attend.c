@@ -1,11 +1,11 @@
-/* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows
- * attend in spans of positions that the next operation merges, prompts in tiles of rows. Must not
- * know: linears. */
+/* hip_attend.c: kernels and launches of rotation, KV storage and attention. The KV range of a
+ * decode row is split over blocks (flash-decoding, Dao et al. 2023), whose results the next launch
+ * combines; prompt rows attend in tiles. Must not know: linears. */
 #include "backend-hip/hip_plan.h"
 
 #include <string.h>
 
-/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or K_COUNT. */
+/* The kernel for an fp16 KV cache and heads of 64 or 128 dimensions; K_COUNT: none. */
 static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum hip_kernel for_64,
                                enum hip_kernel for_128)
 {
@@ -14,7 +14,7 @@ static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum 
     return hip_has(h, k) ? k : K_COUNT;
 }
 
-/* attend_prefill_wgmma.hip: with fp16 activations weights of values are halves, too. */
+/* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct heads *g)
 {
     return h->config.act == ACT_F16 ? by_head(h, g, K_attend_wgmma_half_64, K_attend_wgmma_half_128)
@@ -26,7 +26,8 @@ static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
     return by_head(h, g, K_attend_pages_64, K_attend_pages_128);
 }
 
-/* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
+/* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
+ * successive steps have equal launches and can be replayed. */
 static int n_kv_splits(int positions)
 {
     int n = 1, all = (positions + KV_SPLIT - 1) / KV_SPLIT;
@@ -41,13 +42,14 @@ size_t hip_split_floats(const struct heads *g)
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
-/* The results of 128 generated rows of most spans, in 128 MiB if one row does not take more. */
+/* Room for the partial results of 128 decode rows of the maximal length, in at most 128 MiB unless
+ * one row takes more. */
 size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
     size_t row = split_floats * (size_t)hip_max_splits(c);
     size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128;
-    size_t some = row ? ((size_t)32 << 20) / row : n;
-    return (some < 1 ? 1 : some < n ? some : n) * row;
+    size_t fit = row ? ((size_t)32 << 20) / row : n;
+    return (fit < 1 ? 1 : fit < n ? fit : n) * row;
 }
 
 int hip_kv_splits(const struct batch *b)
@@ -58,17 +60,18 @@ int hip_kv_splits(const struct batch *b)
     return n_kv_splits(longest);
 }
 
-/* Generated rows whose spans there is room for at once. */
+/* Decode rows whose partial results fit into d_parts together. */
 static int rows_at_once(const struct hip *h)
 {
     size_t row = h->split_floats * (size_t)h->shape.n_splits;
     return row ? (int)(hip_part_floats(&h->config, h->split_floats) / row) : h->config.max_rows;
 }
 
-/* of fewer rows there is no list; a span that no row has */
-enum { LISTED_ROWS = 8, NOTHING = 0xffff };
+/* below so many decode rows there is no work list; an entry without work */
+enum { LISTED_ROWS = 8, NO_WORK = 0xffff };
 
-/* A number of blocks that steps repeat: at most a quarter more. */
+/* n rounded up by at most a quarter, so that successive steps have equal launches and can be
+ * replayed. */
 static int rounded(int n)
 {
     int step = 1;
@@ -76,13 +79,12 @@ static int rounded(int n)
     return (n + step - 1) / step * step;
 }
 
-/* The spans of generated rows row .. end - 1, those of most positions first, so that what starts
- * last is short; returns how many. */
+/* Lists the KV splits of decode rows row .. end - 1 by falling number of positions, so that the
+ * last blocks to start are short. work [n]: (row - first row) << 16 | split. Returns n. */
 static int list_splits(const struct batch *b, int row, int end, int32_t *work)
 {
     enum { PAGES = KV_SPLIT / PAGE };
-    int n_of[PAGES] = {0}, at[PAGES],
-        n = 0; /* by the pages that a span has less than a whole one */
+    int n_of[PAGES] = {0}, at[PAGES], n = 0; /* by the number of pages that a split lacks */
     for (int i = row; i < end; i++) {
         n_of[0] += b->pos[i] / KV_SPLIT;
         n_of[PAGES - 1 - b->pos[i] % KV_SPLIT / PAGE]++;
@@ -96,30 +98,32 @@ static int list_splits(const struct batch *b, int row, int end, int32_t *work)
     return n;
 }
 
-/* A grid of rows and spans is mostly empty where a few sequences are longer than the others. */
+/* A grid of rows x splits is mostly empty where a few sequences are much longer than the others; a
+ * list of the splits that exist replaces it. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
 {
-    int at_once = rows_at_once(h), launches = 0, most = 0;
+    int at_once = rows_at_once(h), launches = 0, max_blocks = 0;
     h->shape.work_blocks = 0;
     for (int row = 0; row < b->n_decode; row += at_once, launches++) {
         int n = 0;
         for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / KV_SPLIT + 1;
-        if (n > most) most = n;
+        if (n > max_blocks) max_blocks = n;
     }
-    most = rounded(most);
-    if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || most >= 1 << 16) return 0;
-    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->shape.n_splits)
+    max_blocks = rounded(max_blocks);
+    if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || max_blocks >= 1 << 16) return 0;
+    if (8 * (size_t)launches * (size_t)max_blocks >
+        7 * (size_t)b->n_decode * (size_t)h->shape.n_splits)
         return 0;
     for (int row = 0, k = 0; row < b->n_decode; row += at_once, k++) {
         int end = b->n_decode - row < at_once ? b->n_decode : row + at_once;
-        for (int n = list_splits(b, row, end, work + k * most); n < most; n++)
-            work[k * most + n] = NOTHING;
+        for (int n = list_splits(b, row, end, work + k * max_blocks); n < max_blocks; n++)
+            work[k * max_blocks + n] = NO_WORK;
     }
-    h->shape.work_blocks = most;
-    return launches * most;
+    h->shape.work_blocks = max_blocks;
+    return launches * max_blocks;
 }
 
-/* The prompt rows of a sequence: the first, and how many groups. */
+/* The number of groups of a sequence's prompt rows; *begin: the first of these rows. */
 static int prompt_groups(const struct batch *b, int seq, int *begin)
 {
     *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
@@ -128,9 +132,10 @@ static int prompt_groups(const struct batch *b, int seq, int *begin)
                : 0;
 }
 
-/* Where all tiles run side by side, an early group is with a late one, so that they take equally
- * long; else neighbours, which share most of their keys and values, and tiles with most positions
- * come first: what starts last is short. */
+/* A tile has two groups of one sequence. If all tiles run at once, an early group is paired with a
+ * late one, so that all tiles take equally long. Otherwise neighbours are paired, which share most
+ * of their keys and values, and tiles are ordered by falling position, so that the last ones to
+ * start are short. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 {
     int n = 0, all = 0, begin;
@@ -180,24 +185,22 @@ static struct rope_kernel_args rope_args(const struct hip *h, const struct be_pl
     };
 }
 
-/* Rows row .. row + rows - 1 of all. */
+/* Launches rope_store for rows row .. row + rows - 1; all: the arguments for row 0. */
 static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
 {
     struct rope_kernel_args a = *all;
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
            half = at * (size_t)(a.head_dim / 2);
-    int heads = a.n_heads + a.n_kv_heads,
-        of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
+    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
     a.k += kv;
     a.v += kv;
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    hip_launch(
-        h, K_rope_store,
-        (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0}, &a,
-        sizeof a);
+    hip_launch(h, K_rope_store,
+               (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
+               &a, sizeof a);
 }
 
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
@@ -220,10 +223,11 @@ int hip_single_rows(const struct batch *b)
     return 1;
 }
 
-/* Whether a block can combine the spans of all heads of a row. */
+/* Whether one block can combine the splits of all heads of a row. */
 static int combines_whole_rows(const struct hip *h, const struct heads *g)
 {
-    return h->shape.n_splits <= ROW_SPLITS && g->n_heads * (COMBINE_SPLITS + 1) <= COMBINE_WEIGHTS &&
+    return h->shape.n_splits <= ROW_SPLITS &&
+           g->n_heads * (COMBINE_SPLITS + 1) <= COMBINE_WEIGHTS &&
            g->n_heads * g->head_dim <= COMBINE_DIMS && g->head_dim % 4 == 0;
 }
 
@@ -235,18 +239,18 @@ int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
 }
 
 static struct combine_args combine_from_row(const struct hip *h, const struct be_plan *p, int op,
-                                      size_t row)
+                                            size_t row)
 {
     const struct op *o = hip_op(p, op);
     const struct heads *g = &o->as.attend.heads;
     float *out = hip_out(p, op, 0);
     return (struct combine_args){.parts = h->d_parts,
-                               .out = out + row * (size_t)(g->n_heads * g->head_dim),
-                               .pos = h->shape.d_pos + row,
-                               .n_splits = h->shape.n_splits,
-                               .window = o->as.attend.window,
-                               .n_heads = g->n_heads,
-                               .head_dim = g->head_dim};
+                                 .out = out + row * (size_t)(g->n_heads * g->head_dim),
+                                 .pos = h->shape.d_pos + row,
+                                 .n_splits = h->shape.n_splits,
+                                 .window = o->as.attend.window,
+                                 .n_heads = g->n_heads,
+                                 .head_dim = g->head_dim};
 }
 
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
@@ -254,9 +258,10 @@ struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *
     return combine_from_row(h, p, op, 0);
 }
 
-/* Generated rows: each position split by a block of its own, then their combination. */
+/* Decode rows: one block for each KV split, then the combination of the splits. leave: the next
+ * launch combines. */
 static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
-                         const struct attend_kernel_args *a, int leave)
+                             const struct attend_kernel_args *a, int leave)
 {
     const struct heads *g = &hip_op(p, op)->as.attend.heads;
     const struct hip_shape *t = &h->shape;
@@ -281,7 +286,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         s.work = t->work_blocks ? t->d_work + row / at_once * (size_t)t->work_blocks : NULL;
         struct hip_blocks grid = {blocks, (size_t)g->n_heads, of_row, 0};
         if (pages < K_COUNT)
-            grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row, 0};
+            grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row,
+                                       0};
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
@@ -300,9 +306,10 @@ static void attend_prompts(struct hip *h, const struct heads *g,
     if (wgmma < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;
-        hip_launch(h, wgmma < K_COUNT ? wgmma : tile,
-                   (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0},
-                   &a, sizeof a);
+        hip_launch(
+            h, wgmma < K_COUNT ? wgmma : tile,
+            (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0}, &a,
+            sizeof a);
         return;
     }
     size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim;
@@ -314,8 +321,9 @@ static void attend_prompts(struct hip *h, const struct heads *g,
                (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
-/* What attention does of rotation and storing itself, and the launches for the rest: generated rows
- * that have no other row of their sequence beside them, queries of prompts where the kernel can. */
+/* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
+ * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
+ * where its kernel can; rope_store does the rest. */
 static void rotate(struct hip *h, const struct heads *g, const struct rope_kernel_args *rope,
                    struct attend_kernel_args *generated, struct attend_kernel_args *prompts)
 {
@@ -332,7 +340,7 @@ static void rotate(struct hip *h, const struct heads *g, const struct rope_kerne
     if (wgmma_kernel(h, g) < K_COUNT) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
-        keys.n_heads = 0; /* no queries */
+        keys.n_heads = 0; /* keys only */
     }
     if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
 }

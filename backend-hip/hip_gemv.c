@@ -1,7 +1,7 @@
-/* hip_gemv.c: linears of a single generated row with the operations around them in one launch
- * (kernels/hopper/linear_gemv.hip): the norm or the combination of attention that makes the input,
- * the addition to the residual stream or the gating that reads the result. Only where an image has
- * these kernels; the general ones (hip_linear.c) give the same bits. */
+/* hip_gemv.c: linears of a single decode row, fused with the operations around them
+ * (hopper/linear_gemv.hip): as prologue the norm or the combination of KV splits, as epilogue the
+ * addition to the residual stream or SwiGLU. Only images of sm_90a have these kernels; the general
+ * ones (hip_linear.c) give the same bits. */
 #include "backend-hip/hip_plan.h"
 
 int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op)
@@ -32,11 +32,9 @@ void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int atte
 {
     int n = hip_op(p, op)->n;
     const struct be_linear *first = hip_weight(p, op, 0);
-    struct gemv_args a = {.linear = {.x = hip_in(p, op, 0),
-                                        .n_parts = n,
-                                        .rows = 1,
-                                        .n_chunks = first->n_chunks},
-                             .place = first->d_place};
+    struct gemv_args a = {
+        .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = 1, .n_chunks = first->n_chunks},
+        .place = first->d_place};
     enum hip_kernel k = norm >= 0 && glu >= 0 ? K_q4_gemv_norm_glu
                         : norm >= 0           ? K_q4_gemv_norm
                         : attend >= 0         ? K_q4_gemv_combine

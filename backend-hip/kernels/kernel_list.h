@@ -1,22 +1,20 @@
-/* kernel_list.h: every kernel, one row each. Host and device read the same rows: the device
- * instantiates a template from them, the host has its table (hip_kernels.c), and
- * scripts/kernel-table reads the text. No include guard: the includer defines the macros that it
- * wants, and all are undefined at the end. A row begins with
- *   name     the kernel's; enum hip_kernel has K_name, and --variant takes those of linears
- *   images   that have it, one of the sets of images.h; the others must not have it
- * Families of linears have a macro each, whose columns are the template's constants. One that the
+/* kernel_list.h: every kernel, one row each, read by host and device: the device instantiates a
+ * template from each row, the host has its table of kernels (hip_kernels.c), scripts/kernel-table
+ * reads the text. No include guard: the includer defines the macros that it needs, and all are
+ * undefined at the end. A row begins with
+ *   name     the kernel's; enum hip_kernel has K_name, and --variant takes names of linears
+ *   images   that have it, one of the sets of images.h; others must not have it
+ * A family of linears has a macro whose columns are the template's constants. A macro that the
  * includer does not define becomes LINEAR(name, images, op, threads, blocks, shared, ...), with the
- * further members of struct hip_kernel_row; one of the other families becomes
+ * further members of struct hip_kernel_row; macros of other families, and LINEAR if it is not
+ * defined either, become
  *   KERNEL_ROW(name, images, op, threads, blocks, shared, pieces, spread)
  *   op       enum kernel_op
  *   threads  of a block
- *   blocks   that are to fit on a multiprocessor of NVIDIA's, 0: as the compiler likes
- *   shared   bytes of shared memory that a launch asks for beside what the kernel declares
- *   pieces   of the longest row that a block keeps in registers, of PIECE elements; 0: no such
- *            limit
- *   spread   bytes of shared memory that a launch may ask for, for a multiprocessor to take one
- *            block only
- * and so does LINEAR, where it is not defined either. */
+ *   blocks   that a multiprocessor of NVIDIA's must hold (occupancy), 0: left to the compiler
+ *   shared   bytes of dynamic shared memory
+ *   pieces   PIECE elements each, of the longest row that a block keeps in registers; 0: no limit
+ *   spread   bytes of dynamic shared memory with which a multiprocessor takes one block only */
 #ifndef KERNEL_ROW
 #define KERNEL_ROW(...)
 #endif
@@ -25,7 +23,7 @@
     KERNEL_ROW(name, images, op, threads, blocks, shared, 0, 0)
 #endif
 
-/* 4-bit linears of generated rows, a ring for each warp (hopper/linear_decode_mma.hip). tiles: of 8
+/* 4-bit linears of decode rows, a ring for each warp (hopper/linear_decode_mma.hip). tiles: of 8
  * rows; depth: items of a ring */
 #ifndef Q4_DECODE_HOPPER
 #define Q4_DECODE_HOPPER(name, images, tiles, depth, which, blocks)                                \
@@ -48,7 +46,7 @@ Q4_DECODE_MMA(q4_mma_decode_16, SM80, 2, 1, 4, 2)
 Q4_DECODE_MMA(q4_mma_decode_32, SM80, 4, 2, 3, 2)
 Q4_DECODE_MMA(q4_mma_decode_64, SM80, 8, 4, 3, 1)
 
-/* 4-bit linears of few outputs, by clusters (hopper/linear_decode_wgmma.hip) */
+/* 4-bit linears with few outputs, split-K over a cluster (hopper/linear_decode_wgmma.hip) */
 #ifndef Q4_WGMMA_CLUSTER
 #define Q4_WGMMA_CLUSTER(name, images, tile_rows, stages, percent)                                 \
     LINEAR(name, images, FOR_LINEAR, CLUSTER_CONSUMERS + WGMMA_PRODUCERS, 2,                       \
@@ -61,8 +59,8 @@ Q4_WGMMA_CLUSTER(q4_wgmma_few_16, SM90, 16, 7, 230)
 Q4_WGMMA_CLUSTER(q4_wgmma_few_32, SM90, 32, 5, 230)
 Q4_WGMMA_CLUSTER(q4_wgmma_few_64, SM90, 64, 3, 230)
 
-/* 4-bit linears in tiles of rows (hopper/linear_prefill_wgmma.hip). groups: warpgroups that
- * compute, 64 outputs each */
+/* 4-bit linears in row tiles (hopper/linear_prefill_wgmma.hip). groups: consumer warpgroups, 64
+ * outputs each */
 #ifndef Q4_WGMMA
 #define Q4_WGMMA(name, images, of_phase, tile_rows, groups, stages, which, percent)                \
     LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                          \
@@ -99,7 +97,7 @@ Q4_PREFILL_MATRIX(q4_mfma_prefill, MFMA, MATRIX_MFMA, 64, 128)
 Q4_PREFILL_MATRIX(q4_wmma_prefill, WMMA, MATRIX_WMMA, 64, 128)
 Q4_PREFILL_MATRIX(q4_wmma12_prefill, WMMA12, MATRIX_WMMA12, 64, 128)
 
-/* 4-bit linears of generated rows, without matrix instructions (common/linear_decode.hip). half:
+/* 4-bit linears of decode rows, without matrix instructions (common/linear_decode.hip). half:
  * activations are fp16, else fp32 */
 #ifndef Q4_DECODE
 #define Q4_DECODE(name, images, of_block, half)                                                    \
@@ -114,7 +112,7 @@ Q4_DECODE(q4_decode_f32_1, ALL, 1, 0)
 Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
- * `panels` panels; `ways` warps have the same panels and other rows. parts: of an activation */
+ * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
 #ifndef DENSE_MMA
 #define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
     LINEAR(name, images, FOR_LINEAR, THREADS, blocks,                                              \
@@ -130,7 +128,7 @@ DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
 
-/* Dense linears of generated rows (common/linear_decode.hip) */
+/* Dense linears of decode rows (common/linear_decode.hip) */
 #ifndef DENSE_DECODE
 #define DENSE_DECODE(name, images, weights, of_block)                                              \
     LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_DECODE,                         \
@@ -165,7 +163,7 @@ DENSE_PREFILL(dense_prefill_f16, NO_MMA, WEIGHT_F16)
 DENSE_PREFILL(dense_prefill_bf16, NO_MMA, WEIGHT_BF16)
 DENSE_PREFILL(dense_prefill_f32, ALL, WEIGHT_F32)
 
-/* The paper's kernels (paper/linear_paper.hip); smb, vml, ila: its optimizations */
+/* The kernels of Opt4GPTQ (paper/linear_paper.hip); smb, vml, ila: its optimizations */
 #ifndef PAPER
 #define PAPER(name, images, of_block, smb, vml, ila)                                               \
     LINEAR(name, images, FOR_PAPER, PAPER_THREADS, 0, 0, .phase = PHASE_DECODE,                    \
@@ -188,8 +186,8 @@ PAPER(paper_all_packed_1, ALL, 1, 1, 1, ILA_PACKED)
 PAPER(paper_all_packed_8, ALL, 8, 1, 1, ILA_PACKED)
 KERNEL_ROW(paper_result, ALL, FOR_PAPER, THREADS, 0, 0, 0, 0)
 
-/* 4-bit linears of one row with the operations around them (hopper/linear_gemv.hip). panels: of a
- * unit, 2 where the results are gated; items: of a ring; of_row: pieces */
+/* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
+ * 2 with SwiGLU; items: of a ring; of_row: pieces */
 #ifndef Q4_GEMV
 #define Q4_GEMV(name, images, source, panels, items, blocks, of_row)                               \
     KERNEL_ROW(name, images, FOR_GEMV, THREADS, blocks, GEMV_SHARED(items, of_row), of_row, 0)
@@ -240,9 +238,9 @@ KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIE
 KERNEL_ROW(combine_1024_4, SM90, FOR_COMBINE, THREADS_1024, 2, 0, SHORT_PIECES, 0)
 KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES, 0)
 
-/* Attention of prompts and of generated rows by matrix instructions, for heads of so many
- * dimensions (nvidia/attend_prefill_mma.hip, hopper/attend_prefill_wgmma.hip,
- * nvidia/attend_decode_mma.hip). halves: of a weight of values */
+/* Attention of prompt and decode rows by matrix instructions, for heads of `dims` dimensions
+ * (nvidia/attend_prefill_mma.hip, hopper/attend_prefill_wgmma.hip, nvidia/attend_decode_mma.hip).
+ * halves: fp16 parts of a softmax weight */
 #ifndef ATTEND_TILE
 #define ATTEND_TILE(name, images, dims)                                                            \
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, 0, 0, 0)
