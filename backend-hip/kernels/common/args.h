@@ -86,8 +86,8 @@ enum linear_format {
 /* The linears that a kernel takes; plain ones have one 16-bit scale for each 128 inputs or more. */
 enum linear_set { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
 
-/* Bytes of an item: the codes of 4 chunks of a panel; of a plain linear with their 16 scales. */
-enum { ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
+/* An item: the codes of ITEM_CHUNKS chunks of a panel, of a plain linear with their 16 scales. */
+enum { ITEM_CHUNKS = 4, ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
 
 /* hopper/linear_prefill_wgmma.hip: threads of the producer warpgroup, which follow the consumers; a
  * pipeline stage: an item of the inputs of a row tile, and of the weights */

@@ -1,4 +1,9 @@
-/* attention.hip: rotation, storage of keys and values in pages, attention over pages. */
+/* attend.hip: RoPE, storage of keys and values in pages, attention over pages, for every device.
+ * Prompt rows: a block of THREADS threads for each (row, query head) goes over the row's positions
+ * with online softmax (Milakov & Gimelshein 2018). Decode rows: flash-decoding (Dao et al. 2023): a
+ * block for each (row, head, KV split of KV_SPLIT positions), then a combination of the splits.
+ * Bits: splits begin at absolute multiples of KV_SPLIT and are combined in order, so a row's result
+ * does not depend on the batch. */
 
 DEVICE int round8(int n) { return (n + 7) / 8 * 8; }
 
@@ -42,7 +47,7 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int f32)
     *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
-/* Block (row, some heads), where heads are not normed: thread (head, octet) is dimensions d .. d +
+/* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
  * 7 and the same + half. */
 DEVICE void rope_octets(const struct rope_kernel_args *a)
 {
@@ -80,8 +85,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     }
 }
 
-/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_octets
- * says. */
+/* Block (row, head): query heads, then KV heads; thread d has dimension d. in_octets: as in
+ * rope_octets(). */
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
@@ -103,7 +108,7 @@ KERNEL(rope_store, struct rope_kernel_args)
     }
     x[d] = v;
     barrier();
-    float y = 0; /* also what fills a key up to a multiple of 8 */
+    float y = 0; /* also the padding of a key to a multiple of 8 */
     if (d < hd) {
         u64 angle = (u64)row * (u64)half + (u64)(d % half);
         float other = x[d < half ? d + half : d - half];
@@ -121,7 +126,7 @@ KERNEL(rope_store, struct rope_kernel_args)
           a->kv_f32);
 }
 
-/* 8 neighbouring numbers of a page as they are in memory, and as fp32. */
+/* 8 neighbouring numbers of a page, as they are in memory. */
 struct eight {
     u32x4 lo, hi; /* hi: fp32 only */
 };
@@ -141,7 +146,7 @@ DEVICE float element(const struct eight *v, int i, const int f32)
     return (float)pair_of(v->lo[i / 2])[i % 2];
 }
 
-/* Loads that are under way together; of fp32 a quarter, which are twice as long, to spare
+/* Loads in flight together; a quarter for fp32, whose loads are twice as long, to save
  * registers. */
 enum { BATCH = 16 };
 #define BATCH_OF(f32) ((f32) ? BATCH / 4 : BATCH)
@@ -167,8 +172,8 @@ DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const i
 }
 
 /* Block (row, head). In a split, thread t has the score of position t; then thread (slice, pair)
- * adds up the values of two dimensions over the positions slice, slice + slices, .. Splits are
- * merged in order, slices at the end. */
+ * sums two dimensions of the values over positions slice, slice + slices, .. Splits are combined in
+ * order, slices at the end. */
 DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
                    float *sums, const int f32)
 {
@@ -245,12 +250,12 @@ KERNEL(attend_f32, struct attend_kernel_args)
     attend(ARGS, q, p, scratch, sums, 1);
 }
 
-/* What attend_split leaves of a split of one head: sums of values [head_dim rounded up to 8],
- * largest score, sum of weights. */
+/* Floats of a partial result, of one head and split: weighted sums of values [head_dim rounded up
+ * to 8], maximum, sum of weights. */
 DEVICE int part_floats(int head_dim) { return round8(head_dim) + 8; }
 
-/* 8 dimensions from d on of the positions i, i + slices, .. of a split, or of one that is seen
- * where that is not. */
+/* Loads 8 dimensions from d on of positions i, i + slices, .. of a split; a visible position
+ * replaces one that is not visible. */
 DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BATCH], int i,
                         int slices, int from, int to, int d, int d8, const int f32)
 {
@@ -265,18 +270,18 @@ struct row_split {
     int row, split;
 };
 
-/* What a block of generated rows computes that is number `at` of its head; the grid's row `at` and
- * split `z` where there is no list. */
+/* The row and split of block `at` of a head: from the work list, or row `at` and split `z` without
+ * one. */
 DEVICE struct row_split row_split_of(const struct attend_kernel_args *a, int at, int z)
 {
     if (!a->work) return (struct row_split){at, z};
     return (struct row_split){a->work[at] >> 16, a->work[at] & 0xffff};
 }
 
-/* Generated tokens. Block (row, head, split): thread t has the score of position t of the split;
- * then thread (slice, octet) adds up 8 dimensions of the values over the positions slice, slice +
- * slices, .., and the slices are added in order. Positions that are not seen weigh nothing; one
- * that is seen is read in their place. pages[KV_SPLIT / PAGE] */
+/* Decode rows. Block (row, head, split): thread t has the score of position t of the split; then
+ * thread (slice, octet) sums 8 dimensions of the values over positions slice, slice + slices, ..,
+ * and the slices are added in order. Positions that are not visible have weight 0; a visible one is
+ * read in their place. pages[KV_SPLIT / PAGE] */
 DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
                          float *sums, u64 *pages, const int f32)
 {
@@ -298,7 +303,7 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
         pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
     }
     barrier();
-    struct eight v[BATCH]; /* the first values come with the keys */
+    struct eight v[BATCH]; /* the first values are loaded with the keys */
     if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, f32);
     float score = -__builtin_inff(), acc[8];
     if (seen)
@@ -348,8 +353,8 @@ KERNEL(attend_split_f32, struct attend_kernel_args)
     attend_split(ARGS, q, p, scratch, sums, pages, 1);
 }
 
-/* Heads of one row: weights[head][n + 1] = e^(largest score of the split - largest of all), then
- * the inverse of the sum. sums[heads * n] */
+/* Weights of the splits of a row's heads: weights[head][n + 1] = e^(maximum of the split - maximum
+ * of all), then the inverse of the sum. sums[heads * n] */
 DEVICE void combine_weights(const float *parts, float *weights, float *sums, int heads, int n,
                             u64 head_floats, int size, int d8)
 {
@@ -379,7 +384,7 @@ DEVICE void combine_weights(const float *parts, float *weights, float *sums, int
     barrier();
 }
 
-/* Splits that a row has seen: the first, and how many. */
+/* The visible splits of a row: *first, and their number. */
 DEVICE int seen_splits(const struct combine_args *m, int row, int *first)
 {
     int pos = m->pos[row];
@@ -388,7 +393,7 @@ DEVICE int seen_splits(const struct combine_args *m, int row, int *first)
 }
 
 /* Block (row, head): COMBINE_SPLITS splits in order are a group, and groups are added in order:
- * thread (slice, d) has dimension d of the groups slice, slice + slices, .. */
+ * thread (slice, d) has dimension d of groups slice, slice + slices, .. */
 KERNEL(attend_combine, struct combine_args)
 {
     LDS(float, weights, COMBINE_WEIGHTS);
@@ -419,9 +424,8 @@ KERNEL(attend_combine, struct combine_args)
         m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
-/* All heads of a row, of up to COMBINE_PIECES pieces; weights, sums: room for splits + 1 of each
- * head
- */
+/* Combines all heads of a row of up to COMBINE_PIECES pieces; weights, sums: splits + 1 for each
+ * head */
 DEVICE void combine_row(const struct combine_args *m, int row, float *weights, float *sums,
                         f32x4 v[COMBINE_PIECES])
 {
@@ -443,7 +447,8 @@ DEVICE void combine_row(const struct combine_args *m, int row, float *weights, f
     UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
 }
 
-/* Up to COMBINE_SPLITS splits, and COMBINE_WEIGHTS / (COMBINE_SPLITS + 1) heads. */
+/* Combination and preparation of a row of up to COMBINE_SPLITS splits and COMBINE_WEIGHTS /
+ * (COMBINE_SPLITS + 1) heads. */
 DEVICE void combine_prepared(const struct combine_prepare_args *a, float *weights, float *sums,
                              u64 *ordered)
 {
@@ -469,12 +474,11 @@ KERNEL(combine_prepare, struct combine_prepare_args)
     combine_prepared(EARLY_ARGS, weights, sums, 0);
 }
 
-/* The same for rows that come into another order, by itself: the more there is of the other, the
- * longer a few rows take. */
+/* The same for permuted rows. A kernel of its own, because the additional shared memory and
+ * registers slow down steps of few rows. */
 KERNEL(combine_prepare_ordered, struct combine_prepare_args)
 {
     LDS(float, weights, COMBINE_WEIGHTS);
-    LDS(u64, ordered,
-        ORDERED(COMBINE_PIECES)); /* before that the sums: COMBINE_WEIGHTS floats are not more */
+    LDS(u64, ordered, ORDERED(COMBINE_PIECES)); /* first the sums: COMBINE_WEIGHTS floats fit */
     combine_prepared(EARLY_ARGS, weights, (float *)ordered, ordered);
 }

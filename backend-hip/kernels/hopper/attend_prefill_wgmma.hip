@@ -1,23 +1,28 @@
-/* attend_prefill_wgmma.hip: attention of prompt rows by Hopper's matrix instruction, keys and
- * values fp16. A block takes a tile of rows of one sequence and one head: one warpgroup copies keys
- * and values into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an
- * absolute multiple on. A row's result does not depend on the rows of its tile: a step that it does
- * not see leaves it as it is. Queries are two halves each, high and low, so that scores, which are
- * exponents, are not made of fewer than 22 bits. So are the weights of values in attend_wide_*; in
- * attend_half_* they are rounded to halves, as values are: such errors average out. */
+/* attend_prefill_wgmma.hip: attention of prompt rows by wgmma on sm_90a, FlashAttention-2 (Dao
+ * 2023) with online softmax (Milakov & Gimelshein 2018), warp-specialized; fp16 KV cache.
+ *   grid      (query head, tile of two groups of up to 64 rows of one sequence); 384 threads
+ *   warps     one producer warpgroup (cp.async) and two consumer warpgroups of 64 rows each
+ *   pipeline  a ring of KV_STAGES stages of 64 positions in shared memory, full and empty
+ *             mbarriers; steps begin at an absolute multiple of 64
+ *   operands  queries in split precision (two halves), so that scores, which are exponents, have 22
+ *             bits; softmax weights, too, in attend_wgmma_*; rounded to halves in
+ *             attend_wgmma_half_*, like the values, because such errors average out
+ * Bits: a row's result does not depend on the other rows of its tile: a step whose positions a row
+ * does not see leaves the row unchanged. */
 
 enum { KV_STEP = ATTEND_WGMMA_STEP, KV_STAGES = ATTEND_WGMMA_STAGES };
 
-/* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes
- * number i of a row at i ^ (position % 8); then barriers: of each stage full, empty. */
+/* Shared memory: stages of keys [dims / 8][position][8] and values [dims / 64][position][64], 16
+ * bytes number i of a row at i ^ (position % 8); then the mbarriers full and empty of each
+ * stage. */
 struct kv_ring {
     u32 stages, full, empty;
 };
 
-/* What a block works on: its two groups of rows, of one sequence. */
+/* The tile of a block: two groups of rows of one sequence. */
 struct query_tile {
     int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
-    int last, begin; /* positions: the last one that is seen, that of the first step */
+    int last, begin; /* the last visible position; the first position of the first step */
 };
 
 DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a)
@@ -38,8 +43,8 @@ DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a)
     return w;
 }
 
-/* One step into a stage. What is behind the last position becomes zeros: what others left there is
- * not multiplied by 0. */
+/* Loads a step of keys and values into a stage. Positions beyond the last are zeros: stale memory
+ * may hold NaN or infinity, so a weight of 0 is not enough. */
 DEVICE void load_kv_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
                          int last, const int dims)
 {
@@ -65,7 +70,7 @@ DEVICE void load_kv_step(const char *pages, const int *table, u64 page_stride, u
     copies_commit();
 }
 
-/* The copying warpgroup. */
+/* The producer warpgroup. */
 DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_tile *w,
                        const struct kv_ring *r, const int dims)
 {
@@ -74,12 +79,12 @@ DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_ti
     const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
     const char *pages = (const char *)a->pages +
                         (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
-    u32 parity = 1; /* what has not been used is empty */
+    u32 parity = 1; /* an unused stage is empty */
     for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         mbarrier_wait(r->empty + (u32)(8 * stage), parity);
         load_kv_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes,
                      r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
-        if (p0 > w->begin) { /* those before have arrived by now */
+        if (p0 > w->begin) { /* the copies of the stage before have arrived */
             COPIES_WAIT(1);
             matrix_reads_after();
             mbarrier_arrive(r->full + (u32)(8 * before));
@@ -92,9 +97,9 @@ DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_ti
     mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
-/* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t.
- * Times a power of two for each row that brings its largest into [2^14, 2^15); what undoes it goes
- * to undo[]. row[]: of the step; at: of its dimension 2t */
+/* A lane's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of rows r and r + 8 of its warp,
+ * times a power of two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse.
+ * row[]: of the step; at: of its dimension 2t */
 DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
                           struct two_halves q[][4], float undo[2], const int dims)
 {
@@ -114,9 +119,9 @@ DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], 
     }
 }
 
-/* For heads of 64 dimensions ptxas 13.0 gives the weights of values the registers of the queries,
- * which the next step still needs; not where these change in the loop. zero: 0, which it does not
- * know. */
+/* For heads of 64 dimensions ptxas 13.0 gives the softmax weights the registers of the queries,
+ * which the next step needs. It does not if the queries change in the loop. zero: 0, unknown to
+ * ptxas. */
 DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
 {
     UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
@@ -124,7 +129,7 @@ DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
         change_by(&q[c][i].low, zero);
 }
 
-/* Scores of 64 rows and a step of positions: under way afterwards. */
+/* Starts the scores of 64 rows and a step of positions; in flight on return. */
 DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
 {
     wgmma_begin();
@@ -137,19 +142,19 @@ DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], co
     wgmma_commit();
 }
 
-/* What a lane of a computing warpgroup has of its 64 rows: of rows `row` and row + 8 of the group,
- * of n_rows from row0 of the step on. */
+/* The state of a lane of a consumer warpgroup: rows `row` and row + 8 of its group of n_rows rows
+ * from row0 of the step on. */
 struct query_rows {
     int row0, row, n_rows, lowest,
-        highest; /* positions of the first and the last row; -1: there is none */
+        highest; /* positions of the first and the last row; -1: the group is empty */
     struct two_halves q[GPU_HEAD_DIM / 16][4];
     float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: of a score */
 };
 
-/* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with
- * their sum: small ones keep their bits. What has been summed before is to be multiplied by
- * shrink[]. masked: positions that a row does not see weigh nothing. Sums and maxima go by four
- * chains, which do not wait for each other. */
+/* Online softmax: the scores of the step from p0 on become weights times 2^14, which cancels in the
+ * division by the sum and keeps the bits of small weights. shrink[]: factor for the sums so far.
+ * masked: some positions are not visible to some rows. Sums and maxima use four independent
+ * chains. */
 DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, int window,
                            float shrink[2], const int masked)
 {
@@ -175,7 +180,7 @@ DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, int wi
     {
         float was = r->largest[i], to_log2 = r->to_log2[i];
         float offset = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2,
-                             14); /* nothing is seen yet: all weights are 0 */
+                             14); /* no position is visible yet: all weights are 0 */
         shrink[i] = was == -__builtin_inff() ? 0 : exp2_estimate(offset - fma32(-was, to_log2, 14));
         r->largest[i] = top[i][0];
         UNROLL for (int k = 0; k < KV_STEP / 4; k++)
@@ -203,7 +208,7 @@ DEVICE void split_weights(const float *score, struct two_halves p[][4])
         p[k][i] = split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
 }
 
-/* total += weights x values of a step: under way afterwards. */
+/* Starts total += weights x values of a step; in flight on return. */
 DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, const int dims,
                          const int halves)
 {
@@ -253,7 +258,7 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
     }
 }
 
-/* A computing warpgroup: 64 rows of the tile. halves: of a weight */
+/* A consumer warpgroup: 64 rows of the tile. halves: parts of a softmax weight */
 DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_tile *w,
                        const struct kv_ring *ring, const int dims, const int halves)
 {

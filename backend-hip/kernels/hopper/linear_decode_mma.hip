@@ -1,27 +1,31 @@
-/* hopper/linear_decode_mma.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16
- * where weights are not plain. A block takes panels of 16 outputs, one after the other. Each of its
- * 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items early_x
- * and across panels, from before the launch before this one has ended. No warp waits for the others
- * but the one whose turn it is to add the sums of a panel, in order. The products of an item, or of
- * a chunk where an item is of several groups, are summed by themselves: the order of
- * linear_prefill_wgmma.hip, which has the same bits. */
+/* hopper/linear_decode_mma.hip: 4-bit linears of up to 8 decode rows on sm_90a; of up to 16 for
+ * weights that are not plain.
+ *   grid      persistent: blocks of 256 threads take output tiles of one panel (16 outputs) in turn
+ *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
+ *   pipeline  each warp fills a ring in shared memory of its own by cp.async, `depth` items of 128
+ *             inputs ahead and across tiles; the first items are loaded before the producer launch
+ *             has ended (programmatic dependent launch)
+ *   epilogue  the warps add the slices of successive tiles in turn; the others do not wait
+ * Bits: products are summed over an item, or over a chunk if an item is of several groups, then
+ * scaled and added, and slices are added in order. hopper/linear_prefill_wgmma.hip (decode
+ * kernels), linear_decode_wgmma.hip and linear_gemv.hip have the same order and the same bits. */
 
-/* SLOT: bytes of an item's codes and scales */
+/* SLOT: bytes of an item's codes and scales in the ring */
 enum { DECODE_SLICES = WARPS, SLOT = PLAIN_ITEM_BYTES };
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
 
-/* Codes and scales of an item, of one lane. */
+/* Codes and scales of an item that one lane has. */
 struct item_words {
     u32x4 q[2];
     u32 meta[2];
 };
 
-/* The next item that a warp asks for. */
+/* Position of a warp's prefetch: the next item that it loads. */
 struct decode_prefetch {
-    const char *codes; /* its, of this lane */
-    const u32 *meta;   /* of its panel, of this lane */
+    const char *codes; /* the item's, for this lane */
+    const u32 *meta;   /* the panel's, for this lane */
     int out_tile, item, part_end, last_group;
     u32 to, magic;
 };
@@ -43,8 +47,8 @@ DEVICE void decode_prefetch_tile(const struct linear_args *a, struct decode_pref
     f->last_group = p.last_group;
 }
 
-/* Asks for an item and goes on to the next one of the slice, or to the slice of the block's next
- * panel. */
+/* Loads an item asynchronously and advances to the next item of the slice, or to the slice of the
+ * block's next output tile. */
 DEVICE void decode_prefetch_item(const struct linear_args *a, struct decode_prefetch *f, int begin,
                                  int end, u32 ring_end, u32 ring_bytes, const int plain)
 {
@@ -72,8 +76,8 @@ DEVICE void decode_prefetch_item(const struct linear_args *a, struct decode_pref
     copies_commit();
 }
 
-/* Half an item, chunks 2b and 2b + 1, times v[tile][chunk]; the sums of an item that is of one
- * group go on in part. */
+/* Multiplies half an item, chunks 2b and 2b + 1, by v[tile][chunk]. part carries the sums of an
+ * item of one group from half to half. */
 DEVICE void decode_half(const struct linear_part *p, const struct item_words *h,
                         u32x4 v[][ITEM_CHUNKS], int panel, int number, float part[][4],
                         float total[][4], const int b, const int tiles, const int plain)
@@ -106,10 +110,11 @@ DEVICE void decode_half(const struct linear_part *p, const struct item_words *h,
     }
 }
 
-/* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the
- * others, adds the slices of what each of its lanes has, and writes them; the others go on. Whoever
- * comes to turn t has been the one in the 8 turns before it, so all have come to turn t - 7, and
- * what was left in turn t - 8 was read. sums [8][tiles][DECODE_SLICES][lane][4] */
+/* Stores a warp's sums of a panel in shared memory and clears them. The warp in turn waits for the
+ * others, adds the slices that each of its lanes has, and writes them; the others continue. A warp
+ * that reaches tile t has been in turn in one of the 8 tiles before it, so all warps have reached
+ * tile t - 7, and the buffer of tile t - 8 has been read. sums
+ * [8][tiles][DECODE_SLICES][lane][4] */
 DEVICE void finish_panel(const struct linear_args *a, float *sums, int out_tile, int turn,
                          float total[][4], const float *scale, const int tiles)
 {
@@ -141,7 +146,7 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int out_tile,
     }
 }
 
-/* What a warp reads of the inputs comes into the L1 all at once. */
+/* Brings the inputs of a warp's slice into the L1 cache together. */
 DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int begin, int end)
 {
     int lines = (end - begin) * (ITEM_CHUNKS * CHUNK * 2 / 128),
@@ -165,9 +170,9 @@ DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, 
         v[m][c] = load_input(x[m] + item * 16 + 4 * c);
 }
 
-/* tiles: of 8 rows; depth: items in a ring; early_x: inputs of the next item are asked for once
- * those of this one are there (earlier, and the wait for these would be one for those, too). lds:
- * sums, rings [DECODE_SLICES][depth][SLOT] */
+/* tiles: of 8 rows; depth: items of a ring; early_x: the inputs of the next item are loaded once
+ * those of this item have arrived (earlier, the wait for these would cover those, too). lds: sums,
+ * rings [DECODE_SLICES][depth][SLOT] */
 DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles,
                              const int depth, const int plain, const int early_x)
 {
@@ -185,13 +190,13 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     u32x4 v[2][2][ITEM_CHUNKS];
     decode_prefetch_tile(a, &f, out_tile, begin);
     f.to = ring_end - (u32)ring_bytes;
-    if (begin == end) f.out_tile = a->n_blocks; /* there are fewer items than slices */
+    if (begin == end) f.out_tile = a->n_blocks; /* an empty slice: fewer items than slices */
     NO_UNROLL for (int i = 0; i < depth; i++)
         decode_prefetch_item(a, &f, begin, end, ring_end, ring_bytes, plain);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row = row0 + 8 * m +
-                  lane / 4; /* one that is not there is computed as the last one and not written */
+                  lane / 4; /* a row beyond the last is a copy of it and not written */
         if (row >= a->rows) row = a->rows - 1;
         x[m] = (const u32x4 *)a->x + (row * a->n_chunks * 4 + lane % 4);
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
@@ -237,7 +242,7 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     }
 }
 
-/* More shared memory would leave the L1 too small for inputs. */
+/* With more shared memory the L1 cache would be too small for the inputs. */
 #define Q4_DECODE_HOPPER(name, images, tiles, depth, which, blocks)                                \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         const int plain = (which) == PLAIN_LINEAR;                                                 \

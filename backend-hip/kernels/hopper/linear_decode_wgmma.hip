@@ -1,9 +1,12 @@
-/* linear_decode_wgmma.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix
- * instruction; plain weights. A cluster of blocks has 128 outputs x all rows, each block a quarter
- * of the inputs, two slices: one thread copies its items of 128 inputs into a ring in LDS, two
- * warpgroups compute 64 outputs each. The slices are added in the order of
- * hopper/linear_decode_mma.hip, which has the same bits. Blocks are small enough for the next
- * launch's to begin copying beside them. */
+/* linear_decode_wgmma.hip: 4-bit linears of decode rows with few outputs, by wgmma on sm_90a; plain
+ * weights.
+ *   grid      persistent clusters of CLUSTER blocks; a cluster computes 128 outputs x all rows
+ *   block     split-K over the cluster: a block has a quarter of the inputs, two slices
+ *   warps     one producer thread (TMA) and two consumer warpgroups of 64 outputs each
+ *   pipeline  a ring of stages of 128 inputs in shared memory, full and empty mbarriers
+ *   epilogue  each block adds all slices for a quarter of the outputs, through distributed shared
+ *             memory, in the order of hopper/linear_decode_mma.hip, which has the same bits
+ * Blocks are small enough for blocks of the next launch to begin loading beside them. */
 DEVICE void release_stage(const struct consumer_state *at, int stage)
 {
     if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
@@ -15,8 +18,8 @@ DEVICE void add_products(float *total, float *part, const struct scale_zero g[2]
     UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
 }
 
-/* `count` items: total += scale * products. While the first chunk of an item is under way, the
- * products of the item before are scaled and added. */
+/* total += scale * products of `count` items. The products of an item are scaled and added while
+ * the first chunk of the next item is in flight. */
 DEVICE void multiply_items(struct consumer_state *at, float *total, const int count, const int n,
                            const int stages)
 {
@@ -52,7 +55,7 @@ DEVICE void multiply_items(struct consumer_state *at, float *total, const int co
     release_stage(at, used);
 }
 
-/* What this thread has, to rows of outputs. */
+/* Stores the sums that a thread has as rows of outputs. */
 DEVICE void store_partial_sums(float *sums, const float *total, const int n)
 {
     int lane = thread() % WARP;
@@ -61,8 +64,8 @@ DEVICE void store_partial_sums(float *sums, const float *total, const int n)
         to[(i / 4 * 8 + i % 2) * CLUSTER_STRIDE + i / 2 % 2 * 8] = total[i];
 }
 
-/* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its
- * block_work of the outputs. */
+/* Split-K reduction over the cluster, whose blocks have stored the sums of two slices each: each
+ * block adds all slices for its quarter of the outputs and writes them. */
 DEVICE void reduce_slices(const struct linear_args *a, const struct tile *t, const float *first,
                           const float *second, const int n)
 {
@@ -78,11 +81,11 @@ DEVICE void reduce_slices(const struct linear_args *a, const struct tile *t, con
             sum += load_of_block(from[s % 2] + 4 * (u32)(row * CLUSTER_STRIDE), s / 2);
         write_output(a, &t->p, t->row_tile * n + row, t->out_tile * CLUSTER_OUTPUTS + output, sum);
     }
-    cluster_barrier(); /* no block ends while others read its sums */
+    cluster_barrier(); /* no block exits while others read its shared memory */
 }
 
-/* lds: the ring, its barriers, then the sums of the first slice; those of the second take the
- * consumer_state of the ring. */
+/* A consumer warpgroup. lds: the ring, its mbarriers, then the sums of the first slice; the sums of
+ * the second slice replace the ring. */
 DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full, u32 empty,
                                  const int n, const int stages)
 {
@@ -100,7 +103,7 @@ DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full
         if (n <= 32)
             NO_UNROLL for (; item + 4 <= end; item += 4) multiply_items(&at, total, 4, n, stages);
         NO_UNROLL for (; item < end; item++) multiply_items(&at, total, 1, n, stages);
-        if (slice > s.slice) barrier_numbered(1); /* nobody reads the ring any more */
+        if (slice > s.slice) barrier_numbered(1); /* all warps have finished with the ring */
         store_partial_sums(slice > s.slice ? (float *)lds : first, total, n);
     }
     struct tile t = tile_of(a, s.first, n);

@@ -1,23 +1,28 @@
-/* linear_gemv.hip: 4-bit linears of one generated token on sm_90a, plain weights, together with
- * what stands before and after them: each block makes the inputs itself, into LDS, by a norm, by
- * merging spans of attention or from a row as it is, and what comes out is added to the residual
- * stream, or gated. Blocks take panels of 16 outputs in turn, or where the results are gated the
- * same panel of both parts. Each of the 8 warps has an eighth of the inputs and a ring in LDS of
- * its own, which it fills items ahead and across panels, from before the launch before this one has
- * ended. As many blocks as are to fill a multiprocessor leave no room for more: or some
- * multiprocessors would get more blocks of a launch than others. The order of sums is that of
- * hopper/linear_decode_mma.hip, which has the same bits; norms and what is prepared are those of
- * vector.hip. */
+/* linear_gemv.hip: 4-bit GEMV of one decode row on sm_90a with fused prologue and epilogue; plain
+ * weights.
+ *   fusion    prologue: norm, combination of KV splits, or the row as it is, into shared memory;
+ *             epilogue: y, y += (residual stream), or SwiGLU of two parts
+ *   grid      persistent: `blocks` blocks of 256 threads a multiprocessor; they take output tiles
+ *             of one panel (16 outputs) in turn, with SwiGLU the same panel of both parts
+ *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
+ *   pipeline  each warp fills a ring in shared memory of its own by cp.async, items of 128 inputs
+ *             ahead and across tiles; the first items are loaded before the producer launch has
+ *             ended (programmatic dependent launch)
+ *   products  mma with the row in all 8 columns; a warp leaves its sums in one of GEMV_BUFFERS
+ *             buffers guarded by mbarriers, and one warp in turn adds the slices
+ * The blocks of a launch fill all multiprocessors exactly; otherwise some would get more blocks
+ * than others. Bits: the order of sums is that of hopper/linear_decode_mma.hip, norms and packed
+ * inputs are those of vector.hip. */
 
-/* GEMV_BUFFERS: panels whose sums may wait in LDS; GEMV_SCRATCH: floats */
+/* GEMV_BUFFERS: tiles whose sums are in shared memory at a time; GEMV_SCRATCH: floats */
 enum { GEMV_BUFFERS = 2, GEMV_SCRATCH = 2 * GEMV_COMBINE_WEIGHTS, GEMV_ITEM = PLAIN_ITEM_BYTES };
 enum gemv_source { GEMV_NORM, GEMV_COMBINE, GEMV_ROW };
 
-/* Of a block's LDS, from its start on: rings [DECODE_SLICES][items][GEMV_ITEM bytes]; then sums
- * [GEMV_BUFFERS][DECODE_SLICES][panels][PANEL], barriers [2][GEMV_BUFFERS], scratch, inputs. */
+/* Shared memory of a block, in order: rings [DECODE_SLICES][items][GEMV_ITEM bytes], sums
+ * [GEMV_BUFFERS][DECODE_SLICES][panels][PANEL], mbarriers [2][GEMV_BUFFERS], scratch, inputs. */
 struct gemv_shared {
     float *sums, *scratch;
-    u32 full, empty; /* addresses of barriers, for each turn */
+    u32 full, empty; /* addresses of the mbarriers of each buffer */
     u32 *inputs;
 };
 
@@ -33,12 +38,12 @@ DEVICE struct gemv_shared gemv_shared_of(u32 *lds, const int panels, const int i
     return l;
 }
 
-/* The next item that a warp asks for. */
+/* Position of a warp's prefetch: the next item that it loads. */
 struct gemv_prefetch {
-    const char *codes[2], *meta[2]; /* of the item and its group, by panel */
-    int out_tile, item, in_group;   /* in_group: items to come of this group */
+    const char *codes[2], *meta[2]; /* the item and its group, by panel */
+    int out_tile, item, in_group;   /* in_group: items left of this group */
     int begin, end, group,
-        first_left; /* the slice; the group of its first item, and items to come of it */
+        first_left; /* the slice; the group of its first item, and items left of that group */
     u32 to;
 };
 
@@ -60,8 +65,8 @@ DEVICE void gemv_prefetch_tile(const struct gemv_args *a, struct gemv_prefetch *
     f->in_group = f->first_left;
 }
 
-/* Asks for an item of each panel and goes on to the next one of the slice, or to the slice of the
- * block's next out_tile. */
+/* Loads an item of each panel asynchronously and advances to the next item of the slice, or to the
+ * slice of the block's next output tile. */
 DEVICE void gemv_prefetch_item(const struct gemv_args *a, struct gemv_prefetch *f, u32 ring,
                                const int panels, const int items)
 {
@@ -89,7 +94,8 @@ DEVICE void gemv_prefetch_item(const struct gemv_args *a, struct gemv_prefetch *
     copies_commit();
 }
 
-/* An item's codes q times v[chunk], by panel; lane 4r + t has codes of outputs r and r + 8. */
+/* total += scale * (codes q of an item times v[chunk]), by panel; lane 4r + t has the codes of
+ * outputs r and r + 8. */
 DEVICE void gemv_multiply(u32x4 q[][2], u32 meta[][2], const u32x4 v[ITEM_CHUNKS], float total[][4],
                           const int panels)
 {
@@ -115,9 +121,9 @@ DEVICE void gemv_multiply(u32x4 q[][2], u32 meta[][2], const u32x4 v[ITEM_CHUNKS
         total[i][e] = fma32(g[i][e / 2].scale, part[i][e], total[i][e]);
 }
 
-/* Leaves a warp's sums of a out_tile in LDS, and makes them 0. The warp whose turn it is waits for
- * the others, adds the slices and writes the results; the others go on, as soon as what was left
- * GEMV_BUFFERS turns before was read. */
+/* Stores a warp's sums of an output tile in shared memory and clears them. The warp in turn waits
+ * for all slices, adds them in order and runs the epilogue. The other warps continue as soon as the
+ * buffer of GEMV_BUFFERS tiles before has been read. */
 DEVICE void gemv_finish_tile(const struct gemv_args *a, const struct gemv_shared *l, int warp,
                              int out_tile, u32 turn, float total[][4], float scale,
                              const int panels)
@@ -156,11 +162,10 @@ DEVICE void gemv_finish_tile(const struct gemv_args *a, const struct gemv_shared
     mbarrier_arrive(l->empty + 8 * buffer);
 }
 
-/* What does not come from the producer: where the inputs of a thread go that lie in another order
- * among the weights, and what a norm multiplies them with. To be asked for before the weights,
- * behind which it would come late. */
+/* Data that does not depend on the producer launch: the packed positions of a thread's inputs, and
+ * the norm's weights. Loaded before the prefetch of weights, which would delay it. */
 struct gemv_early {
-    u32 to[ROW_PIECES][2]; /* two places each */
+    u32 to[ROW_PIECES][2]; /* two positions each */
     f32x4 norm[GEMV_NORM_PIECES];
 };
 
@@ -181,7 +186,8 @@ DEVICE void gemv_load_early(const struct gemv_args *a, struct gemv_early *o,
         FOR_PIECES(GEMV_NORM_PIECES, j, i, dim) o->norm[j] = *(const f32x4 *)(a->norm.weight + i);
 }
 
-/* Inputs as prepare_pieces() has them, to LDS; returns what undoes their factor. v[pieces] */
+/* Packs the inputs v[pieces] into shared memory as prepare_pieces() does; returns the row's
+ * scale. */
 DEVICE float gemv_pack(const struct gemv_args *a, const struct gemv_shared *l,
                        const struct gemv_early *o, const f32x4 *v, int dim, const int pieces)
 {
@@ -231,7 +237,7 @@ DEVICE float gemv_row(const struct gemv_args *a, const struct gemv_shared *l,
     return gemv_pack(a, l, o, v, dim, ROW_PIECES);
 }
 
-/* panels: of a out_tile, 2 where the results are gated; items: in a ring */
+/* panels: of an output tile, 2 with SwiGLU; items: of a ring */
 DEVICE void q4_gemv(const struct gemv_args *a, u32 *lds, const enum gemv_source source,
                     const int panels, const int items)
 {
@@ -259,7 +265,7 @@ DEVICE void q4_gemv(const struct gemv_args *a, u32 *lds, const enum gemv_source 
     f.to = 0;
     gemv_load_early(a, &known, source);
     gemv_prefetch_tile(a, &f, out_tile, panels);
-    if (begin == end) f.out_tile = a->linear.n_blocks; /* there are fewer items than slices */
+    if (begin == end) f.out_tile = a->linear.n_blocks; /* an empty slice: fewer items than slices */
     NO_UNROLL for (int i = 0; i < stages; i++) gemv_prefetch_item(a, &f, ring, panels, items);
     float scale = source == GEMV_NORM      ? gemv_norm(a, &l, &known)
                   : source == GEMV_COMBINE ? gemv_combine(a, &l, &known)

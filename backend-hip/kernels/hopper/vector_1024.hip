@@ -1,20 +1,21 @@
-/* vector_1024.hip: what stands between the linears of generated rows, as vector.hip and
- * attention.hip have it, for so few rows that each has a multiprocessor to itself: with enough
- * threads for all that comes from the producer to be under way at once. A launch is then one wait
- * for memory rather than several. The bits are those of the kernels of THREADS threads: sums keep
- * their order. Rows that fit only (hip_linear.c), whose length among the inputs is a multiple of
- * 128: warps place them together. */
+/* vector_1024.hip: operations between the linears of decode rows on sm_90a, fused with the
+ * preparation of the next linear: norm, SwiGLU, combination of KV splits. One block of THREADS_1024
+ * threads for each row, for steps with a multiprocessor for every row: enough threads to have all
+ * loads of a row in flight at once, so that a launch waits for memory once. Bits: sums keep the
+ * order of the kernels of THREADS threads (vector.hip, attend.hip). Only for rows that fit
+ * (hip_linear.c), whose packed length is a multiple of 128, because a warp places its elements
+ * together. */
 
-/* In every thread the largest x >= 0 of the block. scratch[WARP], which nobody reads any more */
+/* The largest x >= 0 of the block, in every thread. scratch[WARP], free of readers */
 DEVICE float largest_of_block(float x, float *scratch, const int threads)
 {
-    u32 largest = max_of_warp(bits_of(x)); /* ordered as the numbers are */
+    u32 largest = max_of_warp(bits_of(x)); /* bits of x >= 0 are ordered as the numbers */
     if (thread() % WARP == 0) scratch[thread() / WARP] = f32_of(largest);
     barrier();
     return f32_of(max_of_warp(bits_of(scratch[thread() % (threads / WARP)])));
 }
 
-/* In every thread what block_sum() makes of x of the first THREADS. scratch[THREADS + 1] */
+/* block_sum() of x of the first THREADS threads, in every thread. scratch[THREADS + 1] */
 DEVICE float sum_of_first(float x, float *scratch)
 {
     if (thread() < THREADS) {
@@ -26,7 +27,7 @@ DEVICE float sum_of_first(float x, float *scratch)
     return scratch[THREADS];
 }
 
-/* v[n], order[n], scratch[WARP], ordered: as place_pieces() has it */
+/* Packs a row v[n]. order[n], scratch[WARP], ordered: as place_pieces() has it */
 DEVICE void prepare_1024(const struct prepare_args *a, const f32x4 *v, u64 *order, float *scratch,
                          u64 *ordered, const int n)
 {
@@ -38,7 +39,7 @@ DEVICE void prepare_1024(const struct prepare_args *a, const f32x4 *v, u64 *orde
     place_pieces(a, &place, v, p.factor, order, ordered, n, THREADS_1024);
 }
 
-/* The sum of squares that this thread has in norm_pieces(), of values [dim / 4]. */
+/* The sum of squares of thread t in norm_pieces(), from values [dim / 4]. */
 DEVICE float squares_of(const f32x4 *values, int dim, const int pieces)
 {
     float sum = 0;
@@ -50,8 +51,8 @@ DEVICE float squares_of(const f32x4 *values, int dim, const int pieces)
     return sum;
 }
 
-/* values [pieces * THREADS]: by them the first THREADS threads get what they have to add up; then
- * the row in another order. */
+/* values [pieces * THREADS]: passes the row to the first THREADS threads, which sum the squares;
+ * then holds the permuted row. */
 DEVICE void norm_1024(const struct norm_prepare_args *a, float *scratch, f32x4 *values,
                       const int pieces)
 {
@@ -80,9 +81,9 @@ DEVICE void norm_1024(const struct norm_prepare_args *a, float *scratch, f32x4 *
     prepare_1024(&a->prepare, v, order, scratch, (u64 *)values, n);
 }
 
-/* Of two kernels the one for shorter rows takes half of a multiprocessor's registers: a block of
- * the linear that comes next, which begins to copy weights early, fits beside it where it is one of
- * linear_decode_wgmma.hip or hopper/linear_decode_mma.hip. */
+/* norm_1024_4 takes half of a multiprocessor's registers, so that a block of the next linear, which
+ * begins to load weights early, fits beside it: linear_decode_wgmma.hip or
+ * hopper/linear_decode_mma.hip. */
 KERNEL(norm_1024_4, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
@@ -112,17 +113,17 @@ KERNEL(glu_1024_14, struct glu_prepare_args)
     wait_for_producer();
     FOR_PIECES_OF(THREADS_1024, PIECES, j, i, dim)
     v[j] = *(const f32x4 *)(gate + i), w[j] = *(const f32x4 *)(up + i);
-    warp_barrier(); /* which no load crosses: else the compiler asks for some only when others are
-                       done with */
+    warp_barrier(); /* keeps all loads before it: otherwise the compiler issues some of them only
+                       after the first uses */
     FOR_PIECES_OF(THREADS_1024, PIECES, j, i, dim)
     UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
     if (a->keep) FOR_PIECES_OF(THREADS_1024, PIECES, j, i, dim) * (f32x4 *)(gate + i) = v[j];
     prepare_1024(&a->prepare, v, order, scratch, ordered, PIECES);
 }
 
-/* Four dimensions of a head, merged in the order of combine_weights() and combine_row(), by each
- * thread for itself: nothing passes through LDS. of: [n][size], these dimensions; scores:
- * [n][size], the largest score and the sum; n: splits, up to `most`. */
+/* Combines the KV splits of four dimensions of a head, each thread by itself, in the order of
+ * combine_weights() and combine_row(). of: [n][size], these dimensions; scores: [n][size], maximum
+ * and sum; n: splits, up to `most`. */
 DEVICE f32x4 combine_four(const float *of, const float *scores, int size, int n, const int most)
 {
     f32x4 v = {0, 0, 0, 0}, p[ROW_SPLITS];
@@ -140,7 +141,7 @@ DEVICE f32x4 combine_four(const float *of, const float *scores, int size, int n,
     return v;
 }
 
-/* Rows of up to `most` splits. Where those are is found out before the wait. */
+/* Rows of up to `most` splits; addresses are computed before the wait. */
 DEVICE void combine_1024(const struct combine_prepare_args *a, float *scratch, u64 *ordered,
                          const int pieces, const int most)
 {

@@ -1,27 +1,30 @@
-/* nvidia/linear_decode_mma.hip: 4-bit linears for generated tokens by NVIDIA's matrix instruction.
- * A block takes units of some panels of 16 outputs, one after the other; each of its 8 warps has an
- * eighth of the inputs, and their sums are added in order. So the order of additions depends on the
- * number of inputs alone: not on rows, on blocks or on which kernel of these it is. Weights flow
- * through a ring in LDS that each warp fills for itself, several items of 128 inputs prefetch and
- * across units; the first items are asked for before the launch before this one has ended. */
-enum { ITEM = MMA_ITEM }; /* words of one panel: codes, then scales of 4 chunks */
-/* [warp][8 rows][16 outputs], no bank twice */
+/* nvidia/linear_decode_mma.hip: 4-bit linears of decode rows by mma on sm_80.
+ *   grid      persistent: each block of 256 threads has a contiguous range of output tiles of
+ *             `panels` panels
+ *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
+ *   pipeline  each warp fills a ring in shared memory of its own by cp.async, `depth` items of 128
+ *             inputs ahead and across tiles; the first items are loaded before the producer launch
+ *             has ended
+ *   epilogue  the slices are added in order, through two buffers in turn
+ * Bits: the order of additions depends on the number of inputs alone, so all kernels of the family
+ * agree. */
+enum { ITEM = MMA_ITEM }; /* words of an item of one panel: codes, then scales of 4 chunks */
+/* sums [warp][8 rows][16 outputs], padded against bank conflicts */
 enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };
 _Static_assert((int)MMA_SUMS == 2 * WARPS * SUM_WARP, "sums of two turns");
 
-/* Where a warp is in its weights: the next item that it asks for. */
+/* Position of a warp's prefetch: the next item that it loads. */
 struct prefetch {
-    const u32x4 *codes; /* of the item, of the out_tile's first panel */
-    const u32 *meta;    /* of group 0 of that */
+    const u32x4 *codes; /* the item's, of the tile's first panel */
+    const u32 *meta;    /* of group 0 of that panel */
     int out_tile, item;
-    int last; /* panel of the out_tile that exists */
+    int last; /* last existing panel of the tile */
     int plain, scale_f32, whole, last_group;
-    int part_end; /* out_tile at which the part ends */
+    int part_end; /* first output tile of the next part */
     u32 magic;
 };
 
-/* Scales of one word, and one row of them for each item: what nearly all models have, and what the
- * kernels are fast for. */
+/* Plain weights: one-word scales, and every item of one group. The kernels are tuned for these. */
 DEVICE int is_plain(const struct linear_part *p) { return p->whole_items && !p->scale_f32; }
 
 DEVICE void prefetch_tile(const struct linear_args *a, struct prefetch *h, int out_tile, int item,
@@ -44,8 +47,8 @@ DEVICE void prefetch_tile(const struct linear_args *a, struct prefetch *h, int o
     h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.scale_f32);
 }
 
-/* From the end of a warp's share of a out_tile to its share of the next out_tile, which lies behind
- * it in the same part mostly. */
+/* Advances from the end of a warp's slice of an output tile to its slice of the next tile, which
+ * mostly follows in the same part. */
 DEVICE void prefetch_next_tile(const struct linear_args *a, struct prefetch *h, int begin, int end,
                                const int panels)
 {
@@ -66,9 +69,9 @@ DEVICE int prefetch_group(const struct prefetch *h, int chunk)
     return group < h->last_group ? group : h->last_group;
 }
 
-/* Starts the copies of an item, unless there is none: codes, then scales [group or chunk][16
- * outputs][1 or 2 words]; and goes on to the next, which is before `end` or in the next out_tile. A
- * panel that does not exist is the last one once more. */
+/* Loads an item asynchronously, if there is one: codes, then scales [group or chunk][16 outputs][1
+ * or 2 words]; advances to the next item before `end` or of the next tile. A panel beyond the last
+ * is a copy of it. */
 DEVICE void prefetch_item(const struct linear_args *a, struct prefetch *h, u32 to, int begin,
                           int end, int end_tile, const int panels)
 {
@@ -126,8 +129,8 @@ DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, 
     }
 }
 
-/* A whole plain item of one panel times v[chunk][tiles], without a branch: the same operations in
- * the same order. */
+/* A plain item of one panel times v[chunk][tiles], without branches: the operations of
+ * multiply_chunk() in the same order. */
 DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], const int tiles)
 {
     int lane = thread() % WARP;
@@ -147,7 +150,7 @@ DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], cons
     }
 }
 
-/* tiles: of 8 rows; depth: items in a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums
+/* tiles: of 8 rows; depth: items of a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums
  * [2][WARPS][SUM_WARP] */
 DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels,
                           const int depth)
@@ -164,13 +167,13 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     struct prefetch h;
     int first_tile = tile_share(a, block_x()), end_tile = tile_share(a, block_x() + 1);
     prefetch_tile(a, &h, first_tile, begin, panels);
-    if (begin >= end) h.out_tile = end_tile; /* there are fewer items than warps */
+    if (begin >= end) h.out_tile = end_tile; /* an empty slice: fewer items than warps */
     NO_UNROLL for (int i = 0; i < depth; i++)
         prefetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_tile, panels);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row = row0 + 8 * m +
-                  lane / 4; /* one that is not there is computed as the last one and not written */
+                  lane / 4; /* a row beyond the last is a copy of it and not written */
         if (row >= a->rows) row = a->rows - 1;
         at[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
     }
@@ -191,7 +194,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         for (int item = begin; item < end; item++) {
             u32 now = (u32)(item * ITEM_CHUNKS * 4);
             if (tiles <= 2 && is_plain(&p)) {
-                u32x4 v[ITEM_CHUNKS][2]; /* asked for before the wait */
+                u32x4 v[ITEM_CHUNKS][2]; /* loaded before the wait */
                 UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) UNROLL for (int m = 0; m < tiles; m++)
                     v[c][m] = x[at[m] + now + (u32)(4 * c)];
                 COPIES_WAIT(depth - 1);
@@ -221,8 +224,8 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
             mine[SUM_STRIDE] = total[k][m][1];
             mine[8] = total[k][m][2];
             mine[SUM_STRIDE + 8] = total[k][m][3];
-            barrier(); /* whoever is two turns prefetch has passed the next one: the buffer was read
-                          by then */
+            barrier(); /* a warp two buffers ahead has passed the next barrier, so this buffer
+                          has been read */
             if (thread() < 8 * PANEL) {
                 int row = thread() / PANEL, output = thread() % PANEL;
                 float sum = 0;
