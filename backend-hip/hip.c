@@ -1,6 +1,6 @@
-/* hip.c: the backend table for GPUs: opening, scratch, the batch of a step. Must not know: how a
- * runtime is found (hip_runtime.c), operations (hip_plan.c). One stream: everything happens in the
- * order issued. */
+/* hip.c: the backend table for GPUs: opening and closing, scratch memory, the arrays of a step. All
+ * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
+ * (hip_plan.c). */
 #include "backend-hip/hip_plan.h"
 
 #include "core/model/modelfile.h"
@@ -64,13 +64,13 @@ static size_t batch_ints(const struct be_config *c)
     return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
            2 * TILE_GROUPS *
                ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
-           (size_t)c->max_rows * (size_t)hip_most_spans(c);
+           (size_t)c->max_rows * (size_t)hip_max_splits(c);
 }
 
-/* What scratch is sized by: the largest of the plans. */
+/* The sizes that determine scratch memory, each the maximum over all plans. */
 struct scratch_need {
     int k, heads;
-    size_t span_floats;
+    size_t split_floats;
 };
 
 static struct scratch_need need_of(const struct step_plan *p)
@@ -80,12 +80,12 @@ static struct scratch_need need_of(const struct step_plan *p)
         if (p->op[i].kind != OP_ATTEND) continue;
         const struct heads *g = &p->op[i].as.attend.heads;
         if (g->n_heads > n.heads) n.heads = g->n_heads;
-        if (hip_span_floats(g) > n.span_floats) n.span_floats = hip_span_floats(g);
+        if (hip_split_floats(g) > n.split_floats) n.split_floats = hip_split_floats(g);
     }
     return n;
 }
 
-/* Bytes of packed inputs: three parts, or two phases that may end with a whole tile each. */
+/* Bytes of packed inputs: three parts, or two phases with a partial tile each. */
 static size_t packed_size(const struct be_config *c, int max_k)
 {
     size_t k = ((size_t)max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
@@ -94,7 +94,7 @@ static size_t packed_size(const struct be_config *c, int max_k)
 
 enum { N_SCRATCH = 4 };
 
-/* What does not depend on plans. */
+/* Scratch memory that does not depend on plans. */
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows;
@@ -107,7 +107,7 @@ static uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_p
 {
     size_t bytes[N_SCRATCH];
     struct scratch_need n = need_of(p);
-    uint64_t sum = packed_size(c, n.k) + 4 * hip_part_floats(c, n.span_floats);
+    uint64_t sum = packed_size(c, n.k) + 4 * hip_part_floats(c, n.split_floats);
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
@@ -139,10 +139,10 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
         if (regrow(h, &h->d_packed, packed_size(&h->config, n.k), e)) return -1;
         h->max_k = n.k;
     }
-    if (n.span_floats > h->span_floats) {
-        size_t floats = hip_part_floats(&h->config, n.span_floats);
+    if (n.split_floats > h->split_floats) {
+        size_t floats = hip_part_floats(&h->config, n.split_floats);
         if (regrow(h, (void **)&h->d_parts, floats * sizeof(float), e)) return -1;
-        h->span_floats = n.span_floats;
+        h->split_floats = n.split_floats;
     }
     return 0;
 }
@@ -179,9 +179,9 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
 {
     if (config->act != ACT_F32 && config->act != ACT_F16)
         return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
-    if (hip_most_spans(config) >= MERGE_WEIGHTS)
+    if (hip_max_splits(config) >= COMBINE_WEIGHTS)
         return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported",
-                       config->max_pages * PAGE, MERGE_WEIGHTS * SPAN / 4 * 3);
+                       config->max_pages * PAGE, COMBINE_WEIGHTS * KV_SPLIT / 4 * 3);
     struct hip *h = calloc(1, sizeof *h);
     if (!h) return err_memory(e);
     h->be.ops = &backend_hip;
@@ -237,7 +237,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     s->n_top = b->n_top;
     s->table_stride = b->table_stride;
     s->single_rows = hip_single_rows(b);
-    s->n_spans = hip_spans(b);
+    s->n_splits = hip_kv_splits(b);
     const struct {
         const int32_t *src, **d;
         size_t n;
@@ -253,7 +253,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     size_t n = 2 * TILE_GROUPS *
                    ((size_t)b->n_seqs +
                     (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)) + /* of tiles, at most */
-               (size_t)b->n_decode * (size_t)s->n_spans;
+               (size_t)b->n_decode * (size_t)s->n_splits;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= batch_ints(&h->config));
     n = 0;

@@ -1,11 +1,11 @@
-/* hip_attend.c: rotation, storing and attention: which kernels, in which launches. Generated rows
- * attend in spans of positions that the next operation merges, prompts in tiles of rows. Must not
- * know: linears. */
+/* hip_attend.c: kernels and launches of rotation, KV storage and attention. The KV range of a
+ * decode row is split over blocks (flash-decoding, Dao et al. 2023), whose results the next launch
+ * combines; prompt rows attend in tiles. Must not know: linears. */
 #include "backend-hip/hip_plan.h"
 
 #include <string.h>
 
-/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or K_COUNT. */
+/* The kernel for an fp16 KV cache and heads of 64 or 128 dimensions; K_COUNT: none. */
 static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum hip_kernel for_64,
                                enum hip_kernel for_128)
 {
@@ -14,11 +14,11 @@ static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum 
     return hip_has(h, k) ? k : K_COUNT;
 }
 
-/* attend_prefill_wgmma.hip: with fp16 activations weights of values are halves, too. */
-static enum hip_kernel wide_kernel(const struct hip *h, const struct heads *g)
+/* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
+static enum hip_kernel wgmma_kernel(const struct hip *h, const struct heads *g)
 {
-    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_half_64, K_attend_half_128)
-                                    : by_head(h, g, K_attend_wide_64, K_attend_wide_128);
+    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_wgmma_half_64, K_attend_wgmma_half_128)
+                                    : by_head(h, g, K_attend_wgmma_64, K_attend_wgmma_128);
 }
 
 static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
@@ -26,49 +26,52 @@ static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
     return by_head(h, g, K_attend_pages_64, K_attend_pages_128);
 }
 
-/* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
-static int spans(int positions)
+/* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
+ * successive steps have equal launches and can be replayed. */
+static int n_kv_splits(int positions)
 {
-    int n = 1, all = (positions + SPAN - 1) / SPAN;
+    int n = 1, all = (positions + KV_SPLIT - 1) / KV_SPLIT;
     while (n < all) n *= 2;
     return n >= 4 && n / 4 * 3 >= all ? n / 4 * 3 : n;
 }
 
-int hip_most_spans(const struct be_config *c) { return spans(c->max_pages * PAGE); }
+int hip_max_splits(const struct be_config *c) { return n_kv_splits(c->max_pages * PAGE); }
 
-size_t hip_span_floats(const struct heads *g)
+size_t hip_split_floats(const struct heads *g)
 {
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
-/* The results of 128 generated rows of most spans, in 128 MiB if one row does not take more. */
-size_t hip_part_floats(const struct be_config *c, size_t span_floats)
+/* Room for the partial results of 128 decode rows of the maximal length, in at most 128 MiB unless
+ * one row takes more. */
+size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
-    size_t row = span_floats * (size_t)hip_most_spans(c);
+    size_t row = split_floats * (size_t)hip_max_splits(c);
     size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128;
-    size_t some = row ? ((size_t)32 << 20) / row : n;
-    return (some < 1 ? 1 : some < n ? some : n) * row;
+    size_t fit = row ? ((size_t)32 << 20) / row : n;
+    return (fit < 1 ? 1 : fit < n ? fit : n) * row;
 }
 
-int hip_spans(const struct batch *b)
+int hip_kv_splits(const struct batch *b)
 {
     int longest = 0;
     for (int i = 0; i < b->n_decode; i++)
         if (b->pos[i] >= longest) longest = b->pos[i] + 1;
-    return spans(longest);
+    return n_kv_splits(longest);
 }
 
-/* Generated rows whose spans there is room for at once. */
+/* Decode rows whose partial results fit into d_parts together. */
 static int rows_at_once(const struct hip *h)
 {
-    size_t row = h->span_floats * (size_t)h->shape.n_spans;
-    return row ? (int)(hip_part_floats(&h->config, h->span_floats) / row) : h->config.max_rows;
+    size_t row = h->split_floats * (size_t)h->shape.n_splits;
+    return row ? (int)(hip_part_floats(&h->config, h->split_floats) / row) : h->config.max_rows;
 }
 
-/* of fewer rows there is no list; a span that no row has */
-enum { LISTED_ROWS = 8, NOTHING = 0xffff };
+/* below so many decode rows there is no work list; an entry without work */
+enum { LISTED_ROWS = 8, NO_WORK = 0xffff };
 
-/* A number of blocks that steps repeat: at most a quarter more. */
+/* n rounded up by at most a quarter, so that successive steps have equal launches and can be
+ * replayed. */
 static int rounded(int n)
 {
     int step = 1;
@@ -76,50 +79,51 @@ static int rounded(int n)
     return (n + step - 1) / step * step;
 }
 
-/* The spans of generated rows row .. end - 1, those of most positions first, so that what starts
- * last is short; returns how many. */
-static int list_spans(const struct batch *b, int row, int end, int32_t *work)
+/* Lists the KV splits of decode rows row .. end - 1 by falling number of positions, so that the
+ * last blocks to start are short. work [n]: (row - first row) << 16 | split. Returns n. */
+static int list_splits(const struct batch *b, int row, int end, int32_t *work)
 {
-    enum { PAGES = SPAN / PAGE };
-    int n_of[PAGES] = {0}, at[PAGES],
-        n = 0; /* by the pages that a span has less than a whole one */
+    enum { PAGES = KV_SPLIT / PAGE };
+    int n_of[PAGES] = {0}, at[PAGES], n = 0; /* by the number of pages that a split lacks */
     for (int i = row; i < end; i++) {
-        n_of[0] += b->pos[i] / SPAN;
-        n_of[PAGES - 1 - b->pos[i] % SPAN / PAGE]++;
+        n_of[0] += b->pos[i] / KV_SPLIT;
+        n_of[PAGES - 1 - b->pos[i] % KV_SPLIT / PAGE]++;
     }
     for (int i = 0; i < PAGES; n += n_of[i++]) at[i] = n;
     for (int i = row; i < end; i++) {
-        int last = b->pos[i] / SPAN;
+        int last = b->pos[i] / KV_SPLIT;
         for (int j = 0; j < last; j++) work[at[0]++] = (i - row) << 16 | j;
-        work[at[PAGES - 1 - b->pos[i] % SPAN / PAGE]++] = (i - row) << 16 | last;
+        work[at[PAGES - 1 - b->pos[i] % KV_SPLIT / PAGE]++] = (i - row) << 16 | last;
     }
     return n;
 }
 
-/* A grid of rows and spans is mostly empty where a few sequences are longer than the others. */
+/* A grid of rows x splits is mostly empty where a few sequences are much longer than the others; a
+ * list of the splits that exist replaces it. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
 {
-    int at_once = rows_at_once(h), launches = 0, most = 0;
+    int at_once = rows_at_once(h), launches = 0, max_blocks = 0;
     h->shape.work_blocks = 0;
     for (int row = 0; row < b->n_decode; row += at_once, launches++) {
         int n = 0;
-        for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / SPAN + 1;
-        if (n > most) most = n;
+        for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / KV_SPLIT + 1;
+        if (n > max_blocks) max_blocks = n;
     }
-    most = rounded(most);
-    if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || most >= 1 << 16) return 0;
-    if (8 * (size_t)launches * (size_t)most > 7 * (size_t)b->n_decode * (size_t)h->shape.n_spans)
+    max_blocks = rounded(max_blocks);
+    if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || max_blocks >= 1 << 16) return 0;
+    if (8 * (size_t)launches * (size_t)max_blocks >
+        7 * (size_t)b->n_decode * (size_t)h->shape.n_splits)
         return 0;
     for (int row = 0, k = 0; row < b->n_decode; row += at_once, k++) {
         int end = b->n_decode - row < at_once ? b->n_decode : row + at_once;
-        for (int n = list_spans(b, row, end, work + k * most); n < most; n++)
-            work[k * most + n] = NOTHING;
+        for (int n = list_splits(b, row, end, work + k * max_blocks); n < max_blocks; n++)
+            work[k * max_blocks + n] = NO_WORK;
     }
-    h->shape.work_blocks = most;
-    return launches * most;
+    h->shape.work_blocks = max_blocks;
+    return launches * max_blocks;
 }
 
-/* The prompt rows of a sequence: the first, and how many groups. */
+/* The number of groups of a sequence's prompt rows; *begin: the first of these rows. */
 static int prompt_groups(const struct batch *b, int seq, int *begin)
 {
     *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
@@ -128,14 +132,15 @@ static int prompt_groups(const struct batch *b, int seq, int *begin)
                : 0;
 }
 
-/* Where all tiles run side by side, an early group is with a late one, so that they take equally
- * long; else neighbours, which share most of their keys and values, and tiles with most positions
- * come first: what starts last is short. */
+/* A tile has two groups of one sequence. If all tiles run at once, an early group is paired with a
+ * late one, so that all tiles take equally long. Otherwise neighbours are paired, which share most
+ * of their keys and values, and tiles are ordered by falling position, so that the last ones to
+ * start are short. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 {
     int n = 0, all = 0, begin;
     for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
-    int at_once = all * h->most_heads <= hip_stream_units(h->stream);
+    int at_once = all * h->most_heads <= hip_stream_multiprocessors(h->stream);
     for (int i = 0; i < b->n_seqs; i++) {
         int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
         for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
@@ -180,24 +185,22 @@ static struct rope_kernel_args rope_args(const struct hip *h, const struct be_pl
     };
 }
 
-/* Rows row .. row + rows - 1 of all. */
+/* Launches rope_store for rows row .. row + rows - 1; all: the arguments for row 0. */
 static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
 {
     struct rope_kernel_args a = *all;
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
            half = at * (size_t)(a.head_dim / 2);
-    int heads = a.n_heads + a.n_kv_heads,
-        of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
+    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
     a.k += kv;
     a.v += kv;
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    hip_launch(
-        h, K_rope_store,
-        (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0}, &a,
-        sizeof a);
+    hip_launch(h, K_rope_store,
+               (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
+               &a, sizeof a);
 }
 
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
@@ -220,11 +223,12 @@ int hip_single_rows(const struct batch *b)
     return 1;
 }
 
-/* Whether a block can combine the spans of all heads of a row. */
+/* Whether one block can combine the splits of all heads of a row. */
 static int combines_whole_rows(const struct hip *h, const struct heads *g)
 {
-    return h->shape.n_spans <= ROW_SPANS && g->n_heads * (MERGE_SPANS + 1) <= MERGE_WEIGHTS &&
-           g->n_heads * g->head_dim <= MERGE_DIMS && g->head_dim % 4 == 0;
+    return h->shape.n_splits <= ROW_SPLITS &&
+           g->n_heads * (COMBINE_SPLITS + 1) <= COMBINE_WEIGHTS &&
+           g->n_heads * g->head_dim <= COMBINE_DIMS && g->head_dim % 4 == 0;
 }
 
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
@@ -234,29 +238,30 @@ int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
            combines_whole_rows(h, &hip_op(p, op)->as.attend.heads);
 }
 
-static struct merge_args combine_args(const struct hip *h, const struct be_plan *p, int op,
-                                      size_t row)
+static struct combine_args combine_from_row(const struct hip *h, const struct be_plan *p, int op,
+                                            size_t row)
 {
     const struct op *o = hip_op(p, op);
     const struct heads *g = &o->as.attend.heads;
     float *out = hip_out(p, op, 0);
-    return (struct merge_args){.parts = h->d_parts,
-                               .out = out + row * (size_t)(g->n_heads * g->head_dim),
-                               .pos = h->shape.d_pos + row,
-                               .n_spans = h->shape.n_spans,
-                               .window = o->as.attend.window,
-                               .n_heads = g->n_heads,
-                               .head_dim = g->head_dim};
+    return (struct combine_args){.parts = h->d_parts,
+                                 .out = out + row * (size_t)(g->n_heads * g->head_dim),
+                                 .pos = h->shape.d_pos + row,
+                                 .n_splits = h->shape.n_splits,
+                                 .window = o->as.attend.window,
+                                 .n_heads = g->n_heads,
+                                 .head_dim = g->head_dim};
 }
 
-struct merge_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
+struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
 {
-    return combine_args(h, p, op, 0);
+    return combine_from_row(h, p, op, 0);
 }
 
-/* Generated rows: each position split by a block of its own, then their combination. */
-static void attend_spans(struct hip *h, const struct be_plan *p, int op,
-                         const struct attend_kernel_args *a, int leave)
+/* Decode rows: one block for each KV split, then the combination of the splits. leave: the next
+ * launch combines. */
+static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
+                             const struct attend_kernel_args *a, int leave)
 {
     const struct heads *g = &hip_op(p, op)->as.attend.heads;
     const struct hip_shape *t = &h->shape;
@@ -269,7 +274,7 @@ static void attend_spans(struct hip *h, const struct be_plan *p, int op,
         size_t n = n_decode - row < at_once ? n_decode - row : at_once,
                of_kv = (size_t)(g->n_heads / g->n_kv_heads),
                blocks = t->work_blocks ? (size_t)t->work_blocks : n,
-               of_row = t->work_blocks ? 1 : (size_t)t->n_spans;
+               of_row = t->work_blocks ? 1 : (size_t)t->n_splits;
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -277,15 +282,16 @@ static void attend_spans(struct hip *h, const struct be_plan *p, int op,
         if (s.cos) s.cos += row * half, s.sin += row * half;
         if (s.k) s.k += row * kv_row, s.v += row * kv_row;
         s.parts = h->d_parts;
-        s.n_spans = t->n_spans;
+        s.n_splits = t->n_splits;
         s.work = t->work_blocks ? t->d_work + row / at_once * (size_t)t->work_blocks : NULL;
         struct hip_blocks grid = {blocks, (size_t)g->n_heads, of_row, 0};
         if (pages < K_COUNT)
-            grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row, 0};
+            grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row,
+                                       0};
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
-        struct merge_args m = combine_args(h, p, op, row);
-        hip_launch(h, K_attend_merge, (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
+        struct combine_args m = combine_from_row(h, p, op, row);
+        hip_launch(h, K_attend_combine, (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
                    sizeof m);
     }
 }
@@ -295,14 +301,15 @@ static void attend_prompts(struct hip *h, const struct heads *g,
 {
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
-    enum hip_kernel wide = wide_kernel(h, g),
+    enum hip_kernel wgmma = wgmma_kernel(h, g),
                     tile = by_head(h, g, K_attend_tile_64, K_attend_tile_128);
-    if (wide < K_COUNT || tile < K_COUNT) {
-        size_t of_tile = wide < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
+    if (wgmma < K_COUNT || tile < K_COUNT) {
+        size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;
-        hip_launch(h, wide < K_COUNT ? wide : tile,
-                   (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0},
-                   &a, sizeof a);
+        hip_launch(
+            h, wgmma < K_COUNT ? wgmma : tile,
+            (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0}, &a,
+            sizeof a);
         return;
     }
     size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim;
@@ -314,8 +321,9 @@ static void attend_prompts(struct hip *h, const struct heads *g,
                (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
-/* What attention does of rotation and storing itself, and the launches for the rest: generated rows
- * that have no other row of their sequence beside them, queries of prompts where the kernel can. */
+/* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
+ * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
+ * where its kernel can; rope_store does the rest. */
 static void rotate(struct hip *h, const struct heads *g, const struct rope_kernel_args *rope,
                    struct attend_kernel_args *generated, struct attend_kernel_args *prompts)
 {
@@ -329,10 +337,10 @@ static void rotate(struct hip *h, const struct heads *g, const struct rope_kerne
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wide_kernel(h, g) < K_COUNT) {
+    if (wgmma_kernel(h, g) < K_COUNT) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
-        keys.n_heads = 0; /* no queries */
+        keys.n_heads = 0; /* keys only */
     }
     if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
 }
@@ -360,6 +368,6 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         struct rope_kernel_args r = rope_args(h, p, rope);
         rotate(h, g, &r, &a, &prompts);
     }
-    attend_spans(h, p, op, &a, leave);
+    attend_kv_splits(h, p, op, &a, leave);
     if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, g, &prompts);
 }

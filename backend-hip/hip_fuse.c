@@ -1,7 +1,7 @@
-/* hip_fuse.c: which operations one launch serves: a table of patterns, matched once when a plan is
- * compiled. A pattern whose operations would leave a result unwritten applies only where that
- * result has no other reader (op.last, core/step/plan.h); what it computes is to the bit what its
- * operations compute one by one (tests/checkop/checkop_fuse.c holds every row to that). */
+/* hip_fuse.c: fusion: a table of patterns of operations that one launch computes, matched once when
+ * a plan is compiled. A pattern that leaves a result unwritten applies only if the result has no
+ * other reader (op.last, core/step/plan.h). A pattern gives the bits of its operations computed one
+ * by one; tests/checkop/checkop_fuse.c checks every row of the table. */
 #include "backend-hip/hip_plan.h"
 
 #include <stdlib.h>
@@ -14,23 +14,24 @@ struct hip_pattern {
     enum hip_regime regime;
     int n;
     enum op_kind kind[MAX_PATTERN];
-    /* Whether it applies to the operations from first on, whose kinds fit; NULL: always. */
+    /* Whether the pattern applies to the operations from first on, whose kinds match; NULL:
+     * always. */
     int (*fits)(const struct hip *h, const struct be_plan *p, int first);
     void (*launch)(struct hip *h, const struct be_plan *p, int first);
     int needs; /* enum hip_kernel that the device must have; K_COUNT: none */
 };
 
-/* Result i of operation a is read by b and by nothing else. */
+/* Whether operation b is the only reader of result i of operation a. */
 static int only_for(const struct be_plan *p, int a, int i, int b)
 {
     const struct op *op = hip_op(p, a);
     return op->out[i] >= 0 && op->last[i] == b;
 }
 
-/* ---- linears with what makes their input */
+/* ---- linears with the producer of their input */
 static int norm_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    (void)h; /* the kernel writes the normed rows where others read them, too */
+    (void)h; /* the kernel also writes the normed rows for other readers */
     return hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0] &&
            hip_takes_producer(p, first + 1);
 }
@@ -83,7 +84,7 @@ static void launch_rope_attend_linear(struct hip *h, const struct be_plan *p, in
     attend_then_linear(h, p, first + 1, first);
 }
 
-/* ---- steps of a single generated row: GEMVs */
+/* ---- steps of a single decode row: GEMVs */
 static int is_gemv(const struct be_plan *p, int op)
 {
     return hip_op(p, op)->kind == OP_LINEAR && p->linears[op].gemv;
@@ -100,7 +101,7 @@ static void launch_gemv(struct hip *h, const struct be_plan *p, int first)
     hip_gemv(h, p, first, -1, -1, -1);
 }
 
-/* compile_gemvs() has looked at the norm. */
+/* The norm itself was checked by compile_gemvs(). */
 static int norm_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
 {
     return is_gemv(p, first + 1) && norm_fits(h, p, first);
@@ -163,18 +164,18 @@ static void launch_attend(struct hip *h, const struct be_plan *p, int op)
     hip_attend(h, p, op, -1, 0);
 }
 
-/* Those of SINGLE_ROW apply to steps of a single generated row, before the others; of the rest the
- * first that fits. */
+/* The first pattern that matches is taken. Patterns of SINGLE_ROW apply to steps of a single decode
+ * row only, and come first. */
 static const struct hip_pattern patterns[] = {
     {"norm + gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU},
-     norm_gemv_glu_fits, launch_norm_gemv_glu, K_q4_one_norm_gated},
+     norm_gemv_glu_fits, launch_norm_gemv_glu, K_q4_gemv_norm_glu},
     {"norm + gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
-     norm_gemv_fits, launch_norm_gemv, K_q4_one_norm},
+     norm_gemv_fits, launch_norm_gemv, K_q4_gemv_norm},
     {"rope + attend + gemv", SINGLE_ROW, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
-     rope_attend_gemv_fits, launch_rope_attend_gemv, K_q4_one_merge},
+     rope_attend_gemv_fits, launch_rope_attend_gemv, K_q4_gemv_combine},
     {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR},
-     attend_gemv_fits, launch_attend_gemv, K_q4_one_merge},
-    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_one_row},
+     attend_gemv_fits, launch_attend_gemv, K_q4_gemv_combine},
+    {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},
     {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced, K_COUNT},
     {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced, K_COUNT},
     {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
@@ -219,9 +220,10 @@ void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_g
     g->pattern->launch(h, p, g->first);
 }
 
-/* A step without logits ends at n_body: no group may go beyond. A gemv that adds to the x of the
- * next norm is the only way in which the single-row groups depend on each other: in their regime r
- * no pattern for any rows computes a gemv, because it would leave out the addition. */
+/* Whether pattern t of regime r matches from operation `first` on and ends by `end`. A step without
+ * logits ends at n_body, so no group crosses it. A GEMV may add its result to the x of the next norm:
+ * in steps of a single row no pattern for any rows computes it, which would leave the addition out.
+ */
 static int applies(const struct hip *h, const struct be_plan *p, const struct hip_pattern *t,
                    enum hip_regime r, int first, int end)
 {
@@ -251,17 +253,18 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     return 0;
 }
 
-/* A norm that a GEMV can be fused with: it fits the registers, x is complete (nothing is added to
- * it, or the GEMV before it has done so), its result has no other reader. */
+/* Whether a GEMV can include the norm: the row fits the registers, x is complete (the norm adds
+ * nothing, or the GEMV before it has added it), and the result has no other reader. */
 static int gemv_takes_norm(const struct be_plan *p, int norm)
 {
     int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    return complete && hip_width(p, norm) <= ONE_NORM_PIECES * PIECE &&
+    return complete && hip_width(p, norm) <= GEMV_NORM_PIECES * PIECE &&
            only_for(p, norm, 0, norm + 1);
 }
 
-/* Which linears are GEMVs in steps of a single row, and which of those add to what the next norm
- * reads. A norm in front that cannot be fused with a GEMV is fused with the general kernels. */
+/* Chooses the linears that are GEMVs in steps of a single row, and among them those that add their
+ * result to the x of the next norm. A linear whose norm does not fit a GEMV stays with the general
+ * kernels. */
 static void compile_gemvs(const struct hip *h, struct be_plan *p)
 {
     for (int i = 0; i < p->plan->n_ops; i++) {

@@ -1,4 +1,5 @@
-/* hip_internal.h: what the files of the HIP backend share. */
+/* hip_internal.h: declarations shared by the files of the HIP backend. Owns: struct hip, the open
+ * backend, and struct be_linear, a linear on the device. Must not know: plans, kernels' code. */
 #ifndef BACKEND_HIP_HIP_INT_H
 #define BACKEND_HIP_HIP_INT_H
 
@@ -17,27 +18,26 @@ struct be_linear {
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
     int32_t *d_perm;
-    uint16_t
-        *d_order; /* the same for rows that a block keeps in registers; NULL: longer, or of fp32 */
-    uint16_t *d_place; /* where an input lies among the packed ones, for kernels/linear_gemv.hip;
-                          NULL where it has no single place */
+    uint16_t *d_order; /* [n_chunks * CHUNK] the same for a block that keeps the row in registers;
+                          NULL: a longer row, or fp32 */
+    uint16_t *d_place; /* [in] packed position of each input, for linear_gemv.hip; NULL: an input
+                          has none or several */
     float *d_bias;
-    void *d_maps; /* of codes and scales, as linear_prefill_wgmma.hip copies them; NULL: not on this
-                     device */
-    const int32_t *perm; /* the host's, to know whose inputs are the same */
-    int stride; /* not 0: packed for kernels/linear_paper.hip; outputs rounded up to a panel */
+    void *d_maps;        /* tensor maps of codes and scales for TMA; NULL: not on this device */
+    const int32_t *perm; /* the host's array, compared to find linears of equal input */
+    int stride; /* not 0: packed for paper/linear_paper.hip; outputs rounded up to a panel */
 };
 
-/* One of the buffers that uploads go through in turn. */
+/* One of the buffers through which uploads go in turn. */
 struct hip_upload {
     void *pinned; /* [UPLOAD_BYTES] on the host */
-    void *sent;   /* event: the last copy from it is done */
+    void *sent;   /* event: end of the last copy from it */
     int used;
 };
 
 enum { UPLOADS = 2, UPLOAD_BYTES = 8 << 20 };
 
-/* Pinned memory that was handed out: copies into it need not be waited for. */
+/* Pinned memory that was handed out; copies into it are asynchronous. */
 struct hip_view {
     char *pinned; /* NULL: none */
     size_t bytes;
@@ -45,15 +45,15 @@ struct hip_view {
 
 enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 32 };
 
-/* What the launches of a step depend on beside the plan: steps of one plan and one shape issue the
- * same launches. Filled from zeros, so that shapes can be compared as bytes. */
+/* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
+ * equal launches; filled from zeros, compared as bytes. */
 struct hip_shape {
     int n_rows, n_decode, n_logits, n_decode_logits, n_top, table_stride;
-    int single_rows; /* no generated row has another one of its sequence beside it */
-    int n_spans;     /* position splits of a generated row, at most */
-    int work_blocks; /* of each head, in a launch for generated rows, by d_work; 0: one for each row
-                        and span */
-    int n_tiles;     /* of prompt rows */
+    int single_rows; /* every decode row is the only row of its sequence */
+    int n_splits;    /* KV splits of the longest decode row, rounded up */
+    int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
+                        for each row and split */
+    int n_tiles;     /* tiles of prompt rows */
     /* the step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles,
         *d_work;
@@ -64,32 +64,32 @@ struct hip {
     struct be_config config;
     struct hip_device *device;
     int pinned;              /* enum hip_kernel, by --variant; -1: none */
-    void *function[K_COUNT]; /* of the kernels; NULL: not of this device (hip_has) */
+    void *function[K_COUNT]; /* the kernels; NULL: not in this device's image (hip_has) */
     struct hip_stream *stream;
-    int tensor_maps; /* the device copies boxes of tensors, and linears have maps for it */
+    int tensor_maps; /* the device has TMA, and linears have maps for it */
     unsigned n_plans;
     long n_launched[MAX_PATTERNS]; /* of each pattern of hip_fuse.c, replays not counted */
-    int n_classes[2]; /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
+    int n_classes[2];       /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
     struct hip_shape shape; /* of this step */
     int32_t *d_batch;       /* its arrays */
     int32_t *batch_copy;    /* the same on the host */
     /* Scratch for all plans that were compiled: */
-    int max_k, most_heads; /* packed inputs of a linear; query heads */
-    size_t span_floats;    /* results of all heads of a row and a position split */
-    void *d_packed;        /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a
-                              linear */
-    float *d_scale;        /* [max_rows] of fp16 ones */
-    float *d_parts;        /* of attention over position splits: hip_part_floats */
+    int max_k, most_heads; /* maximal packed inputs of a linear; maximal query heads */
+    size_t split_floats;   /* partial results of all heads of a row for one KV split */
+    void *d_packed; /* [max_rows][max_k rounded up to a chunk] fp32, fp16 or parts: inputs of a
+                       linear */
+    float *d_scale; /* [max_rows] scales of fp16 inputs */
+    float *d_parts; /* partial results of KV splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
-    void *d_sums; /* fp16 results of kernels/linear_paper.hip: [max_rows][max_stride] */
+    void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
-    void *d_stage; /* STAGE_BYTES of the model file on their way to their own layout */
+    void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */
     struct hip_upload upload[UPLOADS];
     unsigned n_uploads;
     struct hip_view view[VIEWS];
-    void *step_done[STEPS]; /* events: of the steps that were ended and not waited for */
+    void *step_done[STEPS]; /* events: end of the steps that are issued and not waited for */
     unsigned n_ended, n_waited;
-    void *all_done;    /* event: what was launched before a wait */
+    void *all_done;    /* event: end of all launches before a wait */
     size_t bytes;      /* allocated on the device */
     struct err failed; /* the first failure; nothing is launched after it */
     char description[640];
@@ -114,38 +114,40 @@ void hip_waiting_close(struct hip *h);
 /* Pinned memory. */
 void *hip_view(struct be *be, void *d, size_t bytes);
 void hip_drop_view(struct be *be, void *view);
-/* In order with the kernels; src may change when it returns. */
+/* A copy in order with the kernels; src may change on return. */
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
 void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
 int hip_sync(struct be *be, struct err *e);
 void hip_end_step(struct be *be);
 int hip_wait_step(struct be *be, struct err *e);
-/* The size of a row of dim elements, an index of arrays of kernels by size; SIZE_4 holds
- * FEW_PIECES, SIZE_11 SOME_PIECES, SIZE_14 more. */
+/* Row size of dim elements, an index of arrays of kernels: SIZE_4 is up to SHORT_PIECES pieces,
+ * SIZE_11 up to MEDIUM_PIECES, SIZE_14 longer. */
 enum hip_size { SIZE_4, SIZE_11, SIZE_14, SIZES };
 static inline enum hip_size hip_size_of(int dim)
 {
-    return dim <= FEW_PIECES * PIECE ? SIZE_4 : dim <= SOME_PIECES * PIECE ? SIZE_11 : SIZE_14;
+    return dim <= SHORT_PIECES * PIECE ? SIZE_4 : dim <= MEDIUM_PIECES * PIECE ? SIZE_11 : SIZE_14;
 }
 
-/* One scale of 16 bits for each item of 128 inputs. */
+/* Whether a 4-bit linear is plain: one 16-bit scale for each item of 128 inputs. */
 static inline int hip_is_plain(const struct be_linear *w)
 {
     return !w->dense && w->group_chunks % 4 == 0 && !w->scale_f32;
 }
 
-/* Floats of the results of a row and a position split; of the room for all of them; how many splits
- * a generated row may have at most, and in this batch. */
-size_t hip_span_floats(const struct heads *g);
-size_t hip_part_floats(const struct be_config *c, size_t span_floats);
-int hip_most_spans(const struct be_config *c);
-int hip_spans(const struct batch *b);
-/* Whether no generated row has another one of its sequence beside it, whose key it would look at. */
+/* Floats of a row's partial results for one KV split; of the room for all partial results; KV
+ * splits of the longest row at most, and in this batch. */
+size_t hip_split_floats(const struct heads *g);
+size_t hip_part_floats(const struct be_config *c, size_t split_floats);
+int hip_max_splits(const struct be_config *c);
+int hip_kv_splits(const struct batch *b);
+/* Whether every decode row is the only row of its sequence, so that no row attends to a key that
+ * another row of the step stores. */
 int hip_single_rows(const struct batch *b);
-/* Prompt rows in tiles of two groups (args.h); the number of tiles. */
+/* Fills the tiles of prompt rows (args.h, attend_kernel_args.tiles); returns their number. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
-/* The spans of generated rows (args.h), work_blocks for each launch, where they are fewer than rows
- * x spans of the longest; their number, which is less than that. */
+/* Lists the KV splits of decode rows (args.h, attend_kernel_args.work), work_blocks for each
+ * launch, if that saves an eighth of the grid of rows x splits. Returns the length of all lists, 0:
+ * none. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
 
 /* Makes the scratch large enough for a plan. 0 or -1. */
@@ -153,9 +155,9 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e);
 uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);
-/* first: block of the grid at which it begins */
+/* The linear as a part of a launch; first: the part's first block in the grid. */
 struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first);
-/* The pinned kernel of the paper alone, adding to d_sums. */
+/* Launches the paper's pinned kernel, which adds to d_sums. */
 void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
 /* Sets n bytes of device memory to 0. */
 void hip_clear(struct hip *h, void *d, size_t n);

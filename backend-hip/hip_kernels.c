@@ -29,7 +29,7 @@ int hip_image_family(const char *arch)
     return IMAGES_SIMD;
 }
 
-/* Number i of the linear kernels of an operation, or NULL. */
+/* Linear kernel number i of an operation, or NULL. */
 static const char *linear_name(enum kernel_op op, int i)
 {
     for (int k = 0; k < K_COUNT; k++)
@@ -41,7 +41,7 @@ const char *hip_variant_name(int i) { return i == 0 ? "auto" : linear_name(FOR_L
 
 const char *hip_paper_variant_name(int i) { return linear_name(FOR_PAPER, i); }
 
-/* A text that grows, as far as it fits; length: as if it all did. */
+/* A text [size] and its length before any cut. */
 struct text {
     char *at;
     size_t size, length;

@@ -1,5 +1,5 @@
-/* hip_kernels.h: the table of kernels, kernels/kernel_list.h as the host reads it. Owns: what is
- * known of a kernel before a device is opened. Must not know: devices, launches. */
+/* hip_kernels.h: the table of kernels, the host's reading of kernels/kernel_list.h. Owns: the
+ * constants of every kernel. Must not know: devices, launches. */
 #ifndef BACKEND_HIP_HIP_KERNELS_H
 #define BACKEND_HIP_HIP_KERNELS_H
 
@@ -15,11 +15,11 @@ enum hip_kernel {
     K_COUNT
 };
 
-/* A row of kernel_list.h, which explains the columns. From phase on only linears have them: all
- * that share format and phase and are in one image give the same bits, or the choice among them by
- * the number of rows would not be allowed. All that take the same linears and hold as many rows
- * have the same tile: activations are prepared before it is known which of them runs. Kernels of
- * FORMAT_PAPER run only when pinned, then for both phases, and promise nothing about bits. */
+/* A row of kernel_list.h, which explains the columns. Members from phase on are set for linears
+ * only. Linears of one format and phase in one image give the same bits, so that the choice among
+ * them may depend on the number of rows. Those that also take the same linears and hold as many
+ * rows have the same tile, because activations are prepared before the choice between them matters.
+ * Kernels of FORMAT_PAPER run only when pinned, for both phases, and promise nothing about bits. */
 struct hip_kernel_row {
     const char *name;
     int images; /* set of families (images.h) */
@@ -30,23 +30,25 @@ struct hip_kernel_row {
     enum linear_format format;
     int rows, outputs; /* of one block; rows 0: not a linear */
     int inputs;        /* of one block, 0: all */
-    int persistent;    /* `blocks` blocks for each multiprocessor take all outputs in turn */
-    int tile; /* not 0: takes activations in tiles of so many rows, and all tiles in turn */
+    int persistent;    /* a persistent kernel: `blocks` blocks for each multiprocessor take
+                          output tiles in turn */
+    int tile; /* not 0: takes activations in tiles of so many rows, and the grid includes row
+                 tiles */
     enum linear_set linears;
-    int slower;      /* percent, than others of its phase for the same outputs and rows */
-    int in_clusters; /* CLUSTER blocks compute a tile together */
+    int slower;      /* percent, against others of its phase for the same outputs and rows */
+    int in_clusters; /* a cluster of CLUSTER blocks computes a tile */
 };
 
 extern const struct hip_kernel_row hip_kernels[K_COUNT];
 
 /* The family (images.h) of an image for ARCH: "sm_90a", "gfx942", "gfx1101:xnack-". */
 int hip_image_family(const char *arch);
-/* The linear kernel that --variant NAME pins, -1 for "auto" and NULL, which pin none. Unknown: an
- * error that lists the names of the images' kernels. 0 or -1. */
+/* *k: the linear kernel that --variant NAME pins; -1 for "auto" and NULL. An unknown name is an
+ * error that lists the kernels of the images. 0 or -1. */
 int hip_find_variant(const char *name, int images, int *k, struct err *e);
-/* The names of the linear kernels that are in one of the images, those that differ in the last word
- * together: "auto, q4_mma_decode_{8,16}, ...". Returns the length of the whole list, which is cut
- * where it does not fit into text [size]. */
+/* Writes the names of the linear kernels in the images to text [size], those that differ in the
+ * last word together: "auto, q4_mma_decode_{8,16}, ...", cut where they do not fit. Returns the
+ * length of the whole list. */
 size_t hip_variant_names(int images, char *text, size_t size);
 
 #endif

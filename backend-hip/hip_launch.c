@@ -24,16 +24,16 @@ int hip_load_kernels(struct hip *h, struct err *e)
     int family = hip_image_family(h->device->image->arch);
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *row = &hip_kernels[k];
-        unsigned most = row->spread > row->shared && family == IMAGES_SM90 ? row->spread
+        unsigned shared = row->spread > row->shared && family == IMAGES_SM90 ? row->spread
                                                                            : row->shared;
         h->function[k] = NULL;
         if (!(row->images & family)) continue;
         if (hip_device_function(h->device, row->name, &h->function[k], e)) return -1;
-        if (!most || allow_shared(h, k, most)) continue;
+        if (!shared || allow_shared(h, k, shared)) continue;
         h->function[k] = NULL;
         if (row->op != FOR_LINEAR)
             return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name,
-                           row->name, most);
+                           row->name, shared);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-/* hip_launch.h: the kernels of an open device, and launches of them. Owns: the kernels' functions,
- * the step's launches until they are issued, the first failure. Must not know: operations. */
+/* hip_launch.h: the kernels of an open device and their launches. Owns: the kernels' functions, the
+ * launches of a step that are not issued yet, the first failure. Must not know: operations. */
 #ifndef BACKEND_HIP_HIP_LAUNCH_H
 #define BACKEND_HIP_HIP_LAUNCH_H
 
@@ -8,35 +8,34 @@
 
 struct hip;
 
-/* Records the first failure; code 0 is none. what outlives the device. */
+/* Records the first failure; code 0: none. what: a string that outlives the device. */
 void hip_fail(struct hip *h, int code, const char *what);
-/* Finds the functions of the device's kernels, and has the device allow their shared memory.
- * Kernels that other images have are absent (hip_has); so are linears that need more shared memory
- * than the device has. 0 or -1. */
+/* Finds the kernels of the device's image and has the device allow their shared memory. Absent
+ * (hip_has): kernels of other images, and linears that need more shared memory than the device has.
+ * 0 or -1. */
 int hip_load_kernels(struct hip *h, struct err *e);
 int hip_has(const struct hip *h, enum hip_kernel k);
 
-/* A launch of a kernel: blocks along x, y, z, and its one argument. The row of kernel_list.h says
- * the rest. */
+/* The grid of a launch, in blocks; kernel_list.h has the rest. */
 struct hip_blocks {
     size_t x, y, z; /* 0: no launch */
-    int spread;     /* with the row's spread */
+    int spread;     /* with the shared memory of column spread */
 };
 
-/* Adds a launch to the step unless something has failed; they run when a result is waited for.
- * args [bytes] are copied. */
+/* Adds a launch to the step unless something has failed. It is issued by hip_issue() or
+ * hip_flush(). args [bytes], copied: the kernel's one argument. */
 void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, const void *args,
                 size_t bytes);
-/* As many blocks as cover n elements, a thread each. */
+/* Launches one thread for each of n elements. */
 void hip_launch_elements(struct hip *h, enum hip_kernel k, size_t n, const void *args,
                          size_t bytes);
-/* A block for each row. */
+/* Launches one block for each row. */
 void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, const void *args, size_t bytes);
-/* Replays the launches that were issued under an equal key [bytes]. 0: there are none. */
+/* Replays the launches that were issued under an equal key [bytes]; 0: there is no such graph. */
 int hip_replay(struct hip *h, const void *key, size_t bytes);
-/* Issues the launches so far, which are those of key [bytes]; 0 bytes: of none. */
+/* Issues the launches added so far, under key [bytes]; bytes 0: no key. */
 void hip_issue(struct hip *h, const void *key, size_t bytes);
-/* Issues the launches so far: what follows on the host is to come after them. */
+/* Issues the launches added so far, so that later copies and events follow them. */
 void hip_flush(struct hip *h);
 
 #endif

@@ -1,6 +1,7 @@
-/* hip_linear.c: which kernel computes a linear, and its launches. The phase of a row, the weights'
- * format and the arithmetic choose the family; within a family the number of rows chooses, because
- * its members give the same bits. All choices are made when a plan is compiled. */
+/* hip_linear.c: the choice of a kernel for every linear and row class, and the launches of linears.
+ * Weight format, arithmetic and phase of the rows choose a family of kernels; within a family the
+ * row class chooses, because all members give the same bits. All choices are made when a plan is
+ * compiled. Must not know: attention, single-row GEMVs. */
 #include "backend-hip/hip_plan.h"
 
 #include <math.h>
@@ -13,9 +14,9 @@ void hip_print_variants(const struct be *be, FILE *f)
     static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16",
                                          "bf16",       "f32",        "4-bit, f16"};
     const struct hip *h = (const struct hip *)be;
-    if (hip_has(h, K_q4_one_norm) && h->pinned < 0)
+    if (hip_has(h, K_q4_gemv_norm) && h->pinned < 0)
         fprintf(f, "kernel: %-20s %-10s %-9s a single row, with the operations around it\n",
-                "q4_one", format[FORMAT_Q4_F16], "generated");
+                "q4_gemv", format[FORMAT_Q4_F16], "generated");
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!v->rows || !hip_has(h, (enum hip_kernel)k) ||
@@ -53,18 +54,19 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
     return (rows + v->rows - 1) / v->rows;
 }
 
-/* What a multiprocessor computes one after the other, outputs x rows. */
+/* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double units = v->persistent ? (double)v->blocks * hip_stream_units(h->stream) : 1,
-           together = v->in_clusters ? CLUSTER : 1;
-    double rounds = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
-                         together / units);
-    return rounds * v->outputs / together * v->rows * (100 + v->slower);
+    double at_once = v->persistent ? (double)v->blocks * hip_stream_multiprocessors(h->stream) : 1,
+           cluster = v->in_clusters ? CLUSTER : 1;
+    double waves = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
+                        cluster / at_once);
+    return waves * v->outputs / cluster * v->rows * (100 + v->slower);
 }
 
-/* Of two kernels that apply, whether a is to run and not b. For generated rows the one of the
- * fewest rows that holds all of them, or of the most; else the one that is done first. */
+/* Whether kernel a is the better choice; both apply. For decode rows the smallest row tile that
+ * holds all rows is better, and the largest tile where none does. On equal tiles, and for prompt
+ * rows, the kernel with the shorter estimated time is better. */
 static int better(const struct hip *h, enum linear_phase phase, const struct hip_kernel_row *a,
                   const struct hip_kernel_row *b, int outputs, int rows)
 {
@@ -73,8 +75,8 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
     return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
 }
 
-/* For n linears that are alike: the pinned kernel where it applies, else the best one, the first in
- * the list where several are. */
+/* The kernel for n linears of one format and input: the pinned kernel where it applies, else the
+ * best one; on ties the first in the list. */
 static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int n,
                               const struct be_linear *const w[], int rows)
 {
@@ -90,9 +92,10 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
     return (enum hip_kernel)best;
 }
 
-/* Row classes: the choice depends on the rows only by how many blocks' rows hold them, and these
- * are powers of two, up to 64 for generated rows, multiples of 64 for prompts. Generated rows: 1, 2,
- * 4, 8, 16, 32, 64, 128, 192, ..; prompts: 64, 128, 192, .. */
+/* Row classes. The choice of a kernel depends on the number of rows only through the number of row
+ * tiles, and tiles have a power of two of rows, up to 64 for decode rows, or a multiple of 64 for
+ * prompt rows. Classes end at 1, 2, 4, 8, 16, 32, 64, 128, 192, .. decode rows and at 64, 128, 192,
+ * .. prompt rows. */
 enum { SMALL_CLASSES = 6, CLASS_ROWS = 64 };
 
 static int class_of(enum linear_phase phase, int rows)
@@ -120,14 +123,15 @@ static enum hip_kernel id_of(const struct hip_kernel_row *v)
     return (enum hip_kernel)(v - hip_kernels);
 }
 
-/* 1 when the two read the same prepared inputs. */
+/* Whether two linears read the same prepared input. */
 static int same_input(const struct be_linear *a, const struct be_linear *b)
 {
     return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm &&
            a->k == b->k && hip_is_plain(a) == hip_is_plain(b);
 }
 
-/* How the prepared rows of both phases lie; where those of prompts begin, in elements. */
+/* Layout of the prepared rows: the row tiles of both phases, 0 for row-major, and the first element
+ * of the prompt rows. */
 struct layout {
     int first_tile, rest_tile;
     size_t rest_at;
@@ -146,71 +150,71 @@ static struct layout layout_of(const struct hip_linear_run *r, const struct be_l
     return l;
 }
 
-/* Of a row before and after it is prepared. */
+/* The longer of a row's lengths before and after its preparation, in elements. */
 static int longest_of(const struct prepare_args *a)
 {
     return a->stride > a->in ? a->stride : a->in;
 }
 
-/* Whether kernels/hopper_rows.hip prepares the rows together with their producer: all of them generated, a
- * multiprocessor for each. */
-static int takes_wide(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
-                      int rows)
+/* Whether a kernel of hopper/vector_1024.hip prepares the rows in the launch of their producer: all
+ * are decode rows, and each has a multiprocessor of its own. */
+static int uses_1024_threads(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
+                             int rows)
 {
-    int pieces = kind == OP_NORM ? SOME_PIECES : kind == OP_ATTEND ? MERGE_PIECES : ROW_PIECES;
-    return hip_has(h, K_norm_wide_4) && rows == a->n_first && rows <= hip_stream_units(h->stream) &&
-           longest_of(a) <= pieces * PIECE && a->in % 4 == 0 && a->k % 4 == 0 &&
-           (a->order || !a->perm);
+    int pieces = kind == OP_NORM ? MEDIUM_PIECES : kind == OP_ATTEND ? COMBINE_PIECES : ROW_PIECES;
+    return hip_has(h, K_norm_1024_4) && rows == a->n_first &&
+           rows <= hip_stream_multiprocessors(h->stream) && longest_of(a) <= pieces * PIECE &&
+           a->in % 4 == 0 && a->k % 4 == 0 && (a->order || !a->perm);
 }
 
-/* The producer of the input and its preparation in one launch. keep: the input has other readers. */
+/* Launches the producer of the input and its preparation as one kernel. keep: the input has other
+ * readers. */
 static void prepare_produced(struct hip *h, const struct be_plan *p, int producer,
                              const struct prepare_args *a, int rows, int keep)
 {
-    static const enum hip_kernel
-        norm[SIZES] = {[SIZE_4] = K_norm_prepare_4,
-                       [SIZE_11] = K_norm_prepare_11,
-                       [SIZE_14] = K_norm_prepare_14},
-        glu[SIZES] = {[SIZE_4] = K_glu_prepare_4,
-                      [SIZE_11] = K_glu_prepare_11,
-                      [SIZE_14] = K_glu_prepare_14};
+    static const enum hip_kernel norm[SIZES] =
+        {[SIZE_4] = K_norm_prepare_4, [SIZE_11] = K_norm_prepare_11, [SIZE_14] = K_norm_prepare_14},
+                                 glu[SIZES] = {[SIZE_4] = K_glu_prepare_4,
+                                               [SIZE_11] = K_glu_prepare_11,
+                                               [SIZE_14] = K_glu_prepare_14};
     enum op_kind kind = hip_op(p, producer)->kind;
-    int longest = longest_of(a), wide = takes_wide(h, kind, a, rows);
+    int longest = longest_of(a), by_1024 = uses_1024_threads(h, kind, a, rows);
     enum hip_size size = hip_size_of(longest);
     enum hip_kernel k;
-    /* the kernel itself reads it back */
+    /* the kernel reads it back itself */
     if (longest > ROW_PIECES * PIECE || a->in % 4 || a->k % 4 ||
-        (kind == OP_GLU && !wide && (a->perm || a->stride != a->in)))
+        (kind == OP_GLU && !by_1024 && (a->perm || a->stride != a->in)))
         keep = 1;
     if (kind == OP_NORM) {
         struct norm_prepare_args both = {hip_norm_args(h, p, producer), *a};
         if (!keep) both.norm.out = NULL;
-        k = !wide ? norm[size] : size == SIZE_4 ? K_norm_wide_4 : K_norm_wide_11;
+        k = !by_1024 ? norm[size] : size == SIZE_4 ? K_norm_1024_4 : K_norm_1024_11;
         hip_launch_rows(h, k, rows, &both, sizeof both);
     } else if (kind == OP_GLU) {
         struct glu_args gate = {hip_in(p, producer, 0), hip_in(p, producer, 1),
                                 (size_t)hip_width(p, producer)};
         struct glu_prepare_args both = {gate, *a, keep};
-        int spread = a->first_tile && rows == a->n_first && rows <= hip_stream_units(h->stream) / 2;
-        hip_launch(h, wide ? K_glu_wide_14 : glu[size],
+        int spread = a->first_tile && rows == a->n_first &&
+                     rows <= hip_stream_multiprocessors(h->stream) / 2;
+        hip_launch(h, by_1024 ? K_glu_1024_14 : glu[size],
                    (struct hip_blocks){(size_t)rows, 1, 1, spread}, &both, sizeof both);
     } else {
-        struct merge_prepare_args both = {hip_combine_args(h, p, producer), *a};
-        k = a->order ? K_merge_prepare_ordered : K_merge_prepare;
-        if (wide)
-            k = size == SIZE_4 && h->shape.n_spans <= FEW_SPANS ? K_merge_wide_4 : K_merge_wide_8;
+        struct combine_prepare_args both = {hip_combine_args(h, p, producer), *a};
+        k = a->order ? K_combine_prepare_ordered : K_combine_prepare;
+        if (by_1024)
+            k = size == SIZE_4 && h->shape.n_splits <= SHORT_ROW_SPLITS ? K_combine_1024_4
+                                                                        : K_combine_1024_8;
         hip_launch_rows(h, k, rows, &both, sizeof both);
     }
 }
 
-/* Brings the input into the order and the precision that the run's kernels take; producer: of
- * hip_linear, for the first run. */
+/* Prepares the input of a run: permutes it, and converts it to the precision that the run's kernels
+ * take. producer: as hip_linear() has it, for the first run. */
 static void prepare(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,
                     int rows, int n_decode, int producer)
 {
-    static const enum hip_kernel by_size[SIZES] = {[SIZE_4] = K_prepare_f16_4,
-                                                   [SIZE_11] = K_prepare_f16_11,
-                                                   [SIZE_14] = K_prepare_f16_14};
+    static const enum hip_kernel by_size[SIZES] = {
+        [SIZE_4] = K_prepare_f16_4, [SIZE_11] = K_prepare_f16_11, [SIZE_14] = K_prepare_f16_14};
     const struct be_linear *w = hip_weight(p, op, r->first);
     struct layout l = layout_of(r, w, rows, n_decode);
     struct prepare_args a = {.x = hip_in(p, op, 0),
@@ -254,7 +258,7 @@ void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
     hip_launch(h, id_of(v), blocks, &a, sizeof a);
 }
 
-/* kernels/linear_paper.hip: all rows, whatever their phase. */
+/* paper/linear_paper.hip: one launch for all rows of both phases. */
 static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
 {
     struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
@@ -283,7 +287,7 @@ struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first)
     return p;
 }
 
-/* The rows of one phase of a launch: rows row0 .. row0 + rows - 1, prepared from element x0 on. */
+/* Rows row0 .. row0 + rows - 1 of one phase; their prepared inputs begin at element x0. */
 struct phase_rows {
     enum linear_phase phase;
     int row0, rows;
@@ -308,8 +312,9 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
         a.part[i] = hip_part_of(w, y + (size_t)of->row0 * (size_t)w->out, a.n_blocks);
         a.n_blocks += (w->out + v->outputs - 1) / v->outputs;
     }
-    size_t tiles = (size_t)n_tiles(v, of->rows), blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
-           resident = v->persistent ? v->blocks * (size_t)hip_stream_units(h->stream) : 0;
+    size_t tiles = (size_t)n_tiles(v, of->rows),
+           blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
+           resident = v->persistent ? v->blocks * (size_t)hip_stream_multiprocessors(h->stream) : 0;
     if (v->in_clusters) blocks *= CLUSTER;
     else if (resident && resident < blocks) blocks = resident;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
@@ -341,11 +346,11 @@ int hip_takes_producer(const struct be_plan *p, int op)
 {
     const struct hip_linears *l = &p->linears[op];
     for (int i = 1; i < l->n_runs; i++)
-        if (l->run[i].prepares) return 0; /* it reads the input once more */
+        if (l->run[i].prepares) return 0; /* a second preparation reads the unprepared input */
     return l->run[0].half && !l->run[0].parts;
 }
 
-/* As many of the operation's linears from number i on as one launch can take. */
+/* The number of linears from number i on that one launch computes. */
 static int n_together(const struct hip *h, const struct be_plan *p, int op, int i)
 {
     const struct be_linear *first = hip_weight(p, op, i);
@@ -364,12 +369,11 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
     const struct be_linear *w[OP_OUTS];
     for (int i = 0; i < r->n; i++) w[i] = hip_weight(p, op, r->first + i);
     r->half = !w[0]->dense && h->config.act == ACT_F16;
-    if (w[0]->stride) return; /* the paper's kernel is the pinned one */
+    if (w[0]->stride) return; /* the paper's kernel is pinned */
     for (int phase = PHASE_DECODE; phase <= PHASE_PREFILL; phase++)
         for (int c = 0; c < h->n_classes[phase]; c++)
-            r->kernel[phase][c] =
-                (uint8_t)choose(h, (enum linear_phase)phase, r->n, w,
-                                rows_of_class((enum linear_phase)phase, c));
+            r->kernel[phase][c] = (uint8_t)choose(h, (enum linear_phase)phase, r->n, w,
+                                                  rows_of_class((enum linear_phase)phase, c));
     r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
     if (r->parts) r->half = 1;
 }
@@ -389,14 +393,14 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e)
     for (int i = 0; i < n_ops; i++) {
         struct hip_linears *l = &p->linears[i];
         if (hip_op(p, i)->kind != OP_LINEAR) continue;
-        for (int first = 0, some; first < hip_op(p, i)->n; first += some, at += classes) {
+        for (int first = 0, n_linears; first < hip_op(p, i)->n; first += n_linears, at += classes) {
             struct hip_linear_run *r = &l->run[l->n_runs++];
-            some = hip_weight(p, i, first)->stride ? 1 : n_together(h, p, i, first);
+            n_linears = hip_weight(p, i, first)->stride ? 1 : n_together(h, p, i, first);
             *r = (struct hip_linear_run){
                 .first = first,
-                .n = some,
-                .prepares = !first || !same_input(hip_weight(p, i, first - 1),
-                                                  hip_weight(p, i, first)),
+                .n = n_linears,
+                .prepares = !first ||
+                            !same_input(hip_weight(p, i, first - 1), hip_weight(p, i, first)),
                 .kernel = {[PHASE_DECODE] = at, [PHASE_PREFILL] = at + h->n_classes[PHASE_DECODE]}};
             compile_run(h, p, i, r);
         }

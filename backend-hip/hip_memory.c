@@ -1,9 +1,8 @@
-/* hip_memory.c: device memory, copies, and waiting for the device. Uploads are copied into pinned
- * memory and from there in order with the kernels, so that the next piece of a model file is read
- * while the last one is on its way; results of a step are copied into pinned memory in the same
- * way. Nothing here waits without a limit: a device that does not come to an end within
- * be_config.wait_seconds is given up, and then not asked for anything again, because every call
- * could block. Must not know: what is stored. */
+/* hip_memory.c: device memory, copies and waiting. Uploads go through two pinned buffers in order
+ * with the kernels, so that reading the next piece of a model file overlaps with the copy of the
+ * last; results of a step come back through pinned memory. Every wait has a limit: a device that
+ * exceeds be_config.wait_seconds is given up and gets no further calls, because each could block.
+ * Must not know: what is stored. */
 #include "backend-hip/hip_internal.h"
 
 #include <sched.h>
@@ -11,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Every block remembers its length in front of the data, so that the sum of all is known. */
+/* Each allocation stores its length in front of the data, for the sum of all. */
 enum { BLOCK_HEADER = 256 };
-static const double SPIN_SECONDS = 0.02; /* then it sleeps between queries */
+static const double SPIN_SECONDS = 0.02; /* longer waits sleep between queries */
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream); }
@@ -70,7 +69,7 @@ void *hip_alloc(struct be *be, size_t bytes)
     if (code) return NULL;
     hip_fail(h, api_of(h)->fill(d, 0, whole), "clearing memory");
     hip_upload(be, d, &whole,
-               sizeof whole); /* a copy that waits would wait for ever behind a kernel that hangs */
+               sizeof whole); /* a synchronous copy would block behind a kernel that hangs */
     h->bytes += whole;
     return (char *)d + BLOCK_HEADER;
 }

@@ -1,5 +1,6 @@
-/* hip_pack.c: linears from the model file's layout to the device's. The mapped file is copied piece
- * by piece into a stage on the device, and a kernel puts each piece where it belongs. */
+/* hip_pack.c: packs linears: copies them piece by piece from the mapped model file to a staging
+ * buffer on the device, where a kernel brings each piece into the layout of
+ * kernels/common/args.h. */
 #include "backend-hip/hip_internal.h"
 
 #include "core/model/modelfile.h"
@@ -42,7 +43,7 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
                                      .dst = (char *)l->d_meta +
                                             (l->stride ? 0 : i * (l->scale_f32 ? 8 : 4)),
                                      .n = (int)n,
-                                     .wide = l->scale_f32,
+                                     .scale_f32 = l->scale_f32,
                                      .first = (int)i,
                                      .n_groups = l->n_groups,
                                      .stride = l->stride};
@@ -71,8 +72,7 @@ static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *
     }
 }
 
-/* What a tensor copy of Hopper's takes: a box of 4 panels of one item of codes, or of one group of
- * scales. */
+/* Tensor maps for TMA: a box is 4 panels of an item of codes, or of the scales of a group. */
 static void make_maps(struct hip *h, struct be_linear *l)
 {
     const struct hip_api *api = &h->device->library->api;
@@ -104,7 +104,7 @@ static void describe_groups(const struct linear *w, struct be_linear *l)
         if (l->group_chunks == 1 << s) l->group_shift = s;
 }
 
-/* The layout of kernels/linear_paper.hip, and room for the results of the widest linear. */
+/* The layout of paper/linear_paper.hip, and room for the sums of the largest linear. */
 static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l,
                                struct err *e)
 {
@@ -119,8 +119,8 @@ static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_
     return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
-/* Of 32 inputs; those of 4-bit linears are filled up to a multiple of four, but for
- * kernels/linear_paper.hip. */
+/* Chunks of 32 inputs, for 4-bit linears rounded up to a multiple of four, except in the paper's
+ * layout. */
 static int chunks_of(const struct linear *w)
 {
     return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK;
@@ -148,12 +148,12 @@ uint64_t hip_packed_bytes(const struct linear *w)
            (w->bias ? 4 * (size_t)w->out : 0) + (w->codes ? 2 * CUDA_MAP_BYTES : 0);
 }
 
-/* Uploads where each input lies among the packed ones, if each has one place there and one launch
- * can make use of it. 0 or -1. */
+/* Uploads d_place, the packed position of each input, if every input has exactly one and a GEMV can
+ * use it. 0 or -1. */
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
-    if (!w->perm || !hip_has(h, K_q4_one_norm) || w->k != w->in || w->in > 1 << 16) return 0;
+    if (!w->perm || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16) return 0;
     uint16_t *place = calloc((size_t)w->in, sizeof *place);
     char *named = calloc((size_t)w->in, 1);
     int n = 0;
@@ -175,8 +175,8 @@ static int pack_places(struct be *be, const struct linear *w, struct be_linear *
     return bad ? -1 : 0;
 }
 
-/* Uploads where each packed input comes from, as a block takes it that keeps the row in registers.
- * 0 or -1. */
+/* Uploads d_order, the input of each packed position, for blocks that keep the row in registers. 0
+ * or -1. */
 static int pack_order(struct be *be, const struct linear *w, struct be_linear *l)
 {
     int n = l->n_chunks * CHUNK;

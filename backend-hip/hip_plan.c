@@ -53,10 +53,10 @@ void hip_plan_drop(struct be *be, struct be_plan *p)
     free(p);
 }
 
-/* What the launches of a run depend on, as bytes. */
+/* All that the launches of a run depend on, compared as bytes. */
 struct run_key {
     unsigned serial;
-    int tail; /* with the operations behind n_body */
+    int tail; /* 1: with the operations behind n_body */
     struct hip_shape shape;
 };
 

@@ -1,6 +1,6 @@
-/* hip_plan.h: a compiled plan: for every operation the kernels of every number of rows, for every
- * run of operations that one launch serves the pattern of fuse.c that says how. Owns: the compiled
- * plan. Must not know: what a kernel does inside. */
+/* hip_plan.h: a compiled plan: a kernel for every linear and row class, and the groups of
+ * operations that one launch computes (patterns of hip_fuse.c). Owns: the compiled plan. Must not
+ * know: what a kernel does inside. */
 #ifndef BACKEND_HIP_HIP_PLAN_H
 #define BACKEND_HIP_HIP_PLAN_H
 
@@ -8,45 +8,46 @@
 
 struct hip_pattern;
 
-/* Operations first .. of the plan that one entry of the table of patterns launches. */
+/* A match of a pattern: the operations from first on. */
 struct hip_group {
     const struct hip_pattern *pattern;
     int first;
 };
 
-/* Linears of one operation that one launch computes: they read the same prepared input. */
+/* Linears of one operation that one launch computes; they read the same prepared input. */
 struct hip_linear_run {
-    int first, n; /* of the operation's */
-    int prepares; /* 0: it reads what the run before it has prepared */
+    int first, n; /* index of the first; number */
+    int prepares; /* 0: reads the input that the run before has prepared */
     int half;     /* activations are fp16, whole or in parts; else fp32 */
-    int parts;    /* activations are in parts: one launch for both phases */
+    int parts;    /* activations are in split precision: one launch for both phases */
     uint8_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 
 struct hip_linears {
     int n_runs; /* 0: not an OP_LINEAR */
-    int gemv;   /* in steps of a single row the kernels of hopper/linear_gemv.hip compute it */
-    int adds;   /* there it adds its result to the x of the norm that is the next operation */
+    int gemv;   /* in steps of a single row a kernel of hopper/linear_gemv.hip computes it */
+    int adds;   /* then it adds its result to the x of the norm that follows */
     struct hip_linear_run run[OP_OUTS];
 };
 
-/* Steps of a single generated row have their own groups: GEMVs with the operations around them. */
+/* Steps of a single decode row have groups of their own: GEMVs fused with the operations around
+ * them. */
 enum hip_regime { ANY_ROWS, SINGLE_ROW, REGIMES };
 
 struct be_plan {
     const struct step_plan *plan;
     const struct plan_memory *memory;
-    unsigned serial;             /* of all plans of this backend, for replay */
+    unsigned serial;             /* unique among the backend's plans, for replay */
     int replays;                 /* its launches can be replayed as a graph */
     struct hip_linears *linears; /* [n_ops] */
-    uint8_t *kernels;            /* what hip_linear_run.kernel points into */
+    uint8_t *kernels;            /* memory of hip_linear_run.kernel */
     struct hip_group *group[REGIMES];
-    int n_groups[REGIMES], n_body[REGIMES]; /* groups; those of the operations before n_body */
+    int n_groups[REGIMES], n_body[REGIMES]; /* groups; groups before plan->n_body */
 };
 
 static inline const struct op *hip_op(const struct be_plan *p, int op) { return &p->plan->op[op]; }
 
-/* Device addresses of an operation's buffers and weights; NULL: it has none. */
+/* Device addresses of an operation's buffers and weights; NULL: the operation has none. */
 static inline void *hip_in(const struct be_plan *p, int op, int i)
 {
     int b = p->plan->op[op].in[i];
@@ -76,9 +77,9 @@ static inline int hip_width(const struct be_plan *p, int op)
     return (int)(p->plan->buffer[p->plan->op[op].in[0]].row_bytes / sizeof(float));
 }
 
-/* Rows of a step that has this buffer's kind of rows; *n_decode: generated ones, which come first. */
+/* The number of rows of a buffer in this step; *n_decode: decode rows, which come first. */
 int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_decode);
-/* Whether this step has one row, a generated one. */
+/* Whether this step has a single row, a decode row. */
 static inline int hip_single(const struct hip *h)
 {
     return h->shape.n_rows == 1 && h->shape.n_decode == 1;
@@ -92,32 +93,31 @@ void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_g
 /* ---- hip_linear.c */
 /* Chooses the kernels of every run and row class of the plan's linears. 0 or -1. */
 int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e);
-/* The linears of an operation; producer: the operation before them whose result is their input and
- * whose launch also prepares it (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: they
- * prepare it themselves. */
+/* Launches the linears of an operation. producer: the operation before it whose launch also
+ * prepares their input (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: none. */
 void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
-/* Whether the preparation can be part of a producer's launch: fp16 activations, linears alike. */
+/* Whether a producer's launch can include the preparation: fp16 activations, one preparation for
+ * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);
 
-/* ---- hip_gemv.c: linears of a single generated row. */
-/* Whether the kernels for it compute the operation's linears. */
+/* ---- hip_gemv.c: linears of a single decode row. */
+/* Whether a GEMV kernel can compute the operation's linears. */
 int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op);
-/* norm, attend, glu: the operation whose launch is the same, -1: none. attend's combination is left
- * to it and must fit (hip_gemv_combines). */
+/* Launches the linears of op as a GEMV. norm, attend, glu: the operation in the same launch, -1:
+ * none; attend: its combination, which must fit (hip_gemv_combines). */
 void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu);
 int hip_gemv_combines(const struct hip *h, const struct be_plan *p, int attend);
 
 /* ---- hip_attend.c */
-/* Rotation and storing. */
+/* Rotation of queries and keys, storage of keys and values. */
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op);
-/* Whether attention can rotate itself what rope leaves to it. */
+/* Whether attention can include the rotation and storage of operation rope. */
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend);
-/* Attention; rope: the operation that it does on the way, -1: none. leave: the combination of the
- * results of position splits is left to what comes next, where hip_leaves_combine says that it can
- * be. */
+/* Attention. rope: the rotation that it includes, -1: none. leave: the next launch combines the KV
+ * splits; only if hip_leaves_combine(). */
 void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
-struct merge_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
+struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
 /* ---- hip_vector.c */
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);

@@ -1,5 +1,5 @@
-/* hip_time.c: what opt4gptq-bench measures on a device: the paper's kernels alone, between two
- * events, and copies. Must not know: what the measurements are for. */
+/* hip_time.c: measurements for opt4gptq-bench: the paper's kernels alone, timed by two events, and
+ * copies on the device. Must not know: the use of the figures. */
 #include "backend-hip/hip_internal.h"
 
 #include <stdio.h>

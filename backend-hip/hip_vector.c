@@ -1,6 +1,6 @@
-/* hip_vector.c: operations on rows: embedding, angles, norm, gating, logits. Each alone; norm and
- * gating fused with the preparation of a linear's input are hip_linear.c's, with a GEMV
- * hip_gemv.c's. */
+/* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU, gathering,
+ * argmax and top logits, one operation each. hip_linear.c and hip_gemv.c launch norm and SwiGLU
+ * fused with a linear. */
 #include "backend-hip/hip_plan.h"
 
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&

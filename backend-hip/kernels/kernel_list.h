@@ -1,22 +1,20 @@
-/* kernel_list.h: every kernel, one row each. Host and device read the same rows: the device
- * instantiates a template from them, the host has its table (hip_kernels.c), and
- * scripts/kernel-table reads the text. No include guard: the includer defines the macros that it
- * wants, and all are undefined at the end. A row begins with
- *   name     the kernel's; enum hip_kernel has K_name, and --variant takes those of linears
- *   images   that have it, one of the sets of images.h; the others must not have it
- * Families of linears have a macro each, whose columns are the template's constants. One that the
+/* kernel_list.h: every kernel, one row each, read by host and device: the device instantiates a
+ * template from each row, the host has its table of kernels (hip_kernels.c), scripts/kernel-table
+ * reads the text. No include guard: the includer defines the macros that it needs, and all are
+ * undefined at the end. A row begins with
+ *   name     the kernel's; enum hip_kernel has K_name, and --variant takes names of linears
+ *   images   that have it, one of the sets of images.h; others must not have it
+ * A family of linears has a macro whose columns are the template's constants. A macro that the
  * includer does not define becomes LINEAR(name, images, op, threads, blocks, shared, ...), with the
- * further members of struct hip_kernel_row; one of the other families becomes
+ * further members of struct hip_kernel_row; macros of other families, and LINEAR if it is not
+ * defined either, become
  *   KERNEL_ROW(name, images, op, threads, blocks, shared, pieces, spread)
  *   op       enum kernel_op
  *   threads  of a block
- *   blocks   that are to fit on a multiprocessor of NVIDIA's, 0: as the compiler likes
- *   shared   bytes of shared memory that a launch asks for beside what the kernel declares
- *   pieces   of the longest row that a block keeps in registers, of PIECE elements; 0: no such
- *            limit
- *   spread   bytes of shared memory that a launch may ask for, for a multiprocessor to take one
- *            block only
- * and so does LINEAR, where it is not defined either. */
+ *   blocks   that a multiprocessor of NVIDIA's must hold (occupancy), 0: left to the compiler
+ *   shared   bytes of dynamic shared memory
+ *   pieces   PIECE elements each, of the longest row that a block keeps in registers; 0: no limit
+ *   spread   bytes of dynamic shared memory with which a multiprocessor takes one block only */
 #ifndef KERNEL_ROW
 #define KERNEL_ROW(...)
 #endif
@@ -25,11 +23,11 @@
     KERNEL_ROW(name, images, op, threads, blocks, shared, 0, 0)
 #endif
 
-/* 4-bit linears of generated rows, a ring for each warp (hopper/linear_decode_mma.hip). tiles: of 8
+/* 4-bit linears of decode rows, a ring for each warp (hopper/linear_decode_mma.hip). tiles: of 8
  * rows; depth: items of a ring */
 #ifndef Q4_DECODE_HOPPER
 #define Q4_DECODE_HOPPER(name, images, tiles, depth, which, blocks)                                \
-    LINEAR(name, images, FOR_LINEAR, THREADS, blocks, DECODE_HOPPER_SHARED(tiles, depth),           \
+    LINEAR(name, images, FOR_LINEAR, THREADS, blocks, DECODE_HOPPER_SHARED(tiles, depth),          \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles), .outputs = PANEL,  \
            .persistent = 1, .linears = which)
 #endif
@@ -39,7 +37,7 @@ Q4_DECODE_HOPPER(q4_hopper_decode_any, SM90, 2, 5, OTHER_LINEAR, 1)
 /* The same on sm_80 (nvidia/linear_decode_mma.hip). panels: of a block */
 #ifndef Q4_DECODE_MMA
 #define Q4_DECODE_MMA(name, images, tiles, panels, depth, blocks)                                  \
-    LINEAR(name, images, FOR_LINEAR, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),             \
+    LINEAR(name, images, FOR_LINEAR, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),            \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles),                    \
            .outputs = PANEL * (panels), .persistent = 1)
 #endif
@@ -48,24 +46,24 @@ Q4_DECODE_MMA(q4_mma_decode_16, SM80, 2, 1, 4, 2)
 Q4_DECODE_MMA(q4_mma_decode_32, SM80, 4, 2, 3, 2)
 Q4_DECODE_MMA(q4_mma_decode_64, SM80, 8, 4, 3, 1)
 
-/* 4-bit linears of few outputs, by clusters (hopper/linear_decode_wgmma.hip) */
-#ifndef Q4_WGMMA_FEW
-#define Q4_WGMMA_FEW(name, images, tile_rows, stages, percent)                                     \
-    LINEAR(name, images, FOR_LINEAR, FEW_THREADS + WGMMA_PRODUCERS, 2,                              \
-           FEW_SHARED(tile_rows, stages),                                                          \
+/* 4-bit linears with few outputs, split-K over a cluster (hopper/linear_decode_wgmma.hip) */
+#ifndef Q4_WGMMA_CLUSTER
+#define Q4_WGMMA_CLUSTER(name, images, tile_rows, stages, percent)                                 \
+    LINEAR(name, images, FOR_LINEAR, CLUSTER_CONSUMERS + WGMMA_PRODUCERS, 2,                       \
+           CLUSTER_SHARED(tile_rows, stages),                                                      \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = tile_rows,                      \
-           .outputs = FEW_OUTPUTS, .persistent = 1, .tile = tile_rows, .linears = PLAIN_LINEAR,    \
-           .slower = percent, .in_clusters = 1)
+           .outputs = CLUSTER_OUTPUTS, .persistent = 1, .tile = tile_rows,                         \
+           .linears = PLAIN_LINEAR, .slower = percent, .in_clusters = 1)
 #endif
-Q4_WGMMA_FEW(q4_wgmma_few_16, SM90, 16, 7, 230)
-Q4_WGMMA_FEW(q4_wgmma_few_32, SM90, 32, 5, 230)
-Q4_WGMMA_FEW(q4_wgmma_few_64, SM90, 64, 3, 230)
+Q4_WGMMA_CLUSTER(q4_wgmma_few_16, SM90, 16, 7, 230)
+Q4_WGMMA_CLUSTER(q4_wgmma_few_32, SM90, 32, 5, 230)
+Q4_WGMMA_CLUSTER(q4_wgmma_few_64, SM90, 64, 3, 230)
 
-/* 4-bit linears in tiles of rows (hopper/linear_prefill_wgmma.hip). groups: warpgroups that
- * compute, 64 outputs each */
+/* 4-bit linears in row tiles (hopper/linear_prefill_wgmma.hip). groups: consumer warpgroups, 64
+ * outputs each */
 #ifndef Q4_WGMMA
 #define Q4_WGMMA(name, images, of_phase, tile_rows, groups, stages, which, percent)                \
-    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                           \
+    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                          \
            WGMMA_SHARED(tile_rows, 64 * (groups), stages), .phase = of_phase,                      \
            .format = FORMAT_Q4_F16, .rows = tile_rows, .outputs = 64 * (groups), .persistent = 1,  \
            .tile = tile_rows, .linears = which, .slower = percent)
@@ -84,7 +82,7 @@ Q4_WGMMA(q4_wgmma_decode_any, SM90, PHASE_DECODE, 64, 2, 7, OTHER_LINEAR, 0)
 /* 4-bit linears of prompt rows (nvidia/linear_prefill_mma.hip) */
 #ifndef Q4_PREFILL_MMA
 #define Q4_PREFILL_MMA(name, images, of_block, outs)                                               \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 1, 0, .phase = PHASE_PREFILL,                         \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 1, 0, .phase = PHASE_PREFILL,                        \
            .format = FORMAT_Q4_F16, .rows = of_block, .outputs = outs)
 #endif
 Q4_PREFILL_MMA(q4_mma_prefill, SM80, 128, 128)
@@ -92,18 +90,18 @@ Q4_PREFILL_MMA(q4_mma_prefill, SM80, 128, 128)
 /* The same by AMD's matrix instructions (amd/linear_prefill_matrix.hip) */
 #ifndef Q4_PREFILL_MATRIX
 #define Q4_PREFILL_MATRIX(name, images, kind, of_block, outs)                                      \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_PREFILL,                         \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_PREFILL,                        \
            .format = FORMAT_Q4_F16, .rows = of_block, .outputs = outs)
 #endif
 Q4_PREFILL_MATRIX(q4_mfma_prefill, MFMA, MATRIX_MFMA, 64, 128)
 Q4_PREFILL_MATRIX(q4_wmma_prefill, WMMA, MATRIX_WMMA, 64, 128)
 Q4_PREFILL_MATRIX(q4_wmma12_prefill, WMMA12, MATRIX_WMMA12, 64, 128)
 
-/* 4-bit linears of generated rows, without matrix instructions (common/linear_decode.hip). half:
+/* 4-bit linears of decode rows, without matrix instructions (common/linear_decode.hip). half:
  * activations are fp16, else fp32 */
 #ifndef Q4_DECODE
 #define Q4_DECODE(name, images, of_block, half)                                                    \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_DECODE,                          \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_DECODE,                         \
            .format = (half) ? FORMAT_Q4_F16 : FORMAT_Q4_F32, .rows = of_block, .outputs = PANEL)
 #endif
 Q4_DECODE(q4_decode_f16_1, NO_MMA, 1, 1)
@@ -114,10 +112,10 @@ Q4_DECODE(q4_decode_f32_1, ALL, 1, 0)
 Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
- * `panels` panels; `ways` warps have the same panels and other rows. parts: of an activation */
+ * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
 #ifndef DENSE_MMA
 #define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
-    LINEAR(name, images, FOR_LINEAR, THREADS, blocks,                                               \
+    LINEAR(name, images, FOR_LINEAR, THREADS, blocks,                                              \
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
                             parts),                                                                \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
@@ -130,10 +128,10 @@ DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
 
-/* Dense linears of generated rows (common/linear_decode.hip) */
+/* Dense linears of decode rows (common/linear_decode.hip) */
 #ifndef DENSE_DECODE
 #define DENSE_DECODE(name, images, weights, of_block)                                              \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_DECODE,                          \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_DECODE,                         \
            .format = FORMAT_DENSE(weights), .rows = of_block, .outputs = PANEL)
 #endif
 DENSE_DECODE(dense_decode_f16_1, NO_MMA, WEIGHT_F16, 1)
@@ -149,13 +147,13 @@ DENSE_DECODE(dense_decode_f32_8, ALL, WEIGHT_F32, 8)
 /* 4-bit and dense linears of prompt rows (common/linear_prefill.hip). down: rows of a thread */
 #ifndef Q4_PREFILL
 #define Q4_PREFILL(name, images, half, down)                                                       \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_PREFILL,                         \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_PREFILL,                        \
            .format = (half) ? FORMAT_Q4_F16 : FORMAT_Q4_F32, .rows = 16 * (down),                  \
            .outputs = PREFILL_OUTPUTS)
 #endif
 #ifndef DENSE_PREFILL
 #define DENSE_PREFILL(name, images, weights)                                                       \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_PREFILL,                         \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, 0, .phase = PHASE_PREFILL,                        \
            .format = FORMAT_DENSE(weights), .rows = DENSE_PREFILL_ROWS,                            \
            .outputs = PREFILL_OUTPUTS)
 #endif
@@ -165,10 +163,10 @@ DENSE_PREFILL(dense_prefill_f16, NO_MMA, WEIGHT_F16)
 DENSE_PREFILL(dense_prefill_bf16, NO_MMA, WEIGHT_BF16)
 DENSE_PREFILL(dense_prefill_f32, ALL, WEIGHT_F32)
 
-/* The paper's kernels (paper/linear_paper.hip); smb, vml, ila: its optimizations */
+/* The kernels of Opt4GPTQ (paper/linear_paper.hip); smb, vml, ila: its optimizations */
 #ifndef PAPER
 #define PAPER(name, images, of_block, smb, vml, ila)                                               \
-    LINEAR(name, images, FOR_PAPER, PAPER_THREADS, 0, 0, .phase = PHASE_DECODE,                     \
+    LINEAR(name, images, FOR_PAPER, PAPER_THREADS, 0, 0, .phase = PHASE_DECODE,                    \
            .format = FORMAT_PAPER, .rows = of_block, .outputs = PAPER_OUTPUTS(smb),                \
            .inputs = PAPER_INPUTS * PAPER_SLICES(smb))
 #endif
@@ -188,16 +186,16 @@ PAPER(paper_all_packed_1, ALL, 1, 1, 1, ILA_PACKED)
 PAPER(paper_all_packed_8, ALL, 8, 1, 1, ILA_PACKED)
 KERNEL_ROW(paper_result, ALL, FOR_PAPER, THREADS, 0, 0, 0, 0)
 
-/* 4-bit linears of one row with the operations around them (hopper/linear_gemv.hip). panels: of a
- * unit, 2 where the results are gated; items: of a ring; of_row: pieces */
-#ifndef Q4_ONE
-#define Q4_ONE(name, images, source, panels, items, blocks, of_row)                                \
-    KERNEL_ROW(name, images, FOR_GEMV, THREADS, blocks, ONE_SHARED(items, of_row), of_row, 0)
+/* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
+ * 2 with SwiGLU; items: of a ring; of_row: pieces */
+#ifndef Q4_GEMV
+#define Q4_GEMV(name, images, source, panels, items, blocks, of_row)                               \
+    KERNEL_ROW(name, images, FOR_GEMV, THREADS, blocks, GEMV_SHARED(items, of_row), of_row, 0)
 #endif
-Q4_ONE(q4_one_norm, SM90, ONE_NORM, 1, 6, 3, ONE_NORM_PIECES)
-Q4_ONE(q4_one_norm_gated, SM90, ONE_NORM, 2, 6, 3, ONE_NORM_PIECES)
-Q4_ONE(q4_one_merge, SM90, ONE_MERGE, 1, 8, 2, ROW_PIECES)
-Q4_ONE(q4_one_row, SM90, ONE_ROW, 1, 8, 2, ROW_PIECES)
+Q4_GEMV(q4_gemv_norm, SM90, GEMV_NORM, 1, 6, 3, GEMV_NORM_PIECES)
+Q4_GEMV(q4_gemv_norm_glu, SM90, GEMV_NORM, 2, 6, 3, GEMV_NORM_PIECES)
+Q4_GEMV(q4_gemv_combine, SM90, GEMV_COMBINE, 1, 8, 2, ROW_PIECES)
+Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 
 /* common/pack.hip */
 KERNEL_ROW(repack_codes, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
@@ -208,23 +206,23 @@ KERNEL_ROW(repack_dense_32, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 
 /* Rows of activations (common/vector.hip, nvidia/linear_plain_mma.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(prepare_f16_4, ALL, FOR_PREPARE, THREADS, 0, 0, FEW_PIECES, 0)
-KERNEL_ROW(prepare_f16_11, ALL, FOR_PREPARE, THREADS, 4, 0, SOME_PIECES, 0)
+KERNEL_ROW(prepare_f16_4, ALL, FOR_PREPARE, THREADS, 0, 0, SHORT_PIECES, 0)
+KERNEL_ROW(prepare_f16_11, ALL, FOR_PREPARE, THREADS, 4, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(prepare_f16_14, ALL, FOR_PREPARE, THREADS, 3, 0, ROW_PIECES, 0)
 KERNEL_ROW(prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(embed_rows, ALL, FOR_EMBED, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_rows, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(norm_prepare_4, ALL, FOR_NORM, THREADS, 0, 0, FEW_PIECES, 0)
-KERNEL_ROW(norm_prepare_11, ALL, FOR_NORM, THREADS, 0, 0, SOME_PIECES, 0)
+KERNEL_ROW(norm_prepare_4, ALL, FOR_NORM, THREADS, 0, 0, SHORT_PIECES, 0)
+KERNEL_ROW(norm_prepare_11, ALL, FOR_NORM, THREADS, 0, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(norm_prepare_14, ALL, FOR_NORM, THREADS, 0, 0, ROW_PIECES, 0)
-KERNEL_ROW(norm_wide_4, SM90, FOR_NORM, WIDE_THREADS, 2, 0, FEW_PIECES, 0)
-KERNEL_ROW(norm_wide_11, SM90, FOR_NORM, WIDE_THREADS, 1, 0, SOME_PIECES, 0)
+KERNEL_ROW(norm_1024_4, SM90, FOR_NORM, THREADS_1024, 2, 0, SHORT_PIECES, 0)
+KERNEL_ROW(norm_1024_11, SM90, FOR_NORM, THREADS_1024, 1, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(glu, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(glu_prepare_4, ALL, FOR_GLU, THREADS, 0, 0, FEW_PIECES, SPREAD_SHARED)
-KERNEL_ROW(glu_prepare_11, ALL, FOR_GLU, THREADS, 4, 0, SOME_PIECES, SPREAD_SHARED)
+KERNEL_ROW(glu_prepare_4, ALL, FOR_GLU, THREADS, 0, 0, SHORT_PIECES, SPREAD_SHARED)
+KERNEL_ROW(glu_prepare_11, ALL, FOR_GLU, THREADS, 4, 0, MEDIUM_PIECES, SPREAD_SHARED)
 KERNEL_ROW(glu_prepare_14, ALL, FOR_GLU, THREADS, 4, 0, ROW_PIECES, SPREAD_SHARED)
-KERNEL_ROW(glu_wide_14, SM90, FOR_GLU, WIDE_THREADS, 1, 0, ROW_PIECES, WIDE_SPREAD_SHARED)
+KERNEL_ROW(glu_1024_14, SM90, FOR_GLU, THREADS_1024, 1, 0, ROW_PIECES, SPREAD_SHARED_1024)
 KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 
 /* Rotation and attention (common/attend.hip, hopper/vector_1024.hip) */
@@ -234,22 +232,22 @@ KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_merge, ALL, FOR_MERGE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(merge_prepare, ALL, FOR_MERGE, THREADS, 0, 0, MERGE_PIECES, 0)
-KERNEL_ROW(merge_prepare_ordered, ALL, FOR_MERGE, THREADS, 0, 0, MERGE_PIECES, 0)
-KERNEL_ROW(merge_wide_4, SM90, FOR_MERGE, WIDE_THREADS, 2, 0, FEW_PIECES, 0)
-KERNEL_ROW(merge_wide_8, SM90, FOR_MERGE, WIDE_THREADS, 1, 0, MERGE_PIECES, 0)
+KERNEL_ROW(attend_combine, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
+KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
+KERNEL_ROW(combine_1024_4, SM90, FOR_COMBINE, THREADS_1024, 2, 0, SHORT_PIECES, 0)
+KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES, 0)
 
-/* Attention of prompts and of generated rows by matrix instructions, for heads of so many
- * dimensions (nvidia/attend_prefill_mma.hip, hopper/attend_prefill_wgmma.hip,
- * nvidia/attend_decode_mma.hip). halves: of a weight of values */
+/* Attention of prompt and decode rows by matrix instructions, for heads of `dims` dimensions
+ * (nvidia/attend_prefill_mma.hip, hopper/attend_prefill_wgmma.hip, nvidia/attend_decode_mma.hip).
+ * halves: fp16 parts of a softmax weight */
 #ifndef ATTEND_TILE
 #define ATTEND_TILE(name, images, dims)                                                            \
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, 0, 0, 0)
 #endif
-#ifndef ATTEND_WIDE
-#define ATTEND_WIDE(name, images, dims, halves)                                                    \
-    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WIDE_THREADS, 1, ATTEND_WIDE_SHARED(dims), 0, 0)
+#ifndef ATTEND_WGMMA
+#define ATTEND_WGMMA(name, images, dims, halves)                                                   \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_WGMMA_SHARED(dims), 0, 0)
 #endif
 #ifndef ATTEND_PAGES
 #define ATTEND_PAGES(name, images, dims)                                                           \
@@ -257,10 +255,10 @@ KERNEL_ROW(merge_wide_8, SM90, FOR_MERGE, WIDE_THREADS, 1, 0, MERGE_PIECES, 0)
 #endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
-ATTEND_WIDE(attend_wide_64, SM90, 64, 2)
-ATTEND_WIDE(attend_wide_128, SM90, 128, 2)
-ATTEND_WIDE(attend_half_64, SM90, 64, 1)
-ATTEND_WIDE(attend_half_128, SM90, 128, 1)
+ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
+ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
+ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
+ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 
@@ -273,7 +271,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef LINEAR
 #undef Q4_DECODE_HOPPER
 #undef Q4_DECODE_MMA
-#undef Q4_WGMMA_FEW
+#undef Q4_WGMMA_CLUSTER
 #undef Q4_WGMMA
 #undef Q4_PREFILL_MMA
 #undef Q4_PREFILL_MATRIX
@@ -283,7 +281,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_PREFILL
 #undef DENSE_PREFILL
 #undef PAPER
-#undef Q4_ONE
+#undef Q4_GEMV
 #undef ATTEND_TILE
-#undef ATTEND_WIDE
+#undef ATTEND_WGMMA
 #undef ATTEND_PAGES

@@ -17,7 +17,7 @@ static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "lib
                                         "libhiprtc.so"};
 enum { MAX_HEADERS = 32, MAX_NAMES = 16 };
 
-/* hiprtc's functions, prototypes of its own header. */
+/* hiprtc's functions, with the prototypes of its header. */
 struct rtc {
     int (*create)(void **program, const char *source, const char *name, int n, const char **headers,
                   const char **names);
@@ -56,7 +56,7 @@ static int find_compiler(struct rtc *r, const char *runtime)
     return 0;
 }
 
-/* The line of a log that says what is wrong; clang begins with the files that led there. */
+/* The first error line of a log; clang prints the list of includes before it. */
 static const char *what_failed(const char *log)
 {
     const char *p = strstr(log, "error: ");
@@ -64,7 +64,7 @@ static const char *what_failed(const char *log)
     return p ? p : log;
 }
 
-/* Writes the code object, or why there is none, to the file; 0 or -1. Runs in the child. */
+/* Writes the code object or the error text to the file; 0 or -1. Runs in the child. */
 static int compile(const char *runtime, const char *arch, int file)
 {
     struct rtc r;
@@ -109,7 +109,7 @@ static int compile(const char *runtime, const char *arch, int file)
     return 0;
 }
 
-/* Waits for the child; its status, or -1 when it took too long and was killed. */
+/* Waits for the child and returns its status; -1: it was killed after the limit. */
 static int wait_child(pid_t child, int seconds)
 {
     int status;

@@ -38,7 +38,7 @@ const struct hip_image hip_images[] = {
     {"gfx1100", hip_image_gfx1100, 0},
     {"gfx1201", hip_image_gfx1201, 0},
     {"sm_90a", hip_image_sm_90a,
-     1}, /* the newest first: later GPUs take what was made for earlier ones */
+     1}, /* newest first: later GPUs accept PTX of earlier ones */
     {"sm_80", hip_image_sm_80, 1},
     {"sm_70", hip_image_sm_70, 1},
 #endif

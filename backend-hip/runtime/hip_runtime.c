@@ -85,7 +85,7 @@ static int failed(const struct hip_library *l, int code, const char *what, struc
     return err_set(e, "%s: %s: %s", l->path, what, hip_error_text(l, code, text, sizeof text));
 }
 
-/* Looks all names up; the missing one is the error. */
+/* Looks up all symbols; a missing one is the error. */
 static int find_symbols(struct hip_library *l, void *handle, struct err *e)
 {
     l->is_cuda = !dlsym(handle, "hipInit") && dlsym(handle, "cuInit");
@@ -97,8 +97,7 @@ static int find_symbols(struct hip_library *l, void *handle, struct err *e)
     }
     int code = l->api.init(0);
     if (!code) return 0;
-    /* AMD's runtime says "invalid device" where its driver is not loaded, and where the user may
-     * not use it */
+    /* AMD's runtime reports "invalid device" if its driver is not loaded or not accessible */
     if (!l->is_cuda && access("/dev/kfd", R_OK | W_OK))
         return err_sys(e, "%s: does not start: /dev/kfd (AMD's driver)", l->path);
     return failed(l, code, "does not start", e);
@@ -112,7 +111,8 @@ static int open_one(const struct hip_library **out, const char *path, struct err
             return 0;
         }
     void *handle = dlopen(path,
-                          RTLD_NOW | RTLD_LOCAL); /* never closed: runtimes do not survive that */
+                          RTLD_NOW | RTLD_LOCAL); /* never closed: runtimes do not survive
+                                                     dlclose */
     if (!handle) return err_set(e, "%s", dlerror());
     struct hip_library *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e);
@@ -139,7 +139,7 @@ int hip_library_open(const struct hip_library **library, const char *path, struc
         struct err one;
         if (!open_one(library, known_libraries[i], &one)) return 0;
         if (strstr(one.msg, "cannot open shared object file") == NULL)
-            why = one; /* there, but of no use: that is worth saying */
+            why = one; /* a library that exists but does not start */
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), i ? ", %s" : "%s",
                  known_libraries[i]);
     }
@@ -164,8 +164,7 @@ int hip_device_use(const struct hip_device *d, struct err *e)
     return code ? failed(l, code, "cannot use the device", e) : 0;
 }
 
-/* The architecture's name, for people and for the order of trials; "" when the runtime does not
- * tell. */
+/* Sets the architecture's name, for messages and the order of trials; "": unknown. */
 static void find_arch(struct hip_device *d)
 {
     const struct hip_api *api = &d->library->api;
@@ -192,8 +191,8 @@ static int same_arch(const struct hip_device *d, const char *arch)
     return !strncmp(d->arch, arch, n) && (d->arch[n] == 0 || d->arch[n] == ':');
 }
 
-/* The image of the device's own name first, then all others: newer names of a chip accept older
- * code now and then. */
+/* Tries the image of the device's own name first, then all others, because a chip may accept code
+ * of a related one. */
 static void choose_image(struct hip_device *d)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -205,7 +204,7 @@ static void choose_image(struct hip_device *d)
         }
 }
 
-/* Where no image fits. */
+/* Compiles the embedded source if no image fits. */
 static void compile_image(struct hip_device *d, int seconds)
 {
     struct err e;
@@ -223,7 +222,8 @@ static void compile_image(struct hip_device *d, int seconds)
         free(object);
         return;
     }
-    d->compiled = (struct hip_image){d->arch, object, 0}; /* some runtimes read on in it */
+    d->compiled = (struct hip_image){d->arch, object, 0}; /* stays allocated: some runtimes read
+                                                             it later */
     d->image = &d->compiled;
 }
 

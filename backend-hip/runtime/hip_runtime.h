@@ -19,20 +19,20 @@ struct hip_device {
     int ordinal, handle;
     char name[128], arch[64];
     size_t memory;
-    const struct hip_image *image; /* what fits, NULL when nothing does */
-    struct hip_image compiled;     /* .. unless it was compiled here */
-    char why[400];                 /* nothing fits: why it could not be compiled either; "" */
+    const struct hip_image *image; /* the image that fits, NULL: none */
+    struct hip_image compiled;     /* or the one that was compiled here */
+    char why[400];                 /* no image fits: why compiling failed; else "" */
     void *module;
-    int hung; /* it was given up: nothing may be asked of it */
+    int hung; /* given up: gets no further calls */
     struct hip_device *next;
 };
 
 /* Opens PATH, or the first of the known names that can be opened and has all entry points. */
 int hip_library_open(const struct hip_library **library, const char *path, struct err *e);
 int hip_device_count(const struct hip_library *l, int *n, struct err *e);
-/* Device `ordinal` with the first embedded image that it accepts, or else with the embedded source
- * compiled for it, if that takes no longer than so many seconds (0: is not tried); the same one for
- * every caller. That nothing fits is no error here. */
+/* Opens device `ordinal` with the first embedded image that it accepts, or with the embedded source
+ * compiled for it within so many seconds (0: not tried). Every caller gets the same object. That no
+ * image fits is no error here. */
 int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
                     int compile_seconds, struct err *e);
 /* Makes the device current for this thread. */
@@ -40,7 +40,7 @@ int hip_device_use(const struct hip_device *d, struct err *e);
 /* One kernel of the device's module. */
 int hip_device_function(const struct hip_device *d, const char *name, void **function,
                         struct err *e);
-/* A code of the runtime in words: the runtime's own text, or the number. */
+/* The text of a runtime's error code, or its number. */
 const char *hip_error_text(const struct hip_library *l, int code, char *buffer, size_t bytes);
 
 #endif

@@ -30,10 +30,10 @@ struct graph {
 struct hip_stream {
     const struct hip_device *device;
     void *stream; /* NULL: the default one, and no graphs */
-    int units, overlaps;
+    int multiprocessors, overlaps;
     struct calls now;
     struct graph graph[MAX_GRAPHS];
-    uint64_t n_issued, seen[N_SEEN], n_seen; /* hashes of the keys that were issued lately */
+    uint64_t n_issued, seen[N_SEEN], n_seen; /* hashes of recent keys */
 };
 
 int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct err *e)
@@ -46,7 +46,9 @@ int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct 
     s->device = d;
     if (d->library->is_cuda) {
         code = api->cuda_stream(&s->stream, 0);
-        if (!code) code = api->cuda_attribute(&s->units, CUDA_ATTRIBUTE_MULTIPROCESSORS, d->handle);
+        if (!code)
+            code = api->cuda_attribute(&s->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS,
+                                       d->handle);
         s->overlaps = api->cuda_launch_ex && !strcmp(d->image->arch, "sm_90a");
     }
     if (code) {
@@ -75,17 +77,16 @@ void hip_stream_close(struct hip_stream *s)
     if (!s) return;
     for (int i = 0; i < MAX_GRAPHS; i++) drop_graph(s, &s->graph[i]);
     free_calls(&s->now);
-    free(s); /* the stream itself stays, as the library and the device do */
+    free(s); /* the stream itself stays open, like library and device */
 }
 
 void *hip_stream_handle(const struct hip_stream *s) { return s->stream; }
 
-int hip_stream_units(const struct hip_stream *s) { return s->units; }
+int hip_stream_multiprocessors(const struct hip_stream *s) { return s->multiprocessors; }
 
 int hip_stream_has_clusters(const struct hip_stream *s) { return s->overlaps; }
 
-/* Arguments begin at multiples of 16; what is between them is 0, so that calls can be compared as
- * bytes. */
+/* Arguments begin at multiples of 16, with zeros between them. */
 int hip_stream_add(struct hip_stream *s, const struct launch *l)
 {
     struct calls *c = &s->now;
@@ -130,7 +131,7 @@ static int issue(struct hip_stream *s, const char **name)
                          l->is_cuda ? CUDA_LAUNCH_END : HIP_LAUNCH_END};
         int code;
         *name = k->name;
-        if (s->overlaps) { /* the first one also waits for copies, which are no launches */
+        if (s->overlaps) { /* the first launch must wait for copies, too */
             struct cuda_launch_attribute attribute[] = {
                 {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0},
                 {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
@@ -171,7 +172,7 @@ int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *
     return 0;
 }
 
-/* Captures what was added as a graph, in place of the one that was not used for longest. */
+/* Captures the added launches as a graph; it replaces the least recently used one. */
 static int make_graph(struct hip_stream *s, const void *key, size_t bytes, struct graph **out,
                       const char **name)
 {

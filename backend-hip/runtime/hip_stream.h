@@ -1,6 +1,5 @@
-/* hip_stream.h: the launches of a step, kept until someone waits for a result; then issued, or
- * replayed as a graph when the same ones (functions, grids, arguments, to the byte) came before.
- * Owns: the stream and its graphs. Must not know: what is launched. */
+/* hip_stream.h: the launches of a step, collected, then issued or replayed as a CUDA graph that was
+ * captured under the same key. Owns: the stream and its graphs. Must not know: what is launched. */
 #ifndef BACKEND_HIP_HIP_STREAM_H
 #define BACKEND_HIP_HIP_STREAM_H
 
@@ -22,22 +21,21 @@ struct launch {
 
 int hip_stream_open(struct hip_stream **s, const struct hip_device *d, struct err *e);
 void hip_stream_close(struct hip_stream *s);
-/* The runtime's stream, which copies go through, too. */
+/* The runtime's stream, for copies in order with the launches. */
 void *hip_stream_handle(const struct hip_stream *s);
-/* Blocks that the device runs side by side come in multiples of this: multiprocessors. 0: unknown.
- */
-int hip_stream_units(const struct hip_stream *s);
-/* Whether blocks can run in clusters that read each other's LDS. */
+/* The number of multiprocessors; 0: unknown. */
+int hip_stream_multiprocessors(const struct hip_stream *s);
+/* Whether the device has thread-block clusters. */
 int hip_stream_has_clusters(const struct hip_stream *s);
 /* -1: out of memory. */
 int hip_stream_add(struct hip_stream *s, const struct launch *l);
-/* Launches that were captured under a key of HIP_KEY_BYTES at most run again: *replayed 1. Returns
- * the runtime's code. */
+/* Replays the graph that was captured under key [bytes], at most HIP_KEY_BYTES: *replayed 1.
+ * Returns the runtime's code. */
 enum { HIP_KEY_BYTES = 256 };
 int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed);
-/* Issues what was added. Where its key came before, the launches are captured as a graph, for
- * hip_stream_replay: one key stands for one sequence of launches with the same arguments. bytes 0:
- * no key. Returns the runtime's code, with the name of what failed. */
+/* Issues the launches that were added. If their key was issued before, they are captured as a graph
+ * for hip_stream_replay(); equal keys stand for equal launches with equal arguments. bytes 0: no
+ * key. Returns the runtime's code, and the name of the launch that failed. */
 int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const char **name);
 
 #endif

@@ -1,5 +1,5 @@
-/* no_loader.c: what a static program (make static) has in place of libc's dynamic loader, which
- * would need the very libraries that such a program does without. */
+/* no_loader.c: stand-ins for libc's dynamic loader in a static program (make static), which has no
+ * use for the libraries that the loader needs. */
 #include <dlfcn.h>
 #include <stddef.h>
 

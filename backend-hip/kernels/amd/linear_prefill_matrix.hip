@@ -1,21 +1,21 @@
-/* linear_prefill_matrix.hip: 4-bit linears for prompts by AMD's matrix instructions: a block
- * computes 128 outputs x 64 rows, a wave of 64 lanes 64 x 32 of them and one of 32 lanes 32 x 32,
- * over pairs of chunks in LDS; the next pair is on its way from memory meanwhile. The sum over a
- * chunk is taken by itself, then scaled and added: the order depends on nothing but the number of
- * inputs. */
+/* linear_prefill_matrix.hip: 4-bit GEMM of prompt rows by AMD's matrix instructions (matrix.h). A
+ * block of 256 threads computes a tile of 128 outputs x 64 rows, a wave of 64 lanes 64 x 32 of it,
+ * a wave of 32 lanes 32 x 32, over pairs of chunks in LDS, the next pair in flight to registers.
+ * Bits: the products of a chunk are summed, then scaled and added, so the order depends on the
+ * number of inputs alone. */
 #include "backend-hip/kernels/amd/matrix.h"
 
-enum { MATRIX_ROWS = 64, MATRIX_OUTPUTS = 128, DOWN = 2 }; /* DOWN: tiles of 16 rows of a wave */
-/* 16 bytes of activations that a thread fetches */
+enum { MATRIX_ROWS = 64, MATRIX_OUTPUTS = 128, DOWN = 2 }; /* DOWN: row tiles of 16 of a wave */
+/* 16-byte pieces of activations that a thread loads */
 enum { PIECES = MATRIX_ROWS * 8 / THREADS };
 
-/* Where 16 bytes number i of a pair of chunks of a row lie: 8 rows next to each other are in 8
- * places of a line of LDS, and so are the words of two neighbouring outputs that are written
+/* Position of 16 bytes number i of a row of a pair of chunks, swizzled: 8 neighbouring rows are in
+ * 8 places of a line of LDS, and so are words of two neighbouring outputs, which are written
  * together. */
 DEVICE int matrix_place(int row, int i) { return row * 8 + (i ^ (row % 2 * 4 + row / 2 % 4)); }
 
-/* What a thread brings into LDS of a pair of chunks: activations, and codes of two outputs and two
- * chunks with their scales. */
+/* What a thread loads of a pair of chunks: activations, and codes and scales of two outputs and two
+ * chunks. */
 struct matrix_next {
     u32x4 x[PIECES], q;
     struct scale_zero g[4];

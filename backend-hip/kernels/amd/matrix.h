@@ -1,5 +1,5 @@
-/* matrix.h: the matrix instructions of AMD's GPUs: 16x16 sums of 16 products of halves, in fp32.
- * Three kinds, which differ in what lane l holds of A (16 rows), B (16 columns) and the result:
+/* matrix.h: AMD's matrix instructions: 16x16 sums of 16 products of halves, in fp32. Three kinds
+ * differ in what lane l holds of A (16 rows), B (16 columns) and the result:
  *   MATRIX_MFMA    gfx908, gfx90a, gfx94x, gfx95x: v_mfma_f32_16x16x16 (f16), 64 lanes.
  *                  A: row l % 16, inputs 4 (l / 16) .. + 3; B: column l % 16, the same inputs;
  *                  result: column l % 16, rows 4 (l / 16) .. + 3
@@ -9,9 +9,10 @@
  *   MATRIX_WMMA12  gfx12: the same instruction.
  *                  A: row l % 16, inputs 8 (l / 16) .. + 7; B: column l % 16, the same inputs;
  *                  result: column l % 16, rows 8 (l / 16) .. + 7
- * (AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4.) The numbering of an instruction's
- * inputs is free as long as A and B agree: a lane takes words of 8 inputs of a chunk as they come.
- * On the host tests/emulators/fibers/fibers.c does what the documents say. */
+ * Source: AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4. The numbering of an
+ * instruction's inputs is free if A and B agree: a lane takes words of 8 inputs of a chunk in
+ * memory order. On the host tests/emulators/fibers/fiber_matrix.c computes the documented
+ * result. */
 #ifndef KERNELS_MATRIX_H
 #define KERNELS_MATRIX_H
 
@@ -20,7 +21,7 @@ enum { MATRIX = 16 };
 
 DEVICE int matrix_lanes(const int kind) { return kind == MATRIX_MFMA ? 64 : 32; }
 
-/* Words of 8 inputs of a chunk that a lane holds, and which its i-th is. */
+/* Words of 8 inputs of a chunk that a lane holds; number of its i-th. */
 DEVICE int matrix_words(const int kind)
 {
     return kind == MATRIX_MFMA ? 1 : kind == MATRIX_WMMA ? 4 : 2;

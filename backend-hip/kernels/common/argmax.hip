@@ -1,7 +1,8 @@
-/* argmax.hip: which logit of a row is the largest: first in each of ARGMAX_SPANS spans of the row,
- * a block to a span, so that one row occupies as many multiprocessors; then among the spans. */
+/* argmax.hip: the index of the largest logit of a row, in two launches: a block of 256 threads for
+ * each of ARGMAX_SPANS spans of the row, so that one row occupies as many multiprocessors, then a
+ * block for each row over its spans. The lower index wins a tie. */
 
-/* What is not a number, or infinite, beats everything and stands nowhere. */
+/* A logit that is NaN or infinite is larger than all others and has index -1. */
 DEVICE struct largest largest_at(float x, int at)
 {
     return x < __builtin_inff() ? (struct largest){x, at} : (struct largest){__builtin_inff(), -1};
@@ -12,7 +13,7 @@ DEVICE struct largest larger_of(struct largest a, struct largest b)
     return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
 }
 
-/* Thread 0 has the largest of all threads'. scratch[THREADS] */
+/* The largest of all threads' values, in thread 0. scratch[THREADS] */
 DEVICE struct largest block_largest(struct largest best, struct largest *scratch)
 {
     int t = thread();

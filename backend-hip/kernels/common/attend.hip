@@ -1,4 +1,9 @@
-/* attention.hip: rotation, storage of keys and values in pages, attention over pages. */
+/* attend.hip: RoPE, storage of keys and values in pages, attention over pages, for every device.
+ * Prompt rows: a block of THREADS threads for each (row, query head) goes over the row's positions
+ * with online softmax (Milakov & Gimelshein 2018). Decode rows: flash-decoding (Dao et al. 2023): a
+ * block for each (row, head, KV split of KV_SPLIT positions), then a combination of the splits.
+ * Bits: splits begin at absolute multiples of KV_SPLIT and are combined in order, so a row's result
+ * does not depend on the batch. */
 
 DEVICE int round8(int n) { return (n + 7) / 8 * 8; }
 
@@ -18,9 +23,9 @@ KERNEL(rope_angles, struct angles_args)
     a->cos[i] = c * a->scale;
 }
 
-DEVICE void store(void *pages, u64 at, float x, int wide)
+DEVICE void store(void *pages, u64 at, float x, int f32)
 {
-    if (wide) ((float *)pages)[at] = x;
+    if (f32) ((float *)pages)[at] = x;
     else ((f16 *)pages)[at] = (f16)x;
 }
 
@@ -30,9 +35,9 @@ DEVICE void load_octet(const float *from, float v[8])
     UNROLL for (int i = 0; i < 4; i++) v[i] = a[i], v[4 + i] = b[i];
 }
 
-DEVICE void store_octet(void *to, u64 at, const float v[8], int wide)
+DEVICE void store_octet(void *to, u64 at, const float v[8], int f32)
 {
-    if (wide) {
+    if (f32) {
         UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + at))[i] =
             (f32x4){v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]};
         return;
@@ -42,7 +47,7 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int wide)
     *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
-/* Block (row, some heads), where heads are not normed: thread (head, octet) is dimensions d .. d +
+/* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
  * 7 and the same + half. */
 DEVICE void rope_octets(const struct rope_kernel_args *a)
 {
@@ -80,8 +85,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     }
 }
 
-/* Block (row, head): query heads first, then KV heads; thread d is dimension d. Or as rope_octets
- * says. */
+/* Block (row, head): query heads, then KV heads; thread d has dimension d. in_octets: as in
+ * rope_octets(). */
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
@@ -103,7 +108,7 @@ KERNEL(rope_store, struct rope_kernel_args)
     }
     x[d] = v;
     barrier();
-    float y = 0; /* also what fills a key up to a multiple of 8 */
+    float y = 0; /* also the padding of a key to a multiple of 8 */
     if (d < hd) {
         u64 angle = (u64)row * (u64)half + (u64)(d % half);
         float other = x[d < half ? d + half : d - half];
@@ -121,56 +126,56 @@ KERNEL(rope_store, struct rope_kernel_args)
           a->kv_f32);
 }
 
-/* 8 neighbouring numbers of a page as they are in memory, and as fp32. */
+/* 8 neighbouring numbers of a page, as they are in memory. */
 struct eight {
     u32x4 lo, hi; /* hi: fp32 only */
 };
 
-DEVICE struct eight load_eight(const void *pages, u64 at, const int wide)
+DEVICE struct eight load_eight(const void *pages, u64 at, const int f32)
 {
     struct eight v;
-    v.lo = wide ? *(const u32x4 *)((const float *)pages + at)
-                : *(const u32x4 *)((const f16 *)pages + at);
-    v.hi = wide ? *(const u32x4 *)((const float *)pages + at + 4) : v.lo;
+    v.lo = f32 ? *(const u32x4 *)((const float *)pages + at)
+               : *(const u32x4 *)((const f16 *)pages + at);
+    v.hi = f32 ? *(const u32x4 *)((const float *)pages + at + 4) : v.lo;
     return v;
 }
 
-DEVICE float element(const struct eight *v, int i, const int wide)
+DEVICE float element(const struct eight *v, int i, const int f32)
 {
-    if (wide) return f32_of(i < 4 ? v->lo[i] : v->hi[i - 4]);
+    if (f32) return f32_of(i < 4 ? v->lo[i] : v->hi[i - 4]);
     return (float)pair_of(v->lo[i / 2])[i % 2];
 }
 
-/* Loads that are under way together; of fp32 a quarter, which are twice as long, to spare
+/* Loads in flight together; a quarter for fp32, whose loads are twice as long, to save
  * registers. */
 enum { BATCH = 16 };
-#define BATCH_OF(wide) ((wide) ? BATCH / 4 : BATCH)
+#define BATCH_OF(f32) ((f32) ? BATCH / 4 : BATCH)
 
 /* q . k of one position; key points to its first 8 dimensions. */
-DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const int wide)
+DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const int f32)
 {
-    const int batch = BATCH_OF(wide);
+    const int batch = BATCH_OF(f32);
     float sum = 0;
     int d = 0;
     for (; d + 8 * batch <= d8; d += 8 * batch) {
         struct eight k[BATCH];
         UNROLL for (int j = 0; j < batch; j++)
-            k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), wide);
+            k[j] = load_eight(pages, key + (u64)((d / 8 + j) * PAGE * 8), f32);
         UNROLL for (int j = 0; j < batch; j++) UNROLL for (int i = 0; i < 8; i++)
-            sum = fma32(q[d + 8 * j + i], element(&k[j], i, wide), sum);
+            sum = fma32(q[d + 8 * j + i], element(&k[j], i, f32), sum);
     }
     for (; d < d8; d += 8) {
-        struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), wide);
-        UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + i], element(&k, i, wide), sum);
+        struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), f32);
+        UNROLL for (int i = 0; i < 8; i++) sum = fma32(q[d + i], element(&k, i, f32), sum);
     }
     return sum;
 }
 
-/* Block (row, head). In a span, thread t has the score of position t; then thread (slice, pair)
- * adds up the values of two dimensions over the positions slice, slice + slices, .. Spans are
- * merged in order, slices at the end. */
+/* Block (row, head). In a split, thread t has the score of position t; then thread (slice, pair)
+ * sums two dimensions of the values over positions slice, slice + slices, .. Splits are combined in
+ * order, slices at the end. */
 DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
-                   float *sums, const int wide)
+                   float *sums, const int f32)
 {
     int row = block_x(), head = block_y(), t = thread(), hd = a->head_dim, d8 = round8(hd);
     int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
@@ -180,14 +185,14 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
     int pairs = d8 / 2, slices = THREADS / pairs, slice = t / pairs, d = 2 * (t % pairs);
     float max = -__builtin_inff(), sum = 0, acc0 = 0, acc1 = 0;
     q[t] = t < hd ? a->q[at + (u64)t] : 0;
-    for (int p0 = first / SPAN * SPAN; p0 <= pos; p0 += SPAN) {
+    for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
         int seen = p0 + t >= first && p0 + t <= pos;
         float score = -__builtin_inff();
         barrier();
         if (seen) {
             u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
                        head_page(hd);
-            score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, wide) * a->scale;
+            score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, f32) * a->scale;
         }
         float larger = max32(block_max(score, scratch), max), shrink = exp32(max - larger);
         float weight = seen ? exp32(score - larger) : 0;
@@ -197,13 +202,13 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
         acc0 *= shrink;
         acc1 *= shrink;
         if (slice >= slices) continue;
-        for (int i = slice; i < SPAN && p0 + i <= pos; i += slices) {
+        for (int i = slice; i < KV_SPLIT && p0 + i <= pos; i += slices) {
             if (p0 + i < first) continue;
             u64 value = ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
                             head_page(hd) +
                         (u64)(PAGE * d8 + i % PAGE * d8 + d);
             float v0, v1;
-            if (wide) {
+            if (f32) {
                 v0 = ((const float *)a->pages)[value];
                 v1 = ((const float *)a->pages)[value + 1];
             } else {
@@ -230,7 +235,7 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
 KERNEL(attend_f16, struct attend_kernel_args)
 {
     LDS(float, q, THREADS);
-    LDS(float, p, SPAN);
+    LDS(float, p, KV_SPLIT);
     LDS(float, scratch, THREADS);
     LDS(float, sums, 2 * THREADS);
     attend(ARGS, q, p, scratch, sums, 0);
@@ -239,58 +244,58 @@ KERNEL(attend_f16, struct attend_kernel_args)
 KERNEL(attend_f32, struct attend_kernel_args)
 {
     LDS(float, q, THREADS);
-    LDS(float, p, SPAN);
+    LDS(float, p, KV_SPLIT);
     LDS(float, scratch, THREADS);
     LDS(float, sums, 2 * THREADS);
     attend(ARGS, q, p, scratch, sums, 1);
 }
 
-/* What attend_split leaves of a span of one head: sums of values [head_dim rounded up to 8],
- * largest score, sum of weights. */
+/* Floats of a partial result, of one head and split: weighted sums of values [head_dim rounded up
+ * to 8], maximum, sum of weights. */
 DEVICE int part_floats(int head_dim) { return round8(head_dim) + 8; }
 
-/* 8 dimensions from d on of the positions i, i + slices, .. of a span, or of one that is seen where
- * that is not. */
+/* Loads 8 dimensions from d on of positions i, i + slices, .. of a split; a visible position
+ * replaces one that is not visible. */
 DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BATCH], int i,
-                        int slices, int from, int to, int d, int d8, const int wide)
+                        int slices, int from, int to, int d, int d8, const int f32)
 {
-    UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
+    UNROLL for (int b = 0; b < BATCH_OF(f32); b++)
     {
         int at = i + b * slices < from ? from : i + b * slices > to ? to : i + b * slices;
-        v[b] = load_eight(memory, pages[at / PAGE] + (u64)(PAGE * d8 + at % PAGE * d8 + d), wide);
+        v[b] = load_eight(memory, pages[at / PAGE] + (u64)(PAGE * d8 + at % PAGE * d8 + d), f32);
     }
 }
 
-struct row_span {
-    int row, span;
+struct row_split {
+    int row, split;
 };
 
-/* What a block of generated rows computes that is number `at` of its head; the grid's row `at` and
- * span `z` where there is no list. */
-DEVICE struct row_span row_span_of(const struct attend_kernel_args *a, int at, int z)
+/* The row and split of block `at` of a head: from the work list, or row `at` and split `z` without
+ * one. */
+DEVICE struct row_split row_split_of(const struct attend_kernel_args *a, int at, int z)
 {
-    if (!a->work) return (struct row_span){at, z};
-    return (struct row_span){a->work[at] >> 16, a->work[at] & 0xffff};
+    if (!a->work) return (struct row_split){at, z};
+    return (struct row_split){a->work[at] >> 16, a->work[at] & 0xffff};
 }
 
-/* Generated tokens. Block (row, head, span): thread t has the score of position t of the span; then
- * thread (slice, octet) adds up 8 dimensions of the values over the positions slice, slice +
- * slices, .., and the slices are added in order. Positions that are not seen weigh nothing; one
- * that is seen is read in their place. pages[SPAN / PAGE] */
-DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
-                        float *sums, u64 *pages, const int wide)
+/* Decode rows. Block (row, head, split): thread t has the score of position t of the split; then
+ * thread (slice, octet) sums 8 dimensions of the values over positions slice, slice + slices, ..,
+ * and the slices are added in order. Positions that are not visible have weight 0; a visible one is
+ * read in their place. pages[KV_SPLIT / PAGE] */
+DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
+                         float *sums, u64 *pages, const int f32)
 {
-    const struct row_span work = row_span_of(a, block_x(), block_z());
-    int row = work.row, head = block_y(), p0 = work.span * SPAN, t = thread(), hd = a->head_dim,
-        d8 = round8(hd);
+    const struct row_split work = row_split_of(a, block_x(), block_z());
+    int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, t = thread(),
+        hd = a->head_dim, d8 = round8(hd);
     int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
         first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
     int octets = d8 / 8, slices = THREADS / octets, slice = t / octets, d = t % octets * 8;
-    if (p0 > pos || p0 + SPAN <= first) return;
-    int from = first > p0 ? first - p0 : 0, to = pos - p0 < SPAN - 1 ? pos - p0 : SPAN - 1,
+    if (p0 > pos || p0 + KV_SPLIT <= first) return;
+    int from = first > p0 ? first - p0 : 0, to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1,
         seen = t >= from && t <= to;
     float *part = a->parts +
-                  (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_spans + (u64)work.span) *
+                  (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_splits + (u64)work.split) *
                       (u64)part_floats(hd);
     q[t] = t < hd ? a->q[((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)t] : 0;
     if (t >= from / PAGE && t <= to / PAGE) {
@@ -298,23 +303,23 @@ DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, 
         pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
     }
     barrier();
-    struct eight v[BATCH]; /* the first values come with the keys */
-    if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, wide);
+    struct eight v[BATCH]; /* the first values are loaded with the keys */
+    if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, f32);
     float score = -__builtin_inff(), acc[8];
     if (seen)
-        score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, wide) * a->scale;
+        score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, f32) * a->scale;
     float max = block_max(score, scratch), weight = seen ? exp32(score - max) : 0;
     p[t] = weight;
     float sum = block_sum(weight, scratch);
     UNROLL for (int j = 0; j < 8; j++) acc[j] = 0;
     if (slice < slices) {
-        for (int i = slice; i < SPAN; i += BATCH_OF(wide) * slices) {
-            if (i > slice) load_values(a->pages, pages, v, i, slices, from, to, d, d8, wide);
-            UNROLL for (int b = 0; b < BATCH_OF(wide); b++)
+        for (int i = slice; i < KV_SPLIT; i += BATCH_OF(f32) * slices) {
+            if (i > slice) load_values(a->pages, pages, v, i, slices, from, to, d, d8, f32);
+            UNROLL for (int b = 0; b < BATCH_OF(f32); b++)
             {
-                float w = i + b * slices < SPAN ? p[i + b * slices] : 0;
+                float w = i + b * slices < KV_SPLIT ? p[i + b * slices] : 0;
                 UNROLL for (int j = 0; j < 8; j++)
-                    acc[j] = fma32(w, element(&v[b], j, wide), acc[j]);
+                    acc[j] = fma32(w, element(&v[b], j, f32), acc[j]);
             }
         }
         UNROLL for (int j = 0; j < 8; j++) sums[slice * d8 + d + j] = acc[j];
@@ -331,27 +336,27 @@ DEVICE void attend_span(const struct attend_kernel_args *a, float *q, float *p, 
 KERNEL(attend_split_f16, struct attend_kernel_args)
 {
     LDS(float, q, THREADS);
-    LDS(float, p, SPAN);
+    LDS(float, p, KV_SPLIT);
     LDS(float, scratch, THREADS);
     LDS(float, sums, 8 * THREADS);
-    LDS(u64, pages, SPAN / PAGE);
-    attend_span(ARGS, q, p, scratch, sums, pages, 0);
+    LDS(u64, pages, KV_SPLIT / PAGE);
+    attend_split(ARGS, q, p, scratch, sums, pages, 0);
 }
 
 KERNEL(attend_split_f32, struct attend_kernel_args)
 {
     LDS(float, q, THREADS);
-    LDS(float, p, SPAN);
+    LDS(float, p, KV_SPLIT);
     LDS(float, scratch, THREADS);
     LDS(float, sums, 8 * THREADS);
-    LDS(u64, pages, SPAN / PAGE);
-    attend_span(ARGS, q, p, scratch, sums, pages, 1);
+    LDS(u64, pages, KV_SPLIT / PAGE);
+    attend_split(ARGS, q, p, scratch, sums, pages, 1);
 }
 
-/* Heads of one row: weights[head][n + 1] = e^(largest score of the span - largest of all), then the
- * inverse of the sum. sums[heads * n] */
-DEVICE void span_weights(const float *parts, float *weights, float *sums, int heads, int n,
-                         u64 head_floats, int size, int d8)
+/* Weights of the splits of a row's heads: weights[head][n + 1] = e^(maximum of the split - maximum
+ * of all), then the inverse of the sum. sums[heads * n] */
+DEVICE void combine_weights(const float *parts, float *weights, float *sums, int heads, int n,
+                            u64 head_floats, int size, int d8)
 {
     int t = thread();
     for (int i = t; i < heads * n; i += THREADS) {
@@ -379,39 +384,39 @@ DEVICE void span_weights(const float *parts, float *weights, float *sums, int he
     barrier();
 }
 
-/* Spans that a row has seen: the first, and how many. */
-DEVICE int merged_spans(const struct merge_args *m, int row, int *first)
+/* The visible splits of a row: *first, and their number. */
+DEVICE int seen_splits(const struct combine_args *m, int row, int *first)
 {
     int pos = m->pos[row];
-    *first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / SPAN;
-    return pos / SPAN + 1 - *first;
+    *first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / KV_SPLIT;
+    return pos / KV_SPLIT + 1 - *first;
 }
 
-/* Block (row, head): MERGE_SPANS spans in order are a group, and groups are added in order: thread
- * (slice, d) has dimension d of the groups slice, slice + slices, .. */
-KERNEL(attend_merge, struct merge_args)
+/* Block (row, head): COMBINE_SPLITS splits in order are a group, and groups are added in order:
+ * thread (slice, d) has dimension d of groups slice, slice + slices, .. */
+KERNEL(attend_combine, struct combine_args)
 {
-    LDS(float, weights, MERGE_WEIGHTS);
-    LDS(float, sums, MERGE_WEIGHTS);
+    LDS(float, weights, COMBINE_WEIGHTS);
+    LDS(float, sums, COMBINE_WEIGHTS);
     LDS(float, group, THREADS);
-    const struct merge_args *m = ARGS;
+    const struct combine_args *m = ARGS;
     int row = block_x(), head = block_y(), hd = m->head_dim, d8 = round8(hd),
-        size = part_floats(hd), first, n = merged_spans(m, row, &first);
+        size = part_floats(hd), first, n = seen_splits(m, row, &first);
     int slices = THREADS / d8, slice = thread() / d8, d = thread() % d8;
-    const float *parts = m->parts +
-                         (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_spans + (u64)first) *
-                             (u64)size;
+    const float *parts =
+        m->parts +
+        (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_splits + (u64)first) * (u64)size;
     float y = 0;
-    span_weights(parts, weights, sums, 1, n, 0, size, d8);
-    for (int s0 = 0; s0 < n; s0 += slices * MERGE_SPANS) {
+    combine_weights(parts, weights, sums, 1, n, 0, size, d8);
+    for (int s0 = 0; s0 < n; s0 += slices * COMBINE_SPLITS) {
         float of = 0;
-        int at = s0 + slice * MERGE_SPANS;
+        int at = s0 + slice * COMBINE_SPLITS;
         if (slice < slices)
-            UNROLL_8 for (int s = at; s < n && s < at + MERGE_SPANS; s++)
+            UNROLL_8 for (int s = at; s < n && s < at + COMBINE_SPLITS; s++)
                 of = fma32(weights[s], parts[(u64)(s * size + d)], of);
         group[thread()] = of;
         barrier();
-        for (int i = 0; slice == 0 && i < slices && s0 + i * MERGE_SPANS < n; i++)
+        for (int i = 0; slice == 0 && i < slices && s0 + i * COMBINE_SPLITS < n; i++)
             y = s0 + i ? y + group[i * d8 + d] : group[d];
         barrier();
     }
@@ -419,61 +424,61 @@ KERNEL(attend_merge, struct merge_args)
         m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
-/* All heads of a row, of up to MERGE_PIECES pieces; weights, sums: room for spans + 1 of each head
- */
-DEVICE void merge_row(const struct merge_args *m, int row, float *weights, float *sums,
-                      f32x4 v[MERGE_PIECES])
+/* Combines all heads of a row of up to COMBINE_PIECES pieces; weights, sums: splits + 1 for each
+ * head */
+DEVICE void combine_row(const struct combine_args *m, int row, float *weights, float *sums,
+                        f32x4 v[COMBINE_PIECES])
 {
     int hd = m->head_dim, dim = m->n_heads * hd, size = part_floats(hd), first,
-        n = merged_spans(m, row, &first);
-    u64 head_floats = (u64)m->n_spans * (u64)size;
+        n = seen_splits(m, row, &first);
+    u64 head_floats = (u64)m->n_splits * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
-    span_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
-    FOR_PIECES(MERGE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
+    combine_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
+    FOR_PIECES(COMBINE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
-        f32x4 p[MERGE_PIECES];
-        FOR_PIECES(MERGE_PIECES, j, i, dim)
+        f32x4 p[COMBINE_PIECES];
+        FOR_PIECES(COMBINE_PIECES, j, i, dim)
         p[j] = *(const f32x4 *)(parts + (u64)(i / hd) * head_floats + (u64)(s * size + i % hd));
-        FOR_PIECES(MERGE_PIECES, j, i, dim)
+        FOR_PIECES(COMBINE_PIECES, j, i, dim)
         UNROLL for (int e = 0; e < 4; e++)
             v[j][e] = fma32(weights[i / hd * (n + 1) + s], p[j][e], v[j][e]);
     }
-    FOR_PIECES(MERGE_PIECES, j, i, dim)
+    FOR_PIECES(COMBINE_PIECES, j, i, dim)
     UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * weights[i / hd * (n + 1) + n];
 }
 
-/* Up to MERGE_SPANS spans, and MERGE_WEIGHTS / (MERGE_SPANS + 1) heads. */
-DEVICE void merge_prepared(const struct merge_prepare_args *a, float *weights, float *sums,
-                           u64 *ordered)
+/* Combination and preparation of a row of up to COMBINE_SPLITS splits and COMBINE_WEIGHTS /
+ * (COMBINE_SPLITS + 1) heads. */
+DEVICE void combine_prepared(const struct combine_prepare_args *a, float *weights, float *sums,
+                             u64 *ordered)
 {
-    int row = block_x(), dim = a->merge.n_heads * a->merge.head_dim,
-        fits = fits_pieces(&a->prepare, MERGE_PIECES);
-    f32x4 v[MERGE_PIECES];
-    u64 order[MERGE_PIECES];
-    if (ordered) early_order(&a->prepare, order, MERGE_PIECES, THREADS);
+    int row = block_x(), dim = a->combine.n_heads * a->combine.head_dim,
+        fits = fits_pieces(&a->prepare, COMBINE_PIECES);
+    f32x4 v[COMBINE_PIECES];
+    u64 order[COMBINE_PIECES];
+    if (ordered) early_order(&a->prepare, order, COMBINE_PIECES, THREADS);
     wait_for_producer();
-    merge_row(&a->merge, row, weights, sums, v);
+    combine_row(&a->combine, row, weights, sums, v);
     if (!fits)
-        FOR_PIECES(MERGE_PIECES, j, i, dim) *
-            (f32x4 *)(a->merge.out + (u64)row * (u64)dim + (u64)i) = v[j];
+        FOR_PIECES(COMBINE_PIECES, j, i, dim) *
+            (f32x4 *)(a->combine.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
-    if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, MERGE_PIECES);
+    if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, COMBINE_PIECES);
     else prepare_row(&a->prepare, row, weights);
 }
 
-KERNEL(merge_prepare, struct merge_prepare_args)
+KERNEL(combine_prepare, struct combine_prepare_args)
 {
-    LDS(float, weights, MERGE_WEIGHTS);
-    LDS(float, sums, MERGE_WEIGHTS);
-    merge_prepared(EARLY_ARGS, weights, sums, 0);
+    LDS(float, weights, COMBINE_WEIGHTS);
+    LDS(float, sums, COMBINE_WEIGHTS);
+    combine_prepared(EARLY_ARGS, weights, sums, 0);
 }
 
-/* The same for rows that come into another order, by itself: the more there is of the other, the
- * longer a few rows take. */
-KERNEL(merge_prepare_ordered, struct merge_prepare_args)
+/* The same for permuted rows. A kernel of its own, because the additional shared memory and
+ * registers slow down steps of few rows. */
+KERNEL(combine_prepare_ordered, struct combine_prepare_args)
 {
-    LDS(float, weights, MERGE_WEIGHTS);
-    LDS(u64, ordered,
-        ORDERED(MERGE_PIECES)); /* before that the sums: MERGE_WEIGHTS floats are not more */
-    merge_prepared(EARLY_ARGS, weights, (float *)ordered, ordered);
+    LDS(float, weights, COMBINE_WEIGHTS);
+    LDS(u64, ordered, ORDERED(COMBINE_PIECES)); /* first the sums: COMBINE_WEIGHTS floats fit */
+    combine_prepared(EARLY_ARGS, weights, (float *)ordered, ordered);
 }

@@ -1,13 +1,13 @@
-/* images.h: the families of images (compiled kernels, one image for each architecture) and which of
- * them this is. Conditions on architectures stand here only. Each image is of one family:
- *   SIMD     no matrix instructions are used: gfx9 before gfx908, gfx10, NVIDIA before sm_80
+/* images.h: the families of images (an image is the kernels compiled for one architecture) and the
+ * family of this one. All conditions on architectures are here. Every image is of one family:
+ *   SIMD     no matrix instructions: gfx9 before gfx908, gfx10, NVIDIA before sm_80
  *   MFMA     gfx908, gfx90a, gfx94x, gfx95x
  *   WMMA     gfx11
  *   WMMA12   gfx12
  *   SM80     NVIDIA from sm_80 on, mma
  *   SM90     NVIDIA sm_90a, mma and wgmma
- * Host code of the kernels stands for the first four, or for one of the last two
- * (tests/emulators/fibers). A set of families is what kernel_list.h names: one of these or
+ * Host code of the kernels (tests/emulators/fibers) stands for the first four, or for one of the
+ * last two. kernel_list.h names sets of families: one of these or
  *   ALL, NO_MMA (the first four), MMA (the last two) */
 #ifndef KERNELS_IMAGES_H
 #define KERNELS_IMAGES_H
@@ -22,8 +22,8 @@
 #define IMAGES_MMA (IMAGES_SM80 | IMAGES_SM90)
 #define IMAGES_ALL (IMAGES_NO_MMA | IMAGES_MMA)
 
-/* Families of AMD's architectures, as compilers name them: the newer ones by a macro of the family,
- * all by the chip's own. gfx94x and gfx95x have none of the family. */
+/* Families of AMD's architectures by compiler macros: newer compilers have a macro of the family,
+ * all have the chip's own; gfx94x and gfx95x have the chip's only. */
 #if defined(__GFX12__) || defined(__gfx1200__) || defined(__gfx1201__)
 #define GFX12 1
 #elif defined(__GFX11__) || defined(__gfx1100__) || defined(__gfx1101__) ||                        \
@@ -63,7 +63,7 @@
 #define HAS_WGMMA (THIS_IMAGE & IMAGES_SM90)
 #define HAS_AMD_MATRIX (THIS_IMAGE & (IMAGES_MFMA | IMAGES_WMMA | IMAGES_WMMA12))
 
-/* v_dot2_f32_f16, which the first chips of gfx9 and gfx10 lack; v_mad_f16, which only gfx9 has */
+/* v_dot2_f32_f16 is missing in the first chips of gfx9 and gfx10; only gfx9 has v_mad_f16 */
 #if defined(__AMDGCN__) && !defined(__gfx900__) && !defined(__gfx902__) &&                         \
     !defined(__gfx904__) && !defined(__gfx909__) && !defined(__gfx90c__) &&                        \
     !defined(__gfx9_generic__) && !defined(__gfx1010__) && !defined(__gfx1013__) &&                \

@@ -1,10 +1,12 @@
-/* linear.h: what all kernels for linears share: parts, groups, codes and dense weights as numbers.
- */
+/* linear.h: what the kernels for linears share: parts, groups, unpacking of codes and dense
+ * weights, the epilogue. Codes become fp16 without a conversion: 0x6400 | code is the half 1024
+ * + code (Kim et al. 2022, "Who Says Elephants Can't Run"; also in FasterTransformer and
+ * Marlin). code - zero is exact, so every way of unpacking gives the same bits. */
 #ifndef KERNELS_LINEAR_H
 #define KERNELS_LINEAR_H
 
-/* The part to which a block of the grid belongs. (An index known only at run time would copy the
- * arguments to memory.) */
+/* The part that a block of the grid belongs to. (An index known only at run time would copy the
+ * arguments to local memory.) */
 DEVICE struct linear_part part_of(const struct linear_args *a, int block)
 {
     struct linear_part p = a->part[0];
@@ -28,14 +30,14 @@ DEVICE struct scale_zero scale_zero_of(float scale, f16 zero)
     return m;
 }
 
-/* The group of a chunk; that of the last group for a chunk that only fills up. */
+/* The group of a chunk; a padding chunk has the last group. */
 DEVICE int group_of(const struct linear_part *p, int chunk)
 {
     int group = p->group_shift >= 0 ? chunk >> p->group_shift : chunk / p->group_chunks;
     return group > p->last_group ? p->last_group : group;
 }
 
-/* Where the scale of output 0 of a panel stands, in scales. */
+/* The index of the scale of a panel's output 0, in scales. */
 DEVICE u32 meta_row(const struct linear_part *p, int panel, int chunk)
 {
     return (u32)(panel * (p->last_group + 1) + group_of(p, chunk)) * PANEL;
@@ -49,7 +51,7 @@ DEVICE struct scale_zero meta_at(const struct linear_part *p, u32 row, int outpu
     return scale_zero_of((float)half_of(meta[at]), half_of(meta[at] >> 16));
 }
 
-/* a & mask | bits, which NVIDIA's compiler makes two instructions of. */
+/* a & mask | bits in one instruction; NVIDIA's compiler makes two of it. */
 DEVICE u32 and_or(u32 a, u32 mask, u32 bits)
 {
 #if defined(__NVPTX__)
@@ -61,15 +63,14 @@ DEVICE u32 and_or(u32 a, u32 mask, u32 bits)
 #endif
 }
 
-/* Two codes as (code - zero): 0x6400 | code is the half 1024 + code, and the difference is exact.
- */
+/* Two codes as code - zero, exact. */
 DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero)
 {
     return pair_of(and_or(word >> (4 * i), 0x000f000fu, 0x64006400u)) - zero;
 }
 
-/* The 8 inputs of a word, without shifting each: 0x6400 | code << 4 is 1024 + 16 code, a 16th of
- * that 64 + code. */
+/* The 8 inputs of a word with one shift: for the low code of each pair as above; 0x6400 | code << 4
+ * is the half 1024 + 16 code, a 16th of which is 64 + code. */
 DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
 {
     const f16x2 sixteenth = {(f16)0.0625f, (f16)0.0625f}, offset = {(f16)960, (f16)960};
@@ -81,7 +82,7 @@ DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
     w[3] = fma16x2(pair_of(and_or(high, 0x00f000f0u, 0x64006400u)), sixteenth, zero_16);
 }
 
-/* What it takes to unpack codes of one output and group. */
+/* Constants for unpacking codes of one output and group. */
 struct unpack {
     float scale;
     u32 zero;   /* the halves 1024 + 16 zero, twice, as bits */
@@ -99,10 +100,10 @@ DEVICE struct unpack unpack_of(float scale, f16 zero)
     return u;
 }
 
-/* 16 * (code - zero) of the 8 inputs of a word in 8 operations, all of them exact. A byte of two
- * codes is the half 1024 + low + 16 high. With 16 zero in place of the high code it is 1024 + low +
- * 16 zero; what the two differ by is 16 (high - zero), and 16 times the second without its bias is
- * 16 (low - zero). */
+/* 16 * (code - zero) of the 8 inputs of a word in 8 operations, all exact. A byte of two codes is
+ * the half 1024 + low + 16 high. With 16 zero in place of the high code it is 1024 + low + 16 zero.
+ * The difference of the two is 16 (high - zero), and 16 times the second without its bias is 16
+ * (low - zero). */
 DEVICE void unpack_16(u32 word, const struct unpack *u, f16x2 w[4])
 {
     const f16x2 sixteen = {(f16)16, (f16)16};

@@ -1,21 +1,20 @@
-/* linear_decode.hip: linears for few rows: a block computes ROWS rows of one panel of 16 outputs
- * over all of its inputs, so that nothing is added up across blocks. With 4-bit weights thread
- * (slice, lane) takes the portions of four chunks slice, slice + 8, .., and of each what its lane
- * holds (args.h); with dense ones thread (slice, output) the chunks slice, slice + 16, .. What the
- * threads have of an output is added in LDS, in order. What is computed for a row, and in which
- * order, does not depend on ROWS. */
+/* linear_decode.hip: 4-bit and dense linears of decode rows without matrix instructions.
+ *   grid      (panel of 16 outputs, group of `rows` rows); 256 threads over all inputs, nothing is
+ *             added across blocks
+ *   threads   4-bit: thread (slice, lane) has the items slice, slice + 8, .. and of each the codes
+ *             of its lane (args.h); dense: thread (slice, output) has chunks slice, slice + 16, ..
+ *   pipeline  activations in shared memory, STAGE_CHUNKS chunks at a time; two items in registers,
+ *             one in flight while the other is computed
+ *   epilogue  the threads' sums of an output are added in shared memory, in order
+ * Bits: the operations of a row and their order do not depend on `rows`. */
 
-enum {
-    PORTION_CHUNKS = 4,
-    PORTION_BYTES = PORTION_CHUNKS * CHUNK * PANEL / 2,
-    SLICES = THREADS / 32
-};
+enum { SLICES = THREADS / 32 };
 
-/* Chunks of activations in LDS at a time: an even number of portions for each slice; and its size
- * in words. */
+/* Chunks of activations in shared memory at a time, an even number of items for each slice; its
+ * size in words. */
 #define STAGE_CHUNKS(rows, x_bytes) ((rows) * (x_bytes) <= 2 ? 128 : 64)
 #define DENSE_CHUNKS(rows) ((rows) == 1 ? 64 : 32)
-#define SUM_WORDS(rows) (2 * THREADS * (rows)) /* two sums a thread and row */
+#define SUM_WORDS(rows) (2 * THREADS * (rows)) /* two sums for each thread and row */
 #define LDS_WORDS(chunks, rows, x_bytes)                                                           \
     ((chunks) * CHUNK / 4 * (rows) * (x_bytes) > SUM_WORDS(rows)                                   \
          ? (chunks) * CHUNK / 4 * (rows) * (x_bytes)                                               \
@@ -23,13 +22,13 @@ enum {
 #define DECODE_WORDS(rows, x_bytes) LDS_WORDS(STAGE_CHUNKS(rows, x_bytes), rows, x_bytes)
 #define DENSE_WORDS(rows) LDS_WORDS(DENSE_CHUNKS(rows), rows, 4)
 
-/* Copies chunks c0 .. of the rows from row0 on into stage[rows][chunks][CHUNK], zeros where there
- * are none. All loads are under way before the first is stored. */
+/* Copies chunks c0 .. of the rows from row0 on into stage[rows][chunks][CHUNK], with zeros for
+ * padding. All loads are issued before the first store. */
 DEVICE void stage_rows(const struct linear_args *a, u32x4 *stage, int row0, int c0, int rows,
                        int chunks, int x_bytes)
 {
     const int per_row = chunks * CHUNK * x_bytes / 16,
-              n = rows * per_row / THREADS; /* a row is some times THREADS */
+              n = rows * per_row / THREADS; /* a row is a multiple of THREADS */
     int t = thread(), whole = a->n_chunks * CHUNK * x_bytes / 16;
     u32x4 v[8];
     UNROLL for (int k = 0; k < n; k++)
@@ -45,8 +44,8 @@ DEVICE void stage_rows(const struct linear_args *a, u32x4 *stage, int row0, int 
     UNROLL for (int k = 0; k < n; k++) stage[k * THREADS + t] = v[k];
 }
 
-/* Adds `slices` sums of each of the panel's outputs, which thread s * PANEL + output has in
- * total[], in order. */
+/* Epilogue of dense linears: adds in order the sums of each of the panel's outputs; total[] of
+ * thread s * PANEL + output is slice s. */
 DEVICE void add_slices(const struct linear_args *a, const struct linear_part *p, int panel,
                        const float *total, float *sums, int row0, int rows)
 {
@@ -62,7 +61,7 @@ DEVICE void add_slices(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* The same for lanes: lane 4r + t has part t of the outputs r and r + 8 in total[row][2]. */
+/* Epilogue of 4-bit linears: lane 4r + t has part t of outputs r and r + 8 in total[row][2]. */
 DEVICE void add_lanes(const struct linear_args *a, const struct linear_part *p, int panel,
                       float total[][2], float *sums, int row0, int rows)
 {
@@ -85,7 +84,7 @@ DEVICE void add_lanes(const struct linear_args *a, const struct linear_part *p, 
     }
 }
 
-/* sum += the 8 inputs of a word. */
+/* sum += 8 weights of a word times 8 inputs. */
 DEVICE float add_f16(const f16x2 w[4], u32x4 x, float sum)
 {
     UNROLL for (int i = 0; i < 4; i++) sum = dot2(w[i], pair_of(x[i]), sum);
@@ -102,7 +101,7 @@ DEVICE float add_f32(const f16x2 w[4], const f32x4 *x, float sum)
     return sum;
 }
 
-/* Sums over a chunk in four chains, one for each 8 inputs. */
+/* Dot product over a chunk in four independent chains of 8 inputs. */
 DEVICE float dot_f32(const float w[CHUNK], const f32x4 *x)
 {
     float s[4];
@@ -117,39 +116,38 @@ DEVICE float dot_f32(const float w[CHUNK], const f32x4 *x)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* What a lane holds of a portion: two chunks of outputs r and r + 8 in each piece; and the words of
+/* A lane's codes of an item, two chunks of outputs r and r + 8 in each 16 bytes, and the words of
  * their scales. */
-struct portion {
+struct item_codes {
     u32x4 q[2];
     u32 meta[2][2];
 };
 
-/* codes, meta: the same for the whole block; codes_at, words_at: of the lane. words: those of a
- * scale. */
-DEVICE struct portion load_portion(const u8 *codes, const u8 *meta, u32 codes_at, u32 words_at,
-                                   const int words)
+/* codes, meta: uniform for the block; codes_at, words_at: the lane's offsets. words: of a scale. */
+DEVICE struct item_codes load_item_codes(const u8 *codes, const u8 *meta, u32 codes_at,
+                                         u32 words_at, const int words)
 {
-    struct portion v;
+    struct item_codes v;
     codes_at = of_lane(codes_at);
     words_at = of_lane(words_at);
     UNROLL for (int b = 0; b < 2; b++)
-        v.q[b] = *(const u32x4 *)(codes + codes_at + (u32)(b * PORTION_BYTES / 2));
+        v.q[b] = *(const u32x4 *)(codes + codes_at + (u32)(b * ITEM_BYTES / 2));
     UNROLL for (int j = 0; j < 2; j++) UNROLL for (int k = 0; k < words; k++)
         v.meta[j][k] = *(const u32 *)(meta + words_at + (u32)(4 * (8 * j * words + k)));
     return v;
 }
 
-/* Waits for it here, before the next one is asked for, and not where it is used: that would wait
- * for both. */
-DEVICE void arrived(struct portion *v, const int words)
+/* Waits for an item here, before the load of the next one is issued. A wait at its use would cover
+ * both. */
+DEVICE void arrived(struct item_codes *v, const int words)
 {
     UNROLL for (int b = 0; b < 2; b++) await_16(&v->q[b]);
     UNROLL for (int j = 0; j < 2; j++) UNROLL for (int k = 0; k < words; k++)
         await_4(&v->meta[j][k]);
 }
 
-/* sum[row][output] += 16 * a chunk: the words of outputs r and r + 8 and the row's activations of
- * the lane. */
+/* sum[row][output] += 16 * (a chunk times the row's activations); q0, q1: words of outputs r and r
+ * + 8. */
 DEVICE void add_chunk(u32 q0, u32 q1, const struct unpack u[2], const u32x4 *x, float sum[][2],
                       const int rows, const int stage, const int half)
 {
@@ -171,9 +169,9 @@ DEVICE void add_scaled(float total[][2], const struct unpack u[2], float sum[][2
         total[m][j] = fma32(u[j].scale, sum[m][j], total[m][j]);
 }
 
-/* A portion that is of one group: its four chunks in one chain. */
-DEVICE void add_portion(const struct portion *v, const u32x4 *x, float total[][2], const int rows,
-                        const int stage, const int half, const int words)
+/* total += scale * an item of one group, its four chunks in one chain. */
+DEVICE void add_item(const struct item_codes *v, const u32x4 *x, float total[][2], const int rows,
+                     const int stage, const int half, const int words)
 {
     struct unpack u[2];
     float sum[8][2];
@@ -181,53 +179,52 @@ DEVICE void add_portion(const struct portion *v, const u32x4 *x, float total[][2
         u[j] = words == 2 ? unpack_of(f32_of(v->meta[j][0]), (f16)f32_of(v->meta[j][1]))
                           : unpack_of((float)half_of(v->meta[j][0]), half_of(v->meta[j][0] >> 16));
     UNROLL for (int m = 0; m < rows; m++) sum[m][0] = sum[m][1] = 0;
-    UNROLL for (int c = 0; c < PORTION_CHUNKS; c++)
+    UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
         add_chunk(v->q[c / 2][c % 2 * 2], v->q[c / 2][c % 2 * 2 + 1], u, x + c * 4 * (half ? 1 : 2),
                   sum, rows, stage, half);
     add_scaled(total, u, sum, rows);
 }
 
-/* Groups that are a power of two of portions: the next portion is under way while one is computed,
- * and all addresses are one for the block and a fixed one for the lane. words: of a scale. */
-DEVICE void q4_portions(const struct linear_args *a, const struct linear_part *p, u32x4 *lds,
-                        float total[][2], const int rows, const int half, const int words)
+/* Groups of a power of two of items: the next item is in flight while one is computed, and every
+ * address is a uniform base and a fixed offset of the lane. words: of a scale. */
+DEVICE void q4_items(const struct linear_args *a, const struct linear_part *p, u32x4 *lds,
+                     float total[][2], const int rows, const int half, const int words)
 {
     const int x_bytes = half ? 2 : 4, stage = STAGE_CHUNKS(rows, x_bytes), piece = 8 * x_bytes / 16,
-              steps = stage / PORTION_CHUNKS / SLICES;
-    const int step_x = SLICES * PORTION_CHUNKS * 4 * piece;
+              steps = stage / ITEM_CHUNKS / SLICES;
+    const int step_x = SLICES * ITEM_CHUNKS * 4 * piece;
     int lane = thread() % 32, slice = thread() / 32, panel = block_x() - p->first,
         row0 = block_y() * rows;
-    int n_portions = a->n_chunks / PORTION_CHUNKS,
-        mine = (int)((u32)(n_portions - slice + SLICES - 1) / SLICES), shift = p->group_shift - 2;
-    const u8 *codes = (const u8 *)p->weight + (u64)panel * (u64)n_portions * PORTION_BYTES;
+    int n_items = a->n_chunks / ITEM_CHUNKS,
+        mine = (int)((u32)(n_items - slice + SLICES - 1) / SLICES), shift = p->group_shift - 2;
+    const u8 *codes = (const u8 *)p->weight + (u64)panel * (u64)n_items * ITEM_BYTES;
     const u8 *meta = (const u8 *)p->meta +
                      (u64)panel * (u64)(p->last_group + 1) * (u64)(PANEL * 4 * words);
-    int from = slice < n_portions
-                   ? slice
-                   : 0; /* where there are fewer than slices, the first is read for nothing */
-    u32 codes_at = (u32)(from * PORTION_BYTES + lane * 16),
+    int from = slice < n_items ? slice
+                               : 0; /* with fewer items than slices, item 0 is read and not used */
+    u32 codes_at = (u32)(from * ITEM_BYTES + lane * 16),
         words_at = (u32)((from >> shift) * PANEL + lane / 4) * (u32)(4 * words);
-    struct portion even = load_portion(codes, meta, codes_at, words_at, words), odd;
-    for (int first = 0; first * SLICES < n_portions; first += steps) {
-        const u32x4 *x = lds + (slice * (PORTION_CHUNKS * 4) + lane % 4) * piece;
+    struct item_codes even = load_item_codes(codes, meta, codes_at, words_at, words), odd;
+    for (int first = 0; first * SLICES < n_items; first += steps) {
+        const u32x4 *x = lds + (slice * (ITEM_CHUNKS * 4) + lane % 4) * piece;
         barrier();
-        stage_rows(a, lds, row0, first * SLICES * PORTION_CHUNKS, rows, stage, x_bytes);
+        stage_rows(a, lds, row0, first * SLICES * ITEM_CHUNKS, rows, stage, x_bytes);
         barrier();
-        NO_UNROLL for (int i = first; i < first + steps && i * SLICES < n_portions;
+        NO_UNROLL for (int i = first; i < first + steps && i * SLICES < n_items;
                        i += 2, x += 2 * step_x)
         {
-            const u8 *codes_1 = uniform(codes + (u32)((i + 1) * (SLICES * PORTION_BYTES)));
+            const u8 *codes_1 = uniform(codes + (u32)((i + 1) * (SLICES * ITEM_BYTES)));
             const u8 *meta_1 =
                 uniform(meta + (u32)(((i + 1) * SLICES >> shift) * (PANEL * 4 * words)));
-            const u8 *codes_2 = uniform(codes_1 + SLICES * PORTION_BYTES);
+            const u8 *codes_2 = uniform(codes_1 + SLICES * ITEM_BYTES);
             const u8 *meta_2 =
                 uniform(meta + (u32)(((i + 2) * SLICES >> shift) * (PANEL * 4 * words)));
             arrived(&even, words);
-            if (i + 1 < mine) odd = load_portion(codes_1, meta_1, codes_at, words_at, words);
-            if (i < mine) add_portion(&even, x, total, rows, stage, half, words);
+            if (i + 1 < mine) odd = load_item_codes(codes_1, meta_1, codes_at, words_at, words);
+            if (i < mine) add_item(&even, x, total, rows, stage, half, words);
             arrived(&odd, words);
-            if (i + 2 < mine) even = load_portion(codes_2, meta_2, codes_at, words_at, words);
-            if (i + 1 < mine) add_portion(&odd, x + step_x, total, rows, stage, half, words);
+            if (i + 2 < mine) even = load_item_codes(codes_2, meta_2, codes_at, words_at, words);
+            if (i + 1 < mine) add_item(&odd, x + step_x, total, rows, stage, half, words);
         }
     }
 }
@@ -240,16 +237,14 @@ DEVICE void q4_chunks(const struct linear_args *a, const struct linear_part *p, 
     int lane = thread() % 32, slice = thread() / 32, panel = block_x() - p->first,
         row0 = block_y() * rows;
     const u32 *codes = (const u32 *)p->weight +
-                       (u64)panel * (u64)a->n_chunks * (PORTION_BYTES / PORTION_CHUNKS / 4) +
+                       (u64)panel * (u64)a->n_chunks * (ITEM_BYTES / ITEM_CHUNKS / 4) +
                        (u64)(lane * 4);
     for (int c0 = 0; c0 < a->n_chunks; c0 += stage) {
         barrier();
         stage_rows(a, lds, row0, c0, rows, stage, x_bytes);
         barrier();
-        NO_UNROLL for (int i = slice * PORTION_CHUNKS; i < stage && c0 + i < a->n_chunks;
-                       i += i % PORTION_CHUNKS < PORTION_CHUNKS - 1
-                                ? 1
-                                : (SLICES - 1) * PORTION_CHUNKS + 1)
+        NO_UNROLL for (int i = slice * ITEM_CHUNKS; i < stage && c0 + i < a->n_chunks;
+                       i += i % ITEM_CHUNKS < ITEM_CHUNKS - 1 ? 1 : (SLICES - 1) * ITEM_CHUNKS + 1)
         {
             int chunk = c0 + i;
             const u32 *q = codes + (u64)(chunk / 2 * 128 + chunk % 2 * 2);
@@ -274,8 +269,8 @@ DEVICE void q4_decode(const struct linear_args *a, u32x4 *lds, const int rows, c
     float total[8][2];
     UNROLL for (int m = 0; m < rows; m++) total[m][0] = total[m][1] = 0;
     if (!p.whole_items || p.group_shift < 0) q4_chunks(a, &p, lds, total, rows, half);
-    else if (p.scale_f32) q4_portions(a, &p, lds, total, rows, half, 2);
-    else q4_portions(a, &p, lds, total, rows, half, 1);
+    else if (p.scale_f32) q4_items(a, &p, lds, total, rows, half, 2);
+    else q4_items(a, &p, lds, total, rows, half, 1);
     UNROLL for (int m = 0; m < rows; m++) UNROLL for (int j = 0; j < 2; j++) total[m][j] *= 0.0625f;
     add_lanes(a, &p, block_x() - p.first, total, (float *)lds, block_y() * rows, rows);
 }

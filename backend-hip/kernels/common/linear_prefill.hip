@@ -1,20 +1,25 @@
-/* linear_prefill.hip: linears for many rows: a block computes 64 rows x 64 outputs, a thread 4 x 4
- * of them, or twice the rows, over inputs in LDS, chunk by chunk. The sum over a chunk is taken by
- * itself, then scaled and added: the order depends on nothing but the number of inputs. */
+/* linear_prefill.hip: 4-bit and dense GEMM of prompt rows without matrix instructions. A block of
+ * 256 threads computes a tile of 64 outputs x 64 or 128 rows, a thread 4 x 4 or 4 x 8 of it, over
+ * two chunks of inputs in shared memory at a time. Bits: the products of a chunk are summed, then
+ * scaled and added, so the order depends on the number of inputs alone. */
 
-enum { TILE = PREFILL_OUTPUTS, STEP = 2 }; /* outputs; chunks of inputs in LDS at a time: a pair */
+enum {
+    TILE = PREFILL_OUTPUTS,
+    STEP = 2
+}; /* outputs of a tile; chunks in shared memory at a
+      time */
 
-/* Rows x columns of this thread, of which it has `down` x 4: rows block_y * 16 * down + down *
+/* The thread's position in the tile; it has `down` x 4 results: rows block_y * 16 * down + down *
  * tile_row() .., outputs block_x * TILE + 4 * tile_col() .. */
 DEVICE int tile_row(void) { return thread() / 16; }
 DEVICE int tile_col(void) { return thread() % 16; }
 
-/* Where output `column` lies among those of input k of a chunk: the four words of an output are
- * written together, to other banks. */
+/* Position of output `column` among those of input k of a chunk, swizzled: the four words of an
+ * output are written together, to different banks. */
 DEVICE int column_place(int k, int column) { return column ^ (k / 8 * 8); }
 
-/* One step of activations, transposed: xs[input pair][row] (fp16) or xs[input][row] (fp32), zeros
- * where there are none. */
+/* Copies two chunks of activations transposed to xs[input pair][row] (fp16) or xs[input][row]
+ * (fp32), with zeros for padding. */
 DEVICE void stage_x(const struct linear_args *a, u32 *xs, int c0, const int half, const int down)
 {
     const int x_bytes = half ? 2 : 4, per_row = STEP * CHUNK * x_bytes / 16, rows = 16 * down,
@@ -44,12 +49,12 @@ DEVICE void write_tile(const struct linear_args *a, const struct linear_part *p,
                      (block_x() - p->first) * TILE + 4 * tile_col() + j, total[i][j]);
 }
 
-/* part[i][j] = sum over one chunk in LDS. */
+/* part[i][j] = sum over a chunk in shared memory. */
 DEVICE void chunk_f16(const u32 *xs, const u32 *ws, float part[][4], const int down)
 {
     UNROLL for (int i = 0; i < down; i++) UNROLL for (int j = 0; j < 4; j++) part[i][j] = 0;
     NO_UNROLL for (int first = 0; first < CHUNK / 2;
-                   first += 4) /* more would not fit into the registers of two blocks */
+                   first += 4) /* more would exceed the registers for two blocks */
     {
         const u32 *of = ws + column_place(2 * first, 4 * tile_col());
         UNROLL for (int k = first; k < first + 4; k++)
@@ -77,7 +82,7 @@ DEVICE void chunk_f32(const u32 *xs, const u32 *ws, float part[][4])
     }
 }
 
-/* What one lane holds of a pair of chunks, transposed into ws[input pair][output] or
+/* Unpacks a lane's codes of a pair of chunks, transposed, into ws[input pair][output] or
  * ws[input][output], and its scales. */
 DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p, u32 *ws,
                         float *scales, int c0, const int half)

@@ -1,8 +1,8 @@
-/* pack.hip: from the layouts of the model file to those of args.h, while the weights are uploaded.
- */
+/* pack.hip: repacks weights, scales and zero points from the layouts of the model file to those of
+ * args.h, while a model is loaded. */
 
-/* A word of 8 codes of the model file, where byte b holds input b low and input 4 + b high, in the
- * order of args.h. */
+/* Reorders a word of 8 codes from the model file (byte b has input b in its low and input 4 + b in
+ * its high half) to args.h. */
 DEVICE u32 reorder(u32 q)
 {
     u32 even = (q & 0xf) | (q >> 12 & 0xf0) | (q << 4 & 0xf00) |
@@ -12,8 +12,8 @@ DEVICE u32 reorder(u32 q)
     return even | odd << 16;
 }
 
-/* One thread makes one word. The model file has n_chunks of a panel; more fill up to a multiple of
- * 4. */
+/* One thread writes one word. The model file has n_chunks chunks of a panel; padding makes them a
+ * multiple of 4. */
 KERNEL(repack_codes, struct repack_args)
 {
     const struct repack_args *a = ARGS;
@@ -30,7 +30,8 @@ KERNEL(repack_codes, struct repack_args)
     ((u32 *)a->dst)[i] = reorder(codes);
 }
 
-/* The same for linear_paper.hip, where the words of 8 inputs of all outputs stand together. */
+/* The same for linear_paper.hip, where the words of one octet of inputs are adjacent for all
+ * outputs. */
 KERNEL(repack_rows, struct repack_args)
 {
     const struct repack_args *a = ARGS;
@@ -47,7 +48,7 @@ KERNEL(repack_meta, struct repack_meta_args)
     int i = block_x() * THREADS + thread();
     if (i >= a->n) return;
     u32 *dst = (u32 *)a->dst;
-    if (a->wide) {
+    if (a->scale_f32) {
         dst[2 * i] = ((const u32 *)a->scales)[i];
         dst[2 * i + 1] = bits_of((float)a->zeros[i]);
     } else {
@@ -64,7 +65,7 @@ KERNEL(repack_meta, struct repack_meta_args)
     }
 }
 
-/* One thread makes one piece of 16 bytes of one output. */
+/* One thread writes 16 bytes of one output. */
 DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
 {
     u64 i = (u64)block_x() * THREADS + (u64)thread(),

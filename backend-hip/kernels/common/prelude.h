@@ -1,28 +1,27 @@
-/* prelude.h: the few words in which the kernels are written, for three targets from one source,
- * which is plain C but for these words: AMD (clang -x hip, freestanding), NVIDIA (clang -x cuda,
- * freestanding, to PTX) and the host, where each thread of a block is a fiber
- * (tests/emulators/fibers/fibers.c). Must not know: any kernel.
+/* prelude.h: the language of the kernels: plain C and the words below, compiled from one source for
+ * three targets: AMD (clang -x hip, freestanding), NVIDIA (clang -x cuda, freestanding, to PTX) and
+ * the host, where each thread of a block is a fiber (tests/emulators/fibers/fibers.c). Must not
+ * know: any kernel.
  *
  *   KERNEL(name, struct args) { ... }   a kernel, of the threads that its row of kernel_list.h says
- *   ARGS                                const pointer to its arguments, once the launch before has
- *                                       ended
- *   EARLY_ARGS                          the same at once: only what no launch of a step writes may
- *                                       be read, and nothing written, before wait_for_producer(),
- *                                       which every thread calls
- *   KERNEL_TWICE(name, struct args) { ... }   one of which two blocks are to have registers on a
- *       compute unit of AMD's
- *   DEVICE float f(...)                 a function, always inlined: parameters given as constants
- *       are constants inside
- *   LDS(float, name, count)             memory shared by a block, undefined at its start
+ *   ARGS                                const pointer to its arguments, after the producer launch
+ *                                       has ended
+ *   EARLY_ARGS                          the same at once: before wait_for_producer(), which every
+ *                                       thread calls, a kernel writes nothing and reads only
+ *                                       memory that no launch of a step writes
+ *   KERNEL_TWICE(name, struct args) { ... }   a kernel with an occupancy of two blocks on AMD
+ *   DEVICE float f(...)                 a function, always inlined, so that constant arguments are
+ *                                       constants inside
+ *   LDS(float, name, count)             static shared memory of a block, undefined at its start
  *   thread(), block_x() .. block_z()    indices; blocks have one dimension, grids three
- *   barrier()                           all threads of the block reach it; memory written before is
- *                                       seen after
- *   take_numbers(counter, n)            counter += n of an int in LDS, by any threads at once; what
- *                                       it was before: who comes first is not said
+ *   barrier()                           all threads of the block reach it; earlier writes are
+ *                                       visible after it
+ *   take_numbers(counter, n)            counter += n of an int in shared memory, atomically; gives
+ *                                       the old value
  *
- * -ffp-contract=off everywhere: a product is fused with a sum where fma32 says so and nowhere else.
- * So the bits of a result are those of the source, whatever it is inlined into: kernels for one row
- * and for sixteen agree. */
+ * -ffp-contract=off everywhere: fma32 is the only fused multiply-add. So the bits of a result
+ * follow from the source, whatever it is inlined into, and kernels for one row and for sixteen
+ * agree. */
 #ifndef KERNELS_PRELUDE_H
 #define KERNELS_PRELUDE_H
 
@@ -47,8 +46,8 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #if __clang_major__ >= 16
 #define UNROLL _Pragma("unroll")
-#else /* of the runtimes' compilers: what is not unrolled by force comes too late for arrays to be \
-         held in registers */
+#else /* older compilers of AMD's runtimes unroll too late to keep arrays in registers, unless
+         forced */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 #define UNROLL_4 _Pragma("unroll 4")
@@ -85,8 +84,8 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 #define UNROLL_4 _Pragma("unroll 4")
 #define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
-/* From sm_90 on launches overlap (programmatic dependent launch): the next one may start now, this
- * one goes on when all before it have ended. */
+/* From sm_90 on launches overlap (programmatic dependent launch): the next launch may start now;
+ * this one continues when all launches before it have ended. */
 DEVICE void wait_for_producer(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -112,7 +111,7 @@ DEVICE u32 shuffle_xor(u32 v, int lanes)
 }
 DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
-/* 2^x to 2^-22 of itself; subnormal ones are 0. */
+/* 2^x with a relative error of 2^-22; subnormal results are 0. */
 DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 
 #else
@@ -127,7 +126,7 @@ DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
     void name(const type *args)
 #define EARLY_ARGS args
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
-#define UNROLL /* unrolled as on a GPU, a host compiler needs minutes */
+#define UNROLL /* no unrolling: a host compiler would need minutes */
 #define UNROLL_4
 #define UNROLL_8
 #define NO_UNROLL
@@ -159,7 +158,7 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #endif
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
-/* Brings `bytes` on from p into the last cache, by up to a line of 128 bytes for each thread. */
+/* Prefetches `bytes` from p on into the L2 cache, up to a line of 128 bytes for each thread. */
 DEVICE void prefetch_lines(const void *p, int bytes)
 {
 #if defined(__NVPTX__)
@@ -171,8 +170,8 @@ DEVICE void prefetch_lines(const void *p, int bytes)
 }
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-/* Of a NaN and a number the number is taken, if the NaN is a; by one instruction where the compiler
- * would make two of it. */
+/* The larger of a and b; the number if a is NaN. One instruction on NVIDIA, whose compiler makes
+ * two of the comparison. */
 #if defined(__NVPTX__)
 DEVICE float max32(float a, float b) { return __builtin_fmaxf(a, b); }
 #else
@@ -216,8 +215,7 @@ DEVICE f16 half_of(u32 u)
     return h;
 }
 
-/* a * b + c where the product is exact in fp16, so that it makes no difference whether it is fused.
- */
+/* a * b + c with a product that is exact in fp16, so that fusing makes no difference. */
 DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 {
 #if !defined(__AMDGCN__) && !defined(__NVPTX__)
@@ -230,8 +228,8 @@ DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 #endif
 }
 
-/* Bytes 0 and 2 (odd 0), or 1 and 3 (odd 1), of a word as the low bytes of two halves whose high
- * bytes are all `high`. */
+/* Bytes 0 and 2 (odd 0) or 1 and 3 (odd 1) of a word as the low bytes of two halves with high byte
+ * `high`. */
 DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
 {
 #if defined(__AMDGCN__)
@@ -241,9 +239,8 @@ DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
 #endif
 }
 
-/* For addresses whose pointer is the same for all threads of a block and whose 32-bit offset is the
- * thread's own: AMD adds the two in the load itself. Left alone the compiler adds them up in
- * advance, in two registers for each address. */
+/* Addresses of a uniform pointer and a 32-bit offset of the thread: AMD's loads add the two.
+ * Without these the compiler computes each address in advance, in two registers. */
 DEVICE const u8 *uniform(const u8 *p)
 {
 #if defined(__AMDGCN__)
@@ -295,7 +292,7 @@ DEVICE float dot2(f16x2 a, f16x2 b, float c)
 #endif
 }
 
-/* 1 / x, and x^-1/2, good to an ulp or two, for normal x whose result is normal. */
+/* 1 / x and x^-1/2 with an error of an ulp or two, for normal x and normal results. */
 DEVICE float rcp32(float x)
 {
     float r = rcp_estimate(x);
@@ -308,9 +305,9 @@ DEVICE float rsqrt32(float x)
     return fma32(fma32(-x * r, r, 1), 0.5f * r, r);
 }
 
-/* e^x, 2 ulp. 0 below -87, e^88 above 88; NaN stays. NVIDIA has 2^x: of the rounded x log2(e), what
- * that is off by as a correction. Else as 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of degree
- * 4. */
+/* e^x, 2 ulp; 0 below -87, e^88 above 88; NaN stays NaN. NVIDIA: 2^x of the rounded x log2(e),
+ * corrected by its rounding error. Others: 2^n (1 + r + r^2 P(r)), |r| <= ln2/2, P minimax of
+ * degree 4. */
 DEVICE float exp32(float x)
 {
     float y = x > 88 ? 88 : x;
@@ -331,9 +328,8 @@ DEVICE float exp32(float x)
 #endif
 }
 
-/* sin and cos of |x| < 2^23: the multiple of pi/2 is taken off in three fused steps (n * hi - x is
- * exact), then Taylor polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. 2 ulp.
- */
+/* sin and cos of |x| < 2^23, 2 ulp: reduction by multiples of pi/2 in three fused steps (n * hi - x
+ * is exact), then Taylor polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. */
 DEVICE void sincos32(float x, float *s, float *c)
 {
     float n = x * 0x1.45f306p-1f + 0x1.8p23f - 0x1.8p23f;
@@ -356,13 +352,13 @@ DEVICE void sincos32(float x, float *s, float *c)
     *c = quadrant == 1 || quadrant == 2 ? -cc : cc;
 }
 
-/* Sum and maximum over the block of one value per thread, the same in every thread; tree of fixed
- * shape. scratch[THREADS] may be used again afterwards. */
+/* Sum and maximum over the block of one value per thread, in every thread, by a tree of fixed
+ * shape. scratch[THREADS] may be reused afterwards. */
 DEVICE float sum_or_max(float a, float b, const int max) { return max ? max32(a, b) : a + b; }
 
 #if !defined(__AMDGCN__)
-/* The tree over scratch[THREADS] by one warp, the last levels among its lanes; the result in each
- * of them. */
+/* The tree over scratch[THREADS] by one warp, the last levels by shuffles; the result is in every
+ * lane. */
 DEVICE float warp_tree(const float *scratch, const int max)
 {
     int t = thread();
@@ -384,7 +380,7 @@ DEVICE float block_tree(float x, float *scratch, const int max)
     int t = thread();
     scratch[t] = x;
     barrier();
-#if defined(__NVPTX__) /* every warp goes through the whole tree: two barriers instead of ten */
+#if defined(__NVPTX__) /* every warp computes the whole tree: two barriers in place of ten */
     float result = warp_tree(scratch, max);
 #else
     for (int w = THREADS / 2; w; w /= 2) {

@@ -1,28 +1,28 @@
-/* top.hip: leaves out the logits of a row that are never among the TOP largest as one goes over the
- * row in order of ids, so that whoever does so, keeping that many or fewer, comes to the same with
- * what is left, in every detail.
+/* top.hip: the candidates of sampling: drops every logit of a row that is not among the TOP largest
+ * of the row up to it, in order of ids. A scan of the row that keeps at most TOP largest logits has
+ * the same result over the candidates as over the row, in every detail.
  *
- * A block takes a row, in pieces as long as all before together, at most TOP_PIECE. It knows the
- * TOP largest of the pieces before; what is larger than the last of these is left: in no order at
- * all TOP of every piece as long as all before. How many of the piece are larger, or before it, is
- * a hit's place among the largest, and in the list. */
+ * A block of 1024 threads takes a row, in pieces as long as all pieces before together, at most
+ * TOP_PIECE. It keeps the TOP largest logits of the pieces before; a hit is a logit above the
+ * smallest of these (of randomly ordered logits TOP in every piece that doubles the length). A
+ * hit's place among the largest is the number of larger hits and old ones; its place in the list is
+ * the number of hits before it. */
 
 enum { TOP_ITEMS = 4, TOP_PIECE = TOP_ITEMS * TOP_THREADS, TOP_FIRST_PIECE = 256 };
 
 struct top_lds {
-    float kept[2][TOP]; /* falling; the old ones and the new ones */
+    float kept[2][TOP]; /* descending; old and new */
     struct largest found[TOP_ROOM];
-    int n_found[3]; /* of this piece, of the next, and of the last, which others may be reading yet
-                     */
+    int n_found[3]; /* of this piece, the next, and the last, which other threads may still read */
 };
 
-/* What is known of the pieces before. */
+/* The state after the pieces before. */
 struct top_state {
-    float bound; /* the last of the TOP largest */
+    float bound; /* the smallest of the TOP largest */
     int now, n_found, n_pieces;
 };
 
-/* Those of the piece's hits [n] that are among the largest now, and their order in the list. */
+/* Merges the piece's hits [n] into the TOP largest, and writes them to the list in order. */
 DEVICE void top_rank(struct top_lds *l, struct largest *out, struct top_state s, int n)
 {
     const float *kept = l->kept[s.now];
@@ -32,7 +32,7 @@ DEVICE void top_rank(struct top_lds *l, struct largest *out, struct top_state s,
         if (i < TOP) x.value = kept[i];
         else {
             x = l->found[s.n_found + i - TOP];
-            place = 0; /* behind old ones that are as large */
+            place = 0; /* after equal old ones */
             UNROLL for (int k = 5; k >= 0; k--)
                 place += kept[place + (1 << k) - 1] >= x.value ? 1 << k : 0;
         }
@@ -47,7 +47,7 @@ DEVICE void top_rank(struct top_lds *l, struct largest *out, struct top_state s,
     }
 }
 
-/* Of items, the first of which is number `at`, those numbered lo .. hi - 1. */
+/* Processes the items numbered lo .. hi - 1; item[0] is number `at`. */
 DEVICE struct top_state top_piece(struct top_lds *l, struct largest *out, const float *item, int at,
                                   int lo, int hi, struct top_state s)
 {

@@ -1,4 +1,7 @@
-/* vector.hip: what works on rows of activations. One block to a row unless said otherwise. */
+/* vector.hip: operations on rows of activations: preparation of a linear's input (permute, scale to
+ * fp16, pack), embedding, RMSNorm, SwiGLU, gathering. One block of THREADS threads for each row
+ * unless said otherwise. A row is held in registers where it fits. Bits: sums of a row depend on
+ * its length alone, and fused kernels compute what the single ones do. */
 
 DEVICE float permuted(const struct prepare_args *a, const float *x, int j)
 {
@@ -15,8 +18,8 @@ KERNEL(prepare_f32, struct prepare_args)
     for (int j = thread(); j < a->stride; j += THREADS) packed[j] = permuted(a, x, j);
 }
 
-/* A power of two brings the largest magnitude into [2^top, 2^(top+1)). With top = 14 nothing
- * overflows, and what becomes subnormal is below 2^-28 of the largest. */
+/* The power of two that brings the largest magnitude into [2^top, 2^(top+1)), and its inverse. With
+ * top = 14 nothing overflows, and subnormal results are below 2^-28 of the largest. */
 struct power_of_two {
     float factor, undo;
 };
@@ -24,12 +27,12 @@ struct power_of_two {
 DEVICE struct power_of_two power_for(float largest, int top)
 {
     int exponent = (int)(bits_of(largest) >> 23) - 127;
-    if (exponent < -100) exponent = -100; /* zeros, and what is next to it */
+    if (exponent < -100) exponent = -100; /* zero and tiny rows */
     return (struct power_of_two){f32_of((u32)(top - exponent + 127) << 23),
                                  f32_of((u32)(exponent - top + 127) << 23)};
 }
 
-/* Where the fp16 inputs of a row go. */
+/* The destination of a row's packed fp16 inputs. */
 struct row_place {
     f16 *at; /* input 0 */
     int tile, turn;
@@ -37,7 +40,7 @@ struct row_place {
 
 DEVICE struct row_place place_of(const struct prepare_args *a, int row)
 {
-#if defined(__AMDGCN__) /* no kernel there wants tiles */
+#if defined(__AMDGCN__) /* no AMD kernel takes tiles */
     return (struct row_place){(f16 *)a->packed + (u64)row * (u64)a->stride, 0, 0};
 #else
     struct row_place p;
@@ -54,7 +57,7 @@ DEVICE struct row_place place_of(const struct prepare_args *a, int row)
 #endif
 }
 
-/* Input j; an odd one is behind the even one before it. */
+/* The position of input j; inputs 2i and 2i + 1 are adjacent. */
 DEVICE f16 *place_at(const struct row_place *p, int j)
 {
     if (!p->tile) return p->at + j;
@@ -75,29 +78,27 @@ DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
     if (thread() == 0) a->scale[row] = p.undo;
 }
 
-/* Rows that are kept in registers: thread t has elements 4t .. 4t+3 of each piece, which is 4
- * elements of each of `threads` threads. Whole loads in flight at once are what a single row is
- * fast by. */
+/* Rows in registers: thread t has elements 4t .. 4t+3 of each piece, 4 elements for each of
+ * `threads` threads. Having many 16-byte loads in flight at once makes a single row fast. */
 #define FOR_PIECES_OF(threads, n, j, i, dim)                                                       \
     UNROLL for (int j = 0, i = 4 * thread(); j < (n); j++, i += 4 * (threads)) if (i < (dim))
 #define FOR_PIECES(n, j, i, dim) FOR_PIECES_OF(THREADS, n, j, i, dim)
 
-/* Whether the inputs lie among the packed ones where they are in the row, and nothing is filled up.
- */
+/* Whether the row is packed without permutation or padding. */
 DEVICE int stays(const struct prepare_args *a) { return !a->perm && a->stride == a->in; }
 
-/* Whether a row can be in registers before it is prepared and after it. */
+/* Whether a row fits the registers before and after its preparation. */
 DEVICE int fits_pieces(const struct prepare_args *a, const int pieces)
 {
     return a->in <= pieces * PIECE && a->stride <= pieces * PIECE && a->in % 4 == 0 &&
            a->k % 4 == 0;
 }
 
-/* Four halves from input i on. */
+/* Stores four halves from input i on. */
 DEVICE void place_four(const struct row_place *place, int i, f16x2 lo, f16x2 hi)
 {
-#if defined(__NVPTX__) /* of 16 bytes in a tile this has 4 for each pair; with what lane ^ 2 has   \
-                          there it is 8 of one pair */
+#if defined(__NVPTX__) /* a thread has 4 bytes of each of two 16-byte units; after an exchange
+                          with lane ^ 2 it has 8 of one */
     if (place->tile) {
         u32 give = thread() & 2 ? word_of(lo) : word_of(hi), got = shuffle_xor(give, 2);
         if (thread() & 2) *(u64 *)place_at(place, i - 8 + 2) = (u64)got | (u64)word_of(hi) << 32;
@@ -127,7 +128,7 @@ DEVICE void place_piece(const struct row_place *place, int i, f32x4 v, float fac
     place_four(place, i, lo, hi);
 }
 
-/* Of v[n] */
+/* The scale of a row v[n]. */
 DEVICE struct power_of_two power_of_pieces(const f32x4 *v, int dim, int top, float *scratch,
                                            const int n)
 {
@@ -136,8 +137,8 @@ DEVICE struct power_of_two power_of_pieces(const f32x4 *v, int dim, int top, flo
     return power_for(block_max(largest, scratch), top);
 }
 
-/* The row x in another order, or filled up with zeros; what this block has written of x is behind a
- * barrier. Loads that wait for loads are asked for together. */
+/* Packs the row x from memory, permuted or padded; the block's writes of x are behind a barrier.
+ * Dependent loads are issued AT_ONCE at a time. */
 DEVICE void place_permuted(const struct prepare_args *a, const struct row_place *place,
                            const float *x, float factor, const int n)
 {
@@ -160,9 +161,9 @@ DEVICE void place_permuted(const struct prepare_args *a, const struct row_place 
     }
 }
 
-/* Where a thread's inputs come from in a row that comes into another order, order[n]. That is known
- * before the wait for the producer, and since the last step has left the caches. Longer rows have
- * registers for it only when they are out of them themselves. */
+/* Loads the permutation of a thread's inputs, order[n], before the wait for the producer: it is
+ * known early, and has left the caches since the last step. Longer rows have no registers for it
+ * until the row has left them. */
 enum { EARLY_PIECES = 8 };
 
 DEVICE void load_order(const struct prepare_args *a, u64 *order, const int n, const int threads)
@@ -176,8 +177,8 @@ DEVICE void early_order(const struct prepare_args *a, u64 *order, const int n, c
     else if (a->order) prefetch_lines(a->order, a->stride * 2);
 }
 
-/* v[n]: the row; order[n]: from early_order(); ordered [ORDERED of its pieces of PIECE]: LDS, which
- * a row passes through that comes into another order; NULL: none does. */
+/* Packs the row v[n]. order[n]: from early_order(). ordered [ORDERED of its pieces of PIECE]:
+ * shared memory through which a row is permuted; NULL: no row is. */
 DEVICE void place_pieces(const struct prepare_args *a, const struct row_place *place,
                          const f32x4 *v, float factor, u64 *order, u64 *ordered, const int n,
                          const int threads)
@@ -266,8 +267,8 @@ KERNEL(embed_rows, struct embed_args)
     }
 }
 
-/* A row normed in memory. Thread t sums elements 4t .. 4t+3, then 4 (THREADS + t) .. and so on, as
- * norm_pieces() does in registers. */
+/* RMSNorm of a row in memory. Thread t sums elements 4t .. 4t+3, then 4 (THREADS + t) .. and so on,
+ * like norm_pieces() in registers. */
 DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
 {
     u64 at = (u64)row * (u64)a->dim;
@@ -290,7 +291,7 @@ KERNEL(norm_rows, struct norm_args)
     norm_row(ARGS, block_x(), scratch);
 }
 
-/* A row v[pieces] normed; w: the weights */
+/* RMSNorm of a row v[pieces]; w[pieces]: the weights */
 DEVICE void norm_pieces(const struct norm_args *n, f32x4 *v, const f32x4 *w, float *scratch,
                         const int pieces)
 {
@@ -359,8 +360,8 @@ KERNEL(glu, struct glu_args)
     if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i]);
 }
 
-/* Of the pieces `kept` stay in registers, the others in LDS; at_once: pieces whose loads are under
- * way together. */
+/* SwiGLU and preparation. `kept` pieces stay in registers, the others in shared memory; at_once:
+ * pieces whose loads are in flight together. */
 DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 *held,
                         const int pieces, const int kept, const int at_once)
 {
@@ -400,7 +401,8 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
     if (thread() == 0) a->prepare.scale[row] = p.undo;
 }
 
-/* Pieces in LDS of rows of up to 11 and 14: on NVIDIA four blocks are to run side by side. */
+/* Pieces in shared memory, for rows of up to 11 and 14 pieces: on NVIDIA a multiprocessor is to
+ * hold four blocks. */
 #if defined(__NVPTX__)
 enum { GLU_HELD_11 = 5, GLU_HELD_14 = 8, GLU_AT_ONCE = 3 };
 #else

@@ -1,28 +1,33 @@
-/* attend_prefill_wgmma.hip: attention of prompt rows by Hopper's matrix instruction, keys and
- * values fp16. A block takes a tile of rows of one sequence and one head: one warpgroup copies keys
- * and values into a ring in LDS, two compute, 64 rows each. Positions come in steps of 64, from an
- * absolute multiple on. A row's result does not depend on the rows of its tile: a step that it does
- * not see leaves it as it is. Queries are two halves each, high and low, so that scores, which are
- * exponents, are not made of fewer than 22 bits. So are the weights of values in attend_wide_*; in
- * attend_half_* they are rounded to halves, as values are: such errors average out. */
+/* attend_prefill_wgmma.hip: attention of prompt rows by wgmma on sm_90a, FlashAttention-2 (Dao
+ * 2023) with online softmax (Milakov & Gimelshein 2018), warp-specialized; fp16 KV cache.
+ *   grid      (query head, tile of two groups of up to 64 rows of one sequence); 384 threads
+ *   warps     one producer warpgroup (cp.async) and two consumer warpgroups of 64 rows each
+ *   pipeline  a ring of KV_STAGES stages of 64 positions in shared memory, full and empty
+ *             mbarriers; steps begin at an absolute multiple of 64
+ *   operands  queries in split precision (two halves), so that scores, which are exponents, have 22
+ *             bits; softmax weights, too, in attend_wgmma_*; rounded to halves in
+ *             attend_wgmma_half_*, like the values, because such errors average out
+ * Bits: a row's result does not depend on the other rows of its tile: a step whose positions a row
+ * does not see leaves the row unchanged. */
 
-enum { WIDE_STEP = ATTEND_WIDE_STEP, WIDE_STAGES = ATTEND_WIDE_STAGES };
+enum { KV_STEP = ATTEND_WGMMA_STEP, KV_STAGES = ATTEND_WGMMA_STAGES };
 
-/* LDS: stages, of keys [dims / 8][position][8] and of values [dims / 64][position][64], 16 bytes
- * number i of a row at i ^ (position % 8); then barriers: of each stage full, empty. */
-struct wide_ring {
+/* Shared memory: stages of keys [dims / 8][position][8] and values [dims / 64][position][64], 16
+ * bytes number i of a row at i ^ (position % 8); then the mbarriers full and empty of each
+ * stage. */
+struct kv_ring {
     u32 stages, full, empty;
 };
 
-/* What a block works on: its two groups of rows, of one sequence. */
-struct wide_tile {
+/* The tile of a block: two groups of rows of one sequence. */
+struct query_tile {
     int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
-    int last, begin; /* positions: the last one that is seen, that of the first step */
+    int last, begin; /* the last visible position; the first position of the first step */
 };
 
-DEVICE struct wide_tile wide_tile_of(const struct attend_kernel_args *a)
+DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a)
 {
-    struct wide_tile w;
+    struct query_tile w;
     int lowest = 0;
     w.head = block_x();
     w.last = -1;
@@ -34,70 +39,69 @@ DEVICE struct wide_tile wide_tile_of(const struct attend_kernel_args *a)
         if (w.pos0[g] + w.n_rows[g] - 1 > w.last) w.last = w.pos0[g] + w.n_rows[g] - 1;
         if (g == 0 || w.pos0[g] < lowest) lowest = w.pos0[g];
     }
-    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / WIDE_STEP *
-              WIDE_STEP;
+    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / KV_STEP * KV_STEP;
     return w;
 }
 
-/* One step into a stage. What is behind the last position becomes zeros: what others left there is
- * not multiplied by 0. */
-DEVICE void copy_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
-                      int last, const int dims)
+/* Loads a step of keys and values into a stage. Positions beyond the last are zeros: stale memory
+ * may hold NaN or infinity, so a weight of 0 is not enough. */
+DEVICE void load_kv_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
+                         int last, const int dims)
 {
-    const int lanes = dims / 8, key_bytes = WIDE_STEP * dims * 2;
+    const int lanes = dims / 8, key_bytes = KV_STEP * dims * 2;
     int i = thread() % 128, octet = i % lanes, of = i / lanes;
-    UNROLL for (int j = 0; j < WIDE_STEP / PAGE * lanes / 8; j++) /* 8 octets of a page */
+    UNROLL for (int j = 0; j < KV_STEP / PAGE * lanes / 8; j++) /* 8 octets of a page */
     {
         int p = j * 8 / lanes * PAGE + i % PAGE, o = j * 8 % lanes + i / PAGE,
             seen = p0 + p <= last;
         const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride;
-        copy_16_or_zeros(to + (u32)((o * WIDE_STEP + p) * 16), page + (o * PAGE + p % PAGE) * 16,
+        copy_16_or_zeros(to + (u32)((o * KV_STEP + p) * 16), page + (o * PAGE + p % PAGE) * 16,
                          seen);
     }
-    UNROLL for (int j = 0; j < WIDE_STEP; j += 128 / lanes)
+    UNROLL for (int j = 0; j < KV_STEP; j += 128 / lanes)
     {
         int p = j + of, seen = p0 + p <= last;
         const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride +
                            PAGE * dims * 2;
-        copy_16_or_zeros(to + (u32)(key_bytes + octet / 8 * (WIDE_STEP * 128) + p * 128 +
+        copy_16_or_zeros(to + (u32)(key_bytes + octet / 8 * (KV_STEP * 128) + p * 128 +
                                     (octet % 8 ^ p % 8) * 16),
                          page + (p % PAGE * dims + octet * 8) * 2, seen);
     }
     copies_commit();
 }
 
-/* The copying warpgroup. */
-DEVICE void copy_steps(const struct attend_kernel_args *a, const struct wide_tile *w,
-                       const struct wide_ring *r, const int dims)
+/* The producer warpgroup. */
+DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_tile *w,
+                       const struct kv_ring *r, const int dims)
 {
-    const int page_bytes = 2 * PAGE * dims * 2, stage_bytes = 2 * WIDE_STEP * dims * 2;
+    const int page_bytes = 2 * PAGE * dims * 2, stage_bytes = 2 * KV_STEP * dims * 2;
     int stage = 0, before = 0;
     const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
     const char *pages = (const char *)a->pages +
                         (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
-    u32 parity = 1; /* what has not been used is empty */
-    for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
+    u32 parity = 1; /* an unused stage is empty */
+    for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         mbarrier_wait(r->empty + (u32)(8 * stage), parity);
-        copy_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes,
-                  r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
-        if (p0 > w->begin) { /* those before have arrived by now */
+        load_kv_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes,
+                     r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
+        if (p0 > w->begin) { /* the copies of the stage before have arrived */
             COPIES_WAIT(1);
             matrix_reads_after();
             mbarrier_arrive(r->full + (u32)(8 * before));
         }
         before = stage;
-        if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
+        if (++stage == KV_STAGES) stage = 0, parity ^= 1;
     }
     COPIES_WAIT(0);
     matrix_reads_after();
     mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
-/* A lane's queries: of row r and r + 8 of its warp, of each 16 dimensions the pairs 2t and 8 + 2t.
- * Times a power of two for each row that brings its largest into [2^14, 2^15); what undoes it goes
- * to undo[]. row[]: of the step; at: of its dimension 2t */
-DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
-                         struct two_halves q[][4], float undo[2], const int dims)
+/* A lane's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of rows r and r + 8 of its warp,
+ * times a power of two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse.
+ * row[]: of the step; at: of its dimension 2t */
+DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
+                          struct two_halves q[][4], float undo[2], const int dims)
 {
     float v[2][GPU_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++)
@@ -115,9 +119,9 @@ DEVICE void wide_queries(const struct attend_kernel_args *a, const int row[2], u
     }
 }
 
-/* For heads of 64 dimensions ptxas 13.0 gives the weights of values the registers of the queries,
- * which the next step still needs; not where these change in the loop. zero: 0, which it does not
- * know. */
+/* For heads of 64 dimensions ptxas 13.0 gives the softmax weights the registers of the queries,
+ * which the next step needs. It does not if the queries change in the loop. zero: 0, unknown to
+ * ptxas. */
 DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
 {
     UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
@@ -125,34 +129,34 @@ DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
         change_by(&q[c][i].low, zero);
 }
 
-/* Scores of 64 rows and a step of positions: under way afterwards. */
-DEVICE void wide_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
+/* Starts the scores of 64 rows and a step of positions; in flight on return. */
+DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
 {
     wgmma_begin();
     UNROLL for (int c = 0; c < dims / 16; c++)
     {
-        u64 b = wgmma_octets(keys + (u32)(c * 2 * WIDE_STEP * 16), WIDE_STEP * 16, 128);
+        u64 b = wgmma_octets(keys + (u32)(c * 2 * KV_STEP * 16), KV_STEP * 16, 128);
         wgmma(score, q[c][0].high, q[c][1].high, q[c][2].high, q[c][3].high, b, c > 0, 64);
         wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
     }
     wgmma_commit();
 }
 
-/* What a lane of a computing warpgroup has of its 64 rows: of rows `row` and row + 8 of the group,
- * of n_rows from row0 of the step on. */
-struct wide_rows {
+/* The state of a lane of a consumer warpgroup: rows `row` and row + 8 of its group of n_rows rows
+ * from row0 of the step on. */
+struct query_rows {
     int row0, row, n_rows, lowest,
-        highest; /* positions of the first and the last row; -1: there is none */
+        highest; /* positions of the first and the last row; -1: the group is empty */
     struct two_halves q[GPU_HEAD_DIM / 16][4];
     float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: of a score */
 };
 
-/* The lane's scores of the step from p0 on become weights, times 2^14, which is taken off with
- * their sum: small ones keep their bits. What has been summed before is to be multiplied by
- * shrink[]. masked: positions that a row does not see weigh nothing. Sums and maxima go by four
- * chains, which do not wait for each other. */
-DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int window, float shrink[2],
-                         const int masked)
+/* Online softmax: the scores of the step from p0 on become weights times 2^14, which cancels in the
+ * division by the sum and keeps the bits of small weights. shrink[]: factor for the sums so far.
+ * masked: some positions are not visible to some rows. Sums and maxima use four independent
+ * chains. */
+DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, int window,
+                           float shrink[2], const int masked)
 {
     float top[2][4], more[2][4];
     UNROLL for (int i = 0; i < 2; i++)
@@ -160,7 +164,7 @@ DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int windo
         int pos = r->lowest + r->row + 8 * i,
             first = window && pos >= window ? pos - window + 1 : 0;
         UNROLL for (int k = 0; k < 4; k++) top[i][k] = r->largest[i];
-        UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+        UNROLL for (int k = 0; k < KV_STEP / 4; k++)
         {
             float *s = &score[k / 2 * 4 + 2 * i + k % 2];
             if (masked) {
@@ -176,10 +180,10 @@ DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int windo
     {
         float was = r->largest[i], to_log2 = r->to_log2[i];
         float offset = fma32(top[i][0] == -__builtin_inff() ? 0 : -top[i][0], to_log2,
-                             14); /* nothing is seen yet: all weights are 0 */
+                             14); /* no position is visible yet: all weights are 0 */
         shrink[i] = was == -__builtin_inff() ? 0 : exp2_estimate(offset - fma32(-was, to_log2, 14));
         r->largest[i] = top[i][0];
-        UNROLL for (int k = 0; k < WIDE_STEP / 4; k++)
+        UNROLL for (int k = 0; k < KV_STEP / 4; k++)
         {
             float *s = &score[k / 2 * 4 + 2 * i + k % 2];
             *s = exp2_estimate(fma32(*s, to_log2, offset));
@@ -190,28 +194,28 @@ DEVICE void wide_weights(struct wide_rows *r, float score[32], int p0, int windo
     }
 }
 
-DEVICE void wide_step(const struct attend_kernel_args *a, struct wide_rows *r, float score[32],
-                      int p0, float shrink[2])
+DEVICE void softmax_step(const struct attend_kernel_args *a, struct query_rows *r, float score[32],
+                         int p0, float shrink[2])
 {
-    int whole = p0 + WIDE_STEP - 1 <= r->lowest && !(a->window && r->highest - a->window >= p0);
-    if (whole) wide_weights(r, score, p0, a->window, shrink, 0);
-    else wide_weights(r, score, p0, a->window, shrink, 1);
+    int whole = p0 + KV_STEP - 1 <= r->lowest && !(a->window && r->highest - a->window >= p0);
+    if (whole) online_softmax(r, score, p0, a->window, shrink, 0);
+    else online_softmax(r, score, p0, a->window, shrink, 1);
 }
 
 DEVICE void split_weights(const float *score, struct two_halves p[][4])
 {
-    UNROLL for (int k = 0; k < WIDE_STEP / 16; k++) UNROLL for (int i = 0; i < 4; i++)
+    UNROLL for (int k = 0; k < KV_STEP / 16; k++) UNROLL for (int i = 0; i < 4; i++)
         p[k][i] = split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
 }
 
-/* total += weights x values of a step: under way afterwards. */
-DEVICE void wide_values(u32 values, struct two_halves p[][4], float *total, const int dims,
-                        const int halves)
+/* Starts total += weights x values of a step; in flight on return. */
+DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, const int dims,
+                         const int halves)
 {
     wgmma_begin();
-    UNROLL for (int k = 0; k < WIDE_STEP / 16; k++)
+    UNROLL for (int k = 0; k < KV_STEP / 16; k++)
     {
-        u64 b = wgmma_columns(values + (u32)(k * 16 * 128), WIDE_STEP * 128);
+        u64 b = wgmma_columns(values + (u32)(k * 16 * 128), KV_STEP * 128);
         wgmma_by_columns(total, p[k][0].high, p[k][1].high, p[k][2].high, p[k][3].high, b, dims);
         if (halves > 1)
             wgmma_by_columns(total, p[k][0].low, p[k][1].low, p[k][2].low, p[k][3].low, b, dims);
@@ -219,8 +223,8 @@ DEVICE void wide_values(u32 values, struct two_halves p[][4], float *total, cons
     wgmma_commit();
 }
 
-DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_tile *w,
-                       struct wide_rows *r, const int dims)
+DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_tile *w,
+                       struct query_rows *r, const int dims)
 {
     int lane = thread() % WARP, group = thread() / 128, from[2];
     r->row0 = group ? w->row0[1] : w->row0[0];
@@ -230,7 +234,7 @@ DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_til
     r->row = thread() % 128 / WARP * 16 + lane / 4;
     UNROLL for (int i = 0; i < 2; i++)
         from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
-    wide_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims);
+    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims);
     UNROLL for (int i = 0; i < 2; i++)
     {
         r->to_log2[i] *= a->scale * 0x1.715476p+0f;
@@ -240,8 +244,8 @@ DEVICE void wide_enter(const struct attend_kernel_args *a, const struct wide_til
     UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
 }
 
-DEVICE void wide_leave(const struct attend_kernel_args *a, const struct wide_tile *w,
-                       struct wide_rows *r, const int dims)
+DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct query_tile *w,
+                               struct query_rows *r, const int dims)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -254,64 +258,64 @@ DEVICE void wide_leave(const struct attend_kernel_args *a, const struct wide_til
     }
 }
 
-/* A computing warpgroup: 64 rows of the tile. halves: of a weight */
-DEVICE void compute_steps(const struct attend_kernel_args *a, const struct wide_tile *w,
-                          const struct wide_ring *ring, const int dims, const int halves)
+/* A consumer warpgroup: 64 rows of the tile. halves: parts of a softmax weight */
+DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_tile *w,
+                       const struct kv_ring *ring, const int dims, const int halves)
 {
-    const int key_bytes = WIDE_STEP * dims * 2;
-    struct wide_rows r;
+    const int key_bytes = KV_STEP * dims * 2;
+    struct query_rows r;
     int stage = 0;
     u32 parity = 0;
-    wide_enter(a, w, &r, dims);
-    for (int p0 = w->begin; p0 <= w->last; p0 += WIDE_STEP) {
+    begin_rows(a, w, &r, dims);
+    for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         u32 keys = ring->stages + (u32)(stage * 2 * key_bytes);
         mbarrier_wait(ring->full + (u32)(8 * stage), parity);
         if (p0 <= r.highest) {
-            struct two_halves p[WIDE_STEP / 16][4];
+            struct two_halves p[KV_STEP / 16][4];
             float score[32], shrink[2];
             if (dims == 64) keep_queries(r.q, a->window >> 31, dims);
-            wide_scores(keys, r.q, score, dims);
+            wgmma_scores(keys, r.q, score, dims);
             wgmma_wait(score, 64);
-            wide_step(a, &r, score, p0, shrink);
+            softmax_step(a, &r, score, p0, shrink);
             UNROLL for (int i = 0; i < dims / 2; i++) r.total[i] *= shrink[i / 2 % 2];
             split_weights(score, p);
-            wide_values(keys + key_bytes, p, r.total, dims, halves);
+            wgmma_values(keys + key_bytes, p, r.total, dims, halves);
             wgmma_wait(r.total, dims);
         }
         if (thread() % WARP == 0) mbarrier_arrive(ring->empty + (u32)(8 * stage));
-        if (++stage == WIDE_STAGES) stage = 0, parity ^= 1;
+        if (++stage == KV_STAGES) stage = 0, parity ^= 1;
     }
-    wide_leave(a, w, &r, dims);
+    write_rows_of_head(a, w, &r, dims);
 }
 
-DEVICE void attend_wide(const struct attend_kernel_args *early, u32 *lds, const int dims,
-                        const int halves)
+DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const int dims,
+                         const int halves)
 {
-    struct wide_ring r;
+    struct kv_ring r;
     r.stages = lds_address(lds);
-    r.full = r.stages + WIDE_STAGES * 2 * WIDE_STEP * (u32)dims * 2;
-    r.empty = r.full + 8 * WIDE_STAGES;
+    r.full = r.stages + KV_STAGES * 2 * KV_STEP * (u32)dims * 2;
+    r.empty = r.full + 8 * KV_STAGES;
     if (thread() == 0) {
-        for (int i = 0; i < WIDE_STAGES; i++) {
+        for (int i = 0; i < KV_STAGES; i++) {
             mbarrier_init(r.full + 8 * (u32)i, 128);
             mbarrier_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
         }
         mbarrier_init_done();
     }
-    struct wide_tile w = wide_tile_of(early);
+    struct query_tile w = query_tile_of(early);
     barrier();
     wait_for_producer();
     if (thread() >= TILE_GROUPS * 128) {
         REGISTERS_LESS(56);
-        copy_steps(early, &w, &r, dims);
+        produce_kv(early, &w, &r, dims);
     } else {
         REGISTERS_MORE(224);
-        compute_steps(early, &w, &r, dims, halves);
+        consume_kv(early, &w, &r, dims, halves);
     }
 }
 
-#define ATTEND_WIDE(name, images, dims, halves)                                                    \
+#define ATTEND_WGMMA(name, images, dims, halves)                                                   \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        attend_wide(EARLY_ARGS, dynamic_lds, dims, halves);                                        \
+        attend_wgmma(EARLY_ARGS, dynamic_lds, dims, halves);                                       \
     })
 #include "backend-hip/kernels/kernel_list.h"

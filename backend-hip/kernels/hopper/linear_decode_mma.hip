@@ -1,37 +1,42 @@
-/* hopper/linear_decode_mma.hip: 4-bit linears of up to 8 generated tokens on sm_90a, of up to 16
- * where weights are not plain. A block takes panels of 16 outputs, one after the other. Each of its
- * 8 warps has an eighth of the inputs and a ring in LDS of its own, which it fills items ahead and
- * across panels, from before the launch before this one has ended. No warp waits for the others but
- * the one whose turn it is to add the sums of a panel, in order. The products of an item, or of a
- * chunk where an item is of several groups, are summed by themselves: the order of
- * linear_prefill_wgmma.hip, which has the same bits. */
+/* hopper/linear_decode_mma.hip: 4-bit linears of up to 8 decode rows on sm_90a; of up to 16 for
+ * weights that are not plain.
+ *   grid      persistent: blocks of 256 threads take output tiles of one panel (16 outputs) in turn
+ *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
+ *   pipeline  each warp fills a ring in shared memory of its own by cp.async, `depth` items of 128
+ *             inputs ahead and across tiles; the first items are loaded before the producer launch
+ *             has ended (programmatic dependent launch)
+ *   epilogue  the warps add the slices of successive tiles in turn; the others do not wait
+ * Bits: products are summed over an item, or over a chunk if an item is of several groups, then
+ * scaled and added, and slices are added in order. hopper/linear_prefill_wgmma.hip (decode
+ * kernels), linear_decode_wgmma.hip and linear_gemv.hip have the same order and the same bits. */
 
-/* SLOT: bytes of an item's codes and scales */
+/* SLOT: bytes of an item's codes and scales in the ring */
 enum { DECODE_SLICES = WARPS, SLOT = PLAIN_ITEM_BYTES };
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
 
-/* Codes and scales of an item, of one lane. */
-struct held {
+/* Codes and scales of an item that one lane has. */
+struct item_words {
     u32x4 q[2];
     u32 meta[2];
 };
 
-/* The next item that a warp asks for. */
-struct fetch {
-    const char *codes; /* its, of this lane */
-    const u32 *meta;   /* of its panel, of this lane */
-    int unit, item, part_end, last_group;
+/* Position of a warp's prefetch: the next item that it loads. */
+struct decode_prefetch {
+    const char *codes; /* the item's, for this lane */
+    const u32 *meta;   /* the panel's, for this lane */
+    int out_tile, item, part_end, last_group;
     u32 to, magic;
 };
 
-DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, int item)
+DEVICE void decode_prefetch_tile(const struct linear_args *a, struct decode_prefetch *f,
+                                 int out_tile, int item)
 {
-    struct linear_part p = part_of(a, unit);
+    struct linear_part p = part_of(a, out_tile);
     int lane = thread() % WARP;
-    u64 panel = (u64)(unit - p.first);
-    f->unit = unit;
+    u64 panel = (u64)(out_tile - p.first);
+    f->out_tile = out_tile;
     f->item = item;
     f->part_end = p.first + (p.out + PANEL - 1) / PANEL;
     f->codes = (const char *)p.weight +
@@ -42,12 +47,12 @@ DEVICE void fetch_enter(const struct linear_args *a, struct fetch *f, int unit, 
     f->last_group = p.last_group;
 }
 
-/* Asks for an item and goes on to the next one of the slice, or to the slice of the block's next
- * panel. */
-DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, int end,
-                       u32 ring_end, u32 ring_bytes, const int plain)
+/* Loads an item asynchronously and advances to the next item of the slice, or to the slice of the
+ * block's next output tile. */
+DEVICE void decode_prefetch_item(const struct linear_args *a, struct decode_prefetch *f, int begin,
+                                 int end, u32 ring_end, u32 ring_bytes, const int plain)
 {
-    if (f->unit < a->n_blocks) {
+    if (f->out_tile < a->n_blocks) {
         copy_16(f->to, f->codes);
         copy_16(f->to + 512, f->codes + 512);
         if (plain && thread() % WARP < 4) {
@@ -63,18 +68,19 @@ DEVICE void fetch_next(const struct linear_args *a, struct fetch *f, int begin, 
             f->codes += (u64)(a->n_chunks / ITEM_CHUNKS * grid_x() - (end - begin)) *
                         (ITEM_CODES * 4);
             f->meta += (u64)((f->last_group + 1) * PANEL) * (u64)grid_x();
-            f->unit += grid_x();
-            if (f->unit >= f->part_end && f->unit < a->n_blocks) fetch_enter(a, f, f->unit, begin);
+            f->out_tile += grid_x();
+            if (f->out_tile >= f->part_end && f->out_tile < a->n_blocks)
+                decode_prefetch_tile(a, f, f->out_tile, begin);
         }
     }
     copies_commit();
 }
 
-/* Half an item, chunks 2b and 2b + 1, times v[tile][chunk]; the sums of an item that is of one
- * group go on in part. */
-DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4 v[][ITEM_CHUNKS],
-                        int panel, int number, float part[][4], float total[][4], const int b,
-                        const int tiles, const int plain)
+/* Multiplies half an item, chunks 2b and 2b + 1, by v[tile][chunk]. part carries the sums of an
+ * item of one group from half to half. */
+DEVICE void decode_half(const struct linear_part *p, const struct item_words *h,
+                        u32x4 v[][ITEM_CHUNKS], int panel, int number, float part[][4],
+                        float total[][4], const int b, const int tiles, const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];
@@ -104,11 +110,12 @@ DEVICE void decode_half(const struct linear_part *p, const struct held *h, u32x4
     }
 }
 
-/* Leaves a warp's sums of a panel in LDS, and makes them 0. The warp whose turn it is waits for the
- * others, adds the slices of what each of its lanes has, and writes them; the others go on. Whoever
- * comes to turn t has been the one in the 8 turns before it, so all have come to turn t - 7, and
- * what was left in turn t - 8 was read. sums [8][tiles][DECODE_SLICES][lane][4] */
-DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int turn,
+/* Stores a warp's sums of a panel in shared memory and clears them. The warp in turn waits for the
+ * others, adds the slices that each of its lanes has, and writes them; the others continue. A warp
+ * that reaches tile t has been in turn in one of the 8 tiles before it, so all warps have reached
+ * tile t - 7, and the buffer of tile t - 8 has been read. sums
+ * [8][tiles][DECODE_SLICES][lane][4] */
+DEVICE void finish_panel(const struct linear_args *a, float *sums, int out_tile, int turn,
                          float total[][4], const float *scale, const int tiles)
 {
     const int sum_floats = DECODE_SLICES * WARP * 4;
@@ -125,8 +132,8 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int
         return;
     }
     barrier_numbered(1 + turn % DECODE_SLICES);
-    struct linear_part p = part_of(a, unit);
-    int output = (unit - p.first) * PANEL + lane / 4;
+    struct linear_part p = part_of(a, out_tile);
+    int output = (out_tile - p.first) * PANEL + lane / 4;
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row0 = (block_y() * tiles + m) * 8 + lane % 4 * 2;
@@ -139,7 +146,7 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int unit, int
     }
 }
 
-/* What a warp reads of the inputs comes into the L1 all at once. */
+/* Brings the inputs of a warp's slice into the L1 cache together. */
 DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int begin, int end)
 {
     int lines = (end - begin) * (ITEM_CHUNKS * CHUNK * 2 / 128),
@@ -163,33 +170,33 @@ DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, 
         v[m][c] = load_input(x[m] + item * 16 + 4 * c);
 }
 
-/* tiles: of 8 rows; depth: items in a ring; ahead: inputs of the next item are asked for once those
- * of this one are there (earlier, and the wait for these would be one for those, too). lds: sums,
+/* tiles: of 8 rows; depth: items of a ring; early_x: the inputs of the next item are loaded once
+ * those of this item have arrived (earlier, the wait for these would cover those, too). lds: sums,
  * rings [DECODE_SLICES][depth][SLOT] */
 DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles,
-                             const int depth, const int plain, const int ahead)
+                             const int depth, const int plain, const int early_x)
 {
     const int ring_bytes = depth * SLOT;
     int lane = thread() % WARP, warp = warp_number(), n_items = a->n_chunks / ITEM_CHUNKS,
         row0 = block_y() * 8 * tiles;
-    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1), unit = block_x(),
-        turn = 0, item = begin, at = 0;
+    int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1),
+        out_tile = block_x(), turn = 0, item = begin, at = 0;
     const u32 *ring = lds + DECODE_SLICES * tiles * DECODE_SLICES * WARP * 4 +
                       warp * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;
-    struct fetch f;
+    struct decode_prefetch f;
     float part[2][4], total[2][4], scale[4];
     const u32x4 *x[2];
     u32x4 v[2][2][ITEM_CHUNKS];
-    fetch_enter(a, &f, unit, begin);
+    decode_prefetch_tile(a, &f, out_tile, begin);
     f.to = ring_end - (u32)ring_bytes;
-    if (begin == end) f.unit = a->n_blocks; /* there are fewer items than slices */
+    if (begin == end) f.out_tile = a->n_blocks; /* an empty slice: fewer items than slices */
     NO_UNROLL for (int i = 0; i < depth; i++)
-        fetch_next(a, &f, begin, end, ring_end, ring_bytes, plain);
+        decode_prefetch_item(a, &f, begin, end, ring_end, ring_bytes, plain);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row = row0 + 8 * m +
-                  lane / 4; /* one that is not there is computed as the last one and not written */
+                  lane / 4; /* a row beyond the last is a copy of it and not written */
         if (row >= a->rows) row = a->rows - 1;
         x[m] = (const u32x4 *)a->x + (row * a->n_chunks * 4 + lane % 4);
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
@@ -201,41 +208,41 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
         int row = row0 + i / 2 * 8 + lane % 4 * 2 + i % 2;
         scale[i] = row < a->rows ? a->scale[row] : 0;
     }
-    struct linear_part p = part_of(a, unit);
+    struct linear_part p = part_of(a, out_tile);
     if (begin == end) {
-        for (; unit < a->n_blocks; unit += grid_x(), turn++)
-            finish_panel(a, (float *)lds, unit, turn, total, scale, tiles);
+        for (; out_tile < a->n_blocks; out_tile += grid_x(), turn++)
+            finish_panel(a, (float *)lds, out_tile, turn, total, scale, tiles);
         return;
     }
-    if (ahead) load_item(x, v[0], item, tiles);
+    if (early_x) load_item(x, v[0], item, tiles);
     for (;;) {
         UNROLL for (int k = 0; k < 2; k++)
         {
-            struct held h;
+            struct item_words h;
             COPIES_WAIT(depth - 1);
             warp_barrier();
             UNROLL for (int b = 0; b < 2; b++)
                 h.q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
             UNROLL for (int j = 0; j < 2; j++)
                 h.meta[j] = plain ? ring[at + ITEM_CODES + lane / 4 + 8 * j] : 0;
-            if (!ahead) load_item(x, v[k], item, tiles);
-            decode_half(&p, &h, v[k], unit - p.first, item, part, total, 0, tiles, plain);
+            if (!early_x) load_item(x, v[k], item, tiles);
+            decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, 0, tiles, plain);
             warp_barrier();
-            fetch_next(a, &f, begin, end, ring_end, ring_bytes, plain);
-            if (ahead) load_item(x, v[1 - k], item + 1 == end ? begin : item + 1, tiles);
-            decode_half(&p, &h, v[k], unit - p.first, item, part, total, 1, tiles, plain);
+            decode_prefetch_item(a, &f, begin, end, ring_end, ring_bytes, plain);
+            if (early_x) load_item(x, v[1 - k], item + 1 == end ? begin : item + 1, tiles);
+            decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, 1, tiles, plain);
             at = at == (depth - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
             if (++item < end) continue;
-            finish_panel(a, (float *)lds, unit, turn++, total, scale, tiles);
+            finish_panel(a, (float *)lds, out_tile, turn++, total, scale, tiles);
             item = begin;
-            unit += grid_x();
-            if (unit >= a->n_blocks) return;
-            if (!plain) p = part_of(a, unit);
+            out_tile += grid_x();
+            if (out_tile >= a->n_blocks) return;
+            if (!plain) p = part_of(a, out_tile);
         }
     }
 }
 
-/* More shared memory would leave the L1 too small for inputs. */
+/* With more shared memory the L1 cache would be too small for the inputs. */
 #define Q4_DECODE_HOPPER(name, images, tiles, depth, which, blocks)                                \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         const int plain = (which) == PLAIN_LINEAR;                                                 \

@@ -1,10 +1,13 @@
-/* linear_decode_wgmma.hip: 4-bit linears of generated tokens with few outputs, by Hopper's matrix
- * instruction; plain weights. A cluster of blocks has 128 outputs x all rows, each block a quarter
- * of the inputs, two slices: one thread copies its items of 128 inputs into a ring in LDS, two
- * warpgroups compute 64 outputs each. The slices are added in the order of
- * hopper/linear_decode_mma.hip, which has the same bits. Blocks are small enough for the next
- * launch's to begin copying beside them. */
-DEVICE void release(const struct place *at, int stage)
+/* linear_decode_wgmma.hip: 4-bit linears of decode rows with few outputs, by wgmma on sm_90a; plain
+ * weights.
+ *   grid      persistent clusters of CLUSTER blocks; a cluster computes 128 outputs x all rows
+ *   block     split-K over the cluster: a block has a quarter of the inputs, two slices
+ *   warps     one producer thread (TMA) and two consumer warpgroups of 64 outputs each
+ *   pipeline  a ring of stages of 128 inputs in shared memory, full and empty mbarriers
+ *   epilogue  each block adds all slices for a quarter of the outputs, through distributed shared
+ *             memory, in the order of hopper/linear_decode_mma.hip, which has the same bits
+ * Blocks are small enough for blocks of the next launch to begin loading beside them. */
+DEVICE void release_stage(const struct consumer_state *at, int stage)
 {
     if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
 }
@@ -15,10 +18,10 @@ DEVICE void add_products(float *total, float *part, const struct scale_zero g[2]
     UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(g[i / 2 % 2].scale, part[i], total[i]);
 }
 
-/* `count` items: total += scale * products. While the first chunk of an item is under way, the
- * products of the item before are scaled and added. */
-DEVICE void few_items(struct place *at, float *total, const int count, const int n,
-                      const int stages)
+/* total += scale * products of `count` items. The products of an item are scaled and added while
+ * the first chunk of the next item is in flight. */
+DEVICE void multiply_items(struct consumer_state *at, float *total, const int count, const int n,
+                           const int stages)
 {
     float part[2][32];
     struct scale_zero g[2][2];
@@ -40,7 +43,7 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
             if (j + c) wgmma_wait_but_one(&q[2 * c], &q[2 * c + 1]);
             if (j && c == 1) {
                 add_products(total, part[1 - j % 2], g[1 - j % 2], n);
-                release(at, used);
+                release_stage(at, used);
             }
             wgmma_chunk(q + 2 * c, g[j % 2], part[j % 2], rows + chunk_rows(c, n), c, n);
         }
@@ -49,24 +52,24 @@ DEVICE void few_items(struct place *at, float *total, const int count, const int
     }
     wgmma_wait_all();
     add_products(total, part[1 - count % 2], g[1 - count % 2], n);
-    release(at, used);
+    release_stage(at, used);
 }
 
-/* What this thread has, to rows of outputs. */
-DEVICE void leave_sums(float *sums, const float *total, const int n)
+/* Stores the sums that a thread has as rows of outputs. */
+DEVICE void store_partial_sums(float *sums, const float *total, const int n)
 {
     int lane = thread() % WARP;
-    float *to = sums + lane % 4 * 2 * FEW_STRIDE + thread() / WARP * PANEL + lane / 4;
+    float *to = sums + lane % 4 * 2 * CLUSTER_STRIDE + thread() / WARP * PANEL + lane / 4;
     UNROLL for (int i = 0; i < n / 2; i++)
-        to[(i / 4 * 8 + i % 2) * FEW_STRIDE + i / 2 % 2 * 8] = total[i];
+        to[(i / 4 * 8 + i % 2) * CLUSTER_STRIDE + i / 2 % 2 * 8] = total[i];
 }
 
-/* The blocks of a cluster have left the sums of two slices each: each block adds all slices for its
- * share of the outputs. */
-DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const float *first,
-                       const float *second, const int n)
+/* Split-K reduction over the cluster, whose blocks have stored the sums of two slices each: each
+ * block adds all slices for its quarter of the outputs and writes them. */
+DEVICE void reduce_slices(const struct linear_args *a, const struct tile *t, const float *first,
+                          const float *second, const int n)
 {
-    const int of_block = FEW_OUTPUTS / CLUSTER, at_once = FEW_THREADS / of_block;
+    const int of_block = CLUSTER_OUTPUTS / CLUSTER, at_once = CLUSTER_CONSUMERS / of_block;
     int output = cluster_rank() * of_block + thread() % of_block;
     u32 from[2] = {lds_address(first) + 4 * (u32)output, lds_address(second) + 4 * (u32)output};
     cluster_barrier();
@@ -75,21 +78,21 @@ DEVICE void add_shares(const struct linear_args *a, const struct tile *t, const 
         int row = thread() / of_block + j * at_once;
         float sum = 0;
         UNROLL for (int s = 0; s < DECODE_SLICES; s++)
-            sum += load_of_block(from[s % 2] + 4 * (u32)(row * FEW_STRIDE), s / 2);
-        write_output(a, &t->p, t->row_tile * n + row, t->unit * FEW_OUTPUTS + output, sum);
+            sum += load_of_block(from[s % 2] + 4 * (u32)(row * CLUSTER_STRIDE), s / 2);
+        write_output(a, &t->p, t->row_tile * n + row, t->out_tile * CLUSTER_OUTPUTS + output, sum);
     }
-    cluster_barrier(); /* no block ends while others read its sums */
+    cluster_barrier(); /* no block exits while others read its shared memory */
 }
 
-/* lds: the ring, its barriers, then the sums of the first slice; those of the second take the place
- * of the ring. */
-DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 empty, const int n,
-                        const int stages)
+/* A consumer warpgroup. lds: the ring, its mbarriers, then the sums of the first slice; the sums of
+ * the second slice replace the ring. */
+DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full, u32 empty,
+                                 const int n, const int stages)
 {
     float *first = (float *)(lds + (stages * ring_of(2, n).stage_bytes + 1024) / 4);
     int n_items = a->n_chunks / ITEM_CHUNKS;
-    struct share s = share_of(a, n);
-    struct place at = place_at_first(lds_address(lds), full, empty, 2, n);
+    struct block_work s = block_work_of(a, n);
+    struct consumer_state at = consumer_state_of(lds_address(lds), full, empty, 2, n);
     float total[32];
     int item = s.begin;
     wait_for_producer();
@@ -98,40 +101,41 @@ DEVICE void compute_few(const struct linear_args *a, u32 *lds, u32 full, u32 emp
         int end = slice_begin(n_items, slice + 1);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = 0;
         if (n <= 32)
-            NO_UNROLL for (; item + 4 <= end; item += 4) few_items(&at, total, 4, n, stages);
-        NO_UNROLL for (; item < end; item++) few_items(&at, total, 1, n, stages);
-        if (slice > s.slice) barrier_numbered(1); /* nobody reads the ring any more */
-        leave_sums(slice > s.slice ? (float *)lds : first, total, n);
+            NO_UNROLL for (; item + 4 <= end; item += 4) multiply_items(&at, total, 4, n, stages);
+        NO_UNROLL for (; item < end; item++) multiply_items(&at, total, 1, n, stages);
+        if (slice > s.slice) barrier_numbered(1); /* all warps have finished with the ring */
+        store_partial_sums(slice > s.slice ? (float *)lds : first, total, n);
     }
     struct tile t = tile_of(a, s.first, n);
-    add_shares(a, &t, first, (const float *)lds, n);
+    reduce_slices(a, &t, first, (const float *)lds, n);
 }
 
-DEVICE void q4_wgmma_few(const struct linear_args *early, u32 *lds, const int n, const int stages)
+DEVICE void q4_wgmma_cluster(const struct linear_args *early, u32 *lds, const int n,
+                             const int stages)
 {
     u32 full = lds_address(lds) + (u32)(stages * ring_of(2, n).stage_bytes),
         empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
             mbarrier_init(full + 8 * (u32)i, 1);
-            mbarrier_init(empty + 8 * (u32)i, FEW_THREADS / WARP);
+            mbarrier_init(empty + 8 * (u32)i, CLUSTER_CONSUMERS / WARP);
         }
         mbarrier_init_done();
     }
     barrier();
-    if (thread() >= FEW_THREADS) {
+    if (thread() >= CLUSTER_CONSUMERS) {
         REGISTERS_LESS(32);
-        if (thread() == FEW_THREADS)
+        if (thread() == CLUSTER_CONSUMERS)
             produce_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
         else wait_for_producer();
     } else {
         REGISTERS_MORE(104);
-        compute_few(early, lds, full, empty, n, stages);
+        consume_cluster_tile(early, lds, full, empty, n, stages);
     }
 }
 
-#define Q4_WGMMA_FEW(name, images, tile_rows, stages, percent)                                     \
+#define Q4_WGMMA_CLUSTER(name, images, tile_rows, stages, percent)                                 \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        q4_wgmma_few(EARLY_ARGS, dynamic_lds, tile_rows, stages);                                  \
+        q4_wgmma_cluster(EARLY_ARGS, dynamic_lds, tile_rows, stages);                              \
     })
 #include "backend-hip/kernels/kernel_list.h"

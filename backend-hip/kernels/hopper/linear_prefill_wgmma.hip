@@ -1,13 +1,19 @@
-/* linear_prefill_wgmma.hip: 4-bit linears of many rows by Hopper's matrix instruction. A block
- * takes tiles of outputs x rows in turn. One thread copies: for each item of 128 inputs the
- * activations, codes and scales of the tile, into a ring in LDS. Two or three warpgroups compute,
- * each 64 outputs: codes from LDS become the instruction's register operand while the products
- * before are under way. The products of an item, which is of one group, are summed by themselves,
- * then scaled and added. Where most of the time goes to products, codes of the next item are
- * unpacked before those of this one have ended. */
-/* What the constants of a kernel make of its LDS. */
+/* linear_prefill_wgmma.hip: 4-bit GEMM by wgmma on sm_90a, for prompt rows and for many decode
+ * rows.
+ *   grid      persistent: one block a multiprocessor takes output x row tiles in turn, rows first
+ *   warps     warp-specialized: one producer thread (TMA and bulk copies), and two or three
+ *             consumer warpgroups of 64 outputs each
+ *   pipeline  a ring of stages in shared memory, full and empty mbarriers; a stage is an item of
+ *             128 inputs: activations, codes and scales of the tile
+ *   products  codes from shared memory become the register operand of wgmma while earlier products
+ *             are in flight; for large tiles the first chunk of the next item is unpacked before
+ *             the products of this one have ended
+ * Bits: the products of an item, which is of one group, are summed, then scaled and added. Kernels
+ * for decode rows add eighths of the inputs as hopper/linear_decode_mma.hip does and have its
+ * bits. */
+/* Layout of the ring in shared memory. */
 struct ring {
-    int panels, x_bytes, code_bytes, stage_bytes; /* of a tile; of a stage */
+    int panels, x_bytes, code_bytes, stage_bytes; /* panels of a tile; bytes of a stage */
 };
 
 DEVICE struct ring ring_of(const int groups, const int n)
@@ -20,33 +26,33 @@ DEVICE struct ring ring_of(const int groups, const int n)
     return r;
 }
 
-/* Tile number `index`: rows first, so that weights are still near. */
+/* Tile number `index`, row tiles first, so that weights stay in the L2 cache. */
 struct tile {
     struct linear_part p;
-    int unit, row_tile;
+    int out_tile, row_tile;
 };
 
 DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
 {
     struct tile t;
     int n_tiles = (a->rows + n - 1) / n;
-    int unit = index / n_tiles;
+    int out_tile = index / n_tiles;
     t.row_tile = index % n_tiles;
-    t.p = part_of(a, unit);
-    t.unit = unit - t.p.first;
+    t.p = part_of(a, out_tile);
+    t.out_tile = out_tile - t.p.first;
     return t;
 }
 
-/* What a block computes: tiles first, first + step, .. of n; of each the slices slice .. slice_end
- * - 1, all or, where a cluster has one tile together, its own; these are items begin .. end - 1. */
-struct share {
+/* The work of a block: tiles first, first + step, .. of n; of each the k-slices slice .. slice_end
+ * - 1, items begin .. end - 1: all, or the block's own if a cluster shares a tile. */
+struct block_work {
     int first, step, n, slice, slice_end, begin, end;
 };
 
-DEVICE struct share share_of(const struct linear_args *a, const int n)
+DEVICE struct block_work block_work_of(const struct linear_args *a, const int n)
 {
     int blocks = cluster_blocks(), n_items = a->n_chunks / ITEM_CHUNKS;
-    struct share s;
+    struct block_work s;
     s.first = block_x() / blocks;
     s.step = grid_x() / blocks;
     s.n = a->n_blocks * ((a->rows + n - 1) / n);
@@ -57,16 +63,16 @@ DEVICE struct share share_of(const struct linear_args *a, const int n)
     return s;
 }
 
-/* The copying thread: the inputs of an item as one piece, codes and scales as boxes of 4 panels,
- * those of the first items before the inputs are there. plain: one word a scale, and one row of
- * scales for an item */
+/* The producer thread: a bulk copy for the inputs of an item, TMA boxes of 4 panels for codes and
+ * scales; codes and scales of the first items are loaded before the inputs are ready. plain: one
+ * word a scale, one row of scales for an item */
 DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty,
                           const int groups, const int n, const int stages, const int plain)
 {
     const struct ring r = ring_of(groups, n);
-    struct share s = share_of(a, n);
+    struct block_work s = block_work_of(a, n);
     int stage = 0, early = s.end - s.begin < stages ? s.end - s.begin : stages;
-    u32 parity = 1; /* what has not been used is empty */
+    u32 parity = 1; /* an unused stage is empty */
     for (int index = s.first; index < s.n; index += s.step) {
         struct tile t = tile_of(a, index, n);
         const char *x = (const char *)a->x +
@@ -81,7 +87,7 @@ DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 em
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
             {
-                int panel = t.unit * r.panels + 4 * j;
+                int panel = t.out_tile * r.panels + 4 * j;
                 tma_load(to + (u32)(j * 4 * ITEM_CODES * 4), maps, 0, item, panel, count);
                 if (plain)
                     tma_load(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0,
@@ -100,8 +106,8 @@ DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 em
     if (s.begin == s.end || s.first >= s.n) wait_for_producer();
 }
 
-/* Of a chunk, two words of codes, one for each of the outputs of a lane: the register operand of
- * two products. */
+/* Unpacks two words of codes of a chunk, one for each output of the lane, into the register
+ * operands of two products. */
 DEVICE void unpack_chunk(const u32 *q, const struct scale_zero g[2], u32 a[8])
 {
     UNROLL for (int o = 0; o < 2; o++)
@@ -112,7 +118,7 @@ DEVICE void unpack_chunk(const u32 *q, const struct scale_zero g[2], u32 a[8])
     }
 }
 
-/* part (+)= a chunk times 32 inputs. */
+/* part = or += a chunk times its 32 inputs. */
 DEVICE void multiply_chunk(const u32 a[8], float *part, u64 rows, int more, const int n)
 {
     wgmma_begin();
@@ -129,15 +135,15 @@ DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part,
     multiply_chunk(a, part, rows, more, n);
 }
 
-/* Where the inputs of chunk c of an item are, from those of the first on. */
+/* Offset of chunk c's inputs in a descriptor, from the item's first chunk on. */
 DEVICE u64 chunk_rows(const int c, const int n)
 {
     return (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4);
 }
 
-/* One item of 64 outputs: total += scale * products. codes, meta: of this lane, x: of the item,
- * addresses in LDS. Of one that is not plain, scales come from memory, and where it is of several
- * groups each chunk is scaled by itself. */
+/* total += scale * products of an item, for 64 outputs. codes, meta: for this lane, x: of the item,
+ * addresses in shared memory. If the linear is not plain, scales come from global memory, and a
+ * chunk is scaled by itself if the item is of several groups. */
 DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, int panel, int item,
                        float *part, float *total, const int n, const int plain)
 {
@@ -168,24 +174,25 @@ DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, 
     }
 }
 
-/* Where a computing warpgroup is in the ring: addresses in LDS; empty, codes, meta: for this lane,
- * the latter from x on. */
-struct place {
+/* Position of a consumer warpgroup in the ring; addresses in shared memory. empty, codes, meta: for
+ * this lane, the last two as offsets from x. */
+struct consumer_state {
     u32 full, empty, x, codes, meta, parity;
     int stage;
 };
 
-/* The next item of a plain linear: codes and scales, and the first chunk unpacked. */
-struct ahead {
+/* The prefetched item of a plain linear: codes and scales in registers, the first chunk
+ * unpacked. */
+struct prefetched_item {
     u32 q[8], a[8], x;
     struct scale_zero g[2];
     int stage;
 };
 
-/* Waits for the item and goes on to the stage after it. Products of one chunk at most are under way
- * afterwards. */
-DEVICE void prefetch_item(struct place *at, struct ahead *h, const int groups, const int n,
-                          const int stages)
+/* Waits for the item's stage, reads it and advances. The products of at most one chunk are in
+ * flight on return. */
+DEVICE void prefetch_item(struct consumer_state *at, struct prefetched_item *h, const int groups,
+                          const int n, const int stages)
 {
     h->stage = at->stage;
     h->x = at->x + (u32)(at->stage * ring_of(groups, n).stage_bytes);
@@ -203,10 +210,11 @@ DEVICE void prefetch_item(struct place *at, struct ahead *h, const int groups, c
     UNROLL for (int i = 0; i < 8; i++) h->a[i] = keep(h->a[i]);
 }
 
-/* total += scale * products of the item h, which becomes the next one if there are more: while the
- * last products are under way, so that those of the next item begin as soon as these are added. */
-DEVICE void multiply_prefetched(struct place *at, struct ahead *h, float *part, float *total,
-                                int more, const int groups, const int n, const int stages)
+/* total += scale * products of item h. If there are more items, the next one replaces h while the
+ * last products are in flight, so that its own products begin as soon as these are added. */
+DEVICE void multiply_prefetched(struct consumer_state *at, struct prefetched_item *h, float *part,
+                                float *total, int more, const int groups, const int n,
+                                const int stages)
 {
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
     u32 b[8];
@@ -227,7 +235,7 @@ DEVICE void multiply_prefetched(struct place *at, struct ahead *h, float *part, 
     if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
 }
 
-/* What a lane has of 16 outputs and n rows, from its first row and output on. */
+/* Epilogue: writes what a lane has of 16 outputs and n rows, from its first row and output on. */
 DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0,
                        int output, const float *total, const int n)
 {
@@ -251,12 +259,13 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* The place of a computing warpgroup at the beginning. */
-DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int groups, const int n)
+/* The initial position of a consumer warpgroup. */
+DEVICE struct consumer_state consumer_state_of(u32 lds, u32 full, u32 empty, const int groups,
+                                               const int n)
 {
     struct ring r = ring_of(groups, n);
     u32 warp = (u32)(thread() / WARP), lane = (u32)thread() % WARP;
-    return (struct place){
+    return (struct consumer_state){
         .full = full,
         .empty = empty,
         .x = lds,
@@ -266,20 +275,20 @@ DEVICE struct place place_at_first(u32 lds, u32 full, u32 empty, const int group
         .stage = 0};
 }
 
-/* A computing warpgroup. sliced: eighths of the inputs are summed by themselves, as
- * hopper/linear_decode_mma.hip does. */
-DEVICE void consume_tiles(const struct linear_args *a, struct place at, const int groups,
+/* A consumer warpgroup. sliced: eighths of the inputs are summed by themselves, as in
+ * hopper/linear_decode_mma.hip. */
+DEVICE void consume_tiles(const struct linear_args *a, struct consumer_state at, const int groups,
                           const int n, const int stages, const int plain, const int sliced)
 {
     const int prefetches = plain && (n == 128 || (n == 64 && groups == 2));
     struct ring r = ring_of(groups, n);
-    struct ahead h;
+    struct prefetched_item h;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
     int n_all = a->n_blocks * ((a->rows + n - 1) / n);
     for (int index = block_x(); index < n_all; index += grid_x()) {
         struct tile t = tile_of(a, index, n);
         float total[64], sum[64], part[64];
-        int panel = t.unit * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
+        int panel = t.out_tile * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
         if (prefetches) prefetch_item(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
@@ -303,7 +312,7 @@ DEVICE void consume_tiles(const struct linear_args *a, struct place at, const in
     }
 }
 
-/* groups: warpgroups that compute, 64 outputs each; n: rows of a tile. Barriers lie behind the
+/* groups: consumer warpgroups, 64 outputs each; n: rows of a tile. The mbarriers are behind the
  * ring. */
 DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n,
                      const int stages, const int plain, const int sliced)
@@ -327,7 +336,7 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
         wait_for_producer();
         if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        consume_tiles(early, place_at_first(lds_address(lds), full, empty, groups, n), groups, n,
+        consume_tiles(early, consumer_state_of(lds_address(lds), full, empty, groups, n), groups, n,
                       stages, plain, sliced);
     }
 }

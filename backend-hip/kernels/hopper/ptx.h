@@ -1,26 +1,26 @@
-/* hopper/ptx.h: NVIDIA's instructions of sm_90a, as inline PTX: matrix products of four warps that
- * run beside other work, copies of whole pieces of memory into LDS, and the barriers in LDS that
- * count them. */
+/* hopper/ptx.h: PTX of sm_90a as inline assembly: wgmma (asynchronous matrix products of a
+ * warpgroup), TMA and bulk copies into shared memory, mbarriers, thread-block clusters. PTX ISA,
+ * sections "wgmma", "cp.async.bulk", "mbarrier". */
 #ifndef KERNELS_HOPPER_H
 #define KERNELS_HOPPER_H
 
-/* ---- where b lies in LDS, of wgmma: c[n / 2] += a b for 64 outputs, 16 inputs and n rows ---- a
- * as in mma_16x8x16, warp w of the four having outputs 16w .. 16w+15; b in LDS: rows of 128 bytes
- * (64 inputs), in eights of rows, 16 bytes number i of a row at i ^ (row % 8); c[4j ..] as there
- * for rows 8j .. 8j+7. */
+/* ---- descriptors of operand b of wgmma, in shared memory: c[n / 2] += a b for 64 outputs, 16
+ * inputs and n rows. a as in mma_16x8x16, warp w of the four has outputs 16w .. 16w+15; b in shared
+ * memory: rows of 128 bytes (64 inputs), in eights of rows, 16 bytes number i of a row at i ^ (row
+ * % 8), the 128-byte swizzle; c[4j ..] as in mma_16x8x16 for rows 8j .. 8j+7. ---- */
 DEVICE u64 wgmma_rows(u32 lds)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
-/* b of 16-byte pieces: 8 inputs of a row; those of 8 rows one after the other. The next 8 inputs
- * are `inputs` bytes further, the next 8 rows `rows`. */
+/* b without swizzle, in 16-byte pieces: 8 inputs of a row, those of 8 rows one after the other. The
+ * next 8 inputs are `inputs` bytes further, the next 8 rows `rows` bytes. */
 DEVICE u64 wgmma_octets(u32 lds, u32 inputs, u32 rows)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)(inputs >> 4) << 16 | (u64)(rows >> 4) << 32;
 }
 
-/* The other way round: c += a b, of each input 128 bytes of b (64 rows) together, 16 bytes number i
- * of them at i ^ (input % 8); the next 64 rows are `rows` bytes further. */
+/* b transposed: of each input 128 bytes (64 rows) together, 16 bytes number i of them at i ^ (input
+ * % 8); the next 64 rows are `rows` bytes further. */
 DEVICE u64 wgmma_columns(u32 lds, u32 rows)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)(rows >> 4) << 16 | (u64)(1024 >> 4) << 32 |
@@ -30,13 +30,11 @@ DEVICE u64 wgmma_columns(u32 lds, u32 rows)
 #if !defined(__NVPTX__)
 #include "backend-hip/kernels/host/hopper.h"
 #else
-/* Of the two registers per thread that a kernel is started with, a warpgroup hands back or takes. n
- * is a constant. */
+/* Reallocates registers from a producer to a consumer warpgroup (setmaxnreg). n is a constant. */
 #define REGISTERS_LESS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n))
 #define REGISTERS_MORE(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n))
 
-/* ---- barriers in LDS: a phase ends when `arrivals` threads have come and all bytes that were
- * announced ---- */
+/* ---- mbarriers: a phase completes after `arrivals` arrivals and all expected bytes ---- */
 DEVICE void mbarrier_init(u32 barrier, u32 arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -54,7 +52,7 @@ DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes)
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
 }
-/* Until the phase of this parity (0 for the first, then 1, ..) has ended. */
+/* Waits for the phase of this parity (0 for the first, then 1, ..) to complete. */
 DEVICE void mbarrier_wait(u32 barrier, u32 parity)
 {
     asm volatile("{ .reg .pred p;\n\t"
@@ -64,7 +62,7 @@ DEVICE void mbarrier_wait(u32 barrier, u32 parity)
                  : "memory");
 }
 
-/* From LDS, after the barriers that stand before it. */
+/* Loads from shared memory that stay behind earlier barriers. */
 DEVICE u32 lds_word(u32 lds)
 {
     u32 v;
@@ -87,14 +85,15 @@ DEVICE u32 max_of_warp(u32 v)
     asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(max) : "r"(v));
     return max;
 }
-/* v, which the compiler is to keep rather than to compute again. */
+/* v, kept in a register rather than recomputed. */
 DEVICE u32 keep(u32 v)
 {
     asm volatile("" : "+r"(v));
     return v;
 }
 
-/* ---- clusters: some blocks that run at the same time and read each other's LDS ---- */
+/* ---- thread-block clusters: blocks that run at the same time and read each other's shared memory
+ * ---- */
 DEVICE int cluster_blocks(void)
 {
     u32 n;
@@ -107,15 +106,15 @@ DEVICE int cluster_rank(void)
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(i));
     return (int)i;
 }
-/* All threads of the cluster that have not ended reach it; what was written to LDS before is seen
- * after. */
+/* All running threads of the cluster reach it; earlier writes to shared memory are visible after
+ * it. */
 DEVICE void cluster_barrier(void)
 {
     asm volatile(
         "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
             : "memory");
 }
-/* What block number `rank` of the cluster has where this one has `lds`. */
+/* The float at address lds of block `rank` of the cluster (distributed shared memory). */
 DEVICE float load_of_block(u32 lds, int rank)
 {
     float v;
@@ -127,8 +126,8 @@ DEVICE float load_of_block(u32 lds, int rank)
     return v;
 }
 
-/* bytes, a multiple of 16, from memory to LDS, both at multiples of 16; they count for the barrier.
- */
+/* Bulk copy from global to shared memory; bytes and addresses are multiples of 16; counted by the
+ * mbarrier. */
 DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {
     asm volatile(
@@ -138,8 +137,8 @@ DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
         : "memory");
 }
 
-/* A box of a tensor (hip_pack.c), from these coordinates on; what is outside is 0. The map is in
- * memory. */
+/* TMA load of a box of a tensor (map: hip_pack.c, in global memory) from these coordinates on;
+ * outside are zeros. */
 DEVICE void tma_load(u32 lds, const void *map, int c0, int c1, int c2, u32 barrier)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -151,13 +150,13 @@ DEVICE void tma_load(u32 lds, const void *map, int c0, int c1, int c2, u32 barri
 /* ---- wgmma ---- */
 DEVICE void wgmma_begin(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* Until no more than one commit is under way; what is computed from q is computed after it. */
+/* Waits until at most one commit group is in flight; q is read only afterwards. */
 DEVICE void wgmma_wait_but_one(u32 *q0, u32 *q1)
 {
     asm volatile("wgmma.wait_group.sync.aligned 1;" : "+r"(*q0), "+r"(*q1)::"memory");
 }
 
-/* For 16 rows; c[8]. */
+/* 16 rows; c[8]. */
 DEVICE void wgmma_16(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0; "
@@ -269,14 +268,14 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     else wgmma_16(c, a0, a1, a2, a3, b, accumulate);
 }
 
-/* Results of what was waited for: they are not read before. */
+/* Keeps reads of results behind the wait for them. */
 DEVICE void wgmma_done(float *c, const int n)
 {
     UNROLL for (int i = 0; i < n / 2; i++) asm volatile("" : "+f"(c[i]));
 }
 DEVICE void wgmma_wait_all(void) { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 
-/* Until all is done, and c can be read. */
+/* Waits for all products; c can be read. */
 DEVICE void wgmma_wait(float *c, const int n)
 {
     if (n == 128) wgmma_wait_128(c);
@@ -328,13 +327,14 @@ DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, co
     else wgmma_by_columns_64(c, a0, a1, a2, a3, b);
 }
 
-/* ^= where it stands. */
+/* *word ^= bits, opaque to the compiler. */
 DEVICE void change_by(u32 *word, int bits)
 {
     asm volatile("xor.b32 %0, %0, %1;" : "+r"(*word) : "r"(bits));
 }
 
-/* What this thread has written or copied into LDS is there for matrix products that begin later. */
+/* Makes this thread's writes and copies to shared memory visible to later wgmma (async proxy
+ * fence). */
 DEVICE void matrix_reads_after(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

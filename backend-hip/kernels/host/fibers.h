@@ -1,5 +1,5 @@
-/* fibers.h: what kernels/prelude.h needs to compile the kernels as host code: each thread of a
- * block is a fiber, one block at a time. */
+/* fibers.h: the functions with which common/prelude.h compiles the kernels as host code: each
+ * thread of a block is a fiber, one block runs at a time. */
 #ifndef TESTS_FIBERS_H
 #define TESTS_FIBERS_H
 
@@ -10,44 +10,41 @@ extern int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks;
 /* Waits until every thread of the block is here; a thread that has returned instead ends the
  * process with a message. */
 void fiber_barrier(void);
-/* The block's memory for the n-th call of a thread, the same for the n-th call of every thread;
- * NaNs when a block begins. */
+/* The block's memory for the n-th call of a thread, the same for every thread's n-th call; filled
+ * with NaNs when a block begins. */
 void *fiber_lds(size_t bytes);
 
-/* A matrix instruction of AMD (kernels/matrix.h says which: enum matrix_kind), by what the
- * instruction set documents say that each lane holds: c += a b. Every thread of the block reaches
- * it; a lane is the thread's number modulo 64 or 32. */
+/* A matrix instruction of AMD, of enum matrix_kind (amd/matrix.h), by the documented contents of
+ * each lane: c += a b. Every thread of the block reaches it; the lane is the thread's number modulo
+ * 64 or 32. */
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c);
 
-/* ---- what kernels/nvidia/ptx.h needs; a warp is 32 threads from a multiple of 32 on, and all of
- * them come ---- */
+/* ---- for nvidia/ptx.h; a warp is 32 threads from a multiple of 32 on, all of which arrive ---- */
 void fiber_warp_barrier(void);
-/* Shared memory of the size that the launch gave; NaNs when a block begins. Its addresses as
- * numbers. */
+/* Dynamic shared memory, filled with NaNs when a block begins; its addresses as numbers. */
 void *fiber_dynamic_lds(void);
 unsigned fiber_lds_address(const void *p);
 void *fiber_lds_pointer(unsigned address);
-/* A copy of `bytes` to such an address that happens as late as it may: when fiber_copies_wait() has
- * to have it done. Copies since the last fiber_copies_commit() are a group, and all but the last n
- * groups of this thread are done then. */
+/* An asynchronous copy to such an address; it happens as late as it may, in the fiber_copies_wait()
+ * that requires it. Copies since the last fiber_copies_commit() are a group; a wait completes all
+ * but the last n groups of this thread. */
 void fiber_copy(unsigned to, const void *from, size_t bytes);
 void fiber_copies_commit(void);
 void fiber_copies_wait(int n);
-/* v of another lane; the transposed 8x8 matrix of halves; c[4] += a[4] b[2] of 16x8x16
- * (kernels/nvidia/ptx.h says who holds what). */
+/* v of another lane; the transposed 8x8 matrix of halves; c[4] += a[4] b[2] of 16x8x16 (contents of
+ * lanes: nvidia/ptx.h). */
 unsigned fiber_shuffle(unsigned v, int lane);
 unsigned fiber_transposed(unsigned v);
-/* Four such matrices, of which lane 8i + j says where row j of number i lies; or the transposed
- * ones. */
+/* Four such matrices, or their transposes; lane 8i + j gives the address of row j of matrix i. */
 void fiber_load_matrices(unsigned address, unsigned m[4], int transposed);
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
 
-/* ---- what kernels/hopper/ptx.h needs, which says what each is ---- */
+/* ---- for hopper/ptx.h, which documents each ---- */
 void fiber_phase_init(unsigned barrier, int arrivals);
 void fiber_phase_arrive(unsigned barrier, int bytes); /* bytes: announced */
 void fiber_phase_wait(unsigned barrier, unsigned parity);
 void fiber_copy_bytes(unsigned to, const void *from, unsigned bytes, unsigned barrier);
-/* What cuTensorMapEncodeTiled makes, of words. */
+/* A tensor map of words, as cuTensorMapEncodeTiled fills it. */
 struct fiber_map {
     const void *d;
     unsigned long long sizes[3], strides[2];

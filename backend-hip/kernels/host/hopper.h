@@ -1,5 +1,6 @@
-/* fiber_hopper.h: what kernels/hopper/ptx.h has as inline PTX, as host code of fiber_matrix.c.
- * Products are done at once; what is done early is not noticed here. */
+/* host/hopper.h: the functions of hopper/ptx.h as host code
+ * (tests/emulators/fibers/fiber_matrix.c). Products complete at once, so a read that is too early
+ * is not detected. */
 #ifndef TESTS_FIBER_HOPPER_H
 #define TESTS_FIBER_HOPPER_H
 

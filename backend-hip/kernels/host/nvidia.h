@@ -1,4 +1,5 @@
-/* fiber_nvidia.h: what kernels/nvidia/ptx.h has as inline PTX, as host code of fiber_matrix.c. */
+/* host/nvidia.h: the functions of nvidia/ptx.h as host code
+ * (tests/emulators/fibers/fiber_matrix.c). */
 #ifndef TESTS_FIBER_NVIDIA_H
 #define TESTS_FIBER_NVIDIA_H
 

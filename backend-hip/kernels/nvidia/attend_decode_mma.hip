@@ -1,15 +1,20 @@
-/* attend_decode_mma.hip: attention of generated rows over spans of positions by NVIDIA's matrix
- * instruction, keys and values fp16. A block takes a span of one row and up to 8 heads of one KV
- * head, a warp every fourth 32 positions (two pages) of it, whose keys and values are copied to LDS
- * while those before are worked on. Positions or dimensions are what the instruction calls outputs,
- * heads its rows: keys and values are read once for all heads. Queries and weights are two halves
- * each, high and low, so that nothing is rounded to fewer than 22 bits. Where the row's own key is
- * not stored yet, this rotates queries and key, and stores key and value. */
+/* attend_decode_mma.hip: attention of decode rows by mma on sm_80 and sm_90a, flash-decoding (Dao
+ * et al. 2023): the KV range of a row is split over blocks, online softmax (Milakov & Gimelshein
+ * 2018) within a split; fp16 KV cache.
+ *   grid      (KV head x groups of 8 query heads, row, split) or a work list; 128 threads
+ *   warp      every fourth 32 positions (two pages) of the split, copied to shared memory by
+ *             cp.async while those before are computed
+ *   products  positions or dimensions are mma's outputs, heads its rows, so that keys and values
+ *             are read once for all heads of a group; queries and weights in split precision (two
+ *             halves, 22 bits)
+ *   epilogue  the warps' results are combined in order and written as one partial result
+ * With a->k the kernel also rotates queries and the row's own key, and stores its key and value.
+ * TURN: positions of a warp's step; TURNS: steps of a split. */
 
 enum {
     SPLIT_WARPS = SPLIT_THREADS / WARP,
     TURN = 32,
-    TURNS = SPAN / (SPLIT_WARPS * TURN),
+    TURNS = KV_SPLIT / (SPLIT_WARPS * TURN),
     SPLIT_PAGES = TURN / PAGE
 };
 
@@ -39,11 +44,12 @@ DEVICE void load_pairs(const float *from, float x[][2], const int dims)
     }
 }
 
-/* What a warp works on. */
+/* The work of a warp. */
 struct split {
-    int row, span, head0, heads, kv_head,
-        first_heads;              /* heads of the KV head; these are its first */
-    int pos, first, p0;           /* seen positions are first .. pos; of the warp's first turn */
+    int row, split, head0, heads, kv_head,
+        first_heads;              /* query heads of the KV head; whether they are its first */
+    int pos, first, p0;           /* visible positions are first .. pos; first position of the
+                                     warp's first step */
     u64 page[TURNS][SPLIT_PAGES]; /* elements */
 };
 
@@ -55,12 +61,12 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
     s.head0 = s.kv_head * of_kv + group * 8;
     s.heads = of_kv - group * 8 < 8 ? of_kv - group * 8 : 8;
     s.first_heads = group == 0;
-    const struct row_span work = row_span_of(a, block_y(), block_z());
+    const struct row_split work = row_split_of(a, block_y(), block_z());
     s.row = work.row;
-    s.span = work.span;
+    s.split = work.split;
     s.pos = a->pos[s.row];
     s.first = a->window && s.pos >= a->window ? s.pos - a->window + 1 : 0;
-    s.p0 = s.span * SPAN + thread() / WARP * TURN;
+    s.p0 = s.split * KV_SPLIT + thread() / WARP * TURN;
     const int *table = a->table + (u64)a->seq[s.row] * (u64)a->table_stride;
     UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
     {
@@ -72,7 +78,7 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
     return s;
 }
 
-/* First position of a turn; whether any of its positions is seen. */
+/* First position of a step; whether any of its positions is visible. */
 DEVICE int turn_begin(const struct split *s, const int turn)
 {
     return s->p0 + turn * SPLIT_WARPS * TURN;
@@ -82,14 +88,14 @@ DEVICE int turn_seen(const struct split *s, const int turn)
     return turn_begin(s, turn) <= s->pos && turn_begin(s, turn) + TURN > s->first;
 }
 
-/* A warp's LDS: keys [page][dims / 8][PAGE][8], then values [page][PAGE][dims], 16 bytes number i
- * of a position at i ^ (position % 8). */
+/* A warp's shared memory: keys [page][dims / 8][PAGE][8], then values [page][PAGE][dims], 16 bytes
+ * number i of a position at i ^ (position % 8). */
 DEVICE u32 value_place(int p, int octet, const int dims)
 {
     return (u32)(p * dims * 2 + (octet ^ p % 8) * 16);
 }
 
-/* Positions that are not seen are zeros. */
+/* Positions that are not visible are zeros. */
 DEVICE void copy_keys(const struct attend_kernel_args *a, const struct split *s, u32 lds,
                       const int turn, const int dims)
 {
@@ -121,13 +127,13 @@ DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *
     copies_commit();
 }
 
-/* The row's own key, rotated, and value: of dimensions 2l and 2l + 1 of lane l, and the same + dims
- * / 2. */
+/* The row's own key, rotated, and value: lane l has dimensions 2l and 2l + 1, and the same + dims /
+ * 2. */
 struct own_pairs {
     u32 key[2], value[2];
 };
 
-/* By the warp that has the row's position: asks for them, and stores them in the page. */
+/* Loads them, and stores them in the page, in the warp that has the row's position. */
 DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s,
                                const int dims)
 {
@@ -164,7 +170,7 @@ DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct 
     return own;
 }
 
-/* Into the warp's LDS, where this turn has the row's position. */
+/* Copies them to the warp's shared memory, in the step that has the row's position. */
 DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds,
                     const struct own_pairs *own, const int turn, const int value, const int dims)
 {
@@ -191,12 +197,12 @@ DEVICE float over_rows(float x, const int max)
     return x;
 }
 
-/* What a warp has of its positions so far, of heads 2t and 2t + 1. */
+/* Running maximum, sum and total of a warp, for heads 2t and 2t + 1. */
 struct split_sum {
     float largest[2], sum[2], total[GPU_HEAD_DIM / 16][4];
 };
 
-/* Scores of a turn by the keys in LDS. */
+/* Scores of a step, from the keys in shared memory. */
 DEVICE void turn_scores(u32 lds, struct two_halves q[][2], float score[SPLIT_PAGES][4],
                         const int dims)
 {
@@ -216,8 +222,8 @@ DEVICE void turn_scores(u32 lds, struct two_halves q[][2], float score[SPLIT_PAG
     }
 }
 
-/* Scores become weights; what there is so far is brought to the same largest score. p0: of the turn
- */
+/* Online softmax: scores become weights, and the state so far is scaled to the new maximum. p0: of
+ * the step */
 DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
                          float score[SPLIT_PAGES][4], struct split_sum *y, const int dims)
 {
@@ -234,14 +240,14 @@ DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
             larger = max32(*x, larger);
         }
         larger = max32(over_rows(larger, 1),
-                       y->largest[e]); /* of a turn that is seen: not infinite */
+                       y->largest[e]); /* finite: the step has a visible position */
         shrink[e] = exp32(y->largest[e] - larger);
         y->largest[e] = larger;
         UNROLL for (int i = 0; i < SPLIT_PAGES; i++) UNROLL for (int h = 0; h < 2; h++)
         {
             float *x = &score[i][2 * h + e];
             *x = exp32(*x - larger) *
-                 0x1p14f; /* taken off with the sum; small ones keep their bits */
+                 0x1p14f; /* cancels in the division by the sum; keeps the bits of small weights */
             more += *x;
         }
         y->sum[e] = fma32(y->sum[e], shrink[e], over_rows(more, 0));
@@ -250,7 +256,7 @@ DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
         y->total[d][e] *= shrink[e % 2];
 }
 
-/* total += weights x values of a turn, which are in LDS behind the keys. */
+/* total += weights x values of a step, which are in shared memory behind the keys. */
 DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split_sum *y,
                         const int dims)
 {
@@ -276,8 +282,8 @@ DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split
     }
 }
 
-/* The row's queries: of head r of the block's, of each 16 dimensions the pairs 2t and 8 + 2t, times
- * a power of two for the head that brings its largest into [2^14, 2^15). Returns what undoes it. */
+/* The row's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of head r of the block, times a
+ * power of two for the head that brings the largest into [2^14, 2^15). Returns its inverse. */
 DEVICE float split_queries(const struct attend_kernel_args *a, const struct split *s,
                            struct two_halves q[][2], const int dims)
 {
@@ -298,16 +304,16 @@ DEVICE float split_queries(const struct attend_kernel_args *a, const struct spli
     return p.undo;
 }
 
-/* The warps' results, out[warp][head][dims + 4], in order. */
-DEVICE void merge_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
-                        const float *most, const float *sum, const int dims)
+/* Combines the warps' results, out[warp][head][dims + 4], in order. */
+DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
+                          const float *most, const float *sum, const int dims)
 {
     UNROLL for (int h = 0; h < 8; h++)
     {
         if (h >= s->heads) continue;
         float *part = a->parts +
-                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_spans +
-                       (u64)s->span) *
+                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_splits +
+                       (u64)s->split) *
                           (u64)(dims + 8);
         float top = most[h], all = 0, weight[SPLIT_WARPS];
         UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[8 * i + h], top);
@@ -335,11 +341,11 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     struct split_sum y;
     struct two_halves q[GPU_HEAD_DIM / 16][2];
     int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4,
-        from = s.span * SPAN;
-    int nothing = from > s.pos || from + SPAN <= s.first;
+        from = s.split * KV_SPLIT;
+    int nothing = from > s.pos || from + KV_SPLIT <= s.first;
     u8 *own = (u8 *)lds + warp * warp_bytes;
     u32 at = lds_address(lds) + (u32)(warp * warp_bytes);
-    /* What no launch of this step writes can be asked for before the one before has ended. */
+    /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     if (!a->k) wait_for_producer();
     if (!nothing) {
         copy_keys(a, &s, at, 0, dims);
@@ -349,7 +355,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     if (nothing) return;
     struct own_pairs new_pairs = own_of(a, &s, dims);
     float undo = split_queries(a, &s, q, dims), to_score[2];
-    UNROLL for (int e = 0; e < 2; e++) /* of heads 2t and 2t + 1 */
+    UNROLL for (int e = 0; e < 2; e++) /* heads 2t and 2t + 1 */
     {
         to_score[e] = shuffle_from(undo, (2 * t + e) * 4) * a->scale;
         y.largest[e] = -__builtin_inff();
@@ -357,7 +363,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     }
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++) y.total[d][e] = 0;
     UNROLL for (int turn = 0; turn < TURNS;
-                turn++) /* copies under way: of keys, then values, of this turn */
+                turn++) /* copies in flight: of keys, then values, of this step */
     {
         float score[SPLIT_PAGES][4];
         COPIES_WAIT(1);
@@ -382,14 +388,14 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         warp_barrier();
         if (turn + 1 < TURNS) copy_values(a, &s, at, turn + 1, dims);
     }
-    float *out = (float *)own; /* in place of the keys */
+    float *out = (float *)own; /* replaces the keys */
     UNROLL for (int e = 0; e < 2; e++) if (r == 0)
         most[8 * warp + 2 * t + e] = y.largest[e],
                                 sum[8 * warp + 2 * t + e] = y.sum[e];
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
         out[(2 * t + e % 2) * (dims + 4) + 16 * d + e / 2 * 8 + r] = y.total[d][e];
     barrier();
-    merge_warps(a, &s, (const u8 *)lds, most, sum, dims);
+    combine_warps(a, &s, (const u8 *)lds, most, sum, dims);
 }
 
 #define ATTEND_PAGES(name, images, dims)                                                           \

@@ -1,9 +1,11 @@
-/* attend_prefill_mma.hip: attention of prompt rows by NVIDIA's matrix instruction, keys and values
- * fp16. A block takes a group of rows of one sequence and one head, a warp 16 of them; positions
- * come in steps of 64, from an absolute multiple on. Keys are what they are in memory; queries and
- * weights of values are two halves each, high and low, so that nothing is rounded to fewer than 22
- * bits. A row's result does not depend on the rows of its tile: a step that it does not see leaves
- * it as it is. */
+/* attend_prefill_mma.hip: attention of prompt rows by mma on sm_80, FlashAttention-2 (Dao 2023)
+ * with online softmax (Milakov & Gimelshein 2018); fp16 KV cache.
+ *   grid      (query head, group of up to 64 rows of one sequence); 128 threads
+ *   warp      16 rows; steps of 64 positions, from an absolute multiple of 64 on
+ *   operands  keys and values as they are in memory; queries and softmax weights in split precision
+ *             (two halves, 22 bits)
+ * Bits: a row's result does not depend on the other rows of its tile: a step whose positions a row
+ * does not see leaves the row unchanged. */
 
 enum { ATTEND_STEP = 64 };
 
@@ -14,8 +16,8 @@ DEVICE void mma_two(float total[4], const struct two_halves a[4], u32 b0, u32 b1
     mma_16x8x16(total, a[0].low, a[1].low, a[2].low, a[3].low, b0, b1);
 }
 
-/* The queries of a lane: of rows r and r + 8 the dimensions 8t .. 8t+7 of each 32. Times a power of
- * two for each row that brings its largest into [2^14, 2^15); what undoes it goes to undo[]. */
+/* The queries of a lane: dimensions 8t .. 8t+7 of each 32, of rows r and r + 8, times a power of
+ * two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse. */
 DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float undo[2],
                          const int dims)
 {
@@ -103,14 +105,14 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
             larger = quad_max(larger);
             float safe = larger == -__builtin_inff()
                              ? 0
-                             : larger; /* nothing is seen yet: all weights are 0 */
+                             : larger; /* no position is visible yet: all weights are 0 */
             shrink[i] = exp32(largest[i] - safe);
             largest[i] = larger;
             UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int e = 0; e < 2; e++)
             {
                 float *s = &score[j][2 * i + e];
-                *s = exp32(*s - safe) *
-                     0x1p14f; /* taken off with the sum; small ones keep their bits */
+                *s = exp32(*s - safe) * 0x1p14f; /* cancels in the division by the sum; keeps the
+                                                    bits of small weights */
                 more[i] += *s;
             }
             sum[i] = fma32(sum[i], shrink[i], more[i]);
@@ -129,7 +131,8 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
                 UNROLL for (int i = 0; i < 4; i++)
                 {
                     if (p0 + 16 * k + r > last)
-                        v0[i] = 0; /* what others left there is not multiplied by 0 */
+                        v0[i] = 0; /* stale memory may hold NaN or infinity, so a weight of 0 is
+                                      not enough */
                     if (p0 + 16 * k + 8 + r > last) v1[i] = 0;
                     mma_two(total[4 * d + i], p, transposed(v0[i]), transposed(v1[i]));
                 }

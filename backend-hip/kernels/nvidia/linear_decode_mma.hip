@@ -1,39 +1,42 @@
-/* nvidia/linear_decode_mma.hip: 4-bit linears for generated tokens by NVIDIA's matrix instruction.
- * A block takes units of some panels of 16 outputs, one after the other; each of its 8 warps has an
- * eighth of the inputs, and their sums are added in order. So the order of additions depends on the
- * number of inputs alone: not on rows, on blocks or on which kernel of these it is. Weights flow
- * through a ring in LDS that each warp fills for itself, several items of 128 inputs ahead and
- * across units; the first items are asked for before the launch before this one has ended. */
-enum { ITEM = MMA_ITEM }; /* words of one panel: codes, then scales of 4 chunks */
-/* [warp][8 rows][16 outputs], no bank twice */
+/* nvidia/linear_decode_mma.hip: 4-bit linears of decode rows by mma on sm_80.
+ *   grid      persistent: each block of 256 threads has a contiguous range of output tiles of
+ *             `panels` panels
+ *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
+ *   pipeline  each warp fills a ring in shared memory of its own by cp.async, `depth` items of 128
+ *             inputs ahead and across tiles; the first items are loaded before the producer launch
+ *             has ended
+ *   epilogue  the slices are added in order, through two buffers in turn
+ * Bits: the order of additions depends on the number of inputs alone, so all kernels of the family
+ * agree. */
+enum { ITEM = MMA_ITEM }; /* words of an item of one panel: codes, then scales of 4 chunks */
+/* sums [warp][8 rows][16 outputs], padded against bank conflicts */
 enum { SUM_STRIDE = 20, SUM_WARP = 8 * SUM_STRIDE };
 _Static_assert((int)MMA_SUMS == 2 * WARPS * SUM_WARP, "sums of two turns");
 
-/* Where a warp is in its weights: the next item that it asks for. */
-struct ahead {
-    const u32x4 *codes; /* of the item, of the unit's first panel */
-    const u32 *meta;    /* of group 0 of that */
-    int unit, item;
-    int last; /* panel of the unit that exists */
-    int plain, wide, whole, last_group;
-    int part_end; /* unit at which the part ends */
+/* Position of a warp's prefetch: the next item that it loads. */
+struct prefetch {
+    const u32x4 *codes; /* the item's, of the tile's first panel */
+    const u32 *meta;    /* of group 0 of that panel */
+    int out_tile, item;
+    int last; /* last existing panel of the tile */
+    int plain, scale_f32, whole, last_group;
+    int part_end; /* first output tile of the next part */
     u32 magic;
 };
 
-/* Scales of one word, and one row of them for each item: what nearly all models have, and what the
- * kernels are fast for. */
+/* Plain weights: one-word scales, and every item of one group. The kernels are tuned for these. */
 DEVICE int is_plain(const struct linear_part *p) { return p->whole_items && !p->scale_f32; }
 
-DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, int item,
-                       const int panels)
+DEVICE void prefetch_tile(const struct linear_args *a, struct prefetch *h, int out_tile, int item,
+                          const int panels)
 {
-    struct linear_part p = part_of(a, unit);
-    int panel = (unit - p.first) * panels;
-    h->unit = unit;
+    struct linear_part p = part_of(a, out_tile);
+    int panel = (out_tile - p.first) * panels;
+    h->out_tile = out_tile;
     h->item = item;
     h->last = (p.out - 1) / PANEL - panel;
     h->plain = is_plain(&p);
-    h->wide = p.scale_f32;
+    h->scale_f32 = p.scale_f32;
     h->whole = p.whole_items;
     h->last_group = p.last_group;
     h->magic = p.group_magic;
@@ -44,39 +47,39 @@ DEVICE void enter_unit(const struct linear_args *a, struct ahead *h, int unit, i
     h->meta = (const u32 *)p.meta + (panel * (p.last_group + 1) * PANEL << p.scale_f32);
 }
 
-/* From the end of a warp's share of a unit to its share of the next unit, which lies behind it in
- * the same part mostly. */
-DEVICE void next_unit(const struct linear_args *a, struct ahead *h, int begin, int end,
-                      const int panels)
+/* Advances from the end of a warp's slice of an output tile to its slice of the next tile, which
+ * mostly follows in the same part. */
+DEVICE void prefetch_next_tile(const struct linear_args *a, struct prefetch *h, int begin, int end,
+                               const int panels)
 {
-    if (h->unit + 1 >= h->part_end) {
-        enter_unit(a, h, h->unit + 1, begin, panels);
+    if (h->out_tile + 1 >= h->part_end) {
+        prefetch_tile(a, h, h->out_tile + 1, begin, panels);
         return;
     }
-    h->unit++;
+    h->out_tile++;
     h->item = begin;
     h->last -= panels;
     h->codes += (a->n_chunks / 2 * panels - (end - begin) * 2) * WARP;
-    h->meta += (h->last_group + 1) * panels * PANEL << h->wide;
+    h->meta += (h->last_group + 1) * panels * PANEL << h->scale_f32;
 }
 
-DEVICE int ahead_group(const struct ahead *h, int chunk)
+DEVICE int prefetch_group(const struct prefetch *h, int chunk)
 {
     int group = (int)((u64)(u32)(h->item * ITEM_CHUNKS + chunk) * (u64)h->magic >> 31);
     return group < h->last_group ? group : h->last_group;
 }
 
-/* Starts the copies of an item, unless there is none: codes, then scales [group or chunk][16
- * outputs][1 or 2 words]; and goes on to the next, which is before `end` or in the next unit. A
- * panel that does not exist is the last one once more. */
-DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 to, int begin, int end,
-                       int end_unit, const int panels)
+/* Loads an item asynchronously, if there is one: codes, then scales [group or chunk][16 outputs][1
+ * or 2 words]; advances to the next item before `end` or of the next tile. A panel beyond the last
+ * is a copy of it. */
+DEVICE void prefetch_item(const struct linear_args *a, struct prefetch *h, u32 to, int begin,
+                          int end, int end_tile, const int panels)
 {
     int lane = thread() % WARP;
-    if (h->unit < end_unit) {
+    if (h->out_tile < end_tile) {
         UNROLL for (int k = 0; k < panels; k++, to += 4 * ITEM)
         {
-            int panel = k < h->last || k == 0 ? k : h->last, shift = 4 + h->wide,
+            int panel = k < h->last || k == 0 ? k : h->last, shift = 4 + h->scale_f32,
                 n = (h->whole ? 1 : ITEM_CHUNKS) << shift;
             const u32x4 *codes = h->codes + panel * (a->n_chunks / 2 * WARP);
             const u32 *meta = h->meta + (panel * (h->last_group + 1) << shift);
@@ -85,23 +88,24 @@ DEVICE void fetch_item(const struct linear_args *a, struct ahead *h, u32 to, int
             if (h->plain) {
                 if (lane < PANEL / 4)
                     copy_16(to + 4 * ITEM_CODES + 16 * lane,
-                            meta + ahead_group(h, 0) * PANEL + lane * 4);
+                            meta + prefetch_group(h, 0) * PANEL + lane * 4);
             } else {
-                NO_UNROLL for (int i = lane; i < n; i += WARP)
-                    copy_4(to + 4 * (ITEM_CODES + i),
-                           meta + (ahead_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
+                NO_UNROLL for (int i = lane; i < n; i += WARP) copy_4(
+                    to + 4 * (ITEM_CODES + i),
+                    meta + (prefetch_group(h, i >> shift) << shift) + (i & ((1 << shift) - 1)));
             }
         }
         h->codes += 2 * WARP;
-        if (++h->item == end) next_unit(a, h, begin, end, panels);
+        if (++h->item == end) prefetch_next_tile(a, h, begin, end, panels);
     }
     copies_commit();
 }
 
-DEVICE struct scale_zero item_meta(const u32 *item, int chunk, int output, int wide)
+DEVICE struct scale_zero item_meta(const u32 *item, int chunk, int output, int scale_f32)
 {
-    const u32 *meta = item + ITEM_CODES + (chunk * PANEL << wide);
-    if (wide) return scale_zero_of(f32_of(meta[2 * output]), (f16)f32_of(meta[2 * output + 1]));
+    const u32 *meta = item + ITEM_CODES + (chunk * PANEL << scale_f32);
+    if (scale_f32)
+        return scale_zero_of(f32_of(meta[2 * output]), (f16)f32_of(meta[2 * output + 1]));
     return scale_zero_of((float)half_of(meta[output]), half_of(meta[output] >> 16));
 }
 
@@ -125,8 +129,8 @@ DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, 
     }
 }
 
-/* A whole plain item of one panel times v[chunk][tiles], without a branch: the same operations in
- * the same order. */
+/* A plain item of one panel times v[chunk][tiles], without branches: the operations of
+ * multiply_chunk() in the same order. */
 DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], const int tiles)
 {
     int lane = thread() % WARP;
@@ -146,7 +150,7 @@ DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], cons
     }
 }
 
-/* tiles: of 8 rows; depth: items in a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums
+/* tiles: of 8 rows; depth: items of a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums
  * [2][WARPS][SUM_WARP] */
 DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels,
                           const int depth)
@@ -160,16 +164,16 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     float *sums = (float *)(lds + WARPS * depth * item_words);
     const u32x4 *x = (const u32x4 *)a->x;
     u32 at[8], ring_at = lds_address(ring);
-    struct ahead h;
-    int first_unit = unit_share(a, block_x()), end_unit = unit_share(a, block_x() + 1);
-    enter_unit(a, &h, first_unit, begin, panels);
-    if (begin >= end) h.unit = end_unit; /* there are fewer items than warps */
+    struct prefetch h;
+    int first_tile = tile_share(a, block_x()), end_tile = tile_share(a, block_x() + 1);
+    prefetch_tile(a, &h, first_tile, begin, panels);
+    if (begin >= end) h.out_tile = end_tile; /* an empty slice: fewer items than warps */
     NO_UNROLL for (int i = 0; i < depth; i++)
-        fetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_unit, panels);
+        prefetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_tile, panels);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int row = row0 + 8 * m +
-                  lane / 4; /* one that is not there is computed as the last one and not written */
+                  lane / 4; /* a row beyond the last is a copy of it and not written */
         if (row >= a->rows) row = a->rows - 1;
         at[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
     }
@@ -180,16 +184,17 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         int row = row0 + 8 * m + thread() / PANEL % 8;
         scale[m] = row < a->rows ? a->scale[row] : 0;
     }
-    struct linear_part p = part_of(a, first_unit);
-    for (int unit = first_unit; unit < end_unit; unit++) {
-        if (unit >= p.first + (p.out + PANEL * panels - 1) / (PANEL * panels)) p = part_of(a, unit);
+    struct linear_part p = part_of(a, first_tile);
+    for (int out_tile = first_tile; out_tile < end_tile; out_tile++) {
+        if (out_tile >= p.first + (p.out + PANEL * panels - 1) / (PANEL * panels))
+            p = part_of(a, out_tile);
         float total[4][8][4];
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int m = 0; m < tiles; m++)
             UNROLL for (int i = 0; i < 4; i++) total[k][m][i] = 0;
         for (int item = begin; item < end; item++) {
             u32 now = (u32)(item * ITEM_CHUNKS * 4);
             if (tiles <= 2 && is_plain(&p)) {
-                u32x4 v[ITEM_CHUNKS][2]; /* asked for before the wait */
+                u32x4 v[ITEM_CHUNKS][2]; /* loaded before the wait */
                 UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) UNROLL for (int m = 0; m < tiles; m++)
                     v[c][m] = x[at[m] + now + (u32)(4 * c)];
                 COPIES_WAIT(depth - 1);
@@ -207,7 +212,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
                 }
             }
             warp_barrier();
-            fetch_item(a, &h, ring_at + (u32)(4 * (slot - ring)), begin, end, end_unit, panels);
+            prefetch_item(a, &h, ring_at + (u32)(4 * (slot - ring)), begin, end, end_tile, panels);
             slot = slot == ring + (depth - 1) * item_words ? ring : slot + item_words;
         }
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int m = 0; m < tiles; m++)
@@ -219,15 +224,15 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
             mine[SUM_STRIDE] = total[k][m][1];
             mine[8] = total[k][m][2];
             mine[SUM_STRIDE + 8] = total[k][m][3];
-            barrier(); /* whoever is two turns ahead has passed the next one: the buffer was read by
-                          then */
+            barrier(); /* a warp two buffers ahead has passed the next barrier, so this buffer
+                          has been read */
             if (thread() < 8 * PANEL) {
                 int row = thread() / PANEL, output = thread() % PANEL;
                 float sum = 0;
                 UNROLL for (int w = 0; w < WARPS; w++)
                     sum += of[w * SUM_WARP + row * SUM_STRIDE + output];
                 write_scaled(a, &p, row0 + 8 * m + row,
-                             ((unit - p.first) * panels + k) * PANEL + output, sum * scale[m]);
+                             ((out_tile - p.first) * panels + k) * PANEL + output, sum * scale[m]);
             }
         }
     }

@@ -1,22 +1,20 @@
-/* linear_plain_mma.hip: linears with weights of fp16 or bf16 by NVIDIA's matrix instruction, for
- * all rows. Activations are fp32: two halves (with a power of two for each row) that have 22 bits
- * of them, or three bfloats that have all 24, each multiplied by itself, so that all products are
- * exact. A warp has whole outputs and goes through all of their inputs: products of 64 inputs are
- * summed by themselves, then added. So the order of additions depends on nothing, and a row has the
- * same bits whatever rows are beside it. Weights and activations flow through a ring in LDS that a
- * block fills together; the first weights are asked for before the launch before this one has
- * ended.
- *
- * Rows are the instruction's first operand, which kernels for prompts and 4-bit weights have the
- * other way round: then 16 bytes of weights are two pairs of neighbouring registers as the second
- * one wants them, and no register has to be moved. */
+/* linear_plain_mma.hip: linears with fp16 or bf16 weights by mma on sm_80 and sm_90a, for all rows.
+ * Activations are fp32 in split precision: two halves with a power of two for each row (22 bits),
+ * or three bfloats (24 bits); each part is multiplied by itself, so that all products are exact.
+ *   grid      one block of 256 threads for each tile of outputs x rows
+ *   warp      whole outputs over all inputs: no split-K
+ *   pipeline  a ring in shared memory of DENSE_DEPTH stages of 64 inputs, filled by the whole block
+ *             with cp.async; the first weights are loaded before the producer launch has ended
+ * Bits: products of 64 inputs are summed, then added, so the order depends on the number of inputs
+ * alone, and a row has the same bits in every batch. Rows are operand a here, unlike in the 4-bit
+ * kernels: 16 bytes of weights are then two register pairs of operand b, without moves. */
 
-/* Rows of an instruction; chunks that are copied together and whose products are summed by
- * themselves; so many of such items are in the ring; bytes that a warp reads at once. */
+/* Rows of an instruction; chunks of a stage, whose products are summed by themselves; stages of the
+ * ring; bytes that a warp reads at once. */
 enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, DENSE_PIECE = 16 * WARP };
 
-/* Two numbers in parts whose sum they are, the largest first: of 11 bits by rounding or of 8 by
- * cutting off. */
+/* Splits two numbers into parts that add up to them, the largest first: 11 bits each by rounding
+ * (halves), or 8 bits by truncation (bfloats). */
 DEVICE void split_two(float a, float b, u32 part[3], const int kind)
 {
     if (kind == WEIGHT_F16) {
@@ -33,9 +31,8 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
     }
 }
 
-/* packed [rows / 16][chunk][part][h][lane][4 words]: the instruction's first operand: lane 4r + t
- * has inputs 8t + 4h and the next one of the rows r and r + 8, then the two inputs after these of
- * both. */
+/* packed [rows / 16][chunk][part][h][lane][4 words], operand a: lane 4r + t has inputs 8t + 4h and
+ * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. */
 DEVICE void prepare_parts(const struct prepare_args *a, float *scratch, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
@@ -72,17 +69,16 @@ KERNEL(prepare_parts_bf16, struct prepare_args)
     prepare_parts(ARGS, scratch, WEIGHT_BF16);
 }
 
-/* Where a lane reads the inputs of output r of a chunk that lies [piece t][16 outputs ^ 2t][16
- * bytes]: no bank twice, also where 8 outputs are copied there together. Those of output r + 8 are
- * 128 bytes behind. */
+/* Position of output r's inputs in a chunk, [piece t][16 outputs ^ 2t][16 bytes], without bank
+ * conflicts for reads and for copies of 8 outputs. Output r + 8 is 128 bytes further. */
 DEVICE int dense_place(int piece, int output)
 {
     return (piece * PANEL + (output ^ (2 * piece))) * 16;
 }
 
 /* total[panel][outputs 0 .. 7 or 8 .. 15][rows] += SUM_CHUNKS chunks of `panels` panels times
- * `tiles` sixteens of rows. w, x: of this lane, with the bytes from one panel or sixteen to the
- * next. */
+ * `tiles` sixteens of rows. w, x: of this lane; w_stride, x_stride: bytes from one panel or sixteen
+ * to the next. */
 DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4], const int tiles,
                            const int panels, const int w_stride, const int x_stride, const int kind)
 {
@@ -116,7 +112,7 @@ DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4],
             total[k][j][m][i] += part[k][j][m][i];
 }
 
-/* What a warp copies of the weights of an item. */
+/* Copies a warp's share of the weights of a stage. */
 DEVICE void fetch_weights(const struct linear_args *a, const char *const weights[2], u32 to,
                           int item, const int panels)
 {
@@ -131,15 +127,15 @@ DEVICE void fetch_weights(const struct linear_args *a, const char *const weights
     }
 }
 
-/* A warp has `panels` panels and `tiles` sixteens of rows; `ways` warps have the same panels and
- * other rows. lds [DENSE_DEPTH] of weights, then activations. */
+/* A warp has `panels` panels and `tiles` sixteens of rows; `ways` warps share panels and have
+ * different rows. lds [DENSE_DEPTH] stages of weights, then activations. */
 DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, const int ways,
                       const int panels, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2, columns = WARPS / ways, copied = panels / ways;
     const int panel_bytes = SUM_CHUNKS * 2 * DENSE_PIECE, w_bytes = columns * panels * panel_bytes;
     const int of_tile = SUM_CHUNKS * parts * 2,
-              pieces = tiles * ways * of_tile; /* of activations */
+              pieces = tiles * ways * of_tile; /* pieces of activations in a stage */
     const int slot_bytes = w_bytes + pieces * DENSE_PIECE,
               last_slot = (DENSE_DEPTH - 1) * slot_bytes;
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4,
@@ -149,7 +145,7 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
     int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS,
         first = (block_x() - p.first) * (columns * panels);
     int last_tile = (a->rows - 1) / DENSE_ROWS -
-                    tile0; /* beyond it: it again, not written; the same with panels */
+                    tile0; /* a tile or panel beyond the last is a copy of it and not written */
     const char *weights[2], *x = (const char *)a->x +
                                  (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * DENSE_PIECE) +
                                  (u64)(lane * 16);
@@ -169,10 +165,10 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
         fetch_weights(a, weights, ring + w_to + (u32)(item * slot_bytes), item, copied);
     wait_for_producer();
     NO_UNROLL for (int item = 1 - DENSE_DEPTH; item < n_items;
-                   item++) /* before item 0: activations for the weights above */
+                   item++) /* before item 0: activations of the stages whose weights are loaded
+                              above */
     {
-        int next = item + DENSE_DEPTH -
-                   1; /* is asked for, into the slot of the item before this one */
+        int next = item + DENSE_DEPTH - 1; /* loaded into the stage of the item before this one */
         if (item >= 0) {
             COPIES_WAIT(DENSE_DEPTH - 2);
             barrier();

@@ -1,12 +1,14 @@
-/* linear_prefill_mma.hip: 4-bit linears for prompts by NVIDIA's matrix instruction: a block
- * computes 128 outputs x 128 rows, a warp 32 x 64 of them. Activations go through LDS, three pairs
- * of chunks in turn; weights from memory to the registers of the only two warps that want them. The
- * sum over a chunk is taken by itself, then scaled and added. */
+/* linear_prefill_mma.hip: 4-bit GEMM of prompt rows by mma on sm_80. A block of 256 threads
+ * computes a tile of 128 outputs x 128 rows, a warp 32 x 64 of it. A pipeline of three stages by
+ * cp.async brings activations, a pair of chunks (64 inputs) each, to shared memory; codes go from
+ * global memory to the registers of the two warps that share them, one pair ahead. Bits: the
+ * products of a chunk are summed, then scaled and added, so the order depends on the number of
+ * inputs alone. */
 
-/* of 16 bytes */
+/* sizes in units of 16 bytes */
 enum { MMA_ROWS = 128, MMA_OUTPUTS = 128, MMA_STAGES = 3, MMA_STAGE = MMA_ROWS * 8 };
 
-/* 16 bytes number i of a row of a pair of chunks; rows next to each other lie in other banks. */
+/* Position of 16 bytes number i of a row of a pair of chunks, swizzled against bank conflicts. */
 DEVICE int mma_place(int row, int i) { return row * 8 + (i ^ (row % 2 * 4)); }
 
 DEVICE void mma_stage(const struct linear_args *a, u32x4 *to, int row0, int pair)
@@ -21,10 +23,10 @@ DEVICE void mma_stage(const struct linear_args *a, u32x4 *to, int row0, int pair
     }
 }
 
-/* What a lane needs of two panels and a pair of chunks. */
+/* The codes and scales that a lane has of two panels and a pair of chunks. */
 struct mma_weights {
     u32x4 q[2];
-    u32 meta[2][4]; /* narrow ones; wide ones are read when they are needed */
+    u32 meta[2][4]; /* 16-bit scales; fp32 scales are loaded at their use */
 };
 
 DEVICE struct mma_weights mma_fetch(const struct linear_args *a, const struct linear_part *p,
@@ -54,11 +56,12 @@ KERNEL(q4_mma_prefill, struct linear_args)
     LDS(u32x4, xs, MMA_STAGES * MMA_STAGE);
     const struct linear_args *a = ARGS;
     int n_tiles = (a->rows + MMA_ROWS - 1) / MMA_ROWS,
-        index = block_y() * a->n_blocks + block_x(); /* rows first: weights stay near */
-    int unit = index / n_tiles, row0 = index % n_tiles * MMA_ROWS, n_pairs = a->n_chunks / 2;
+        index = block_y() * a->n_blocks + block_x(); /* row tiles first: weights stay in the L2
+                                                        cache */
+    int out_tile = index / n_tiles, row0 = index % n_tiles * MMA_ROWS, n_pairs = a->n_chunks / 2;
     int lane = thread() % WARP, warp = thread() / WARP, first_row = warp / 4 * 64 + lane / 4;
-    struct linear_part p = part_of(a, unit);
-    int panel0 = (unit - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2,
+    struct linear_part p = part_of(a, out_tile);
+    int panel0 = (out_tile - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2,
         last = (p.out - 1) / PANEL;
     float total[2][8][4];
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < 8; m++)

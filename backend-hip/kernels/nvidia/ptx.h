@@ -1,16 +1,15 @@
-/* nvidia/ptx.h: NVIDIA's instructions that the kernels in mma_*.hip are about, as inline PTX. The
- * rest of the sources knows nothing of them. sm_80 and later. */
+/* nvidia/ptx.h: PTX of sm_80 and later as inline assembly: mma, ldmatrix, cp.async, shuffles, named
+ * barriers. PTX ISA. Must not know: any kernel. */
 #ifndef KERNELS_NVIDIA_H
 #define KERNELS_NVIDIA_H
 
 enum { WARP = 32, WARPS = THREADS / WARP };
-/* chunks of a panel that are copied together; words of their codes */
-enum { ITEM_CHUNKS = 4, ITEM_CODES = 256 };
+enum { ITEM_CODES = ITEM_BYTES / 4 }; /* words of an item's codes */
 
 #if !defined(__NVPTX__)
 #include "backend-hip/kernels/host/nvidia.h"
 #else
-/* LDS of a size that the launch gives (struct hip_variant). */
+/* Dynamic shared memory, of the size in kernel_list.h. */
 extern __attribute__((shared)) u32 dynamic_lds[] __attribute__((aligned(1024)));
 
 DEVICE int grid_x(void) { return __nvvm_read_ptx_sreg_nctaid_x(); }
@@ -24,14 +23,14 @@ DEVICE u32 lds_address(const void *p)
     return address;
 }
 
-/* Copies to an address in LDS that go on beside the computation; those of a thread since its last
- * copies_commit() are a group. */
+/* Asynchronous copies to shared memory (cp.async); a thread's copies since its last copies_commit()
+ * are a group. */
 DEVICE void copy_16(u32 lds, const void *from)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from)
                  : "memory");
 }
-/* there 0: zeros; from is not read. */
+/* there 0: writes zeros and does not read `from`. */
 DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from),
@@ -43,10 +42,10 @@ DEVICE void copy_4(u32 lds, const void *from)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory");
 }
 DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/* Until no more than n groups of this thread are under way; n is a constant. */
+/* Waits until at most n groups of this thread are in flight; n is a constant. */
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
-/* In the order in which they stand. */
+/* A load that keeps its order among the others of its kind. */
 DEVICE u32x4 load_input(const void *from)
 {
     u32x4 v;
@@ -56,7 +55,7 @@ DEVICE u32x4 load_input(const void *from)
                  : "memory");
     return v;
 }
-/* Brings lines of memory nearer. */
+/* Loads four lines into the L1 cache. */
 DEVICE void touch(const char *const p[4])
 {
     u32 v[4];
@@ -67,8 +66,8 @@ DEVICE void touch(const char *const p[4])
                  : "memory");
 }
 
-/* One of the barriers 1 .. 15 of a block: waits for all threads, or only is one of those that are
- * waited for. */
+/* Named barriers 1 .. 15 of a block: barrier_numbered() waits for all threads, barrier_arrive()
+ * only arrives. */
 DEVICE void barrier_numbered(int id)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
@@ -87,8 +86,8 @@ DEVICE float shuffle_from(float x, int lane)
     return f32_of(other);
 }
 
-/* This thread's, known to be the same for all threads of the warp: what follows from it is computed
- * once. */
+/* The number of this thread's warp, uniform to the compiler, which then computes what depends on it
+ * once a warp. */
 DEVICE int warp_number(void)
 {
     int warp;
@@ -98,8 +97,7 @@ DEVICE int warp_number(void)
     return warp;
 }
 
-/* Lane 4r + t holds columns 2t and 2t + 1 of row r of an 8x8 matrix of halves; after it of the
- * transposed one. */
+/* The transposed 8x8 matrix of halves; lane 4r + t holds columns 2t and 2t + 1 of row r. */
 DEVICE u32 transposed(u32 v)
 {
     u32 w;
@@ -107,8 +105,8 @@ DEVICE u32 transposed(u32 v)
     return w;
 }
 
-/* Four 8x8 matrices of halves of which lane 8i + j gives row j of number i; each as transposed()
- * says. */
+/* Loads four 8x8 matrices of halves: lane 8i + j gives the address of row j of matrix i; held as
+ * transposed() says. */
 DEVICE void load_matrices(u32 address, u32 m[4])
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -124,10 +122,10 @@ DEVICE void load_transposed(u32 address, u32 m[4])
                  : "memory");
 }
 
-/* c[4] += a b: a 16x16 of outputs and inputs, b 16x8 of inputs and rows; lane 4r + t holds of a the
- * pairs (output r, inputs 2t), (r + 8, 2t), (r, 2t + 8), (r + 8, 2t + 8); of b (inputs 2t, row r),
- * (2t + 8, r); of c (output r, rows 2t and 2t + 1), (r + 8, the same). Which inputs are called 2t
- * and 2t + 8 is all the same, if only a and b agree. */
+/* c[4] += a b: a 16x16 (outputs x inputs), b 16x8 (inputs x rows). Lane 4r + t holds of a the pairs
+ * (output r, inputs 2t), (r + 8, 2t), (r, 2t + 8), (r + 8, 2t + 8); of b (inputs 2t, row r), (2t +
+ * 8, r); of c (output r, rows 2t and 2t + 1), (r + 8, the same). The numbering of inputs is free if
+ * a and b agree. */
 DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -159,14 +157,14 @@ DEVICE float quad_sum(float x)
     return x;
 }
 
-/* Units are shared out in order: block b takes those from here to the share of b + 1. */
-DEVICE int unit_share(const struct linear_args *a, int block)
+/* First output tile of a block; each block of the grid has a contiguous range of tiles. */
+DEVICE int tile_share(const struct linear_args *a, int block)
 {
     return (int)((u64)a->n_blocks * (u64)block / (u64)grid_x());
 }
 
 struct two_halves {
-    u32 high, low; /* two numbers, each high + low */
+    u32 high, low; /* a pair of numbers in split precision, each high + low */
 };
 
 DEVICE struct two_halves split_pair(float a, float b)
@@ -175,8 +173,8 @@ DEVICE struct two_halves split_pair(float a, float b)
     return (struct two_halves){word_of(high), word_of(low)};
 }
 
-/* total += scale * (32 inputs of one lane): lo[] of output r, hi[] of r + 8, x 8 inputs of row r.
- */
+/* total += scale * a chunk of 32 inputs: lo[] of output r, hi[] of output r + 8, x: 8 inputs of row
+ * r. */
 DEVICE void mma_chunk(float total[4], const f16x2 lo[4], const f16x2 hi[4], u32x4 x, float scale_lo,
                       float scale_hi)
 {

@@ -1,8 +1,8 @@
 /* ila.h: the paper's inline assembly (Opt4GPTQ, section 3.3), and the atomic addition of a pair of
- * halves. The paper names v_mad_f16 and v_add_f16 for half2 operands. On gfx9 these work on one
- * half; so a pair takes two of them, the second with op_sel on the high halves (the first leaves
- * the high half of its result alone). The packed form is v_pk_fma_f16, one instruction. v_mad_f16
- * rounds the product; where it no longer exists (gfx10 on), v_fma_f16 stands in. */
+ * halves. The paper names v_mad_f16 and v_add_f16 for half2 operands. On gfx9 these compute one
+ * half, so a pair takes two instructions, the second with op_sel on the high halves; the first
+ * keeps the high half of its result. The packed form is v_pk_fma_f16, one instruction. v_mad_f16
+ * rounds the product; from gfx10 on it does not exist, and v_fma_f16 replaces it. */
 #ifndef KERNELS_ILA_H
 #define KERNELS_ILA_H
 
@@ -45,7 +45,8 @@ DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
     return a * b + c;
 }
 
-/* *p += v on both halves. No order among threads: the sum's last bits change from run to run. */
+/* *p += v on both halves, in no fixed order among threads: the last bits of a sum vary from run to
+ * run. */
 DEVICE void atomic_add_pair(u32 *p, f16x2 v)
 {
 #if defined(__AMDGCN__)

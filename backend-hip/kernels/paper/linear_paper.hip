@@ -1,10 +1,10 @@
-/* linear_paper.hip: the kernel that the paper (Opt4GPTQ) starts from and its three optimizations,
- * as switches, to measure each by itself and all together. Not for production: sums are halves and
- * are committed by atomics in no fixed order.
+/* linear_paper.hip: the baseline kernel of the paper (Opt4GPTQ) and its three optimizations
+ * (sections 3.1 to 3.3) as switches, to measure each alone and all together. Not for production:
+ * sums are halves, committed by atomics in no fixed order.
  *   baseline  vLLM's ExLlama-derived kernel: 128 threads; a block takes 128 inputs x 512 outputs, a
  *             thread 4 outputs; activations in shared memory; each block adds its half2 sums to the
  *             result: k / 128 collisions an output
- *   smb       (3.1) the block takes 4 slices of 128 inputs x 128 outputs and adds the slices in
+ *   smb       (3.1) the block takes 4 k-slices of 128 inputs x 128 outputs and adds the slices in
  *             shared memory; one thread commits an output pair, once a block. (Algorithm 1 taken
  *             literally adds up the outputs of all threads, which are different outputs.)
  *   vml       (3.2) activations by 16-byte loads into and out of shared memory
@@ -18,7 +18,7 @@
 #define PAPER_X(rows, smb) ((rows) * PAPER_INPUTS * PAPER_SLICES(smb))
 #define PAPER_SUMS(rows, smb) ((smb) ? (rows) * 4 * PAPER_THREADS : 1)
 
-/* Rows of `width` inputs from k0 on into xs[rows][width]. */
+/* Copies rows of `width` inputs from k0 on to xs[rows][width]. */
 DEVICE void stage_halves(const struct paper_args *a, f16 *xs, int row0, int k0, const int rows,
                          const int width, const int vml)
 {
@@ -74,7 +74,7 @@ DEVICE void paper(const struct paper_args *a, f16 *xs, float *sums, const int ro
     for (int k = k1; n < a->stride && k < k1 + PAPER_INPUTS && k < a->k; k += CHUNK) {
         u32x4 meta =
             *(const u32x4 *)((const u32 *)a->meta + (u64)(k / a->group) * (u64)a->stride + (u64)n);
-        NO_UNROLL for (int j = 0; j < 4; j++) /* 8 rows would not fit into the registers */
+        NO_UNROLL for (int j = 0; j < 4; j++) /* unrolled, 8 rows would exceed the registers */
         {
             u32x4 q = *(const u32x4 *)((const u32 *)a->weight + (u64)(k / 8 + j) * (u64)a->stride +
                                        (u64)n);
