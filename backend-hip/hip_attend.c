@@ -5,25 +5,27 @@
 
 #include <string.h>
 
-/* Of two kernels for fp16 keys and values and heads of 64 and 128 the one that fits, or K_COUNT. */
-static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum hip_kernel for_64,
+/* Of two kernels for fp16 keys and values, heads of 64 and 128 and scores without a cap the one that
+ * fits, or K_COUNT. */
+static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enum hip_kernel for_64,
                                enum hip_kernel for_128)
 {
-    if (h->config.kv != KV_F16 || (g->head_dim != 64 && g->head_dim != 128)) return K_COUNT;
+    const struct heads *g = &attend->as.attend.heads;
+    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 || (g->head_dim != 64 && g->head_dim != 128)) return K_COUNT;
     enum hip_kernel k = g->head_dim == 64 ? for_64 : for_128;
     return hip_has(h, k) ? k : K_COUNT;
 }
 
 /* attend_prefill_wgmma.hip: with fp16 activations weights of values are halves, too. */
-static enum hip_kernel wide_kernel(const struct hip *h, const struct heads *g)
+static enum hip_kernel wide_kernel(const struct hip *h, const struct op *attend)
 {
-    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_half_64, K_attend_half_128)
-                                    : by_head(h, g, K_attend_wide_64, K_attend_wide_128);
+    return h->config.act == ACT_F16 ? by_head(h, attend, K_attend_half_64, K_attend_half_128)
+                                    : by_head(h, attend, K_attend_wide_64, K_attend_wide_128);
 }
 
-static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
+static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    return by_head(h, g, K_attend_pages_64, K_attend_pages_128);
+    return by_head(h, attend, K_attend_pages_64, K_attend_pages_128);
 }
 
 /* Spans of so many positions: a power of two or half as much again, so that steps repeat. */
@@ -210,7 +212,7 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
     return a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
-           rope_args(h, p, rope).in_octets && pages_kernel(h, &a->as.attend.heads) < K_COUNT;
+           rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT;
 }
 
 int hip_single_rows(const struct batch *b)
@@ -264,7 +266,7 @@ static void attend_spans(struct hip *h, const struct be_plan *p, int op,
            kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
            n_decode = (size_t)t->n_decode, at_once = (size_t)rows_at_once(h);
     enum hip_kernel split = h->config.kv == KV_F32 ? K_attend_split_f32 : K_attend_split_f16,
-                    pages = pages_kernel(h, g);
+                    pages = pages_kernel(h, hip_op(p, op));
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once,
                of_kv = (size_t)(g->n_heads / g->n_kv_heads),
@@ -290,13 +292,14 @@ static void attend_spans(struct hip *h, const struct be_plan *p, int op,
     }
 }
 
-static void attend_prompts(struct hip *h, const struct heads *g,
+static void attend_prompts(struct hip *h, const struct op *attend,
                            const struct attend_kernel_args *all)
 {
+    const struct heads *g = &attend->as.attend.heads;
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
-    enum hip_kernel wide = wide_kernel(h, g),
-                    tile = by_head(h, g, K_attend_tile_64, K_attend_tile_128);
+    enum hip_kernel wide = wide_kernel(h, attend),
+                    tile = by_head(h, attend, K_attend_tile_64, K_attend_tile_128);
     if (wide < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wide < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;
@@ -316,7 +319,7 @@ static void attend_prompts(struct hip *h, const struct heads *g,
 
 /* What attention does of rotation and storing itself, and the launches for the rest: generated rows
  * that have no other row of their sequence beside them, queries of prompts where the kernel can. */
-static void rotate(struct hip *h, const struct heads *g, const struct rope_kernel_args *rope,
+static void rotate(struct hip *h, const struct op *attend, const struct rope_kernel_args *rope,
                    struct attend_kernel_args *generated, struct attend_kernel_args *prompts)
 {
     int n = h->shape.n_rows, n_decode = h->shape.n_decode;
@@ -329,7 +332,7 @@ static void rotate(struct hip *h, const struct heads *g, const struct rope_kerne
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wide_kernel(h, g) < K_COUNT) {
+    if (wide_kernel(h, attend) < K_COUNT) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* no queries */
@@ -349,6 +352,7 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         .seq = h->shape.d_seq,
         .table = h->shape.d_table,
         .scale = o->as.attend.scale,
+        .softcap = o->as.attend.softcap,
         .table_stride = h->shape.table_stride,
         .window = o->as.attend.window,
         .n_heads = g->n_heads,
@@ -358,8 +362,8 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
     struct attend_kernel_args prompts = a;
     if (rope >= 0) {
         struct rope_kernel_args r = rope_args(h, p, rope);
-        rotate(h, g, &r, &a, &prompts);
+        rotate(h, o, &r, &a, &prompts);
     }
     attend_spans(h, p, op, &a, leave);
-    if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, g, &prompts);
+    if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, o, &prompts);
 }

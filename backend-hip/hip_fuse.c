@@ -113,7 +113,8 @@ static void launch_norm_gemv(struct hip *h, const struct be_plan *p, int first)
 static int norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
 {
     const struct op *linear = hip_op(p, first + 1), *glu = hip_op(p, first + 2);
-    return norm_gemv_fits(h, p, first) && linear->n == 2 && glu->in[0] == linear->out[0] &&
+    return norm_gemv_fits(h, p, first) && linear->n == 2 &&
+           glu->as.glu.activation == ACTIVATION_SILU && glu->in[0] == linear->out[0] &&
            glu->in[1] == linear->out[1] && glu->out[0] == linear->out[0] &&
            only_for(p, first + 1, 1, first + 2) &&
            hip_weight(p, first + 1, 0)->out == hip_weight(p, first + 1, 1)->out;
@@ -185,6 +186,7 @@ static const struct hip_pattern patterns[] = {
     {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store},
     {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend},
     {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu},
+    {"softcap", ANY_ROWS, 1, {OP_SOFTCAP}, NULL, hip_softcap},
     {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather},
     {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax},
     {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top},

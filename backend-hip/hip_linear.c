@@ -154,10 +154,12 @@ static int longest_of(const struct prepare_args *a)
 
 /* Whether kernels/hopper_rows.hip prepares the rows together with their producer: all of them generated, a
  * multiprocessor for each. */
-static int takes_wide(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
+static int takes_wide(const struct hip *h, const struct op *producer, const struct prepare_args *a,
                       int rows)
 {
+    enum op_kind kind = producer->kind;
     int pieces = kind == OP_NORM ? SOME_PIECES : kind == OP_ATTEND ? MERGE_PIECES : ROW_PIECES;
+    if (kind == OP_GLU && producer->as.glu.activation != ACTIVATION_SILU) return 0;
     return hip_has(h, K_norm_wide_4) && rows == a->n_first && rows <= hip_stream_units(h->stream) &&
            longest_of(a) <= pieces * PIECE && a->in % 4 == 0 && a->k % 4 == 0 &&
            (a->order || !a->perm);
@@ -175,7 +177,7 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
                       [SIZE_11] = K_glu_prepare_11,
                       [SIZE_14] = K_glu_prepare_14};
     enum op_kind kind = hip_op(p, producer)->kind;
-    int longest = longest_of(a), wide = takes_wide(h, kind, a, rows);
+    int longest = longest_of(a), wide = takes_wide(h, hip_op(p, producer), a, rows);
     enum hip_size size = hip_size_of(longest);
     enum hip_kernel k;
     /* the kernel itself reads it back */
@@ -189,7 +191,8 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
         hip_launch_rows(h, k, rows, &both, sizeof both);
     } else if (kind == OP_GLU) {
         struct glu_args gate = {hip_in(p, producer, 0), hip_in(p, producer, 1),
-                                (size_t)hip_width(p, producer)};
+                                (size_t)hip_width(p, producer),
+                                hip_op(p, producer)->as.glu.activation == ACTIVATION_GELU_TANH};
         struct glu_prepare_args both = {gate, *a, keep};
         int spread = a->first_tile && rows == a->n_first && rows <= hip_stream_units(h->stream) / 2;
         hip_launch(h, wide ? K_glu_wide_14 : glu[size],

@@ -145,7 +145,7 @@ DEVICE void one_finish(const struct one_row_args *a, const struct one_lds *l, in
     if (bias && output < p.out) sum += bias[output];
     if (panels > 1) {
         float up = shuffle_from(sum, lane % PANEL + PANEL);
-        if (there) p.y[output] = gated(sum, up);
+        if (there) p.y[output] = gated(sum, up, 0);
     } else if (there) {
         p.y[output] = a->add ? before + sum : sum;
     }

@@ -115,7 +115,7 @@ KERNEL(glu_wide_14, struct glu_prepare_args)
     warp_barrier(); /* which no load crosses: else the compiler asks for some only when others are
                        done with */
     FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim)
-    UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
+    UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e], 0);
     if (a->keep) FOR_PIECES_OF(WIDE_THREADS, PIECES, j, i, dim) * (f32x4 *)(gate + i) = v[j];
     prepare_1024(&a->prepare, v, order, scratch, ordered, PIECES);
 }
