@@ -178,25 +178,37 @@ static void avx2_attend(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask);
 }
 
-ALWAYS_INLINE __m256 glu8(__m256 g, __m256 u)
+ALWAYS_INLINE __m256 glu8(enum activation a, __m256 g, __m256 u)
 {
-    __m256 one = _mm256_set1_ps(1.0f), e = exp8(_mm256_sub_ps(_mm256_setzero_ps(), g));
+    __m256 z = g;
+    if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
+        z = _mm256_mul_ps(g, _mm256_fmadd_ps(_mm256_set1_ps(GELU_3), _mm256_mul_ps(g, g),
+                                             _mm256_set1_ps(GELU_1)));
+    __m256 one = _mm256_set1_ps(1.0f), e = exp8(_mm256_sub_ps(_mm256_setzero_ps(), z));
     return _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(one, e)), u);
 }
 
-static void avx2_glu(float *gate, const float *up, size_t n)
+static void avx2_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
+
+ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(gate + i, glu8(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+        _mm256_storeu_ps(gate + i, glu8(a, _mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
     if (i == n) return;
     float g[8] = {0},
           u[8] = {
               0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
     memcpy(u, up + i, (n - i) * sizeof *u);
-    _mm256_storeu_ps(g, glu8(_mm256_loadu_ps(g), _mm256_loadu_ps(u)));
+    _mm256_storeu_ps(g, glu8(a, _mm256_loadu_ps(g), _mm256_loadu_ps(u)));
     memcpy(gate + i, g, (n - i) * sizeof *g);
+}
+
+static void avx2_glu(enum activation a, float *gate, const float *up, size_t n)
+{
+    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
+    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
 }
 
 #endif

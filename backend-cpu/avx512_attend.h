@@ -307,16 +307,28 @@ void avx512_attend(const struct attend_task *t, float *scratch)
     attend_end(&a);
 }
 
-void avx512_glu(float *gate, const float *up, size_t n)
+void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
+
+ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) {
         __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
         __m512 g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
-        __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), g), 1);
+        __m512 z = g;
+        if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
+            z = _mm512_mul_ps(g, _mm512_fmadd_ps(_mm512_set1_ps(GELU_3), _mm512_mul_ps(g, g),
+                                                 _mm512_set1_ps(GELU_1)));
+        __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), z), 1);
         _mm512_mask_storeu_ps(
             gate + i, m,
             _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
     }
+}
+
+void avx512_glu(enum activation a, float *gate, const float *up, size_t n)
+{
+    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
+    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
 }
 
 #endif

@@ -366,7 +366,7 @@ struct embed_job {
     const struct cpu *c;
     const struct linear *w;
     const int32_t *chosen;
-    float *out;
+    float *out, scale;
 };
 
 static void embed_task(void *arg, int row, int thread)
@@ -378,12 +378,14 @@ static void embed_task(void *arg, int row, int thread)
     size_t at = (size_t)(id < 0 ? 0 : id) * (size_t)dim;
     for (int i = 0; i < dim; i++)
         j->out[(size_t)row * (size_t)dim + (size_t)i] = f32_at(j->w->weight, j->w->weight_type,
-                                                               at + (size_t)i);
+                                                               at + (size_t)i) *
+                                                        j->scale;
 }
 
 static void run_embed(const struct call *t)
 {
-    struct embed_job j = {t->c, linear_of(t, 0), in_of(t, 0), out_of(t, 0)};
+    float scale = t->op->as.embed.scale;
+    struct embed_job j = {t->c, linear_of(t, 0), in_of(t, 0), out_of(t, 0), scale > 0 ? scale : 1};
     pool_run(t->c->pool, t->c->batch->n_rows, embed_task, &j);
 }
 
@@ -660,7 +662,7 @@ struct attend_job {
     size_t page_bytes;
     struct heads heads;
     int window, heads_per_task, head_tasks; /* query heads of one task, such tasks of a KV head */
-    float scale;
+    float scale, softcap;
 };
 
 static void attend_task_run(void *arg, int task, int thread)
@@ -686,6 +688,7 @@ static void attend_task_run(void *arg, int task, int thread)
         .window = j->window,
         .head_dim = g->head_dim,
         .scale = j->scale,
+        .softcap = j->softcap,
         .kv = c->config.kv,
         .pages = j->pages +
                  (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(c->config.kv),
@@ -709,6 +712,7 @@ static void run_attend(const struct call *t)
         .window = t->op->as.attend.window,
         .heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES,
         .scale = t->op->as.attend.scale,
+        .softcap = t->op->as.attend.softcap,
     };
     j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
     cut_blocks(t->c, group);
@@ -719,6 +723,7 @@ enum { GLU_TASK = 16384 };
 
 struct glu_job {
     const struct cpu_kernels *k;
+    enum activation activation;
     float *gate;
     const float *up;
     size_t n;
@@ -729,15 +734,37 @@ static void glu_task(void *arg, int task, int thread)
     const struct glu_job *j = arg;
     (void)thread;
     size_t at = (size_t)task * GLU_TASK;
-    j->k->glu(j->gate + at, j->up + at, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+    j->k->glu(j->activation, j->gate + at, j->up + at, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
 }
 
 static void run_glu(const struct call *t)
 {
     int gate = t->op->in[0];
     size_t n = (size_t)rows_of(t, gate) * (size_t)width_of(t, gate);
-    struct glu_job j = {t->c->kernels, in_of(t, 0), in_of(t, 1), n};
+    struct glu_job j = {t->c->kernels, t->op->as.glu.activation, in_of(t, 0), in_of(t, 1), n};
     pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
+}
+
+struct softcap_job {
+    const struct cpu_kernels *k;
+    float *x, cap;
+    size_t n;
+};
+
+static void softcap_task(void *arg, int task, int thread)
+{
+    const struct softcap_job *j = arg;
+    (void)thread;
+    size_t at = (size_t)task * GLU_TASK;
+    j->k->softcap(j->x + at, j->cap, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+}
+
+static void run_softcap(const struct call *t)
+{
+    int x = t->op->in[0];
+    size_t n = (size_t)rows_of(t, x) * (size_t)width_of(t, x);
+    struct softcap_job j = {t->c->kernels, in_of(t, 0), t->op->as.softcap.cap, n};
+    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), softcap_task, &j);
 }
 
 static void run_gather(const struct call *t)
@@ -773,6 +800,7 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
+    [OP_SOFTCAP] = run_softcap,
 };
 
 static void cpu_run(struct be *be, const struct be_plan *p)

@@ -35,6 +35,23 @@ static inline float cpu_expf(float x)
     return y * f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
 }
 
+/* tanh(x) within 4 ulp: m / (m + 2) of m = e^2|x| - 1 = 2^n q + (2^n - 1), q = e^r - 1 as in cpu_expf,
+ * so that small x lose nothing; 1 from |x| = 10 on. */
+static inline float cpu_tanhf(float x)
+{
+    float y = 2 * fabsf(x);
+    y = y <= 20.0f ? y : 20.0f;
+    float n = y * EXP_LOG2E + 0x1.8p23f - 0x1.8p23f;
+    float r = fmaf(-n, EXP_LN2_LO, fmaf(-n, EXP_LN2_HI, y));
+    float p = fmaf(EXP_P4, r, EXP_P3);
+    p = fmaf(p, r, EXP_P2);
+    p = fmaf(p, r, EXP_P1);
+    p = fmaf(p, r, EXP_P0);
+    float two_n = f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
+    float m = fmaf(two_n, fmaf(p, r * r, r), two_n - 1.0f);
+    return x != x ? x : copysignf(m / (m + 2.0f), x);
+}
+
 /* cos and sin of an angle of up to +-2^25, computed in double and rounded once. */
 void cpu_sincos(float angle, float *s, float *c);
 

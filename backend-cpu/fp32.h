@@ -200,21 +200,38 @@ ALWAYS_INLINE float fp32_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, fp32_scale);
 }
 
+ALWAYS_INLINE void fp32_softcap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = cap * cpu_tanhf(x[i] / cap);
+}
+
+/* Scales and caps the scores of the queries i0 .. i1-1 at positions from .. to-1. */
+ALWAYS_INLINE void attend_cap(struct attend_state *a, int i0, int i1, int from, int to)
+{
+    for (int i = i0; i < i1; i++) {
+        float *p = a->scores + (size_t)i * ATTEND_CHUNK;
+        for (int c = from; c < to; c++) p[c] *= a->t->scale;
+        fp32_softcap(p + from, a->t->softcap, (size_t)(to - from));
+    }
+}
+
 /* Turns scores into weights exp(score - max). Positions that a query does not see get weight 0. */
 ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask)
 {
     const struct attend_task *t = a->t;
     int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
+    float scale = t->softcap > 0 ? 1 : t->scale;
     for (int i0 = 0, i1; i0 < a->n;
          i0 = i1) { /* several queries at a time, to hide the latency of each maximum */
         int sees[QUERY_BLOCK];
         i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
+        if (t->softcap > 0) attend_cap(a, i0, i1, from, to);
         for (int i = i0; i < i1; i++) {
             int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
             if (low < 0) low = 0;
             if (high > ATTEND_CHUNK - 1) high = ATTEND_CHUNK - 1;
             sees[i - i0] = low <= high;
-            a->max[i] = mask(a->scores + (size_t)i * ATTEND_CHUNK, from, to, low, high, t->scale);
+            a->max[i] = mask(a->scores + (size_t)i * ATTEND_CHUNK, from, to, low, high, scale);
         }
         for (int i = i0; i < i1; i++) {
             float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
@@ -273,6 +290,12 @@ ALWAYS_INLINE void attend_end(const struct attend_state *a)
         float *out = a->t->out + (attend_query(a->t, i) - a->t->q), f = 1.0f / a->run_sum[i];
         for (int d = 0; d < hd; d++) out[d] = a->run[i * hd + d] * f;
     }
+}
+
+/* What the exponential of a gated activation is of: e^-z */
+ALWAYS_INLINE float glu_exponent(enum activation a, float g)
+{
+    return a == ACTIVATION_GELU_TANH ? g * fmaf(GELU_3, g * g, GELU_1) : g;
 }
 
 ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores,

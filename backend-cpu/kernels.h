@@ -19,6 +19,7 @@
 #define BACKEND_CPU_KERNELS_H
 
 #include "core/step/backend.h"
+#include "core/step/op.h"
 
 enum {
     CPU_SUBGROUP = 128, /* longest run of products summed before the scale is applied */
@@ -52,7 +53,7 @@ struct attend_task {
     int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
     int pos0; /* position of the first row; row r attends to positions <= pos0 + r */
     int window, head_dim;
-    float scale;
+    float scale, softcap; /* softcap 0: none */
     enum kv_type kv;
     const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
@@ -87,7 +88,9 @@ struct cpu_kernels {
                  float eps, const float *cos, const float *sin);
     /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 4 * head_dim) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
-    void (*glu)(float *gate, const float *up, size_t n);
+    void (*glu)(enum activation a, float *gate, const float *up, size_t n);
+    /* x[i] = cap * tanh(x[i] / cap) */
+    void (*softcap)(float *x, float cap, size_t n);
     /* About how many bytes of packed activations or digits one core's cache holds while it takes
      * task after task; 0: any number */
     size_t cached_bytes;

@@ -463,29 +463,41 @@ void neon_attend(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask);
 }
 
-ALWAYS_INLINE float32x4_t glu4(float32x4_t g, float32x4_t u)
+ALWAYS_INLINE float32x4_t glu4(enum activation a, float32x4_t g, float32x4_t u)
 {
-    return vmulq_f32(vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), exp4(vsubq_f32(vdupq_n_f32(0), g)))),
+    float32x4_t z = g;
+    if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
+        z = vmulq_f32(g, vfmaq_f32(vdupq_n_f32(GELU_1), vdupq_n_f32(GELU_3), vmulq_f32(g, g)));
+    return vmulq_f32(vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), exp4(vsubq_f32(vdupq_n_f32(0), z)))),
                      u);
 }
 
-void neon_glu(float *gate, const float *up, size_t n)
+void neon_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
+
+ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
 {
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) vst1q_f32(gate + i, glu4(vld1q_f32(gate + i), vld1q_f32(up + i)));
+    for (; i + 4 <= n; i += 4) vst1q_f32(gate + i, glu4(a, vld1q_f32(gate + i), vld1q_f32(up + i)));
     if (i == n) return;
     float g[4] = {0},
           u[4] = {
               0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
     memcpy(u, up + i, (n - i) * sizeof *u);
-    vst1q_f32(g, glu4(vld1q_f32(g), vld1q_f32(u)));
+    vst1q_f32(g, glu4(a, vld1q_f32(g), vld1q_f32(u)));
     memcpy(gate + i, g, (n - i) * sizeof *g);
+}
+
+void neon_glu(enum activation a, float *gate, const float *up, size_t n)
+{
+    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
+    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
 }
 
 const struct cpu_kernels cpu_neon = {"neon",      always,     neon_q4,   neon_quantize,
                                      neon_q4i,    neon_dense, neon_norm, neon_rope,
-                                     neon_attend, neon_glu,   0};
+                                     neon_attend, neon_glu,
+                                     neon_softcap, 0};
 
 #else
 typedef int translation_unit_is_not_empty;

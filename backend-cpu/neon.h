@@ -15,7 +15,8 @@ void neon_norm(float *x, const float *delta, const float *weight, float eps, flo
 void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
                const float *cosv, const float *sinv);
 void neon_attend(const struct attend_task *t, float *scratch);
-void neon_glu(float *gate, const float *up, size_t n);
+void neon_glu(enum activation a, float *gate, const float *up, size_t n);
+void neon_softcap(float *x, float cap, size_t n);
 
 /* A loop over a register block, see avx2_attend.h. The 16 outputs of a panel are four quarters of
  * four. */

@@ -133,6 +133,8 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
     }
 }
 
+static double softcapped(double x, double cap) { return cap * tanh(x / cap); }
+
 static double key_dot(const struct attend_task *t, const float *q, int pos)
 {
     const void *k = page_keys(t, pos / KV_PAGE);
@@ -140,7 +142,7 @@ static double key_dot(const struct attend_task *t, const float *q, int pos)
     for (int d = 0; d < t->head_dim; d++)
         s += (double)q[d] *
              f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
-    return s * t->scale;
+    return t->softcap > 0 ? softcapped(s * t->scale, t->softcap) : s * t->scale;
 }
 
 /* Two passes over the positions (maximum, then sums): the scores of any number of positions need no
@@ -170,11 +172,20 @@ static void ref_attend(const struct attend_task *t, float *scratch)
         }
 }
 
-static void ref_glu(float *gate, const float *up, size_t n)
+static void ref_glu(enum activation a, float *gate, const float *up, size_t n)
 {
-    for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
+    for (size_t i = 0; i < n; i++) {
+        double g = gate[i],
+               z = a == ACTIVATION_GELU_TANH ? 2 * sqrt(2 / M_PI) * (g + 0.044715 * g * g * g) : g;
+        gate[i] = (float)(g / (1 + exp(-z)) * up[i]);
+    }
+}
+
+static void ref_softcap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = (float)softcapped(x[i], cap);
 }
 
 const struct cpu_kernels cpu_ref = {"ref",      always,    ref_q4,   ref_quantize,
                                     ref_q4i,    ref_dense, ref_norm, ref_rope,
-                                    ref_attend, ref_glu,   0};
+                                    ref_attend, ref_glu,   ref_softcap, 0};

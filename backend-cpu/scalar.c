@@ -196,11 +196,15 @@ static void scalar_attend(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask);
 }
 
-static void scalar_glu(float *gate, const float *up, size_t n)
+static void scalar_glu(enum activation a, float *gate, const float *up, size_t n)
 {
-    for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + cpu_expf(-gate[i])) * up[i];
+    for (size_t i = 0; i < n; i++)
+        gate[i] = gate[i] / (1.0f + cpu_expf(-glu_exponent(a, gate[i]))) * up[i];
 }
+
+static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 const struct cpu_kernels cpu_scalar = {
     "scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
-    scalar_norm, scalar_rope, scalar_attend, scalar_glu,      0};
+    scalar_norm, scalar_rope, scalar_attend, scalar_glu,
+    scalar_softcap, 0};

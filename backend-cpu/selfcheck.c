@@ -164,10 +164,16 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
 
 static void run_glu(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
-    (void)variant;
     for (int i = 0; i < VECTOR; i++) r->f[i] = v->x[i] * 8;
     r->f[1] = -200, r->f[2] = 200;
-    k->glu(r->f, v->x + VECTOR, VECTOR);
+    k->glu((enum activation)variant, r->f, v->x + VECTOR, VECTOR);
+}
+
+static void run_softcap(const struct cpu_kernels *k, struct vectors *v, int cap, struct result *r)
+{
+    memcpy(r->f, v->x, VECTOR * sizeof(float));
+    r->f[1] = -1e-9f, r->f[2] = 1e9f;
+    k->softcap(r->f, (float)cap, VECTOR);
 }
 
 static const struct {
@@ -196,7 +202,9 @@ static const struct {
     {"rope", run_rope, 1},
     {"attend", run_attend, KV_F16},
     {"attend", run_attend, KV_F32},
-    {"glu", run_glu, 0},
+    {"glu", run_glu, ACTIVATION_SILU},
+    {"glu", run_glu, ACTIVATION_GELU_TANH},
+    {"softcap", run_softcap, 2},
 };
 
 const char *cpu_selfcheck(const struct cpu_kernels *k)

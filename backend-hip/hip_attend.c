@@ -5,25 +5,30 @@
 
 #include <string.h>
 
-/* The kernel for an fp16 KV cache and heads of 64 or 128 dimensions; K_COUNT: none. */
-static enum hip_kernel by_head(const struct hip *h, const struct heads *g, enum hip_kernel for_64,
+/* The kernel for an fp16 KV cache, heads of 64 or 128 dimensions and scores without a softcap;
+ * K_COUNT: none. */
+static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enum hip_kernel for_64,
                                enum hip_kernel for_128)
 {
-    if (h->config.kv != KV_F16 || (g->head_dim != 64 && g->head_dim != 128)) return K_COUNT;
+    const struct heads *g = &attend->as.attend.heads;
+    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 ||
+        (g->head_dim != 64 && g->head_dim != 128))
+        return K_COUNT;
     enum hip_kernel k = g->head_dim == 64 ? for_64 : for_128;
     return hip_has(h, k) ? k : K_COUNT;
 }
 
 /* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
-static enum hip_kernel wgmma_kernel(const struct hip *h, const struct heads *g)
+static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
-    return h->config.act == ACT_F16 ? by_head(h, g, K_attend_wgmma_half_64, K_attend_wgmma_half_128)
-                                    : by_head(h, g, K_attend_wgmma_64, K_attend_wgmma_128);
+    return h->config.act == ACT_F16
+               ? by_head(h, attend, K_attend_wgmma_half_64, K_attend_wgmma_half_128)
+               : by_head(h, attend, K_attend_wgmma_64, K_attend_wgmma_128);
 }
 
-static enum hip_kernel pages_kernel(const struct hip *h, const struct heads *g)
+static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    return by_head(h, g, K_attend_pages_64, K_attend_pages_128);
+    return by_head(h, attend, K_attend_pages_64, K_attend_pages_128);
 }
 
 /* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
@@ -213,7 +218,7 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
     return a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
-           rope_args(h, p, rope).in_octets && pages_kernel(h, &a->as.attend.heads) < K_COUNT;
+           rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT;
 }
 
 int hip_single_rows(const struct batch *b)
@@ -269,7 +274,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
            kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
            n_decode = (size_t)t->n_decode, at_once = (size_t)rows_at_once(h);
     enum hip_kernel split = h->config.kv == KV_F32 ? K_attend_split_f32 : K_attend_split_f16,
-                    pages = pages_kernel(h, g);
+                    pages = pages_kernel(h, hip_op(p, op));
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once,
                of_kv = (size_t)(g->n_heads / g->n_kv_heads),
@@ -296,13 +301,14 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     }
 }
 
-static void attend_prompts(struct hip *h, const struct heads *g,
+static void attend_prompts(struct hip *h, const struct op *attend,
                            const struct attend_kernel_args *all)
 {
+    const struct heads *g = &attend->as.attend.heads;
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
-    enum hip_kernel wgmma = wgmma_kernel(h, g),
-                    tile = by_head(h, g, K_attend_tile_64, K_attend_tile_128);
+    enum hip_kernel wgmma = wgmma_kernel(h, attend),
+                    tile = by_head(h, attend, K_attend_tile_64, K_attend_tile_128);
     if (wgmma < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;
@@ -324,7 +330,7 @@ static void attend_prompts(struct hip *h, const struct heads *g,
 /* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
  * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
  * where its kernel can; rope_store does the rest. */
-static void rotate(struct hip *h, const struct heads *g, const struct rope_kernel_args *rope,
+static void rotate(struct hip *h, const struct op *attend, const struct rope_kernel_args *rope,
                    struct attend_kernel_args *generated, struct attend_kernel_args *prompts)
 {
     int n = h->shape.n_rows, n_decode = h->shape.n_decode;
@@ -337,7 +343,7 @@ static void rotate(struct hip *h, const struct heads *g, const struct rope_kerne
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wgmma_kernel(h, g) < K_COUNT) {
+    if (wgmma_kernel(h, attend) < K_COUNT) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* keys only */
@@ -357,6 +363,7 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         .seq = h->shape.d_seq,
         .table = h->shape.d_table,
         .scale = o->as.attend.scale,
+        .softcap = o->as.attend.softcap,
         .table_stride = h->shape.table_stride,
         .window = o->as.attend.window,
         .n_heads = g->n_heads,
@@ -366,8 +373,8 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
     struct attend_kernel_args prompts = a;
     if (rope >= 0) {
         struct rope_kernel_args r = rope_args(h, p, rope);
-        rotate(h, g, &r, &a, &prompts);
+        rotate(h, o, &r, &a, &prompts);
     }
     attend_kv_splits(h, p, op, &a, leave);
-    if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, g, &prompts);
+    if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, o, &prompts);
 }

@@ -115,7 +115,8 @@ static void launch_norm_gemv(struct hip *h, const struct be_plan *p, int first)
 static int norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
 {
     const struct op *linear = hip_op(p, first + 1), *glu = hip_op(p, first + 2);
-    return norm_gemv_fits(h, p, first) && linear->n == 2 && glu->in[0] == linear->out[0] &&
+    return norm_gemv_fits(h, p, first) && linear->n == 2 &&
+           glu->as.glu.activation == ACTIVATION_SILU && glu->in[0] == linear->out[0] &&
            glu->in[1] == linear->out[1] && glu->out[0] == linear->out[0] &&
            only_for(p, first + 1, 1, first + 2) &&
            hip_weight(p, first + 1, 0)->out == hip_weight(p, first + 1, 1)->out;
@@ -191,6 +192,7 @@ static const struct hip_pattern patterns[] = {
     {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store, K_COUNT},
     {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend, K_COUNT},
     {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu, K_COUNT},
+    {"softcap", ANY_ROWS, 1, {OP_SOFTCAP}, NULL, hip_softcap, K_COUNT},
     {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather, K_COUNT},
     {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax, K_COUNT},
     {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},

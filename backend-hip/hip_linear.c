@@ -158,10 +158,12 @@ static int longest_of(const struct prepare_args *a)
 
 /* Whether a kernel of hopper/vector_1024.hip prepares the rows in the launch of their producer: all
  * are decode rows, and each has a multiprocessor of its own. */
-static int uses_1024_threads(const struct hip *h, enum op_kind kind, const struct prepare_args *a,
-                             int rows)
+static int uses_1024_threads(const struct hip *h, const struct op *producer,
+                             const struct prepare_args *a, int rows)
 {
+    enum op_kind kind = producer->kind;
     int pieces = kind == OP_NORM ? MEDIUM_PIECES : kind == OP_ATTEND ? COMBINE_PIECES : ROW_PIECES;
+    if (kind == OP_GLU && producer->as.glu.activation != ACTIVATION_SILU) return 0;
     return hip_has(h, K_norm_1024_4) && rows == a->n_first &&
            rows <= hip_stream_multiprocessors(h->stream) && longest_of(a) <= pieces * PIECE &&
            a->in % 4 == 0 && a->k % 4 == 0 && (a->order || !a->perm);
@@ -178,7 +180,7 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
                                                [SIZE_11] = K_glu_prepare_11,
                                                [SIZE_14] = K_glu_prepare_14};
     enum op_kind kind = hip_op(p, producer)->kind;
-    int longest = longest_of(a), by_1024 = uses_1024_threads(h, kind, a, rows);
+    int longest = longest_of(a), by_1024 = uses_1024_threads(h, hip_op(p, producer), a, rows);
     enum hip_size size = hip_size_of(longest);
     enum hip_kernel k;
     /* the kernel reads it back itself */
@@ -192,7 +194,8 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
         hip_launch_rows(h, k, rows, &both, sizeof both);
     } else if (kind == OP_GLU) {
         struct glu_args gate = {hip_in(p, producer, 0), hip_in(p, producer, 1),
-                                (size_t)hip_width(p, producer)};
+                                (size_t)hip_width(p, producer),
+                                hip_op(p, producer)->as.glu.activation == ACTIVATION_GELU_TANH};
         struct glu_prepare_args both = {gate, *a, keep};
         int spread = a->first_tile && rows == a->n_first &&
                      rows <= hip_stream_multiprocessors(h->stream) / 2;

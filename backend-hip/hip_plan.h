@@ -123,6 +123,7 @@ struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_norm(struct hip *h, const struct be_plan *p, int op);
 void hip_glu(struct hip *h, const struct be_plan *p, int op);
+void hip_softcap(struct hip *h, const struct be_plan *p, int op);
 void hip_embed(struct hip *h, const struct be_plan *p, int op);
 void hip_angles(struct hip *h, const struct be_plan *p, int op);
 void hip_gather(struct hip *h, const struct be_plan *p, int op);

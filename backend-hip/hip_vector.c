@@ -10,13 +10,15 @@ _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
 void hip_embed(struct hip *h, const struct be_plan *p, int op)
 {
     const struct be_linear *table = hip_weight(p, op, 0);
+    float scale = hip_op(p, op)->as.embed.scale;
     struct embed_args a = {.weight = table->d_weight,
                            .token = h->shape.d_token,
                            .chosen = hip_in(p, op, 0),
                            .out = hip_out(p, op, 0),
                            .dim = table->in,
                            .n_chunks = table->n_chunks,
-                           .kind = (int)table->kind};
+                           .kind = (int)table->kind,
+                           .scale = scale > 0 ? scale : 1};
     hip_launch_rows(h, K_embed_rows, h->shape.n_rows, &a, sizeof a);
 }
 
@@ -56,8 +58,18 @@ void hip_glu(struct hip *h, const struct be_plan *p, int op)
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     struct glu_args a = {.gate = hip_in(p, op, 0),
                          .up = hip_in(p, op, 1),
-                         .n = (size_t)rows * (size_t)hip_width(p, op)};
+                         .n = (size_t)rows * (size_t)hip_width(p, op),
+                         .gelu = hip_op(p, op)->as.glu.activation == ACTIVATION_GELU_TANH};
     hip_launch_elements(h, K_glu, a.n, &a, sizeof a);
+}
+
+void hip_softcap(struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    struct softcap_args a = {.x = hip_in(p, op, 0),
+                             .n = (size_t)rows * (size_t)hip_width(p, op),
+                             .cap = hip_op(p, op)->as.softcap.cap};
+    hip_launch_elements(h, K_softcap, a.n, &a, sizeof a);
 }
 
 void hip_gather(struct hip *h, const struct be_plan *p, int op)

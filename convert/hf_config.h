@@ -10,9 +10,10 @@
 #include <jansson.h>
 
 struct hf_config {
-    const char *architecture; /* "llama", "mistral", "qwen2", "qwen3" */
+    const char *architecture; /* "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3" */
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
     int tied;              /* the embedding is also the head (lm_head) */
+    int gemma;             /* of that kind: what the fields of the second half say */
     int qkv_bias, qk_norm; /* the architecture always has q, k, v biases; norms of q and k */
     double norm_eps, rope_scale;
     char rope[160];  /* description, for messages */
@@ -21,6 +22,9 @@ struct hf_config {
     int bos;         /* -1 = none */
     int *eos;        /* [n_eos] */
     size_t n_eos;
+    /* Gemma: */
+    float *sliding_inv_freq; /* [head_dim/2] of layers with a window */
+    double embed_scale, attend_scale, attend_softcap, logits_softcap; /* softcaps 0: none */
 };
 
 /* Reads CONFIG (config.json) and GENERATION (generation_config.json or NULL). Messages begin with

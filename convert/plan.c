@@ -102,7 +102,7 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
-/* Adds a vector that every model of this kind has, as F32. */
+/* Adds a norm's weight that every model of this kind has, as F32. */
 static int add_vector(struct plan *p, const char *module, const char *name, int64_t n,
                       struct err *e)
 {
@@ -110,6 +110,7 @@ static int add_vector(struct plan *p, const char *module, const char *name, int6
     float *f;
     if (!t) return err_set(e, "%s: tensor '%s.weight' is missing", p->dir->path, module);
     if (plan_floats(t, n, &f, e)) return -1;
+    for (int64_t i = 0; i < n && p->config->gemma; i++) f[i] += 1; /* its norms multiply by 1 + w */
     return plan_memory(p, name, DT_F32, n, f, e);
 }
 
@@ -265,16 +266,27 @@ static int add_layer(struct plan *p, int layer, struct err *e)
         {"mlp.up_proj", dim, ffn, 0},
         {"mlp.down_proj", ffn, dim, 0},
     };
-    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm",
-                                        "self_attn.q_norm", "self_attn.k_norm"};
+    const struct {
+        const char *name;
+        int64_t n;
+        int there;
+    } norms[] = {
+        {"input_layernorm", dim, 1},
+        {"post_attention_layernorm", dim, 1},
+        {"pre_feedforward_layernorm", dim, c->gemma},
+        {"post_feedforward_layernorm", dim, c->gemma},
+        {"self_attn.q_norm", c->head_dim, c->qk_norm},
+        {"self_attn.k_norm", c->head_dim, c->qk_norm},
+    };
     enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
     struct quant_linear *quantized[N_LINEARS];
     char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
-    for (int i = 0; i < (c->qk_norm ? 4 : 2); i++) {
-        snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i]);
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        if (!norms[i].there) continue;
+        snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i].name);
         snprintf(module, sizeof module, "%s%s", p->prefix, name);
         snprintf(full, sizeof full, "%s.weight", name);
-        if (add_vector(p, module, full, i < 2 ? dim : c->head_dim, e)) return -1;
+        if (add_vector(p, module, full, norms[i].n, e)) return -1;
     }
     for (int i = 0; i < N_LINEARS; i++) {
         snprintf(module, sizeof module, "%slayers.%d.%s", p->prefix, layer, linears[i].name);
@@ -397,13 +409,35 @@ static void report(const struct plan *p)
                               "does; the zero points decide");
 }
 
+static int add_frequencies(struct plan *p, const char *name, const float *inv_freq, struct err *e)
+{
+    size_t n = (size_t)p->config->head_dim / 2;
+    float *f = malloc(n * sizeof *f);
+    if (!f) return err_memory(e);
+    memcpy(f, inv_freq, n * sizeof *f);
+    return plan_memory(p, name, DT_F32, (int64_t)n, f, e);
+}
+
+/* What stands in front of the tensors of the language model. */
+static const char *prefix_of(const struct hf_dir *d)
+{
+    static const char *const nested[] = {"language_model.model.", "model.language_model."};
+    char name[64];
+    if (hfd_find(d, "embed_tokens.weight")) return "";
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%sembed_tokens.weight", nested[i]);
+        if (hfd_find(d, name)) return nested[i];
+    }
+    return "model.";
+}
+
 int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
                const struct quant_config *q, int no_tokenizer, const struct notes *n, struct err *e)
 {
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
     p->dir = d, p->config = c, p->quant = q, p->notes = n;
-    p->prefix = hfd_find(d, "embed_tokens.weight") ? "" : "model.";
+    p->prefix = prefix_of(d);
     if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_memory(e);
     snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
     const struct hf_tensor *embed = plan_find(p, module, "weight");
@@ -417,10 +451,10 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
         if (add_layer(p, i, e)) return -1;
     snprintf(module, sizeof module, "%snorm", p->prefix);
     if (add_vector(p, module, "norm.weight", c->dim, e) || add_head(p, e)) return -1;
-    float *f = malloc((size_t)c->head_dim / 2 * sizeof *f);
-    if (!f) return err_memory(e);
-    memcpy(f, c->inv_freq, (size_t)c->head_dim / 2 * sizeof *f);
-    if (plan_memory(p, "rope.inv_freq", DT_F32, c->head_dim / 2, f, e)) return -1;
+    if (c->gemma ? add_frequencies(p, "rope.full.inv_freq", c->inv_freq, e) ||
+                       add_frequencies(p, "rope.sliding.inv_freq", c->sliding_inv_freq, e)
+                 : add_frequencies(p, "rope.inv_freq", c->inv_freq, e))
+        return -1;
     if (check_unused(p, e) || plan_texts(p, no_tokenizer, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct arch arch_llama;
+extern const struct arch arch_gemma, arch_llama;
 
-static const struct arch *const archs[] = {&arch_llama};
+static const struct arch *const archs[] = {&arch_gemma, &arch_llama};
 
 static const struct arch *find_arch(const char *name)
 {
@@ -27,7 +27,7 @@ int arch_build(struct step_plan *p, const struct model_config *g, const json_t *
 {
     const struct arch *a = find_arch(g->architecture);
     step_plan_init(p);
-    if (!a) 
+    if (!a)
         return err_set(e, "%s: architecture '%s' is not known to this version", from->name,
                        g->architecture);
     struct builder b = {g, json, *from, p, -1, 0, e};
@@ -89,6 +89,17 @@ int arch_vector(struct builder *b, const char *name, int n) { return vector(b, n
 
 int arch_vector_or_none(struct builder *b, const char *name, int n) { return vector(b, name, n, 1); }
 
+float arch_number(struct builder *b, const char *key, double lo, double hi)
+{
+    const json_t *v = json_object_get(b->json, key);
+    double x = json_number_value(v);
+    if (!b->failed && (!json_is_number(v) || !(x >= lo && x <= hi))) {
+        err_set(b->err, "%s: config: '%s' is missing or out of range", b->from.name, key);
+        b->failed = 1;
+    }
+    return (float)x;
+}
+
 static int buffer(struct builder *b, const char *name, enum rows_of rows, size_t row_bytes)
 {
     return b->failed ? 0 : keep(b, step_plan_add_buffer(b->plan, name, rows, row_bytes, b->err));
@@ -107,7 +118,7 @@ struct op *arch_op(struct builder *b, enum op_kind kind, const char *name)
     return b->failed ? &unused : &b->plan->op[i];
 }
 
-void arch_embed(struct builder *b, int table, int x)
+struct op *arch_embed(struct builder *b, int table, int x)
 {
     struct step_plan *p = b->plan;
     if (!b->failed && (!p->weight[table].linear.weight || p->weight[table].linear.bias)) {
@@ -119,6 +130,7 @@ void arch_embed(struct builder *b, int table, int x)
     op->in[0] = p->best;
     op->out[0] = x;
     op->w[0] = table;
+    return op;
 }
 
 struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale)
@@ -195,8 +207,8 @@ int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, 
     return kv;
 }
 
-void arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
-                 float scale)
+struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
+                       float scale)
 {
     struct op *op = arch_op(b, OP_ATTEND, "attend");
     op->in[0] = q;
@@ -205,6 +217,7 @@ void arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, 
     op->as.attend.kv = kv;
     op->as.attend.window = window;
     op->as.attend.scale = scale;
+    return op;
 }
 
 void arch_glu(struct builder *b, int gate, int up, enum activation activation)
@@ -216,6 +229,11 @@ void arch_glu(struct builder *b, int gate, int up, enum activation activation)
 }
 
 void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head)
+{
+    arch_tail_capped(b, x, delta, h, norm, head, 0);
+}
+
+void arch_tail_capped(struct builder *b, int x, int delta, int h, int norm, int head, float cap)
 {
     struct step_plan *p = b->plan;
     size_t dim = (size_t)b->config->dim * sizeof(float);
@@ -229,6 +247,11 @@ void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head)
     op->in[0] = h;
     op->out[0] = last;
     arch_linears(b, "head", last, 1, &head, &p->logits);
+    if (cap > 0) {
+        op = arch_op(b, OP_SOFTCAP, "softcap");
+        op->in[0] = op->out[0] = p->logits;
+        op->as.softcap.cap = cap;
+    }
     op = arch_op(b, OP_ARGMAX, "argmax");
     op->in[0] = p->logits;
     op->out[0] = p->best;

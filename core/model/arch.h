@@ -59,10 +59,13 @@ int arch_vector(struct builder *b, const char *name, int n);
 int arch_vector_or_none(struct builder *b, const char *name, int n);
 /* fp32 rows of n elements, one for each token. */
 int arch_buffer(struct builder *b, const char *name, int n);
+/* A number of b->json from lo to hi; missing or another is an error. */
+float arch_number(struct builder *b, const char *key, double lo, double hi);
 /* Appends the operation of b->layer; the pointer is good until the next one. */
 struct op *arch_op(struct builder *b, enum op_kind kind, const char *name);
-/* The operations that models share. */
-void arch_embed(struct builder *b, int table, int x);
+/* The operations that models share. Those that return their operation have attributes that are 0
+ * unless the caller sets them. */
+struct op *arch_embed(struct builder *b, int table, int x);
 struct arch_rope {
     int cos, sin, pairs; /* buffers */
 };
@@ -80,11 +83,13 @@ struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const c
 int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
                     struct arch_head_norms norms);
 /* out = attention of q; window 0: all positions; scale: of q.k */
-void arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
-                 float scale);
+struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
+                       float scale);
 /* gate = activation(gate) * up */
 void arch_glu(struct builder *b, int gate, int up, enum activation activation);
 /* delta is added to x, then: the final norm, the rows whose logits are read, the head, the choice. */
 void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head);
+/* The same with logits capped at +-cap; 0: not */
+void arch_tail_capped(struct builder *b, int x, int delta, int h, int norm, int head, float cap);
 
 #endif

@@ -9,11 +9,12 @@
  * __metadata__ (strings; the first four hold JSON):
  *   opt4gptq.version   1
  *   opt4gptq.config    the architecture, already resolved from the source's aliases: architecture
- *       ("llama", "mistral", "qwen2", "qwen3": for people; the fields below decide) n_layers, dim,
+ *       ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3") n_layers, dim,
  *       ffn, n_heads, n_kv_heads, head_dim, vocab, context (ints) norm_eps (number), rope_scale
  *       (number: factor on cos and sin, 1 unless yarn), rope (text for people) windows: [n_layers]
  *       ints, 0 = attends to everything, w = to positions p with pos - p < w bos (int, -1 none),
- *       eos (list of ints)
+ *       eos (list of ints); Gemma: embed_scale (factor on embeddings), attend_scale (on q.k),
+ *       attend_softcap, logits_softcap (0: none) (numbers)
  *   opt4gptq.quantization   facts for people: method, bits, group, sym, act_order, zeros,
  *                      sorted_ffns (layers with mlp.order; files without this entry have none)
  *   opt4gptq.source    where it came from: directory, files with sizes, quantizer, converter
@@ -29,6 +30,8 @@
  *                                     head
  *   norm.weight, layers.L.input_layernorm.weight, layers.L.post_attention_layernorm.weight   F32
  *       [dim]
+ *   layers.L.pre_feedforward_layernorm.weight, post_feedforward_layernorm.weight   F32 [dim], of
+ *       Gemma only; all its norms are 1 + the source's weight
  *   layers.L.self_attn.q_norm.weight, k_norm.weight   F32 [head_dim], both or neither
  *   layers.L.self_attn.{q,k,v,o}_proj, layers.L.mlp.{gate,up,down}_proj   linears
  *   layers.L.mlp.order                I32 [ffn] optional: the outputs of gate and up, and so the
@@ -37,6 +40,9 @@
  *                                     who wants the source's matrices back
  *   rope.inv_freq                     F32 [head_dim/2]: angle = inv_freq * position, as the
  *                                     source's scaling has it
+ *   rope.full.inv_freq, rope.sliding.inv_freq   the same of layers without and with a window:
+ *                                     Gemma, instead of rope.inv_freq, which programs require that
+ *                                     do not look at the architecture: they refuse the file
  *   file.NAME                         U8 [bytes]: the source's tokenizer.json, tokenizer.model,
  *                                     tokenizer_config.json, special_tokens_map.json,
  *                                     chat_template.jinja, chat_template.json,

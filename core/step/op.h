@@ -14,7 +14,7 @@
 
 /* OP_EMBED        out0 [rows][dim] = row token[r] of the table w0 [vocab][dim]; for a negative token
  *                 row in0[-1 - token[r]] (in0: int32 [logits], the choices of the step before); a
- *                 negative choice gives any row
+ *                 negative choice gives any row; times scale (0: as it is), one fp32 product
  * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products), times
  *                 scale
  * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out0 = x / sqrt(mean(x^2) + eps)
@@ -24,9 +24,11 @@
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
  *                 halves); k and v are stored in the KV cache at slot[r]
- * OP_ATTEND       out0 [rows][n_heads * head_dim] = softmax(scale q k) v over the cached positions
- *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0
- * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (SwiGLU: Shazeer 2020)
+ * OP_ATTEND       out0 [rows][n_heads * head_dim] = softmax(s) v over the cached positions
+ *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0; s = scale q k, for a
+ *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2)
+ * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (GLU variants: Shazeer 2020)
+ * OP_SOFTCAP      out0 = in0 = cap tanh(in0 / cap), [rows][n]
  * OP_GATHER       out0 [logits][dim] = row logit_row[i] of in0 [rows][dim]
  * OP_ARGMAX       out0 int32 [logits] = index of the largest of in0 [logits][vocab], the lowest on
  *                 ties; -1 when one is NaN or the largest is not finite
@@ -42,6 +44,7 @@ enum op_kind {
     OP_ROPE_STORE,
     OP_ATTEND,
     OP_GLU,
+    OP_SOFTCAP,
     OP_GATHER,
     OP_ARGMAX,
     OP_TOP,
@@ -50,7 +53,12 @@ enum op_kind {
 
 enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
 
-enum activation { ACTIVATION_SILU };
+/* x / (1 + e^-x); x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), which is
+ * x / (1 + e^-z) of z = x (GELU_1 + GELU_3 x^2) */
+enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
+
+#define GELU_1 0x1.988454p+0f /* 2 sqrt(2/pi) */
+#define GELU_3 0x1.2444f2p-4f /* the same times 0.044715 */
 
 enum { OP_INS = 5, OP_OUTS = 3, NO_BUFFER = -1, NO_WEIGHT = -1, OP_KEPT = 1 << 30 };
 
@@ -68,6 +76,9 @@ struct op {
                           none; OP_KEPT: read after the step */
     union {
         struct {
+            float scale; /* 0: 1 */
+        } embed;
+        struct {
             float eps;
         } norm;
         struct {
@@ -83,10 +94,14 @@ struct op {
             struct heads heads;
             int kv, window;
             float scale; /* on q.k */
+            float softcap; /* 0: none */
         } attend;
         struct {
             enum activation activation;
         } glu;
+        struct {
+            float cap; /* > 0 */
+        } softcap;
     } as;
 };
 

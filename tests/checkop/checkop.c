@@ -20,7 +20,8 @@ const struct operation ops[] = {
     {"paper", check_paper},    {"outlier", check_outlier},
     {"embed", check_embed},    {"norm", check_norm},
     {"rope", check_rope},      {"attend", check_attend},
-    {"glu", check_glu},        {"gather", check_gather},
+    {"glu", check_glu},        {"softcap", check_softcap},
+           {"gather", check_gather},
     {"argmax", check_argmax},  {"top", check_top},
     {"fuse", check_fuse},      {NULL, NULL},
 };

@@ -172,6 +172,7 @@ void check_norm(struct check *c);
 void check_rope(struct check *c);
 void check_attend(struct check *c);
 void check_glu(struct check *c);
+void check_softcap(struct check *c);
 void check_gather(struct check *c);
 void check_argmax(struct check *c);
 void check_top(struct check *c);

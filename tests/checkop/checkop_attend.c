@@ -9,7 +9,8 @@
  *     |y - ref| <= (2^-14 + 2 (e^d - 1)) A
  * Scores off by d change each probability by e^d in the numerator and e^d in the sum. 2^-14 = 1024
  * roundings is for the exponentials, the sums over positions (256 of a chunk, then 4 per chunk
- * merged) and the quotient. With fp16 activations a backend may round probabilities to halves (of
+ * merged) and the quotient. A cap c on the scores does not amplify d, and its tanh, quotient and
+ * product add 20 roundings of at most c (checkop_vector.c) to it. With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
 #include "tests/checkop/checkop.h"
 
@@ -58,7 +59,14 @@ static const struct attend_case cases[] = {
     {4, 4, 36, KV_F32, 0, 1, 10, 11, MIXED_ROWS},
 };
 
-enum { N_CASES = sizeof cases / sizeof *cases };
+static const struct attend_case capped[] = {
+    {8, 2, 64, KV_F16, 0, 8, 2, 4, {{0, 15, 1}, {1, 16, 1}, {2, 0, 17}, {3, 250, 12}}},
+    {4, 2, 32, KV_F32, 100, 2, 1, 3, {{0, 600, 1}, {1, 0, 130}, {2, 350, 12}}},
+    {2, 1, 128, KV_F16, 0, 8, 1, 2, {{0, 1040, 1}, {1, 300, 12}}},
+    {2, 1, 256, KV_F16, 16, 4, 1, 2, {{0, 280, 1}, {1, 20, 7}}},
+};
+enum { N_CASES = sizeof cases / sizeof *cases, N_CAPPED = sizeof capped / sizeof *capped };
+#define SOFTCAP 5 /* of those */
 
 /* Everything of one case on the host. Positions are numbered through all sequences: start[seq] +
  * pos. */
@@ -70,7 +78,7 @@ struct attend_data {
     int start[MAX_SEQS + 1];
     float *key, *value; /* [positions][n_kv_heads * head_dim], as given */
     float *q;           /* [batch rows][n_heads * head_dim] */
-    float scale, *inv_freq; /* [head_dim/2] zeros */
+    float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     size_t q_row, kv_row;
 };
 
@@ -129,11 +137,13 @@ static void expect_head(const struct attend_data *d, int seq, int pos, const flo
             m += fabs(t);
         }
         p[i] = s * d->scale;
+        if (d->softcap > 0) p[i] = d->softcap * tanh(p[i] / d->softcap);
         max = fmax(max, p[i]);
         magnitude = fmax(magnitude, m);
     }
     double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
-    double acc[256] = {0}, mass[256] = {0}, off = (hd + 4) * U * magnitude * d->scale;
+    double acc[256] = {0}, mass[256] = {0}, 
+           off = (hd + 4) * U * magnitude * d->scale + 20 * U * d->softcap;
     CHECK(hd <= 256);
     for (int i = 0; i <= pos - first; i++) {
         const float *v = d->value + at + (size_t)i * d->kv_row;
@@ -220,6 +230,7 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         op->as.attend.kv = kv;
         op->as.attend.window = d->k->window;
         op->as.attend.scale = d->scale;
+        op->as.attend.softcap = d->softcap;
     }
     trial_run(&trial, &t->s, b, 0);
     if (out) {
@@ -314,19 +325,20 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
     close_sequences(&t);
 }
 
-static void check_case(struct check *c, const struct attend_case *k)
+static void check_case(struct check *c, const struct attend_case *k, float softcap)
 {
     if (is_caught(c)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
-    int n = snprintf(name, NAME_BYTES, "%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16 ? "f16, " : "", k->n_heads, k->n_kv_heads, k->head_dim,
+    int n = snprintf(name, NAME_BYTES, "%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
+                     c->act == ACT_F16 ? "f16, " : "", softcap > 0 ? "capped, " : "", k->n_heads, k->n_kv_heads, k->head_dim,
                      k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
                       k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
     struct attend_data d = make_data(&a, &r, k, c->act);
+    d.softcap = softcap;
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
     float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
           *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4),
@@ -363,11 +375,15 @@ static void check_case(struct check *c, const struct attend_case *k)
 void check_attend(struct check *c)
 {
     for (int i = 0; i < N_CASES; i++)
-        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16) check_case(c, &cases[i]);
+        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16) check_case(c, &cases[i], 0);
+    for (int i = 0; i < N_CAPPED; i++)
+        if (!c->quick || i < 2) check_case(c, &capped[i], SOFTCAP);
     if (!strcmp(c->v[0].ops->name, "cpu")) return; /* its attention is that of fp32 */
     c->act = ACT_F16;
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16))
-            check_case(c, &cases[i]);
+            check_case(c, &cases[i], 0);
+    for (int i = 0; i < N_CAPPED; i++)
+        if (capped[i].kv == KV_F16 && !c->quick) check_case(c, &capped[i], SOFTCAP);
     c->act = ACT_F32;
 }

@@ -57,6 +57,10 @@ enum kind {
     FUSED_GATE,
     FUSED_UNWRITTEN,
     FUSED_STALE,
+    NO_CAP,
+    NO_SCALE,
+    SILU,
+    CAP,
 };
 
 static const struct mutant {
@@ -113,6 +117,11 @@ static const struct mutant {
     {TAIL, "attend", "last output of the last row not written"},
     {BY_ROWS, "attend", "last bit depends on the number of rows"},
     {BY_THREADS, "attend", "last bit depends on the number of threads"},
+    {NO_CAP, "attend", "scores not capped"},
+    {NO_SCALE, "embed", "not scaled"},
+    {SILU, "glu", "SiLU for GELU"},
+    {CAP, "softcap", "cap off by 1%"},
+    {TAIL, "softcap", "last output not written"},
     {UP, "glu", "one element of up off by 10 ulp"},
     {TAIL, "glu", "last output not written"},
     {ELEMENT, "glu", "last bit depends on the place of an element"},
@@ -331,7 +340,11 @@ static void change(struct op *op)
     if (op->kind == OP_NORM && now == EPS) op->as.norm.eps *= 2;
     if (op->kind == OP_ROPE_STORE && now == NO_NORM) op->w[0] = NO_WEIGHT;
     if (op->kind == OP_ROPE_STORE && now == WRONG_NORM) op->w[1] = op->w[0];
+    if (op->kind == OP_EMBED && now == NO_SCALE) op->as.embed.scale = 0;
+    if (op->kind == OP_GLU && now == SILU) op->as.glu.activation = ACTIVATION_SILU;
+    if (op->kind == OP_SOFTCAP && now == CAP) op->as.softcap.cap *= 1.01f;
     if (op->kind != OP_ATTEND) return;
+    if (now == NO_CAP) op->as.attend.softcap = 0;
     if (now == WINDOW && op->as.attend.window) op->as.attend.window++;
     if (now == NO_WINDOW) op->as.attend.window = 0;
     if (now == SCORE_SCALE) op->as.attend.scale *= 1.01f;
@@ -465,6 +478,7 @@ static void after(struct be *inner, const struct stepwise_call *c)
         break;
     }
     case OP_ATTEND: break_output(inner, &out); break;
+    case OP_SOFTCAP:
     case OP_GLU:
         out.rows = 1;
         break_output(inner, &out);

@@ -1,4 +1,4 @@
-/* checkop_vector.c: norm, glu, gather, argmax, top.
+/* checkop_vector.c: norm, glu, softcap, gather, argmax, top.
  *
  * norm: y = x * f * w, f = 1/sqrt(mean(x^2) + eps). All terms of the sum of squares are positive,
  * so its relative error is at most one rounding per step of the longest chain: the square, dim/16
@@ -10,7 +10,14 @@
  * glu: y = g / (1 + e^-g) * u. The exponential is good to 2 ulp (4 roundings), then +1, the
  * quotient, the product, the reference's rounding: 8 roundings. An exponential that saturates at
  * e^88 is off by g * u * e^-88 at most.
- *     |y - ref| <= 8 * 2^-24 * |ref| + |g * u| * 2^-126 */
+ *     |y - ref| <= 8 * 2^-24 * |ref| + |g * u| * 2^-126
+ * Of GELU the exponential is of z = g (a + b g^2), all terms of one sign: square, fused sum, product
+ * and two rounded constants put it off by 5 roundings of |z|, and so the result by as much of itself.
+ *
+ * softcap: y = c tanh(x / c). tanh is good to 5 ulp (10 roundings), before it the quotient (on GPUs
+ * a reciprocal of 2 ulp and a product: 5 roundings), which tanh does not amplify, after it the
+ * product and the reference's rounding.
+ *     |y - ref| <= 17 * 2^-24 * |ref| */
 #include "tests/checkop/checkop.h"
 #include "tests/unit/ever_top.h"
 
@@ -127,7 +134,8 @@ void check_norm(struct check *c)
 }
 
 static void run_glu(struct check *c, int v, const char *name, const struct variant *on,
-                    int n_threads, const float *gate, const float *up, float *y, size_t n)
+                    int n_threads, enum activation activation, const float *gate, const float *up, float *y,
+                    size_t n)
 {
     struct side s;
     struct arena a = {0};
@@ -138,6 +146,7 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
     struct op *op = trial_op(&t, OP_GLU);
     op->in[0] = op->out[0] = trial_buffer(&t, g.d, ROWS_STEP, n * 4);
     op->in[1] = trial_buffer(&t, u.d, ROWS_STEP, n * 4);
+    op->as.glu.activation = activation;
     trial_run(&t, &s, &b, 0);
     dbuf_get(&s, &g, y);
     compare_fences(c, v, name, "output", &s, &g);
@@ -147,7 +156,13 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
     arena_free(&a);
 }
 
-void check_glu(struct check *c)
+/* What y is 1 / (1 + e^-z) times g u of. */
+static double exponent_of(enum activation activation, double g)
+{
+    return activation == ACTIVATION_SILU ? g : sqrt(8 / M_PI) * (g + 0.044715 * g * g * g);
+}
+
+static void check_activation(struct check *c, enum activation activation)
 {
     static const size_t sizes[] = {1, 7, 8, 15, 16, 33, 100, 5632, 16384 + 5, 3 * 16384, 50001};
     static const float edges[] = {0,      -0.0f, 1e-30f, -1e-30f, 86.9f,  -86.9f, 87.1f,
@@ -158,7 +173,8 @@ void check_glu(struct check *c)
         char name[NAME_BYTES];
         struct arena a = {0};
         size_t n = sizes[i];
-        snprintf(name, NAME_BYTES, "%zu elements", n);
+        snprintf(name, NAME_BYTES, activation == ACTIVATION_SILU ? "%zu elements" : "%zu elements, gelu",
+                 n);
         struct rng r = rng_for(c->seed, name);
         float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
               *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
@@ -168,28 +184,99 @@ void check_glu(struct check *c)
             g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES]
                               : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
             u[j] = rng_normal(&r) * (j % 11 == 5 ? 100 : 1);
-            double y = g[j] / (1 + exp(-(double)g[j])) * u[j],
+            double z = exponent_of(activation, g[j]), y = g[j] / (1 + exp(-z)) * u[j],
+                   roundings = 8 + (activation == ACTIVATION_SILU ? 0 : 5 * fabs(z)),
                    saturated = fabs((double)g[j] * u[j]) * 0x1p-126;
             want[j] = (float)y;
-            bound[j] = (float)(8 * U * fabs(y) + saturated);
+            bound[j] = (float)(roundings * U * fabs(y) + saturated);
             tight[j] = (float)(2 * U * fabs(y) + saturated);
         }
-        run_glu(c, REF, name, &c->ref, 1, g, u, ref, n);
+        run_glu(c, REF, name, &c->ref, 1, activation, g, u, ref, n);
         count_case(c, REF);
         compare(c, REF, name, "output", ref, want, tight, 1, n);
         for (int v = 0; v < c->n; v++) {
             count_case(c, v);
-            run_glu(c, v, name, &c->v[v], 1, g, u, first, n);
+            run_glu(c, v, name, &c->v[v], 1, activation, g, u, first, n);
             compare(c, v, name, "output", first, ref, bound, 1, n);
             compare_variants(c, v, name, "output", kept, first, n, n);
-            run_glu(c, v, name, &c->v[v], 3, g, u, got, n);
+            run_glu(c, v, name, &c->v[v], 3, activation, g, u, got, n);
             compare_bits(c, v, name, "3 threads against 1", got, first, n, n);
             if (n < 200) /* an element's value must not depend on its place: a row's start moves
                             with the batch */
                 for (size_t j = 0; j < n; j++) {
-                    run_glu(c, v, name, &c->v[v], 1, g + j, u + j, got, 1);
+                    run_glu(c, v, name, &c->v[v], 1, activation, g + j, u + j, got, 1);
                     compare_bits(c, v, name, "elements one by one", got, first + j, 1, 1);
                 }
+        }
+        arena_free(&a);
+    }
+}
+
+void check_glu(struct check *c)
+{
+    check_activation(c, ACTIVATION_SILU);
+    check_activation(c, ACTIVATION_GELU_TANH);
+}
+
+static void run_softcap(struct check *c, int v, const char *name, const struct variant *on,
+                        int n_threads, float cap, const float *x, float *y, size_t n)
+{
+    struct side s;
+    struct arena a = {0};
+    side_open(&s, on, n_threads, plain_config(1));
+    struct batch b = make_plain_batch(&a, 1, 0);
+    struct dbuf d = dbuf_from(&s, x, n * 4);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_SOFTCAP);
+    op->in[0] = op->out[0] = trial_buffer(&t, d.d, ROWS_STEP, n * 4);
+    op->as.softcap.cap = cap;
+    trial_run(&t, &s, &b, 0);
+    dbuf_get(&s, &d, y);
+    compare_fences(c, v, name, "output", &s, &d);
+    dbuf_free(&s, &d);
+    side_close(&s);
+    arena_free(&a);
+}
+
+void check_softcap(struct check *c)
+{
+    static const size_t sizes[] = {1, 33, 320, 16384 + 5, 50001};
+    static const float caps[] = {30, 0.5f},
+                       edges[] = {0, 1e-30f, -1e-6f, 0.3466f, -0.3466f, 10, -10, 1e9f, -1e9f, 87};
+    enum { N_EDGES = sizeof edges / sizeof *edges };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char name[NAME_BYTES];
+        struct arena a = {0};
+        size_t n = sizes[i];
+        float cap = caps[i % 2];
+        snprintf(name, NAME_BYTES, "%zu elements, cap %g", n, (double)cap);
+        struct rng r = rng_for(c->seed, name);
+        float *x = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
+              *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
+              *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4),
+              *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
+        for (size_t j = 0; j < n; j++) {
+            x[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES] * cap
+                              : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
+            double y = cap * tanh((double)x[j] / cap);
+            want[j] = (float)y;
+            bound[j] = (float)(17 * U * fabs(y));
+            tight[j] = (float)(2 * U * fabs(y));
+        }
+        run_softcap(c, REF, name, &c->ref, 1, cap, x, ref, n);
+        count_case(c, REF);
+        compare(c, REF, name, "output", ref, want, tight, 1, n);
+        for (int v = 0; v < c->n; v++) {
+            count_case(c, v);
+            run_softcap(c, v, name, &c->v[v], 1, cap, x, first, n);
+            compare(c, v, name, "output", first, ref, bound, 1, n);
+            compare_variants(c, v, name, "output", kept, first, n, n);
+            run_softcap(c, v, name, &c->v[v], 3, cap, x, got, n);
+            compare_bits(c, v, name, "3 threads against 1", got, first, n, n);
+            for (size_t j = 0; n < 50 && j < n; j++) {
+                run_softcap(c, v, name, &c->v[v], 1, cap, x + j, got, 1);
+                compare_bits(c, v, name, "elements one by one", got, first + j, 1, 1);
+            }
         }
         arena_free(&a);
     }

@@ -407,6 +407,57 @@ static void test_windows(void **state)
     }
 }
 
+/* CONFIG of Gemma; its windows are checked against `full`: a bit for each layer without one. */
+static void gemma(const char *text, struct hf_config *c, unsigned full)
+{
+    struct err e = {0};
+    json_t *j = json_loads(text, 0, NULL);
+    assert_non_null(j);
+    if (hfc_read(c, j, NULL, &quiet, &e)) fail_msg("%s", e.msg);
+    json_decref(j);
+    for (int i = 0; i < c->n_layers; i++) assert_int_equal(!c->windows[i], full >> i & 1);
+}
+
+static void test_gemma(void **state)
+{
+    (void)state;
+    struct hf_config c;
+    struct err e = {0};
+    gemma("{\"architectures\": [\"Gemma2ForCausalLM\"], \"num_hidden_layers\": 4}", &c, 0xa);
+    assert_true(c.dim == 2304 && c.n_heads == 8 && c.n_kv_heads == 4 && c.head_dim == 256);
+    assert_true(c.vocab == 256000 && c.windows[0] == 4096 && c.tied && c.embed_scale == 48);
+    assert_true(c.attend_scale == 0.0625 && c.attend_softcap == 50 && c.logits_softcap == 30);
+    assert_memory_equal(c.inv_freq, c.sliding_inv_freq, 128 * sizeof(float));
+    hfc_free(&c);
+    /* as the 4B with images has it: what is not there has its default */
+    gemma("{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": \"gemma3\", "
+          "\"eos_token_id\": [1, 106], \"text_config\": {\"hidden_size\": 2560, "
+          "\"intermediate_size\": 10240, \"num_hidden_layers\": 7, \"sliding_window\": 1024, "
+          "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}}}",
+          &c, 0x20);
+    assert_true(c.dim == 2560 && c.ffn == 10240 && c.n_heads == 8 && c.vocab == 262208);
+    assert_true(c.n_eos == 2 && c.eos[1] == 106 && c.windows[0] == 1024 && c.qk_norm);
+    assert_true(c.attend_softcap == 0 && c.logits_softcap == 0);
+    near(c.inv_freq[1], pow(1e6, -2.0 / 256) / 8);
+    near(c.sliding_inv_freq[1], pow(1e4, -2.0 / 256));
+    hfc_free(&c);
+    gemma("{\"architectures\": [\"Gemma3ForCausalLM\"], \"num_hidden_layers\": 3, \"rope_parameters\": "
+          "{\"full_attention\": {\"rope_type\": \"default\", \"rope_theta\": 5e5}, "
+          "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 2e4}}, "
+          "\"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"]}",
+          &c, 5);
+    near(c.inv_freq[1], pow(5e5, -2.0 / 256));
+    near(c.sliding_inv_freq[1], pow(2e4, -2.0 / 256));
+    hfc_free(&c);
+    json_t *j = json_loads("{\"architectures\": [\"Gemma2ForCausalLM\"], "
+                           "\"hidden_activation\": \"relu\"}",
+                           0, NULL);
+    assert_int_equal(hfc_read(&c, j, NULL, &quiet, &e), -1);
+    assert_non_null(strstr(e.msg, "hidden_activation 'relu'"));
+    hfc_free(&c);
+    json_decref(j);
+}
+
 static int merge(struct quant_config *q, const char *text, struct err *e)
 {
     json_t *j = json_loads(text, 0, NULL);
@@ -509,7 +560,8 @@ int main(void)
         cmocka_unit_test(test_slots_act_order), cmocka_unit_test(test_slots_sort),
         cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
         cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_windows),         cmocka_unit_test(test_quant_config),
+        cmocka_unit_test(test_windows),         cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_quant_config),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

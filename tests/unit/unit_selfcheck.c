@@ -61,10 +61,16 @@ static void bad_attend(const struct attend_task *t, float *scratch)
     flip(t->out + t->head_dim - 1);
 }
 
-static void bad_glu(float *gate, const float *up, size_t n)
+static void bad_glu(enum activation a, float *gate, const float *up, size_t n)
 {
-    cpu_scalar.glu(gate, up, n);
+    cpu_scalar.glu(a, gate, up, n);
     flip(gate + n - 1);
+}
+
+static void bad_softcap(float *x, float cap, size_t n)
+{
+    cpu_scalar.softcap(x, cap, n);
+    flip(x + n - 1);
 }
 
 static const char *always(void) { return NULL; }
@@ -91,10 +97,11 @@ static void every_rung_passes(void **state)
 static void each_wrong_kernel_is_caught(void **state)
 {
     (void)state;
-    struct cpu_kernels rung[8];
-    static const char *const kernel[8] = {"q4",   "quantize", "q4i",    "dense",
-                                          "norm", "rope",     "attend", "glu"};
-    for (int i = 0; i < 8; i++) {
+    struct cpu_kernels rung[9];
+    static const char *const kernel[9] = {"q4",   "quantize", "q4i",    "dense",
+                                          "norm", "rope",     "attend", "glu",
+                                          "softcap"};
+    for (int i = 0; i < 9; i++) {
         rung[i] = cpu_scalar;
         rung[i].name = "suspect";
         rung[i].unusable = always;
@@ -102,8 +109,8 @@ static void each_wrong_kernel_is_caught(void **state)
     rung[0].q4 = bad_q4, rung[1].quantize = bad_quantize, rung[2].q4i = bad_q4i,
     rung[3].dense = bad_dense;
     rung[4].norm = bad_norm, rung[5].rope = bad_rope, rung[6].attend = bad_attend,
-    rung[7].glu = bad_glu;
-    for (int i = 0; i < 8; i++) {
+    rung[7].glu = bad_glu, rung[8].softcap = bad_softcap;
+    for (int i = 0; i < 9; i++) {
         const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &rung[i], NULL};
         char note[128];
         struct err e = {0};

@@ -263,6 +263,18 @@ static int is_models(const char *path, size_t length)
            (length == 6 || path[length - 7] == '/');
 }
 
+/* Of SHARED_DIR's newer checkpoints those whose architecture converts. */
+static void test_newer(const char *shared)
+{
+    static const char *const names[] = {"gemma2", "gemma3", NULL};
+    char path[512];
+    for (const char *const *name = names; *name; name++) {
+        snprintf(path, sizeof path, "%s/fixtures/newer/gptq/%s", shared, *name);
+        if (access(path, R_OK)) skip("%s: not there", path);
+        else test_checkpoint(*name, path, 0);
+    }
+}
+
 /* The checkpoints in a folder. */
 static void test_folder(const char *folder)
 {
@@ -313,6 +325,7 @@ int main(int argc, char **argv)
         test_folder("tests/data/gptq");
         snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
         test_folder(path);
+        test_newer(shared);
         snprintf(path, sizeof path, "%s/models", shared);
         test_folder(path);
     }

@@ -204,6 +204,7 @@ struct embed_args {
     float *out;        /* [rows][dim] */
     int dim, n_chunks;
     int kind; /* enum weight_kind */
+    float scale;
 };
 
 struct norm_args {
@@ -241,7 +242,7 @@ struct attend_kernel_args {
     float *out;
     const int *pos, *seq; /* [rows] */
     const int *table;     /* [n_seqs][table_stride] */
-    float scale;
+    float scale, softcap; /* softcap 0: none; only attend.hip's kernels have it */
     int table_stride, window, n_heads, n_kv_heads, head_dim;
     float *parts; /* attend_split, attend_pages: as in combine_args */
     /* attend_decode_mma.hip, attend_prefill_wgmma.hip. cos not NULL: the kernel rotates the
@@ -278,6 +279,13 @@ struct glu_args {
     float *gate;
     const float *up;
     unsigned long long n;
+    int gelu; /* GELU by tanh instead of SiLU; glu_wide and linear_gemv.hip have SiLU only */
+};
+
+struct softcap_args {
+    float *x;
+    unsigned long long n;
+    float cap;
 };
 
 struct glu_prepare_args {

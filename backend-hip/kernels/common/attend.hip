@@ -193,6 +193,7 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
             u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
                        head_page(hd);
             score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, f32) * a->scale;
+            if (a->softcap > 0) score = softcapped(score, a->softcap);
         }
         float larger = max32(block_max(score, scratch), max), shrink = exp32(max - larger);
         float weight = seen ? exp32(score - larger) : 0;
@@ -306,8 +307,10 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
     struct eight v[BATCH]; /* the first values are loaded with the keys */
     if (slice < slices) load_values(a->pages, pages, v, slice, slices, from, to, d, d8, f32);
     float score = -__builtin_inff(), acc[8];
-    if (seen)
+    if (seen) {
         score = key_dot(q, a->pages, pages[t / PAGE] + (u64)(t % PAGE * 8), d8, f32) * a->scale;
+        if (a->softcap > 0) score = softcapped(score, a->softcap);
+    }
     float max = block_max(score, scratch), weight = seen ? exp32(score - max) : 0;
     p[t] = weight;
     float sum = block_sum(weight, scratch);

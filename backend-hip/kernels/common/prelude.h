@@ -328,6 +328,24 @@ DEVICE float exp32(float x)
 #endif
 }
 
+/* tanh(x) within 5 ulp, as cpu_tanhf() of backend-cpu/cpu_math.h: m / (m + 2) of m = e^2|x| - 1. */
+DEVICE float tanh32(float x)
+{
+    float y = 2 * abs32(x);
+    y = y <= 20 ? y : 20;
+    float n = y * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
+    float r = fma32(-n, 0x1.7f7d1cp-20f, fma32(-n, 0x1.62e4p-1f, y));
+    float p = fma32(0x1.6d4328p-10f, r, 0x1.120b74p-7f);
+    p = fma32(p, r, 0x1.5554eap-5f);
+    p = fma32(p, r, 0x1.5554dcp-3f);
+    p = fma32(p, r, 0.5f);
+    float two_n = f32_of((u32)((int)n + 127) << 23), m = fma32(two_n, fma32(p, r * r, r), two_n - 1);
+    float t = m * rcp32(m + 2);
+    return x != x ? x : x < 0 ? -t : t;
+}
+
+DEVICE float softcapped(float x, float cap) { return cap * tanh32(x * rcp32(cap)); }
+
 /* sin and cos of |x| < 2^23, 2 ulp: reduction by multiples of pi/2 in three fused steps (n * hi - x
  * is exact), then Taylor polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. */
 DEVICE void sincos32(float x, float *s, float *c)

@@ -263,7 +263,7 @@ KERNEL(embed_rows, struct embed_args)
         if (a->kind == WEIGHT_F32) v = ((const float *)a->weight)[at];
         else if (a->kind == WEIGHT_BF16) v = f32_of_bf16(((const u16 *)a->weight)[at]);
         else v = (float)half_of(((const u16 *)a->weight)[at]);
-        a->out[(u64)row * (u64)a->dim + (u64)j] = v;
+        a->out[(u64)row * (u64)a->dim + (u64)j] = v * a->scale;
     }
 }
 
@@ -350,14 +350,28 @@ KERNEL(norm_prepare_14, struct norm_prepare_args)
     norm_prepare(EARLY_ARGS, scratch, ordered, PIECES_OF_norm_prepare_14);
 }
 
-DEVICE float gated(float gate, float up) { return gate * rcp32(1 + exp32(-gate)) * up; }
+/* SiLU or GELU (core/step/op.h) of gate, times up */
+DEVICE float gated(float gate, float up, const int gelu)
+{
+    float z = gate;
+    if (gelu) z = gate * fma32(0x1.2444f2p-4f, gate * gate, 0x1.988454p+0f);
+    return gate * rcp32(1 + exp32(-z)) * up;
+}
 
 /* One thread to an element. */
 KERNEL(glu, struct glu_args)
 {
     const struct glu_args *a = ARGS;
     u64 i = (u64)block_x() * THREADS + (u64)thread();
-    if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i]);
+    if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i], a->gelu);
+}
+
+/* One thread to an element. */
+KERNEL(softcap, struct softcap_args)
+{
+    const struct softcap_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i < a->n) a->x[i] = softcapped(a->x[i], a->cap);
 }
 
 /* SwiGLU and preparation. `kept` pieces stay in registers, the others in shared memory; at_once:
@@ -370,7 +384,8 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
     float *gate = a->glu.gate + at, largest = 0;
     const float *up = a->glu.up + at;
     if (!fits_pieces(&a->prepare, pieces)) {
-        for (int i = thread(); i < dim; i += THREADS) gate[i] = gated(gate[i], up[i]);
+        for (int i = thread(); i < dim; i += THREADS) 
+            gate[i] = gated(gate[i], up[i], a->glu.gelu);
         barrier();
         prepare_row(&a->prepare, row, scratch);
         return;
@@ -386,7 +401,7 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
                     j++, i += PIECE)
         {
             if (i >= dim) continue;
-            UNROLL for (int e = 0; e < 4; e++) g[j][e] = gated(g[j][e], w[j][e]);
+            UNROLL for (int e = 0; e < 4; e++) g[j][e] = gated(g[j][e], w[j][e], a->glu.gelu);
             if (a->keep) *(f32x4 *)(gate + i) = g[j];
             largest = largest_of(g[j], largest);
             if (j0 + j < kept) v[j0 + j] = g[j];

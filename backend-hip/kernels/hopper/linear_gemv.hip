@@ -154,7 +154,7 @@ DEVICE void gemv_finish_tile(const struct gemv_args *a, const struct gemv_shared
     if (bias && output < p.out) sum += bias[output];
     if (panels > 1) {
         float up = shuffle_from(sum, lane % PANEL + PANEL);
-        if (there) p.y[output] = gated(sum, up);
+        if (there) p.y[output] = gated(sum, up, 0);
     } else if (there) {
         p.y[output] = a->add ? before + sum : sum;
     }

@@ -116,7 +116,7 @@ KERNEL(glu_1024_14, struct glu_prepare_args)
     warp_barrier(); /* keeps all loads before it: otherwise the compiler issues some of them only
                        after the first uses */
     FOR_PIECES_OF(THREADS_1024, PIECES, j, i, dim)
-    UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e]);
+    UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(v[j][e], w[j][e], 0);
     if (a->keep) FOR_PIECES_OF(THREADS_1024, PIECES, j, i, dim) * (f32x4 *)(gate + i) = v[j];
     prepare_1024(&a->prepare, v, order, scratch, ordered, PIECES);
 }
