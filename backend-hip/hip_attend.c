@@ -331,15 +331,15 @@ static void attend_prompts(struct hip *h, const struct op *attend,
  * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
  * where its kernel can; rope_store does the rest. */
 static void rotate(struct hip *h, const struct op *attend, const struct rope_kernel_args *rope,
-                   struct attend_kernel_args *generated, struct attend_kernel_args *prompts)
+                   struct attend_kernel_args *decode, struct attend_kernel_args *prompts)
 {
     int n = h->shape.n_rows, n_decode = h->shape.n_decode;
     struct rope_kernel_args keys = *rope;
     if (n_decode && h->shape.single_rows) {
-        generated->cos = rope->cos;
-        generated->sin = rope->sin;
-        generated->k = rope->k;
-        generated->v = rope->v;
+        decode->cos = rope->cos;
+        decode->sin = rope->sin;
+        decode->k = rope->k;
+        decode->v = rope->v;
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }

@@ -1,7 +1,7 @@
 /* hip_api.h: the entry points of a GPU runtime that this program uses, found by name in a library
- * opened at run time. HIP's module interface and CUDA's driver interface agree on all of them but
- * for what is said here; so both fill one table. Owns: names, prototypes, constants. Must not know:
- * kernels, tensors.
+ * opened at run time. HIP's module interface and CUDA's driver interface agree except where noted
+ * here, so one table serves both. Owns: names, prototypes, constants. Must not know: kernels,
+ * tensors.
  *
  * A stand-in for the library (the interpreter and the fibers of the tests) needs just the HIP names
  * in this file:
@@ -53,8 +53,8 @@ struct cuda_launch_config {
     unsigned n_attributes;
 };
 
-/* All return 0 on success in both; other codes but these, of an allocation and of a query, are only
- * printed. */
+/* All calls return 0 on success in both runtimes. The program distinguishes only these codes, of an
+ * allocation and of a query. */
 enum { HIP_OUT_OF_MEMORY = 2, HIP_NOT_READY = 600 };
 
 struct hip_api {
@@ -93,7 +93,7 @@ struct hip_api {
     int (*event_query)(void *event);                /* hipEventQuery            cuEventQuery */
     int (*event_ms)(float *ms, void *from,
                     void *to); /* hipEventElapsedTime      cuEventElapsedTime */
-    /* These differ between the two and may be absent in the other. */
+    /* Entry points of one runtime, absent in the other. */
     const char *(*hip_error)(int code);                /* hipGetErrorString */
     int (*hip_set_device)(int ordinal);                /* hipSetDevice */
     int (*hip_properties_r0600)(void *p, int ordinal); /* hipGetDevicePropertiesR0600, optional */
@@ -119,8 +119,8 @@ struct hip_api {
                           void **extra); /* cuLaunchKernelEx, optional */
 };
 
-/* Where gcnArchName stands in the structures that the two calls fill, and a size that holds either
- * (legacy: 792 bytes, R0600: 1472 bytes in ROCm 6; a later one may be longer). */
+/* Offsets of gcnArchName in the structures that the two calls fill, and a size that holds either
+ * structure (legacy: 792 bytes, R0600: 1472 bytes in ROCm 6; later ones may be longer). */
 enum { HIP_ARCH_AT_LEGACY = 396, HIP_ARCH_AT_R0600 = 1160, HIP_PROPERTIES_BYTES = 16384 };
 enum { CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76 };
 enum {

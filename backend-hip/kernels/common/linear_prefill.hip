@@ -3,11 +3,8 @@
  * two chunks of inputs in shared memory at a time. Bits: the products of a chunk are summed, then
  * scaled and added, so the order depends on the number of inputs alone. */
 
-enum {
-    TILE = PREFILL_OUTPUTS,
-    STEP = 2
-}; /* outputs of a tile; chunks in shared memory at a
-      time */
+/* outputs of a tile; chunks in shared memory at a time */
+enum { TILE = PREFILL_OUTPUTS, STEP = 2 };
 
 /* The thread's position in the tile; it has `down` x 4 results: rows block_y * 16 * down + down *
  * tile_row() .., outputs block_x * TILE + 4 * tile_col() .. */
