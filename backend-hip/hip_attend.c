@@ -5,13 +5,14 @@
 
 #include <string.h>
 
-/* Of two kernels for fp16 keys and values, heads of 64 and 128 and scores without a cap the one that
- * fits, or K_COUNT. */
-static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enum hip_kernel for_64,
-                               enum hip_kernel for_128)
+/* Of two kernels for fp16 keys and values, heads of 64 and 128 and scores without a cap the one
+ * that fits, or K_COUNT. */
+static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
+                               enum hip_kernel for_64, enum hip_kernel for_128)
 {
     const struct heads *g = &attend->as.attend.heads;
-    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 || (g->head_dim != 64 && g->head_dim != 128)) return K_COUNT;
+    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0) return K_COUNT;
+    if (g->head_dim != 64 && g->head_dim != 128) return K_COUNT;
     enum hip_kernel k = g->head_dim == 64 ? for_64 : for_128;
     return hip_has(h, k) ? k : K_COUNT;
 }
