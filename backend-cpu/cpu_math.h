@@ -35,8 +35,8 @@ static inline float cpu_expf(float x)
     return y * f32_from_bits((uint32_t)((int32_t)n + 127) << 23);
 }
 
-/* tanh(x) within 4 ulp: m / (m + 2) of m = e^2|x| - 1 = 2^n q + (2^n - 1), q = e^r - 1 as in cpu_expf,
- * so that small x lose nothing; 1 from |x| = 10 on. */
+/* tanh(x) within 5 ulp: m / (m + 2) of m = e^2|x| - 1 = 2^n q + (2^n - 1), q = e^r - 1 as in
+ * cpu_expf, so that small x lose nothing; 1 from |x| = 10 on. */
 static inline float cpu_tanhf(float x)
 {
     float y = 2 * fabsf(x);

@@ -10,7 +10,8 @@
  * Scores off by d change each probability by e^d in the numerator and e^d in the sum. 2^-14 = 1024
  * roundings is for the exponentials, the sums over positions (256 of a chunk, then 4 per chunk
  * merged) and the quotient. A cap c on the scores does not amplify d, and its tanh, quotient and
- * product add 20 roundings of at most c (checkop_vector.c) to it. With fp16 activations a backend may round probabilities to halves (of
+ * product add 20 roundings of at most c (checkop_vector.c) to it.
+ * With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
 #include "tests/checkop/checkop.h"
 
@@ -331,7 +332,8 @@ static void check_case(struct check *c, const struct attend_case *k, float softc
     char name[NAME_BYTES];
     struct arena a = {0};
     int n = snprintf(name, NAME_BYTES, "%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16 ? "f16, " : "", softcap > 0 ? "capped, " : "", k->n_heads, k->n_kv_heads, k->head_dim,
+                     c->act == ACT_F16 ? "f16, " : "", softcap > 0 ? "capped, " : "",
+                     k->n_heads, k->n_kv_heads, k->head_dim,
                      k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,

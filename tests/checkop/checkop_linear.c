@@ -643,7 +643,8 @@ static void run_embed(struct check *c, int v, const char *name, const struct var
     side_close(&s);
 }
 
-/* embed copies, exactly, or with one product. Every third token is one that the previous step chose. */
+/* embed copies, exactly, or with one product. Every third token is one that the previous step
+ * chose. */
 void check_embed(struct check *c)
 {
     static const struct {
@@ -651,9 +652,11 @@ void check_embed(struct check *c)
         enum dtype type;
         int rows;
         float scale;
-    } cases[] = {{100, 36, DT_F16, 1, 0},      {100, 256, DT_F16, 33, 0}, {64, 80, DT_BF16, 17, 0},
-                 {31, 7, DT_F32, 8, 0},        {256, 128, DT_F32, 300, 0}, {255, 100, DT_BF16, 3, 0},
-                 {100, 36, DT_F16, 4, 11.31f}, {64, 80, DT_BF16, 17, 9},  {31, 7, DT_F32, 8, 3.7f}};
+    } cases[] = {{100, 36, DT_F16, 1, 0},      {100, 256, DT_F16, 33, 0},
+                 {64, 80, DT_BF16, 17, 0},     {31, 7, DT_F32, 8, 0},
+                 {256, 128, DT_F32, 300, 0},   {255, 100, DT_BF16, 3, 0},
+                 {100, 36, DT_F16, 4, 11.31f}, {64, 80, DT_BF16, 17, 9},
+                 {31, 7, DT_F32, 8, 3.7f}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[NAME_BYTES];
         struct arena a = {0};

@@ -11,8 +11,9 @@
  * quotient, the product, the reference's rounding: 8 roundings. An exponential that saturates at
  * e^88 is off by g * u * e^-88 at most.
  *     |y - ref| <= 8 * 2^-24 * |ref| + |g * u| * 2^-126
- * Of GELU the exponential is of z = g (a + b g^2), all terms of one sign: square, fused sum, product
- * and two rounded constants put it off by 5 roundings of |z|, and so the result by as much of itself.
+ * Of GELU the exponential is of z = g (a + b g^2), all terms of one sign: square, fused sum,
+ * product and two rounded constants put it off by 5 roundings of |z|, and so the result by as much
+ * of itself.
  *
  * softcap: y = c tanh(x / c). tanh is good to 5 ulp (10 roundings), before it the quotient (on GPUs
  * a reciprocal of 2 ulp and a product: 5 roundings), which tanh does not amplify, after it the
@@ -134,8 +135,8 @@ void check_norm(struct check *c)
 }
 
 static void run_glu(struct check *c, int v, const char *name, const struct variant *on,
-                    int n_threads, enum activation activation, const float *gate, const float *up, float *y,
-                    size_t n)
+                    int n_threads, enum activation activation, const float *gate,
+                    const float *up, float *y, size_t n)
 {
     struct side s;
     struct arena a = {0};
@@ -173,8 +174,8 @@ static void check_activation(struct check *c, enum activation activation)
         char name[NAME_BYTES];
         struct arena a = {0};
         size_t n = sizes[i];
-        snprintf(name, NAME_BYTES, activation == ACTIVATION_SILU ? "%zu elements" : "%zu elements, gelu",
-                 n);
+        snprintf(name, NAME_BYTES, "%zu elements%s", n,
+                 activation == ACTIVATION_SILU ? "" : ", gelu");
         struct rng r = rng_for(c->seed, name);
         float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
               *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),

@@ -441,7 +441,8 @@ static void test_gemma(void **state)
     near(c.inv_freq[1], pow(1e6, -2.0 / 256) / 8);
     near(c.sliding_inv_freq[1], pow(1e4, -2.0 / 256));
     hfc_free(&c);
-    gemma("{\"architectures\": [\"Gemma3ForCausalLM\"], \"num_hidden_layers\": 3, \"rope_parameters\": "
+    gemma("{\"architectures\": [\"Gemma3ForCausalLM\"], \"num_hidden_layers\": 3, "
+          "\"rope_parameters\": "
           "{\"full_attention\": {\"rope_type\": \"default\", \"rope_theta\": 5e5}, "
           "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 2e4}}, "
           "\"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"]}",

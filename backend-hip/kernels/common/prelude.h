@@ -339,7 +339,8 @@ DEVICE float tanh32(float x)
     p = fma32(p, r, 0x1.5554eap-5f);
     p = fma32(p, r, 0x1.5554dcp-3f);
     p = fma32(p, r, 0.5f);
-    float two_n = f32_of((u32)((int)n + 127) << 23), m = fma32(two_n, fma32(p, r * r, r), two_n - 1);
+    float two_n = f32_of((u32)((int)n + 127) << 23),
+          m = fma32(two_n, fma32(p, r * r, r), two_n - 1);
     float t = m * rcp32(m + 2);
     return x != x ? x : x < 0 ? -t : t;
 }
