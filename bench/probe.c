@@ -162,29 +162,32 @@ int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct er
     return 0;
 }
 
-/* NULL for a rung that this table does not know: it must not be measured against another's peak. */
-static const struct probe_peak *peak_of(const char *rung, enum probe_kind kind)
+/* The peak of a variant's own instructions; NULL: the variant is not in the table. */
+static const struct probe_peak *peak_of(const char *variant, enum probe_kind kind)
 {
     static const struct {
-        const char *rung, *fp32, *int8;
+        const char *variant, *fp32, *int8;
     } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"},
                {"avx2", "avx2", "avx2"},   {"avx512", "avx512", "avx512"},
                {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},
                {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"}};
     const char *isa = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strcmp(rung, own[i].rung)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
+        if (!strcmp(variant, own[i].variant)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
     for (const struct probe_peak *p = probe_peaks; isa && p->isa; p++)
         if (p->kind == kind && !strcmp(p->isa, isa) && p->usable()) return p;
     return NULL;
 }
 
-int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads, struct err *e)
+int probe_limits_measure(struct probe_limits *l, const char *variant, int n_threads, struct err *e)
 {
-    const struct probe_peak *fp32 = peak_of(rung, PROBE_FP32), *int8 = peak_of(rung, PROBE_INT8);
+    const struct probe_peak *fp32 = peak_of(variant, PROBE_FP32),
+                            *int8 = peak_of(variant, PROBE_INT8);
     size_t bytes;
-    if (!fp32 || !int8) return err_set(e, "there is no probe of the peak of rung '%s'", rung);
-    *l = (struct probe_limits){.rung = rung, .n_threads = n_threads, .bandwidth = l->bandwidth};
+    if (!fp32 || !int8)
+        return err_set(e, "no probe measures the peak of the variant '%s'", variant);
+    *l = (struct probe_limits){
+        .variant = variant, .n_threads = n_threads, .bandwidth = l->bandwidth};
     return (!(l->bandwidth > 0) && probe_bandwidth(n_threads, &l->bandwidth, &bytes, e)) ||
                    probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
                    probe_peak_rate(int8, n_threads, &l->int8, e)

@@ -13,7 +13,9 @@ static int sync_at(const struct timed *t) { return t->n - 1; }
 const char *timed_name(const struct timed *t, int i)
 {
     if (i == TIMED_BEGIN) return "begin_step";
-    return i == download_at(t) ? "download" : i == sync_at(t) ? "sync" : t->names.name[i - TIMED_OPS];
+    return i == download_at(t) ? "download"
+           : i == sync_at(t)   ? "sync"
+                               : t->names.name[i - TIMED_OPS];
 }
 
 /* A failure stays latched in the backend until the step's own wait. */
@@ -50,7 +52,7 @@ static void timed_run(struct be *be, const struct be_plan *whole)
     for (int i = 0; i < p->n_ops; i++) {
         double start = stats_wall();
         t->inner->run(be, t->compiled[i]);
-        stop(be, TIMED_OPS + work_name(&t->names, p->op[i].name), start);
+        stop(be, TIMED_OPS + cost_name(&t->names, p->op[i].name), start);
     }
 }
 
@@ -92,7 +94,7 @@ int timed_attach(struct timed *t, struct forward *f, struct err *e)
         timed_drop(f, t->slice, t->compiled);
         return -1;
     }
-    work_names_of(&f->plan, &t->names);
+    cost_names_of(&f->plan, &t->names);
     t->n = t->names.n + 3;
     t->ops.begin_step = timed_begin_step;
     t->ops.wait_step = timed_wait_step;
