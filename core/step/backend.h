@@ -28,8 +28,8 @@ enum kv_type { KV_F16, KV_F32 };
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
-    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...); hip: a kernel for linears
-                            or "auto" */
+    const char *variant; /* cpu: an instruction-set variant ("auto", "ref", ..); hip: a kernel for
+                            linears or "auto" */
     int n_threads;       /* cpu: 0 = as many as this process may use */
     const char *library; /* hip: the runtime library, NULL = the first of the known ones */
     int device;          /* hip: which of its devices */
@@ -38,7 +38,7 @@ struct be_config {
     enum act act;
     enum kv_type kv;
     int max_rows; /* rows of one step, rows of logits */
-    int max_seqs;          /* sequences of one step, and pages of one of them; used by hip */
+    int max_seqs; /* sequences of one step, and pages of one of them; used by hip */
     int max_pages;
 };
 
@@ -85,10 +85,10 @@ struct backend {
                    struct be_plan **out, struct err *e);
     void (*drop_plan)(struct be *be, struct be_plan *p);
 
-    /* begin_step makes *b the batch of the runs up to end_step. A run issues the plan's operations in
-     * order: 0 .. n_body-1, and all where b->n_logits > 0. end_step lets everything begin; *b may
-     * change afterwards. wait_step waits for the oldest step that was ended and not waited for (at
-     * most two are); its downloads are valid then. sync waits for everything. */
+    /* begin_step makes *b the batch of the runs up to end_step. A run issues the plan's operations
+     * in order: 0 .. n_body-1, and all where b->n_logits > 0. end_step lets everything begin; *b
+     * may change afterwards. wait_step waits for the oldest step that was ended and not waited for
+     * (at most two are); its downloads are valid then. sync waits for everything. */
     void (*begin_step)(struct be *be, const struct batch *b);
     void (*run)(struct be *be, const struct be_plan *p);
     void (*end_step)(struct be *be);
