@@ -12,13 +12,13 @@
 
 #include <stddef.h>
 
-/* OP_EMBED        out0 [rows][dim] = row token[r] of the table w0 [vocab][dim]; for a negative
- *                 token row in0[-1 - token[r]] (in0: int32 [logits], the choices of the step before); a
+/* OP_EMBED        out0 [rows][dim] = row token[r] of the table w0 [vocab][dim]; for a negative token
+ *                 row in0[-1 - token[r]] (in0: int32 [logits], the choices of the step before); a
  *                 negative choice gives any row
- * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products),
- *                 times scale
- * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out0 = w0 * x / sqrt(mean(x^2)
- *                 + eps) (RMSNorm, Zhang & Sennrich 2019); out1 = x where in1 is there
+ * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products), times
+ *                 scale
+ * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out0 = x / sqrt(mean(x^2) + eps)
+ *                 * w0 (RMSNorm, Zhang & Sennrich 2019); out1 = x where in1 is there
  * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
  * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
