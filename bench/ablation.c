@@ -11,6 +11,7 @@
 #include "bench/setup.h"
 #include "bench/shape.h"
 #include "bench/stats.h"
+#include "core/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,9 +210,9 @@ static int run_model(struct ablation *a, int n_gen, struct out *out, struct err 
     for (int r = 0; r < reps; r++)
         for (int f = 0; f < a->n_families; f++) {
             if (pin(a, a->family[f], N_PROMPTS, e)) return -1;
-            double start = stats_wall();
+            double start = clock_now();
             if (generate(a, n_gen, e)) return -1;
-            a->sample[f * reps + r] = (double)N_PROMPTS * n_gen / (stats_wall() - start);
+            a->sample[f * reps + r] = (double)N_PROMPTS * n_gen / (clock_now() - start);
         }
     double base = 0;
     for (int f = 0; f < a->n_families; f++) {

@@ -6,6 +6,7 @@
 #include "bench/setup.h"
 #include "bench/stats.h"
 #include "bench/timed.h"
+#include "core/base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -147,14 +148,14 @@ static int sample(const struct ops *x, const struct op_case *k, struct contender
     /* plain linears are packed anew each time, outside the clock */
     int rc = k->name == DENSE ? open_dense(x, k, c, &d, e) : 0;
     if (!rc) rc = ops->sync(f->be, e);
-    double w0 = stats_wall(), c0 = stats_cpu();
+    double w0 = clock_now(), c0 = clock_process();
     for (int i = 0; i < c->calls && !rc; i++) {
         if (k->name == DENSE) ops->run(f->be, d.compiled[i]);
         else call_op(x, k, c);
         rc = ops->sync(f->be, e);
     }
-    *wall = (stats_wall() - w0) / c->calls;
-    *cpu = (stats_cpu() - c0) / c->calls;
+    *wall = (clock_now() - w0) / c->calls;
+    *cpu = (clock_process() - c0) / c->calls;
     if (k->name == DENSE) close_dense(f, &d);
     return rc;
 }

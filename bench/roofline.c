@@ -7,6 +7,7 @@
 #include "bench/stats.h"
 #include "bench/timed.h"
 
+#include "core/base/clock.h"
 #include "core/sample/sampler.h"
 
 #include <math.h>
@@ -59,7 +60,7 @@ static int sample_time(struct setup *r, double *seconds, struct err *e)
     struct sampler s;
     int32_t id;
     if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
-    double start = stats_wall();
+    double start = clock_now();
     const struct sampler_context c = {.params = &p};
     struct forward *f = &r->forward;
     int n = f->top ? forward_n_top(f, 0) : 0, rc = 0;
@@ -67,7 +68,7 @@ static int sample_time(struct setup *r, double *seconds, struct err *e)
     if (!rc)
         rc = n ? sampler_choose_top(&s, &c, f->top, n, f->best[0], &id, e)
                : sampler_choose(&s, &c, f->logits, f->best[0], &id, e);
-    *seconds = stats_wall() - start;
+    *seconds = clock_now() - start;
     sampler_close(&s);
     return rc;
 }
@@ -83,9 +84,9 @@ static int measure(struct setup *r, const struct step_shape *s, int repetitions,
     rc = v ? setup_step(r, s, SETUP_SAMPLED, e) : err_memory(e);
     for (int i = 0; i < repetitions && !rc; i++) {
         timed_reset(t);
-        double start = stats_wall();
+        double start = clock_now();
         rc = setup_step(r, s, SETUP_SAMPLED, e);
-        double between = stats_wall() - start;
+        double between = clock_now() - start;
         for (int op = 0; op < n; op++) between -= v[op * repetitions + i] = t->seconds[op];
         v[n * repetitions + i] = between;
         double one = 0;

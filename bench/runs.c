@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "bench/setup.h"
 #include "bench/stats.h"
+#include "core/base/clock.h"
 #include "core/base/json.h"
 
 #include <math.h>
@@ -51,11 +52,11 @@ static int run_gen(const struct test *t, int n, struct err *e)
 
 static int run(struct test *t, int repetition, int n_batch, struct err *e)
 {
-    double wall = stats_wall(), cpu = stats_cpu();
+    double wall = clock_now(), cpu = clock_process();
     if (repetition == 0) t->start = time(NULL);
     if (t->n_prompt ? run_prompt(t, t->n_prompt, n_batch, e) : run_gen(t, t->n_gen, e)) return -1;
-    t->wall[repetition] = stats_wall() - wall;
-    t->cpu[repetition] = stats_cpu() - cpu;
+    t->wall[repetition] = clock_now() - wall;
+    t->cpu[repetition] = clock_process() - cpu;
     return 0;
 }
 
@@ -214,11 +215,11 @@ static int estimate(const struct test *x, const struct tests *t, double *seconds
     enum { SOME = 32, STEPS = 2 };
     const int n = x->n_prompt ? (x->n_prompt < SOME ? x->n_prompt : SOME) : STEPS;
     for (int i = 0; i < 2; i++) { /* the first time touches the weights */
-        double start = stats_wall();
+        double start = clock_now();
         if (x->n_prompt ? run_prompt(x, n, t->o->n_batch, e)
                         : run_gen(x, x->n_gen < n ? x->n_gen : n, e))
             return -1;
-        *seconds = (stats_wall() - start) / n * (x->n_prompt + x->n_gen);
+        *seconds = (clock_now() - start) / n * (x->n_prompt + x->n_gen);
     }
     return 0;
 }

@@ -14,7 +14,7 @@
 
 int setup_pages(int n_seqs, int positions)
 {
-    return n_seqs * ((positions + KV_PAGE - 1) / KV_PAGE);
+    return n_seqs * kv_pages(positions);
 }
 
 /* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */

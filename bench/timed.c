@@ -1,6 +1,7 @@
 #include "bench/timed.h"
 
 #include "bench/stats.h"
+#include "core/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,20 +25,20 @@ static void stop(struct be *be, int what, double start)
     struct timed *t = timed_of(be);
     struct err e;
     if (what != sync_at(t)) t->inner->sync(be, &e);
-    t->seconds[what] += stats_wall() - start;
+    t->seconds[what] += clock_now() - start;
     t->calls[what]++;
 }
 
 static void timed_begin_step(struct be *be, const struct batch *b)
 {
-    double start = stats_wall();
+    double start = clock_now();
     timed_of(be)->inner->begin_step(be, b);
     stop(be, TIMED_BEGIN, start);
 }
 
 static int timed_wait_step(struct be *be, struct err *e)
 {
-    double start = stats_wall();
+    double start = clock_now();
     int rc = timed_of(be)->inner->wait_step(be, e);
     stop(be, sync_at(timed_of(be)), start);
     return rc;
@@ -50,7 +51,7 @@ static void timed_run(struct be *be, const struct be_plan *whole)
     const struct step_plan *p = &t->forward->plan;
     (void)whole;
     for (int i = 0; i < p->n_ops; i++) {
-        double start = stats_wall();
+        double start = clock_now();
         t->inner->run(be, t->compiled[i]);
         stop(be, TIMED_OPS + cost_name(&t->names, p->op[i].name), start);
     }
@@ -58,7 +59,7 @@ static void timed_run(struct be *be, const struct be_plan *whole)
 
 static void timed_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
-    double start = stats_wall();
+    double start = clock_now();
     timed_of(be)->inner->download(be, dst, d_src, bytes);
     stop(be, download_at(timed_of(be)), start);
 }

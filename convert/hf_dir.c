@@ -208,11 +208,11 @@ static int read_listing(struct listing *l, const char *path, struct err *e)
     return rc;
 }
 
-/* The total that a name like model-00001-of-00003.safetensors gives; 0: it is not one. */
-static int total_of(const char *name)
+/* 1 for a name like model-00001-of-00003.safetensors. */
+static int is_numbered(const char *name, int *total)
 {
-    int i, total;
-    return sscanf(name, "model-%d-of-%d.safetensors", &i, &total) == 2 ? total : 0;
+    int i;
+    return sscanf(name, "model-%d-of-%d.safetensors", &i, total) == 2;
 }
 
 /* Adds the files with such names, of which there are n; the last one says `total`. */
@@ -226,7 +226,7 @@ static int numbered_shards(struct hf_dir *d, const struct listing *l, size_t n, 
                        "incomplete",
                        d->path, n, total);
     for (size_t i = 0; i < l->n; i++)
-        if (total_of(l->name[i]) && add_shard(d, l->name[i], e)) return -1;
+        if (is_numbered(l->name[i], &total) && add_shard(d, l->name[i], e)) return -1;
     return 0;
 }
 
@@ -265,8 +265,7 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     int rc = read_listing(&l, d->path, e), last_total = 0;
     size_t n_numbered = 0;
     for (size_t i = 0; i < l.n; i++) {
-        int total = total_of(l.name[i]);
-        if (total) n_numbered++, last_total = total;
+        if (is_numbered(l.name[i], &last_total)) n_numbered++;
     }
     if (!rc)
         rc = n_numbered ? numbered_shards(d, &l, n_numbered, last_total, e) : one_shard(d, &l, e);

@@ -10,6 +10,9 @@
  * heads. */
 enum { KV_PAGE = 16 };
 
+/* Pages of n positions. */
+static inline int kv_pages(int n) { return (n + KV_PAGE - 1) / KV_PAGE; }
+
 struct batch {
     int n_rows;   /* tokens of this step */
     int n_decode; /* rows 0 .. n_decode-1 are decode rows, the others prompt rows. All rows of a
