@@ -55,10 +55,10 @@ objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)) # 
 CORE    := $(call objects,core)
 CPU     := $(call objects,backend-cpu)
 CPU_ALL := $(CPU)
-# In a sanitized build the rungs of checkop, which runs every shape, are sanitized; whole models would take ten times as long
+# In a sanitized build the variants of checkop, which runs every shape, are sanitized; whole models would take ten times as long
 # with them, so the other programs get them as they are.
-RUNGS   := ref scalar avx2 avx512 vnni amx neon dotprod
-CPU     := $(if $(SAN),$(filter-out $(RUNGS:%=$B/backend-cpu/%.o),$(CPU)) $(RUNGS:%=$B/fast/backend-cpu/%.o),$(CPU))
+VARIANTS   := ref scalar avx2 avx512 vnni amx neon dotprod
+CPU     := $(if $(SAN),$(filter-out $(VARIANTS:%=$B/backend-cpu/%.o),$(CPU)) $(VARIANTS:%=$B/fast/backend-cpu/%.o),$(CPU))
 HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hip))
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
@@ -75,21 +75,21 @@ $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# Loops of the CPU kernels are written for the vectorizer; each rung may use the instructions that it tests for.
+# Loops of the CPU kernels are written for the vectorizer; each variant may use the instructions that it tests for.
 # (Sanitizers and -O3 together take gcc minutes for one file.)
 $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
 $B/fast/backend-cpu/%.o: ALL_CFLAGS += -O3
-rung = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
+variant_objects = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
 $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
 ifeq ($(MACHINE),x86_64)
-$(call rung,avx2) $B/tests/checkop/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
-$(call rung,avx512 vnni amx): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
-$(call rung,vnni): ALL_CFLAGS += -mavx512vnni
-$(call rung,amx): ALL_CFLAGS += -mamx-tile -mamx-int8
+$(call variant_objects,avx2) $B/tests/checkop/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+$(call variant_objects,avx512 vnni amx): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+$(call variant_objects,vnni): ALL_CFLAGS += -mavx512vnni
+$(call variant_objects,amx): ALL_CFLAGS += -mamx-tile -mamx-int8
 else ifeq ($(MACHINE),aarch64)
 # gcc 12's first scheduling pass moves loads of the register blocks so far ahead that they spill.
-$(call rung,neon dotprod): ALL_CFLAGS += -fno-schedule-insns
-$(call rung,dotprod): ALL_CFLAGS += -march=armv8.2-a+dotprod
+$(call variant_objects,neon dotprod): ALL_CFLAGS += -fno-schedule-insns
+$(call variant_objects,dotprod): ALL_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
 include backend-hip/gpu.mk

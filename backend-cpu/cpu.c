@@ -1,7 +1,6 @@
-/* cpu.c: the backend table over the rungs: memory, scratch, how an operation is cut into tasks. A plan
- * runs operation by operation, as it stands.
- * Must not know: what a kernel does inside a task. Operations run at once, so sync has nothing to
- * wait for. */
+/* cpu.c: the table of the CPU backend. Owns: memory, scratch, the division of an operation into
+ * tasks for the thread pool. A plan runs operation by operation, each to its end.
+ * Must not know: the arithmetic of a task (kernels.h). */
 #include "backend-cpu/cpu.h"
 
 #include "backend-cpu/cpu_math.h"
@@ -37,7 +36,7 @@ struct cpu {
     const struct cpu_kernels *kernels;
     struct pool *pool;
     const struct batch *batch;
-    int max_k, max_kv;           /* what the scratch is for: packed inputs, elements of a row of keys */
+    int max_k, max_kv;           /* scratch sizes: packed inputs, elements of a row of keys */
     float *packed;               /* [max_rows * max_k] activations as q4 wants them */
     int8_t *digit;               /* [max_rows * max_k * 2] the same as q4i wants them, with their */
     float *act_scale;            /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
@@ -130,7 +129,7 @@ static void cpu_close(struct be *be)
 
 /* Sizes that the scratch of a plan depends on. */
 struct scratch_need {
-    int k, kv, head_dim; /* largest packed inputs, elements of a row of keys, dimensions of a head */
+    int k, kv, head_dim; /* largest packed inputs, elements of a row of keys, head size */
 };
 
 static struct scratch_need need_of(const struct step_plan *p)

@@ -1,11 +1,12 @@
-/* kernels.h: what a rung of the CPU ladder provides: the inner work of one task of each operation.
- * To add a rung, write one file with a const struct cpu_kernels and name it in cpu_ladder
+/* kernels.h: the interface of an instruction-set variant: for each operation a kernel for one task.
+ * A new variant is one file with a const struct cpu_kernels and an entry of cpu_ladder
  * (ladder.c). Rows of x and y are dense; every function is a pure function of its arguments, called
  * from any thread.
  *
- * Order of operations in all rungs but the reference, the same for any number of rows; a product
- * that is added to something is fused (fmaf) except where said. So the rungs agree bit by bit, on
- * any machine:
+ * All variants except the reference have the same order of operations, for any number of rows, and
+ * so the same bits on any machine. Fused (fmaf) are the products of q4, dense, and of attention's
+ * scores and values. Every operation is rounded separately in q4i, RMSNorm, RoPE, and the merging
+ * of attention's chunks (x*a + y*b: two products, then a sum).
  *  q4      per output: sub-groups of min(group, 128) inputs; within one, products summed input by
  *          input from 0; then total = total + scale * sum, sub-group by sub-group; bias last
  *  q4i     per output: sub-group by sub-group, total = total + integer sum * (activation scale *
@@ -32,7 +33,7 @@ enum {
 };
 
 /* Activations of one integer q4 call. Integer = 128 * first digit + second digit (two digits), or
- * the digit. A rung reads only what its own quantize wrote: avx2 keeps the same bytes in another
+ * the digit. A variant reads only the output of its own quantize: avx2 stores the bytes in another
  * order. */
 struct q4_digits {
     int rows, n_digits;
@@ -80,7 +81,7 @@ struct cpu_kernels {
                 float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
     void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
-    /* one row of `norm` (core/step/backend.h) */
+    /* one row of OP_NORM (core/step/op.h) */
     void (*norm)(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
     /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin
      * [head_dim/2] */
@@ -91,8 +92,8 @@ struct cpu_kernels {
     void (*glu)(enum activation a, float *gate, const float *up, size_t n);
     /* x[i] = cap * tanh(x[i] / cap) */
     void (*softcap)(float *x, float cap, size_t n);
-    /* About how many bytes of packed activations or digits one core's cache holds while it takes
-     * task after task; 0: any number */
+    /* Bytes of packed activations or digits that stay in one core's cache from task to task; 0: no
+     * limit */
     size_t cached_bytes;
 };
 
@@ -106,17 +107,17 @@ extern const struct cpu_kernels cpu_neon, cpu_dotprod;
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */
 extern const struct cpu_kernels *const cpu_ladder[];
 
-/* The known-answer check: NULL, or the name of the first kernel of k that disagrees with rung
- * scalar, which is taken to be right, as ref is. About a millisecond; 200 KiB of stack. */
+/* The known-answer check: NULL, or the name of the first kernel of k that disagrees with the
+ * variant scalar, which is trusted, as ref is. About a millisecond; 200 KiB of stack. */
 const char *cpu_selfcheck(const struct cpu_kernels *k);
-/* The rung called `name` of a ladder, or for "auto" the last that this machine can run and that
- * passes the check. NULL with an error that names rung and kernel (pinned) or lists the names. note
- * [note_bytes]: which rungs "auto" refused, "" for none. */
+/* The variant `name` of a ladder; for "auto" the last one that this machine can run and that passes
+ * the check. NULL with an error that names variant and kernel (pinned) or lists the names. note
+ * [note_bytes]: the variants that "auto" refused, "" for none. */
 const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name,
                                      char *note, size_t note_bytes, struct err *e);
 
-/* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: both are read in the order in
- * which the lanes of a vector want them, without horizontal sums. */
+/* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: each is stored in the
+ * order of the vector lanes that read it, so that no horizontal sums are needed. */
 static inline const void *page_keys(const struct attend_task *t, int page_index)
 {
     return t->pages + (size_t)t->table[page_index] * t->page_bytes;

@@ -45,6 +45,6 @@ const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, co
         snprintf(note + strlen(note), note_bytes - strlen(note),
                  "; not %s: its %s gives wrong results here", ladder[n]->name, wrong);
     }
-    err_set(e, "--cpu auto: no rung runs on this machine");
+    err_set(e, "--cpu auto: no variant runs on this machine");
     return NULL;
 }

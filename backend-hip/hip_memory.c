@@ -4,6 +4,7 @@
  * exceeds be_config.wait_seconds is given up and gets no further calls, because each could block.
  * Must not know: what is stored. */
 #include "backend-hip/hip_internal.h"
+#include "core/base/clock.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -17,18 +18,11 @@ static const double SPIN_SECONDS = 0.02; /* longer waits sleep between queries *
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream); }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void wait_for(struct hip *h, void *event)
 {
     const struct hip_api *api = api_of(h);
     int limit = hip_wait_seconds(&h->config);
-    double start = now();
+    double start = clock_now();
     while (!h->failed.msg[0]) {
         int code = api->event_query(event);
         if (!code) return;
@@ -36,7 +30,7 @@ static void wait_for(struct hip *h, void *event)
             hip_fail(h, code, "a kernel failed");
             return;
         }
-        double waited = now() - start;
+        double waited = clock_now() - start;
         if (waited > limit) {
             h->device->hung = 1;
             err_set(&h->failed,

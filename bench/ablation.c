@@ -8,9 +8,10 @@
  * Linears: the kernel alone, one launch for each layer between two events. */
 #include "backend-hip/hip.h"
 #include "bench/bench.h"
-#include "bench/rig.h"
+#include "bench/setup.h"
 #include "bench/shape.h"
 #include "bench/stats.h"
+#include "core/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +106,7 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
     a->map.stride = 0;
     *n_pages = 0;
     for (int i = 0; i < N_PROMPTS; i++) {
-        int n = rig_pages(1, prompt_tokens[i] + n_gen);
+        int n = setup_pages(1, prompt_tokens[i] + n_gen);
         *n_pages += n;
         if (n > a->map.stride) a->map.stride = n;
     }
@@ -116,7 +117,7 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
     if (!a->ints) return err_memory(e);
     a->map.table = a->ints;
     for (int i = 0, page = 0; i < N_PROMPTS; i++)
-        for (int k = 0; k < rig_pages(1, prompt_tokens[i] + n_gen); k++)
+        for (int k = 0; k < setup_pages(1, prompt_tokens[i] + n_gen); k++)
             a->ints[i * a->map.stride + k] = page++;
     batch_place(&a->batch, a->ints + table, N_PROMPTS, N_PROMPTS, N_PROMPTS, a->map.stride);
     return 0;
@@ -134,7 +135,7 @@ static int open_model(struct ablation *a, int n_gen, struct err *e)
     if (open_batch(a, n_gen, &f.n_pages, e) || shape_open(&a->model, a->shape, e)) return -1;
     f.max_seqs = N_PROMPTS;
     f.max_pages = a->map.stride;
-    if (forward_open(&a->forward, &a->model, &backend_hip, &f, e) || rig_fill_kv(&a->forward, e))
+    if (forward_open(&a->forward, &a->model, &backend_hip, &f, e) || setup_fill_kv(&a->forward, e))
         return -1;
     const char *text = a->forward.be->ops->describe(a->forward.be);
     snprintf(a->device, sizeof a->device, "%.*s", (int)strcspn(text, ")") + 1, text);
@@ -209,9 +210,9 @@ static int run_model(struct ablation *a, int n_gen, struct out *out, struct err 
     for (int r = 0; r < reps; r++)
         for (int f = 0; f < a->n_families; f++) {
             if (pin(a, a->family[f], N_PROMPTS, e)) return -1;
-            double start = stats_wall();
+            double start = clock_now();
             if (generate(a, n_gen, e)) return -1;
-            a->sample[f * reps + r] = (double)N_PROMPTS * n_gen / (stats_wall() - start);
+            a->sample[f * reps + r] = (double)N_PROMPTS * n_gen / (clock_now() - start);
         }
     double base = 0;
     for (int f = 0; f < a->n_families; f++) {
@@ -296,7 +297,8 @@ static const struct linear *linear_of(const struct model *m, const struct timed_
 
 static int run_linears(struct ablation *a, struct out *out, struct out *table, struct err *e)
 {
-    static const struct timed_linear order[] = {{"qkv", 0}, {"qkv", 1}, {"gate_up", 0}, {"down", 0}};
+    static const struct timed_linear order[] = {
+        {"qkv", 0}, {"qkv", 1}, {"gate_up", 0}, {"down", 0}};
     const int q_out = linear_of(&a->model, &order[0])->out;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const struct linear *w = linear_of(&a->model, &order[i]);

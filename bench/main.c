@@ -1,6 +1,6 @@
 /* main.c: opt4gptq-bench: opens the model, says what it is, calls the mode. */
 #include "bench/bench.h"
-#include "bench/rig.h"
+#include "bench/setup.h"
 #include "bench/shape.h"
 #include "cli/backends.h"
 #include "core/base/process.h"
@@ -29,7 +29,7 @@ static void describe_model(struct bench_facts *f, const struct model *m, const c
 {
     const struct linear *w = NULL; /* the first 4-bit one */
     char quantized[32] = "unquantized";
-    work_model(m, &f->model_bytes, &f->n_params);
+    cost_model(m, &f->model_bytes, &f->n_params);
     f->filename = filename;
     for (int i = 0; i < m->plan.n_weights && !w; i++)
         if (!m->plan.weight[i].vector && m->plan.weight[i].linear.codes)

@@ -1,11 +1,12 @@
-/* ops.c: every operation alone, on every rung, at the shapes of the model. Calls walk through the
- * layers, so that the weights come from memory as they do in a step. The repetitions of all rungs
- * take turns. */
+/* ops.c: every operation alone, on every variant, at the shapes of the model. Calls walk through
+ * the layers, so that the weights come from memory as they do in a step. The repetitions of all
+ * variants take turns. */
 #include "bench/bench.h"
 #include "bench/probe.h"
-#include "bench/rig.h"
+#include "bench/setup.h"
 #include "bench/stats.h"
 #include "bench/timed.h"
+#include "core/base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,14 +14,14 @@
 #include <string.h>
 
 enum { MAX_CALLS = 64 };
-/* of one sample; of all samples of one rung and case */
+/* of one sample; of all samples of one variant and case */
 static const double SAMPLE_SECONDS = 0.002, MOST_SECONDS = 1;
 
 /* An operation at one size: a name of the plan, or DENSE, a plain linear of the type `type`. */
 enum { DENSE = -1 };
 
 struct op_case {
-    int name; /* of work_names, or DENSE */
+    int name; /* of cost_names, or DENSE */
     struct step_shape s;
     enum dtype type;
     int by_act, by_kv; /* depends on the arithmetic, on the storage of keys and values */
@@ -28,11 +29,11 @@ struct op_case {
 
 /* One configuration in one case. */
 struct contender {
-    struct rig *rig;
+    struct setup *setup;
     const struct probe_limits *limits;
     struct step_plan *slice;   /* [n_ops] each operation of the plan alone */
     struct be_plan **compiled; /* [n_ops] */
-    int calls, at, n;          /* of a sample; the operation or the weight of the next call; samples */
+    int calls, at, n; /* of a sample; the operation or the weight of the next call; samples */
     double spent, *wall, *cpu; /* [repetitions] seconds of one call */
 };
 
@@ -40,11 +41,11 @@ struct ops {
     const struct bench_options *o;
     const struct bench_facts *facts;
     const struct model *m;
-    struct work_names names;
-    struct rigs rigs;
-    struct rig_size size;
-    struct contender *c;         /* [rigs.n] */
-    struct probe_limits *limits; /* [rigs.n], equal ones repeated */
+    struct cost_names names;
+    struct setups setups;
+    struct setup_size size;
+    struct contender *c;         /* [setups.n] */
+    struct probe_limits *limits; /* [setups.n], equal ones repeated */
     char *dense;                 /* bytes of plain weights, more than the caches hold */
     size_t dense_bytes;
 };
@@ -63,19 +64,19 @@ static const struct op *op_of_case(const struct ops *x, const struct op_case *k)
     return &x->m->plan.op[x->names.first[k->name]];
 }
 
-static struct work case_work(const struct ops *x, const struct op_case *k, enum act act,
+static struct cost case_cost(const struct ops *x, const struct op_case *k, enum act act,
                              enum kv_type kv)
 {
     struct linear w;
-    if (k->name != DENSE) return work_op(&x->m->plan, op_of_case(x, k), &k->s, act, kv);
+    if (k->name != DENSE) return cost_op(&x->m->plan, op_of_case(x, k), &k->s, act, kv);
     dense_linears(x, k->type, &w, 0);
-    return work_linear(&w, k->s.n_seqs * k->s.rows, act);
+    return cost_linear(&w, k->s.n_seqs * k->s.rows, act);
 }
 
 /* One call of the case's operation in the layer that is next. */
 static void call_op(const struct ops *x, const struct op_case *k, struct contender *c)
 {
-    struct forward *f = &c->rig->forward;
+    struct forward *f = &c->setup->forward;
     const char *name = x->names.name[k->name];
     while (strcmp(f->plan.op[c->at].name, name)) c->at = (c->at + 1) % f->plan.n_ops;
     f->be->ops->run(f->be, c->compiled[c->at]);
@@ -107,7 +108,7 @@ static void close_dense(struct forward *f, struct dense_calls *d)
 static int open_dense(const struct ops *x, const struct op_case *k, struct contender *c,
                       struct dense_calls *d, struct err *e)
 {
-    struct forward *f = &c->rig->forward;
+    struct forward *f = &c->setup->forward;
     const struct backend *ops = f->be->ops;
     size_t row = (size_t)x->m->config.dim * sizeof(float);
     *d = (struct dense_calls){.op = op_of(OP_LINEAR, "dense", -1)};
@@ -141,20 +142,20 @@ static int open_dense(const struct ops *x, const struct op_case *k, struct conte
 static int sample(const struct ops *x, const struct op_case *k, struct contender *c, double *wall,
                   double *cpu, struct err *e)
 {
-    struct forward *f = &c->rig->forward;
+    struct forward *f = &c->setup->forward;
     const struct backend *ops = f->be->ops;
     struct dense_calls d = {0};
     /* plain linears are packed anew each time, outside the clock */
     int rc = k->name == DENSE ? open_dense(x, k, c, &d, e) : 0;
     if (!rc) rc = ops->sync(f->be, e);
-    double w0 = stats_wall(), c0 = stats_cpu();
+    double w0 = clock_now(), c0 = clock_process();
     for (int i = 0; i < c->calls && !rc; i++) {
         if (k->name == DENSE) ops->run(f->be, d.compiled[i]);
         else call_op(x, k, c);
         rc = ops->sync(f->be, e);
     }
-    *wall = (stats_wall() - w0) / c->calls;
-    *cpu = (stats_cpu() - c0) / c->calls;
+    *wall = (clock_now() - w0) / c->calls;
+    *cpu = (clock_process() - c0) / c->calls;
     if (k->name == DENSE) close_dense(f, &d);
     return rc;
 }
@@ -163,8 +164,8 @@ static int sample(const struct ops *x, const struct op_case *k, struct contender
 static int warm_up(const struct ops *x, const struct op_case *k, struct contender *c, struct err *e)
 {
     double wall, cpu;
-    rig_batch(c->rig, &k->s, RIG_SAMPLED);
-    c->rig->forward.be->ops->begin_step(c->rig->forward.be, &c->rig->batch);
+    setup_batch(c->setup, &k->s, SETUP_SAMPLED);
+    c->setup->forward.be->ops->begin_step(c->setup->forward.be, &c->setup->batch);
     c->n = c->at = 0;
     c->spent = 0;
     c->calls = 1;
@@ -246,15 +247,15 @@ enum {
 static int write_result(const struct ops *x, const struct op_case *k, struct contender *c,
                         struct out *out, struct err *e)
 {
-    const struct rig_config *g = &c->rig->config;
-    struct work w = case_work(x, k, g->act, g->kv);
+    const struct setup_config *g = &c->setup->config;
+    struct cost w = case_cost(x, k, g->act, g->kv);
     struct stats t = stats_of(c->wall, c->n), p = stats_of(c->cpu, c->n);
     const char *act = k->by_act ? act_name[g->act] : "-", *kv = k->by_kv ? kv_name[g->kv] : "-",
                *bound = "-";
     /* elementwise operations read and write activations only: that is their rate, but no share of
      * the memory's */
     double must = w.weights + w.kv, bytes = must > w.acts ? must : w.acts,
-           products = work_products(&w, g->act);
+           products = cost_products(&w, g->act);
     double memory = must / t.median / c->limits->bandwidth,
            fp32 = w.fp32 / t.median / c->limits->fp32, int8 = w.int8 / t.median / c->limits->int8,
            share = 0;
@@ -301,26 +302,26 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
 }
 
 /* A case does not repeat for arithmetics and storages that it does not depend on. */
-static int takes_part(const struct ops *x, const struct op_case *k, const struct rig *r)
+static int takes_part(const struct ops *x, const struct op_case *k, const struct setup *r)
 {
-    const struct rig_config *first = &x->rigs.rig[0].config;
+    const struct setup_config *first = &x->setups.setup[0].config;
     return (k->by_act || r->config.act == first->act) && (k->by_kv || r->config.kv == first->kv);
 }
 
 static int run_case(struct ops *x, const struct op_case *k, struct out *out, struct err *e)
 {
     int repetitions = x->o->repetitions;
-    for (int i = 0; i < x->rigs.n; i++)
-        if (takes_part(x, k, x->c[i].rig) && warm_up(x, k, &x->c[i], e)) return -1;
+    for (int i = 0; i < x->setups.n; i++)
+        if (takes_part(x, k, x->c[i].setup) && warm_up(x, k, &x->c[i], e)) return -1;
     for (int r = 0; r < repetitions; r++)
-        for (int i = 0; i < x->rigs.n; i++) {
+        for (int i = 0; i < x->setups.n; i++) {
             struct contender *c = &x->c[i];
-            if (!takes_part(x, k, c->rig) || (c->n && c->spent > MOST_SECONDS)) continue;
+            if (!takes_part(x, k, c->setup) || (c->n && c->spent > MOST_SECONDS)) continue;
             if (sample(x, k, c, &c->wall[c->n], &c->cpu[c->n], e)) return -1;
             c->spent += c->wall[c->n++] * c->calls;
         }
-    for (int i = 0; i < x->rigs.n; i++)
-        if (takes_part(x, k, x->c[i].rig) && write_result(x, k, &x->c[i], out, e)) return -1;
+    for (int i = 0; i < x->setups.n; i++)
+        if (takes_part(x, k, x->c[i].setup) && write_result(x, k, &x->c[i], out, e)) return -1;
     return 0;
 }
 
@@ -358,11 +359,12 @@ static int run_rows(struct ops *x, int name, enum dtype type, struct out *out, s
 /* The model's linears, plain ones of each type, attention, all others. */
 static int run_all(struct ops *x, struct out *out, struct err *e)
 {
-    static const char *const heading[N_COLUMNS] = {"operation:", "shape:", "rows",   "cpu:",  "act:",
-                                                   "kv:",        "t",      "us",     "spread", "cpu us",
-                                                   "GB/s",       "GOP/s",  "share",  "of:"};
+    static const char *const heading[N_COLUMNS] = {
+        "operation:", "shape:", "rows",   "cpu:", "act:",  "kv:",   "t",
+        "us",         "spread", "cpu us", "GB/s", "GOP/s", "share", "of:"};
     static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
-    const struct step_plan *p = &x->rigs.rig[0].forward.plan; /* without what the backend lacks */
+    const struct step_plan *p =
+        &x->setups.setup[0].forward.plan; /* without what the backend lacks */
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (int pass = 0; pass < 3; pass++) {
         for (size_t t = 0; pass == 1 && t < 3; t++)
@@ -375,9 +377,8 @@ static int run_all(struct ops *x, struct out *out, struct err *e)
     }
     if (!out_is_md(out)) return 0;
     const struct bench_options *o = x->o;
-    const int hide[N_COLUMNS] = {[COL_KV] = o->kv.n == 1,
-                                 [COL_THREADS] = o->threads.n == 1,
-                                 [COL_CPU_US] = !o->cpu_time};
+    const int hide[N_COLUMNS] = {
+        [COL_KV] = o->kv.n == 1, [COL_THREADS] = o->threads.n == 1, [COL_CPU_US] = !o->cpu_time};
     printf("\n");
     out_print(out, hide);
     return 0;
@@ -387,8 +388,8 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
 {
     const struct bench_options *o = x->o;
     int dim = x->m->config.dim;
-    work_names_of(&x->rigs.rig[0].forward.plan, &x->names);
-    size_t n = (size_t)x->rigs.n, reps = (size_t)o->repetitions;
+    cost_names_of(&x->setups.setup[0].forward.plan, &x->names);
+    size_t n = (size_t)x->setups.n, reps = (size_t)o->repetitions;
     x->c = calloc(n, sizeof *x->c);
     x->limits = calloc(n, sizeof *x->limits);
     x->dense_bytes = 4 * probe_cache_bytes();
@@ -398,23 +399,23 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
     if (!x->c || !x->limits || !x->dense) return err_memory(e);
     memset(x->dense, 0x2c, x->dense_bytes); /* small and finite in each type */
     if (out_is_md(out)) printf("%s; %s\n", x->facts->model_type, x->facts->cpu_info);
-    for (int i = 0; i < x->rigs.n; i++) {
-        const struct rig_config *g = &x->rigs.rig[i].config;
+    for (int i = 0; i < x->setups.n; i++) {
+        const struct setup_config *g = &x->setups.setup[i].config;
         struct probe_limits *l = &x->limits[i];
-        x->c[i] = (struct contender){.rig = &x->rigs.rig[i],
+        x->c[i] = (struct contender){.setup = &x->setups.setup[i],
                                      .limits = l,
                                      .wall = malloc(reps * sizeof(double)),
                                      .cpu = malloc(reps * sizeof(double))};
         if (!x->c[i].wall || !x->c[i].cpu) return err_memory(e);
-        if (timed_compile(&x->c[i].rig->forward, &x->c[i].slice, &x->c[i].compiled, e)) return -1;
+        if (timed_compile(&x->c[i].setup->forward, &x->c[i].slice, &x->c[i].compiled, e)) return -1;
         for (int k = 0; k < i; k++)
-            if (x->limits[k].rung == g->cpu && x->limits[k].n_threads == g->threads)
+            if (x->limits[k].variant == g->cpu && x->limits[k].n_threads == g->threads)
                 *l = x->limits[k];
-        if (l->rung) continue;
+        if (l->variant) continue;
         for (int k = 0; k < i; k++)
             if (x->limits[k].n_threads == g->threads) l->bandwidth = x->limits[k].bandwidth;
-        if (rig_limits(&x->rigs.rig[i], l, e)) return -1;
-        if (out_is_md(out)) rig_print_limits(&x->rigs.rig[i], l);
+        if (setup_limits(&x->setups.setup[i], l, e)) return -1;
+        if (out_is_md(out)) setup_print_limits(&x->setups.setup[i], l);
     }
     return 0;
 }
@@ -434,20 +435,21 @@ int bench_ops(const struct bench_options *o, const struct model *m, const struct
     if (prompt > o->n_batch)
         return err_set(e, "--ops: -p %d is more than the %d rows of one step (-b)", prompt,
                        o->n_batch);
-    x.size = (struct rig_size){prompt > parallel ? prompt : parallel, parallel,
-                               rig_pages(1, depth + prompt)};
-    if (rig_pages(parallel, depth + 1) > x.size.n_pages)
-        x.size.n_pages = rig_pages(parallel, depth + 1);
-    int rc = rigs_open(&x.rigs, m, o, &x.size, e) || prepare(&x, out, e) || run_all(&x, out, e) ? -1
-                                                                                                : 0;
-    for (int i = 0; x.c && i < x.rigs.n; i++) {
-        if (x.c[i].rig) timed_drop(&x.c[i].rig->forward, x.c[i].slice, x.c[i].compiled);
+    x.size = (struct setup_size){prompt > parallel ? prompt : parallel, parallel,
+                                 setup_pages(1, depth + prompt)};
+    if (setup_pages(parallel, depth + 1) > x.size.n_pages)
+        x.size.n_pages = setup_pages(parallel, depth + 1);
+    int rc = setups_open(&x.setups, m, o, &x.size, e) || prepare(&x, out, e) || run_all(&x, out, e)
+                 ? -1
+                 : 0;
+    for (int i = 0; x.c && i < x.setups.n; i++) {
+        if (x.c[i].setup) timed_drop(&x.c[i].setup->forward, x.c[i].slice, x.c[i].compiled);
         free(x.c[i].wall);
         free(x.c[i].cpu);
     }
     free(x.c);
     free(x.limits);
     free(x.dense);
-    rigs_close(&x.rigs);
+    setups_close(&x.setups);
     return rc;
 }

@@ -32,7 +32,8 @@ static const struct args_row table[] = {
     {NAMES("--kv"), TEXTS(kv, "T,.."), VALUES("f16", "f32"),
      .help = "storage of keys and values: f16, f32 (default f16)"},
     {NAMES("--cpu"), TEXTS(cpu, "R,.."),
-     .help = "rungs of the CPU backend (default auto; --ops: all that run here but ref, scalar)"},
+     .help = "instruction-set variants of the CPU backend (default auto; --ops: all that run "
+             "here but ref and scalar)"},
     {NAMES("--backend"), TEXT(backend, BACKEND_CHOICE), VALUES(BACKEND_NAMES),
      .help = "where to compute (default cpu)"},
     {NAMES("--variant"), TEXTS(variant, "V,.."),
@@ -51,7 +52,7 @@ static const struct args_row table[] = {
      .help = "md, csv, json or jsonl (default md)"},
     {HEADING("Other modes")},
     {NAMES("--ops"), FLAG(ops),
-     .help = "every operation on every rung, and its share of this machine's peak",
+     .help = "every operation in every variant, and its share of this machine's peak",
      .chooses = BENCH_OPS},
     {NAMES("--roofline"), FLAG(roofline),
      .help = "what bounds this model here: bytes, operations, floor, what is reached",

@@ -3,6 +3,7 @@
 #include "bench/probe_kernels.h"
 #include "bench/stats.h"
 
+#include "core/base/clock.h"
 #include "core/base/pool.h"
 
 #include <pthread.h>
@@ -38,9 +39,9 @@ static void *member_main(void *arg)
     m->team->n_ready++;
     while (!(gate = m->team->gate)) sched_yield();
     if (gate == GATE_GO_HOME) return NULL;
-    m->start = stats_wall();
+    m->start = clock_now();
     m->team->work(m->team->arg, m->index);
-    m->end = stats_wall();
+    m->end = clock_now();
     return NULL;
 }
 
@@ -77,8 +78,8 @@ struct peak_job {
 static void peak_work(void *arg, int thread)
 {
     struct peak_job *j = arg;
-    double start = stats_thread_cpu(), ops = j->p->run(j->iterations);
-    j->rate[thread] = ops / (stats_thread_cpu() - start);
+    double start = clock_thread(), ops = j->p->run(j->iterations);
+    j->rate[thread] = ops / (clock_thread() - start);
 }
 
 int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, struct err *e)
@@ -87,9 +88,9 @@ int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, str
     int rc = j.rate ? 0 : err_memory(e);
     *rate = 0;
     for (double t = 0; !rc && t < 0.02; j.iterations *= 4) { /* long enough to time */
-        double start = stats_thread_cpu();
+        double start = clock_thread();
         p->run(j.iterations);
-        t = stats_thread_cpu() - start;
+        t = clock_thread() - start;
     }
     for (int i = 0; i < PEAK_PASSES && !rc; i++) {
         double sum = 0;
@@ -162,29 +163,32 @@ int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct er
     return 0;
 }
 
-/* NULL for a rung that this table does not know: it must not be measured against another's peak. */
-static const struct probe_peak *peak_of(const char *rung, enum probe_kind kind)
+/* The peak of a variant's own instructions; NULL: the variant is not in the table. */
+static const struct probe_peak *peak_of(const char *variant, enum probe_kind kind)
 {
     static const struct {
-        const char *rung, *fp32, *int8;
+        const char *variant, *fp32, *int8;
     } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"},
                {"avx2", "avx2", "avx2"},   {"avx512", "avx512", "avx512"},
                {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},
                {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"}};
     const char *isa = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strcmp(rung, own[i].rung)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
+        if (!strcmp(variant, own[i].variant)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
     for (const struct probe_peak *p = probe_peaks; isa && p->isa; p++)
         if (p->kind == kind && !strcmp(p->isa, isa) && p->usable()) return p;
     return NULL;
 }
 
-int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads, struct err *e)
+int probe_limits_measure(struct probe_limits *l, const char *variant, int n_threads, struct err *e)
 {
-    const struct probe_peak *fp32 = peak_of(rung, PROBE_FP32), *int8 = peak_of(rung, PROBE_INT8);
+    const struct probe_peak *fp32 = peak_of(variant, PROBE_FP32),
+                            *int8 = peak_of(variant, PROBE_INT8);
     size_t bytes;
-    if (!fp32 || !int8) return err_set(e, "there is no probe of the peak of rung '%s'", rung);
-    *l = (struct probe_limits){.rung = rung, .n_threads = n_threads, .bandwidth = l->bandwidth};
+    if (!fp32 || !int8)
+        return err_set(e, "no probe measures the peak of the variant '%s'", variant);
+    *l = (struct probe_limits){
+        .variant = variant, .n_threads = n_threads, .bandwidth = l->bandwidth};
     return (!(l->bandwidth > 0) && probe_bandwidth(n_threads, &l->bandwidth, &bytes, e)) ||
                    probe_peak_rate(fp32, n_threads, &l->fp32, e) ||
                    probe_peak_rate(int8, n_threads, &l->int8, e)
@@ -192,23 +196,29 @@ int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads
                : 0;
 }
 
-static int report(struct out *out, const struct bench_facts *facts, const char *what,
-                  const char *isa, int n_threads, size_t bytes, double rate, const char *unit,
+struct probe_result {
+    const char *what, *isa, *unit;
+    int n_threads;
+    size_t bytes; /* of the buffer that is read; 0: none */
+    double rate;  /* units a second, 1e9 of which are printed as one */
+};
+
+static int report(struct out *out, const struct bench_facts *facts, const struct probe_result *r,
                   struct err *e)
 {
     if (!out_is_md(out))
         return out_record(out,
                           json_pack("{s:s s:s s:s s:i s:I s:f s:s}", "cpu_info", facts->cpu_info,
-                                    "probe", what, "isa", isa, "n_threads", n_threads,
-                                    "buffer_bytes", (json_int_t)bytes, "rate", rate * 1e-9, "unit",
-                                    unit),
+                                    "probe", r->what, "isa", r->isa, "n_threads", r->n_threads,
+                                    "buffer_bytes", (json_int_t)r->bytes, "rate", r->rate * 1e-9,
+                                    "unit", r->unit),
                           e);
     if (out_row(out, e)) return -1;
-    out_cell(out, 0, "%s", what);
-    out_cell(out, 1, "%s", isa);
-    out_cell(out, 2, "%d", n_threads);
-    out_cell(out, 3, "%.1f", rate * 1e-9);
-    out_cell(out, 4, "%s", unit);
+    out_cell(out, 0, "%s", r->what);
+    out_cell(out, 1, "%s", r->isa);
+    out_cell(out, 2, "%d", r->n_threads);
+    out_cell(out, 3, "%.1f", r->rate * 1e-9);
+    out_cell(out, 4, "%s", r->unit);
     return 0;
 }
 
@@ -224,20 +234,18 @@ int bench_probe(const struct bench_options *o, const struct bench_facts *facts, 
         if (out_table(out, 5, heading, e)) return -1;
     }
     for (int i = 0; i < threads.n; i++) {
-        int n = threads.v[i] ? threads.v[i] : all;
-        double rate = 0;
-        size_t bytes = 0;
-        if (probe_bandwidth(n, &rate, &bytes, e) ||
-            report(out, facts, "read", "-", n, bytes, rate, "GB/s", e))
+        struct probe_result r = {.what = "read", .isa = "-", .unit = "GB/s"};
+        r.n_threads = threads.v[i] ? threads.v[i] : all;
+        if (probe_bandwidth(r.n_threads, &r.rate, &r.bytes, e) || report(out, facts, &r, e))
             return -1;
     }
     for (const struct probe_peak *p = probe_peaks; p->isa; p++)
         for (int i = 0; i < threads.n && p->usable(); i++) {
-            int n = threads.v[i] ? threads.v[i] : all;
-            double rate = 0;
-            if (probe_peak_rate(p, n, &rate, e)) return -1;
-            if (report(out, facts, p->kind == PROBE_FP32 ? "fp32" : "int8", p->isa, n, 0, rate,
-                       "GOP/s", e))
+            struct probe_result r = {.what = p->kind == PROBE_FP32 ? "fp32" : "int8",
+                                     .isa = p->isa,
+                                     .unit = "GOP/s"};
+            r.n_threads = threads.v[i] ? threads.v[i] : all;
+            if (probe_peak_rate(p, r.n_threads, &r.rate, e) || report(out, facts, &r, e))
                 return -1;
         }
     if (out_is_md(out)) out_print(out, NULL);

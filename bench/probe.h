@@ -30,14 +30,14 @@ int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct er
 /* Bytes of the last-level cache as the system tells; 32 MiB where it does not. */
 size_t probe_cache_bytes(void);
 
-/* The peaks that a rung of the CPU ladder can reach with its own instructions. */
+/* The peaks that a variant of the CPU ladder can reach with its own instructions. */
 struct probe_limits {
-    const char *rung;
+    const char *variant;
     int n_threads;
     double bandwidth, fp32, int8; /* per second */
 };
 /* A bandwidth above 0 in *l is taken as known: it is that of the threads, whatever their
  * instructions. */
-int probe_limits_measure(struct probe_limits *l, const char *rung, int n_threads, struct err *e);
+int probe_limits_measure(struct probe_limits *l, const char *variant, int n_threads, struct err *e);
 
 #endif

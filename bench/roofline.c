@@ -3,10 +3,11 @@
  * and the time it does take. */
 #include "bench/bench.h"
 #include "bench/probe.h"
-#include "bench/rig.h"
+#include "bench/setup.h"
 #include "bench/stats.h"
 #include "bench/timed.h"
 
+#include "core/base/clock.h"
 #include "core/sample/sampler.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ struct line {
     double seconds, bytes, products, floor;
 };
 
-static double floor_of(const struct work *w, const struct probe_limits *l, const char **bound)
+static double floor_of(const struct cost *w, const struct probe_limits *l, const char **bound)
 {
     double memory = (w->weights + w->kv) / l->bandwidth, fp32 = w->fp32 / l->fp32,
            int8 = w->int8 / l->int8, compute = fp32 + int8;
@@ -31,8 +32,8 @@ static double floor_of(const struct work *w, const struct probe_limits *l, const
     return memory > compute ? memory : compute;
 }
 
-/* Linears and attention: their floor says something; the rest is small change that ought to be small.
- * what: of timed.h. */
+/* Linears and attention: their floor says something; the rest is small change that ought to be
+ * small. what: of timed.h. */
 static int is_small(const struct timed *t, int what)
 {
     if (what < TIMED_OPS || what >= TIMED_OPS + t->names.n) return 1;
@@ -47,7 +48,7 @@ struct measured {
     double op[TIMED_MOST], between, sampling, step;
 };
 
-static int sample_time(struct rig *r, double *seconds, struct err *e)
+static int sample_time(struct setup *r, double *seconds, struct err *e)
 {
     /* llama.cpp's defaults, which are opt4gptq-run's */
     struct sampler_params p = {.typical_p = 1,
@@ -59,7 +60,7 @@ static int sample_time(struct rig *r, double *seconds, struct err *e)
     struct sampler s;
     int32_t id;
     if (sampler_open(&s, r->forward.model->config.vocab, e)) return -1;
-    double start = stats_wall();
+    double start = clock_now();
     const struct sampler_context c = {.params = &p};
     struct forward *f = &r->forward;
     int n = f->top ? forward_n_top(f, 0) : 0, rc = 0;
@@ -67,12 +68,12 @@ static int sample_time(struct rig *r, double *seconds, struct err *e)
     if (!rc)
         rc = n ? sampler_choose_top(&s, &c, f->top, n, f->best[0], &id, e)
                : sampler_choose(&s, &c, f->logits, f->best[0], &id, e);
-    *seconds = stats_wall() - start;
+    *seconds = clock_now() - start;
     sampler_close(&s);
     return rc;
 }
 
-static int measure(struct rig *r, const struct step_shape *s, int repetitions, struct measured *m,
+static int measure(struct setup *r, const struct step_shape *s, int repetitions, struct measured *m,
                    struct err *e)
 {
     struct timed *t = &m->timed;
@@ -80,12 +81,12 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
     int n = t->n, rc = -1;
     /* [n + between + sampling][repetitions] */
     double *v = malloc((size_t)(n + 2) * (size_t)repetitions * sizeof *v);
-    rc = v ? rig_step(r, s, RIG_SAMPLED, e) : err_memory(e);
+    rc = v ? setup_step(r, s, SETUP_SAMPLED, e) : err_memory(e);
     for (int i = 0; i < repetitions && !rc; i++) {
         timed_reset(t);
-        double start = stats_wall();
-        rc = rig_step(r, s, RIG_SAMPLED, e);
-        double between = stats_wall() - start;
+        double start = clock_now();
+        rc = setup_step(r, s, SETUP_SAMPLED, e);
+        double between = clock_now() - start;
         for (int op = 0; op < n; op++) between -= v[op * repetitions + i] = t->seconds[op];
         v[n * repetitions + i] = between;
         double one = 0;
@@ -101,8 +102,9 @@ static int measure(struct rig *r, const struct step_shape *s, int repetitions, s
     return rc;
 }
 
-static int write_line(struct out *out, const struct rig_config *c, const struct bench_facts *facts,
-                      const struct step_shape *s, const struct line *l, double step, struct err *e)
+static int write_line(struct out *out, const struct setup_config *c,
+                      const struct bench_facts *facts, const struct step_shape *s,
+                      const struct line *l, double step, struct err *e)
 {
     double reached = l->seconds > 0 ? l->floor / l->seconds : 0;
     if (!out_is_md(out))
@@ -129,24 +131,24 @@ static int write_line(struct out *out, const struct rig_config *c, const struct 
     return 0;
 }
 
-static int write_step(struct out *out, struct rig *r, const struct bench_facts *facts,
+static int write_step(struct out *out, struct setup *r, const struct bench_facts *facts,
                       const struct probe_limits *limits, const struct step_shape *s,
                       const struct measured *m, struct err *e)
 {
     static const char *const heading[] = {"operation:", "ms",       "of step", "MB",
                                           "GOP",        "floor ms", "reached", "bound:"};
-    const struct rig_config *c = &r->config;
+    const struct setup_config *c = &r->config;
     struct line sum = {.name = "step", .bound = "-", .seconds = m->step},
                 rest = {.name = "all small ones", .bound = "-"};
     double head = 0, large = 0;
     if (out_is_md(out) && out_table(out, 8, heading, e)) return -1;
     for (int op = 0; op < m->timed.n; op++) {
         const char *name = timed_name(&m->timed, op);
-        struct work w = work_step(&r->forward.plan, name, s, c->act, c->kv);
+        struct cost w = cost_step(&r->forward.plan, name, s, c->act, c->kv);
         struct line l = {.name = name,
                          .seconds = m->op[op],
                          .bytes = w.weights + w.kv,
-                         .products = work_products(&w, c->act)};
+                         .products = cost_products(&w, c->act)};
         int small = is_small(&m->timed, op);
         l.floor = floor_of(&w, limits, &l.bound);
         if (small) l.floor = 0, l.bound = "-";
@@ -179,8 +181,9 @@ static int write_step(struct out *out, struct rig *r, const struct bench_facts *
     return 0;
 }
 
-static int all_steps(const struct bench_options *o, struct rig *r, const struct bench_facts *facts,
-                     const struct probe_limits *l, struct out *out, struct err *e)
+static int all_steps(const struct bench_options *o, struct setup *r,
+                     const struct bench_facts *facts, const struct probe_limits *l, struct out *out,
+                     struct err *e)
 {
     for (int i = 0; i < o->parallel.n + o->prompt.n; i++)
         for (int d = 0; d < o->depth.n; d++) {
@@ -201,8 +204,8 @@ static int all_steps(const struct bench_options *o, struct rig *r, const struct 
 int bench_roofline(const struct bench_options *o, const struct model *m,
                    const struct bench_facts *facts, struct out *out, struct err *e)
 {
-    struct rigs rigs;
-    struct rig_size size = {0};
+    struct setups setups;
+    struct setup_size size = {0};
     int depth = 0;
     for (int i = 0; i < o->depth.n; i++) depth = o->depth.v[i] > depth ? o->depth.v[i] : depth;
     for (int i = 0; i < o->parallel.n; i++)
@@ -212,28 +215,28 @@ int bench_roofline(const struct bench_options *o, const struct model *m,
     if (size.max_rows > o->n_batch)
         return err_set(e, "--roofline: -p %d is more than the %d rows of one step (-b)",
                        size.max_rows, o->n_batch);
-    size.n_pages = rig_pages(1, depth + size.max_rows);
-    if (rig_pages(size.max_seqs, depth + 1) > size.n_pages)
-        size.n_pages = rig_pages(size.max_seqs, depth + 1);
+    size.n_pages = setup_pages(1, depth + size.max_rows);
+    if (setup_pages(size.max_seqs, depth + 1) > size.n_pages)
+        size.n_pages = setup_pages(size.max_seqs, depth + 1);
     if (size.max_seqs > size.max_rows) size.max_rows = size.max_seqs;
-    int rc = rigs_open(&rigs, m, o, &size, e);
+    int rc = setups_open(&setups, m, o, &size, e);
     struct probe_limits l = {0};
     if (!rc && out_is_md(out))
         printf("%s, %.2f GB; %s\n", facts->model_type, facts->model_bytes * 1e-9, facts->cpu_info);
-    for (int i = 0; i < rigs.n && !rc; i++) {
-        struct rig *r = &rigs.rig[i];
-        if (l.rung != r->config.cpu ||
-            l.n_threads != r->config.threads) { /* rigs of one rung stand together */
+    for (int i = 0; i < setups.n && !rc; i++) {
+        struct setup *r = &setups.setup[i];
+        if (l.variant != r->config.cpu ||
+            l.n_threads != r->config.threads) { /* setups of one variant stand together */
             if (l.n_threads != r->config.threads) l.bandwidth = 0;
-            rc = rig_limits(r, &l, e);
+            rc = setup_limits(r, &l, e);
             if (!rc && out_is_md(out)) {
                 printf("\n");
-                rig_print_limits(r, &l);
+                setup_print_limits(r, &l);
                 printf("\n");
             }
         }
         if (!rc) rc = all_steps(o, r, facts, &l, out, e);
     }
-    rigs_close(&rigs);
+    setups_close(&setups);
     return rc;
 }

@@ -1,8 +1,9 @@
 /* runs.c: prompts and generations as opt4gptq-run --temp 0 computes them, without text. The
  * repetitions of all tests take turns: a machine that slows down for a while slows all of them. */
 #include "bench/bench.h"
-#include "bench/rig.h"
+#include "bench/setup.h"
 #include "bench/stats.h"
+#include "core/base/clock.h"
 #include "core/base/json.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 
 struct test {
-    struct rig *rig;
+    struct setup *setup;
     int n_prompt, n_gen; /* one of them is 0 */
     int depth, n_parallel;
     time_t start;
@@ -21,7 +22,7 @@ struct test {
 
 struct tests {
     const struct bench_options *o;
-    struct rigs rigs;
+    struct setups setups;
     struct test *test;
     int n;
 };
@@ -31,19 +32,19 @@ static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
     for (int i = 0; i < n; i += n_batch) {
         int rows = n - i < n_batch ? n - i : n_batch;
         struct step_shape s = {1, rows, t->depth + i, 0};
-        if (rig_step(t->rig, &s, i + rows == n ? RIG_BEST : RIG_NOTHING, e)) return -1;
+        if (setup_step(t->setup, &s, i + rows == n ? SETUP_BEST : SETUP_NOTHING, e)) return -1;
     }
     return 0;
 }
 
 static int run_gen(const struct test *t, int n, struct err *e)
 {
-    struct forward *f = &t->rig->forward;
+    struct forward *f = &t->setup->forward;
     int ahead = f->be->ops->asynchronous; /* steps that are begun before the last one ends, as the
                                              scheduler does */
     for (int i = 0; i < n + ahead; i++) {
         struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
-        if (i < n) rig_begin(t->rig, &s, RIG_BEST);
+        if (i < n) setup_begin(t->setup, &s, SETUP_BEST);
         if (i >= ahead && forward_end(f, e)) return -1;
     }
     return 0;
@@ -51,11 +52,11 @@ static int run_gen(const struct test *t, int n, struct err *e)
 
 static int run(struct test *t, int repetition, int n_batch, struct err *e)
 {
-    double wall = stats_wall(), cpu = stats_cpu();
+    double wall = clock_now(), cpu = clock_process();
     if (repetition == 0) t->start = time(NULL);
     if (t->n_prompt ? run_prompt(t, t->n_prompt, n_batch, e) : run_gen(t, t->n_gen, e)) return -1;
-    t->wall[repetition] = stats_wall() - wall;
-    t->cpu[repetition] = stats_cpu() - cpu;
+    t->wall[repetition] = clock_now() - wall;
+    t->cpu[repetition] = clock_process() - cpu;
     return 0;
 }
 
@@ -64,18 +65,18 @@ static int list_tests(struct tests *t, struct err *e)
 {
     const struct bench_options *o = t->o;
     size_t most = (size_t)(o->prompt.n + o->gen.n) *
-                  (size_t)(o->depth.n * o->parallel.n * t->rigs.n);
+                  (size_t)(o->depth.n * o->parallel.n * t->setups.n);
     t->test = calloc(most, sizeof *t->test);
     if (!t->test) return err_memory(e);
     for (int i = 0; i < o->prompt.n + o->gen.n; i++)
         for (int d = 0; d < o->depth.n; d++)
             for (int p = 0; p < o->parallel.n; p++)
-                for (int r = 0; r < t->rigs.n; r++) {
+                for (int r = 0; r < t->setups.n; r++) {
                     int prompt = i < o->prompt.n,
                         n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
                     if (!n || (prompt && p)) continue; /* a prompt is computed alone */
                     struct test *x = &t->test[t->n++];
-                    *x = (struct test){&t->rigs.rig[r],
+                    *x = (struct test){&t->setups.setup[r],
                                        prompt ? n : 0,
                                        prompt ? 0 : n,
                                        o->depth.v[d],
@@ -97,20 +98,22 @@ static int largest(const struct args_ints *l)
     return most;
 }
 
-static struct rig_size size_of(const struct bench_options *o)
+static struct setup_size size_of(const struct bench_options *o)
 {
     int prompt = largest(&o->prompt), gen = largest(&o->gen), depth = largest(&o->depth),
         parallel = gen ? largest(&o->parallel) : 1;
     int rows = prompt < o->n_batch ? prompt : o->n_batch;
-    struct rig_size s = {rows > parallel ? rows : parallel, parallel, rig_pages(1, depth + prompt)};
-    if (rig_pages(parallel, depth + gen) > s.n_pages) s.n_pages = rig_pages(parallel, depth + gen);
+    struct setup_size s = {rows > parallel ? rows : parallel, parallel,
+                           setup_pages(1, depth + prompt)};
+    if (setup_pages(parallel, depth + gen) > s.n_pages)
+        s.n_pages = setup_pages(parallel, depth + gen);
     return s;
 }
 
 static json_t *record(const struct test *t, const struct bench_options *o,
                       const struct bench_facts *facts)
 {
-    const struct rig_config *c = &t->rig->config;
+    const struct setup_config *c = &t->setup->config;
     int n = o->repetitions;
     double tokens = t->n_prompt ? t->n_prompt : (double)t->n_gen * t->n_parallel;
     char when[32];
@@ -160,7 +163,7 @@ enum {
 
 static int row(const struct test *t, const json_t *j, struct out *out, struct err *e)
 {
-    const struct rig_config *c = &t->rig->config;
+    const struct setup_config *c = &t->setup->config;
     char depth[24] = "", parallel[24] = "";
     if (out_row(out, e)) return -1;
     if (t->depth) snprintf(depth, sizeof depth, " @ d%d", t->depth);
@@ -200,8 +203,8 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
         [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_CPU_TIME] = !o->cpu_time};
     printf("%s, %.2f GB; %s; %s, kv %s; %d runs in turn\n\n", facts->model_type,
            facts->model_bytes * 1e-9, facts->cpu_info,
-           t->rigs.rig[0].forward.be->ops->describe(t->rigs.rig[0].forward.be),
-           kv_name[t->rigs.rig[0].config.kv], o->repetitions);
+           t->setups.setup[0].forward.be->ops->describe(t->setups.setup[0].forward.be),
+           kv_name[t->setups.setup[0].config.kv], o->repetitions);
     out_print(out, hide);
     return 0;
 }
@@ -212,11 +215,11 @@ static int estimate(const struct test *x, const struct tests *t, double *seconds
     enum { SOME = 32, STEPS = 2 };
     const int n = x->n_prompt ? (x->n_prompt < SOME ? x->n_prompt : SOME) : STEPS;
     for (int i = 0; i < 2; i++) { /* the first time touches the weights */
-        double start = stats_wall();
+        double start = clock_now();
         if (x->n_prompt ? run_prompt(x, n, t->o->n_batch, e)
                         : run_gen(x, x->n_gen < n ? x->n_gen : n, e))
             return -1;
-        *seconds = (stats_wall() - start) / n * (x->n_prompt + x->n_gen);
+        *seconds = (clock_now() - start) / n * (x->n_prompt + x->n_gen);
     }
     return 0;
 }
@@ -263,13 +266,13 @@ int bench_runs(const struct bench_options *o, const struct model *m,
                const struct bench_facts *facts, struct out *out, struct err *e)
 {
     struct tests t = {.o = o};
-    struct rig_size size = size_of(o);
-    int rc = rigs_open(&t.rigs, m, o, &size, e) || list_tests(&t, e) || measure(&t, e) ||
+    struct setup_size size = size_of(o);
+    int rc = setups_open(&t.setups, m, o, &size, e) || list_tests(&t, e) || measure(&t, e) ||
                      report(&t, facts, out, e)
                  ? -1
                  : 0;
     for (int i = 0; i < t.n; i++) free(t.test[i].wall), free(t.test[i].cpu);
     free(t.test);
-    rigs_close(&t.rigs);
+    setups_close(&t.setups);
     return rc;
 }

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 static int by_value(const void *a, const void *b)
 {
@@ -20,16 +19,3 @@ struct stats stats_of(double *v, int n)
     return (struct stats){n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v[0], v[n - 1], mean,
                           n > 1 ? sqrt(squares / (n - 1)) : 0};
 }
-
-static double seconds(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-double stats_wall(void) { return seconds(CLOCK_MONOTONIC); }
-
-double stats_cpu(void) { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
-
-double stats_thread_cpu(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }

@@ -1,6 +1,7 @@
 #include "bench/timed.h"
 
 #include "bench/stats.h"
+#include "core/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,9 @@ static int sync_at(const struct timed *t) { return t->n - 1; }
 const char *timed_name(const struct timed *t, int i)
 {
     if (i == TIMED_BEGIN) return "begin_step";
-    return i == download_at(t) ? "download" : i == sync_at(t) ? "sync" : t->names.name[i - TIMED_OPS];
+    return i == download_at(t) ? "download"
+           : i == sync_at(t)   ? "sync"
+                               : t->names.name[i - TIMED_OPS];
 }
 
 /* A failure stays latched in the backend until the step's own wait. */
@@ -22,20 +25,20 @@ static void stop(struct be *be, int what, double start)
     struct timed *t = timed_of(be);
     struct err e;
     if (what != sync_at(t)) t->inner->sync(be, &e);
-    t->seconds[what] += stats_wall() - start;
+    t->seconds[what] += clock_now() - start;
     t->calls[what]++;
 }
 
 static void timed_begin_step(struct be *be, const struct batch *b)
 {
-    double start = stats_wall();
+    double start = clock_now();
     timed_of(be)->inner->begin_step(be, b);
     stop(be, TIMED_BEGIN, start);
 }
 
 static int timed_wait_step(struct be *be, struct err *e)
 {
-    double start = stats_wall();
+    double start = clock_now();
     int rc = timed_of(be)->inner->wait_step(be, e);
     stop(be, sync_at(timed_of(be)), start);
     return rc;
@@ -48,15 +51,15 @@ static void timed_run(struct be *be, const struct be_plan *whole)
     const struct step_plan *p = &t->forward->plan;
     (void)whole;
     for (int i = 0; i < p->n_ops; i++) {
-        double start = stats_wall();
+        double start = clock_now();
         t->inner->run(be, t->compiled[i]);
-        stop(be, TIMED_OPS + work_name(&t->names, p->op[i].name), start);
+        stop(be, TIMED_OPS + cost_name(&t->names, p->op[i].name), start);
     }
 }
 
 static void timed_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
-    double start = stats_wall();
+    double start = clock_now();
     timed_of(be)->inner->download(be, dst, d_src, bytes);
     stop(be, download_at(timed_of(be)), start);
 }
@@ -92,7 +95,7 @@ int timed_attach(struct timed *t, struct forward *f, struct err *e)
         timed_drop(f, t->slice, t->compiled);
         return -1;
     }
-    work_names_of(&f->plan, &t->names);
+    cost_names_of(&f->plan, &t->names);
     t->n = t->names.n + 3;
     t->ops.begin_step = timed_begin_step;
     t->ops.wait_step = timed_wait_step;

@@ -1,22 +1,22 @@
-/* timed.h: a backend table around another one that runs a plan operation by operation and times each.
- * Owns: the times. Must not know: what the operations do. */
+/* timed.h: a backend table around another one that runs a plan operation by operation and times
+ * each. Owns: the times. Must not know: what the operations do. */
 #ifndef BENCH_TIMED_H
 #define BENCH_TIMED_H
 
-#include "bench/work.h"
+#include "bench/cost.h"
 #include "core/step/forward.h"
 
 /* What is timed: the start of a step, every name of the plan, what comes after. */
-enum { TIMED_BEGIN, TIMED_OPS, TIMED_MOST = WORK_NAMES + 3 };
+enum { TIMED_BEGIN, TIMED_OPS, TIMED_MOST = COST_NAMES + 3 };
 
 struct timed {
     struct backend ops; /* first: the wrapper finds its struct through the backend's own table */
     const struct backend *inner;
     const struct forward *forward;
-    struct work_names names;
-    struct step_plan *slice;   /* [n_ops] each operation alone */
-    struct be_plan **compiled; /* [n_ops] */
-    int n;                     /* what is timed: "begin_step", names.name .., "download", "sync" */
+    struct cost_names names;
+    struct step_plan *slice;    /* [n_ops] each operation alone */
+    struct be_plan **compiled;  /* [n_ops] */
+    int n;                      /* what is timed: "begin_step", names.name .., "download", "sync" */
     double seconds[TIMED_MOST]; /* since timed_reset */
     int calls[TIMED_MOST];
 };

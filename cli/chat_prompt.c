@@ -50,8 +50,8 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     if (run_read_text(o, &user, &n_user, e) ||
         run_add_message(messages, "user", user, n_user, "the prompt", e))
         goto fail;
-    rc = chat_render(c, messages, NULL, NULL, 1, text, bytes, e) ? err_prefix(e, "%s", o->model)
-                                                                 : 0;
+    const struct chat_input in = {.messages = messages, .add_generation_prompt = 1};
+    rc = chat_render(c, &in, text, bytes, e) ? err_prefix(e, "%s", o->model) : 0;
 fail:
     chat_close(c);
     json_decref(messages);

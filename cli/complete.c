@@ -3,13 +3,13 @@
 
 #include "cli/engine.h"
 #include "cli/sampling.h"
+#include "core/base/clock.h"
 #include "core/text/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 enum { LOGITS_BYTES = 64 << 20 };
 
@@ -28,13 +28,6 @@ struct completion {
     int begun, ended_by_text;
     double load_s, prompt_s, generate_s;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int read_prompt(struct completion *c, struct err *e)
 {
@@ -231,12 +224,12 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
     r->arg = c;
     int rc = sched_submit(c->engine.sched, r, e) ? -1 : 1;
     while (rc > 0 && !run_stop_requested) {
-        double *seconds = c->begun ? &c->generate_s : &c->prompt_s, before = now();
+        double *seconds = c->begun ? &c->generate_s : &c->prompt_s, before = clock_now();
         struct sched_stats stats;
         rc = sched_step(c->engine.sched, e);
         sched_stats(c->engine.sched, &stats);
         *n_prompt = stats.n_prompt_tokens;
-        *seconds += now() - before;
+        *seconds += clock_now() - before;
     }
     if (rc < 0 || !c->begun) return rc < 0 ? -1 : 0;
     if (c->ended_by_text) return c->text_mode ? put("\n", 1, e) : 0;
@@ -259,11 +252,11 @@ static void report(const struct completion *c)
 int run_complete(const struct options *o, struct err *e)
 {
     struct completion c = {.o = o, .text_mode = !strcmp(o->format, "text")};
-    double t0 = now();
+    double t0 = clock_now();
     size_t n_prompt = 0; /* computed */
     int rc = open_all(&c, e), stopped = 0;
     if (!rc) {
-        c.load_s = now() - t0;
+        c.load_s = clock_now() - t0;
         if (o->verbose) say_machine(&c);
         rc = compute(&c, &n_prompt, e);
         stopped = n_prompt < c.prompt.n; /* by a signal, within the prompt */

@@ -82,8 +82,6 @@ const char *engine_sums(const struct engine *g)
 
 /* ---- memory */
 
-static int pages(int positions) { return (positions + KV_PAGE - 1) / KV_PAGE; }
-
 /* Bytes that the run may take: --mem, or 9/10 of what the backend could allocate. */
 static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t *bytes,
                        struct err *e)
@@ -102,7 +100,7 @@ static int choose_pages(const struct engine *g, const struct forward_options *f,
                         const struct forward_need *need, int *n_pages, struct err *e)
 {
     const struct options *o = g->o;
-    const int positions = engine_context(g), context = pages(positions);
+    const int positions = engine_context(g), context = kv_pages(positions);
     uint64_t budget = 0, fixed = need->weights + need->steps, page = need->page;
     if (o->n_pages) {
         *n_pages = o->n_pages;
@@ -162,7 +160,7 @@ int engine_open(struct engine *g, struct err *e)
     f.max_rows = rows;
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
     f.max_seqs = o->n_seqs;
-    f.max_pages = pages(engine_context(g));
+    f.max_pages = kv_pages(engine_context(g));
     struct forward_need need;
     forward_need(&g->model, ops, &f, &need);
     const int own = need.weights != 0; /* else they stay in the file's mapping */
@@ -187,7 +185,7 @@ int engine_open(struct engine *g, struct err *e)
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e)
 {
     struct forward_options f = forward_of(g);
-    f.n_pages = f.max_pages = pages(one->n_positions);
+    f.n_pages = f.max_pages = kv_pages(one->n_positions);
     f.max_rows = one->n_prompt < g->o->n_batch ? one->n_prompt : g->o->n_batch;
     f.max_logits = one->n_logits < f.max_rows ? one->n_logits : f.max_rows;
     f.max_seqs = 1;

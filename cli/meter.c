@@ -1,5 +1,6 @@
 #include "cli/meter.h"
 
+#include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/progress.h"
 
@@ -11,13 +12,6 @@
 #define TERMINAL_SECONDS 0.5
 #define LOG_SECONDS 30.0
 #define ENERGY_SECONDS 10.0
-
-double meter_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- times */
 
@@ -80,7 +74,7 @@ static void sample_energy(struct meter_energy *g)
 void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed, int terminal)
 {
     memset(m, 0, sizeof *m);
-    m->start = m->shown = m->sampled = meter_now();
+    m->start = m->shown = m->sampled = clock_now();
     m->terminal = terminal && progress_terminal();
     m->shown -= LOG_SECONDS * m->terminal; /* there at once */
     m->n_total = n_total;
@@ -117,7 +111,7 @@ double meter_left(const struct meter *m, const struct sched_stats *s, double t)
 
 void meter_tick(struct meter *m, const struct sched_stats *s, int force)
 {
-    double now = meter_now(), t = now - m->start;
+    double now = clock_now(), t = now - m->start;
     if (now - m->sampled >= ENERGY_SECONDS) {
         sample_energy(&m->energy);
         m->sampled = now;
@@ -172,7 +166,7 @@ static void put_times(struct out *o, const char *name, const struct meter_times 
 
 void meter_report(struct meter *m, const struct sched_stats *s, const char *settings, struct out *o)
 {
-    double t = meter_now() - m->start;
+    double t = clock_now() - m->start;
     sample_energy(&m->energy);
     out_text(o, "{");
     out_text(o, settings);

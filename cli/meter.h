@@ -29,7 +29,7 @@ struct meter_energy {
 };
 
 struct meter {
-    double start, shown, sampled; /* seconds of meter_now */
+    double start, shown, sampled; /* seconds of clock_now */
     int terminal;
     uint64_t n_total, n_done, n_errors,
         n_resumed; /* done includes errors and what an earlier run left */
@@ -38,7 +38,6 @@ struct meter {
     struct meter_energy energy;
 };
 
-double meter_now(void); /* monotonic seconds */
 /* TERMINAL 0: no line is drawn over itself, because answers go to the same terminal. */
 void meter_open(struct meter *m, uint64_t n_total, uint64_t n_resumed, int terminal);
 /* An answer: its tokens; seconds from submission to its end, and to its first token (< 0: none). */

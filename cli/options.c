@@ -130,8 +130,8 @@ static const struct args_row table[] = {
     {NAMES("--backend"), TEXT(backend, "auto|" BACKEND_CHOICE), VALUES("auto", BACKEND_NAMES),
      .help = "where to compute; auto (default) takes a GPU that can run the embedded kernels"},
     {NAMES("--cpu"), TEXT(cpu, "NAME"),
-     .help = "instructions of the CPU backend: auto (default), a rung of --version, or ref, the "
-             "double-precision reference"},
+     .help = "instruction set of the CPU backend: auto (default), one that --version lists, or "
+             "ref, the double-precision reference"},
     {NAMES("-t", "--threads"), INT(threads, 0, 1024),
      .help = "threads, at most the processors this process may use (default 0: as many)"},
     {NAMES("--act"), TEXT(act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),

@@ -167,78 +167,109 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Searches the directory if no usual name exists: names like model-00001-of-00003 without an index,
- * gptq_model-4bit-128g, or the only file with weights. */
-static int shards_of_listing(struct hf_dir *d, struct err *e)
+/* The names of a directory's files. */
+struct listing {
+    char **name; /* [n] ends in .safetensors, in the order of the alphabet, at most MAX_SHARDS */
+    size_t n;
+    char *pickle; /* one that holds Python pickles, or NULL */
+};
+
+static void free_listing(struct listing *l)
 {
-    char **names = NULL, *pickle = NULL, *one = NULL;
-    size_t n = 0, n_numbered = 0, n_gptq = 0, n_weights = 0;
-    int rc = -1, of = 0, i, total, weights;
-    DIR *dir = opendir(d->path);
-    if (!dir) return err_sys(e, "%s", d->path);
-    for (struct dirent *x; (x = readdir(dir));) {
+    for (size_t i = 0; i < l->n; i++) free(l->name[i]);
+    free(l->name);
+    free(l->pickle);
+}
+
+static int add_name(struct listing *l, const char *name, struct err *e)
+{
+    char **more = realloc(l->name, (l->n + 1) * sizeof *more);
+    if (!more) return err_memory(e);
+    l->name = more;
+    if (!(more[l->n] = strdup(name))) return err_memory(e);
+    l->n++;
+    return 0;
+}
+
+static int read_listing(struct listing *l, const char *path, struct err *e)
+{
+    int rc = 0;
+    DIR *dir = opendir(path);
+    if (!dir) return err_sys(e, "%s", path);
+    for (struct dirent *x; !rc && (x = readdir(dir));) {
         int is_pickle = ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") ||
                         ends_with(x->d_name, ".pth");
-        if (is_pickle && !pickle && !(pickle = strdup(x->d_name))) {
-            err_memory(e);
-            goto fail;
-        }
-        if (!ends_with(x->d_name, ".safetensors") || n == MAX_SHARDS) continue;
-        char **more = realloc(names, (n + 1) * sizeof *names);
-        if (!more || !((names = more)[n] = strdup(x->d_name))) {
-            err_memory(e);
-            goto fail;
-        }
-        n++;
+        if (is_pickle && !l->pickle && !(l->pickle = strdup(x->d_name))) rc = err_memory(e);
+        else if (ends_with(x->d_name, ".safetensors") && l->n < MAX_SHARDS)
+            rc = add_name(l, x->d_name, e);
     }
-    if (n) qsort(names, n, sizeof *names, by_text);
-    for (size_t k = 0; k < n; k++) {
-        if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2)
-            n_numbered++, of = total;
-        if (!strncmp(names[k], "gptq_model", 10)) n_gptq++, one = names[k];
-    }
-    if (n_numbered) {
-        if ((size_t)of != n_numbered) {
-            err_set(e,
-                    "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no "
-                    "model.safetensors.index.json: the download is "
-                    "incomplete",
-                    d->path, n_numbered, of);
-            goto fail;
-        }
-        for (size_t k = 0; k < n; k++)
-            if (sscanf(names[k], "model-%d-of-%d.safetensors", &i, &total) == 2 &&
-                add_shard(d, names[k], e))
-                goto fail;
-        rc = 0;
-        goto fail;
-    }
-    for (size_t k = 0; k < n && n_gptq != 1; k++) {
-        if (holds_weights(d, names[k], &weights, e)) goto fail;
-        if (weights) n_weights++, one = names[k];
-    }
-    if (n_gptq == 1 || n_weights == 1) {
-        rc = add_shard(d, one, e);
-    } else if (n_weights > 1) {
-        err_set(e,
-                "%s: %zu .safetensors files hold weights and none is called model.safetensors: "
-                "leave one in the directory, or give it that "
-                "name",
-                d->path, n_weights);
-    } else if (pickle) {
-        err_set(e,
-                "%s: holds no .safetensors file, only Python pickles such as %s, which are not "
-                "read because loading one can run code: "
-                "save it again with save_pretrained(safe_serialization=True)",
-                d->path, pickle);
-    } else {
-        err_set(e, "%s: holds no .safetensors file with a model's weights", d->path);
-    }
-fail:
     closedir(dir);
-    for (size_t k = 0; k < n; k++) free(names[k]);
-    free(names);
-    free(pickle);
+    if (l->n) qsort(l->name, l->n, sizeof *l->name, by_text);
+    return rc;
+}
+
+/* 1 for a name like model-00001-of-00003.safetensors. */
+static int is_numbered(const char *name, int *total)
+{
+    int i;
+    return sscanf(name, "model-%d-of-%d.safetensors", &i, total) == 2;
+}
+
+/* Adds the files with such names, of which there are n; the last one says `total`. */
+static int numbered_shards(struct hf_dir *d, const struct listing *l, size_t n, int total,
+                           struct err *e)
+{
+    if ((size_t)total != n)
+        return err_set(e,
+                       "%s: %zu of %d shards named model-*-of-*.safetensors are there, and no "
+                       "model.safetensors.index.json: the download is "
+                       "incomplete",
+                       d->path, n, total);
+    for (size_t i = 0; i < l->n; i++)
+        if (is_numbered(l->name[i], &total) && add_shard(d, l->name[i], e)) return -1;
+    return 0;
+}
+
+/* Adds the only file that is named gptq_model* or else the only one with weights. */
+static int one_shard(struct hf_dir *d, const struct listing *l, struct err *e)
+{
+    const char *one = NULL;
+    size_t n_gptq = 0, n_weights = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (!strncmp(l->name[i], "gptq_model", 10)) n_gptq++, one = l->name[i];
+    for (size_t i = 0; i < l->n && n_gptq != 1; i++) {
+        int weights;
+        if (holds_weights(d, l->name[i], &weights, e)) return -1;
+        if (weights) n_weights++, one = l->name[i];
+    }
+    if (n_gptq == 1 || n_weights == 1) return add_shard(d, one, e);
+    if (n_weights > 1)
+        return err_set(e,
+                       "%s: %zu .safetensors files hold weights and none is called "
+                       "model.safetensors: leave one in the directory, or give it that name",
+                       d->path, n_weights);
+    if (l->pickle)
+        return err_set(e,
+                       "%s: holds no .safetensors file, only Python pickles such as %s, which are "
+                       "not read because loading one can run code: "
+                       "save it again with save_pretrained(safe_serialization=True)",
+                       d->path, l->pickle);
+    return err_set(e, "%s: holds no .safetensors file with a model's weights", d->path);
+}
+
+/* Searches the directory when no usual name exists: for model-00001-of-00003.safetensors and so on
+ * without an index, gptq_model-4bit-128g.safetensors, or the only file with weights. */
+static int shards_of_listing(struct hf_dir *d, struct err *e)
+{
+    struct listing l = {0};
+    int rc = read_listing(&l, d->path, e), last_total = 0;
+    size_t n_numbered = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        if (is_numbered(l.name[i], &last_total)) n_numbered++;
+    }
+    if (!rc)
+        rc = n_numbered ? numbered_shards(d, &l, n_numbered, last_total, e) : one_shard(d, &l, e);
+    free_listing(&l);
     return rc;
 }
 

@@ -136,7 +136,8 @@ static int plan_slots(struct plan *p, struct quant_linear *l, int group, int pla
             return -1;
         }
     }
-    int rc = slots_plan(&l->slots, g_idx, l->in, l->n_source, group, planes, e);
+    int rc = slots_plan(&l->slots, &(struct slots_source){g_idx, l->in, l->n_source, group, planes},
+                        e);
     free(g_idx);
     return rc ? err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module) : 0;
 }

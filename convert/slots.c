@@ -41,68 +41,93 @@ static void lay_out(struct slots *s, const int32_t *sorted, const int64_t *start
     for (int64_t j = 0; j < s->k && s->identity; j++) s->identity = s->perm[j] == j;
 }
 
-int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_source, int said,
-               int planes, struct err *e)
+/* The source groups of a layer's inputs while its slots are planned. */
+struct source_groups {
+    int64_t in, n;     /* inputs, source groups */
+    int said;          /* declared group size, 0: unknown */
+    const int32_t *of; /* [in] source group of an input */
+    int32_t *assumed;  /* [in] the same, made up; or NULL */
+    int64_t *start;    /* [n + 2] first input of each group among the sorted ones */
+    int32_t *sorted;   /* [in] inputs by group */
+};
+
+/* Without a usable g_idx: consecutive inputs. */
+static int assume_groups(struct source_groups *g, struct err *e)
 {
-    int rc = -1;
-    int32_t *own = NULL, *sorted = malloc((size_t)in * sizeof *sorted);
-    int64_t *start = calloc((size_t)n_source + 2, sizeof *start);
-    memset(s, 0, sizeof *s);
-    if (!sorted || !start) {
-        err_memory(e);
-        goto fail;
+    int64_t size = plain_group_size(g->in, g->n, g->said);
+    if (size < 0)
+        return err_set(
+            e, "group_size %d does not fit %" PRId64 " inputs in %" PRId64 " groups of scales",
+            g->said, g->in, g->n);
+    if (!(g->assumed = malloc((size_t)g->in * sizeof *g->assumed))) return err_memory(e);
+    for (int64_t i = 0; i < g->in; i++) g->assumed[i] = (int32_t)(i / size);
+    g->of = g->assumed;
+    return 0;
+}
+
+/* Counts the inputs of group g into start[g + 2] (a later pass turns counts into positions).
+ * *largest: the most inputs of a group. */
+static int count_inputs(struct source_groups *g, int *act_order, int64_t *largest, struct err *e)
+{
+    *largest = 0;
+    for (int64_t i = 0; i < g->in; i++) {
+        if (g->of[i] < 0 || g->of[i] >= g->n)
+            return err_set(e,
+                           "g_idx[%" PRId64 "] is %d, but there are %" PRId64 " groups of scales",
+                           i, g->of[i], g->n);
+        int64_t n = ++g->start[g->of[i] + 2];
+        if (n > *largest) *largest = n;
+        if (i && g->of[i] < g->of[i - 1]) *act_order = 1;
     }
-    if (!g_idx || is_meaningless(g_idx, in, n_source)) {
-        int64_t size = plain_group_size(in, n_source, said);
-        if (size < 0) {
-            err_set(e,
-                    "group_size %d does not fit %" PRId64 " inputs in %" PRId64 " groups of scales",
-                    said, in, n_source);
-            goto fail;
-        }
-        if (!(own = malloc((size_t)in * sizeof *own))) {
-            err_memory(e);
-            goto fail;
-        }
-        for (int64_t i = 0; i < in; i++) own[i] = (int32_t)(i / size);
-        g_idx = own;
-        s->assumed = n_source > 1;
+    return 0;
+}
+
+/* Slots of a group. The average bounds it, so that one huge group of a hostile g_idx cannot inflate
+ * the padding of the others. */
+static int64_t slot_group_size(const struct source_groups *g, int64_t largest)
+{
+    int64_t average = (g->in + g->n - 1) / g->n, size = average;
+    if (g->said > 0 && (g->in + g->said - 1) / g->said == g->n) size = g->said;
+    return round_up(largest < size ? largest : size, MF_GROUP_MULTIPLE);
+}
+
+static int fill_slots(struct slots *s, struct source_groups *g, int planes, struct err *e)
+{
+    for (int64_t i = 0; i < g->n; i++) {
+        s->n_groups += (g->start[i + 2] + s->group - 1) / s->group * planes;
+        g->start[i + 2] += g->start[i + 1];
     }
-    int64_t largest = 0;
-    for (int64_t i = 0; i < in; i++) {
-        if (g_idx[i] < 0 || g_idx[i] >= n_source) {
-            err_set(e, "g_idx[%" PRId64 "] is %d, but there are %" PRId64 " groups of scales", i,
-                    g_idx[i], n_source);
-            goto fail;
-        }
-        int64_t n =
-            ++start[g_idx[i] + 2]; /* shifted by two: the next pass turns counts into positions */
-        if (n > largest) largest = n;
-        if (i && g_idx[i] < g_idx[i - 1]) s->act_order = 1;
-    }
-    /* Bounded by the average, so that one huge group of a hostile g_idx cannot inflate the others'
-     * padding. */
-    int64_t size = said > 0 && (in + said - 1) / said == n_source ? said
-                                                                  : (in + n_source - 1) / n_source;
-    s->group = round_up(largest < size ? largest : size, MF_GROUP_MULTIPLE);
-    for (int64_t g = 0; g < n_source; g++) {
-        s->n_groups += (start[g + 2] + s->group - 1) / s->group * planes;
-        start[g + 2] += start[g + 1];
-    }
-    for (int64_t i = 0; i < in; i++) sorted[start[g_idx[i] + 1]++] = (int32_t)i;
+    for (int64_t i = 0; i < g->in; i++) g->sorted[g->start[g->of[i] + 1]++] = (int32_t)i;
     s->k = s->group * s->n_groups;
     s->groups = malloc((size_t)s->n_groups * sizeof *s->groups);
     s->perm = malloc((size_t)s->k * sizeof *s->perm);
-    if (!s->groups || !s->perm) {
-        err_memory(e);
-        goto fail;
+    if (!s->groups || !s->perm) return err_memory(e);
+    lay_out(s, g->sorted, g->start, g->n, planes);
+    return 0;
+}
+
+int slots_plan(struct slots *s, const struct slots_source *from, struct err *e)
+{
+    struct source_groups g = {
+        .in = from->in, .n = from->n_groups, .said = from->group_size, .of = from->g_idx};
+    int64_t largest = 0;
+    int rc;
+    memset(s, 0, sizeof *s);
+    g.sorted = malloc((size_t)g.in * sizeof *g.sorted);
+    g.start = calloc((size_t)g.n + 2, sizeof *g.start);
+    rc = g.sorted && g.start ? 0 : err_memory(e);
+    if (!rc && (!g.of || is_meaningless(g.of, g.in, g.n))) {
+        rc = assume_groups(&g, e);
+        s->assumed = g.n > 1;
     }
-    lay_out(s, sorted, start, n_source, planes);
-    rc = 0;
-fail:
-    free(own);
-    free(sorted);
-    free(start);
+    if (!rc) rc = count_inputs(&g, &s->act_order, &largest, e);
+    if (!rc) {
+        s->group = slot_group_size(&g, largest);
+        rc = fill_slots(s, &g, from->planes, e);
+    }
+    free(g.assumed);
+    free(g.sorted);
+    free(g.start);
     if (rc) slots_free(s);
     return rc;
 }

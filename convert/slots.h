@@ -25,11 +25,16 @@ struct slots {
     int32_t *rank; /* [in] input i arrives at position rank[i]; NULL: i */
 };
 
-/* Computes the mapping. G_IDX [in] or NULL (input i is then in group i / group_size, with
- * group_size as declared, or in / n_source rounded up). SAID: group_size of the configuration, -1:
- * one group, 0: unknown. PLANES: 1, or 2 for codes of 5 to 8 bits. */
-int slots_plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n_source, int said,
-               int planes, struct err *e);
+/* The groups of a layer in the checkpoint. */
+struct slots_source {
+    const int32_t *g_idx; /* [in] group of an input; NULL: i / group_size, with group_size as
+                             declared, or in / n_groups rounded up */
+    int64_t in, n_groups;
+    int group_size; /* as declared; -1: one group, 0: unknown */
+    int planes;     /* nibble planes of the codes: 1, or 2 for 5 to 8 bits */
+};
+/* Computes the mapping. */
+int slots_plan(struct slots *s, const struct slots_source *from, struct err *e);
 /* Makes the inputs arrive sorted by group. order [in]: the input at position i. -1: no memory. */
 int slots_sort(struct slots *s, int64_t in, int32_t *order);
 /* Fills perm [k], the position of a slot's input, or -1. Returns 0 if perm is not needed: the

@@ -2,6 +2,7 @@
 
 #include "convert/job.h"
 #include "convert/notes.h"
+#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/model/modelfile.h"
 #include "core/base/progress.h"
@@ -16,16 +17,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static uint64_t data_bytes(const struct plan *p)
 {
@@ -127,7 +120,7 @@ struct workers {
 /* Draws the progress line; the lock is held. */
 static void show_progress(struct workers *c, int last)
 {
-    double t = now(), spent = t - c->start;
+    double t = clock_now(), spent = t - c->start;
     if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
     c->shown = t;
     double part = c->total ? (double)c->done / (double)c->total : 1,
@@ -333,7 +326,7 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
     size_t n_header, n_again;
     char *header = NULL, *real = NULL;
     struct temp_file u = {.fd = -1, .dir_fd = -1};
-    struct workers c = {.plan = p, .options = o, .start = now()};
+    struct workers c = {.plan = p, .options = o, .start = clock_now()};
     if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e) ||
         temp_file_open(&u, real, e))
         goto fail;
@@ -364,7 +357,7 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
         goto fail;
     }
     if (temp_file_finish(&u, e)) goto fail;
-    *r = (struct writer_result){n_header + c.total, now() - c.start};
+    *r = (struct writer_result){n_header + c.total, clock_now() - c.start};
     rc = 0;
 fail:
     temp_file_free(&u);

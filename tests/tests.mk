@@ -14,7 +14,7 @@ but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(CORE)
 $(BIN)/cli: $B/cli/llama_names.o # every name is tried
 $(BIN)/bench: $B/bench/llama_bench_names.o
-$(BIN)/checkop: $(CHECKOP) $(CORE) $(CPU_ALL) $(HIP)
+$(BIN)/checkop: $(CHECKOP) $(BACKENDS) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(CORE)
@@ -104,7 +104,7 @@ $B/emulated/%.o: backend-cpu/%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< emulated
 	$(Q)$(CC) $(ALL_CFLAGS) -Og -g0 -mavx2 -mfma -mf16c -Wno-psabi -Itests/emulators/immintrin -MMD -MP -c -o $@ $<
-$(BIN)/checkop-emulated: $(CHECKOP) $(CORE) $(EMULATED_OBJS) $(HIP)
+$(BIN)/checkop-emulated: $(CHECKOP) $(BACKENDS) $(CORE) $(EMULATED_OBJS) $(HIP)
 $(BIN)/run-emulated: $(RUN) $(CORE) $(EMULATED_OBJS) $(HIP)
 $(EMULATED_PROGRAMS):
 	@mkdir -p $(@D)

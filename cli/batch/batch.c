@@ -5,6 +5,7 @@
 
 #include "cli/run.h"
 #include "cli/sampling.h"
+#include "core/base/clock.h"
 #include "core/text/chat.h"
 #include "core/base/progress.h"
 
@@ -94,7 +95,7 @@ static int open_model(struct batch_run *b, struct err *e)
         .seed = o->seed,
         .done = on_done,
         .arg = b,
-        .clock = meter_now,
+        .clock = clock_now,
     };
     b->answer = (struct answer_env){
         .format = !strcmp(o->format, "text")  ? ANSWER_TEXT
@@ -354,7 +355,7 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     j->index = slot;
     j->line_bytes = line->n;
     b->held += line->n;
-    j->start = meter_now();
+    j->start = clock_now();
     for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = slot + 1;
     for (int i = 0; i < j->n_prompts; i++)
         if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
@@ -364,7 +365,7 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
 /* Submits records as long as the scheduler has room for more. */
 static int feed(struct batch_run *b, struct err *e)
 {
-    double start = meter_now();
+    double start = clock_now();
     int n = 0;
     while (!b->at_end && !run_stop_requested && b->held < MAX_HELD &&
            sched_wants(b->engine.sched) > 0) {
@@ -376,9 +377,9 @@ static int feed(struct batch_run *b, struct err *e)
         if (!more || journal_has(b->journal, slot)) continue;
         if (take_record(b, &line, slot, e)) return -1;
         n++;
-        if (journal_sync(b->journal, meter_now(), 0, e)) return -1;
+        if (journal_sync(b->journal, clock_now(), 0, e)) return -1;
     }
-    if (n) trace_span(b->trace, "read", start, meter_now());
+    if (n) trace_span(b->trace, "read", start, clock_now());
     return 0;
 }
 
@@ -391,15 +392,15 @@ static int loop(struct batch_run *b, struct err *e)
     while (busy || !b->at_end) {
         if (feed(b, e)) return -1;
         if (run_stop_requested && !stop_at) {
-            double now = meter_now();
+            double now = clock_now();
             stop_at = now + b->o->grace;
             sched_drain(b->engine.sched);
             trace_span(b->trace, "stopping", now, now);
         }
-        double start = meter_now();
+        double start = clock_now();
         if (stop_at && start >= stop_at && sched_abort(b->engine.sched, e)) return -1;
         if ((busy = sched_step(b->engine.sched, e)) < 0) return -1;
-        double end = meter_now();
+        double end = clock_now();
         sched_stats(b->engine.sched, &stats);
         trace_step(b->trace, start, end, &stats);
         if (keep_finished(b, e) || journal_sync(b->journal, end, 0, e)) return -1;
@@ -415,7 +416,7 @@ static int loop(struct batch_run *b, struct err *e)
 static int put_in_place(struct batch_run *b, struct err *e)
 {
     char done[128];
-    if (journal_sync(b->journal, meter_now(), 1, e) ||
+    if (journal_sync(b->journal, clock_now(), 1, e) ||
         result_advance(&b->result, b->journal, b->n_slots, e) || result_finish(&b->result, e))
         return -1;
     if (!b->journal_path) return 0;
@@ -456,7 +457,7 @@ static int write_report(struct batch_run *b, struct err *e)
 static void say_end(struct batch_run *b, int rc, int complete)
 {
     const struct meter *m = &b->meter;
-    double t = meter_now() - m->start;
+    double t = clock_now() - m->start;
     progress_clear();
     fprintf(stderr,
             "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, "

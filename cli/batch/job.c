@@ -112,9 +112,8 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
         return refuse(why, "tools", &inner);
     }
     int rc = make_messages(j, &messages, &inner);
-    if (!rc)
-        rc = chat_render(j->env->chat, messages, r->tools, r->kwargs, r->add_generation_prompt,
-                         &text, &bytes, &inner);
+    const struct chat_input in = {messages, r->tools, r->kwargs, r->add_generation_prompt};
+    if (!rc) rc = chat_render(j->env->chat, &in, &text, &bytes, &inner);
     json_decref(messages);
     if (rc) json_check(&inner);
     if (rc && !err_is_memory(&inner)) {

@@ -6,6 +6,7 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
+#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/progress.h"
 
@@ -233,7 +234,7 @@ static int next_choice(void *arg, struct score **score, struct err *e)
 static void show_progress(struct quiz *z)
 {
     int terminal = progress_terminal();
-    double t = meter_now();
+    double t = clock_now();
     char done[64], left[64] = "";
     if (t - z->shown < (terminal ? 0.5 : 30)) return;
     z->shown = t;
@@ -356,12 +357,12 @@ int run_choices(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    z.start = meter_now();
+    z.start = clock_now();
     z.shown = z.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
     if (!rc) rc = scorer_run(&z.scorer, next_choice, choice_done, &z, e);
     progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d questions: no accuracy\n", z.n_done, z.n);
-    if (!rc) rc = finish(&z, meter_now() - z.start, e);
+    if (!rc) rc = finish(&z, clock_now() - z.start, e);
     for (int i = 0; i < z.n; i++) free_question(&z.question[i]);
     free(z.question);
     free(z.ready);

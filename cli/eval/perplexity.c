@@ -10,6 +10,7 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/eval/score.h"
+#include "core/base/clock.h"
 #include "core/base/progress.h"
 
 #include <ctype.h>
@@ -125,7 +126,7 @@ static struct result sum_up(const struct perplexity *p)
 static void show_progress(struct perplexity *p)
 {
     int terminal = progress_terminal();
-    double t = meter_now();
+    double t = clock_now();
     char done[64], left[64] = "", perplexity[64];
     if (t - p->shown < (terminal ? 0.5 : 30)) return;
     p->shown = t;
@@ -212,10 +213,10 @@ int run_perplexity(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    p.start = meter_now();
+    p.start = clock_now();
     p.shown = p.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
     if (!rc) rc = scorer_run(&p.scorer, next_window, window_done, &p, e);
-    double seconds = meter_now() - p.start;
+    double seconds = clock_now() - p.start;
     progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d windows\n", p.n_done, p.n_windows);
     if (rc >= 0 && p.n_done) {

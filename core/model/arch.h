@@ -1,5 +1,5 @@
-/* arch.h: how an architecture becomes the operations of a step, and the builder that its file
- * (arch_*.c) describes itself with: weights are found by name, operations are appended in order.
+/* arch.h: the builder with which an architecture's file (arch_*.c) makes the plan of a step: it
+ * fetches weights by name and appends operations in order.
  * Owns: the list of architectures, the names of tensors. Must not know: backends, sequences.
  *
  * Builder functions return numbers of the plan. The first failure latches in the builder: later
@@ -32,7 +32,7 @@ struct weight_source {
 
 struct builder {
     const struct model_config *config;
-    const json_t *json; /* the same as the file has it, for what one architecture alone has; or NULL */
+    const json_t *json; /* the file's object, for fields of one architecture; or NULL */
     struct weight_source from;
     struct step_plan *plan;
     int layer; /* of the operations that are appended; -1: none */
@@ -51,8 +51,8 @@ int arch_build(struct step_plan *p, const struct model_config *g, const json_t *
                const struct weight_source *from, struct err *e);
 
 /* ---- for arch_*.c ---- */
-/* Weights; %d in a name is the current layer. A missing one is an error; of the second kind of each
- * NO_WEIGHT. */
+/* Weights; %d in a name is the current layer. A missing weight is an error, or NO_WEIGHT from
+ * *_or_none. */
 int arch_linear(struct builder *b, const char *name, int in, int out);
 int arch_linear_or_none(struct builder *b, const char *name, int in, int out);
 int arch_vector(struct builder *b, const char *name, int n);
@@ -87,7 +87,7 @@ struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, in
                        float scale);
 /* gate = activation(gate) * up */
 void arch_glu(struct builder *b, int gate, int up, enum activation activation);
-/* delta is added to x, then: the final norm, the rows whose logits are read, the head, the choice. */
+/* x += delta, final norm, gather, head, argmax, top. */
 void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head);
 /* The same with logits capped at +-cap; 0: not */
 void arch_tail_capped(struct builder *b, int x, int delta, int h, int norm, int head, float cap);

@@ -1,5 +1,5 @@
-/* linear.h: a linear layer's weights as the model file stores them (core/model/modelfile.h, FORMAT).
- * Must not know: where they come from, what a backend makes of them. */
+/* linear.h: the weights of a linear in the layout of the model file (FORMAT in modelfile.h).
+ * Must not know: their source, the layouts of backends. */
 #ifndef CORE_LINEAR_H
 #define CORE_LINEAR_H
 
@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* Largest number of inputs, outputs or rows of any tensor: products of two of them fit 2^62, every
- * index fits an int. */
+/* Largest number of inputs, outputs or rows of any tensor, so that the product of two stays below
+ * 2^62 and every index fits an int. */
 enum { MODEL_MAX_SIZE = 1 << 24 };
 
 /* y = W x + bias. codes != NULL: 4-bit, W = scale (code - zero); else `weight` is W. */

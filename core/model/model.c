@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keeps every product of two sizes below 2^31 * 2^31 and every row index an int. */
+/* Keeps the product of two sizes below 2^62 and every row index an int. */
 enum { MAX_SIZE = MODEL_MAX_SIZE, MAX_LAYERS = 4096, MAX_HEAD_DIM = 1024 };
 
 static int get_int(const struct model *m, const json_t *c, const char *key, int lo, int hi,
@@ -63,7 +63,7 @@ static int parse_lists(struct model *m, const json_t *c, struct err *e)
     return 0;
 }
 
-/* *config is the parsed object, to be released by the caller, on failure, too. */
+/* The caller releases *config, the parsed object, also after a failure. */
 static int parse_config(struct model *m, json_t **config, struct err *e)
 {
     struct model_config *g = &m->config;

@@ -13,7 +13,7 @@ struct model {
     void *made_up; /* weights without a file (bench/shape.c), else NULL */
 };
 
-/* Opens PATH and checks every shape, dtype, index, zero point and scale that a kernel will use. */
+/* Opens PATH and checks every shape, dtype, index, zero point and scale that kernels use. */
 int model_open(struct model *m, const char *path, struct err *e);
 void model_close(struct model *m);
 

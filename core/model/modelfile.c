@@ -10,10 +10,9 @@
 #include <sys/mman.h>
 #include <zlib.h>
 
-/* The file is used as it lies in memory, so the byte order of file and machine must agree. */
+/* The mapping is used in place, so file and machine must have one byte order. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error                                                                                             \
-    "model files are little-endian and mapped as they are: this program needs a little-endian machine"
+#error "model files are little-endian and mapped in place: the machine must be little-endian"
 #endif
 
 static int is_pad(const char *name) { return !strncmp(name, "pad.", 4); }
@@ -39,7 +38,7 @@ static int check_version(const struct modelfile *m, struct err *e)
 int mf_header_crc(const char *header, size_t n, uint32_t *crc, size_t *at)
 {
     static const char key[] =
-        "\"opt4gptq.header_crc32\":\""; /* inside a JSON string its quotes would be escaped */
+        "\"opt4gptq.header_crc32\":\""; /* in a JSON string the quotes would be escaped */
     enum { DIGITS = 8 };
     const char *p = memmem(header, n, key, sizeof key - 1);
     if (!p) return -1;
@@ -95,8 +94,8 @@ int mf_open(struct modelfile *m, const char *path, struct err *e)
         goto fail;
     }
     m->map = map;
-    /* A file that is read for the first time then comes in huge pages where the file system can
-     * (ext4 of Linux 6.18: generation 5 to 10% faster); elsewhere this does nothing. */
+    /* Asks for huge pages when the file is read for the first time, which some file systems grant
+     * (ext4 of Linux 6.18: 5 to 10% faster generation). */
     madvise(map, m->st.file_bytes, MADV_HUGEPAGE);
     if (check_header(m, e)) goto fail;
     return 0;

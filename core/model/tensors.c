@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fetches a tensor and checks its dtype (two allowed ones may be given) and shape; a dimension of
- * -1 is any. */
+/* Fetches a tensor and checks its dtype (two may be allowed) and shape; -1 allows any dimension. */
 static int fetch(const struct modelfile *f, const char *name, const char *dtypes, int n_dims,
                  const int64_t *shape, struct tview *v, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* tensors.h: weights by name from a model file, each checked: dtype, shape, finite scales, zero points,
- * permutations. Must not know: which weights a model has. */
+/* tensors.h: fetches weights by name from a model file and checks each one's dtype, shape, scales
+ * (finite), zero points and permutation. Must not know: which weights a model has. */
 #ifndef CORE_TENSORS_H
 #define CORE_TENSORS_H
 

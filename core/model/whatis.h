@@ -1,6 +1,6 @@
-/* whatis.h: what lies at a path that was given for something else, and the command for it.
- * Owns: the marks by which formats and directories are known. Must not know: how they are read.
- * Looks at names, types and first bytes; opens regular files only: a FIFO does not make it wait. */
+/* whatis.h: recognizes a file or directory that is not of the wanted kind, and names the command
+ * for it. Owns: the marks of formats and directories. Must not know: how they are read. It looks at
+ * names, types and first bytes, and opens regular files only, because opening a FIFO blocks. */
 #ifndef CORE_WHATIS_H
 #define CORE_WHATIS_H
 
@@ -11,9 +11,9 @@ enum whatis_wanted {
     WHATIS_CHECKPOINT, /* a checkpoint directory of Hugging Face */
 };
 
-/* 1 and "PATH: is a ..., COMMAND" in *e when PATH is known and not what was wanted. 0, *e as it
- * was, when PATH is what was wanted, is nothing known or cannot be looked at, or *e is a lack of
- * memory: the caller's own message stands. To be asked after a failure, when *e is set. */
+/* Called after a failure, with *e set. 1: PATH is something known that was not wanted; *e becomes
+ * "PATH: is a ..., COMMAND". 0, *e unchanged: PATH is of the wanted kind, unknown or unreadable, or
+ * *e says that memory ran out. */
 int whatis(const char *path, enum whatis_wanted wanted, struct err *e);
 
 #endif

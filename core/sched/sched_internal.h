@@ -112,7 +112,6 @@ static inline int seq_n_tokens(const struct seq *q)
 {
     return q->job->request->n_prompt + q->n_generated;
 }
-static inline int sched_pages(int n_positions) { return (n_positions + KV_PAGE - 1) / KV_PAGE; }
 /* Number of generated tokens before the one that the row chooses. */
 static inline int row_n_generated(const struct sched_row *r)
 {

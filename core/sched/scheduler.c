@@ -1,8 +1,8 @@
+#include "core/base/clock.h"
 #include "core/sched/sched_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static int least(int a, int b) { return a < b ? a : b; }
 
@@ -12,7 +12,7 @@ static int open_arrays(struct sched *s, struct err *e)
     size_t rows = (size_t)s->options.n_batch, slots = (size_t)s->n_slots,
            vocab = (size_t)s->forward->model->config.vocab,
            n_logits = (size_t)s->forward->options.max_logits;
-    b->table_stride = sched_pages(s->options.n_ctx);
+    b->table_stride = kv_pages(s->options.n_ctx);
     size_t stride = (size_t)b->table_stride, n_ctx = (size_t)s->options.n_ctx;
     /* calloc: pages of the larger arrays that are never touched take no memory */
     size_t held = (size_t)s->n_held;
@@ -133,7 +133,7 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
     int room = s->options.n_ctx - (r->max_tokens > 0);
     if (r->n_prompt > room)
         return err_set(e, "the prompt has %d tokens, %d fit into the context", r->n_prompt, room);
-    int pages = sched_pages(max_positions(s, r));
+    int pages = kv_pages(max_positions(s, r));
     if (pages > s->kv.n_pages)
         return err_set(e, "the request needs %d KV pages at most, there are %d", pages,
                        s->kv.n_pages);
@@ -154,7 +154,7 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
 /* Number of pages that the sequence lacks for its tokens and the next one. */
 static int n_missing_pages(const struct sched *s, const struct seq *q)
 {
-    int n = sched_pages(least(seq_n_tokens(q) + 1, max_positions(s, q->job->request))) - q->n_pages;
+    int n = kv_pages(least(seq_n_tokens(q) + 1, max_positions(s, q->job->request))) - q->n_pages;
     return n > 0 ? n : 0;
 }
 
@@ -254,13 +254,6 @@ static void admit(struct sched *s)
     }
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static struct flight *oldest(struct sched *s)
 {
     return s->n_emitted == s->n_begun ? NULL : &s->flight[s->n_emitted % 2];
@@ -273,9 +266,9 @@ static void begin(struct sched *s)
     admit(s);
     if (!s->n_order) return;
     sched_plan(s, f);
-    double start = seconds();
+    double start = clock_now();
     forward_begin(s->forward, &s->batch, f->wanted);
-    s->stats.forward_seconds += seconds() - start;
+    s->stats.forward_seconds += clock_now() - start;
     s->stats.n_steps++;
     s->n_begun++;
     sched_advance(s, f);
@@ -283,9 +276,9 @@ static void begin(struct sched *s)
 
 static int settle(struct sched *s, struct flight *f, struct err *e)
 {
-    double start = seconds();
+    double start = clock_now();
     int rc = forward_end(s->forward, e);
-    s->stats.forward_seconds += seconds() - start;
+    s->stats.forward_seconds += clock_now() - start;
     return rc ? rc : sched_settle(s, f, e);
 }
 

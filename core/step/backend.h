@@ -1,13 +1,13 @@
-/* backend.h: what a backend is: one constant table of coarse operations on memory it owns. The
- * transformer (core/step/forward.c) is written once over this table. Pointers named d_* are device
- * addresses: core hands them back, adds byte offsets, never follows them. All matrices are
- * row-major fp32 unless said otherwise. Operations run in the order issued and may be asynchronous;
- * they return nothing, the first failure latches and sync reports it.
+/* backend.h: the interface of a backend: one constant table of functions that allocate device
+ * memory, compile the plan of a step and run it. core/step/forward.c opens and runs it. Pointers
+ * named d_* are device addresses: core passes them back and adds byte offsets to them, but never
+ * dereferences them. Calls take effect in the order issued and may be asynchronous. Those without
+ * an error return latch the first failure; wait_step and sync report it.
  *
- * NUMERIC CONTRACT: every output element is a function of its row's inputs and the shapes alone,
- * never of the other rows in the step, of their number, or of threads. A backend that has different
- * kernels for many and few rows chooses by the phase of the row (decode rows come first), not by
- * counting. */
+ * NUMERIC CONTRACT: every output element is a function of its row's inputs and the shapes alone. It
+ * depends neither on the other rows of the step, nor on their number, nor on threads. A backend
+ * with different kernels for many and for few rows chooses by the phase of the row (decode rows
+ * come first), not by the number of rows. */
 #ifndef CORE_BACKEND_H
 #define CORE_BACKEND_H
 
@@ -18,28 +18,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arithmetic of activations in 4-bit linears: fp32; or integers with a scale per row and sub-group
- * of at most 128 inputs, of about 15 bits (two int8 digits) or of 8 (one), whose products with the
- * codes are summed exactly; or fp16 with a power of two for each row, that brings its largest
- * magnitude into [2^14, 2^15), products summed in fp32. A backend refuses what it does not have.
- * And storage of keys and values. */
+/* Arithmetic of activations in 4-bit linears; a backend refuses those that it does not have.
+ *  ACT_F32   fp32
+ *  ACT_I16   integers of about 15 bits (two int8 digits) with a scale for each row and sub-group of
+ *            at most 128 inputs; the sum of their products with the codes is exact
+ *  ACT_INT8  the same with integers of 8 bits (one digit)
+ *  ACT_F16   fp16 with a power of two for each row, which brings the row's largest magnitude into
+ *            [2^14, 2^15); the products are summed in fp32
+ * kv_type: element type of the KV cache. */
 enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16 };
 enum kv_type { KV_F16, KV_F32 };
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
-    const char *variant; /* cpu: rung of the ladder ("auto", "ref", ...); hip: a kernel for linears
-                            or "auto" */
+    const char *variant; /* cpu: an instruction-set variant ("auto", "ref", ..); hip: a kernel for
+                            linears or "auto" */
     int n_threads;       /* cpu: 0 = as many as this process may use */
-    const char *library; /* hip: the runtime library, NULL = the first of the known ones */
-    int device;          /* hip: which of its devices */
-    int wait_seconds;    /* hip: a device that takes longer for what it was given counts as hung; 0:
-                            120 */
+    const char *library; /* hip: path of the runtime library; NULL: the first known one found */
+    int device;          /* hip: index of the device */
+    int wait_seconds;    /* hip: a wait for the device that lasts longer is a failure; 0: 120 */
     enum act act;
     enum kv_type kv;
-    int max_rows; /* rows of one step, rows of logits */
-    int max_seqs;          /* sequences of one step, and pages of one of them; used by hip */
-    int max_pages;
+    int max_rows;  /* rows of one step, rows of logits */
+    int max_seqs;  /* sequences of one step; used by hip */
+    int max_pages; /* pages of one sequence; used by hip */
 };
 
 struct be;        /* an open backend; every backend's own struct begins with one */
@@ -49,46 +51,46 @@ struct be_plan;   /* a compiled plan */
 struct backend {
     const char *name;
     unsigned kinds;   /* bit k: it has operations of enum op_kind k */
-    int asynchronous; /* operations run beside the host, which has time for something else before it
-                         waits */
-    /* To size a run before anything is opened: bytes that could be allocated now (0: cannot tell);
-     * what a packed linear takes, 0 where it is read from the mapped file; what an open backend
-     * takes for itself. */
+    int asynchronous; /* steps run while the host does something else */
+    /* Sizes in bytes, before anything is opened. available: what can be allocated now, 0 when
+     * unknown. packed_bytes: of a packed linear, 0 when it is read from the mapped file.
+     * scratch_bytes: what an open backend allocates for itself. */
     int (*available)(const struct be_config *c, uint64_t *bytes, struct err *e);
     uint64_t (*packed_bytes)(const struct linear *w);
     uint64_t (*scratch_bytes)(const struct be_config *c, const struct step_plan *p);
     int (*open)(struct be **be, const struct be_config *c, struct err *e);
     void (*close)(struct be *be);
-    /* A line for people: which instructions, how many threads. Valid while open. */
+    /* One line for messages: instruction set and threads, or the device. Valid while open. */
     const char *(*describe)(const struct be *be);
 
-    void *(*alloc)(struct be *be,
-                   size_t bytes); /* zeroed, 64-byte aligned; NULL when there is none */
+    /* Zeroed, 64-byte aligned; NULL: out of memory. */
+    void *(*alloc)(struct be *be, size_t bytes);
     void (*free)(struct be *be, void *d);
-    /* Host memory of a block's size that downloading it into is fast; the block itself where the
-     * host can read it: then there is nothing to copy. NULL: there is none. */
+    /* Host memory of this size for fast downloads of block d: the block itself where the host can
+     * read it (a download into it copies nothing), else pinned memory. NULL: out of memory. */
     void *(*view)(struct be *be, void *d, size_t bytes);
     void (*drop_view)(struct be *be, void *view);
     void (*upload)(struct be *be, void *d_dst, const void *src, size_t bytes);
-    void (*download)(struct be *be, void *dst, const void *d_src,
-                     size_t bytes); /* valid after sync or wait_step */
-    /* Canonical -> private layout. The views in *w must outlive the result. */
+    /* dst is valid after sync or wait_step. */
+    void (*download)(struct be *be, void *dst, const void *d_src, size_t bytes);
+    /* Converts a linear from the model file's layout to the backend's. The views in *w must outlive
+     * the result. */
     int (*pack)(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
     void (*drop)(struct be *be, struct be_linear *w);
     /* Bytes of one page of KV_PAGE positions of one cache. */
     size_t (*kv_page_bytes)(enum kv_type t, const struct kv_cache *kv);
 
-    /* Compiles a plan over memory of this backend, once: chooses kernels, fuses, makes room for
-     * scratch. *p and *m must outlive the result. Error: an operation or a size that this backend
-     * does not have. The result is dropped before anything that *m names is freed. */
+    /* Compiles a plan whose numbers stand for the memory *m: chooses kernels, fuses operations,
+     * allocates scratch. *p and *m must outlive the result. Error: an operation or a size that this
+     * backend does not support. The caller drops the result before it frees memory of *m. */
     int (*compile)(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                    struct be_plan **out, struct err *e);
     void (*drop_plan)(struct be *be, struct be_plan *p);
 
-    /* begin_step makes *b the batch of the runs up to end_step. A run issues the plan's operations in
-     * order: 0 .. n_body-1, and all where b->n_logits > 0. end_step lets everything begin; *b may
-     * change afterwards. wait_step waits for the oldest step that was ended and not waited for (at
-     * most two are); its downloads are valid then. sync waits for everything. */
+    /* begin_step: the runs up to end_step compute batch *b. run: issues operations 0 .. n_body-1 of
+     * the plan, and the others when b->n_logits > 0. end_step: starts what was issued; *b may
+     * change afterwards. wait_step: waits for the oldest ended step, of which at most two are in
+     * flight; its downloads are valid afterwards. sync: waits for all of them. */
     void (*begin_step)(struct be *be, const struct batch *b);
     void (*run)(struct be *be, const struct be_plan *p);
     void (*end_step)(struct be *be);

@@ -1,5 +1,6 @@
-/* batch.h: the rows of one step as flat arrays, the only thing a backend learns about sequences.
- * Filled by whoever schedules; uploaded by begin_step; constant during the step. */
+/* batch.h: the rows of one step as flat arrays, which are all that a backend knows of sequences.
+ * The scheduler fills them; begin_step passes them to the backend; they are constant up to
+ * end_step. */
 #ifndef CORE_BATCH_H
 #define CORE_BATCH_H
 
@@ -9,26 +10,29 @@
  * heads. */
 enum { KV_PAGE = 16 };
 
+/* Pages of n positions. */
+static inline int kv_pages(int n) { return (n + KV_PAGE - 1) / KV_PAGE; }
+
 struct batch {
-    int n_rows;   /* tokens computed in this step */
-    int n_decode; /* the first n_decode rows are generated tokens, the others prompt tokens; a
-                     sequence may have several of either (generated ones when it is computed again
-                     after a preemption), never both in one step */
+    int n_rows;   /* tokens of this step */
+    int n_decode; /* rows 0 .. n_decode-1 are decode rows, the others prompt rows. All rows of a
+                     sequence in one step have one phase; a sequence has several decode rows when it
+                     is computed again after a preemption */
     int n_seqs;
-    int n_logits; /* rows whose logits are wanted */
-    int n_top; /* those of them of whose logits the backend's `top` is wanted, at most n_logits */
-    int n_decode_logits; /* the first n_decode_logits of them are decode rows */
-    int table_stride;    /* entries per row of block_table */
-    int32_t *token; /* [n_rows]; -1-i: what the step before chose from its i-th row of logits, which
-                       the host may not know yet */
+    int n_logits;        /* rows whose logits are computed */
+    int n_top;           /* rows of logits that OP_TOP reads, at most n_logits */
+    int n_decode_logits; /* rows of logits 0 .. n_decode_logits-1 are of decode rows */
+    int table_stride;    /* entries of a row of block_table */
+    int32_t *token; /* [n_rows]; -1-i: the result of OP_ARGMAX of the last step in its row of logits
+                       i, which the host may not have yet */
     int32_t *pos;   /* [n_rows] position in its sequence */
     int32_t *seq;   /* [n_rows] sequence of the row, 0 .. n_seqs-1 */
-    int32_t *slot;  /* [n_rows] where its key and value go: page * KV_PAGE + pos % KV_PAGE */
+    int32_t *slot;  /* [n_rows] place of its key and value: page * KV_PAGE + pos % KV_PAGE */
     int32_t *seq_start;   /* [n_seqs + 1] first row of each sequence; a sequence's rows are
                              consecutive positions */
-    int32_t *kv_len;      /* [n_seqs] positions stored once this step's rows are */
-    int32_t *block_table; /* [n_seqs][table_stride] page that holds positions KV_PAGE*i .. */
-    int32_t *logit_row;   /* [n_logits] */
+    int32_t *kv_len;      /* [n_seqs] positions in the KV cache, with those of this step */
+    int32_t *block_table; /* [n_seqs][table_stride] page of positions KV_PAGE*i .. KV_PAGE*i + 15 */
+    int32_t *logit_row;   /* [n_logits] rows 0 .. n_rows-1 */
     int32_t *top_row;     /* [n_top] rows of logits, 0 .. n_logits-1 */
 };
 

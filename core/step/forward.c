@@ -11,7 +11,8 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
     return page * (uint64_t)n_pages;
 }
 
-/* The operations of the model's plan that the backend has: all, or all but OP_TOP, the last one. */
+/* Number of operations of the model's plan that the backend has: all, or all but OP_TOP, the last.
+ */
 static struct step_plan plan_for(const struct model *m, const struct backend *ops)
 {
     struct step_plan p = m->plan;
@@ -38,7 +39,7 @@ static struct be_config config_of(const struct forward_options *o)
     };
 }
 
-/* Parts of the buffer of choices: this step's, and the host's two. */
+/* Parts of the buffer of OP_ARGMAX's results: the device's, and two of the host. */
 enum { BEST_PARTS = 3 };
 
 /* 0: a buffer that the plan of this backend does not use. */
@@ -134,7 +135,7 @@ static int bind_buffers(struct forward *f, struct err *e)
     return 0;
 }
 
-/* Host memory for what is read after a step. */
+/* Host memory for the results that are read after a step. */
 static int open_views(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
@@ -205,7 +206,7 @@ static int32_t *best_of(struct forward *f, unsigned step)
     return f->best_view + (1 + step % 2) * (size_t)f->options.max_logits;
 }
 
-/* The rows that are wanted, neighbours in one copy. 0: there are none. */
+/* Downloads the wanted rows, consecutive ones in one copy. 0: there are none. */
 static int download_logits(struct forward *f, const uint8_t *wanted, int n)
 {
     size_t vocab = (size_t)f->model->config.vocab;
@@ -268,7 +269,8 @@ int forward_end(struct forward *f, struct err *e)
 {
     CHECK(f->n_ended < f->n_begun);
     f->best = best_of(f, f->n_ended++);
-    if (f->n_ended == f->n_begun) f->logits_wanted = 0; /* only the last one begun can want any */
+    if (f->n_ended == f->n_begun)
+        f->logits_wanted = 0; /* only the step begun last can download logits */
     return f->be->ops->wait_step(f->be, e);
 }
 

@@ -1,6 +1,5 @@
-/* forward.h: a model on one backend: its packed weights,
- * its KV pages and the activations of one step. Must not know: sampling, text, where rows come
- * from. */
+/* forward.h: a model on one backend. Owns: the open backend, packed weights, KV cache, buffers of
+ * the plan, the results of a step on the host. Must not know: sampling, text, scheduling. */
 #ifndef CORE_FORWARD_H
 #define CORE_FORWARD_H
 
@@ -8,74 +7,72 @@
 #include "core/step/backend.h"
 
 struct forward_options {
-    const char *variant; /* backend's own choice, e.g. --cpu */
+    const char *variant; /* --cpu, or --variant of a GPU */
     int n_threads;       /* 0: as many as this process may use */
     const char *library; /* GPU runtime, NULL: the known ones */
     int device;
-    int wait_seconds; /* after which a GPU counts as hung, 0: the backend's own choice */
+    int wait_seconds; /* limit of a wait for a GPU; 0: the backend's default */
     enum act act;
     enum kv_type kv;
     int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
     int max_rows;   /* rows of one step */
-    int max_logits; /* rows of one step whose logits are wanted */
-    int max_seqs; /* sequences of one step, and pages of one of them; a backend may size its arrays
-                     by these */
-    int max_pages;
+    int max_logits; /* rows of logits of one step */
+    int max_seqs;   /* sequences of one step */
+    int max_pages;  /* pages of one sequence */
 };
 
 struct forward {
     const struct model *model;
     struct forward_options options;
     struct be *be;
-    struct step_plan plan;     /* the model's, as far as the backend has its operations */
+    struct step_plan plan;     /* the model's plan without the operations that the backend lacks */
     struct plan_memory memory; /* of the plan on the backend */
     struct be_plan *compiled;
-    int32_t *best_view;        /* [3][max_logits] choices on the host: steps take turns with the
-                                  second and the third part, the first is the device's own */
+    int32_t *best_view; /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
+                           device's, steps use parts 1 and 2 in turn */
     unsigned n_begun, n_ended; /* steps */
-    int logits_wanted; /* or what `top` leaves of them, by a step that was begun and not ended */
-    /* What the last step that was ended hands out of the rows of b->logit_row, on the host: */
-    int32_t *best; /* [n_logits] the largest logit's index, the lowest on ties; -1: one is NaN or
-                      the largest is not finite */
-    float *logits; /* [n_logits][vocab] of the rows for which they were wanted; until the next step
-                      begins */
-    struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, as OP_TOP says
-                                  (op.h); until then, too. NULL where the backend lacks OP_TOP */
+    int logits_wanted;         /* a step in flight downloads logits or results of OP_TOP */
+    /* Results of the last ended step, on the host, for the rows of b->logit_row. */
+    int32_t *best;            /* [n_logits] index of the largest logit, the lowest on ties; -1: a
+                                 logit is NaN or the largest is not finite */
+    float *logits;            /* [n_logits][vocab], filled in the rows whose `wanted` is 1; valid
+                                 until the next step begins */
+    struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, see OP_TOP (op.h);
+                                 valid as long; NULL where the backend lacks OP_TOP */
 };
 
-/* Bytes that a run takes of the backend's memory. */
+/* Bytes of the backend's memory that a run takes. */
 struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */
-    uint64_t page;    /* one page of positions, all layers */
+    uint64_t page;    /* one KV page in all layers */
     uint64_t steps;   /* activations, logits, scratch */
 };
 
 void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,
                   struct forward_need *n);
-/* What the backend could allocate now, 0: it cannot tell. */
+/* Bytes that the backend can allocate now; 0: unknown. */
 int forward_available(const struct backend *ops, const struct forward_options *o, uint64_t *bytes,
                       struct err *e);
-/* A model that does not fit into memory of its own (a GPU's) is refused with the sizes before
- * anything is allocated. */
+/* Opens the backend, packs the weights, allocates and compiles. Error: among others, a model that
+ * does not fit the memory of a GPU, with the sizes, before anything is allocated. */
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
                  const struct forward_options *o, struct err *e);
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
 uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum kv_type kv,
                           int n_pages);
-/* Begins a step: stores keys and values of all rows, and will fill f->best, f->top and f->logits.
- * Logits are many bytes: they leave the backend only where wanted [n_logits] is 1 (NULL: nowhere).
- * One more may begin before a step ends that wants neither logits nor what `top` leaves of them. *b
- * may change at once. */
+/* Begins a step on *b, which may change afterwards; forward_end fills f->best, f->top and
+ * f->logits. wanted [n_logits]: 1 where the row's logits are downloaded; NULL: nowhere. A second
+ * step may begin before the first ends, if the first downloads neither logits nor results of
+ * OP_TOP. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
-/* For row i of b->top_row: whether there was room for what `top` left, and how many logits that is,
- * else 0. */
+/* Row i of b->top_row: 1 when all results of OP_TOP had room; their number, 0 when they had not. */
 int forward_has_top(const struct forward *f, int i);
 int forward_n_top(const struct forward *f, int i);
-/* Fills f->logits of further rows of the step that was ended last: wanted [n]. None was begun
- * since. */
+/* Downloads further rows of logits of the last ended step into f->logits, those whose wanted [n] is
+ * 1. No step may have begun since. */
 int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e);
-/* Waits for the oldest step begun. -1: the backend failed, in whichever step. */
+/* Waits for the oldest step in flight. -1: the backend failed, in this or another step. */
 int forward_end(struct forward *f, struct err *e);
 int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e);
 

@@ -1,4 +1,4 @@
-/* op.h: what a step of a model is made of: a constant array of operations over numbered buffers.
+/* op.h: the operations of a step: a constant array over numbered buffers.
  * An architecture builds the array once (core/model/arch_*.c), a backend compiles it once and runs
  * it on every batch (core/step/backend.h). The CPU backend runs it operation by operation and so
  * defines what every operation computes; a backend may fuse operations whose results have no other
@@ -32,10 +32,11 @@
  * OP_GATHER       out0 [logits][dim] = row logit_row[i] of in0 [rows][dim]
  * OP_ARGMAX       out0 int32 [logits] = index of the largest of in0 [logits][vocab], the lowest on
  *                 ties; -1 when one is NaN or the largest is not finite
- * OP_TOP          out0 struct logits_entry [top][TOP_ROOM] = those of in0[top_row[i]] that are among
- *                 the TOP_KEPT largest of the row up to them, the lower id first on ties, and perhaps
- *                 others, in order of ids; an id of -1 ends them where there is room left, and is
- *                 the first where there was not room for all; undefined where a logit is NaN */
+ * OP_TOP          out0 struct logits_entry [top][OP_TOP_ROOM] in order of ids = every logit of
+ *                 in0[top_row[i]] that is one of the OP_TOP_KEPT largest of the ids up to its own
+ *                 (on ties the lower id), and possibly others. An id of -1 ends a list with room
+ *                 left, and is the first entry when there is no room for all. Undefined where a
+ *                 logit is NaN */
 enum op_kind {
     OP_EMBED,
     OP_ANGLES,
@@ -72,8 +73,8 @@ struct op {
     int layer;        /* -1: of no layer */
     int n;            /* OP_LINEAR: linears, 1 to OP_OUTS */
     int in[OP_INS], out[OP_OUTS], w[OP_OUTS]; /* buffers and weights of the plan, -1: none */
-    int last[OP_OUTS]; /* the last operation that reads what this one leaves in out[i]; its own index:
-                          none; OP_KEPT: read after the step */
+    int last[OP_OUTS]; /* the last operation that reads the result out[i]; its own index: none;
+                          OP_KEPT: read after the step */
     union {
         struct {
             float scale; /* 0: 1 */
@@ -105,7 +106,7 @@ struct op {
     } as;
 };
 
-/* What a buffer has a row for: each token of the step, each row of logits, each row of `top`. */
+/* Rows of a buffer: the tokens of the step, the rows of logits, the rows of OP_TOP. */
 enum rows_of { ROWS_STEP, ROWS_LOGITS, ROWS_TOP };
 
 struct buffer {

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void step_plan_init(struct step_plan *p) { *p = (struct step_plan){.best = -1, .logits = -1, .top = -1}; }
+void step_plan_init(struct step_plan *p)
+{
+    *p = (struct step_plan){.best = -1, .logits = -1, .top = -1};
+}
 
 void step_plan_free(struct step_plan *p)
 {
@@ -38,7 +41,7 @@ int step_plan_add_op(struct step_plan *p, const struct op *op, struct err *e)
 }
 
 int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of rows, size_t row_bytes,
-                    struct err *e)
+                         struct err *e)
 {
     struct buffer b = {name, rows, row_bytes};
     return append((void **)&p->buffer, &p->n_buffers, &b, sizeof b, e);
@@ -69,8 +72,8 @@ static int uses(const int *ids, int n, int buffer)
     return 0;
 }
 
-/* The last reader of what operation i leaves in a buffer: reads end where it is written again. An
- * operation that updates a buffer in place reads it first. */
+/* The last operation that reads the result of operation i in a buffer, before another operation
+ * overwrites it. An operation that updates a buffer in place reads it first. */
 static int last_reader(const struct step_plan *p, int i, int buffer)
 {
     int last = i;
@@ -90,7 +93,8 @@ void step_plan_liveness(struct step_plan *p, int keep_all)
         }
 }
 
-int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out, struct err *e)
+int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
+                    struct err *e)
 {
     CHECK(first >= 0 && n > 0 && first + n <= p->n_ops);
     *out = *p;
@@ -114,7 +118,6 @@ int step_plan_max_k(const struct step_plan *p)
 int step_plan_n_quantized(const struct step_plan *p)
 {
     int n = 0;
-    for (int i = 0; i < p->n_weights; i++)
-        n += !p->weight[i].vector && p->weight[i].linear.codes;
+    for (int i = 0; i < p->n_weights; i++) n += !p->weight[i].vector && p->weight[i].linear.codes;
     return n;
 }

@@ -8,7 +8,8 @@
 
 struct step_plan {
     struct op *op;
-    int n_ops, n_body; /* operations 0 .. n_body-1 run in every step, the rest where logits are read */
+    int n_ops,
+        n_body; /* operations 0 .. n_body-1 run in every step, the rest where logits are read */
     struct buffer *buffer;
     int n_buffers;
     struct weight *weight;
@@ -18,7 +19,7 @@ struct step_plan {
     int best, logits, top; /* buffers that are read after a step; -1: none */
 };
 
-/* What the plan's numbers stand for on one backend: device addresses and packed linears. */
+/* The device addresses and packed linears of a plan's numbers on one backend. */
 struct be_linear;
 struct plan_memory {
     void **buffer;             /* [n_buffers] */
@@ -29,18 +30,19 @@ struct plan_memory {
 
 void step_plan_init(struct step_plan *p);
 void step_plan_free(struct step_plan *p);
-/* Each appends a copy and returns its number; -1 with an error when there is no memory. */
+/* Each appends a copy and returns its number; -1: out of memory. */
 int step_plan_add_op(struct step_plan *p, const struct op *op, struct err *e);
 int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of rows, size_t row_bytes,
-                    struct err *e);
+                         struct err *e);
 int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
 int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e);
-/* Fills `last` of every operation. Results in the buffers best, logits and top are read after the
- * step, and so are those of all buffers where keep_all is 1. */
+/* Fills `last` of every operation. The buffers best, logits and top are read after the step; with
+ * keep_all all buffers are. */
 void step_plan_liveness(struct step_plan *p, int keep_all);
-/* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights and
- * caches, all of whose results are kept. *out owns its operations only: step_plan_free_slice. */
-int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out, struct err *e);
+/* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights and KV
+ * caches; all results are kept. *out owns its operations only: free it by step_plan_free_slice. */
+int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
+                    struct err *e);
 void step_plan_free_slice(struct step_plan *p);
 /* An operation without buffers and weights. */
 struct op op_of(enum op_kind kind, const char *name, int layer);

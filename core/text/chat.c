@@ -168,10 +168,10 @@ static int set(json_t *to, const char *key, const json_t *v)
     return json_object_set(to, key, (json_t *)(uintptr_t)v);
 }
 
-int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
-                const json_t *extra, int add_generation_prompt, char **text, size_t *bytes,
+int chat_render(const struct chat *c, const struct chat_input *in, char **text, size_t *bytes,
                 struct err *e)
 {
+    const json_t *tools = in->tools, *extra = in->extra;
     static const char *const ours[] = {"messages", "tools", "add_generation_prompt"};
     const struct jinja *t = tools && c->tool_use ? c->tool_use : c->plain;
     *text = NULL;
@@ -180,7 +180,7 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
                        c->names);
     if (!t)
         return err_set(e, "the model has no chat template (give one with --chat-template-file)");
-    if (!json_is_array(messages)) return err_set(e, "messages is not a list");
+    if (!json_is_array(in->messages)) return err_set(e, "messages is not a list");
     if (tools && !json_is_array(tools)) return err_set(e, "tools is not a list");
     if (extra && !json_is_object(extra))
         return err_set(e, "the template's further variables are not an object");
@@ -192,9 +192,9 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
     if (!v || json_object_update(v, c->tokens) ||
         json_object_set_new(v, "documents", json_null()) ||
         (extra && json_object_update(v, (json_t *)(uintptr_t)extra)) ||
-        set(v, "messages", messages) ||
+        set(v, "messages", in->messages) ||
         (tools ? set(v, "tools", tools) : json_object_set_new(v, "tools", json_null())) ||
-        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)) ||
+        json_object_set_new(v, "add_generation_prompt", json_boolean(in->add_generation_prompt)) ||
         json_check(e))
         err_memory(e);
     else if (jinja_render(t, v, c->now, text, bytes, e)) err_prefix(e, "chat template");

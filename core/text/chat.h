@@ -40,13 +40,19 @@ int chat_open_model(struct chat **c, const struct modelfile *m, const char *give
                     int64_t now, struct err *e);
 void chat_close(struct chat *c);
 
-/* Renders MESSAGES (an array of objects). TOOLS is an array or NULL; with tools the "tool_use"
- * template is used if there is one. EXTRA is an object of further variables (vLLM's
- * chat_template_kwargs, e.g. enable_thinking) or NULL; it overrides bos_token and the like. *text
- * is malloc'd, NUL-terminated, *bytes long. A short chat takes less than 0.1 ms; *c stays constant.
- */
-int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
-                const json_t *extra, int add_generation_prompt, char **text, size_t *bytes,
+/* The variables of a template; none is owned. */
+struct chat_input {
+    const json_t *messages; /* array of objects */
+    const json_t *tools;    /* array or NULL; with tools the template "tool_use" is rendered, if
+                               there is one */
+    const json_t *extra;    /* object of further variables (vLLM's chat_template_kwargs, such as
+                               enable_thinking) or NULL; overrides bos_token and the like */
+    int add_generation_prompt;
+};
+
+/* Renders the template. *text is malloc'd, NUL-terminated, *bytes long. A short chat takes less
+ * than 0.1 ms; *c stays constant. */
+int chat_render(const struct chat *c, const struct chat_input *in, char **text, size_t *bytes,
                 struct err *e);
 
 /* 0 if the template for tools does not read them, so that tools would have no effect; 1 otherwise,

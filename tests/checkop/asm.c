@@ -1,11 +1,12 @@
-/* asm.c: the inner loops of the CPU rungs as the compiler made them, read from `objdump -d` of the
- * object files. usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross
- * build) A loop is what can come from the target of a backward jump to that jump; an inner loop
- * holds no other. Those that multiply and add vectors are the ones that take the time. In them
- * there must be no gather, no call, no division (but silu's), and no vector register stored on the
- * stack (a spill). Constants and addresses that found no register may be read from it. What the
- * loops consist of is printed. asm_sample.c has loops with each fault, which must be found. Must
- * not know: how a kernel is written; loops are found in any function of a rung's object. */
+/* asm.c: checks the compiled inner loops of the CPU variants, read from `objdump -d` of the object
+ * files.
+ * usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross build)
+ * A loop is the set of instructions on the paths from the target of a backward jump to that jump;
+ * an inner loop contains no other loop. Inner loops that multiply and add vectors must have no
+ * gather, no call, no division (except silu's) and no vector register stored on the stack (a
+ * spill); they may reload constants and addresses from the stack. Their instruction counts are
+ * printed. asm_sample.c has one loop with each fault, which must be found. Must not know: the
+ * kernels; every function of a variant's object is searched. */
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,13 +25,12 @@ static struct insn insn[MAX_INSNS]; /* of the function being read */
 static int first_jump[MAX_INSNS], next_jump[MAX_INSNS];
 static int n_insns, n_passed, n_failed, n_skipped;
 
-static const struct rung {
+static const struct variant {
     const char *name, *format;
-    const char
-        *need[2]; /* the instructions that its loops are written for: of each, some loop has one */
-    int only_q4i; /* it has no other kernel of its own */
-    int spills;   /* that gcc 12 is known to make in all its loops together; 0 is the aim */
-} rungs[] = {
+    const char *need[2]; /* instructions that must occur in some inner loop */
+    int only_q4i;        /* q4i is its only kernel of its own */
+    int spills;          /* known spills of gcc 12 in all inner loops together; the aim is 0 */
+} variants[] = {
     {"avx2", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 4},
     {"avx512", "elf64-x86-64", {"vfmadd", "vpmaddubsw"}, 0, 0},
     {"vnni", "elf64-x86-64", {"vpdpbusd", "vpdpbusd"}, 1, 0},
@@ -39,11 +39,11 @@ static const struct rung {
     {"dotprod", "elf64-littleaarch64", {"sdot", "sdot"}, 1, 0},
 };
 
-enum { N_RUNGS = sizeof rungs / sizeof *rungs };
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
 struct facts {
     int n, products, weights;              /* instructions, multiply-adds, codes decoded */
-    int spills, gathers, calls, divisions; /* what must not be there */
+    int spills, gathers, calls, divisions; /* faults */
     int reloads;                           /* from the stack */
     const struct insn *bad;                /* the first such instruction, reloads aside */
 };
@@ -277,10 +277,10 @@ static void result(int ok, const char *what)
     else n_failed++;
 }
 
-/* ---- the objects of the rungs ---- */
+/* ---- the objects of the variants ---- */
 
 struct judged {
-    const struct rung *rung;
+    const struct variant *variant;
     int n_loops, n_bad, spills, has[2], kernels;
 };
 
@@ -290,13 +290,14 @@ static const char *const kernels[] = {"_q4i", "_dense", "_attend"};
 static void judge(const char *function, const struct loop *l, const struct facts *f, void *arg)
 {
     struct judged *j = arg;
-    printf("%-8s %-16s %4d instructions, %4d products (%.3f each)", j->rung->name, function, f->n,
-           f->products, (double)f->n / f->products);
+    printf("%-8s %-16s %4d instructions, %4d products (%.3f each)", j->variant->name, function,
+           f->n, f->products, (double)f->n / f->products);
     if (f->weights) printf(", %4d weights (%.3f each)", f->weights, (double)f->n / f->weights);
     if (f->reloads) printf(", %d reloads", f->reloads);
     printf("\n");
     for (int i = 0; i < n_insns; i++)
-        for (int k = 0; l->body[i] && k < 2; k++) j->has[k] |= starts(insn[i].op, j->rung->need[k]);
+        for (int k = 0; l->body[i] && k < 2; k++)
+            j->has[k] |= starts(insn[i].op, j->variant->need[k]);
     j->n_loops++;
     for (int k = 0; k < 3; k++) j->kernels |= strstr(function, kernels[k]) ? 1 << k : 0;
     j->spills += f->spills;
@@ -307,13 +308,13 @@ static void judge(const char *function, const struct loop *l, const struct facts
                f->bad->args);
 }
 
-static void check_rung(const char *tools, const char *build, const struct rung *r)
+static void check_variant(const char *tools, const char *build, const struct variant *r)
 {
     char path[512], what[700];
-    struct judged j = {.rung = r};
+    struct judged j = {.variant = r};
     snprintf(path, sizeof path, "%s/backend-cpu/%s.o", build, r->name);
     int rc = read_object(tools, path, r->format, judge, &j);
-    if (rc > 0) return; /* a rung of another machine */
+    if (rc > 0) return; /* of another machine */
     if (rc < 0) printf("%s: cannot be disassembled\n", path);
     snprintf(what, sizeof what, "%s: inner loops without gathers, calls, divisions", r->name);
     result(!rc && j.n_loops && !j.n_bad, what);
@@ -365,7 +366,7 @@ int main(int argc, char **argv)
                version);
     n_skipped = sanitized || version != 12;
     if (!n_skipped) {
-        for (int i = 0; i < N_RUNGS; i++) check_rung(tools, argv[1], &rungs[i]);
+        for (int i = 0; i < N_VARIANTS; i++) check_variant(tools, argv[1], &variants[i]);
         int x86 = read_object(tools, path, "elf64-x86-64", judge_sample, &seen) == 0;
         result(seen == 4 + x86, "every loop of asm_sample.c is found");
     }

@@ -1,13 +1,11 @@
-/* checkop.c: compares every variant of every operation with the reference. usage: checkop
- * [--backend cpu|hip] [--hip-library PATH] [--device N] [--variant NAME,..] [--op NAME,..] [--seed
- * N] [--quick]
- *                [--mutate] [--list]
+/* checkop.c: compares every variant of every operation with the reference.
+ * usage: checkop [--backend NAME] [--hip-library PATH] [--device N] [--variant NAME,..]
+ *                [--op NAME,..] [--seed N] [--quick] [--mutate] [--list]
  * --quick: the small cases, and no mutants; --mutate: only mutants */
 #include "tests/checkop/checkop.h"
 
 #include "backend-cpu/cpu.h"
-#include "backend-cpu/kernels.h"
-#include "backend-hip/hip.h"
+#include "cli/backends.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,18 +24,12 @@ const struct operation ops[] = {
     {"fuse", check_fuse},      {NULL, NULL},
 };
 
-static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
-
-/* The backends and the names of their variants, from the production tables. */
-static const struct {
-    const struct backend *ops;
-    const char *(*variant)(int i); /* NULL after the last */
-    int agree;                     /* all variants but "ref" give the same bits */
-    const char *lacks;             /* operations that it does not have */
-} backends[] = {{&backend_cpu, cpu_variant, 1, "paper top"},
-                {&backend_hip, hip_variant_name, 1, "i16 int8 outlier"}};
-
-enum { N_BACKENDS = sizeof backends / sizeof *backends };
+static int has_act(const struct backend_entry *b, enum act act)
+{
+    int has = 0;
+    for (int i = 0; i < b->n_acts; i++) has |= b->act[i] == act;
+    return has;
+}
 
 struct args {
     const char *backend, *variant, *op;
@@ -48,7 +40,7 @@ struct args {
 static int usage(const char *why)
 {
     fprintf(stderr,
-            "checkop: %s\nusage: checkop [--backend cpu|hip] [--hip-library PATH] [--device N] "
+            "checkop: %s\nusage: checkop [--backend " BACKEND_CHOICE "] [--hip-library PATH] [--device N] "
             "[--variant NAME,..] [--op NAME,..] [--seed N] "
             "[--quick] [--mutate] [--list]\n",
             why);
@@ -57,10 +49,16 @@ static int usage(const char *why)
 
 struct gpu_choice gpu;
 
+/* Operations that are not listed here exist in every backend. */
 int has(const struct variant *v, const char *op)
 {
-    for (int b = 0; b < N_BACKENDS; b++)
-        if (backends[b].ops == v->ops && strstr(backends[b].lacks, op)) return 0;
+    const struct backend_entry *b = backend_find(v->ops->name);
+    if (!strcmp(op, "i16")) return has_act(b, ACT_I16);
+    if (!strcmp(op, "int8")) return has_act(b, ACT_INT8);
+    if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
+    if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
+    if (!strcmp(op, "paper")) return b->paper;
+    if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
     return 1;
 }
 
@@ -75,10 +73,10 @@ int listed(const char *list, const char *name)
 /* The variants asked for that this machine can run; the others are reported. */
 static void find_variants(struct check *c, const struct args *a, int *n_skipped)
 {
-    for (int b = 0; b < N_BACKENDS; b++)
-        for (int i = 0; backends[b].variant(i); i++) {
-            struct variant v = {backends[b].ops, backends[b].variant(i),
-                                backends[b].agree && strcmp(backends[b].variant(i), "ref")};
+    for (const struct backend_entry *b = backend_entries; b->ops; b++)
+        for (int i = 0; b->variant(i); i++) {
+            /* the reference adds in double precision */
+            struct variant v = {b->ops, b->variant(i), strcmp(b->variant(i), "ref") != 0};
             struct be_config config = plain_config(1);
             struct be *be;
             struct err e;

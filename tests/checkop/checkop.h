@@ -1,6 +1,6 @@
 /* checkop.h: what the files of checkop share: a side (an opened backend), fenced device buffers,
  * comparison. checkop compares every variant of every operation of a backend with the reference, at
- * the level of struct backend, so that a new backend or rung is tested by the code that is here
+ * the level of struct backend, so that a new backend or variant is tested by the code that is here
  * already. Must not know: how any backend works inside. */
 #ifndef TESTS_CHECKOP_H
 #define TESTS_CHECKOP_H
@@ -127,8 +127,8 @@ struct op *trial_linears(struct trial *t, int in, int n, const int *w, const int
 /* cos, sin [rows][head_dim/2] of the batch's positions into two new buffers at d_cos and d_sin. */
 struct op *trial_angles(struct trial *t, int inv_freq, int pairs, float scale, void *d_cos,
                         void *d_sin);
-/* Compiles and runs everything on the batch; exits when the backend does not compile it. apart: each
- * operation is compiled by itself and waited for. */
+/* Compiles and runs everything on the batch; exits when the backend does not compile it. apart:
+ * each operation is compiled by itself and waited for. */
 void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart);
 
 /* ---- comparison ---- */

@@ -1,8 +1,8 @@
-/* step.c: a step allocates nothing and makes no system call but futex, in any phase, on any rung,
- * in any arithmetic. A child opens the model, runs warm-up steps, then lets a seccomp filter trap
- * every other system call of all its threads and counts allocations. Backends that are broken on
- * purpose must be caught. usage: step BUILD_DIR */
-#include "bench/rig.h"
+/* step.c: a step allocates nothing and makes no system call but futex, in any phase, on any
+ * variant, in any arithmetic. A child opens the model, runs warm-up steps, then lets a seccomp
+ * filter trap every other system call of all its threads and counts allocations. Backends that are
+ * broken on purpose must be caught. usage: step BUILD_DIR */
+#include "bench/setup.h"
 #include "backend-cpu/kernels.h"
 #include "tests/harness.h"
 #include "tests/stepwise.h"
@@ -178,12 +178,16 @@ static void break_backend(struct forward *f, enum fault fault)
 }
 
 /* A prompt in two chunks, one sequence alone, some together. */
-static int steps(struct rig *r, struct err *e)
+static int steps(struct setup *r, struct err *e)
 {
     static const struct step_shape shapes[] = {
         {1, 12, 0, 0}, {1, 4, 12, 0}, {1, 1, 16, 1}, {3, 1, 17, 1}, {3, 1, 18, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (rig_step(r, &shapes[i], i == 0 ? RIG_NOTHING : i % 2 ? RIG_BEST : RIG_SAMPLED, e))
+        if (setup_step(r, &shapes[i],
+                       i == 0  ? SETUP_NOTHING
+                       : i % 2 ? SETUP_BEST
+                               : SETUP_SAMPLED,
+                       e))
             return -1;
     return 0;
 }
@@ -213,22 +217,23 @@ static void await_threads(void)
 static void child(const char *path, struct bench_options *o, enum fault fault)
 {
     struct model m;
-    struct rigs rigs;
+    struct setups setups;
     struct err e;
-    struct rig_size size = {12, 3, rig_pages(3, 20)};
+    struct setup_size size = {12, 3, setup_pages(3, 20)};
     struct sigaction trap = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
-    if (model_open(&m, path, &e) || rigs_open(&rigs, &m, o, &size, &e) || steps(&rigs.rig[0], &e)) {
+    if (model_open(&m, path, &e) || setups_open(&setups, &m, o, &size, &e) ||
+        steps(&setups.setup[0], &e)) {
         fprintf(stderr, "step: %s\n", e.msg);
         _exit(3);
     }
-    break_backend(&rigs.rig[0].forward, fault);
+    break_backend(&setups.setup[0].forward, fault);
     await_threads();
     if (sigaction(SIGSYS, &trap, NULL) || lock()) {
         perror("step: seccomp");
         _exit(3);
     }
     atomic_store(&seen->armed, 1);
-    if (steps(&rigs.rig[0], &e)) atomic_store(&seen->failed, 1);
+    if (steps(&setups.setup[0], &e)) atomic_store(&seen->failed, 1);
     atomic_store(&seen->armed, 0);
     atomic_store(&seen->done, 1);
     syscall(SYS_exit_group, 0);

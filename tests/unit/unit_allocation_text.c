@@ -222,8 +222,9 @@ static int say(const void *arg, struct result *r, struct err *e)
         chat_messages(c, json_object_get(j, "messages"), &messages, e))
         goto fail;
     keep(r, (char[]){(char)('0' + chat_reads_tools(c))}, 1);
-    if (chat_render(c, messages, json_object_get(j, "tools"), json_object_get(j, "extra"), 1, &text,
-                    &n, e))
+    const struct chat_input in = {messages, json_object_get(j, "tools"),
+                                  json_object_get(j, "extra"), 1};
+    if (chat_render(c, &in, &text, &n, e))
         goto fail;
     keep(r, text, n);
     rc = 0;
@@ -326,7 +327,7 @@ static void bounds_and_words_are_not_memory(void **state)
         json_t *messages = json_array();
         int rc = chat_open(&c, &src, 0, &e)
                      ? -1
-                     : chat_render(c, messages, NULL, NULL, 1, &text, &n, &e);
+                     : chat_render(c, &(struct chat_input){messages, NULL, NULL, 1}, &text, &n, &e);
         if (!rc) fail_msg("%s: rendered", templates[i]);
         if (err_is_memory(&e)) fail_msg("%s: taken for a lack of memory: %s", templates[i], e.msg);
         free(text);

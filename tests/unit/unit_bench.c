@@ -4,7 +4,7 @@
 #include "bench/options.h"
 #include "bench/shape.h"
 #include "bench/stats.h"
-#include "bench/work.h"
+#include "bench/cost.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -44,17 +44,17 @@ static void bytes_of_a_model(void **state)
 {
     (void)state;
     double bytes, parameters, norms = 45 * 2048;
-    work_model(&tiny, &bytes, &parameters);
+    cost_model(&tiny, &bytes, &parameters);
     assert_true(parameters == 1100048384.0); /* the number in its model card */
     assert_true(bytes == (double)LAYERS * (LAYER_WEIGHTS / 2 + 3 * (LAYER_WEIGHTS / 128)) +
                              2 * 2.0 * HEAD + 4 * norms);
 }
 
-static struct work sum_of(const struct step_shape *s, enum act act, enum kv_type kv)
+static struct cost sum_of(const struct step_shape *s, enum act act, enum kv_type kv)
 {
-    struct work sum = {0};
+    struct cost sum = {0};
     for (int i = 0; i < tiny.plan.n_ops; i++) {
-        struct work w = work_op(&tiny.plan, &tiny.plan.op[i], s, act, kv);
+        struct cost w = cost_op(&tiny.plan, &tiny.plan.op[i], s, act, kv);
         sum.weights += w.weights, sum.kv += w.kv, sum.fp32 += w.fp32, sum.int8 += w.int8;
     }
     return sum;
@@ -64,7 +64,7 @@ static void a_decode_step(void **state)
 {
     (void)state;
     struct step_shape s = {1, 1, 999, 1};
-    struct work w = sum_of(&s, ACT_F32, KV_F16);
+    struct cost w = sum_of(&s, ACT_F32, KV_F16);
     double linears = (double)LAYERS * LAYER_WEIGHTS,
            position = 2 * 256 * 2; /* keys and values of a layer */
     double weights = linears / 2 + 3 * linears / 128 + 2.0 * HEAD + 2 * 2048 + 45 * 4 * 2048;
@@ -72,7 +72,7 @@ static void a_decode_step(void **state)
     assert_true(w.kv == LAYERS * position * (1000 + 1)); /* all read, one written */
     assert_true(w.fp32 == 2 * linears + 2.0 * HEAD + LAYERS * 4.0 * 2048 * 1000);
     assert_true(w.int8 == 0);
-    struct work wide = sum_of(&s, ACT_F32, KV_F32);
+    struct cost wide = sum_of(&s, ACT_F32, KV_F32);
     assert_true(wide.kv == 2 * w.kv);
 }
 
@@ -81,11 +81,11 @@ static void integers_count_their_digits(void **state)
     (void)state;
     struct step_shape s = {8, 1, 0, 1};
     double linears = 2.0 * LAYERS * LAYER_WEIGHTS * 8;
-    struct work i16 = sum_of(&s, ACT_I16, KV_F16), int8 = sum_of(&s, ACT_INT8, KV_F16),
+    struct cost i16 = sum_of(&s, ACT_I16, KV_F16), int8 = sum_of(&s, ACT_INT8, KV_F16),
                 f32 = sum_of(&s, ACT_F32, KV_F16);
     assert_true(i16.int8 == 2 * linears && int8.int8 == linears);
-    assert_true(work_products(&i16, ACT_I16) == f32.fp32 &&
-                work_products(&int8, ACT_INT8) == f32.fp32);
+    assert_true(cost_products(&i16, ACT_I16) == f32.fp32 &&
+                cost_products(&int8, ACT_INT8) == f32.fp32);
     assert_true(i16.weights == f32.weights);
 }
 
@@ -93,8 +93,8 @@ static void a_prompt_reads_the_head_once_and_attends_in_a_triangle(void **state)
 {
     (void)state;
     struct step_shape s = {1, 512, 100, 0};
-    struct work head = work_step(&tiny.plan, "head", &s, ACT_F32, KV_F16),
-                attend = work_step(&tiny.plan, "attend", &s, ACT_F32, KV_F16);
+    struct cost head = cost_step(&tiny.plan, "head", &s, ACT_F32, KV_F16),
+                attend = cost_step(&tiny.plan, "attend", &s, ACT_F32, KV_F16);
     assert_true(head.fp32 == 2.0 * HEAD && head.weights == 2.0 * HEAD);
     assert_true(attend.fp32 == LAYERS * 4.0 * 2048 * (512 * 100 + 512 * 513 / 2));
     assert_true(attend.kv == LAYERS * 612.0 * 2 * 256 * 2);
@@ -107,7 +107,7 @@ static void a_window_bounds_what_is_seen(void **state)
     struct op op = op_of(OP_ATTEND, "attend", 0);
     op.as.attend.heads = (struct heads){32, 4, 64};
     op.as.attend.window = 4;
-    struct work w = work_op(&tiny.plan, &op, &s, ACT_F32, KV_F16);
+    struct cost w = cost_op(&tiny.plan, &op, &s, ACT_F32, KV_F16);
     assert_true(w.fp32 == 4.0 * 2048 * 2 * 3 * 4);
     assert_true(w.kv == 2 * (13 - 7) * 2 * 256 * 2.0); /* positions 7..12 */
 }
@@ -127,11 +127,11 @@ static void odd_linears(void **state)
                        .perm = perm,
                        .bias = bias,
                        .scale_type = DT_F32};
-    struct work q = work_linear(&w, 3, ACT_F32);
+    struct cost q = cost_linear(&w, 3, ACT_F32);
     assert_true(q.weights == 32 * 64 / 2 + 32 * 2 * 5 + 4 * 64 + 4 * 17);
     assert_true(q.fp32 == 2.0 * 64 * 17 * 3);
     struct linear d = {.in = 60, .out = 17, .weight = codes, .weight_type = DT_BF16};
-    struct work p = work_linear(&d, 3, ACT_INT8); /* an unquantized linear stays in fp32 */
+    struct cost p = cost_linear(&d, 3, ACT_INT8); /* an unquantized linear stays in fp32 */
     assert_true(p.weights == 60 * 17 * 2 && p.fp32 == 2.0 * 60 * 17 * 3 && p.int8 == 0);
 }
 

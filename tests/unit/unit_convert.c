@@ -126,7 +126,8 @@ static void test_awq_order(void **state)
 static void plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n, int said, int planes)
 {
     struct err e = {0};
-    if (slots_plan(s, g_idx, in, n, said, planes, &e)) fail_msg("%s", e.msg);
+    if (slots_plan(s, &(struct slots_source){g_idx, in, n, said, planes}, &e))
+        fail_msg("%s", e.msg);
 }
 
 static void test_slots_plain(void **state)
@@ -223,11 +224,12 @@ static void test_slots_refuse(void **state)
     struct err e;
     int32_t g[64] = {0};
     g[9] = 2;
-    assert_int_equal(slots_plan(&s, g, 64, 2, 32, 1, &e), -1);
+    const struct slots_source from = {g, 64, 2, 32, 1}, contradictory = {NULL, 64, 3, 32, 1};
+    assert_int_equal(slots_plan(&s, &from, &e), -1);
     assert_non_null(strstr(e.msg, "g_idx[9] is 2"));
     g[9] = -1;
-    assert_int_equal(slots_plan(&s, g, 64, 2, 32, 1, &e), -1);
-    assert_int_equal(slots_plan(&s, NULL, 64, 3, 32, 1, &e), -1);
+    assert_int_equal(slots_plan(&s, &from, &e), -1);
+    assert_int_equal(slots_plan(&s, &contradictory, &e), -1);
     assert_non_null(strstr(e.msg, "group_size 32"));
 }
 

@@ -332,8 +332,9 @@ static void reference_templates(void **state)
                    *messages = json_array_get(lists[0], i / 2 / json_array_size(lists[2]) /
                                                             json_array_size(lists[1]));
             char *out;
-            if (!chat_render(c, messages, json_is_null(tools) ? NULL : tools,
-                             json_array_get(lists[2], x), i % 2, &out, &n, &e)) {
+            const struct chat_input in = {messages, json_is_null(tools) ? NULL : tools,
+                                          json_array_get(lists[2], x), i % 2};
+            if (!chat_render(c, &in, &out, &n, &e)) {
                 h = fnv(h, out, n + 1);
                 rendered++;
                 free(out);
@@ -376,7 +377,7 @@ static char *say(const struct chat_source *src, const char *messages, const char
     if (chat_open(&c, src, 0, e)) return NULL;
     json_t *m = json_loads(messages, 0, NULL), *t = tools ? json_loads(tools, 0, NULL) : NULL;
     assert_non_null(m);
-    chat_render(c, m, t, NULL, 1, &text, &n, e);
+    chat_render(c, &(struct chat_input){m, t, NULL, 1}, &text, &n, e);
     json_decref(m);
     json_decref(t);
     chat_close(c);

@@ -76,7 +76,7 @@ static void bad_softcap(float *x, float cap, size_t n)
 static const char *always(void) { return NULL; }
 static const char *never(void) { return "this processor has none of it"; }
 
-static void every_rung_passes(void **state)
+static void every_variant_passes(void **state)
 {
     (void)state;
     for (int i = 0; cpu_ladder[i]; i++) {
@@ -97,24 +97,24 @@ static void every_rung_passes(void **state)
 static void each_wrong_kernel_is_caught(void **state)
 {
     (void)state;
-    struct cpu_kernels rung[9];
+    struct cpu_kernels variant[9];
     static const char *const kernel[9] = {"q4",   "quantize", "q4i",    "dense",
                                           "norm", "rope",     "attend", "glu",
                                           "softcap"};
     for (int i = 0; i < 9; i++) {
-        rung[i] = cpu_scalar;
-        rung[i].name = "suspect";
-        rung[i].unusable = always;
+        variant[i] = cpu_scalar;
+        variant[i].name = "suspect";
+        variant[i].unusable = always;
     }
-    rung[0].q4 = bad_q4, rung[1].quantize = bad_quantize, rung[2].q4i = bad_q4i,
-    rung[3].dense = bad_dense;
-    rung[4].norm = bad_norm, rung[5].rope = bad_rope, rung[6].attend = bad_attend,
-    rung[7].glu = bad_glu, rung[8].softcap = bad_softcap;
+    variant[0].q4 = bad_q4, variant[1].quantize = bad_quantize, variant[2].q4i = bad_q4i,
+    variant[3].dense = bad_dense;
+    variant[4].norm = bad_norm, variant[5].rope = bad_rope, variant[6].attend = bad_attend,
+    variant[7].glu = bad_glu, variant[8].softcap = bad_softcap;
     for (int i = 0; i < 9; i++) {
-        const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &rung[i], NULL};
+        const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &variant[i], NULL};
         char note[128];
         struct err e = {0};
-        assert_string_equal(cpu_selfcheck(&rung[i]), kernel[i]);
+        assert_string_equal(cpu_selfcheck(&variant[i]), kernel[i]);
         assert_ptr_equal(cpu_choose(ladder, "auto", note, sizeof note, &e), &cpu_scalar);
         assert_non_null(strstr(note, "suspect"));
         assert_non_null(strstr(note, kernel[i]));
@@ -124,7 +124,7 @@ static void each_wrong_kernel_is_caught(void **state)
     }
 }
 
-static void a_sound_rung_is_taken(void **state)
+static void a_sound_variant_is_taken(void **state)
 {
     (void)state;
     struct cpu_kernels sound = cpu_scalar, absent = cpu_scalar;
@@ -145,9 +145,9 @@ static void a_sound_rung_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rung_passes),
+        cmocka_unit_test(every_variant_passes),
         cmocka_unit_test(each_wrong_kernel_is_caught),
-        cmocka_unit_test(a_sound_rung_is_taken),
+        cmocka_unit_test(a_sound_variant_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

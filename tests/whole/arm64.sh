@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: tests/whole/arm64.sh BUILD ARM_BUILD   (called by `make test-arm64`)
-# Runs the arm64 build under qemu-user: the small cases of checkop for every rung, whole greedy generations with their logits
+# Runs the arm64 build under qemu-user: the small cases of checkop for every variant, whole greedy generations with their logits
 # compared byte by byte with the build for this machine, and the inner loops' disassembly. qemu says nothing about speed.
 set -u
 build=$1 arm=$2
@@ -27,15 +27,15 @@ generations() { # NAME MODEL ARGS...
         "$build/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --logits-out "$dir/want" "$@" >"$dir/want.ids" 2>"$dir/err" ||
             cat "$dir/err"
         for run in "scalar 1" "neon 1" "dotprod 1" "auto 2"; do
-            rung=${run% *} threads=${run#* }
+            variant=${run% *} threads=${run#* }
             rm -f "$dir/got"
-            emulate 3600 qemu-aarch64 "$arm/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --cpu $rung -t $threads \
+            emulate 3600 qemu-aarch64 "$arm/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --cpu $variant -t $threads \
                 --logits-out "$dir/got" "$@" >"$dir/got.ids" 2>"$dir/err"
             if [ -s "$dir/want" ] && [ -s "$dir/want.ids" ] && cmp -s "$dir/want" "$dir/got" && cmp -s "$dir/want.ids" "$dir/got.ids"; then
                 passed=$((passed + 1))
             else
                 failed=$((failed + 1))
-                echo "FAIL $name --act $act: arm64 --cpu $rung -t $threads does not have the bits of this machine's build"
+                echo "FAIL $name --act $act: arm64 --cpu $variant -t $threads does not have the bits of this machine's build"
                 cat "$dir/err"
             fi
         done

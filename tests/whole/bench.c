@@ -229,10 +229,10 @@ static void modes(void)
         ok &= number(r, "median_ns") > 0 && number(r, "bytes") > 0 &&
               (text_is(r, "bound", "-") || number(r, "share") > 0);
     }
-    int rungs = attend / 2; /* two row counts each */
-    check(rungs >= 1 && attend == 2 * rungs && gate_up == 6 * rungs && argmax == rungs &&
-              dense == 6 * rungs,
-          "--ops: every case on every rung", &p);
+    int variants = attend / 2; /* two row counts each */
+    check(variants >= 1 && attend == 2 * variants && gate_up == 6 * variants &&
+              argmax == variants && dense == 6 * variants,
+          "--ops: every case on every variant", &p);
     check(ok, "--ops: times, bytes and shares", &p);
     json_decref(all);
     process_free(&p);

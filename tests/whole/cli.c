@@ -392,15 +392,15 @@ static const char *long_prompt(void)
     return prompt;
 }
 
-/* Logits of the long prompt and 8 greedy ids, as one block of bytes. A rung that does not run here
- * runs in the program that has it emulated (tests/emulators/immintrin), where there is one; else
- * NULL. */
-static char *whole_run(const char *program, const char *rung, const char *act, const char *threads,
-                       const char *chunk, size_t *n)
+/* Logits of the long prompt and 8 greedy ids, as one block of bytes. A variant that does not run
+ * here runs in the program that has it emulated (tests/emulators/immintrin), where there is one;
+ * else NULL. */
+static char *whole_run(const char *program, const char *variant, const char *act,
+                       const char *threads, const char *chunk, size_t *n)
 {
     struct process p;
 #define PINNED                                                                                     \
-    "--cpu", (char *)rung, "--act", (char *)act, "-t", (char *)threads, "-b", (char *)chunk
+    "--cpu", (char *)variant, "--act", (char *)act, "-t", (char *)threads, "-b", (char *)chunk
     char *const argv[] = {(char *)program,       "-m",   model, "--temp",   "0",   "-p",
                           (char *)long_prompt(), "-n",   "8",   "--format", "ids", PINNED,
                           "--logits-out",        file_a, NULL};
@@ -408,11 +408,11 @@ static char *whole_run(const char *program, const char *rung, const char *act, c
     char *bytes = NULL;
     int absent = p.code == 1 && strstr(p.err, "this processor");
     if (absent && program == run_bin && !access(emulated_bin, X_OK)) {
-        bytes = whole_run(emulated_bin, rung, act, threads, chunk, n);
+        bytes = whole_run(emulated_bin, variant, act, threads, chunk, n);
     } else if (absent) {
-        printf("SKIP rung %s: %s", rung, p.err);
+        printf("SKIP variant %s: %s", variant, p.err);
     } else {
-        check(p.code == 0, "a long prompt on a pinned rung", &p);
+        check(p.code == 0, "a long prompt on a pinned variant", &p);
         bytes = read_file(file_a, n);
         char *grown = bytes ? realloc(bytes, *n + p.out_bytes + 1) : NULL;
         if (grown) memcpy(grown + *n, p.out, p.out_bytes);
@@ -425,11 +425,11 @@ static char *whole_run(const char *program, const char *rung, const char *act, c
 }
 
 /* Bits of logits and answer do not depend on threads, on how the prompt is cut into steps, or on
- * the rung. */
+ * the variant. */
 static void invariance(void)
 {
     static const struct {
-        const char *rung, *threads, *chunk;
+        const char *variant, *threads, *chunk;
     } runs[] = {
         {"scalar", "2", "512"},
         {"auto", "1", "512"},
@@ -455,13 +455,13 @@ static void invariance(void)
         char *first = NULL;
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             size_t n = 0;
-            char *bytes = whole_run(run_bin, runs[i].rung, acts[a], runs[i].threads, runs[i].chunk,
-                                    &n),
+            char *bytes = whole_run(run_bin, runs[i].variant, acts[a], runs[i].threads,
+                                    runs[i].chunk, &n),
                  what[160];
             if (!bytes) continue;
             snprintf(what, sizeof what,
                      "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a],
-                     runs[i].rung, runs[i].threads, runs[i].chunk);
+                     runs[i].variant, runs[i].threads, runs[i].chunk);
             if (first) check(n == n_first && n > 1000000 && !memcmp(first, bytes, n), what, NULL);
             if (!first) first = bytes, n_first = n;
             else free(bytes);

@@ -19,24 +19,24 @@
 #include <unistd.h>
 
 /* Largest |difference| allowed, in standard deviations of the expected logits. */
-static const struct rung {
+static const struct config {
     const char *name;
     double bound,
         trained_bound; /* of the fixtures, whose weights are random, and of trained models */
     const char *backend, *cpu, *act, *kv;
-} cpu_rungs[] = {{"ref", 1e-4, 1e-4, "cpu", "ref", "f32", "f32"},
+} cpu_configs[] = {{"ref", 1e-4, 1e-4, "cpu", "ref", "f32", "f32"},
                  {"scalar", 2e-4, 2e-4, "cpu", "scalar", "f32", "f32"},
                  {"auto", 2e-4, 2e-4, "cpu", "auto", "f32", "f32"},
                  {NULL, 0, 0, NULL, NULL, NULL, NULL}},
   control = {"cpu f16", 0, 0, "cpu", "ref", "f16", "f16"},
-  gpu_rungs[] = {{"f32", 2e-4, 2e-4, "hip", "auto", "f32", "f32"},
+  gpu_configs[] = {{"f32", 2e-4, 2e-4, "hip", "auto", "f32", "f32"},
                  {"f16", 5e-3, 2e-2, "hip", "auto", "f16", "f16"},
                  {NULL, 0, 0, NULL, NULL, NULL, NULL}};
 
 enum { MAX_IDS = 4096 };
 #define ROUNDED 1.5
 
-static const struct rung *rungs = cpu_rungs;
+static const struct config *configs = cpu_configs;
 static const char *library; /* of the GPU, NULL: the installed one */
 
 static const char *build_dir;
@@ -140,10 +140,10 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
     return best - second < 4 * bound * sqrt(var);
 }
 
-/* All prompts of one converted model on one rung: logits of the prompt, then the greedy
+/* All prompts of one converted model in one configuration: logits of the prompt, then the greedy
  * continuation. */
-static double test_rung(const char *name, const char *model, const struct st_file *want,
-                        const struct rung *r, double bound, int *greedy_ok)
+static double test_config(const char *name, const char *model, const struct st_file *want,
+                        const struct config *r, double bound, int *greedy_ok)
 {
     static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
     char bin[512], logits[512], count[16], key[32];
@@ -227,16 +227,16 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
         return;
     }
     printf("%-24s", name);
-    for (const struct rung *r = rungs; r->name; r++) {
+    for (const struct config *r = configs; r->name; r++) {
         int greedy_ok;
         double bound = trained ? r->trained_bound : r->bound;
         if (!strcmp(r->act, "f16")) {
-            double alone = test_rung(name, model, &want, &control, bound, &greedy_ok);
+            double alone = test_config(name, model, &want, &control, bound, &greedy_ok);
             check_model(isfinite(alone), "the reference in fp16 fails", name);
             if (isfinite(alone) && ROUNDED * alone > bound)
                 bound = ROUNDED * alone, printf("  rounded %.1e", alone);
         }
-        double d = test_rung(name, model, &want, r, bound, &greedy_ok);
+        double d = test_config(name, model, &want, r, bound, &greedy_ok);
         printf("  %s %.1e %s", r->name, d,
                greedy_ok == 1 ? "same"
                : greedy_ok    ? "same up to a close call"
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
     int gpu = argc > 3 && !strcmp(argv[1], "--hip");
     build_dir = argv[gpu ? 3 : 1];
     if (gpu && strcmp(argv[2], "default")) library = argv[2];
-    if (gpu) rungs = gpu_rungs;
+    if (gpu) configs = gpu_configs;
     printf(
         "largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
     if (gpu) {

@@ -365,9 +365,14 @@ int jinja_str(struct jinja_run *r, struct jinja_value v, struct jinja_value *out
 /* strings */
 int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
                  struct jinja_value *out);
-int jinja_put_json(struct jinja_run *r, struct jinja_value v, int ascii, const char *indent,
-                   size_t n_indent, int has_indent, const struct jinja_value separators[2],
-                   int sort_keys);
+/* Options of Python's json.dumps. */
+struct jinja_json_format {
+    int ascii, sort_keys;
+    int has_indent;                   /* lines, each with the string `indent` once a level */
+    struct jinja_value indent;        /* a string */
+    struct jinja_value separators[2]; /* strings: between items, behind a key */
+};
+int jinja_put_json(struct jinja_run *r, struct jinja_value v, const struct jinja_json_format *f);
 int jinja_percent(struct jinja_run *r, struct jinja_value format, struct jinja_value args,
                   struct jinja_value *out);
 int jinja_str_format(struct jinja_run *r, struct jinja_value format, const struct jinja_args *args,

@@ -343,18 +343,22 @@ int jinja_filter_wordcount(FILTER_PARAMS)
 
 int jinja_filter_tojson(FILTER_PARAMS) /* ensure_ascii indent separators sort_keys */
 {
-    struct jinja_value sep[2] = {jinja_static(", "), jinja_static(": ")}, pad = {0};
-    int has_indent = slot[1].type != JINJA_ABSENT && slot[1].type != JINJA_NONE;
+    struct jinja_json_format f = {
+        .ascii = jinja_truth(slot[0]),
+        .sort_keys = jinja_truth(slot[3]),
+        .has_indent = slot[1].type != JINJA_ABSENT && slot[1].type != JINJA_NONE,
+        .separators = {jinja_static(", "), jinja_static(": ")},
+    };
     size_t start = r->n_out;
     (void)args;
-    if (has_indent) {
-        sep[0] = jinja_static(",");
+    if (f.has_indent) {
+        f.separators[0] = jinja_static(",");
         if (slot[1].type == JINJA_STRING) {
-            pad = slot[1];
+            f.indent = slot[1];
         } else {
             int64_t width;
             if (int_arg(r, slot[1], 0, &width) ||
-                jinja_center(r, jinja_static(""), width, " ", 1, '<', &pad))
+                jinja_center(r, jinja_static(""), width, " ", 1, '<', &f.indent))
                 return -1;
         }
     }
@@ -362,13 +366,11 @@ int jinja_filter_tojson(FILTER_PARAMS) /* ensure_ascii indent separators sort_ke
         const struct jinja_list *l = slot[2].list;
         if (l->n != 2 || l->item[0].type != JINJA_STRING || l->item[1].type != JINJA_STRING)
             return jinja_fail(r, "tojson: separators are two strings");
-        sep[0] = l->item[0], sep[1] = l->item[1];
+        f.separators[0] = l->item[0], f.separators[1] = l->item[1];
     } else if (slot[2].type != JINJA_ABSENT && slot[2].type != JINJA_NONE) {
         return jinja_fail(r, "tojson: separators are two strings");
     }
-    if (jinja_put_json(r, on, jinja_truth(slot[0]), pad.s, pad.n, has_indent, sep,
-                       jinja_truth(slot[3])))
-        return -1;
+    if (jinja_put_json(r, on, &f)) return -1;
     return jinja_take(r, start, out);
 }
 

@@ -338,10 +338,8 @@ int jinja_concat(struct jinja_run *r, struct jinja_value a, struct jinja_value b
 
 struct dumper {
     struct jinja_run *r;
-    int ascii, has_indent, sort_keys, level;
-    const char *indent;
-    size_t n_indent;
-    struct jinja_value separators[2];
+    const struct jinja_json_format *format;
+    int level;
 };
 
 static int dump_string(struct dumper *d, struct jinja_value v)
@@ -357,10 +355,11 @@ static int dump_string(struct dumper *d, struct jinja_value v)
         int n;
         if (known) n = snprintf(text, sizeof text, "\\%c", to[known - from]);
         else if (c < 0x20) n = snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
-        else if (d->ascii && c >= 0x10000)
+        else if (d->format->ascii && c >= 0x10000)
             n = snprintf(text, sizeof text, "\\u%04x\\u%04x",
                          0xd800 + ((unsigned)(c - 0x10000) >> 10), 0xdc00 + ((unsigned)c & 0x3ff));
-        else if (d->ascii && c >= 0x7f + 1) n = snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
+        else if (d->format->ascii && c >= 0x7f + 1)
+            n = snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
         else continue;
         if (jinja_put(r, v.s + start, here - start) || jinja_put(r, text, (size_t)n)) return -1;
         start = at;
@@ -370,10 +369,10 @@ static int dump_string(struct dumper *d, struct jinja_value v)
 
 static int dump_break(struct dumper *d)
 {
-    if (!d->has_indent) return 0;
+    if (!d->format->has_indent) return 0;
     if (jinja_put(d->r, "\n", 1)) return -1;
     for (int i = 0; i < d->level; i++)
-        if (jinja_put(d->r, d->indent, d->n_indent)) return -1;
+        if (jinja_put(d->r, d->format->indent.s, d->format->indent.n)) return -1;
     return 0;
 }
 
@@ -407,7 +406,7 @@ static int dump_dict(struct dumper *d, const struct jinja_dict *dict)
     if (!order) return -1;
     for (size_t i = 0; i < dict->n; i++) {
         size_t at = i;
-        for (; d->sort_keys && at; at--) {
+        for (; d->format->sort_keys && at; at--) {
             int less = jinja_less(r, dict->pair[i].key, dict->pair[order[at - 1]].key, OP_LT);
             if (less < 0 || jinja_steps(r, 1)) return -1;
             if (!less) break;
@@ -419,8 +418,9 @@ static int dump_dict(struct dumper *d, const struct jinja_dict *dict)
     d->level++;
     for (size_t i = 0; i < dict->n; i++) {
         const struct jinja_pair *p = &dict->pair[order[i]];
-        if ((i && jinja_put(r, d->separators[0].s, d->separators[0].n)) || dump_break(d) ||
-            dump_key(d, p->key) || jinja_put(r, d->separators[1].s, d->separators[1].n) ||
+        if ((i && jinja_put(r, d->format->separators[0].s, d->format->separators[0].n)) ||
+            dump_break(d) || dump_key(d, p->key) ||
+            jinja_put(r, d->format->separators[1].s, d->format->separators[1].n) ||
             dump(d, p->value))
             return -1;
     }
@@ -434,8 +434,8 @@ static int dump_list(struct dumper *d, const struct jinja_list *l)
     if (jinja_put(r, "[", 1)) return -1;
     d->level++;
     for (size_t i = 0; i < l->n; i++)
-        if ((i && jinja_put(r, d->separators[0].s, d->separators[0].n)) || dump_break(d) ||
-            dump(d, l->item[i]))
+        if ((i && jinja_put(r, d->format->separators[0].s, d->format->separators[0].n)) ||
+            dump_break(d) || dump(d, l->item[i]))
             return -1;
     d->level--;
     return (l->n && dump_break(d)) || jinja_put(r, "]", 1) ? -1 : 0;
@@ -463,16 +463,8 @@ static int dump(struct dumper *d, struct jinja_value v)
     }
 }
 
-int jinja_put_json(struct jinja_run *r, struct jinja_value v, int ascii, const char *indent,
-                   size_t n_indent, int has_indent, const struct jinja_value separators[2],
-                   int sort_keys)
+int jinja_put_json(struct jinja_run *r, struct jinja_value v, const struct jinja_json_format *f)
 {
-    struct dumper d = {.r = r,
-                       .ascii = ascii,
-                       .indent = indent,
-                       .n_indent = n_indent,
-                       .has_indent = has_indent,
-                       .sort_keys = sort_keys};
-    memcpy(d.separators, separators, sizeof d.separators);
+    struct dumper d = {.r = r, .format = f};
     return dump(&d, v);
 }

@@ -96,64 +96,76 @@ static size_t char_start_before(const char *s, size_t at)
     return at;
 }
 
+/* The longest added token that begins at s[at]; *end: behind it. -1: none. */
+static int32_t added_at(const struct tok_trie *t, const char *s, size_t n, size_t at, size_t *end)
+{
+    int32_t found = -1;
+    uint32_t node = 0;
+    if (!t->first[(uint8_t)s[at]]) return -1;
+    for (size_t i = at; i < n && (node = trie_step(t, node, (uint8_t)s[i])) != 0; i++) {
+        if (t->value[node] < 0) continue;
+        found = t->value[node];
+        *end = i + 1;
+    }
+    return found;
+}
+
+/* 1 when neither the character before `start` nor the one at `stop` is part of a word. */
+static int is_single_word(const struct tok_pattern *word, struct tok_match *m, const char *s,
+                          size_t n, size_t start, size_t stop)
+{
+    size_t before = start ? char_start_before(s, start) : 0, len;
+    if (start && word_at(word, m, s + before, start - before)) return 0;
+    if (stop == n) return 1;
+    tok_utf8_next((const unsigned char *)s + stop, n - stop, &len);
+    return !word_at(word, m, s + stop, len);
+}
+
+/* Start of the white space before `start`, at least `least`. */
+static size_t strip_left(const char *s, size_t start, size_t least)
+{
+    size_t len;
+    while (start > least) {
+        size_t b = char_start_before(s, start);
+        if (!tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + b, start - b, &len)))
+            break;
+        start = b;
+    }
+    return start < least ? least : start;
+}
+
+/* End of the white space from `stop` on. A run is scanned once for all matches that begin inside
+ * it. */
+static size_t strip_right(const char *s, size_t n, size_t stop, struct tok_section_walk *w)
+{
+    size_t from = stop, len;
+    if (stop >= w->space && stop < w->space_end) stop = w->space_end;
+    while (stop < n &&
+           tok_is_space((uint32_t)tok_utf8_next((const unsigned char *)s + stop, n - stop, &len)))
+        stop += len;
+    w->space = from;
+    w->space_end = stop;
+    return stop;
+}
+
 /* Finds the next accepted match from w->scan on; *out includes the white space that it strips. 0:
  * there is none. */
 static int find_added(const struct tok_added_set *set, const struct tok_trie *t,
                       struct tok_match *m, const char *s, size_t n, struct tok_section_walk *w,
                       struct tok_section *out)
 {
-    size_t len;
     for (size_t at = w->scan; at < n;) {
-        if (!t->first[(uint8_t)s[at]]) {
-            at++;
-            continue;
-        }
-        int32_t found = -1;
-        size_t found_end = at;
-        uint32_t node = 0;
-        for (size_t i = at; i < n && (node = trie_step(t, node, (uint8_t)s[i])) != 0; i++) {
-            if (t->value[node] < 0) continue;
-            found = t->value[node];
-            found_end = i + 1;
-        }
+        size_t start = at, stop = at;
+        int32_t found = added_at(t, s, n, at, &stop);
         if (found < 0) {
             at++;
             continue;
         }
-        size_t start = at, stop = found_end;
         const struct tok_added *a = &set->a[found];
-        w->scan = at = found_end; /* the search continues after a rejected match, not inside it */
-        if (a->single_word) {
-            size_t b = start ? char_start_before(s, start) : 0;
-            if (start && word_at(set->word, m, s + b, start - b)) continue;
-            if (stop < n) {
-                tok_utf8_next((const unsigned char *)s + stop, n - stop, &len);
-                if (word_at(set->word, m, s + stop, len)) continue;
-            }
-        }
-        if (a->lstrip) {
-            while (start > w->done) {
-                size_t b = char_start_before(s, start);
-                if (!tok_is_space(
-                        (uint32_t)tok_utf8_next((const unsigned char *)s + b, start - b, &len)))
-                    break;
-                start = b;
-            }
-            if (start < w->done) start = w->done;
-        }
-        if (a->rstrip) {
-            /* A run of spaces is scanned once for all matches that begin inside it. */
-            size_t from = stop;
-            if (stop >= w->space && stop < w->space_end) stop = w->space_end;
-            while (stop < n) {
-                if (!tok_is_space(
-                        (uint32_t)tok_utf8_next((const unsigned char *)s + stop, n - stop, &len)))
-                    break;
-                stop += len;
-            }
-            w->space = from;
-            w->space_end = stop;
-        }
+        w->scan = at = stop; /* the search continues after a rejected match, not inside it */
+        if (a->single_word && !is_single_word(set->word, m, s, n, start, stop)) continue;
+        if (a->lstrip) start = strip_left(s, start, w->done);
+        if (a->rstrip) stop = strip_right(s, n, stop, w);
         *out = (struct tok_section){
             .off = start, .len = stop > start ? stop - start : 0, .added = found};
         return 1;

@@ -1,4 +1,4 @@
-#include "bench/rig.h"
+#include "bench/setup.h"
 
 #include "core/base/memory.h"
 
@@ -12,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rig_pages(int n_seqs, int positions) { return n_seqs * ((positions + KV_PAGE - 1) / KV_PAGE); }
+int setup_pages(int n_seqs, int positions)
+{
+    return n_seqs * kv_pages(positions);
+}
 
 /* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */
-int rig_fill_kv(struct forward *f, struct err *e)
+int setup_fill_kv(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
     for (int i = 0; i < f->plan.n_kv; i++) {
@@ -30,8 +33,8 @@ int rig_fill_kv(struct forward *f, struct err *e)
     return ops->sync(f->be, e);
 }
 
-static int rig_open(struct rig *r, const struct model *m, const struct rig_size *size,
-                    struct err *e)
+static int setup_open(struct setup *r, const struct model *m, const struct setup_size *size,
+                      struct err *e)
 {
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
@@ -53,19 +56,19 @@ static int rig_open(struct rig *r, const struct model *m, const struct rig_size 
     r->wanted = malloc((size_t)size->max_seqs);
     if (!r->ints || !r->spans || !r->wanted) return err_memory(e);
     for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
-    return rig_fill_kv(&r->forward, e);
+    return setup_fill_kv(&r->forward, e);
 }
 
-/* Caches that do not fit would otherwise be found out by the kernel, which kills. */
-static int check_memory(const struct model *m, const struct rigs *r, const struct rig_size *size,
-                        struct err *e)
+/* Refuses KV caches that exceed the free memory; the kernel would kill the process. */
+static int check_memory(const struct model *m, const struct setups *r,
+                        const struct setup_size *size, struct err *e)
 {
     double need = 0;
-    uint64_t available = r->rig[0].config.backend == &backend_cpu
+    uint64_t available = r->setup[0].config.backend == &backend_cpu
                              ? memory_available()
                              : 0; /* others ask for themselves */
     for (int i = 0; i < r->n; i++)
-        need += (double)forward_kv_bytes(m, r->rig[i].config.backend, r->rig[i].config.kv,
+        need += (double)forward_kv_bytes(m, r->setup[i].config.backend, r->setup[i].config.kv,
                                          size->n_pages);
     if (available && need > (double)available)
         return err_set(e,
@@ -75,7 +78,7 @@ static int check_memory(const struct model *m, const struct rigs *r, const struc
     return 0;
 }
 
-const char *rig_rung(const char *name)
+const char *setup_variant_name(const char *name)
 {
     char note[256];
     struct err e;
@@ -83,10 +86,9 @@ const char *rig_rung(const char *name)
     return k ? k->name : NULL;
 }
 
-/* The rungs that --ops times when none is named: all that this machine runs, but neither the
- * reference, which is slow on purpose, nor the portable rung, which takes minutes, unless there is
- * nothing else. */
-static void all_rungs(struct args_texts *cpu)
+/* The variants that --ops times when none is named: all that this machine can run except ref and
+ * scalar, which take minutes; scalar where there is no other. */
+static void all_variants(struct args_texts *cpu)
 {
     cpu->n = 0;
     for (int i = 0; cpu_ladder[i]; i++)
@@ -96,19 +98,19 @@ static void all_rungs(struct args_texts *cpu)
     if (!cpu->n) snprintf(cpu->v[cpu->n++], sizeof cpu->v[0], "%s", cpu_scalar.name);
 }
 
-int rig_limits(struct rig *r, struct probe_limits *l, struct err *e)
+int setup_limits(struct setup *r, struct probe_limits *l, struct err *e)
 {
     if (r->config.backend == &backend_cpu)
         return probe_limits_measure(l, r->config.cpu, r->config.threads, e);
-    *l = (struct probe_limits){.rung = r->config.cpu, .fp32 = INFINITY, .int8 = INFINITY};
+    *l = (struct probe_limits){.variant = r->config.cpu, .fp32 = INFINITY, .int8 = INFINITY};
     return hip_copy_rate(r->forward.be, &l->bandwidth, e);
 }
 
-void rig_print_limits(const struct rig *r, const struct probe_limits *l)
+void setup_print_limits(const struct setup *r, const struct probe_limits *l)
 {
     if (r->config.backend == &backend_cpu)
         printf("peaks of %s, %d thread%s: read %.1f GB/s, fp32 %.0f GFLOP/s, int8 %.0f GOP/s\n",
-               l->rung, l->n_threads, l->n_threads == 1 ? "" : "s", l->bandwidth * 1e-9,
+               l->variant, l->n_threads, l->n_threads == 1 ? "" : "s", l->bandwidth * 1e-9,
                l->fp32 * 1e-9, l->int8 * 1e-9);
     else
         printf("%s: copies %.0f GB/s, read and written; arithmetic is not probed\n",
@@ -119,62 +121,62 @@ void rig_print_limits(const struct rig *r, const struct probe_limits *l)
 static struct args_texts variants_of(const struct bench_options *o, const struct backend_entry *b)
 {
     struct args_texts v = *bench_options_variants(o, b);
-    if (b->ops == &backend_cpu && o->given.mode == BENCH_OPS && v.is_default) all_rungs(&v);
+    if (b->ops == &backend_cpu && o->given.mode == BENCH_OPS && v.is_default) all_variants(&v);
     return v;
 }
 
 /* Configuration number `i` of each variant with each number of threads, arithmetic and type of
  * keys and values; the last changes fastest. */
-static struct rig_config config_of(const struct bench_options *o, const struct backend_entry *b,
-                                   const struct args_texts *variants, int i)
+static struct setup_config config_of(const struct bench_options *o, const struct backend_entry *b,
+                                     const struct args_texts *variants, int i)
 {
     int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
         t = (rest /= o->act.n) % o->threads.n, threads = o->threads.v[t];
-    const int v = rest / o->threads.n, host = b->ops == &backend_cpu; /* rungs and threads */
-    return (struct rig_config){.backend = b->ops,
-                               .cpu = host ? rig_rung(variants->v[v])
-                                           : bench_options_variants(o, b)->v[v],
-                               .threads = host && !threads ? pool_n_processors() : threads,
-                               .library = o->hip_library,
-                               .device = o->device,
-                               .act = backend_act(o->act.v[act]),
-                               .kv = backend_kv(o->kv.v[kv])};
+    const int v = rest / o->threads.n, host = b->ops == &backend_cpu; /* variants and threads */
+    return (struct setup_config){.backend = b->ops,
+                                 .cpu = host ? setup_variant_name(variants->v[v])
+                                             : bench_options_variants(o, b)->v[v],
+                                 .threads = host && !threads ? pool_n_processors() : threads,
+                                 .library = o->hip_library,
+                                 .device = o->device,
+                                 .act = backend_act(o->act.v[act]),
+                                 .kv = backend_kv(o->kv.v[kv])};
 }
 
-int rigs_open(struct rigs *r, const struct model *m, const struct bench_options *o,
-              const struct rig_size *size, struct err *e)
+int setups_open(struct setups *r, const struct model *m, const struct bench_options *o,
+                const struct setup_size *size, struct err *e)
 {
     const struct backend_entry *b = backend_find(o->backend);
     const struct args_texts variants = variants_of(o, b);
-    *r = (struct rigs){0};
+    *r = (struct setups){0};
     int n = variants.n * o->threads.n * o->act.n * o->kv.n;
-    r->rig = calloc((size_t)n, sizeof *r->rig);
-    if (!r->rig) return err_memory(e);
+    r->setup = calloc((size_t)n, sizeof *r->setup);
+    if (!r->setup) return err_memory(e);
     for (int i = 0; i < n; i++) {
-        r->rig[r->n++].config = config_of(o, b, &variants, i);
-        CHECK(r->rig[i].config.cpu);
+        r->setup[r->n++].config = config_of(o, b, &variants, i);
+        CHECK(r->setup[i].config.cpu);
     }
     if (check_memory(m, r, size, e)) return -1;
     for (int i = 0; i < n; i++)
-        if (rig_open(&r->rig[i], m, size, e)) return -1;
+        if (setup_open(&r->setup[i], m, size, e)) return -1;
     return 0;
 }
 
-void rigs_close(struct rigs *r)
+void setups_close(struct setups *r)
 {
     for (int i = 0; i < r->n; i++) {
-        if (r->rig[i].forward.be) forward_close(&r->rig[i].forward);
-        free(r->rig[i].ints);
-        free(r->rig[i].spans);
-        free(r->rig[i].wanted);
+        if (r->setup[i].forward.be) forward_close(&r->setup[i].forward);
+        free(r->setup[i].ints);
+        free(r->setup[i].spans);
+        free(r->setup[i].wanted);
     }
-    free(r->rig);
-    *r = (struct rigs){0};
+    free(r->setup);
+    *r = (struct setups){0};
 }
 
-void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output)
+void setup_batch(struct setup *r, const struct step_shape *s, enum setup_output output)
 {
-    int rows = s->n_seqs * s->rows, stride = rig_pages(1, s->depth + s->rows),
+    int rows = s->n_seqs * s->rows, stride = setup_pages(1, s->depth + s->rows),
         vocab = r->forward.model->config.vocab;
     CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs &&
           s->n_seqs * stride <= r->size.n_pages);
@@ -185,24 +187,24 @@ void rig_batch(struct rig *r, const struct step_shape *s, enum rig_output output
     for (int i = 0; i < s->n_seqs; i++) r->spans[i] = (struct span){i, s->depth, s->rows};
     batch_set(b, &map, r->spans, s->n_seqs, s->decode ? rows : 0);
     for (int i = 0; i < rows; i++) b->token[i] = (5 + 7 * (s->depth + i)) % vocab;
-    if (output == RIG_NOTHING) return;
+    if (output == SETUP_NOTHING) return;
     for (int i = 0; i < s->n_seqs; i++) b->logit_row[i] = (i + 1) * s->rows - 1;
     b->n_logits = s->n_seqs;
     b->n_decode_logits = s->decode ? s->n_seqs : 0;
-    if (output != RIG_SAMPLED || r->forward.plan.top < 0) return;
+    if (output != SETUP_SAMPLED || r->forward.plan.top < 0) return;
     for (int i = 0; i < s->n_seqs; i++) b->top_row[i] = i;
     b->n_top = s->n_seqs;
 }
 
-void rig_begin(struct rig *r, const struct step_shape *s, enum rig_output output)
+void setup_begin(struct setup *r, const struct step_shape *s, enum setup_output output)
 {
-    rig_batch(r, s, output);
-    memset(r->wanted, output == RIG_SAMPLED && r->forward.plan.top < 0, (size_t)s->n_seqs);
+    setup_batch(r, s, output);
+    memset(r->wanted, output == SETUP_SAMPLED && r->forward.plan.top < 0, (size_t)s->n_seqs);
     forward_begin(&r->forward, &r->batch, r->wanted);
 }
 
-int rig_step(struct rig *r, const struct step_shape *s, enum rig_output output, struct err *e)
+int setup_step(struct setup *r, const struct step_shape *s, enum setup_output output, struct err *e)
 {
-    rig_begin(r, s, output);
+    setup_begin(r, s, output);
     return forward_end(&r->forward, e);
 }

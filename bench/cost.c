@@ -1,21 +1,21 @@
-#include "bench/work.h"
+#include "bench/cost.h"
 
 #include <string.h>
 
-void work_names_of(const struct step_plan *p, struct work_names *n)
+void cost_names_of(const struct step_plan *p, struct cost_names *n)
 {
     n->n = 0;
     for (int i = 0; i < p->n_ops; i++) {
         int k = 0;
         while (k < n->n && strcmp(n->name[k], p->op[i].name)) k++;
         if (k < n->n) continue;
-        CHECK(n->n < WORK_NAMES);
+        CHECK(n->n < COST_NAMES);
         n->first[n->n] = i;
         n->name[n->n++] = p->op[i].name;
     }
 }
 
-int work_name(const struct work_names *n, const char *name)
+int cost_name(const struct cost_names *n, const char *name)
 {
     int i = 0;
     while (i < n->n && strcmp(n->name[i], name)) i++;
@@ -37,19 +37,19 @@ static int digits(const struct linear *w, enum act act)
     return !w->codes ? 0 : act == ACT_I16 ? 2 : act == ACT_INT8;
 }
 
-struct work work_linear(const struct linear *w, int rows, enum act act)
+struct cost cost_linear(const struct linear *w, int rows, enum act act)
 {
     double ops = 2.0 * (w->codes ? w->k : w->in) * w->out * rows;
     int n = digits(w, act);
-    return (struct work){.weights = linear_bytes(w),
+    return (struct cost){.weights = linear_bytes(w),
                          .acts = 4.0 * rows * (w->in + w->out),
                          .fp32 = n ? 0 : ops,
                          .int8 = n * ops};
 }
 
-static struct work add(struct work a, struct work b)
+static struct cost add(struct cost a, struct cost b)
 {
-    return (struct work){a.weights + b.weights, a.kv + b.kv, a.acts + b.acts, a.fp32 + b.fp32,
+    return (struct cost){a.weights + b.weights, a.kv + b.kv, a.acts + b.acts, a.fp32 + b.fp32,
                          a.int8 + b.int8};
 }
 
@@ -59,7 +59,7 @@ static double position_bytes(const struct heads *g, enum kv_type kv)
     return 2.0 * g->n_kv_heads * g->head_dim * (kv == KV_F16 ? 2 : 4);
 }
 
-static struct work attend(const struct op *op, const struct step_shape *s, enum kv_type kv)
+static struct cost attend(const struct op *op, const struct step_shape *s, enum kv_type kv)
 {
     const struct heads *g = &op->as.attend.heads;
     int window = op->as.attend.window, end = s->depth + s->rows;
@@ -70,7 +70,7 @@ static struct work attend(const struct op *op, const struct step_shape *s, enum 
     }
     int first = window && s->depth - window + 1 > 0 ? s->depth - window + 1 : 0;
     double q = (double)g->n_heads * g->head_dim;
-    return (struct work){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
+    return (struct cost){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
                          .acts = 8.0 * s->n_seqs * s->rows * q,
                          .fp32 = 4 * q * s->n_seqs * seen}; /* scores, then values */
 }
@@ -94,22 +94,24 @@ static double buffer_bytes(const struct step_plan *p, const struct op *op,
     return bytes;
 }
 
-struct work work_op(const struct step_plan *p, const struct op *op, const struct step_shape *s,
+struct cost cost_op(const struct step_plan *p, const struct op *op, const struct step_shape *s,
                     enum act act, enum kv_type kv)
 {
-    struct work w = {.acts = buffer_bytes(p, op, s)};
+    struct cost w = {.acts = buffer_bytes(p, op, s)};
     const struct linear *table;
     switch (op->kind) {
     case OP_EMBED:
         table = &p->weight[op->w[0]].linear;
-        w.weights = (double)s->n_seqs * s->rows * table->in * (double)dtype_bytes(table->weight_type);
+        w.weights = (double)s->n_seqs * s->rows * table->in *
+                    (double)dtype_bytes(table->weight_type);
         w.acts = 4.0 * s->n_seqs * s->rows * table->in;
         return w;
     case OP_NORM: w.weights = 4.0 * p->weight[op->w[0]].n; return w;
     case OP_LINEAR:
-        w = (struct work){0};
+        w = (struct cost){0};
         for (int i = 0; i < op->n; i++)
-            w = add(w, work_linear(&p->weight[op->w[i]].linear, (int)rows_of(p, op->in[0], s), act));
+            w = add(w,
+                    cost_linear(&p->weight[op->w[i]].linear, (int)rows_of(p, op->in[0], s), act));
         return w;
     case OP_ROPE_STORE:
         w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
@@ -120,16 +122,16 @@ struct work work_op(const struct step_plan *p, const struct op *op, const struct
     }
 }
 
-struct work work_step(const struct step_plan *p, const char *name, const struct step_shape *s,
+struct cost cost_step(const struct step_plan *p, const char *name, const struct step_shape *s,
                       enum act act, enum kv_type kv)
 {
-    struct work w = {0};
+    struct cost w = {0};
     for (int i = 0; i < p->n_ops; i++)
-        if (!strcmp(p->op[i].name, name)) w = add(w, work_op(p, &p->op[i], s, act, kv));
+        if (!strcmp(p->op[i].name, name)) w = add(w, cost_op(p, &p->op[i], s, act, kv));
     return w;
 }
 
-double work_products(const struct work *w, enum act act)
+double cost_products(const struct cost *w, enum act act)
 {
     return w->fp32 + (act == ACT_I16 ? w->int8 / 2 : w->int8);
 }
@@ -142,7 +144,7 @@ static int is_frequency(const struct step_plan *p, int weight)
     return 0;
 }
 
-void work_model(const struct model *m, double *bytes, double *parameters)
+void cost_model(const struct model *m, double *bytes, double *parameters)
 {
     *bytes = *parameters = 0;
     for (int i = 0; i < m->plan.n_weights; i++) {
