@@ -424,6 +424,9 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op->in[0] = n->buffer[B_H3];
     op->out[0] = n->buffer[B_G];
     trial_linears(t, n->buffer[B_G], 1, n->linear + W_HEAD, n->buffer + B_LOGITS);
+    op = trial_op(t, OP_SOFTCAP);
+    op->in[0] = op->out[0] = n->buffer[B_LOGITS];
+    op->as.softcap.cap = 30;
     op = trial_op(t, OP_ARGMAX);
     op->in[0] = n->buffer[B_LOGITS];
     op->out[0] = n->buffer[B_BEST];
