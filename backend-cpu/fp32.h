@@ -205,8 +205,10 @@ ALWAYS_INLINE void fp32_softcap(float *x, float cap, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = cap * cpu_tanhf(x[i] / cap);
 }
 
-/* Scales and caps the scores of the queries i0 .. i1-1 at positions from .. to-1. */
-ALWAYS_INLINE void attend_cap(struct attend_state *a, int i0, int i1, int from, int to)
+/* Scales and caps the scores of the queries i0 .. i1-1 at positions from .. to-1. A function of its
+ * own: it divides, which the loops of attention without a softcap must not. */
+static __attribute__((noinline)) void attend_softcap(struct attend_state *a, int i0, int i1,
+                                                     int from, int to)
 {
     for (int i = i0; i < i1; i++) {
         float *p = a->scores + (size_t)i * ATTEND_CHUNK;
@@ -225,7 +227,7 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
          i0 = i1) { /* several queries at a time, to hide the latency of each maximum */
         int sees[QUERY_BLOCK];
         i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
-        if (t->softcap > 0) attend_cap(a, i0, i1, from, to);
+        if (t->softcap > 0) attend_softcap(a, i0, i1, from, to);
         for (int i = i0; i < i1; i++) {
             int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
             if (low < 0) low = 0;

@@ -46,11 +46,22 @@ struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int
                               .dim = hip_width(p, op)};
 }
 
+/* Whether the fused kernels keep the normed rows in registers, where they sum them in another order
+ * than norm_rows (fits_pieces() of common/vector.hip): the linear that the norm feeds has fp16
+ * activations, and its rows fit. */
+static int sums_by_4(const struct hip *h, const struct be_plan *p, int op)
+{
+    int feeds = hip_op(p, op)->feeds;
+    const struct be_linear *w = feeds < 0 ? NULL : p->memory->linear[feeds];
+    return w && !w->dense && h->config.act == ACT_F16 && w->in % 4 == 0 && w->k % 4 == 0 &&
+           w->in <= ROW_PIECES * PIECE && w->n_chunks * CHUNK <= ROW_PIECES * PIECE;
+}
+
 void hip_norm(struct hip *h, const struct be_plan *p, int op)
 {
     struct norm_args a = hip_norm_args(h, p, op);
-    int n_decode;
-    hip_launch_rows(h, K_norm_rows, hip_rows(h, p, hip_op(p, op)->in[0], &n_decode), &a, sizeof a);
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    hip_launch_rows(h, sums_by_4(h, p, op) ? K_norm_rows_by_4 : K_norm_rows, rows, &a, sizeof a);
 }
 
 void hip_glu(struct hip *h, const struct be_plan *p, int op)

@@ -59,7 +59,7 @@ int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e)
 
 struct op op_of(enum op_kind kind, const char *name, int layer)
 {
-    struct op op = {.kind = kind, .name = name, .layer = layer, .n = 1};
+    struct op op = {.kind = kind, .name = name, .layer = layer, .n = 1, .feeds = NO_WEIGHT};
     for (int i = 0; i < OP_INS; i++) op.in[i] = NO_BUFFER;
     for (int i = 0; i < OP_OUTS; i++) op.out[i] = NO_BUFFER, op.w[i] = NO_WEIGHT;
     return op;
@@ -84,13 +84,27 @@ static int last_reader(const struct step_plan *p, int i, int buffer)
     return buffer == p->best || buffer == p->logits || buffer == p->top ? OP_KEPT : last;
 }
 
+/* The first weight of the operation that reads first what operation i leaves in out[0], where it is
+ * an OP_LINEAR. */
+static int weight_fed(const struct step_plan *p, int i)
+{
+    int buffer = p->op[i].out[0];
+    for (int j = i + 1; buffer >= 0 && j < p->n_ops; j++) {
+        if (uses(p->op[j].in, OP_INS, buffer))
+            return p->op[j].kind == OP_LINEAR ? p->op[j].w[0] : NO_WEIGHT;
+        if (uses(p->op[j].out, OP_OUTS, buffer)) break;
+    }
+    return NO_WEIGHT;
+}
+
 void step_plan_liveness(struct step_plan *p, int keep_all)
 {
-    for (int i = 0; i < p->n_ops; i++)
-        for (int k = 0; k < OP_OUTS; k++) {
-            struct op *op = &p->op[i];
+    for (int i = 0; i < p->n_ops; i++) {
+        struct op *op = &p->op[i];
+        for (int k = 0; k < OP_OUTS; k++)
             op->last[k] = op->out[k] < 0 ? i : keep_all ? OP_KEPT : last_reader(p, i, op->out[k]);
-        }
+        if (!keep_all) op->feeds = weight_fed(p, i);
+    }
 }
 
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,

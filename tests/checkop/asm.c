@@ -220,7 +220,8 @@ static void each_loop(const char *function, each_fn *each, void *arg)
     for (int i = 0; i < n_insns && i < 16; i++)
         frame_pointer |= !strcmp(insn[i].op, "mov") && starts(insn[i].args, "%rsp,%rbp");
     for (int i = 0; i < n; i++) {
-        struct facts f = look(&loop[i], frame_pointer, strstr(function, "glu") != NULL);
+        int may_divide = strstr(function, "glu") || strstr(function, "softcap");
+        struct facts f = look(&loop[i], frame_pointer, may_divide);
         if (f.products) each(function, &loop[i], &f, arg);
         free(loop[i].body);
     }

@@ -157,8 +157,7 @@ static struct mutant_be *of(struct be *be) { return (struct mutant_be *)be; }
 static struct be *in(const struct be *be) { return ((const struct mutant_be *)be)->inner; }
 static const struct backend *fns(void) { return healthy.ops; }
 
-extern const struct backend mutant_backend;
-const struct backend mutant_backend;
+static struct backend mutant_backend; /* has the name of the one that it is built around */
 
 static int m_open(struct be **out, const struct be_config *config, struct err *e)
 {
@@ -505,8 +504,7 @@ static void m_run(struct be *be, const struct be_plan *p)
     stepwise_run(in(be), fns(), &hooks, p, of(be)->batch);
 }
 
-const struct backend mutant_backend = {
-    .name = "mutant",
+static struct backend mutant_backend = {
     .open = m_open,
     .close = m_close,
     .describe = m_describe,
@@ -546,6 +544,7 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
     int n_caught = 0, n_false = 0;
     long n_cases;
     healthy = *v;
+    mutant_backend.name = v->ops->name;
     *n_mutants = 0;
     for (int i = 0; ops[i].name; i++)
         if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) &&

@@ -386,7 +386,7 @@ static void few_rows_of_a_layer(void)
     with("FIBERS_UNITS", 8);
     process_run(&p,
                 (char *[]){checkop_bin, "--backend", "hip", "--hip-library", hopper, "--variant",
-                           "auto", "--quick", "--op", "block", NULL},
+                           "auto", "--quick", "--op", "fuse", NULL},
                 NULL);
     check(p.code == 0, "the same bits where each row has a multiprocessor", &p);
     process_free(&p);

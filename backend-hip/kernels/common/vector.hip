@@ -267,28 +267,47 @@ KERNEL(embed_rows, struct embed_args)
     }
 }
 
-/* RMSNorm of a row in memory. Thread t sums elements 4t .. 4t+3, then 4 (THREADS + t) .. and so on,
- * like norm_pieces() in registers. */
+/* RMSNorm of a row in memory. Thread t sums elements t, t + THREADS, .. */
 DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
 {
     u64 at = (u64)row * (u64)a->dim;
     float *x = a->x + at, sum = 0;
+    for (int i = thread(); i < a->dim; i += THREADS) {
+        float v = x[i];
+        if (a->delta) x[i] = v = v + a->delta[at + (u64)i];
+        sum = fma32(v, v, sum);
+    }
+    float f = rsqrt32(block_sum(sum, scratch) / (float)a->dim + a->eps);
+    for (int i = thread(); i < a->dim; i += THREADS) a->out[at + (u64)i] = x[i] * f * a->weight[i];
+}
+
+/* The same in the order of norm_pieces(): thread t sums elements 4t .. 4t + 3, then 4 (THREADS + t)
+ * .. and so on. dim is a multiple of 4. */
+DEVICE void norm_row_by_4(const struct norm_args *a, int row, float *scratch)
+{
+    u64 at = (u64)row * (u64)a->dim;
+    float *x = a->x + at, sum = 0;
     for (int i = 4 * thread(); i < a->dim; i += 4 * THREADS)
-        for (int e = i; e < i + 4 && e < a->dim; e++) {
+        for (int e = i; e < i + 4; e++) {
             float v = x[e];
             if (a->delta) x[e] = v = v + a->delta[at + (u64)e];
             sum = fma32(v, v, sum);
         }
     float f = rsqrt32(block_sum(sum, scratch) / (float)a->dim + a->eps);
     for (int i = 4 * thread(); i < a->dim; i += 4 * THREADS)
-        for (int e = i; e < i + 4 && e < a->dim; e++)
-            a->out[at + (u64)e] = x[e] * f * a->weight[e];
+        for (int e = i; e < i + 4; e++) a->out[at + (u64)e] = x[e] * f * a->weight[e];
 }
 
 KERNEL(norm_rows, struct norm_args)
 {
     LDS(float, scratch, THREADS);
     norm_row(ARGS, block_x(), scratch);
+}
+
+KERNEL(norm_rows_by_4, struct norm_args)
+{
+    LDS(float, scratch, THREADS);
+    norm_row_by_4(ARGS, block_x(), scratch);
 }
 
 /* RMSNorm of a row v[pieces]; w[pieces]: the weights */
