@@ -1,7 +1,8 @@
 /* hip.c: the backend table for GPUs: opening and closing, scratch memory, the arrays of a step. All
  * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
- * (hip_plan.c). */
-#include "backend-hip/hip_plan.h"
+ * (hip_step.c). */
+#include "backend-hip/hip_scratch.h"
+#include "backend-hip/hip_step.h"
 
 #include "core/model/modelfile.h"
 
@@ -23,11 +24,8 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
-    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale,
-                       h->d_sums,  h->d_stage, h->d_largest};
-    for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(be, d[i]);
+    hip_scratch_close(h);
     hip_waiting_close(h);
-    free(h->batch_copy);
     hip_stream_close(h->stream);
     free(h);
 }
@@ -58,95 +56,6 @@ static int open_device(struct hip *h, struct err *e)
     return 0;
 }
 
-/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles, work. */
-static size_t batch_ints(const struct be_config *c)
-{
-    return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
-           2 * TILE_GROUPS *
-               ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
-           (size_t)c->max_rows * (size_t)hip_max_splits(c);
-}
-
-/* The sizes that determine scratch memory, each the maximum over all plans. */
-struct scratch_need {
-    int k, heads;
-    size_t split_floats;
-};
-
-static struct scratch_need need_of(const struct step_plan *p)
-{
-    struct scratch_need n = {step_plan_max_k(p), 0, 0};
-    for (int i = 0; i < p->n_ops; i++) {
-        if (p->op[i].kind != OP_ATTEND) continue;
-        const struct heads *g = &p->op[i].as.attend.heads;
-        if (g->n_heads > n.heads) n.heads = g->n_heads;
-        if (hip_split_floats(g) > n.split_floats) n.split_floats = hip_split_floats(g);
-    }
-    return n;
-}
-
-/* Bytes of packed inputs: three parts, or two phases with a partial tile each. */
-static size_t packed_size(const struct be_config *c, int max_k)
-{
-    size_t k = ((size_t)max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
-    return (3 * (size_t)c->max_rows + MAX_TILE_ROWS) * k * 2;
-}
-
-enum { N_SCRATCH = 4 };
-
-/* Scratch memory that does not depend on plans. */
-static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
-{
-    size_t rows = (size_t)c->max_rows;
-    const size_t sizes[N_SCRATCH] = {rows * 4, STAGE_BYTES, batch_ints(c) * 4,
-                                     rows * ARGMAX_SPANS * sizeof(struct largest)};
-    memcpy(bytes, sizes, sizeof sizes);
-}
-
-static uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
-{
-    size_t bytes[N_SCRATCH];
-    struct scratch_need n = need_of(p);
-    uint64_t sum = packed_size(c, n.k) + 4 * hip_part_floats(c, n.split_floats);
-    scratch_sizes(c, bytes);
-    for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
-    return sum;
-}
-
-static int no_room(const struct hip *h, size_t bytes, struct err *e)
-{
-    if (h->failed.msg[0]) {
-        *e = h->failed;
-        return -1;
-    }
-    return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name,
-                   (double)bytes / (1 << 20));
-}
-
-/* Replaces *d by a larger block. */
-static int regrow(struct hip *h, void **d, size_t bytes, struct err *e)
-{
-    hip_free(&h->be, *d);
-    *d = hip_alloc(&h->be, bytes);
-    return *d ? 0 : no_room(h, bytes, e);
-}
-
-int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
-{
-    struct scratch_need n = need_of(p);
-    if (n.heads > h->most_heads) h->most_heads = n.heads;
-    if (n.k > h->max_k) {
-        if (regrow(h, &h->d_packed, packed_size(&h->config, n.k), e)) return -1;
-        h->max_k = n.k;
-    }
-    if (n.split_floats > h->split_floats) {
-        size_t floats = hip_part_floats(&h->config, n.split_floats);
-        if (regrow(h, (void **)&h->d_parts, floats * sizeof(float), e)) return -1;
-        h->split_floats = n.split_floats;
-    }
-    return 0;
-}
-
 static int hip_available(const struct be_config *c, uint64_t *bytes, struct err *e)
 {
     struct hip h = {.config = *c};
@@ -159,20 +68,6 @@ static int hip_available(const struct be_config *c, uint64_t *bytes, struct err 
                        hip_error_text(h.device->library, code, text, sizeof text));
     *bytes = left;
     return 0;
-}
-
-static int alloc_scratch(struct hip *h, struct err *e)
-{
-    const struct be_config *c = &h->config;
-    void **const d[N_SCRATCH] = {(void **)&h->d_scale, &h->d_stage, (void **)&h->d_batch,
-                                 (void **)&h->d_largest};
-    size_t bytes[N_SCRATCH];
-    if (hip_waiting_open(h, e)) return -1;
-    scratch_sizes(c, bytes);
-    for (int i = 0; i < N_SCRATCH; i++)
-        if (!(*d[i] = hip_alloc(&h->be, bytes[i]))) return no_room(h, bytes[i], e);
-    h->batch_copy = malloc(batch_ints(c) * sizeof *h->batch_copy);
-    return h->batch_copy ? 0 : err_memory(e);
 }
 
 static int hip_open(struct be **out, const struct be_config *config, struct err *e)
@@ -198,7 +93,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
         free(h);
         return -1;
     }
-    if (alloc_scratch(h, e) || h->failed.msg[0]) {
+    if (hip_waiting_open(h, e) || hip_scratch_open(h, e) || h->failed.msg[0]) {
         if (h->failed.msg[0]) *e = h->failed;
         hip_close(&h->be);
         return -1;
@@ -215,8 +110,8 @@ static const char *hip_describe(const struct be *be)
              "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
              d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch,
              h->config.act == ACT_F16 ? "f16" : "f32",
-             h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
-             (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
+             h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto", (double)h->bytes / (1 << 30),
+             (double)d->memory / (1 << 30));
     return h->description;
 }
 
@@ -255,7 +150,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
                     (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)) + /* of tiles, at most */
                (size_t)b->n_decode * (size_t)s->n_splits;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
-    CHECK(n <= batch_ints(&h->config));
+    CHECK(n <= hip_batch_ints(&h->config));
     n = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
         if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
@@ -315,10 +210,10 @@ const struct backend backend_hip = {
     .pack = hip_pack,
     .drop = hip_drop,
     .kv_page_bytes = hip_kv_page_bytes,
-    .compile = hip_plan_compile,
-    .drop_plan = hip_plan_drop,
+    .compile = hip_step_compile,
+    .drop_plan = hip_step_drop,
     .begin_step = hip_begin_step,
-    .run = hip_plan_run,
+    .run = hip_step_run,
     .end_step = hip_end_step,
     .wait_step = hip_wait_step,
     .sync = hip_sync,

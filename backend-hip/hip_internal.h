@@ -150,8 +150,6 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
  * none. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
 
-/* Makes the scratch large enough for a plan. 0 or -1. */
-int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e);
 uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
 void hip_drop(struct be *be, struct be_linear *w);

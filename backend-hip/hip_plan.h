@@ -16,10 +16,10 @@ struct hip_group {
 
 /* Linears of one operation that one launch computes; they read the same prepared input. */
 struct hip_linear_run {
-    int first, n; /* index of the first; number */
-    int prepares; /* 0: reads the input that the run before has prepared */
-    int half;     /* activations are fp16, whole or in parts; else fp32 */
-    int parts;    /* activations are in split precision: one launch for both phases */
+    int first, n;       /* index of the first; number */
+    int prepares;       /* 0: reads the input that the run before has prepared */
+    int half;           /* activations are fp16, whole or in parts; else fp32 */
+    int parts;          /* activations are in split precision: one launch for both phases */
     uint8_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 
@@ -78,7 +78,15 @@ static inline int hip_width(const struct be_plan *p, int op)
 }
 
 /* The number of rows of a buffer in this step; *n_decode: decode rows, which come first. */
-int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_decode);
+static inline int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_decode)
+{
+    const struct hip_shape *s = &h->shape;
+    switch (p->plan->buffer[buffer].rows) {
+    case ROWS_STEP: *n_decode = s->n_decode; return s->n_rows;
+    case ROWS_LOGITS: *n_decode = s->n_decode_logits; return s->n_logits;
+    default: *n_decode = 0; return s->n_top;
+    }
+}
 /* Whether this step has a single row, a decode row. */
 static inline int hip_single(const struct hip *h)
 {
@@ -129,11 +137,5 @@ void hip_angles(struct hip *h, const struct be_plan *p, int op);
 void hip_gather(struct hip *h, const struct be_plan *p, int op);
 void hip_argmax(struct hip *h, const struct be_plan *p, int op);
 void hip_top(struct hip *h, const struct be_plan *p, int op);
-
-/* ---- hip_plan.c: entries of the backend's table. */
-int hip_plan_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
-                struct be_plan **out, struct err *e);
-void hip_plan_drop(struct be *be, struct be_plan *p);
-void hip_plan_run(struct be *be, const struct be_plan *p);
 
 #endif

@@ -1,17 +1,10 @@
+#include "backend-hip/hip_step.h"
+
 #include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_scratch.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int hip_rows(const struct hip *h, const struct be_plan *p, int buffer, int *n_decode)
-{
-    const struct hip_shape *s = &h->shape;
-    switch (p->plan->buffer[buffer].rows) {
-    case ROWS_STEP: *n_decode = s->n_decode; return s->n_rows;
-    case ROWS_LOGITS: *n_decode = s->n_decode_logits; return s->n_logits;
-    default: *n_decode = 0; return s->n_top;
-    }
-}
 
 static int check_heads(const struct heads *g, struct err *e)
 {
@@ -20,8 +13,8 @@ static int check_heads(const struct heads *g, struct err *e)
                    g->head_dim, GPU_HEAD_DIM);
 }
 
-int hip_plan_compile(struct be *be, const struct step_plan *plan, const struct plan_memory *m,
-                struct be_plan **out, struct err *e)
+int hip_step_compile(struct be *be, const struct step_plan *plan, const struct plan_memory *m,
+                     struct be_plan **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -32,19 +25,17 @@ int hip_plan_compile(struct be *be, const struct step_plan *plan, const struct p
     if (hip_reserve(h, plan, e)) return -1;
     struct be_plan *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e);
-    *p = (struct be_plan){.plan = plan,
-                          .memory = m,
-                          .serial = ++h->n_plans,
-                          .replays = !hip_runs_paper(h)};
+    *p = (struct be_plan){
+        .plan = plan, .memory = m, .serial = ++h->n_plans, .replays = !hip_runs_paper(h)};
     if (hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
-        hip_plan_drop(be, p);
+        hip_step_drop(be, p);
         return -1;
     }
     *out = p;
     return 0;
 }
 
-void hip_plan_drop(struct be *be, struct be_plan *p)
+void hip_step_drop(struct be *be, struct be_plan *p)
 {
     (void)be;
     free(p->linears);
@@ -60,7 +51,7 @@ struct run_key {
     struct hip_shape shape;
 };
 
-void hip_plan_run(struct be *be, const struct be_plan *p)
+void hip_step_run(struct be *be, const struct be_plan *p)
 {
     struct hip *h = (struct hip *)be;
     enum hip_regime r = hip_single(h) ? SINGLE_ROW : ANY_ROWS;

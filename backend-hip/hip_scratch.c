@@ -1,0 +1,114 @@
+#include "backend-hip/hip_scratch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles, work. */
+size_t hip_batch_ints(const struct be_config *c)
+{
+    return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
+           2 * TILE_GROUPS *
+               ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
+           (size_t)c->max_rows * (size_t)hip_max_splits(c);
+}
+
+/* The sizes that determine scratch memory, each the maximum over all plans. */
+struct scratch_need {
+    int k, heads;
+    size_t split_floats;
+};
+
+static struct scratch_need need_of(const struct step_plan *p)
+{
+    struct scratch_need n = {step_plan_max_k(p), 0, 0};
+    for (int i = 0; i < p->n_ops; i++) {
+        if (p->op[i].kind != OP_ATTEND) continue;
+        const struct heads *g = &p->op[i].as.attend.heads;
+        if (g->n_heads > n.heads) n.heads = g->n_heads;
+        if (hip_split_floats(g) > n.split_floats) n.split_floats = hip_split_floats(g);
+    }
+    return n;
+}
+
+/* Bytes of packed inputs: three parts, or two phases with a partial tile each. */
+static size_t packed_size(const struct be_config *c, int max_k)
+{
+    size_t k = ((size_t)max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
+    return (3 * (size_t)c->max_rows + MAX_TILE_ROWS) * k * 2;
+}
+
+enum { N_SCRATCH = 4 };
+
+/* Scratch memory that does not depend on plans. */
+static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
+{
+    size_t rows = (size_t)c->max_rows;
+    const size_t sizes[N_SCRATCH] = {rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4,
+                                     rows * ARGMAX_SPANS * sizeof(struct largest)};
+    memcpy(bytes, sizes, sizeof sizes);
+}
+
+uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
+{
+    size_t bytes[N_SCRATCH];
+    struct scratch_need n = need_of(p);
+    uint64_t sum = packed_size(c, n.k) + 4 * hip_part_floats(c, n.split_floats);
+    scratch_sizes(c, bytes);
+    for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
+    return sum;
+}
+
+static int no_room(const struct hip *h, size_t bytes, struct err *e)
+{
+    if (h->failed.msg[0]) {
+        *e = h->failed;
+        return -1;
+    }
+    return err_set(e, "out of memory on %s: no room for %.1f MiB of scratch", h->device->name,
+                   (double)bytes / (1 << 20));
+}
+
+/* Replaces *d by a larger block. */
+static int regrow(struct hip *h, void **d, size_t bytes, struct err *e)
+{
+    hip_free(&h->be, *d);
+    *d = hip_alloc(&h->be, bytes);
+    return *d ? 0 : no_room(h, bytes, e);
+}
+
+int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
+{
+    struct scratch_need n = need_of(p);
+    if (n.heads > h->most_heads) h->most_heads = n.heads;
+    if (n.k > h->max_k) {
+        if (regrow(h, &h->d_packed, packed_size(&h->config, n.k), e)) return -1;
+        h->max_k = n.k;
+    }
+    if (n.split_floats > h->split_floats) {
+        size_t floats = hip_part_floats(&h->config, n.split_floats);
+        if (regrow(h, (void **)&h->d_parts, floats * sizeof(float), e)) return -1;
+        h->split_floats = n.split_floats;
+    }
+    return 0;
+}
+
+int hip_scratch_open(struct hip *h, struct err *e)
+{
+    const struct be_config *c = &h->config;
+    void **const d[N_SCRATCH] = {(void **)&h->d_scale, &h->d_stage, (void **)&h->d_batch,
+                                 (void **)&h->d_largest};
+    size_t bytes[N_SCRATCH];
+    scratch_sizes(c, bytes);
+    for (int i = 0; i < N_SCRATCH; i++)
+        if (!(*d[i] = hip_alloc(&h->be, bytes[i]))) return no_room(h, bytes[i], e);
+    h->batch_copy = malloc(hip_batch_ints(c) * sizeof *h->batch_copy);
+    return h->batch_copy ? 0 : err_memory(e);
+}
+
+void hip_scratch_close(struct hip *h)
+{
+    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale,
+                       h->d_sums,  h->d_stage, h->d_largest};
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
+    free(h->batch_copy);
+}
