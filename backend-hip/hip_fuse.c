@@ -222,10 +222,9 @@ void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_g
     g->pattern->launch(h, p, g->first);
 }
 
-/* Whether pattern t of regime r matches from operation `first` on and ends by `end`. A step without
- * logits ends at n_body, so no group crosses it. A GEMV may add its result to the x of the next norm:
- * in steps of a single row no pattern for any rows computes it, which would leave the addition out.
- */
+/* Whether pattern t matches from operation `first` on in regime r and ends by `end`. A step without
+ * logits ends at n_body, so no group crosses it. A GEMV may add its result to the x of the next
+ * norm: in steps of a single row no pattern for any rows computes it, which would not add. */
 static int applies(const struct hip *h, const struct be_plan *p, const struct hip_pattern *t,
                    enum hip_regime r, int first, int end)
 {

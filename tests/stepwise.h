@@ -1,6 +1,6 @@
-/* stepwise.h: a plan that another backend runs operation by operation, with hooks around each: what a
- * backend that is wrong in one thing would do, without touching the backend.
- * Must not know: what the hooks are for. */
+/* stepwise.h: a plan that another backend runs operation by operation, with hooks around each: what
+ * a backend that is wrong in one thing would do, without touching the backend. Must not know: what
+ * the hooks are for. */
 #ifndef TESTS_STEPWISE_H
 #define TESTS_STEPWISE_H
 
@@ -21,8 +21,8 @@ struct stepwise_hooks {
     void (*after)(struct be *inner, const struct stepwise_call *c);
 };
 
-/* inner: an open backend whose functions are *ops. Operations that *ops lacks are not run, but their
- * hooks are called. Nothing is allocated by stepwise_run. */
+/* inner: an open backend whose functions are *ops. Operations that *ops lacks are not run, but
+ * their hooks are called. Nothing is allocated by stepwise_run. */
 int stepwise_compile(struct be *inner, const struct backend *ops,
                      const struct stepwise_hooks *hooks, const struct step_plan *p,
                      const struct plan_memory *m, struct be_plan **out, struct err *e);

@@ -46,8 +46,7 @@ enum { NAME_BYTES = 160 };
 static void full_name(const struct builder *b, const char *name, char out[NAME_BYTES])
 {
     const char *mark = strstr(name, "%d");
-    if (mark)
-        snprintf(out, NAME_BYTES, "%.*s%d%s", (int)(mark - name), name, b->layer, mark + 2);
+    if (mark) snprintf(out, NAME_BYTES, "%.*s%d%s", (int)(mark - name), name, b->layer, mark + 2);
     else snprintf(out, NAME_BYTES, "%s", name);
 }
 
@@ -87,7 +86,10 @@ int arch_linear_or_none(struct builder *b, const char *name, int in, int out)
 
 int arch_vector(struct builder *b, const char *name, int n) { return vector(b, name, n, 0); }
 
-int arch_vector_or_none(struct builder *b, const char *name, int n) { return vector(b, name, n, 1); }
+int arch_vector_or_none(struct builder *b, const char *name, int n)
+{
+    return vector(b, name, n, 1);
+}
 
 float arch_number(struct builder *b, const char *key, double lo, double hi)
 {
@@ -193,7 +195,8 @@ int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, 
                     struct arch_head_norms norms)
 {
     if (b->failed) return 0;
-    int kv = keep(b, step_plan_add_kv(b->plan, (struct kv_cache){heads.n_kv_heads, heads.head_dim}, b->err));
+    int kv = keep(
+        b, step_plan_add_kv(b->plan, (struct kv_cache){heads.n_kv_heads, heads.head_dim}, b->err));
     struct op *op = arch_op(b, OP_ROPE_STORE, "rope_store");
     memcpy(op->in, qkv, 3 * sizeof *qkv);
     op->in[3] = rope.cos;

@@ -47,9 +47,10 @@
  *                                              source's matrices
  *   rope.inv_freq                              F32 [head_dim/2]: angle = inv_freq * position, with
  *                                              the source's scaling applied
- *   rope.full.inv_freq, rope.sliding.inv_freq  of Gemma in place of rope.inv_freq: of layers without
- *                                              and with a window. Programs that do not look at the
- *                                              architecture require rope.inv_freq and refuse the file
+ *   rope.full.inv_freq, rope.sliding.inv_freq  of Gemma in place of rope.inv_freq: of layers
+ *                                              without and with a window. Programs that do not look
+ *                                              at the architecture require rope.inv_freq and refuse
+ *                                              the file
  *   file.NAME                                  U8 [bytes]: a file of the source, each optional:
  *                                              tokenizer.json, tokenizer.model,
  *                                              tokenizer_config.json, special_tokens_map.json,

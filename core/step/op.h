@@ -12,13 +12,13 @@
 
 #include <stddef.h>
 
-/* OP_EMBED        out0 [rows][dim] = row token[r] of the table w0 [vocab][dim]; for a negative token
- *                 row in0[-1 - token[r]] (in0: int32 [logits], the choices of the step before); a
- *                 negative choice gives any row; times scale (0: as it is), one fp32 product
- * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products), times
- *                 scale
- * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out0 = x / sqrt(mean(x^2) + eps)
- *                 * w0 (RMSNorm, Zhang & Sennrich 2019); out1 = x where in1 is there
+/* OP_EMBED        out0 [rows][dim] = row token[r] of the table w0 [vocab][dim], times scale (0: as
+ *                 it is; one fp32 product). A negative token stands for in0[-1 - token[r]] (in0:
+ *                 int32 [logits], the choices of the step before); a negative choice gives any row
+ * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products),
+ *                 times scale
+ * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out1 = x where in1 is there;
+ *                 out0 = x / sqrt(mean(x^2) + eps) * w0 (RMSNorm, Zhang & Sennrich 2019)
  * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
  * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
@@ -75,8 +75,8 @@ struct op {
     int in[OP_INS], out[OP_OUTS], w[OP_OUTS]; /* buffers and weights of the plan, -1: none */
     int last[OP_OUTS]; /* the last operation that reads the result out[i]; its own index: none;
                           OP_KEPT: read after the step */
-    int feeds; /* first weight of the OP_LINEAR that reads out[0] first; NO_WEIGHT: another operation
-                  does, or none. A slice of a plan keeps it */
+    int feeds;         /* first weight of the OP_LINEAR that is the first reader of out[0];
+                          NO_WEIGHT: another operation is, or none. A slice of a plan keeps it */
     union {
         struct {
             float scale; /* 0: 1 */

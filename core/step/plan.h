@@ -36,8 +36,8 @@ int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of row
                          struct err *e);
 int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
 int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e);
-/* Fills `last` of every operation, and `feeds` without keep_all. The buffers best, logits and top are read after the step; with
- * keep_all all buffers are. */
+/* Fills `last` of every operation, and `feeds` without keep_all. The buffers best, logits and top
+ * are read after the step; with keep_all all buffers are. */
 void step_plan_liveness(struct step_plan *p, int keep_all);
 /* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights and KV
  * caches; all results are kept. *out owns its operations only: free it by step_plan_free_slice. */

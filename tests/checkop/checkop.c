@@ -13,15 +13,23 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},  {"f16", check_linear_f16},
-    {"i16", check_linear_i16}, {"int8", check_linear_int8},
-    {"paper", check_paper},    {"outlier", check_outlier},
-    {"embed", check_embed},    {"norm", check_norm},
-    {"rope", check_rope},      {"attend", check_attend},
-    {"glu", check_glu},        {"softcap", check_softcap},
-           {"gather", check_gather},
-    {"argmax", check_argmax},  {"top", check_top},
-    {"fuse", check_fuse},      {NULL, NULL},
+    {"linear", check_linear},
+    {"f16", check_linear_f16},
+    {"i16", check_linear_i16},
+    {"int8", check_linear_int8},
+    {"paper", check_paper},
+    {"outlier", check_outlier},
+    {"embed", check_embed},
+    {"norm", check_norm},
+    {"rope", check_rope},
+    {"attend", check_attend},
+    {"glu", check_glu},
+    {"softcap", check_softcap},
+    {"gather", check_gather},
+    {"argmax", check_argmax},
+    {"top", check_top},
+    {"fuse", check_fuse},
+    {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -40,7 +48,8 @@ struct args {
 static int usage(const char *why)
 {
     fprintf(stderr,
-            "checkop: %s\nusage: checkop [--backend " BACKEND_CHOICE "] [--hip-library PATH] [--device N] "
+            "checkop: %s\nusage: checkop [--backend " BACKEND_CHOICE
+            "] [--hip-library PATH] [--device N] "
             "[--variant NAME,..] [--op NAME,..] [--seed N] "
             "[--quick] [--mutate] [--list]\n",
             why);

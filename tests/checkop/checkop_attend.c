@@ -77,8 +77,8 @@ struct attend_data {
     struct page_map pages;
     struct batch batch;
     int start[MAX_SEQS + 1];
-    float *key, *value; /* [positions][n_kv_heads * head_dim], as given */
-    float *q;           /* [batch rows][n_heads * head_dim] */
+    float *key, *value;              /* [positions][n_kv_heads * head_dim], as given */
+    float *q;                        /* [batch rows][n_heads * head_dim] */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     size_t q_row, kv_row;
 };
@@ -143,7 +143,7 @@ static void expect_head(const struct attend_data *d, int seq, int pos, const flo
         magnitude = fmax(magnitude, m);
     }
     double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
-    double acc[256] = {0}, mass[256] = {0}, 
+    double acc[256] = {0}, mass[256] = {0},
            off = (hd + 4) * U * magnitude * d->scale + 20 * U * d->softcap;
     CHECK(hd <= 256);
     for (int i = 0; i <= pos - first; i++) {
@@ -268,7 +268,9 @@ static void open_sequences(struct check *c, int v, const char *name, struct atte
                            const struct variant *on, int n_threads, const struct attend_data *d)
 {
     side_open(&t->s, on, n_threads, d->config);
-    size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(d->k->kv, &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim});
+    size_t bytes = (size_t)d->pages.n_pages *
+                   t->s.ops->kv_page_bytes(d->k->kv,
+                                           &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim});
     struct arena a = {0};
     t->kv = dbuf_from(&t->s, memset(arena_get(&a, bytes), GARBAGE, bytes), bytes);
     arena_free(&a);
@@ -332,9 +334,9 @@ static void check_case(struct check *c, const struct attend_case *k, float softc
     char name[NAME_BYTES];
     struct arena a = {0};
     int n = snprintf(name, NAME_BYTES, "%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16 ? "f16, " : "", softcap > 0 ? "capped, " : "",
-                     k->n_heads, k->n_kv_heads, k->head_dim,
-                     k->kv == KV_F16 ? "f16" : "f32", k->window, (double)k->gain);
+                     c->act == ACT_F16 ? "f16, " : "", softcap > 0 ? "capped, " : "", k->n_heads,
+                     k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window,
+                     (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
                       k->span[i].rows);

@@ -77,8 +77,8 @@ static void run(const struct variant *v, const struct setup *s, enum act act, fl
                 out = dbuf_new(&side, (size_t)N_ROWS * OUT * sizeof *y);
     struct batch b = make_plain_batch(&a, N_ROWS, 0);
     struct trial t = {0};
-    int in = trial_buffer(&t, x.d, ROWS_STEP, IN * 4), to = trial_buffer(&t, out.d, ROWS_STEP, OUT * 4),
-        w = trial_linear(&t, &s->w, packed);
+    int in = trial_buffer(&t, x.d, ROWS_STEP, IN * 4),
+        to = trial_buffer(&t, out.d, ROWS_STEP, OUT * 4), w = trial_linear(&t, &s->w, packed);
     trial_linears(&t, in, 1, &w, &to);
     trial_run(&t, &side, &b, 0);
     dbuf_get(&side, &out, y);
