@@ -1,0 +1,532 @@
+/* cpu_ops.c: the operations of a plan, each cut into tasks for the thread pool. Must not know: what
+ * a kernel does inside a task. */
+#include "backend-cpu/cpu_internal.h"
+
+#include "backend-cpu/cpu_math.h"
+#include "core/sample/logits.h"
+
+#include <math.h>
+#include <string.h>
+
+/* An operation with the memory that its numbers stand for. */
+struct call {
+    struct cpu *c;
+    const struct be_plan *p;
+    const struct op *op;
+};
+
+static void *in_of(const struct call *t, int i)
+{
+    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
+}
+static void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
+static const float *vector_of(const struct call *t, int i)
+{
+    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
+}
+static const struct linear *linear_of(const struct call *t, int i)
+{
+    return &t->p->memory->linear[t->op->w[i]]->w;
+}
+
+static int rows_of(const struct call *t, int buffer)
+{
+    const struct batch *b = t->c->batch;
+    enum rows_of of = t->p->plan->buffer[buffer].rows;
+    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
+}
+
+static int width_of(const struct call *t, int buffer)
+{
+    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
+}
+
+struct angles_job {
+    const struct cpu *c;
+    const float *inv_freq; /* [pairs] */
+    float *cos, *sin;      /* [rows][pairs] */
+    int pairs;
+    float scale;
+};
+
+static void angles_task(void *arg, int row, int thread)
+{
+    const struct angles_job *j = arg;
+    (void)thread;
+    float *cosr = j->cos + (size_t)row * (size_t)j->pairs,
+          *sinr = j->sin + (size_t)row * (size_t)j->pairs;
+    for (int i = 0; i < j->pairs; i++) {
+        /* fp32 product, as the models were trained with */
+        cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
+        cosr[i] *= j->scale;
+        sinr[i] *= j->scale;
+    }
+}
+
+static void run_angles(const struct call *t)
+{
+    struct angles_job j = {t->c,         vector_of(t, 0),        out_of(t, 0),
+                           out_of(t, 1), t->op->as.angles.pairs, t->op->as.angles.scale};
+    pool_run(t->c->pool, t->c->batch->n_rows, angles_task, &j);
+}
+
+/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones.
+ */
+static void cut_blocks(struct cpu *c, int group)
+{
+    const struct batch *b = c->batch;
+    int most = ATTEND_QUERIES / (group < ATTEND_QUERIES ? group : ATTEND_QUERIES);
+    if (c->block_group == group) return;
+    c->block_group = group;
+    c->n_blocks = 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
+            int left = b->seq_start[s + 1] - row;
+            n = left < most ? left : most;
+            c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
+        }
+}
+
+struct embed_job {
+    const struct cpu *c;
+    const struct linear *w;
+    const int32_t *chosen;
+    float *out, scale;
+};
+
+static void embed_task(void *arg, int row, int thread)
+{
+    const struct embed_job *j = arg;
+    (void)thread;
+    int dim = j->w->in, id = j->c->batch->token[row];
+    if (id < 0) id = j->chosen[-1 - id];
+    size_t at = (size_t)(id < 0 ? 0 : id) * (size_t)dim;
+    for (int i = 0; i < dim; i++)
+        j->out[(size_t)row * (size_t)dim + (size_t)i] =
+            f32_at(j->w->weight, j->w->weight_type, at + (size_t)i) * j->scale;
+}
+
+static void run_embed(const struct call *t)
+{
+    float scale = t->op->as.embed.scale;
+    struct embed_job j = {t->c, linear_of(t, 0), in_of(t, 0), out_of(t, 0), scale > 0 ? scale : 1};
+    pool_run(t->c->pool, t->c->batch->n_rows, embed_task, &j);
+}
+
+struct norm_job {
+    const struct cpu_kernels *k;
+    float *x, *out;
+    const float *delta, *weight;
+    float eps;
+    int dim;
+};
+
+static void norm_task(void *arg, int row, int thread)
+{
+    const struct norm_job *j = arg;
+    (void)thread;
+    size_t at = (size_t)row * (size_t)j->dim;
+    j->k->norm(j->x + at, j->delta ? j->delta + at : NULL, j->weight, j->eps, j->out + at, j->dim);
+}
+
+static void run_norm(const struct call *t)
+{
+    struct norm_job j = {
+        .k = t->c->kernels,
+        .x = in_of(t, 0),
+        .out = out_of(t, 0),
+        .delta = in_of(t, 1),
+        .weight = vector_of(t, 0),
+        .eps = t->op->as.norm.eps,
+        .dim = width_of(t, t->op->in[0]),
+    };
+    pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
+}
+
+/* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
+struct linear_job {
+    const struct cpu *c;
+    const struct linear *w[OP_OUTS];
+    float *y[OP_OUTS];
+    const float *x;
+    struct q4_digits digits; /* rows == 0: x holds the activations */
+    int n, rows;
+    int end[OP_OUTS]; /* tasks of linears 0 .. i */
+};
+
+static int linear_tasks(const struct linear *w)
+{
+    int unit = w->codes ? CPU_PANELS * 16 : CPU_DENSE_ROWS;
+    return (w->out + unit - 1) / unit;
+}
+
+/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the
+ * end of a task is then the beginning of the same thread's next one. Of n tasks the i-th to be
+ * claimed. */
+static int neighbours(int i, int n, int n_threads)
+{
+    int k = i % n_threads, each = n / n_threads, more = n % n_threads;
+    return k * each + (k < more ? k : more) + i / n_threads;
+}
+
+static void linear_task(void *arg, int task, int thread)
+{
+    const struct linear_job *j = arg;
+    int i = 0;
+    task = neighbours(task, j->end[j->n - 1], pool_n_threads(j->c->pool));
+    while (task >= j->end[i]) i++;
+    if (i) task -= j->end[i - 1];
+    const struct linear *w = j->w[i];
+    if (w->codes) {
+        int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS,
+            p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
+        float *scratch = (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes);
+        if (j->digits.rows) j->c->kernels->q4i(w, &j->digits, j->y[i], p0, p1, scratch);
+        else j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, scratch);
+    } else {
+        int n0 = task * CPU_DENSE_ROWS,
+            n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
+        j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
+    }
+}
+
+struct pack_job {
+    const struct linear *w;
+    const float *x;
+    float *out;
+    int rows, round_f16;
+};
+
+/* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for
+ * ACT_F16. In two steps, because one factor may be beyond fp32. */
+struct two_factors {
+    float a, b;
+};
+
+static struct two_factors f16_factors(const struct linear *w, const float *x)
+{
+    float largest = 0;
+    int e;
+    for (int j = 0; j < w->k; j++) {
+        float v = !w->perm ? fabsf(x[j]) : w->perm[j] < 0 ? 0 : fabsf(x[w->perm[j]]);
+        largest = v > largest ? v : largest;
+    }
+    frexpf(largest, &e);
+    return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
+}
+
+/* One row of x into the order in which q4 wants it (kernels.h). */
+static void pack_task(void *arg, int row, int thread)
+{
+    const struct pack_job *j = arg;
+    (void)thread;
+    const struct linear *w = j->w;
+    const float *x = j->x + (size_t)row * (size_t)w->in;
+    struct two_factors f = j->round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
+    for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
+        j1 = q4_next(w, j0);
+        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0),
+              *out = group;
+        if (w->perm)
+            for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
+        else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
+        if (j->round_f16)
+            for (int i = 0; i < j1 - j0; i++)
+                group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
+    }
+}
+
+struct quantize_job {
+    const struct linear *w;
+    const float *x;
+    const struct q4_digits *digits;
+    const struct cpu_kernels *kernels;
+};
+
+static void quantize_task(void *arg, int row, int thread)
+{
+    const struct quantize_job *j = arg;
+    (void)thread;
+    j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
+}
+
+/* 1 when the two can read the same packed activations. */
+static int same_input(const struct linear *a, const struct linear *b)
+{
+    return !!a->codes == !!b->codes &&
+           (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
+}
+
+/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in
+ * kernels.h). */
+static void linear_rows(struct cpu *c, struct linear_job *j)
+{
+    const struct linear *first = j->w[0];
+    int integers = c->config.act == ACT_I16 || c->config.act == ACT_INT8;
+    if (first->codes && integers) {
+        j->digits = (struct q4_digits){j->rows, c->config.act == ACT_I16 ? 2 : 1, c->digit,
+                                       c->act_scale, c->act_sum};
+        struct quantize_job q = {first, j->x, &j->digits, c->kernels};
+        pool_run(c->pool, j->rows, quantize_task, &q);
+    } else if (first->codes && (first->perm || j->rows > 1 || c->config.act == ACT_F16)) {
+        struct pack_job p = {first, j->x, c->packed, j->rows, c->config.act == ACT_F16};
+        pool_run(c->pool, j->rows, pack_task, &p);
+        j->x = c->packed;
+    }
+    pool_run(c->pool, j->end[j->n - 1], linear_task, j);
+}
+
+/* Rows that linears with this input take at a time. */
+static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
+{
+    size_t each = c->config.act == ACT_I16 ? 2 : c->config.act == ACT_INT8 ? 1 : sizeof(float);
+    size_t bytes = (size_t)rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
+    if (!w->codes || !most || bytes <= most) return rows;
+    int parts = (int)((bytes + most - 1) / most);
+    return ((rows + parts - 1) / parts + 15) / 16 * 16;
+}
+
+static void run_linear(const struct call *t)
+{
+    struct cpu *c = t->c;
+    const float *x = in_of(t, 0);
+    int rows = rows_of(t, t->op->in[0]), n = t->op->n;
+    for (int i = 0, from; i < n;) {
+        struct linear_job all = {.c = c};
+        const struct linear *first = linear_of(t, i);
+        int tasks = 0, at_once = rows_at_once(c, first, rows);
+        for (from = i; i < n && same_input(first, linear_of(t, i)); i++) {
+            all.w[all.n] = linear_of(t, i);
+            all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
+        }
+        for (int r = 0; r < rows; r += at_once) {
+            struct linear_job j = all;
+            j.rows = rows - r < at_once ? rows - r : at_once;
+            j.x = x + (size_t)r * (size_t)first->in;
+            for (int k = 0; k < j.n; k++)
+                j.y[k] = (float *)out_of(t, from + k) + (size_t)r * (size_t)j.w[k]->out;
+            linear_rows(c, &j);
+        }
+    }
+}
+
+struct rope_job {
+    struct cpu *c;
+    float *q;                     /* [rows][n_heads * head_dim] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL */
+    const float *cos, *sin;       /* [rows][head_dim / 2] */
+    char *pages;
+    size_t page_bytes;
+    struct heads heads;
+    float eps;
+};
+
+/* One key and one value of head_dim elements at position `offset` of a head's part of a page. */
+static void store_page(char *keys, enum kv_type t, int hd, int offset, const float *k,
+                       const float *v)
+{
+    if (t == KV_F16) {
+        uint16_t *kd = (uint16_t *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
+        for (int d = 0; d < hd; d++)
+            kd[d * KV_PAGE + offset] = f16_from_f32(k[d]), vd[d] = f16_from_f32(v[d]);
+    } else {
+        float *kd = (float *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
+        for (int d = 0; d < hd; d++) kd[d * KV_PAGE + offset] = k[d], vd[d] = v[d];
+    }
+}
+
+static void rope_task(void *arg, int row, int thread)
+{
+    const struct rope_job *j = arg;
+    (void)thread;
+    struct cpu *c = j->c;
+    const struct heads *g = &j->heads;
+    enum kv_type type = c->config.kv;
+    size_t hd = (size_t)g->head_dim, kv_row = (size_t)g->n_kv_heads * hd;
+    const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
+    float *q = j->q + (size_t)row * (size_t)g->n_heads * hd, *k = c->rotated + (size_t)row * kv_row;
+    const float *v = j->v + (size_t)row * kv_row;
+    c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
+    c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
+                     cosr, sinr);
+    char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
+    for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
+        store_page(page + h * 2 * KV_PAGE * hd * kv_bytes(type), type, g->head_dim,
+                   c->batch->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
+}
+
+static void run_rope_store(const struct call *t)
+{
+    const struct step_plan *p = t->p->plan;
+    int kv = t->op->as.rope.kv;
+    struct rope_job j = {
+        .c = t->c,
+        .q = in_of(t, 0),
+        .k = in_of(t, 1),
+        .v = in_of(t, 2),
+        .q_norm = vector_of(t, 0),
+        .k_norm = vector_of(t, 1),
+        .cos = in_of(t, 3),
+        .sin = in_of(t, 4),
+        .pages = t->p->memory->kv[kv],
+        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]),
+        .heads = t->op->as.rope.heads,
+        .eps = t->op->as.rope.eps,
+    };
+    pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
+}
+
+struct attend_job {
+    const struct cpu *c;
+    const float *q; /* [rows][n_heads * head_dim] */
+    float *out;     /* the same */
+    const char *pages;
+    size_t page_bytes;
+    struct heads heads;
+    int window, heads_per_task, head_tasks; /* query heads of one task, such tasks of a KV head */
+    float scale, softcap;
+};
+
+static void attend_task_run(void *arg, int task, int thread)
+{
+    const struct attend_job *j = arg;
+    const struct cpu *c = j->c;
+    const struct batch *b = c->batch;
+    const struct heads *g = &j->heads;
+    int per_block = g->n_kv_heads * j->head_tasks, kv_head = task % per_block / j->head_tasks,
+        part = task % j->head_tasks;
+    const struct attend_block *block = &c->blocks[task / per_block];
+    int group = g->n_heads / g->n_kv_heads, first = part * j->heads_per_task, row = block->row,
+        head = kv_head * group + first;
+    size_t stride = (size_t)g->n_heads * (size_t)g->head_dim,
+           at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
+    struct attend_task t = {
+        .q = j->q + at,
+        .out = j->out + at,
+        .row_stride = (int)stride,
+        .n_rows = block->n_rows,
+        .n_heads = group - first < j->heads_per_task ? group - first : j->heads_per_task,
+        .pos0 = b->pos[row],
+        .window = j->window,
+        .head_dim = g->head_dim,
+        .scale = j->scale,
+        .softcap = j->softcap,
+        .kv = c->config.kv,
+        .pages = j->pages +
+                 (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(c->config.kv),
+        .page_bytes = j->page_bytes,
+        .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
+    };
+    c->kernels->attend(&t, (float *)(c->scratch + (size_t)thread * c->scratch_bytes));
+}
+
+static void run_attend(const struct call *t)
+{
+    const struct heads *g = &t->op->as.attend.heads;
+    int group = g->n_heads / g->n_kv_heads, kv = t->op->as.attend.kv;
+    struct attend_job j = {
+        .c = t->c,
+        .q = in_of(t, 0),
+        .out = out_of(t, 0),
+        .pages = t->p->memory->kv[kv],
+        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &t->p->plan->kv[kv]),
+        .heads = *g,
+        .window = t->op->as.attend.window,
+        .heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES,
+        .scale = t->op->as.attend.scale,
+        .softcap = t->op->as.attend.softcap,
+    };
+    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
+    cut_blocks(t->c, group);
+    pool_run(t->c->pool, t->c->n_blocks * g->n_kv_heads * j.head_tasks, attend_task_run, &j);
+}
+
+enum { GLU_TASK = 16384 };
+
+struct glu_job {
+    const struct cpu_kernels *k;
+    enum activation activation;
+    float *gate;
+    const float *up;
+    size_t n;
+};
+
+static void glu_task(void *arg, int task, int thread)
+{
+    const struct glu_job *j = arg;
+    (void)thread;
+    size_t at = (size_t)task * GLU_TASK;
+    j->k->glu(j->activation, j->gate + at, j->up + at, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+}
+
+static void run_glu(const struct call *t)
+{
+    int gate = t->op->in[0];
+    size_t n = (size_t)rows_of(t, gate) * (size_t)width_of(t, gate);
+    struct glu_job j = {t->c->kernels, t->op->as.glu.activation, in_of(t, 0), in_of(t, 1), n};
+    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
+}
+
+struct softcap_job {
+    const struct cpu_kernels *k;
+    float *x, cap;
+    size_t n;
+};
+
+static void softcap_task(void *arg, int task, int thread)
+{
+    const struct softcap_job *j = arg;
+    (void)thread;
+    size_t at = (size_t)task * GLU_TASK;
+    j->k->softcap(j->x + at, j->cap, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+}
+
+static void run_softcap(const struct call *t)
+{
+    int x = t->op->in[0];
+    size_t n = (size_t)rows_of(t, x) * (size_t)width_of(t, x);
+    struct softcap_job j = {t->c->kernels, in_of(t, 0), t->op->as.softcap.cap, n};
+    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), softcap_task, &j);
+}
+
+static void run_gather(const struct call *t)
+{
+    const struct batch *b = t->c->batch;
+    size_t row_bytes = t->p->plan->buffer[t->op->in[0]].row_bytes;
+    const char *x = in_of(t, 0);
+    for (int i = 0; i < b->n_logits; i++)
+        memcpy((char *)out_of(t, 0) + (size_t)i * row_bytes,
+               x + (size_t)b->logit_row[i] * row_bytes, row_bytes);
+}
+
+struct argmax_job {
+    const float *logits;
+    int32_t *id;
+    int vocab;
+};
+
+static void argmax_task(void *arg, int row, int thread)
+{
+    const struct argmax_job *j = arg;
+    (void)thread;
+    j->id[row] = logits_argmax(j->logits + (size_t)row * (size_t)j->vocab, j->vocab);
+}
+
+static void run_argmax(const struct call *t)
+{
+    struct argmax_job j = {in_of(t, 0), out_of(t, 0), width_of(t, t->op->in[0])};
+    pool_run(t->c->pool, t->c->batch->n_logits, argmax_task, &j);
+}
+
+static void (*const run_kind[OP_KINDS])(const struct call *t) = {
+    [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
+    [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
+    [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
+    [OP_SOFTCAP] = run_softcap,
+};
+
+void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)
+{
+    run_kind[op->kind](&(struct call){c, p, op});
+}
