@@ -87,6 +87,7 @@ static inline int hip_rows(const struct hip *h, const struct be_plan *p, int buf
     default: *n_decode = 0; return s->n_top;
     }
 }
+
 /* Whether this step has a single row, a decode row. */
 static inline int hip_single(const struct hip *h)
 {

@@ -57,11 +57,11 @@ void hip_step_run(struct be *be, const struct be_plan *p)
     enum hip_regime r = hip_single(h) ? SINGLE_ROW : ANY_ROWS;
     int tail = h->shape.n_logits > 0, n = tail ? p->n_groups[r] : p->n_body[r];
     struct run_key key;
+    if (h->failed.msg[0]) return;
     memset(&key, 0, sizeof key);
     key.serial = p->serial;
     key.tail = tail;
     key.shape = h->shape;
-    if (h->failed.msg[0]) return;
     hip_flush(h);
     if (p->replays && hip_replay(h, &key, sizeof key)) return;
     for (int i = 0; i < n; i++) hip_launch_group(h, p, &p->group[r][i]);

@@ -260,7 +260,7 @@ static int run_one(struct forward *f, int op, struct err *e)
         rc = f->be->ops->sync(f->be, e);
         f->be->ops->drop_plan(f->be, compiled);
     }
-    free(slice.op);
+    step_plan_free_slice(&slice);
     return rc;
 }
 

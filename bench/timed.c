@@ -82,7 +82,7 @@ void timed_drop(const struct forward *f, struct step_plan *slice, struct be_plan
 {
     for (int i = 0; i < f->plan.n_ops; i++) {
         if (compiled && compiled[i]) f->be->ops->drop_plan(f->be, compiled[i]);
-        if (slice) free(slice[i].op);
+        if (slice) step_plan_free_slice(&slice[i]);
     }
     free(slice);
     free(compiled);

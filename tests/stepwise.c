@@ -33,7 +33,7 @@ void stepwise_drop(struct be *inner, const struct backend *ops, struct be_plan *
 {
     for (int i = 0; i < p->plan->n_ops; i++) {
         if (p->inner && p->inner[i]) ops->drop_plan(inner, p->inner[i]);
-        if (p->slice) free(p->slice[i].op);
+        if (p->slice) step_plan_free_slice(&p->slice[i]);
     }
     free(p->slice);
     free(p->inner);

@@ -358,7 +358,7 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
     }
     for (int i = 0; i < n; i++) {
         s->ops->drop_plan(s->be, compiled[i]);
-        if (apart) free(slice[i].op);
+        if (apart) step_plan_free_slice(&slice[i]);
     }
 }
 
