@@ -3,6 +3,7 @@
 
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
+#include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
 {
@@ -759,7 +760,7 @@ static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const
 const struct cpu_kernels cpu_avx2 = {"avx2",      avx2_unusable, avx2_q4,   avx2_quantize,
                                      avx2_q4i,    avx2_dense,    avx2_norm, avx2_rope,
                                      avx2_attend, avx2_glu,
-                                     avx2_softcap, 0};
+                                     avx2_softcap, 0, &avx2_states};
 
 #else
 typedef int translation_unit_is_not_empty;

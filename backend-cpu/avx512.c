@@ -5,6 +5,7 @@
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/avx512_states.h"
 
 static const char *avx512_unusable(void)
 {
@@ -427,7 +428,7 @@ void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const floa
 const struct cpu_kernels cpu_avx512 = {"avx512",      avx512_unusable, avx512_q4,   avx512_quantize,
                                        avx512_q4i,    avx512_dense,    avx512_norm, avx512_rope,
                                        avx512_attend, avx512_glu,
-                                     avx512_softcap, CACHED_BYTES};
+                                     avx512_softcap, CACHED_BYTES, &avx512_states};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -494,10 +494,12 @@ void neon_glu(enum activation a, float *gate, const float *up, size_t n)
     else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
 }
 
+#include "backend-cpu/neon_states.h"
+
 const struct cpu_kernels cpu_neon = {"neon",      always,     neon_q4,   neon_quantize,
                                      neon_q4i,    neon_dense, neon_norm, neon_rope,
                                      neon_attend, neon_glu,
-                                     neon_softcap, 0};
+                                     neon_softcap, 0, &neon_states};
 
 #else
 typedef int translation_unit_is_not_empty;
