@@ -110,7 +110,7 @@ static int add_vector(struct plan *p, const char *module, const char *name, int6
     float *f;
     if (!t) return err_set(e, "%s: tensor '%s.weight' is missing", p->dir->path, module);
     if (plan_floats(t, n, &f, e)) return -1;
-    for (int64_t i = 0; i < n && p->config->gemma; i++) f[i] += 1; /* its norms multiply by 1 + w */
+    for (int64_t i = 0; i < n && p->config->traits & HF_GEMMA; i++) f[i] += 1; /* its norms multiply by 1 + w */
     return plan_memory(p, name, DT_F32, n, f, e);
 }
 
@@ -258,9 +258,9 @@ static int add_layer(struct plan *p, int layer, struct err *e)
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim,
             dim = c->dim, ffn = c->ffn;
     const struct arch_linear linears[] = {
-        {"self_attn.q_proj", dim, q, c->qkv_bias},
-        {"self_attn.k_proj", dim, kv, c->qkv_bias},
-        {"self_attn.v_proj", dim, kv, c->qkv_bias},
+        {"self_attn.q_proj", dim, q, (c->traits & HF_QKV_BIAS) != 0},
+        {"self_attn.k_proj", dim, kv, (c->traits & HF_QKV_BIAS) != 0},
+        {"self_attn.v_proj", dim, kv, (c->traits & HF_QKV_BIAS) != 0},
         {"self_attn.o_proj", q, dim, 0},
         {"mlp.gate_proj", dim, ffn, 0},
         {"mlp.up_proj", dim, ffn, 0},
@@ -273,10 +273,10 @@ static int add_layer(struct plan *p, int layer, struct err *e)
     } norms[] = {
         {"input_layernorm", dim, 1},
         {"post_attention_layernorm", dim, 1},
-        {"pre_feedforward_layernorm", dim, c->gemma},
-        {"post_feedforward_layernorm", dim, c->gemma},
-        {"self_attn.q_norm", c->head_dim, c->qk_norm},
-        {"self_attn.k_norm", c->head_dim, c->qk_norm},
+        {"pre_feedforward_layernorm", dim, (c->traits & HF_GEMMA)},
+        {"post_feedforward_layernorm", dim, (c->traits & HF_GEMMA)},
+        {"self_attn.q_norm", c->head_dim, (c->traits & HF_QK_NORM) != 0},
+        {"self_attn.k_norm", c->head_dim, (c->traits & HF_QK_NORM) != 0},
     };
     enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
     struct quant_linear *quantized[N_LINEARS];
@@ -451,7 +451,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
         if (add_layer(p, i, e)) return -1;
     snprintf(module, sizeof module, "%snorm", p->prefix);
     if (add_vector(p, module, "norm.weight", c->dim, e) || add_head(p, e)) return -1;
-    if (c->gemma ? add_frequencies(p, "rope.full.inv_freq", c->inv_freq, e) ||
+    if ((c->traits & HF_GEMMA) ? add_frequencies(p, "rope.full.inv_freq", c->inv_freq, e) ||
                        add_frequencies(p, "rope.sliding.inv_freq", c->sliding_inv_freq, e)
                  : add_frequencies(p, "rope.inv_freq", c->inv_freq, e))
         return -1;
