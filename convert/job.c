@@ -227,6 +227,17 @@ static int put_panels(struct task *k, struct err *e)
     return put_codes(k, col, n, e) || put_scales(k, col, n, e) || put_zeros(k, col, n, e) ? -1 : 0;
 }
 
+/* Some columns of a matrix that is wider. */
+static int put_columns(struct task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct hf_tensor *t = j->source;
+    uint64_t from = t->t->offset + j->from;
+    for (uint64_t at = 0; at < j->bytes; at += j->row_bytes, from += j->stride)
+        if (st_read(t->shard, k->buffers->src + at, from, j->row_bytes, e)) return -1;
+    return put(k, j->tensor, j->at, k->buffers->src, j->bytes, e);
+}
+
 static int put_copy(struct task *k, struct err *e)
 {
     const struct plan_job *j = k->job;
@@ -284,6 +295,7 @@ int job_run(struct plan *p, const struct plan_job *j, const struct job_buffers *
     switch (j->kind) {
     case JOB_MEMORY: rc = put(&k, j->tensor, 0, j->data, p->tensors[j->tensor].bytes, e); break;
     case JOB_COPY: rc = put_copy(&k, e); break;
+    case JOB_COLUMNS: rc = put_columns(&k, e); break;
     case JOB_ROWS: rc = put_rows(&k, e); break;
     case JOB_PANELS: rc = put_panels(&k, e); break;
     }
