@@ -124,20 +124,31 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
+/* The head's module: of models with images it may stand below the language model. */
+static const char *head_of(const struct plan *p)
+{
+    static const char *const names[] = {"lm_head", "language_model.lm_head",
+                                        "model.language_model.lm_head"};
+    for (int i = 0; i < 3; i++)
+        if (plan_linear_exists(p, names[i])) return names[i];
+    return NULL;
+}
+
 static int add_head(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
-    int quantized = plan_find(p, "lm_head", "qweight") != NULL,
-        plain = plan_find(p, "lm_head", "weight") != NULL;
-    const struct linear_from from = {.part = {{.module = "lm_head", .out = c->vocab}},
-                                     .in = c->dim};
-    if (!quantized && c->tied)
-        return 0; /* a weight beside it is a copy: transformers uses the embedding */
-    if (!quantized && !plain)
+    const char *head = head_of(p);
+    int quantized = head && plan_find(p, head, "qweight") != NULL;
+    if (!quantized && c->tied && !(head && c->traits & HF_HEAD_IF_THERE)) {
+        if (head) plan_find(p, head, "weight"); /* a copy: transformers uses the embedding */
+        return 0;
+    }
+    if (!head)
         return err_set(e,
                        "%s: tensor 'lm_head.weight' is missing and config.json does not say "
                        "tie_word_embeddings",
                        p->dir->path);
+    const struct linear_from from = {.part = {{.module = head, .out = c->vocab}}, .in = c->dim};
     return plan_linear(p, &from, "lm_head", e);
 }
 
