@@ -74,12 +74,12 @@ static void make_linear(struct pool_of_bytes *p, struct linear *w, int in, int o
     for (size_t i = 0; i < groups; i++) s[i] = 0x2000; /* 2^-7 */
 }
 
-static int made_linear(void *self, const char *name, int in, int out, struct linear *w,
+static int made_linear(void *self, const char *name, int stack, int in, int out, struct linear *w,
                        struct err *e)
 {
     struct made *made = self;
     struct pool_of_bytes *p = &made->bytes;
-    (void)e;
+    (void)e, (void)stack;
     if (strcmp(name, "embed_tokens") && strcmp(name, "lm_head")) {
         make_linear(p, w, in, out, made->shape->group);
         return 1;
@@ -95,7 +95,7 @@ static int made_vector(void *self, const char *name, int n, const float **out, s
 {
     struct made *made = self;
     (void)e;
-    if (strstr(name, "q_norm") || strstr(name, "k_norm")) return 0;
+    if (strstr(name, "q_norm") || strstr(name, "k_norm") || strstr(name, ".long")) return 0;
     float *v = take(&made->bytes, (size_t)n * sizeof *v);
     int angles = !strcmp(name, "rope.inv_freq");
     for (int i = 0; made->bytes.at && i < n; i++)

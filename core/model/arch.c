@@ -50,13 +50,13 @@ static void full_name(const struct builder *b, const char *name, char out[NAME_B
     else snprintf(out, NAME_BYTES, "%s", name);
 }
 
-static int linear(struct builder *b, const char *name, int in, int out, int may_lack)
+static int linear(struct builder *b, const char *name, int stack, int in, int out, int may_lack)
 {
     char full[NAME_BYTES];
     struct weight w = {.n = 0};
     if (b->failed) return 0;
     full_name(b, name, full);
-    int there = b->from.linear(b->from.self, full, in, out, &w.linear, b->err);
+    int there = b->from.linear(b->from.self, full, stack, in, out, &w.linear, b->err);
     if (!there && may_lack) return NO_WEIGHT;
     if (!there) err_set(b->err, "%s: tensor '%s.weight' is missing", b->from.name, full);
     return keep(b, there > 0 ? step_plan_add_weight(b->plan, &w, b->err) : -1);
@@ -76,12 +76,17 @@ static int vector(struct builder *b, const char *name, int n, int may_lack)
 
 int arch_linear(struct builder *b, const char *name, int in, int out)
 {
-    return linear(b, name, in, out, 0);
+    return linear(b, name, 0, in, out, 0);
 }
 
 int arch_linear_or_none(struct builder *b, const char *name, int in, int out)
 {
-    return linear(b, name, in, out, 1);
+    return linear(b, name, 0, in, out, 1);
+}
+
+int arch_stack(struct builder *b, const char *name, int n, int in, int out)
+{
+    return linear(b, name, n, in, out, 0);
 }
 
 int arch_vector(struct builder *b, const char *name, int n) { return vector(b, name, n, 0); }
@@ -91,15 +96,63 @@ int arch_vector_or_none(struct builder *b, const char *name, int n)
     return vector(b, name, n, 1);
 }
 
-float arch_number(struct builder *b, const char *key, double lo, double hi)
+/* The value of a key, or for_layer its entry b->layer. NULL: there is none. */
+static const json_t *value_of(const struct builder *b, const char *key, int for_layer)
 {
     const json_t *v = json_object_get(b->json, key);
-    double x = json_number_value(v);
-    if (!b->failed && (!json_is_number(v) || !(x >= lo && x <= hi))) {
+    return for_layer ? json_array_get(v, (size_t)b->layer) : v;
+}
+
+static void bad_key(struct builder *b, const char *key)
+{
+    if (!b->failed)
         err_set(b->err, "%s: config: '%s' is missing or out of range", b->from.name, key);
-        b->failed = 1;
-    }
-    return (float)x;
+    b->failed = 1;
+}
+
+static float number(struct builder *b, const char *key, int for_layer, double lo, double hi)
+{
+    const json_t *v = value_of(b, key, for_layer);
+    double x = json_number_value(v);
+    if (!json_is_number(v) || !(x >= lo && x <= hi)) bad_key(b, key);
+    return b->failed ? 0 : (float)x;
+}
+
+static int integer(struct builder *b, const char *key, int for_layer, int lo, int hi)
+{
+    const json_t *v = value_of(b, key, for_layer);
+    json_int_t x = json_integer_value(v);
+    if (!json_is_integer(v) || x < lo || x > hi) bad_key(b, key);
+    return b->failed ? lo : (int)x;
+}
+
+float arch_number(struct builder *b, const char *key, double lo, double hi)
+{
+    return number(b, key, 0, lo, hi);
+}
+
+float arch_number_at(struct builder *b, const char *key, double lo, double hi)
+{
+    return number(b, key, 1, lo, hi);
+}
+
+int arch_int(struct builder *b, const char *key, int lo, int hi)
+{
+    return integer(b, key, 0, lo, hi);
+}
+
+int arch_int_at(struct builder *b, const char *key, int lo, int hi)
+{
+    return integer(b, key, 1, lo, hi);
+}
+
+int arch_choice(struct builder *b, const char *key, const char *const *names, int n)
+{
+    const char *text = json_string_value(json_object_get(b->json, key));
+    for (int i = 0; text && i < n; i++)
+        if (!strcmp(text, names[i])) return i;
+    bad_key(b, key);
+    return 0;
 }
 
 static int buffer(struct builder *b, const char *name, enum rows_of rows, size_t row_bytes)
@@ -135,10 +188,23 @@ struct op *arch_embed(struct builder *b, int table, int x)
     return op;
 }
 
+/* The second set of frequencies of longrope (LongRoPE, Ding et al. 2024). */
+static void longer_angles(struct builder *b, const char *inv_freq, int w)
+{
+    char name[NAME_BYTES];
+    if (b->failed) return;
+    struct weight *to = &b->plan->weight[w];
+    snprintf(name, sizeof name, "%s.long", inv_freq);
+    int there = b->from.vector(b->from.self, name, to->n, &to->longer, b->err);
+    if (keep(b, there) && !b->failed)
+        to->longer_from = arch_int(b, "rope_long_from", 1, MODEL_MAX_SIZE);
+}
+
 struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale)
 {
     struct arch_rope r = {.pairs = pairs};
     int w = arch_vector(b, inv_freq, pairs);
+    longer_angles(b, inv_freq, w);
     r.cos = arch_buffer(b, "cos", pairs);
     r.sin = arch_buffer(b, "sin", pairs);
     struct op *op = arch_op(b, OP_ANGLES, "angles");
@@ -150,7 +216,7 @@ struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs,
     return r;
 }
 
-void arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out)
+struct op *arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out)
 {
     struct op *op = arch_op(b, OP_NORM, name);
     op->in[0] = x;
@@ -159,6 +225,15 @@ void arch_norm(struct builder *b, const char *name, int x, int delta, int weight
     op->out[0] = out;
     if (delta >= 0) op->out[1] = x;
     op->as.norm.eps = b->config->norm_eps;
+    return op;
+}
+
+struct op *arch_add(struct builder *b, const char *name, int x, int delta)
+{
+    struct op *op = arch_op(b, OP_ADD, name);
+    op->in[0] = op->out[0] = x;
+    op->in[1] = delta;
+    return op;
 }
 
 /* Linears of one input usually were permuted alike; one pointer for equal permutations lets a
@@ -181,6 +256,23 @@ void arch_linears(struct builder *b, const char *name, int in, int n, const int 
         op->out[i] = out[i];
         if (i) share_perm(&b->plan->weight[w[i]].linear, &b->plan->weight[w[0]].linear);
     }
+}
+
+void arch_experts(struct builder *b, const char *name, int in, int ids, int top_k, int each, int n,
+                  const int *w, const int *out)
+{
+    struct op *op = arch_op(b, OP_EXPERTS, name);
+    op->n = n;
+    op->in[0] = in;
+    op->in[1] = ids;
+    for (int i = 0; i < n; i++) op->w[i] = w[i], op->out[i] = out[i];
+    op->as.experts.top_k = top_k;
+    op->as.experts.each = each;
+}
+
+int arch_state(struct builder *b, size_t bytes)
+{
+    return b->failed ? 0 : keep(b, step_plan_add_state(b->plan, (struct state){bytes}, b->err));
 }
 
 struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const char *k, int n)
@@ -223,12 +315,13 @@ struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, in
     return op;
 }
 
-void arch_glu(struct builder *b, int gate, int up, enum activation activation)
+struct op *arch_glu(struct builder *b, int gate, int up, enum activation activation)
 {
     struct op *op = arch_op(b, OP_GLU, "glu");
     op->in[0] = op->out[0] = gate;
     op->in[1] = up;
     op->as.glu.activation = activation;
+    return op;
 }
 
 void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head)

@@ -26,7 +26,8 @@ struct model_config {
 struct weight_source {
     void *self;
     const char *name; /* for messages: the file's path */
-    int (*linear)(void *self, const char *name, int in, int out, struct linear *w, struct err *e);
+    int (*linear)(void *self, const char *name, int stack, int in, int out, struct linear *w,
+                  struct err *e); /* stack: see struct linear */
     int (*vector)(void *self, const char *name, int n, const float **v, struct err *e);
 };
 
@@ -55,12 +56,19 @@ int arch_build(struct step_plan *p, const struct model_config *g, const json_t *
  * *_or_none. */
 int arch_linear(struct builder *b, const char *name, int in, int out);
 int arch_linear_or_none(struct builder *b, const char *name, int in, int out);
+int arch_stack(struct builder *b, const char *name, int n, int in, int out);
 int arch_vector(struct builder *b, const char *name, int n);
 int arch_vector_or_none(struct builder *b, const char *name, int n);
-/* fp32 rows of n elements, one for each token. */
+/* Rows of n elements of 4 bytes, one for each token. */
 int arch_buffer(struct builder *b, const char *name, int n);
-/* A number of b->json from lo to hi; missing or another is an error. */
+/* A number of b->json from lo to hi; missing or another is an error. arch_int: an integer;
+ * arch_number_at, arch_int_at: entry b->layer of a list of n_layers. */
 float arch_number(struct builder *b, const char *key, double lo, double hi);
+float arch_number_at(struct builder *b, const char *key, double lo, double hi);
+int arch_int(struct builder *b, const char *key, int lo, int hi);
+int arch_int_at(struct builder *b, const char *key, int lo, int hi);
+/* Index of the text b->json[key] in names [n]; missing or another is an error. */
+int arch_choice(struct builder *b, const char *key, const char *const *names, int n);
 /* Appends the operation of b->layer; the pointer is good until the next one. */
 struct op *arch_op(struct builder *b, enum op_kind kind, const char *name);
 /* The operations that models share. Those that return their operation have attributes that are 0
@@ -69,9 +77,13 @@ struct op *arch_embed(struct builder *b, int table, int x);
 struct arch_rope {
     int cos, sin, pairs; /* buffers */
 };
+/* Where the model has a tensor "INV_FREQ.long", that one holds for contexts of more than
+ * `rope_long_from` positions (a key of the configuration). */
 struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale);
 /* x += delta (NO_BUFFER: not); out = RMSNorm(x) * weight */
-void arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out);
+struct op *arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out);
+/* x += delta (NO_BUFFER: not) */
+struct op *arch_add(struct builder *b, const char *name, int x, int delta);
 /* out[i] = w[i] in, n at most OP_OUTS. Equal permutations become one pointer. */
 void arch_linears(struct builder *b, const char *name, int in, int n, const int *w, const int *out);
 /* The norms of heads of q and k: both or neither. */
@@ -79,14 +91,19 @@ struct arch_head_norms {
     int q, k; /* weights [head_dim], or NO_WEIGHT */
 };
 struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const char *k, int n);
+/* out[i] = slots of linears of stacks w[i]; ids [rows][top_k]; each: `in` has top_k slots, too */
+void arch_experts(struct builder *b, const char *name, int in, int ids, int top_k, int each, int n,
+                  const int *w, const int *out);
+/* A state for each sequence; its number. */
+int arch_state(struct builder *b, size_t bytes);
 /* qkv[3] buffers; the KV cache that is added for it. */
 int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
                     struct arch_head_norms norms);
 /* out = attention of q; window 0: all positions; scale: of q.k */
 struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
                        float scale);
-/* gate = activation(gate) * up */
-void arch_glu(struct builder *b, int gate, int up, enum activation activation);
+/* gate = activation(gate) * up (NO_BUFFER: 1) */
+struct op *arch_glu(struct builder *b, int gate, int up, enum activation activation);
 /* x += delta, final norm, gather, head, argmax, top. */
 void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head);
 /* The same with logits capped at +-cap; 0: not */

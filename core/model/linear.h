@@ -11,9 +11,11 @@
  * 2^62 and every index fits an int. */
 enum { MODEL_MAX_SIZE = 1 << 24 };
 
-/* y = W x + bias. codes != NULL: 4-bit, W = scale (code - zero); else `weight` is W. */
+/* y = W x + bias. codes != NULL: 4-bit, W = scale (code - zero); else `weight` is W. A stack of n
+ * linears: every array has one more leading dimension [n]. */
 struct linear {
     int in, out;
+    int stack; /* 0: one linear; n: a stack of n */
     int k, group, n_groups; /* 4-bit: packed inputs, k = group * n_groups; else k = in */
     const uint8_t *codes;   /* [ceil(out/16)][k/8][16][4] or NULL */
     const void *scales;     /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
@@ -23,5 +25,8 @@ struct linear {
     const float *bias;      /* [out] or NULL */
     enum dtype scale_type, weight_type;
 };
+
+/* Number i of a stack, or the linear itself. */
+struct linear linear_of_stack(const struct linear *w, int i);
 
 #endif

@@ -3,11 +3,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fetches a tensor and checks its dtype (two may be allowed) and shape; -1 allows any dimension. */
-static int fetch(const struct modelfile *f, const char *name, const char *dtypes, int n_dims,
-                 const int64_t *shape, struct tview *v, struct err *e)
+/* What a tensor must be. */
+struct expected {
+    const char *dtypes; /* names, with blanks between them */
+    int stack;          /* > 0: the tensor has one more leading dimension, of this size */
+    int n_dims;
+    int64_t shape[4]; /* [n_dims], -1 allows any */
+};
+
+/* Fetches a tensor and checks its dtype and shape. v has the shape without a stack's dimension. */
+static int fetch(const struct modelfile *f, const char *name, const struct expected *x,
+                 struct tview *v, struct err *e)
 {
-    const char *path = f->st.path;
+    const char *path = f->st.path, *dtypes = x->dtypes;
+    int64_t shape[ST_MAX_DIMS] = {x->stack};
+    int lead = x->stack > 0, n_dims = lead + x->n_dims;
+    memcpy(shape + lead, x->shape, sizeof x->shape);
     if (!mf_find(f, name, v)) return err_set(e, "%s: tensor '%s' is missing", path, name);
     const char *have = st_dtype_name(v->dtype), *at = strstr(dtypes, have);
     size_t n = strlen(have);
@@ -26,6 +37,8 @@ static int fetch(const struct modelfile *f, const char *name, const char *dtypes
         return err_set(e, "%s: tensor '%s' has shape [%s], the config needs [%s]", path, name, got,
                        want);
     }
+    memmove(v->shape, v->shape + lead, (size_t)(n_dims - lead) * sizeof *v->shape);
+    v->n_dims -= lead;
     if ((uintptr_t)v->data % 4) return err_set(e, "%s: tensor '%s' is not aligned", path, name);
     return 0;
 }
@@ -45,12 +58,13 @@ static int check_finite(const struct modelfile *f, const char *name, const struc
     return bad ? err_set(e, "%s: tensor '%s' holds NaN or infinity", f->st.path, name) : 0;
 }
 
-/* A vector of n finite fp32 elements. */
-static int fetch_f32(const struct modelfile *f, const char *name, int64_t n, const float **out,
-                     struct err *e)
+/* A vector of n finite fp32 elements, or a stack of them. */
+static int fetch_f32(const struct modelfile *f, const char *name, int stack, int64_t n,
+                     const float **out, struct err *e)
 {
     struct tview v;
-    if (fetch(f, name, "F32", 1, &n, &v, e) || check_finite(f, name, &v, e)) return -1;
+    const struct expected x = {"F32", stack, 1, {n}};
+    if (fetch(f, name, &x, &v, e) || check_finite(f, name, &v, e)) return -1;
     *out = v.data;
     return 0;
 }
@@ -66,7 +80,8 @@ static int fetch_quantized(const struct modelfile *f, const char *prefix, int in
     w->codes = codes->data;
 
     snprintf(name, sizeof name, "%s.scales", prefix);
-    if (fetch(f, name, "F16 F32", 3, (int64_t[]){panels, -1, MF_PANEL}, &v, e)) return -1;
+    const struct expected scales = {"F16 F32", w->stack, 3, {panels, -1, MF_PANEL}};
+    if (fetch(f, name, &scales, &v, e)) return -1;
     int64_t groups = v.shape[1];
     if (groups < 1 || w->k % groups || (w->k / groups) % MF_GROUP_MULTIPLE)
         return err_set(e,
@@ -79,7 +94,8 @@ static int fetch_quantized(const struct modelfile *f, const char *prefix, int in
     w->scale_type = v.dtype;
 
     snprintf(name, sizeof name, "%s.zeros", prefix);
-    if (fetch(f, name, "U8", 3, (int64_t[]){panels, groups, MF_PANEL}, &v, e)) return -1;
+    const struct expected zeros = {"U8", w->stack, 3, {panels, groups, MF_PANEL}};
+    if (fetch(f, name, &zeros, &v, e)) return -1;
     w->zeros = v.data;
     unsigned bad = 0;
     for (size_t i = 0; i < v.bytes; i++) bad |= w->zeros[i] > 16;
@@ -87,11 +103,12 @@ static int fetch_quantized(const struct modelfile *f, const char *prefix, int in
 
     snprintf(name, sizeof name, "%s.perm", prefix);
     if (mf_find(f, name, &v)) {
-        if (fetch(f, name, "I32", 1, (int64_t[]){w->k}, &v, e)) return -1;
+        const struct expected perm = {"I32", w->stack, 1, {w->k}};
+        if (fetch(f, name, &perm, &v, e)) return -1;
         w->perm = v.data;
-        for (int j = 0; j < w->k; j++)
+        for (size_t j = 0; j < v.bytes / sizeof *w->perm; j++)
             if (w->perm[j] < -1 || w->perm[j] >= in)
-                return err_set(e, "%s: tensor '%s': entry %d is %d, the layer has %d inputs", path,
+                return err_set(e, "%s: tensor '%s': entry %zu is %d, the layer has %d inputs", path,
                                name, j, w->perm[j], in);
     } else if (w->k != in) {
         return err_set(e, "%s: '%s' packs %d inputs of %d and has no perm", path, prefix, w->k, in);
@@ -99,35 +116,34 @@ static int fetch_quantized(const struct modelfile *f, const char *prefix, int in
     return 0;
 }
 
-static int fetch_linear(const struct modelfile *f, const char *prefix, int in, int out,
+static int fetch_linear(const struct modelfile *f, const char *prefix, int stack, int in, int out,
                         struct linear *w, struct err *e)
 {
     char name[160];
     struct tview v;
-    memset(w, 0, sizeof *w);
-    w->in = in;
-    w->out = out;
+    *w = (struct linear){.in = in, .out = out, .stack = stack};
     snprintf(name, sizeof name, "%s.codes", prefix);
     if (mf_find(f, name, &v)) {
-        if (fetch(f, name, "U8", 4, (int64_t[]){(out + MF_PANEL - 1) / MF_PANEL, -1, MF_PANEL, 4},
-                  &v, e))
-            return -1;
+        const struct expected codes = {
+            "U8", stack, 4, {(out + MF_PANEL - 1) / MF_PANEL, -1, MF_PANEL, 4}};
+        if (fetch(f, name, &codes, &v, e)) return -1;
         if (v.shape[1] < 1 || v.shape[1] > MODEL_MAX_SIZE / MF_BLOCK)
             return err_set(e, "%s: tensor '%s' has no or too many inputs", f->st.path, name);
         if (fetch_quantized(f, prefix, in, out, &v, w, e)) return -1;
     } else {
         snprintf(name, sizeof name, "%s.weight", prefix);
-        if (fetch(f, name, "F16 BF16 F32", 2, (int64_t[]){out, in}, &v, e)) return -1;
+        const struct expected plain = {"F16 BF16 F32", stack, 2, {out, in}};
+        if (fetch(f, name, &plain, &v, e)) return -1;
         w->weight = v.data;
         w->weight_type = v.dtype;
         w->k = in;
     }
     snprintf(name, sizeof name, "%s.bias", prefix);
-    return mf_find(f, name, &v) ? fetch_f32(f, name, out, &w->bias, e) : 0;
+    return mf_find(f, name, &v) ? fetch_f32(f, name, stack, out, &w->bias, e) : 0;
 }
 
-static int source_linear(void *self, const char *name, int in, int out, struct linear *w,
-                         struct err *e)
+static int source_linear(void *self, const char *name, int stack, int in, int out,
+                         struct linear *w, struct err *e)
 {
     const struct modelfile *f = self;
     char full[160];
@@ -137,7 +153,7 @@ static int source_linear(void *self, const char *name, int in, int out, struct l
         snprintf(full, sizeof full, "%s.weight", name);
         if (!mf_find(f, full, &v)) return 0;
     }
-    return fetch_linear(f, name, in, out, w, e) ? -1 : 1;
+    return fetch_linear(f, name, stack, in, out, w, e) ? -1 : 1;
 }
 
 static int source_vector(void *self, const char *name, int n, const float **out, struct err *e)
@@ -145,7 +161,7 @@ static int source_vector(void *self, const char *name, int n, const float **out,
     const struct modelfile *f = self;
     struct tview v;
     if (!mf_find(f, name, &v)) return 0;
-    return fetch_f32(f, name, n, out, e) ? -1 : 1;
+    return fetch_f32(f, name, 0, n, out, e) ? -1 : 1;
 }
 
 struct weight_source tensors_of(struct modelfile *f)

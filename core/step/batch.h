@@ -32,6 +32,9 @@ struct batch {
                              consecutive positions */
     int32_t *kv_len;      /* [n_seqs] positions in the KV cache, with those of this step */
     int32_t *block_table; /* [n_seqs][table_stride] page of positions KV_PAGE*i .. KV_PAGE*i + 15 */
+    int32_t *state_from;  /* [n_seqs] slot of the states before the sequence's rows, -1: zeros */
+    int32_t *state_to;    /* [n_seqs] slot of the states after them; no other sequence of the step
+                             reads or writes it. Both are unused where a plan has no states */
     int32_t *logit_row;   /* [n_logits] rows 0 .. n_rows-1 */
     int32_t *top_row;     /* [n_top] rows of logits, 0 .. n_logits-1 */
 };

@@ -11,6 +11,18 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
     return page * (uint64_t)n_pages;
 }
 
+static uint64_t state_bytes(const struct step_plan *p)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < p->n_states; i++) bytes += p->state[i].bytes;
+    return bytes;
+}
+
+static size_t n_states(const struct forward_options *o)
+{
+    return (size_t)(o->n_states ? o->n_states : o->max_seqs);
+}
+
 /* Number of operations of the model's plan that the backend has: all, or all but OP_TOP, the last.
  */
 static struct step_plan plan_for(const struct model *m, const struct backend *ops)
@@ -57,6 +69,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
     struct be_config c = config_of(o);
     struct step_plan p = plan_for(m, ops);
     *n = (struct forward_need){.page = forward_kv_bytes(m, ops, o->kv, 1),
+                               .state = state_bytes(&p),
                                .steps = ops->scratch_bytes(&c, &p)};
     for (int i = 0; i < p.n_weights; i++)
         if (!p.weight[i].vector) n->weights += ops->packed_bytes(&p.weight[i].linear);
@@ -78,7 +91,7 @@ static int check_fit(const struct model *m, const struct backend *ops,
     forward_need(m, ops, o, &n);
     if (!n.weights) return 0;
     if (forward_available(ops, o, &available, e)) return -1;
-    uint64_t kv = n.page * (uint64_t)o->n_pages;
+    uint64_t kv = n.page * (uint64_t)o->n_pages + n.state * n_states(o);
     if (!available || n.weights + kv + n.steps <= available) return 0;
     const double mib = 1 << 20;
     return err_memory_for(e,
@@ -106,8 +119,9 @@ static int bind_weights(struct forward *f, struct err *e)
             continue;
         }
         size_t bytes = (size_t)w->n * sizeof *w->vector;
+        int longer = w->longer && f->options.max_pages * KV_PAGE > w->longer_from;
         if (!(f->memory.vector[i] = get(f, bytes, e))) return -1;
-        ops->upload(f->be, f->memory.vector[i], w->vector, bytes);
+        ops->upload(f->be, f->memory.vector[i], longer ? w->longer : w->vector, bytes);
     }
     return 0;
 }
@@ -128,6 +142,8 @@ static int bind_buffers(struct forward *f, struct err *e)
                                   (1 << 30),
                               o->n_pages * KV_PAGE);
     }
+    for (int i = 0; i < f->plan.n_states; i++)
+        if (!(f->memory.state[i] = get(f, n_states(o) * f->plan.state[i].bytes, e))) return -1;
     for (int i = 0; i < f->plan.n_buffers; i++) {
         size_t bytes = buffer_bytes(&f->plan, i, o);
         if (bytes && !(f->memory.buffer[i] = get(f, bytes, e))) return -1;
@@ -166,7 +182,8 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     to->linear = calloc((size_t)f->plan.n_weights, sizeof *to->linear);
     to->vector = calloc((size_t)f->plan.n_weights, sizeof *to->vector);
     to->kv = calloc((size_t)f->plan.n_kv + 1, sizeof *to->kv);
-    if (!to->buffer || !to->linear || !to->vector || !to->kv) {
+    to->state = calloc((size_t)f->plan.n_states + 1, sizeof *to->state);
+    if (!to->buffer || !to->linear || !to->vector || !to->kv || !to->state) {
         err_memory(e);
         goto fail;
     }
@@ -192,12 +209,14 @@ void forward_close(struct forward *f)
         for (int i = 0; m->vector && i < f->plan.n_weights; i++) ops->free(f->be, m->vector[i]);
         for (int i = 0; m->buffer && i < f->plan.n_buffers; i++) ops->free(f->be, m->buffer[i]);
         for (int i = 0; m->kv && i < f->plan.n_kv; i++) ops->free(f->be, m->kv[i]);
+        for (int i = 0; m->state && i < f->plan.n_states; i++) ops->free(f->be, m->state[i]);
         ops->close(f->be);
     }
     free(m->buffer);
     free(m->linear);
     free(m->vector);
     free(m->kv);
+    free(m->state);
     memset(f, 0, sizeof *f);
 }
 

@@ -19,6 +19,7 @@ struct forward_options {
     int max_logits; /* rows of logits of one step */
     int max_seqs;   /* sequences of one step */
     int max_pages;  /* pages of one sequence */
+    int n_states;   /* slots of states; 0: max_seqs */
 };
 
 struct forward {
@@ -45,6 +46,7 @@ struct forward {
 struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */
     uint64_t page;    /* one KV page in all layers */
+    uint64_t state;   /* one slot of all states */
     uint64_t steps;   /* activations, logits, scratch */
 };
 

@@ -18,16 +18,50 @@
  * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products),
  *                 times scale
  * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out1 = x where in1 is there;
- *                 out0 = x / sqrt(mean(x^2) + eps) * w0 (RMSNorm, Zhang & Sennrich 2019)
+ *                 out0 = x / sqrt(mean(x^2) + eps) * w0 (RMSNorm, Zhang & Sennrich 2019), or for
+ *                 `centered` (x - mean) / sqrt(mean((x - mean)^2) + eps) * w0 + w1 (LayerNorm, Ba
+ *                 et al. 2016; w1 absent: 0). With groups > 1 (then without in1) each row is that
+ *                 many rows of n / groups elements, all with the same w0 [n / groups]
+ * OP_ADD          out0 = in0 = (in0 + in1 g) scale f, [rows][n]. in1 absent: 0. g = 1 / (1 +
+ *                 e^-in2) with in2 [rows][1], absent: 1. scale 0: 1. f = 1 + beta ln(1 +
+ *                 floor(pos[r] / original)), original 0: 1
  * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
+ * OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of in0
+ *                 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower
+ *                 index. With kept_groups < groups only experts of those groups are chosen whose
+ *                 two best of s + w0 have the largest sums (DeepSeek-V3, 2.1.2). out0 int32
+ *                 [rows][top_k] = their indices, ascending; out1 [rows][top_k] = s of each, over
+ *                 their sum if `normalize`, times scale (0: 1), times w1[expert] (absent: 1). No
+ *                 expert has a capacity: no row is dropped. A row with NaN gives experts 0 ..
+ *                 top_k - 1 with NaN
+ * OP_EXPERTS      out_i [rows][top_k][out_i]: slot j of row r = w_i[in1[r][j]] x + bias for n
+ *                 stacks of linears; x = in0[r] [in], or with `each` slot j of in0 [rows][top_k]
+ *                 [in]. in1 int32 [rows][top_k]. Every element has the bits of OP_LINEAR with that
+ *                 expert
+ * OP_MIX          out0 [rows][n] = sum over j of in1[r][j] * in0[r][j] ([rows][top_k][n]), j
+ *                 ascending: a product, then fused multiply-adds
+ * OP_CONV         out0 [rows][channels] = silu(sum over t of w0[c][t] x[pos - width + 1 + t][c]), a
+ *                 causal convolution of each channel, t ascending: a product, then fused
+ *                 multiply-adds; x = in0, positions before the sequence are 0. The state of a
+ *                 sequence is its last width - 1 rows of x, fp32 [width - 1][channels]
+ * OP_DELTA        gated delta rule (Yang et al. 2025, 3), row by row: per value head h of a
+ *                 sequence a state S [dk][dv], fp32. in0 [rows][2 nk dk + nv dv] = q, k, v of all
+ *                 heads; q and k of key head h / (nv / nk) over sqrt(sum of squares + 1e-6), q
+ *                 over sqrt(dk); g = exp(w0[h] softplus(in1[r][h] + w1[h])), beta = 1 / (1 +
+ *                 e^-in2[r][h]): S = g S; u = beta (v - k S); S += k u; out0 [rows][nv dv] = q S.
+ *                 Sums over dk ascend, fused
  * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
- *                 halves); k and v are stored in the KV cache at slot[r]
+ *                 halves); k and v are stored in the KV cache at slot[r]. k and v absent: nothing
+ *                 is stored
  * OP_ATTEND       out0 [rows][n_heads * head_dim] = softmax(s) v over the cached positions
  *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0; s = scale q k, for a
- *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2)
- * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (GLU variants: Shazeer 2020)
+ *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2). The
+ *                 sum of exponentials has one more term, e^w0[head] (absent: none), without a value
+ *                 (attention sinks, gpt-oss)
+ * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (GLU variants: Shazeer 2020); in1
+ *                 absent: the activation alone
  * OP_SOFTCAP      out0 = in0 = cap tanh(in0 / cap), [rows][n]
  * OP_GATHER       out0 [logits][dim] = row logit_row[i] of in0 [rows][dim]
  * OP_ARGMAX       out0 int32 [logits] = index of the largest of in0 [logits][vocab], the lowest on
@@ -36,12 +70,21 @@
  *                 in0[top_row[i]] that is one of the OP_TOP_KEPT largest of the ids up to its own
  *                 (on ties the lower id), and possibly others. An id of -1 ends a list with room
  *                 left, and is the first entry when there is no room for all. Undefined where a
- *                 logit is NaN */
+ *                 logit is NaN
+ * States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1: zeros) of
+ * their state and write it to slot state_to[s] after the sequence's last row of the step. Rows of a
+ * sequence are computed one after another, so results do not depend on where steps are cut. */
 enum op_kind {
     OP_EMBED,
     OP_ANGLES,
     OP_NORM,
+    OP_ADD,
     OP_LINEAR,
+    OP_ROUTE,
+    OP_EXPERTS,
+    OP_MIX,
+    OP_CONV,
+    OP_DELTA,
     OP_ROPE_STORE,
     OP_ATTEND,
     OP_GLU,
@@ -55,8 +98,17 @@ enum op_kind {
 enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
 
 /* x / (1 + e^-x); x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), which is
- * x / (1 + e^-z) of z = x (GELU_1 + GELU_3 x^2) */
-enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
+ * x / (1 + e^-z) of z = x (GELU_1 + GELU_3 x^2); 1 / (1 + e^-x); gpt-oss' SwiGLU: with a =
+ * min(x, limit) and b = clamp(in1, -limit, limit), a / (1 + e^(-alpha a)) * (b + 1) */
+enum activation {
+    ACTIVATION_SILU,
+    ACTIVATION_GELU_TANH,
+    ACTIVATION_SIGMOID,
+    ACTIVATION_SWIGLU_CLAMPED
+};
+
+enum router_score { ROUTER_SOFTMAX, ROUTER_SIGMOID };
+enum { ROUTE_MAX_EXPERTS = 1024, ROUTE_MAX_TOP = 64 }; /* of OP_ROUTE */
 
 #define GELU_1 0x1.988454p+0f /* 2 sqrt(2/pi) */
 #define GELU_3 0x1.2444f2p-4f /* the same times 0.044715 */
@@ -83,7 +135,35 @@ struct op {
         } embed;
         struct {
             float eps;
+            int groups;   /* 0: 1 */
+            int centered; /* LayerNorm */
         } norm;
+        struct {
+            float scale; /* 0: 1 */
+            float beta;
+            int original; /* 0: no factor of positions */
+        } add;
+        struct {
+            int n_experts, top_k;
+            enum router_score score;
+            int normalize, groups, kept_groups; /* groups 0: 1 */
+            float scale;                        /* 0: 1 */
+        } route;
+        struct {
+            int top_k, each;
+        } experts;
+        struct {
+            int top_k;
+        } mix;
+        struct {
+            int channels, width;
+            int state; /* state of the plan */
+        } conv;
+        struct {
+            int key_heads, value_heads; /* value_heads is a multiple of key_heads */
+            int key_dim, value_dim;
+            int state;
+        } delta;
         struct {
             int pairs;
             float scale; /* on cos and sin */
@@ -101,6 +181,7 @@ struct op {
         } attend;
         struct {
             enum activation activation;
+            float limit, alpha; /* ACTIVATION_SWIGLU_CLAMPED */
         } glu;
         struct {
             float cap; /* > 0 */
@@ -117,16 +198,24 @@ struct buffer {
     size_t row_bytes;
 };
 
-/* A linear, or a vector [n]. */
+/* A linear, a stack of linears, or a vector [n]. */
 struct weight {
     struct linear linear;
     const float *vector; /* [n]; NULL: a linear */
     int n;
+    const float *longer; /* [n] or NULL: takes the vector's place where a sequence may have more
+                            than longer_from positions */
+    int longer_from;
 };
 
 /* Keys and values of one layer. */
 struct kv_cache {
     int n_kv_heads, head_dim;
+};
+
+/* What an operation keeps of a sequence from step to step, the same for any number of positions. */
+struct state {
+    size_t bytes; /* of one sequence, a multiple of 4 */
 };
 
 #endif

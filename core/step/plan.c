@@ -14,6 +14,7 @@ void step_plan_free(struct step_plan *p)
     free(p->buffer);
     free(p->weight);
     free(p->kv);
+    free(p->state);
     step_plan_init(p);
 }
 
@@ -55,6 +56,11 @@ int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err
 int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e)
 {
     return append((void **)&p->kv, &p->n_kv, &kv, sizeof kv, e);
+}
+
+int step_plan_add_state(struct step_plan *p, struct state state, struct err *e)
+{
+    return append((void **)&p->state, &p->n_states, &state, sizeof state, e);
 }
 
 struct op op_of(enum op_kind kind, const char *name, int layer)

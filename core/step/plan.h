@@ -16,6 +16,8 @@ struct step_plan {
     int n_weights;
     struct kv_cache *kv;
     int n_kv;
+    struct state *state;
+    int n_states;
     int best, logits, top; /* buffers that are read after a step; -1: none */
 };
 
@@ -26,6 +28,7 @@ struct plan_memory {
     struct be_linear **linear; /* [n_weights], NULL for a vector */
     float **vector;            /* [n_weights], NULL for a linear */
     void **kv;                 /* [n_kv] pages */
+    void **state;              /* [n_states] slots of state.bytes */
 };
 
 void step_plan_init(struct step_plan *p);
@@ -36,11 +39,12 @@ int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of row
                          struct err *e);
 int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
 int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e);
+int step_plan_add_state(struct step_plan *p, struct state state, struct err *e);
 /* Fills `last` of every operation, and `feeds` without keep_all. The buffers best, logits and top
  * are read after the step; with keep_all all buffers are. */
 void step_plan_liveness(struct step_plan *p, int keep_all);
-/* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights and KV
- * caches; all results are kept. *out owns its operations only: free it by step_plan_free_slice. */
+/* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights, KV
+ * caches and states; all results are kept. *out owns its operations only: free it by step_plan_free_slice. */
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
                     struct err *e);
 void step_plan_free_slice(struct step_plan *p);
