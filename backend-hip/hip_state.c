@@ -12,9 +12,13 @@ int hip_check_state(const struct op *op, struct err *e)
     const int most = 256; /* delta_256 */
     if (op->kind == OP_CONV && op->as.conv.width < 1)
         return err_set(e, "--backend hip: a convolution of width %d", op->as.conv.width);
-    if (op->kind == OP_DELTA && op->as.delta.key_dim > most)
-        return err_set(e, "--backend hip: DeltaNet keys of %d dimensions; up to %d are supported",
-                       op->as.delta.key_dim, most);
+    if (op->kind != OP_DELTA) return 0;
+    int dk = op->as.delta.key_dim, values = op->as.delta.value_heads * op->as.delta.value_dim;
+    if (dk > most || dk % 4 || values % 4)
+        return err_set(e,
+                       "--backend hip: DeltaNet with keys of %d dimensions and values of %d; "
+                       "multiples of 4, keys up to %d are supported",
+                       dk, values, most);
     return 0;
 }
 
@@ -65,8 +69,7 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
                            .key_heads = nk,
                            .value_heads = nv,
                            .key_dim = dk,
-                           .value_dim = dv,
-                           .aligned = dk % 4 == 0 && nv * dv % 4 == 0};
+                           .value_dim = dv};
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
     hip_launch(h, dk <= 128 ? K_delta_128 : K_delta_256,
                (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,

@@ -378,8 +378,7 @@ struct delta_args {
     const float *decay, *dt;  /* [value_heads] */
     float *out;               /* [rows][value_heads * value_dim] */
     float q_scale;            /* 1 / sqrt(key_dim) */
-    int key_heads, value_heads, key_dim, value_dim;
-    int aligned; /* heads of keys begin at multiples of 16 bytes */
+    int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of x */
 };
 
 struct gather_args {

@@ -31,15 +31,6 @@ struct delta_loads {
     float v[DELTA_ROWS * DELTA_COLUMNS / DELTA_THREADS], a, b;
 };
 
-DEVICE f32x4 delta_four(const struct delta_args *a, const float *from, int i)
-{
-    f32x4 v = {0, 0, 0, 0};
-    if (a->aligned && i < a->key_dim) v = *(const f32x4 *)(from + i);
-    else
-        for (int e = 0; e < 4 && i + e < a->key_dim; e++) v[e] = from[i + e];
-    return v;
-}
-
 /* Rows from `row` up to end - 1. */
 DEVICE void delta_load(const struct delta_args *a, struct delta_loads *l, int head, int column0,
                        int row, int end, const int dims)
@@ -50,8 +41,11 @@ DEVICE void delta_load(const struct delta_args *a, struct delta_loads *l, int he
     u64 width = (u64)(2 * keys + values);
     const float *x = a->x + (u64)of_x * width + (u64)((is_q ? 0 : keys) + key_head * a->key_dim);
     const f32x4 none = {0, 0, 0, 0};
-    UNROLL for (int j = 0; j < dims / 32; j++)
-        l->x[j] = of_x < end ? delta_four(a, x, 4 * (t % 8) + 32 * j) : none;
+    UNROLL for (int j = 0, i = 4 * (t % 8); j < dims / 32; j++, i += 32)
+    {
+        l->x[j] = none;
+        if (of_x < end && i < a->key_dim) l->x[j] = *(const f32x4 *)(x + i);
+    }
     UNROLL for (int j = 0; j < DELTA_ROWS * DELTA_COLUMNS / DELTA_THREADS; j++)
     {
         int of_v = row + (t + j * DELTA_THREADS) / DELTA_COLUMNS,
@@ -150,10 +144,11 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims)
     struct delta_loads l;
     f32x4 state[16];
     delta_load(a, &l, head, column0, row, end, dims);
-    UNROLL for (int j = 0; j < dims / 16; j++) UNROLL for (int e = 0; e < 4; e++)
+    UNROLL for (int j = 0, i = 4 * part; j < dims / 16; j++, i += 16)
     {
-        int i = 4 * (part + 4 * j) + e;
-        state[j][e] = there && from >= 0 && i < a->key_dim ? old[(u64)i * (u64)dv] : 0;
+        state[j] = (f32x4){0, 0, 0, 0};
+        if (!there || from < 0 || i >= a->key_dim) continue;
+        UNROLL for (int e = 0; e < 4; e++) state[j][e] = old[(u64)((i + e) * dv)];
     }
     struct delta_stage s = delta_stage_of(lds, 0, dims);
     delta_store(a, &l, head, &s, dims);
@@ -172,10 +167,11 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims)
         barrier();
     }
     float *after = (float *)at->slots + (u64)at->to[seq] * at->slot_floats + begin;
-    UNROLL for (int j = 0; j < dims / 16; j++) UNROLL for (int e = 0; e < 4; e++)
+    part = (int)of_lane((u32)part); /* conditions are not kept from the loads */
+    UNROLL for (int j = 0, i = 4 * part; j < dims / 16; j++, i += 16)
     {
-        int i = 4 * (part + 4 * j) + e;
-        if (there && i < a->key_dim) after[(u64)i * (u64)dv] = state[j][e];
+        if (!there || i >= a->key_dim) continue;
+        UNROLL for (int e = 0; e < 4; e++) after[(u64)((i + e) * dv)] = state[j][e];
     }
 }
 
