@@ -49,6 +49,17 @@ int job_put(struct job_task *k, size_t tensor, uint64_t offset, const void *data
     return job_write(k->output, data, bytes, k->output->data_start + t->offset + offset, e);
 }
 
+/* Some columns of a matrix that is wider. */
+static int put_columns(struct job_task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct hf_tensor *t = j->source;
+    uint64_t from = t->t->offset + j->from;
+    for (uint64_t at = 0; at < j->bytes; at += j->row_bytes, from += j->stride)
+        if (st_read(t->shard, k->buffers->src + at, from, j->row_bytes, e)) return -1;
+    return job_put(k, j->tensor, j->at, k->buffers->src, j->bytes, e);
+}
+
 static int put_copy(struct job_task *k, struct err *e)
 {
     const struct plan_job *j = k->job;
@@ -104,6 +115,7 @@ int job_run(struct plan *p, const struct plan_job *j, const struct job_buffers *
     switch (j->kind) {
     case JOB_MEMORY: rc = job_put(&k, j->tensor, 0, j->data, p->tensors[j->tensor].bytes, e); break;
     case JOB_COPY: rc = put_copy(&k, e); break;
+    case JOB_COLUMNS: rc = put_columns(&k, e); break;
     case JOB_ROWS: rc = put_rows(&k, e); break;
     case JOB_PANELS: rc = job_panels(&k, e); break;
     }

@@ -1,3 +1,4 @@
+#include "convert/plan_layers.h"
 #include "convert/plan_linear.h"
 
 #include "core/model/modelfile.h"
@@ -83,11 +84,20 @@ int plan_is_float(const struct hf_tensor *t, struct err *e)
 
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
 {
+    *out = NULL;
+    if (plan_is_float(t, e)) return -1;
+    if (t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
+                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(t->t->dtype), n);
+    return plan_numbers(t, n, out, e);
+}
+
+int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
+{
     enum dtype type = t->t->dtype;
     *out = NULL;
     if (plan_is_float(t, e)) return -1;
-    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 ||
-        t->t->shape[t->t->n_dims - 1] != n)
+    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n)
         return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
                        t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
     void *raw = malloc(t->t->bytes);
@@ -114,98 +124,6 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
-/* Adds a norm's weight that every model of this kind has, as F32. */
-static int add_vector(struct plan *p, const char *module, const char *name, int64_t n,
-                      struct err *e)
-{
-    const struct hf_tensor *t = plan_find(p, module, "weight");
-    float *f;
-    if (!t) return err_set(e, "%s: tensor '%s.weight' is missing", p->dir->path, module);
-    if (plan_floats(t, n, &f, e)) return -1;
-    for (int64_t i = 0; i < n && p->config->gemma; i++) f[i] += 1; /* its norms multiply by 1 + w */
-    return plan_memory(p, name, DT_F32, n, f, e);
-}
-
-/* Takes the inner dimension from the tensors: some quantizers pad it without updating config.json.
- */
-static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
-{
-    char module[NAME_MAX_BYTES];
-    snprintf(module, sizeof module, "%slayers.0.mlp.gate_proj", p->prefix);
-    int64_t ffn = plan_linear_outputs(p, module);
-    if (!ffn) ffn = c->ffn;
-    if (ffn < 1 || ffn > 1 << 20)
-        return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path,
-                       module, ffn);
-    if (ffn != c->ffn)
-        note_warn(p->notes,
-                  "intermediate_size is %d in config.json, %" PRId64
-                  " in the tensors: using the latter",
-                  c->ffn, ffn);
-    c->ffn = (int)ffn;
-    return 0;
-}
-
-/* A linear of the architecture: its name in the checkpoint and its sizes. bias: it must have one.
- */
-struct arch_linear {
-    const char *name;
-    int64_t in, out;
-    int bias;
-};
-
-static int add_layer(struct plan *p, int layer, struct err *e)
-{
-    const struct hf_config *c = p->config;
-    int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim,
-            dim = c->dim, ffn = c->ffn;
-    const struct arch_linear linears[] = {
-        {"self_attn.q_proj", dim, q, c->qkv_bias},
-        {"self_attn.k_proj", dim, kv, c->qkv_bias},
-        {"self_attn.v_proj", dim, kv, c->qkv_bias},
-        {"self_attn.o_proj", q, dim, 0},
-        {"mlp.gate_proj", dim, ffn, 0},
-        {"mlp.up_proj", dim, ffn, 0},
-        {"mlp.down_proj", ffn, dim, 0},
-    };
-    const struct {
-        const char *name;
-        int64_t n;
-        int there;
-    } norms[] = {
-        {"input_layernorm", dim, 1},
-        {"post_attention_layernorm", dim, 1},
-        {"pre_feedforward_layernorm", dim, c->gemma},
-        {"post_feedforward_layernorm", dim, c->gemma},
-        {"self_attn.q_norm", c->head_dim, c->qk_norm},
-        {"self_attn.k_norm", c->head_dim, c->qk_norm},
-    };
-    enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
-    struct plan_linear *l[N_LINEARS];
-    char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
-        if (!norms[i].there) continue;
-        snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i].name);
-        snprintf(module, sizeof module, "%s%s", p->prefix, name);
-        snprintf(full, sizeof full, "%s.weight", name);
-        if (add_vector(p, module, full, norms[i].n, e)) return -1;
-    }
-    for (int i = 0; i < N_LINEARS; i++) {
-        snprintf(module, sizeof module, "%slayers.%d.%s", p->prefix, layer, linears[i].name);
-        struct linear_from from = {.part = {{.module = module, .out = linears[i].out}},
-                                   .in = linears[i].in,
-                                   .bias = linears[i].bias ? BIAS_REQUIRED : BIAS_IF_THERE};
-        if (plan_linear_read(p, &from, &l[i], e)) return -1;
-    }
-    snprintf(name, sizeof name, "layers.%d.mlp.order", layer);
-    if (plan_linear_sort(p, l[GATE], l[UP], l[DOWN], name, e)) return -1;
-    for (int i = 0; i < N_LINEARS; i++) {
-        snprintf(name, sizeof name, "layers.%d.%s", layer, linears[i].name);
-        if (plan_linear_put(p, l[i], name, e)) return -1;
-    }
-    return 0;
-}
-
 /* A tied head is the embedding, and needs no tensors; with --plain 8bit it gets codes of its own.
  */
 static int add_head(struct plan *p, struct err *e)
@@ -215,8 +133,8 @@ static int add_head(struct plan *p, struct err *e)
     struct linear_from from = {.part = {{.module = module, .out = c->vocab}}, .in = c->dim};
     snprintf(module, sizeof module, "%slm_head", p->head_prefix);
     int there = plan_linear_exists(p, module), plain = plan_find(p, module, "weight") != NULL;
-    if (c->tied && (!there || plain)) { /* a weight beside it is a copy: transformers uses the
-                                           embedding */
+    /* a weight beside a tied head is a copy: transformers uses the embedding */
+    if (c->tied && (!there || (plain && !(c->traits & HF_HEAD_IF_THERE)))) {
         if (!p->options.plain8) return 0;
         snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
         from.bias = BIAS_IGNORED;
@@ -354,15 +272,6 @@ static void report(const struct plan *p)
                               "does; the zero points decide");
 }
 
-static int add_frequencies(struct plan *p, const char *name, const float *inv_freq, struct err *e)
-{
-    size_t n = (size_t)p->config->head_dim / 2;
-    float *f = malloc(n * sizeof *f);
-    if (!f) return err_memory(e);
-    memcpy(f, inv_freq, n * sizeof *f);
-    return plan_memory(p, name, DT_F32, (int64_t)n, f, e);
-}
-
 /* What stands in front of the tensors of the language model and of its head. */
 static void find_prefixes(struct plan *p)
 {
@@ -413,14 +322,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
                                       .bias = BIAS_IGNORED};
     if (plan_linear(p, &table, "embed_tokens", e)) return -1;
     p->facts.n_plain--; /* it is no linear */
-    if (ffn_of_tensors(p, c, e)) return -1;
-    for (int i = 0; i < c->n_layers; i++)
-        if (add_layer(p, i, e)) return -1;
-    snprintf(module, sizeof module, "%snorm", p->prefix);
-    if (add_vector(p, module, "norm.weight", c->dim, e) || add_head(p, e)) return -1;
-    if (c->gemma ? add_frequencies(p, "rope.full.inv_freq", c->inv_freq, e) ||
-                       add_frequencies(p, "rope.sliding.inv_freq", c->sliding_inv_freq, e)
-                 : add_frequencies(p, "rope.inv_freq", c->inv_freq, e))
+    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, e) || plan_rope_tables(p, e))
         return -1;
     if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;

@@ -65,14 +65,15 @@ struct out_tensor {
 
 enum { PLAN_TURNED = 64 }; /* columns of a turned matrix that a job reads at once */
 
-enum job_kind { JOB_MEMORY, JOB_COPY, JOB_ROWS, JOB_PANELS };
+enum job_kind { JOB_MEMORY, JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_PANELS };
 struct plan_job {
     enum job_kind kind;
     size_t tensor, piece; /* JOB_PANELS: piece index in each of the linear's three tensors */
     const void *data;     /* JOB_MEMORY: the whole tensor */
-    const struct hf_tensor *source;    /* JOB_COPY */
-    uint64_t from;                     /* JOB_COPY: offset in the source, bytes */
-    uint64_t at, bytes;                /* JOB_COPY, JOB_ROWS: range of the output tensor, bytes */
+    const struct hf_tensor *source; /* JOB_COPY, JOB_COLUMNS */
+    uint64_t from;                  /* JOB_COPY, JOB_COLUMNS: offset in the source, bytes */
+    uint64_t row_bytes, stride;     /* JOB_COLUMNS: of a row of the output, of the source */
+    uint64_t at, bytes; /* JOB_COPY, JOB_COLUMNS, JOB_ROWS: range of the output tensor, bytes */
     const struct plain_matrix *matrix; /* JOB_ROWS */
     int64_t row;                       /* JOB_ROWS: first output */
     const struct quant_linear *linear; /* JOB_PANELS */
@@ -151,6 +152,8 @@ const struct hf_tensor *plan_find(struct plan *p, const char *module, const char
 /* Converts an F16, BF16 or F32 tensor of n numbers to fp32; NaN and infinity are errors. The caller
  * frees *out. */
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
+/* The same of a tensor of any shape. */
+int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
 /* Requires F16, BF16 or F32. */
 int plan_is_float(const struct hf_tensor *t, struct err *e);
 /* "[3, 4]" for messages. */
