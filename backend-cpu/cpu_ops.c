@@ -25,9 +25,9 @@ static void angles_task(void *arg, int row, int thread)
     for (int i = 0; i < j->pairs; i++) {
         /* fp32 product, as the models were trained with */
         cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
-        float scale = j->inv_freq[i] != 0 ? j->scale : 1;
-        cosr[i] *= scale;
-        sinr[i] *= scale;
+        if (j->inv_freq[i] == 0) continue; /* does not rotate: 1 and 0 */
+        cosr[i] *= j->scale;
+        sinr[i] *= j->scale;
     }
 }
 
