@@ -399,6 +399,7 @@ const struct cpu_kernels cpu_amx = {
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,
+    .states = &avx512_states,
 };
 
 #else

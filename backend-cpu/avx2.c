@@ -3,6 +3,7 @@
 
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
+#include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
 {
@@ -781,6 +782,7 @@ const struct cpu_kernels cpu_avx2 = {
     .attend = avx2_attend,
     .glu = avx2_glu,
     .softcap = avx2_softcap,
+    .states = &avx2_states,
 };
 
 #else

@@ -5,6 +5,7 @@
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/avx512_states.h"
 
 static const char *avx512_unusable(void)
 {
@@ -450,6 +451,7 @@ const struct cpu_kernels cpu_avx512 = {
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,
+    .states = &avx512_states,
 };
 
 #else

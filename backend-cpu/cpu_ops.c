@@ -8,39 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* An operation with the memory that its numbers stand for. */
-struct call {
-    struct cpu *c;
-    const struct be_plan *p;
-    const struct op *op;
-};
-
-static void *in_of(const struct call *t, int i)
-{
-    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
-}
-static void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
-static const float *vector_of(const struct call *t, int i)
-{
-    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
-}
-static const struct linear *linear_of(const struct call *t, int i)
-{
-    return &t->p->memory->linear[t->op->w[i]]->w;
-}
-
-static int rows_of(const struct call *t, int buffer)
-{
-    const struct batch *b = t->c->batch;
-    enum rows_of of = t->p->plan->buffer[buffer].rows;
-    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
-}
-
-static int width_of(const struct call *t, int buffer)
-{
-    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
-}
-
 struct angles_job {
     const struct cpu *c;
     const float *inv_freq; /* [pairs] */
@@ -58,6 +25,7 @@ static void angles_task(void *arg, int row, int thread)
     for (int i = 0; i < j->pairs; i++) {
         /* fp32 product, as the models were trained with */
         cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
+        if (j->inv_freq[i] == 0) continue; /* does not rotate: 1 and 0 */
         cosr[i] *= j->scale;
         sinr[i] *= j->scale;
     }
@@ -579,7 +547,8 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
-    [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,
+    [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,       [OP_CONV] = cpu_run_conv,
+    [OP_DELTA] = cpu_run_delta,
 };
 
 void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)

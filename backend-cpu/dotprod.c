@@ -62,6 +62,7 @@ const struct cpu_kernels cpu_dotprod = {
     .attend = neon_attend,
     .glu = neon_glu,
     .softcap = neon_softcap,
+    .states = &neon_states,
 };
 
 #else

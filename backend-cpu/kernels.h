@@ -21,6 +21,7 @@
 #ifndef BACKEND_CPU_KERNELS_H
 #define BACKEND_CPU_KERNELS_H
 
+#include "backend-cpu/states.h"
 #include "core/step/backend.h"
 #include "core/step/op.h"
 
@@ -110,6 +111,7 @@ struct cpu_kernels {
     /* Bytes of packed activations or digits that stay in one core's cache from task to task; 0: no
      * limit */
     size_t cached_bytes;
+    const struct state_kernels *states;
 };
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;

@@ -518,6 +518,8 @@ void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
     glu_each(a, gate, up, n, glu_all);
 }
 
+#include "backend-cpu/neon_states.h"
+
 const struct cpu_kernels cpu_neon = {
     .name = "neon",
     .unusable = always,
@@ -532,6 +534,7 @@ const struct cpu_kernels cpu_neon = {
     .attend = neon_attend,
     .glu = neon_glu,
     .softcap = neon_softcap,
+    .states = &neon_states,
 };
 
 #else

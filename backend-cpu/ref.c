@@ -226,6 +226,65 @@ static void ref_softcap(float *x, float cap, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = (float)softcapped(x[i], cap);
 }
 
+static double silu(double x) { return x / (1 + exp(-x)); }
+
+static void ref_conv(const struct conv_task *t)
+{
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < t->channels; c++) {
+            double sum = 0;
+            for (int i = 0; i < t->width; i++) {
+                int at = r - t->width + 1 + i;
+                sum += (double)t->weight[i * CONV_CHANNELS + c] *
+                       (at < 0 ? t->before[(at + t->width - 1) * CONV_CHANNELS + c]
+                               : t->x[(size_t)at * (size_t)t->row_stride + (size_t)c]);
+            }
+            t->out[(size_t)r * (size_t)t->row_stride + (size_t)c] = (float)silu(sum);
+        }
+}
+
+static void ref_delta_prepare(const struct delta_inputs *t)
+{
+    int n = t->key_dim;
+    for (int h = 0; h < 2 * t->key_heads; h++) {
+        double sum = 1e-6, f;
+        for (int i = 0; i < n; i++) sum += (double)t->qk[h * n + i] * t->qk[h * n + i];
+        f = 1 / sqrt(h < t->key_heads ? sum * n : sum);
+        for (int i = 0; i < n; i++) t->unit[h * n + i] = (float)(t->qk[h * n + i] * f);
+    }
+    for (int h = 0; h < t->value_heads; h++) {
+        double x = (double)t->a[h] + (double)t->bias[h],
+               softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+        t->g[h] = (float)exp(t->decay[h] * softplus);
+        t->beta[h] = (float)(1 / (1 + exp(-(double)t->b[h])));
+    }
+}
+
+/* S is rounded to fp32 once a row, as it is stored: results do not depend on the rows of a task. */
+static void ref_delta(const struct delta_task *t)
+{
+    for (int r = 0; r < t->rows; r++) {
+        const float *q = t->q + (size_t)r * (size_t)t->unit_stride,
+                    *k = t->k + (size_t)r * (size_t)t->unit_stride;
+        double g = t->g[(size_t)r * (size_t)t->gate_stride],
+               beta = t->beta[(size_t)r * (size_t)t->gate_stride];
+        for (int c = 0; c < t->columns; c++) {
+            double sum = 0, out = 0, u;
+            float *s = t->s + c;
+            for (int i = 0; i < t->key_dim; i++) sum += k[i] * (g * s[i * DELTA_COLUMNS]);
+            u = beta * (t->v[(size_t)r * (size_t)t->v_stride + (size_t)c] - sum);
+            for (int i = 0; i < t->key_dim; i++) {
+                double x = g * s[i * DELTA_COLUMNS] + k[i] * u;
+                out += q[i] * x;
+                s[i * DELTA_COLUMNS] = (float)x;
+            }
+            t->out[(size_t)r * (size_t)t->out_stride + (size_t)c] = (float)out;
+        }
+    }
+}
+
+static const struct state_kernels ref_states = {ref_conv, ref_delta_prepare, ref_delta};
+
 const struct cpu_kernels cpu_ref = {
     .name = "ref",
     .unusable = always,
@@ -240,4 +299,5 @@ const struct cpu_kernels cpu_ref = {
     .attend = ref_attend,
     .glu = ref_glu,
     .softcap = ref_softcap,
+    .states = &ref_states,
 };

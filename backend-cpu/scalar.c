@@ -214,6 +214,38 @@ static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, si
 
 static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
+/* A vector of 16 floats (states_loops.h). */
+enum { VEC_LANES = LANES };
+
+typedef struct {
+    float lane[VEC_LANES];
+} vec;
+
+#define LANE_BY_LANE(value)                                                                        \
+    vec y;                                                                                         \
+    for (int l = 0; l < VEC_LANES; l++) y.lane[l] = (value);                                       \
+    return y
+
+ALWAYS_INLINE float silu_of(float x);
+ALWAYS_INLINE vec vec_load(const float *p) { LANE_BY_LANE(p[l]); }
+ALWAYS_INLINE void vec_store(float *p, vec a) { memcpy(p, a.lane, sizeof a.lane); }
+ALWAYS_INLINE vec vec_set1(float a) { LANE_BY_LANE(a); }
+ALWAYS_INLINE vec vec_sub(vec a, vec b) { LANE_BY_LANE(a.lane[l] - b.lane[l]); }
+ALWAYS_INLINE vec vec_mul(vec a, vec b) { LANE_BY_LANE(a.lane[l] * b.lane[l]); }
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    LANE_BY_LANE(fmaf(a.lane[l], b.lane[l], c.lane[l]));
+}
+ALWAYS_INLINE vec vec_silu(vec a) { LANE_BY_LANE(silu_of(a.lane[l])); }
+
+#include "backend-cpu/states_loops.h"
+
+static void scalar_conv(const struct conv_task *t) { states_conv(t); }
+static void scalar_delta_prepare(const struct delta_inputs *t) { states_delta_prepare(t); }
+static void scalar_delta(const struct delta_task *t) { states_delta(t); }
+
+static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta};
+
 const struct cpu_kernels cpu_scalar = {
     .name = "scalar",
     .unusable = always,
@@ -228,4 +260,5 @@ const struct cpu_kernels cpu_scalar = {
     .attend = scalar_attend,
     .glu = scalar_glu,
     .softcap = scalar_softcap,
+    .states = &scalar_states,
 };

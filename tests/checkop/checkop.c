@@ -26,6 +26,8 @@ const struct operation ops[] = {
     {"attend", check_attend},
     {"glu", check_glu},
     {"softcap", check_softcap},
+    {"conv", check_conv},
+    {"delta", check_delta},
     {"gather", check_gather},
     {"argmax", check_argmax},
     {"top", check_top},
@@ -68,6 +70,8 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
+    if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
+    if (!strcmp(op, "delta")) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
     if (!strcmp(op, "add")) return b->ops->kinds >> OP_ADD & 1;
     return 1;

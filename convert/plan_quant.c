@@ -1,0 +1,224 @@
+/* plan_quant.c: one quantized module: comparison of its tensors with the configuration, and its
+ * jobs. */
+#include "convert/plan_linear.h"
+
+#include "core/model/modelfile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SCAN_BYTES = 4 << 20,   /* scales and zeros are scanned in pieces of this size */
+    SLICE_BYTES = 16 << 20, /* source and result of one job together */
+    SLICE_COLS = 32,        /* slices begin where zero points of every width begin a word */
+};
+
+/* Requires I32 of shape [a, b], or [a] if b is 0. */
+static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *why, struct err *e)
+{
+    char have[128], want[64];
+    int n_dims = b ? 2 : 1;
+    if (t->t->dtype != DT_I32)
+        return err_set(e, "%s: tensor '%s' is %s, must be I32", t->shard->path, t->t->name,
+                       st_dtype_name(t->t->dtype));
+    if (t->t->n_dims == n_dims && t->t->shape[0] == a && (!b || t->t->shape[1] == b)) return 0;
+    snprintf(want, sizeof want, b ? "[%" PRId64 ", %" PRId64 "]" : "[%" PRId64 "]", a, b);
+    return err_set(e, "%s: tensor '%s' is %s, must be %s for %s", t->shard->path, t->t->name,
+                   plan_shape(t, have), want, why);
+}
+
+static int check_shapes(struct quant_linear *l, int bits, struct err *e)
+{
+    char why[96];
+    const struct hf_tensor *s = l->scales;
+    snprintf(why, sizeof why, "%" PRId64 " inputs and %" PRId64 " outputs at %d bits", l->in,
+             l->out, bits);
+    int64_t rows = l->layout == UNPACK_AWQ ? l->in : unpack_n_words(l->in, bits),
+            cols = l->layout == UNPACK_AWQ ? unpack_n_words(l->out, bits) : l->out;
+    if (l->layout == UNPACK_PLANAR && (l->in % 32 || l->out % 32))
+        return err_set(e, "module '%s': gptq_p needs sizes that are multiples of 32", l->module);
+    if (l->layout == UNPACK_AWQ && l->out % 8)
+        return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module,
+                       l->out);
+    if (expect(l->qweight, rows, cols, why, e)) return -1;
+    if (s->t->dtype != DT_F16 && s->t->dtype != DT_BF16 && s->t->dtype != DT_F32)
+        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", s->shard->path,
+                       s->t->name, st_dtype_name(s->t->dtype));
+    l->n_source = s->t->n_dims == 2 ? s->t->shape[0] : 0;
+    if (l->n_source < 1 || l->n_source > l->in || s->t->shape[1] != l->out)
+        return err_set(e,
+                       "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups",
+                       s->shard->path, s->t->name, l->out, l->in);
+    return expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
+}
+
+/* Checks that all scales are finite. Those of the model file are F16 if all of them (and 16 times
+ * them, for two planes) are exact in F16. */
+static int scan_scales(struct quant_linear *l, int planes, struct err *e)
+{
+    enum dtype type = l->scales->t->dtype;
+    uint64_t n = (uint64_t)(l->n_source * l->out), piece = SCAN_BYTES / dtype_bytes(type);
+    void *raw = malloc(SCAN_BYTES);
+    int rc = raw ? 0 : err_memory(e), exact = 1;
+    for (uint64_t at = 0; at < n && !rc; at += piece) {
+        uint64_t m = n - at < piece ? n - at : piece;
+        rc = st_read(l->scales->shard, raw, l->scales->t->offset + at * dtype_bytes(type),
+                     m * dtype_bytes(type), e);
+        for (uint64_t i = 0; i < m && !rc; i++) {
+            float v = f32_at(raw, type, i), top = planes == 2 ? v * 16 : v;
+            if (!isfinite(v) || !isfinite(top))
+                rc = err_set(e,
+                             "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64
+                             "]: the checkpoint is damaged",
+                             l->scales->shard->path, l->scales->t->name,
+                             isnan(v) ? "NaN" : "infinity", (at + i) / (uint64_t)l->out,
+                             (at + i) % (uint64_t)l->out);
+            else if (exact && (type != DT_F16 || planes == 2))
+                exact = f32_from_f16(f16_from_f32(v)) == v &&
+                        f32_from_f16(f16_from_f32(top)) == top;
+        }
+    }
+    l->scale_type = exact ? DT_F16 : DT_F32;
+    free(raw);
+    return rc;
+}
+
+/* Determines the format of the zero points: symmetric ones reveal it, otherwise the label and the
+ * quantizer decide. */
+static int scan_zeros(struct plan *p, struct quant_linear *l, const struct quant_module *m,
+                      struct err *e)
+{
+    struct plan_facts *f = &p->facts;
+    int label_v2 = p->quant->label != LABEL_V1, looks_v1 = 1, looks_v2 = 1, rc = 0;
+    int64_t words = l->qzeros->t->shape[1], mid = 1 << (l->bits - 1);
+    uint64_t all_ones = 0;
+    l->zeros = ZEROS_AS_STORED;
+    if (l->layout != UNPACK_STREAM) return 0; /* these layouts have one format of zeros */
+    uint32_t *raw = malloc((size_t)words * sizeof *raw);
+    uint16_t *z = malloc((size_t)l->out * sizeof *z);
+    if (!raw || !z) rc = err_memory(e);
+    for (int64_t g = 0; g < l->n_source && !rc; g++) {
+        rc = st_read(l->qzeros->shard, raw, l->qzeros->t->offset + (uint64_t)(g * words) * 4,
+                     (uint64_t)words * 4, e);
+        if (rc) break;
+        unpack_zero_row(z, raw, l->out, l->layout, l->bits, ZEROS_AS_STORED, &all_ones);
+        for (int64_t i = 0; i < l->out; i++) looks_v1 &= z[i] == mid - 1, looks_v2 &= z[i] == mid;
+    }
+    free(raw);
+    free(z);
+    if (rc) return -1;
+    int symmetric = (m->sym || !m->sym_said) && (looks_v1 || looks_v2),
+        v2 = symmetric ? looks_v2 : label_v2;
+    if (symmetric && looks_v2 != label_v2) f->n_label_wrong++;
+    if (!symmetric) f->n_asymmetric++;
+    if (v2) {
+        f->n_v2++;
+    } else {
+        f->n_v1++;
+        l->zeros = !symmetric && p->quant->by_gptqmodel ? ZEROS_WORD_PLUS : ZEROS_PLUS_1;
+        if (!symmetric) f->n_all_ones += all_ones, f->word_plus = l->zeros == ZEROS_WORD_PLUS;
+    }
+    return 0;
+}
+
+int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct slots *s,
+                     struct err *e)
+{
+    const struct hf_tensor *t = plan_find(p, l->module, "g_idx");
+    int32_t *g_idx = NULL;
+    if (t) {
+        if (expect(t, l->in, 0, "its inputs", e)) return -1;
+        if (!(g_idx = malloc(t->t->bytes))) return err_memory(e);
+        if (st_read(t->shard, g_idx, t->t->offset, t->t->bytes, e)) {
+            free(g_idx);
+            return -1;
+        }
+    }
+    int rc = slots_plan(s, &(struct slots_source){g_idx, l->in, l->n_source, l->group, planes}, e);
+    free(g_idx);
+    if (rc) return err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module);
+    p->facts.n_act_order += s->act_order;
+    p->facts.n_unordered += s->assumed && p->quant->desc_act && p->quant->method == QUANT_GPTQ;
+    return 0;
+}
+
+static void at_least(size_t *size, uint64_t bytes)
+{
+    if (bytes > *size) *size = bytes;
+}
+
+int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, size_t *n,
+                    struct err *e)
+{
+    const struct slots *s = l->slots;
+    int64_t panels = (l->n_rows + MF_PANEL - 1) / MF_PANEL;
+    uint64_t rows = (uint64_t)l->qweight->t->shape[0],
+             row_bytes = l->layout == UNPACK_AWQ && !l->rows ? 8 : 64;
+    /* Per panel: the words, then the larger of the codes and of the scales and zeros, which use the
+     * same buffers. */
+    uint64_t zero_bytes = (uint64_t)l->n_source * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
+             scale_bytes = (uint64_t)l->n_source * MF_PANEL * 4;
+    uint64_t src = rows * row_bytes, dst = (uint64_t)s->k * 8,
+             small = zero_bytes > scale_bytes ? zero_bytes : scale_bytes;
+    if (src < small) src = small;
+    if (dst < (uint64_t)s->n_groups * MF_PANEL * 4) dst = (uint64_t)s->n_groups * MF_PANEL * 4;
+    int64_t step = (int64_t)(SLICE_BYTES / (src + dst)) / (SLICE_COLS / MF_PANEL) *
+                   (SLICE_COLS / MF_PANEL);
+    if (step < SLICE_COLS / MF_PANEL) step = SLICE_COLS / MF_PANEL;
+    if (step > panels) step = panels;
+    *n = (size_t)((panels + step - 1) / step);
+    if (!p) return 0;
+    struct plan_job j = {.kind = JOB_PANELS, .linear = l, .tensor = l->codes_at, .piece = piece};
+    for (; j.piece < piece + *n; j.piece++, j.panel += step) {
+        j.n_panels = panels - j.panel < step ? panels - j.panel : step;
+        if (plan_add_job(p, &j, e)) return -1;
+    }
+    at_least(&p->src_max, src * (uint64_t)step);
+    at_least(&p->dst_max, dst * (uint64_t)step);
+    at_least(&p->codes_max, (uint64_t)l->in * MF_PANEL);
+    if (l->rows) at_least(&p->row_max, (uint64_t)l->out * 8);
+    return 0;
+}
+
+int plan_quant_read(struct plan *p, struct quant_linear *l, struct err *e)
+{
+    struct quant_module m;
+    struct plan_facts *f = &p->facts;
+    const char *module = l->module;
+    l->qweight = plan_find(p, module, "qweight"), l->qzeros = plan_find(p, module, "qzeros"),
+    l->scales = plan_find(p, module, "scales");
+    if (!l->qzeros || !l->scales)
+        return err_set(e, "%s: module '%s' has qweight but no %s", p->dir->path, module,
+                       l->qzeros ? "scales" : "qzeros");
+    if (!p->quant->present)
+        return err_set(e,
+                       "%s: module '%s' has qweight, but neither quantize_config.json nor "
+                       "config.json says how it was quantized (bits, group_size)",
+                       p->dir->path, module);
+    if (qc_module(p->quant, module, &m, e)) return -1;
+    l->group = m.group;
+    l->bits = m.bits ? m.bits : p->quant->method == QUANT_AWQ ? 4 : 0;
+    if (!l->bits)
+        return err_set(e, "%s: the quantization configuration does not say how many bits",
+                       p->dir->path);
+    if (p->quant->method == QUANT_AWQ) {
+        l->layout = UNPACK_AWQ;
+        if (l->bits != 4)
+            return err_set(e, "%s: AWQ with %d bits is not supported, 4 is", p->dir->path, l->bits);
+    } else if (p->quant->label == LABEL_PLANAR || (l->bits >= 5 && l->bits <= 7)) {
+        l->layout = UNPACK_PLANAR; /* GPTQModel has no other layout for 5 to 7 bits */
+    }
+    if (check_shapes(l, l->bits, e) || scan_scales(l, l->bits > 4 ? 2 : 1, e) ||
+        scan_zeros(p, l, &m, e))
+        return -1;
+    f->bits_seen[l->bits] = 1;
+    int group = (int)((l->in + l->n_source - 1) / l->n_source);
+    if (m.group > 0 && (l->in + m.group - 1) / m.group == l->n_source && l->n_source > 1)
+        group = m.group;
+    if (!f->group_min || group < f->group_min) f->group_min = group;
+    if (group > f->group_max) f->group_max = group;
+    return 0;
+}
