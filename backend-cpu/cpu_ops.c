@@ -386,12 +386,14 @@ static void run_rope_store(const struct call *t)
         .k_norm = vector_of(t, 1),
         .cos = in_of(t, 3),
         .sin = in_of(t, 4),
-        .pages = t->p->memory->kv[kv],
-        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]),
         .heads = t->op->as.rope.heads,
         .eps = t->op->as.rope.eps,
     };
     CHECK(!j.k == !j.v);
+    if (j.k) {
+        j.pages = t->p->memory->kv[kv];
+        j.page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]);
+    }
     pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
 }
 
