@@ -193,8 +193,7 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_ADD) - (1u << OP_ROUTE) - (1u << OP_EXPERTS) -
-             (1u << OP_MIX) - (1u << OP_CONV) - (1u << OP_DELTA),
+    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_ADD) - (1u << OP_CONV) - (1u << OP_DELTA),
     .asynchronous = 1,
     .available = hip_available,
     .packed_bytes = hip_packed_bytes,
