@@ -198,7 +198,7 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_ROUTE) - (1u << OP_EXPERTS) - (1u << OP_MIX),
+    .kinds = (1u << OP_KINDS) - 1,
     .asynchronous = 1,
     .available = hip_available,
     .packed_bytes = hip_packed_bytes,

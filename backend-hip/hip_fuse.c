@@ -159,6 +159,21 @@ static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int 
     attend_then_gemv(h, p, first + 1, first);
 }
 
+/* ---- experts with the activation of their inputs */
+static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    const struct op *glu = hip_op(p, first), *experts = hip_op(p, first + 1);
+    enum activation a = glu->as.glu.activation;
+    (void)h;
+    return experts->as.experts.each && experts->in[0] == glu->out[0] && glu->in[1] >= 0 &&
+           (a == ACTIVATION_SILU || a == ACTIVATION_GELU_TANH);
+}
+
+static void launch_glu_experts(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_experts(h, p, first + 1, first);
+}
+
 /* ---- single operations */
 static void launch_linear(struct hip *h, const struct be_plan *p, int op)
 {
@@ -168,6 +183,11 @@ static void launch_linear(struct hip *h, const struct be_plan *p, int op)
 static void launch_attend(struct hip *h, const struct be_plan *p, int op)
 {
     hip_attend(h, p, op, -1, 0);
+}
+
+static void launch_experts(struct hip *h, const struct be_plan *p, int op)
+{
+    hip_experts(h, p, op, -1);
 }
 
 /* The first pattern that matches is taken. Patterns of SINGLE_ROW apply to steps of a single decode
@@ -190,6 +210,8 @@ static const struct hip_pattern patterns[] = {
      rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
      attend_fits, launch_attend_linear, K_COUNT},
+    {"glu + experts", ANY_ROWS, 2, {OP_GLU, OP_EXPERTS},
+     glu_experts_fits, launch_glu_experts, K_COUNT},
     {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},
     {"angles", ANY_ROWS, 1, {OP_ANGLES}, NULL, hip_angles, K_COUNT},
     {"norm", ANY_ROWS, 1, {OP_NORM}, NULL, hip_norm, K_COUNT},
@@ -203,6 +225,9 @@ static const struct hip_pattern patterns[] = {
     {"softcap", ANY_ROWS, 1, {OP_SOFTCAP}, NULL, hip_softcap, K_COUNT},
     {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather, K_COUNT},
     {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax, K_COUNT},
+    {"route", ANY_ROWS, 1, {OP_ROUTE}, NULL, hip_route, K_COUNT},
+    {"experts", ANY_ROWS, 1, {OP_EXPERTS}, NULL, launch_experts, K_COUNT},
+    {"mix", ANY_ROWS, 1, {OP_MIX}, NULL, hip_mix, K_COUNT},
     {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},
 };
 

@@ -25,6 +25,8 @@ struct be_linear {
     float *d_bias;
     void *d_maps;        /* tensor maps of codes and scales for TMA; NULL: not on this device */
     const int32_t *perm; /* the host's array, compared to find linears of equal input */
+    int stack;  /* 0: one linear; n: a stack of n, whose arrays follow one another */
+    size_t weight_bytes, meta_bytes; /* of one linear of a stack */
     int stride; /* not 0: packed for paper/linear_paper.hip; outputs rounded up to a panel */
 };
 
@@ -59,6 +61,23 @@ struct hip_shape {
         *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work;
 };
 
+/* What the slots of a step were last grouped by (hip_experts.c). */
+struct hip_grouping {
+    const int *id[2]; /* NULL: not grouped; by phase */
+    int tile[2], n_experts;
+};
+
+enum { EXPERTS_SCRATCH = 3 };
+
+/* Scratch of mixtures of experts: inputs of slots by place, their scales, groupings. */
+struct hip_experts {
+    void *d_packed;
+    float *d_scale;
+    int *d_groups;
+    size_t bytes[EXPERTS_SCRATCH];
+    struct hip_grouping grouping;
+};
+
 struct hip {
     struct be be;
     struct be_config config;
@@ -81,6 +100,7 @@ struct hip {
     float *d_scale; /* [max_rows] scales of fp16 inputs */
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
+    struct hip_experts experts;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */

@@ -109,6 +109,24 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
  * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);
 
+/* Whether a kernel of operation `of` (FOR_LINEAR, FOR_EXPERTS) computes such a linear or stack in
+ * rows of this phase. */
+int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
+                       enum linear_phase phase, const struct be_linear *w);
+/* The number of linears or stacks of an operation from number i on that one launch computes. */
+int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i);
+
+/* ---- hip_experts.c: mixtures of experts */
+/* Bytes of scratch for one plan, in the order of struct hip_experts. */
+void hip_experts_need(const struct be_config *c, const struct step_plan *p,
+                      size_t need[EXPERTS_SCRATCH]);
+void hip_route(struct hip *h, const struct be_plan *p, int op);
+/* Launches the stacks of an operation. glu: the OP_GLU before it in the same launch, -1: none. */
+void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
+void hip_mix(struct hip *h, const struct be_plan *p, int op);
+/* At the begin of a run: results of earlier runs are grouped anew. */
+void hip_forget_grouping(struct hip *h);
+
 /* ---- hip_gemv.c: linears of a single decode row. */
 /* Whether a GEMV kernel can compute the operation's linears. */
 int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op);

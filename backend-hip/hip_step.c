@@ -64,6 +64,7 @@ void hip_step_run(struct be *be, const struct be_plan *p)
     key.tail = tail;
     key.shape = h->shape;
     hip_flush(h);
+    hip_forget_grouping(h);
     if (p->replays && hip_replay(h, &key, sizeof key)) return;
     for (int i = 0; i < n; i++) hip_launch_group(h, p, &p->group[r][i]);
     hip_issue(h, &key, p->replays ? sizeof key : 0);

@@ -22,6 +22,7 @@
 #include "backend-hip/kernels/common/conv.hip"
 #include "backend-hip/kernels/common/delta.hip"
 #include "backend-hip/kernels/common/element.hip"
+#include "backend-hip/kernels/common/experts.hip"
 #include "backend-hip/kernels/common/linear_decode.hip"
 #include "backend-hip/kernels/common/pack.hip"
 #include "backend-hip/kernels/paper/linear_paper.hip"
@@ -38,6 +39,7 @@
 #include "backend-hip/kernels/hopper/ptx.h"
 
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
+#include "backend-hip/kernels/hopper/experts_decode_mma.hip"
 #include "backend-hip/kernels/hopper/vector_1024.hip"
 
 #include "backend-hip/kernels/hopper/linear_gemv.hip"

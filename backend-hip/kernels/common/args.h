@@ -70,7 +70,9 @@ enum kernel_op {
     FOR_COMBINE,
     FOR_SAMPLE,
     FOR_ADD,
-    FOR_STATE
+    FOR_STATE,
+    FOR_ROUTE,
+    FOR_EXPERTS
 };
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
@@ -103,6 +105,8 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
     (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
 /* hopper/linear_decode_mma.hip: sums, then the rings of 8 warps */
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
+/* hopper/experts_decode_mma.hip: rings of 8 warps */
+#define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
@@ -155,6 +159,7 @@ struct linear_part {
     int scale_f32;        /* two words a scale */
     int whole_items;      /* every item is of one group */
     unsigned group_magic; /* chunk * this >> 31 is its group */
+    unsigned long long next_weight, next_meta; /* bytes from one linear of a stack to the next */
 };
 
 enum { MAX_PARTS = 3 };
@@ -164,7 +169,8 @@ struct linear_args {
     const void *x;      /* first row */
     const float *scale; /* of the first row, or NULL */
     int n_parts, rows, n_chunks;
-    int n_blocks; /* of all parts */
+    int n_blocks;    /* of all parts */
+    const int *slot; /* [rows] the rows of y; NULL: row i of x gives row i of y */
 };
 
 struct repack_args { /* whole panels */
@@ -379,6 +385,64 @@ struct delta_args {
     float *out;               /* [rows][value_heads * value_dim] */
     float q_scale;            /* 1 / sqrt(key_dim) */
     int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of x */
+};
+
+/* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
+ * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile t
+ * has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count from
+ * the first row of a phase, each of which is grouped by itself. */
+enum { MAX_EXPERTS = 1024, MAX_TOP_K = 64 };
+
+struct route_args {
+    const float *x;      /* [rows][n] */
+    const float *bias;   /* [n] or NULL: added for the choice */
+    const float *factor; /* [n] or NULL: of an expert's weight */
+    int *id;             /* [rows][top_k] */
+    float *weight;       /* [rows][top_k] */
+    int n, top_k, sigmoid, normalize, groups, kept_groups;
+    float scale;
+};
+
+struct expert_groups {
+    const int *id;    /* [n_slots] expert of a slot */
+    int *place;       /* [n_slots] of a slot */
+    int *slot;        /* [places] of a place in use */
+    int *expert, *end; /* [tiles] */
+    int *n_tiles;     /* [1] */
+    int n_slots, tile;
+};
+
+struct group_args {
+    struct expert_groups phase[2]; /* n_slots 0: no rows */
+    int n_experts;
+};
+
+/* Prepares the input of every slot as prepare_args has it for rows; packed and scale: of place 0,
+ * first_tile: of all places. perm [experts][k]. */
+struct slot_prepare_args {
+    struct prepare_args prepare;
+    const int *id, *place; /* [slots]; place NULL: slot i has place i */
+    int top_k;             /* slots of a row of x; 1: every slot has its own */
+    float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
+    const float *up;
+    int gelu;
+};
+
+/* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
+struct experts_args {
+    struct linear_args linear; /* rows: slots */
+    const int *expert;         /* [tiles]; of slots where every slot is a tile */
+    const int *end;            /* [tiles]; NULL: every slot is a tile */
+    const int *n_tiles;        /* [1] */
+    int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
+};
+
+struct mix_args {
+    const float *x;      /* [rows][top_k][n] */
+    const float *weight; /* [rows][top_k] */
+    float *out;          /* [rows][n] */
+    unsigned long long count;
+    int n, top_k;
 };
 
 struct gather_args {

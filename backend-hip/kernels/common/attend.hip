@@ -528,7 +528,7 @@ DEVICE void combine_prepared(const struct combine_prepare_args *a, float *weight
             (f32x4 *)(a->combine.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
     if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, COMBINE_PIECES);
-    else prepare_row(&a->prepare, row, weights);
+    else prepare_row(&a->prepare, a->prepare.x + (u64)row * (u64)a->prepare.in, row, weights);
 }
 
 KERNEL(combine_prepare, struct combine_prepare_args)

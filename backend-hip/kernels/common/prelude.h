@@ -253,6 +253,16 @@ DEVICE const u8 *uniform(const u8 *p)
 #endif
 }
 
+/* A number that is the same in all threads of the block. */
+DEVICE int uniform_int(int n)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_readfirstlane(n);
+#else
+    return n;
+#endif
+}
+
 DEVICE u32 of_lane(u32 offset)
 {
 #if defined(__AMDGCN__)
