@@ -124,31 +124,26 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
-/* The head's module: of models with images it may stand below the language model. */
-static const char *head_of(const struct plan *p)
-{
-    static const char *const names[] = {"lm_head", "language_model.lm_head",
-                                        "model.language_model.lm_head"};
-    for (int i = 0; i < 3; i++)
-        if (plan_linear_exists(p, names[i])) return names[i];
-    return NULL;
-}
-
+/* A tied head is the embedding, and needs no tensors; with --plain 8bit it gets codes of its own.
+ */
 static int add_head(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
-    const char *head = head_of(p);
-    int quantized = head && plan_find(p, head, "qweight") != NULL;
-    if (!quantized && c->tied && !(head && c->traits & HF_HEAD_IF_THERE)) {
-        if (head) plan_find(p, head, "weight"); /* a copy: transformers uses the embedding */
-        return 0;
-    }
-    if (!head)
+    char module[NAME_MAX_BYTES];
+    struct linear_from from = {.part = {{.module = module, .out = c->vocab}}, .in = c->dim};
+    snprintf(module, sizeof module, "%slm_head", p->head_prefix);
+    int there = plan_linear_exists(p, module), plain = plan_find(p, module, "weight") != NULL;
+    /* a weight beside a tied head is a copy: transformers uses the embedding */
+    if (c->tied && (!there || (plain && !(c->traits & HF_HEAD_IF_THERE)))) {
+        if (!p->options.plain8) return 0;
+        snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
+        from.bias = BIAS_IGNORED;
+    } else if (!there) {
         return err_set(e,
-                       "%s: tensor 'lm_head.weight' is missing and config.json does not say "
+                       "%s: tensor '%s.weight' is missing and config.json does not say "
                        "tie_word_embeddings",
-                       p->dir->path);
-    const struct linear_from from = {.part = {{.module = head, .out = c->vocab}}, .in = c->dim};
+                       p->dir->path, module);
+    }
     return plan_linear(p, &from, "lm_head", e);
 }
 
@@ -168,9 +163,37 @@ static int is_plain(const struct plan *p, const char *tensor)
     return t && p->used[t - p->dir->tensors];
 }
 
+static int begins(const char *s, const char *head) { return !strncmp(s, head, strlen(head)); }
+
+/* 1 for tensors that no text model has: of the parts that see and hear, and of the layers that
+ * draft tokens. */
+static int is_skipped(const struct plan *p, const char *name, const char *layers)
+{
+    static const char *const outer[] = {"model.", "language_model.", "thinker.", NULL};
+    static const char *const parts[] = {
+        "visual.",     "vision_",      "vision.",   "audio",  "speech",  "embed_vision",
+        "embed_audio", "multi_modal_", "mm_",       "image_", "img_",    "patch_merger.",
+        "vpm.",        "resampler.",   "perceiver", "mtp.",   "talker.", "code2wav.",
+        "token2wav.",  "connector.",   NULL};
+    char draft[NAME_MAX_BYTES];
+    if (begins(name, layers)) {
+        int layer = atoi(name + strlen(layers));
+        snprintf(draft, sizeof draft, "%s%d.eh_proj", layers, layer);
+        return layer >= p->config->n_layers && plan_linear_exists(p, draft);
+    }
+    for (int again = 1; again;) {
+        again = 0;
+        for (const char *const *o = outer; *o && !again; o++)
+            if (begins(name, *o)) name += strlen(*o), again = 1;
+    }
+    for (const char *const *x = parts; *x; x++)
+        if (begins(name, *x)) return 1;
+    return 0;
+}
+
 /* An unused tensor of a layer is an error, because the answers would be silently wrong; elsewhere
  * it is a note. */
-static int check_unused(const struct plan *p, struct err *e)
+static int check_unused(struct plan *p, struct err *e)
 {
     static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", NULL};
     const char *first = NULL;
@@ -182,6 +205,7 @@ static int check_unused(const struct plan *p, struct err *e)
         int ok = p->used[i] || !strncmp(name, "gptq_", 5);
         for (const char *const *h = harmless; *h && !ok; h++) ok = ends_with(name, *h);
         if (!ok && ends_with(name, ".g_idx")) ok = is_plain(p, name);
+        if (!ok && is_skipped(p, name, layers)) p->facts.n_skipped++, ok = 1;
         if (ok) continue;
         if (!strncmp(name, layers, strlen(layers)))
             return err_set(e,
@@ -192,6 +216,12 @@ static int check_unused(const struct plan *p, struct err *e)
         if (!first) first = name;
         n++;
     }
+    if (p->facts.n_skipped)
+        note_info(
+            p->notes,
+            "%zu tensors of a vision tower, an audio tower or draft layers are left out: only "
+            "the text model is converted",
+            p->facts.n_skipped);
     if (n)
         note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are",
                   first);
@@ -242,26 +272,43 @@ static void report(const struct plan *p)
                               "does; the zero points decide");
 }
 
-/* What stands in front of the tensors of the language model. */
-static const char *prefix_of(const struct hf_dir *d)
+/* What stands in front of the tensors of the language model and of its head. */
+static void find_prefixes(struct plan *p)
 {
-    static const char *const nested[] = {"language_model.model.", "model.language_model."};
+    static const char *const layers[] = {"language_model.model.",
+                                         "model.language_model.",
+                                         "model.text_model.",
+                                         "language_model.",
+                                         "thinker.model.",
+                                         "",
+                                         NULL},
+                             *const heads[] = {"language_model.", "model.language_model.", "model.",
+                                               "thinker.", NULL};
     char name[64];
-    if (hfd_find(d, "embed_tokens.weight")) return "";
-    for (int i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, "%sembed_tokens.weight", nested[i]);
-        if (hfd_find(d, name)) return nested[i];
+    p->prefix = "model.", p->head_prefix = "";
+    if (!plan_linear_exists(p, "model.embed_tokens"))
+        for (const char *const *x = layers; *x; x++) {
+            snprintf(name, sizeof name, "%sembed_tokens", *x);
+            if (!plan_linear_exists(p, name)) continue;
+            p->prefix = *x;
+            break;
+        }
+    for (const char *const *x = heads; *x && !plan_linear_exists(p, "lm_head"); x++) {
+        snprintf(name, sizeof name, "%slm_head", *x);
+        if (!plan_linear_exists(p, name)) continue;
+        p->head_prefix = *x;
+        break;
     }
-    return "model.";
 }
 
 int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
-               const struct quant_config *q, int no_tokenizer, const struct notes *n, struct err *e)
+               const struct quant_config *q, const struct plan_options *o, const struct notes *n,
+               struct err *e)
 {
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
-    p->dir = d, p->config = c, p->quant = q, p->notes = n;
-    p->prefix = prefix_of(d);
+    p->dir = d, p->config = c, p->quant = q, p->notes = n, p->options = *o;
+    find_prefixes(p);
     if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_memory(e);
     snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
     const struct hf_tensor *embed = plan_find(p, module, "weight");
@@ -277,7 +324,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     p->facts.n_plain--; /* it is no linear */
     if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, e) || plan_rope_tables(p, e))
         return -1;
-    if (check_unused(p, e) || plan_texts(p, no_tokenizer, e)) return -1;
+    if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         p->tensors[i].offset = at;

@@ -10,22 +10,6 @@
 #include "convert/slots.h"
 #include "convert/unpack.h"
 
-/* A quantized module of the checkpoint, or one expert of a tensor that holds many. */
-struct quant_linear {
-    char *module; /* name in the checkpoint, for messages */
-    const struct hf_tensor *qweight, *qzeros, *scales;
-    int64_t in, out, n_source; /* n_source: quantization groups in the checkpoint */
-    int64_t n_rows;            /* outputs that the model file takes */
-    const int32_t *rows;       /* [n_rows] output i is the checkpoint's rows[i]; NULL: i */
-    int bits, group;           /* as declared; group -1: one, 0: unknown */
-    enum unpack_layout layout;
-    enum unpack_zeros zeros;
-    enum dtype scale_type; /* in the model file */
-    const struct slots *slots;
-    int64_t first_panel; /* of the output tensors, where they hold more than this module */
-    size_t codes_at, scales_at, zeros_at; /* indices of output tensors */
-};
-
 /* A matrix of the checkpoint that is not quantized, or one expert of a tensor that holds many. */
 struct plain_matrix {
     const struct hf_tensor *t;
@@ -34,6 +18,36 @@ struct plain_matrix {
     int64_t n_rows;      /* outputs that the model file takes */
     const int32_t *rows; /* [n_rows] output i is the checkpoint's rows[i]; NULL: i */
     int transposed;
+};
+
+/* How the tensors of a quantized module lie. */
+enum quant_store {
+    STORE_COLUMNS, /* GPTQ and AWQ: codes [words][out] (AWQ [in][words]), scales [groups][out],
+                      zeros [groups][words] */
+    STORE_ROWS,    /* compressed-tensors: codes [out][words], scales [out][groups], zeros
+                      [words][groups] */
+    STORE_MXFP4,   /* codes [out][in/2] bytes and scales [out][in/32] of one expert (mxfp4.h) */
+    STORE_ROUNDED, /* a plain matrix that becomes 8-bit codes (round8.h) */
+};
+
+/* A quantized module of the checkpoint, or one expert of a tensor that holds many. */
+struct quant_linear {
+    char *module;                                      /* name in the checkpoint, for messages */
+    const struct hf_tensor *qweight, *qzeros, *scales; /* qzeros NULL: all are 2^(bits-1) */
+    int64_t in, out, n_source;          /* n_source: quantization groups in the checkpoint */
+    int64_t n_words;                    /* of the codes of one output; of AWQ inputs */
+    uint64_t qweight_from, scales_from; /* offsets of an expert in its tensors, bytes */
+    enum quant_store store;
+    const struct plain_matrix *plain; /* STORE_ROUNDED: the matrix */
+    int64_t n_rows;                   /* outputs that the model file takes */
+    const int32_t *rows;              /* [n_rows] output i is the checkpoint's rows[i]; NULL: i */
+    int bits, group;                  /* as declared; group -1: one, 0: unknown */
+    enum unpack_layout layout;
+    enum unpack_zeros zeros;
+    enum dtype scale_type; /* in the model file */
+    const struct slots *slots;
+    int64_t first_panel; /* of the output tensors, where they hold more than this module */
+    size_t codes_at, scales_at, zeros_at; /* indices of output tensors */
 };
 
 struct plan_linear;
@@ -48,6 +62,8 @@ struct out_tensor {
     uint64_t *crc_bytes;    /* [n_pieces] bytes of each piece */
     size_t n_pieces;
 };
+
+enum { PLAN_TURNED = 64 }; /* columns of a turned matrix that a job reads at once */
 
 enum job_kind { JOB_MEMORY, JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_PANELS };
 struct plan_job {
@@ -77,30 +93,39 @@ struct plan_facts {
     int bits_seen[9];
     int group_min, group_max; /* group sizes of the checkpoint */
     int n_zero_biases;        /* biases dropped because all values are 0 */
+    int n_rounded;            /* of n_plain, stored with 8 bits */
+    size_t n_skipped;         /* tensors of vision, audio and draft layers */
     int n_sorted; /* layers whose gate and up have their outputs in the order of down's inputs */
 };
 
+struct plan_options {
+    int no_tokenizer; /* leave the tokenizer out */
+    int plain8;       /* --plain 8bit: plain linears and the head are rounded to 8 bits */
+    int sizes_only;   /* the plan is not carried out: weights to be rounded are not read */
+};
+
 struct plan {
+    struct plan_options options;
     const struct hf_dir *dir;
     const struct hf_config *config;
     const struct quant_config *quant;
     const struct notes *notes;
-    const char *prefix; /* "model." or "" */
-    uint8_t *used;      /* [dir->n_tensors] */
+    const char *prefix;      /* in front of the tensors of the language model: "model." */
+    const char *head_prefix; /* in front of "lm_head": "" */
+    uint8_t *used;           /* [dir->n_tensors] */
     struct out_tensor *tensors;
     struct plan_job *jobs;
     struct plan_linear **linears; /* pointers: jobs refer to their parts */
     void **blobs;                 /* data of JOB_MEMORY */
     size_t n_tensors, n_jobs, n_linears, n_blobs;
-    size_t src_max, dst_max, codes_max,
+    uint64_t src_max, dst_max, codes_max,
         row_max; /* buffer sizes that the largest job needs, bytes */
     struct plan_facts facts;
 };
 
-/* Builds the plan. It may change c->ffn to the size in the tensors. NO_TOKENIZER: leave the
- * tokenizer out. */
+/* Builds the plan. It may change c->ffn to the size in the tensors. */
 int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
-               const struct quant_config *q, int no_tokenizer, const struct notes *n,
+               const struct quant_config *q, const struct plan_options *o, const struct notes *n,
                struct err *e);
 void plan_free(struct plan *p);
 

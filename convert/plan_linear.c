@@ -25,8 +25,8 @@ static int is_whole(const struct linear_from *from, int part)
 
 int plan_linear_exists(const struct plan *p, const char *module)
 {
-    static const char *const tails[] = {".weight", ".qweight",  ".weight_packed", ".B",
-                                        "",        "_blocks", NULL};
+    static const char *const tails[] = {".weight", ".qweight", ".weight_packed", ".B", "",
+                                        "_blocks", NULL};
     char name[NAME_BYTES], full[NAME_BYTES + 32];
     name_of(name, module, 0);
     for (const char *const *t = tails; *t; t++) {
@@ -47,8 +47,10 @@ int64_t plan_linear_outputs(const struct plan *p, const char *module)
 {
     char name[NAME_BYTES];
     name_of(name, module, 0);
-    const struct hf_tensor *q = find(p, name, "qweight"), *w = find(p, name, "weight");
+    const struct hf_tensor *q = find(p, name, "qweight"), *w = find(p, name, "weight"),
+                           *packed = find(p, name, "weight_packed");
     if (q && q->t->n_dims == 2) return q->t->shape[1] * (p->quant->method == QUANT_AWQ ? 8 : 1);
+    if (packed && packed->t->n_dims == 2) return packed->t->shape[0];
     return w && w->t->n_dims == 2 ? w->t->shape[0] : 0;
 }
 
@@ -141,8 +143,24 @@ static int add_plain(struct plan_linear *l, int i, const struct hf_tensor *t, st
     return 0;
 }
 
+/* What a module's tensors say it is. */
+enum found { FOUND_NOTHING, FOUND_QUANT, FOUND_PACKED, FOUND_MXFP4, FOUND_PLAIN };
+
+static enum found look(struct plan *p, const char *module, int whole, const struct hf_tensor **t)
+{
+    char blocks[NAME_BYTES + 8];
+    snprintf(blocks, sizeof blocks, "%s_blocks", module);
+    if (whole) {
+        if ((*t = plan_find(p, module, ""))) return FOUND_PLAIN;
+        return (*t = plan_find(p, blocks, "")) ? FOUND_MXFP4 : FOUND_NOTHING;
+    }
+    if ((*t = plan_find(p, module, "qweight"))) return FOUND_QUANT;
+    if ((*t = plan_find(p, module, "weight_packed"))) return FOUND_PACKED;
+    return (*t = plan_find(p, module, "weight")) ? FOUND_PLAIN : FOUND_NOTHING;
+}
+
 static int add_quant(struct plan *p, struct plan_linear *l, int i, const char *module,
-                     struct err *e)
+                     enum found how, struct err *e)
 {
     if (!l->quant && !(l->quant = calloc((size_t)l->n_modules, sizeof *l->quant)))
         return err_memory(e);
@@ -153,7 +171,10 @@ static int add_quant(struct plan *p, struct plan_linear *l, int i, const char *m
                                .out = part->out,
                                .n_rows = part->n_rows,
                                .rows = part->rows};
-    return q->module ? plan_quant_read(p, q, e) : err_memory(e);
+    if (!q->module) return err_memory(e);
+    if (how == FOUND_PACKED) return plan_packed_read(p, q, e);
+    if (how == FOUND_MXFP4) return plan_mxfp4_read(p, q, i / l->n_parts, l->from.n_experts, e);
+    return plan_quant_read(p, q, e);
 }
 
 /* Finds module i and reads it. */
@@ -163,24 +184,43 @@ static int read_module(struct plan *p, struct plan_linear *l, int i, struct err 
     char module[NAME_BYTES];
     int part = i % l->n_parts, whole = is_whole(&l->from, part);
     name_of(module, l->from.part[part].module, i / l->n_parts);
-    if (!whole && plan_find(p, module, "qweight")) {
-        if (!l->plain) return add_quant(p, l, i, module, e);
-    } else if ((t = plan_find(p, module, whole ? "" : "weight"))) {
-        if (!l->quant) return add_plain(l, i, t, e);
-    } else {
+    enum found how = look(p, module, whole, &t);
+    if (how == FOUND_NOTHING) {
         const char *hint =
-            plan_find(p, module, "weight_packed") ? " ('weight_packed' is compressed-tensors, "
-                                                    "which is not supported: use the GPTQ export)"
-            : plan_find(p, module, "B")
+            plan_find(p, module, "B")
                 ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
                 : "";
+        if (whole)
+            return err_set(e, "%s: tensor '%s' of all experts is missing", p->dir->path, module);
         return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module,
                        hint);
     }
-    return err_set(e,
-                   "%s: module '%s' is %s, other modules of the same linear or stack of experts "
-                   "are not: they must be quantized alike",
-                   p->dir->path, module, l->plain ? "quantized" : "not quantized");
+    if (how == FOUND_PLAIN ? l->quant != NULL : l->plain != NULL)
+        return err_set(e,
+                       "%s: module '%s' is %squantized, unlike others of the same linear or stack "
+                       "of experts: it must be as they are",
+                       p->dir->path, module, how == FOUND_PLAIN ? "not " : "");
+    return how == FOUND_PLAIN ? add_plain(l, i, t, e) : add_quant(p, l, i, module, how, e);
+}
+
+/* --plain 8bit: the plain matrices become quantized modules. */
+static int round_all(struct plan *p, struct plan_linear *l, struct err *e)
+{
+    if (!(l->quant = calloc((size_t)l->n_modules, sizeof *l->quant))) return err_memory(e);
+    for (int i = 0; i < l->n_modules; i++) {
+        const struct plain_matrix *m = &l->plain[i];
+        struct quant_linear *q = &l->quant[i];
+        *q = (struct quant_linear){.module = strdup(m->t->t->name),
+                                   .in = m->in,
+                                   .out = m->out,
+                                   .n_rows = m->n_rows,
+                                   .rows = m->rows,
+                                   .plain = m};
+        if (!q->module) return err_memory(e);
+        if (plan_rounded_read(p, q, e)) return -1;
+    }
+    p->facts.n_rounded += l->n_modules;
+    return 0;
 }
 
 static int same_slots(const struct slots *a, const struct slots *b)
@@ -221,9 +261,64 @@ static int read_slots(struct plan *p, struct plan_linear *l, int i, int planes, 
     return 0;
 }
 
+/* Slots of one of two parts with different orders of inputs: those of part A, then those of part B.
+ * In the slots of the other part its codes and scales are 0. */
+static struct slots *joined(const struct slots *a, const struct slots *b, int second)
+{
+    const struct slots *own = second ? b : a;
+    size_t k = (size_t)(a->k + b->k), n = (size_t)(a->n_groups + b->n_groups);
+    struct slots *s = malloc(sizeof *s);
+    if (!s) return NULL;
+    *s = (struct slots){.group = a->group,
+                        .n_groups = (int64_t)n,
+                        .k = (int64_t)k,
+                        .groups = malloc(n * sizeof *s->groups),
+                        .perm = malloc(k * sizeof *s->perm),
+                        .act_order = own->act_order,
+                        .assumed = own->assumed};
+    if (!s->groups || !s->perm) {
+        slots_free(s);
+        free(s);
+        return NULL;
+    }
+    for (size_t j = 0; j < k; j++) s->perm[j] = -1;
+    for (size_t g = 0; g < n; g++) s->groups[g] = (struct slot_group){-1, 0};
+    size_t at = second ? (size_t)a->n_groups : 0;
+    memcpy(s->groups + at, own->groups, (size_t)own->n_groups * sizeof *s->groups);
+    memcpy(s->perm + at * (size_t)s->group, own->perm, (size_t)own->k * sizeof *s->perm);
+    return s;
+}
+
+/* Gives both parts of every expert slots for the inputs of both. */
+static int join_slots(struct plan_linear *l, struct err *e)
+{
+    struct slots **old = l->slots, **all = calloc((size_t)l->n_modules, sizeof *all);
+    size_t n_old = l->n_slots, n = 0;
+    if (!all) return err_memory(e);
+    for (int i = 0; i + 1 < l->n_modules && all; i += 2) {
+        const struct slots *a = l->quant[i].slots, *b = l->quant[i + 1].slots;
+        for (int k = 0; k < 2; k++) l->quant[i + k].slots = all[n++] = joined(a, b, k);
+        if (!all[n - 1] || !all[n - 2]) break;
+    }
+    l->slots = all;
+    for (l->n_slots = 0; l->n_slots < n && all[l->n_slots]; l->n_slots++) {
+    }
+    for (size_t i = l->n_slots; i < n; i++) { /* of the pair without memory */
+        if (all[i]) slots_free(all[i]);
+        free(all[i]);
+    }
+    for (size_t i = 0; i < n_old; i++) {
+        slots_free(old[i]);
+        free(old[i]);
+    }
+    free(old);
+    l->joined = 1;
+    return l->n_slots == (size_t)l->n_modules ? 0 : err_memory(e);
+}
+
 static int read_all_slots(struct plan *p, struct plan_linear *l, struct err *e)
 {
-    int planes = 1;
+    int planes = 1, differ = 0;
     enum dtype type = DT_F16;
     if (!(l->slots = calloc((size_t)l->n_modules, sizeof *l->slots))) return err_memory(e);
     for (int i = 0; i < l->n_modules; i++) {
@@ -233,11 +328,9 @@ static int read_all_slots(struct plan *p, struct plan_linear *l, struct err *e)
     for (int i = 0; i < l->n_modules; i++) {
         l->quant[i].scale_type = type;
         if (read_slots(p, l, i, planes, e)) return -1;
-        if (i % l->n_parts && l->quant[i].slots != l->quant[i - 1].slots)
-            return err_set(e, "%s: modules '%s' and '%s' have different orders of inputs",
-                           p->dir->path, l->quant[i - 1].module, l->quant[i].module);
+        differ |= i % l->n_parts && l->quant[i].slots != l->quant[i - 1].slots;
     }
-    return 0;
+    return differ ? join_slots(l, e) : 0;
 }
 
 /* Copies the rows of a module's bias. WHOLE: of expert x, from a tensor of all experts. */
@@ -248,8 +341,7 @@ static int take_bias(const struct linear_part *part, const struct hf_tensor *t, 
     char have[128];
     int64_t n = part->out * (whole ? n_experts : 1);
     if (whole && (t->t->n_dims != 2 || t->t->shape[0] != n_experts || t->t->shape[1] != part->out))
-        return err_set(e,
-                       "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
+        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
                        t->shard->path, t->t->name, plan_shape(t, have), n_experts, part->out);
     if (plan_floats(t, n, &all, e)) return -1;
     const float *own = all + (whole ? x * part->out : 0);
@@ -299,9 +391,11 @@ int plan_linear_read(struct plan *p, const struct linear_from *from, struct plan
     if (!l) return err_memory(e);
     for (int i = 0; i < l->n_modules; i++)
         if (read_module(p, l, i, e)) return -1;
+    int plain = l->plain != NULL;
+    if (plain && p->options.plain8 && !from->keep_plain && round_all(p, l, e)) return -1;
     if ((l->quant && read_all_slots(p, l, e)) || read_bias(p, l, e)) return -1;
-    if (l->quant) p->facts.n_quantized += l->n_modules;
-    else p->facts.n_plain += l->n_modules;
+    if (plain) p->facts.n_plain += l->n_modules;
+    else p->facts.n_quantized += l->n_modules;
     *result = l;
     return 0;
 }
@@ -333,8 +427,9 @@ int plan_linear_sort(struct plan *p, struct plan_linear *gate, struct plan_linea
                      struct plan_linear *down, const char *order_name, struct err *e)
 {
     if (!gate) gate = up;
-    if (!gate->quant || !up->quant || !down->quant || gate->n_modules > 1 || up->n_modules > 1 ||
-        down->n_modules > 1 || !down->slots[0]->act_order || p->quant->method == QUANT_AWQ)
+    if (!gate->quant || !up->quant || !down->quant || gate->plain || up->plain ||
+        gate->n_modules > 1 || up->n_modules > 1 || down->n_modules > 1 ||
+        !down->slots[0]->act_order || p->quant->method == QUANT_AWQ)
         return 0;
     int64_t n = down->from.in;
     CHECK(gate->n_rows == n && up->n_rows == n);
@@ -369,7 +464,11 @@ static int put_perm(struct plan *p, const struct plan_linear *l, const char *nam
     int32_t *perm = malloc((size_t)n * k * sizeof *perm);
     if (!perm) return err_memory(e);
     for (int x = 0; x < n; x++) {
-        moved |= slots_arriving(l->quant[x * l->n_parts].slots, perm + (size_t)x * k);
+        int32_t *own = perm + (size_t)x * k;
+        moved |= slots_arriving(l->quant[x * l->n_parts].slots, own);
+        for (size_t j = 0; j < k && l->joined;
+             j++) /* the second part's, where the first has none */
+            if (own[j] < 0) own[j] = l->quant[x * l->n_parts + 1].slots->perm[j];
         if (l->n_slots == 1 && !moved) break;
     }
     if (!moved) {

@@ -16,8 +16,7 @@ enum {
     SLICE_COLS = 32,        /* slices begin where zero points of every width begin a word */
 };
 
-/* Requires I32 of shape [a, b], or [a] if b is 0. */
-static int expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *why, struct err *e)
+int plan_expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *why, struct err *e)
 {
     char have[128], want[64];
     int n_dims = b ? 2 : 1;
@@ -43,7 +42,8 @@ static int check_shapes(struct quant_linear *l, int bits, struct err *e)
     if (l->layout == UNPACK_AWQ && l->out % 8)
         return err_set(e, "module '%s': AWQ needs a multiple of 8 outputs, not %" PRId64, l->module,
                        l->out);
-    if (expect(l->qweight, rows, cols, why, e)) return -1;
+    l->n_words = rows;
+    if (plan_expect(l->qweight, rows, cols, why, e)) return -1;
     if (s->t->dtype != DT_F16 && s->t->dtype != DT_BF16 && s->t->dtype != DT_F32)
         return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", s->shard->path,
                        s->t->name, st_dtype_name(s->t->dtype));
@@ -52,15 +52,15 @@ static int check_shapes(struct quant_linear *l, int bits, struct err *e)
         return err_set(e,
                        "%s: tensor '%s' must be [groups, %" PRId64 "] with 1 to %" PRId64 " groups",
                        s->shard->path, s->t->name, l->out, l->in);
-    return expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
+    return plan_expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
 }
 
-/* Checks that all scales are finite. Those of the model file are F16 if all of them (and 16 times
- * them, for two planes) are exact in F16. */
-static int scan_scales(struct quant_linear *l, int planes, struct err *e)
+int plan_scan_scales(struct quant_linear *l, struct err *e)
 {
+    int planes = l->bits > 4 ? 2 : 1;
     enum dtype type = l->scales->t->dtype;
     uint64_t n = (uint64_t)(l->n_source * l->out), piece = SCAN_BYTES / dtype_bytes(type);
+    uint64_t columns = (uint64_t)(l->store == STORE_ROWS ? l->n_source : l->out);
     void *raw = malloc(SCAN_BYTES);
     int rc = raw ? 0 : err_memory(e), exact = 1;
     for (uint64_t at = 0; at < n && !rc; at += piece) {
@@ -74,8 +74,7 @@ static int scan_scales(struct quant_linear *l, int planes, struct err *e)
                              "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64
                              "]: the checkpoint is damaged",
                              l->scales->shard->path, l->scales->t->name,
-                             isnan(v) ? "NaN" : "infinity", (at + i) / (uint64_t)l->out,
-                             (at + i) % (uint64_t)l->out);
+                             isnan(v) ? "NaN" : "infinity", (at + i) / columns, (at + i) % columns);
             else if (exact && (type != DT_F16 || planes == 2))
                 exact = f32_from_f16(f16_from_f32(v)) == v &&
                         f32_from_f16(f16_from_f32(top)) == top;
@@ -93,7 +92,7 @@ static int scan_zeros(struct plan *p, struct quant_linear *l, const struct quant
 {
     struct plan_facts *f = &p->facts;
     int label_v2 = p->quant->label != LABEL_V1, looks_v1 = 1, looks_v2 = 1, rc = 0;
-    int64_t words = l->qzeros->t->shape[1], mid = 1 << (l->bits - 1);
+    int64_t words = unpack_n_words(l->out, l->bits), mid = 1 << (l->bits - 1);
     uint64_t all_ones = 0;
     l->zeros = ZEROS_AS_STORED;
     if (l->layout != UNPACK_STREAM) return 0; /* these layouts have one format of zeros */
@@ -127,14 +126,22 @@ static int scan_zeros(struct plan *p, struct quant_linear *l, const struct quant
 int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct slots *s,
                      struct err *e)
 {
-    const struct hf_tensor *t = plan_find(p, l->module, "g_idx");
+    const struct hf_tensor *t = NULL;
     int32_t *g_idx = NULL;
+    if (l->store == STORE_COLUMNS) t = plan_find(p, l->module, "g_idx");
+    if (l->store == STORE_ROWS) t = plan_find(p, l->module, "weight_g_idx");
     if (t) {
-        if (expect(t, l->in, 0, "its inputs", e)) return -1;
+        if (plan_expect(t, l->in, 0, "its inputs", e)) return -1;
         if (!(g_idx = malloc(t->t->bytes))) return err_memory(e);
         if (st_read(t->shard, g_idx, t->t->offset, t->t->bytes, e)) {
             free(g_idx);
             return -1;
+        }
+        int set = l->store != STORE_ROWS; /* compressed-tensors: all -1 without an order */
+        for (int64_t i = 0; i < l->in && !set; i++) set = g_idx[i] != -1;
+        if (!set) {
+            free(g_idx);
+            g_idx = NULL;
         }
     }
     int rc = slots_plan(s, &(struct slots_source){g_idx, l->in, l->n_source, l->group, planes}, e);
@@ -145,27 +152,42 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
     return 0;
 }
 
-static void at_least(size_t *size, uint64_t bytes)
+static void at_least(uint64_t *size, uint64_t bytes)
 {
     if (bytes > *size) *size = bytes;
+}
+
+/* Sizes of the buffers that a job needs for a panel. */
+struct need {
+    uint64_t src, dst;
+};
+
+static struct need need_of(const struct quant_linear *l)
+{
+    const struct slots *s = l->slots;
+    uint64_t groups = (uint64_t)l->n_source, row_bytes = 64, dst = (uint64_t)s->k * 8;
+    if (l->layout == UNPACK_AWQ && !l->rows) row_bytes = 8;
+    /* Of the source the words, or the scales (MXFP4: F32 behind the bytes), or the zeros behind
+     * their words; all of a plain matrix that is rounded. */
+    uint64_t words = (uint64_t)l->n_words * row_bytes,
+             zeros = groups * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
+             scales = groups * MF_PANEL * (l->store == STORE_MXFP4 ? 5 : 4), src = words;
+    if (l->store == STORE_ROUNDED)
+        src = (uint64_t)l->in * dtype_bytes(l->plain->t->t->dtype) * MF_PANEL +
+              groups * MF_PANEL * 6;
+    if (src < zeros) src = zeros;
+    if (src < scales) src = scales;
+    /* Of the result the codes, then the scales, then the zeros. */
+    if (dst < (uint64_t)s->n_groups * MF_PANEL * 4) dst = (uint64_t)s->n_groups * MF_PANEL * 4;
+    return (struct need){src, dst};
 }
 
 int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, size_t *n,
                     struct err *e)
 {
-    const struct slots *s = l->slots;
     int64_t panels = (l->n_rows + MF_PANEL - 1) / MF_PANEL;
-    uint64_t rows = (uint64_t)l->qweight->t->shape[0],
-             row_bytes = l->layout == UNPACK_AWQ && !l->rows ? 8 : 64;
-    /* Per panel: the words, then the larger of the codes and of the scales and zeros, which use the
-     * same buffers. */
-    uint64_t zero_bytes = (uint64_t)l->n_source * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
-             scale_bytes = (uint64_t)l->n_source * MF_PANEL * 4;
-    uint64_t src = rows * row_bytes, dst = (uint64_t)s->k * 8,
-             small = zero_bytes > scale_bytes ? zero_bytes : scale_bytes;
-    if (src < small) src = small;
-    if (dst < (uint64_t)s->n_groups * MF_PANEL * 4) dst = (uint64_t)s->n_groups * MF_PANEL * 4;
-    int64_t step = (int64_t)(SLICE_BYTES / (src + dst)) / (SLICE_COLS / MF_PANEL) *
+    const struct need need = need_of(l);
+    int64_t step = (int64_t)(SLICE_BYTES / (need.src + need.dst)) / (SLICE_COLS / MF_PANEL) *
                    (SLICE_COLS / MF_PANEL);
     if (step < SLICE_COLS / MF_PANEL) step = SLICE_COLS / MF_PANEL;
     if (step > panels) step = panels;
@@ -176,17 +198,35 @@ int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, 
         j.n_panels = panels - j.panel < step ? panels - j.panel : step;
         if (plan_add_job(p, &j, e)) return -1;
     }
-    at_least(&p->src_max, src * (uint64_t)step);
-    at_least(&p->dst_max, dst * (uint64_t)step);
+    uint64_t src = need.src * (uint64_t)step, row = (uint64_t)l->out * 4;
+    if (l->rows && l->qzeros) /* all zeros, of which some are taken */
+        at_least(&src, (uint64_t)l->n_source * ((uint64_t)unpack_n_words(l->out, l->bits) * 4 +
+                                                (uint64_t)step * MF_PANEL * 2));
+    if (l->store != STORE_COLUMNS) {
+        at_least(&row, (uint64_t)l->n_words * 4 * PLAN_TURNED);
+        at_least(&row, (uint64_t)l->n_source * 4 * PLAN_TURNED);
+    }
+    if (l->store == STORE_ROUNDED) at_least(&row, (uint64_t)l->in * 4);
+    at_least(&p->src_max, src + 64);
+    at_least(&p->dst_max, need.dst * (uint64_t)step);
     at_least(&p->codes_max, (uint64_t)l->in * MF_PANEL);
-    if (l->rows) at_least(&p->row_max, (uint64_t)l->out * 8);
+    at_least(&p->row_max, row);
     return 0;
+}
+
+void plan_quant_count(struct plan *p, const struct quant_linear *l, int bits, int group)
+{
+    struct plan_facts *f = &p->facts;
+    int64_t own = (l->in + l->n_source - 1) / l->n_source;
+    if (group > 0 && (l->in + group - 1) / group == l->n_source && l->n_source > 1) own = group;
+    f->bits_seen[bits] = 1;
+    if (!f->group_min || own < f->group_min) f->group_min = (int)own;
+    if (own > f->group_max) f->group_max = (int)own;
 }
 
 int plan_quant_read(struct plan *p, struct quant_linear *l, struct err *e)
 {
     struct quant_module m;
-    struct plan_facts *f = &p->facts;
     const char *module = l->module;
     l->qweight = plan_find(p, module, "qweight"), l->qzeros = plan_find(p, module, "qzeros"),
     l->scales = plan_find(p, module, "scales");
@@ -211,14 +251,7 @@ int plan_quant_read(struct plan *p, struct quant_linear *l, struct err *e)
     } else if (p->quant->label == LABEL_PLANAR || (l->bits >= 5 && l->bits <= 7)) {
         l->layout = UNPACK_PLANAR; /* GPTQModel has no other layout for 5 to 7 bits */
     }
-    if (check_shapes(l, l->bits, e) || scan_scales(l, l->bits > 4 ? 2 : 1, e) ||
-        scan_zeros(p, l, &m, e))
-        return -1;
-    f->bits_seen[l->bits] = 1;
-    int group = (int)((l->in + l->n_source - 1) / l->n_source);
-    if (m.group > 0 && (l->in + m.group - 1) / m.group == l->n_source && l->n_source > 1)
-        group = m.group;
-    if (!f->group_min || group < f->group_min) f->group_min = group;
-    if (group > f->group_max) f->group_max = group;
+    if (check_shapes(l, l->bits, e) || plan_scan_scales(l, e) || scan_zeros(p, l, &m, e)) return -1;
+    plan_quant_count(p, l, l->bits, m.group);
     return 0;
 }
