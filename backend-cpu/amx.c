@@ -387,7 +387,10 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
 const struct cpu_kernels cpu_amx = {"amx",         amx_unusable, avx512_q4,   avx512_quantize,
                                     amx_q4i,       avx512_dense, avx512_norm, avx512_rope,
                                     avx512_attend, avx512_glu,
-                                     avx512_softcap, CACHED_BYTES};
+                                     avx512_softcap, CACHED_BYTES,
+    .copy_digits = digits_copy,
+    .route = avx512_route,
+    .mix = avx512_mix};
 
 #else
 typedef int translation_unit_is_not_empty;

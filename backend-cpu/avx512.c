@@ -5,6 +5,7 @@
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/fp32_experts.h"
 
 static const char *avx512_unusable(void)
 {
@@ -424,10 +425,20 @@ void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const floa
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
+void avx512_route(const struct route_task *t) { fp32_route(t, avx512_exps); }
+
+void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 const struct cpu_kernels cpu_avx512 = {"avx512",      avx512_unusable, avx512_q4,   avx512_quantize,
                                        avx512_q4i,    avx512_dense,    avx512_norm, avx512_rope,
                                        avx512_attend, avx512_glu,
-                                     avx512_softcap, CACHED_BYTES};
+                                     avx512_softcap, CACHED_BYTES,
+    .copy_digits = digits_copy,
+    .route = avx512_route,
+    .mix = avx512_mix};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -22,6 +22,9 @@ struct be_plan {
     const struct plan_memory *memory;
 };
 
+/* Scratch of OP_EXPERTS (cpu_experts.c). */
+struct experts_scratch;
+
 struct cpu {
     struct be be;
     struct be_config config;
@@ -34,6 +37,7 @@ struct cpu {
     float *act_scale;  /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
     int32_t *act_sum;  /* [the same] sums */
     float *rotated;    /* [max_rows][max_kv] keys before they are stored */
+    struct experts_scratch *experts;
     char *scratch;     /* [n_threads][scratch_bytes] */
     size_t scratch_bytes;
     struct attend_block *blocks; /* [max_rows] of this step, for heads in groups of: */
@@ -46,6 +50,59 @@ static inline size_t cpu_kv_page_bytes(enum kv_type t, const struct kv_cache *kv
 {
     return (size_t)kv->n_kv_heads * 2 * KV_PAGE * (size_t)kv->head_dim * kv_bytes(t);
 }
+
+/* An operation with the memory that its numbers stand for. */
+struct call {
+    struct cpu *c;
+    const struct be_plan *p;
+    const struct op *op;
+};
+
+static inline void *in_of(const struct call *t, int i)
+{
+    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
+}
+static inline void *out_of(const struct call *t, int i)
+{
+    return t->p->memory->buffer[t->op->out[i]];
+}
+static inline const float *vector_of(const struct call *t, int i)
+{
+    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
+}
+static inline const struct linear *linear_of(const struct call *t, int i)
+{
+    return &t->p->memory->linear[t->op->w[i]]->w;
+}
+
+static inline int rows_of(const struct call *t, int buffer)
+{
+    const struct batch *b = t->c->batch;
+    enum rows_of of = t->p->plan->buffer[buffer].rows;
+    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
+}
+
+static inline int width_of(const struct call *t, int buffer)
+{
+    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
+}
+
+/* One row of x into the order in which q4 takes it (kernels.h): row `row` of `rows` at `to`.
+ * round_f16: rounded as ACT_F16 says. */
+void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
+                  int round_f16);
+/* 1 when the two can read the same packed activations. */
+int cpu_same_input(const struct linear *a, const struct linear *b);
+
+/* cpu_experts.c. Scratch for the experts of a plan: c->experts grows where it is smaller. */
+int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e);
+void cpu_experts_free(struct cpu *c);
+uint64_t cpu_experts_bytes(const struct step_plan *p, int max_rows);
+/* An error for a size that is not supported. */
+int cpu_experts_check(const struct step_plan *p, const struct op *op, struct err *e);
+void cpu_run_route(const struct call *t);
+void cpu_run_experts(const struct call *t);
+void cpu_run_mix(const struct call *t);
 
 /* Runs one operation of a compiled plan on c->batch. */
 void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op);

@@ -8,39 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* An operation with the memory that its numbers stand for. */
-struct call {
-    struct cpu *c;
-    const struct be_plan *p;
-    const struct op *op;
-};
-
-static void *in_of(const struct call *t, int i)
-{
-    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
-}
-static void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
-static const float *vector_of(const struct call *t, int i)
-{
-    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
-}
-static const struct linear *linear_of(const struct call *t, int i)
-{
-    return &t->p->memory->linear[t->op->w[i]]->w;
-}
-
-static int rows_of(const struct call *t, int buffer)
-{
-    const struct batch *b = t->c->batch;
-    enum rows_of of = t->p->plan->buffer[buffer].rows;
-    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
-}
-
-static int width_of(const struct call *t, int buffer)
-{
-    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
-}
-
 struct angles_job {
     const struct cpu *c;
     const float *inv_freq; /* [pairs] */
@@ -215,25 +182,28 @@ static struct two_factors f16_factors(const struct linear *w, const float *x)
     return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
 }
 
-/* One row of x into the order in which q4 wants it (kernels.h). */
-static void pack_task(void *arg, int row, int thread)
+void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
+                  int round_f16)
 {
-    const struct pack_job *j = arg;
-    (void)thread;
-    const struct linear *w = j->w;
-    const float *x = j->x + (size_t)row * (size_t)w->in;
-    struct two_factors f = j->round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
+    struct two_factors f = round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
     for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
         j1 = q4_next(w, j0);
-        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0),
+        float *group = to + (size_t)j0 * (size_t)rows + (size_t)row * (size_t)(j1 - j0),
               *out = group;
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
         else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
-        if (j->round_f16)
+        if (round_f16)
             for (int i = 0; i < j1 - j0; i++)
                 group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
     }
+}
+
+static void pack_task(void *arg, int row, int thread)
+{
+    const struct pack_job *j = arg;
+    (void)thread;
+    cpu_pack_row(j->w, j->x + (size_t)row * (size_t)j->w->in, j->out, j->rows, row, j->round_f16);
 }
 
 struct quantize_job {
@@ -250,8 +220,7 @@ static void quantize_task(void *arg, int row, int thread)
     j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
 }
 
-/* 1 when the two can read the same packed activations. */
-static int same_input(const struct linear *a, const struct linear *b)
+int cpu_same_input(const struct linear *a, const struct linear *b)
 {
     return !!a->codes == !!b->codes &&
            (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
@@ -295,7 +264,7 @@ static void run_linear(const struct call *t)
         struct linear_job all = {.c = c};
         const struct linear *first = linear_of(t, i);
         int tasks = 0, at_once = rows_at_once(c, first, rows);
-        for (from = i; i < n && same_input(first, linear_of(t, i)); i++) {
+        for (from = i; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
             all.w[all.n] = linear_of(t, i);
             all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
         }
@@ -523,7 +492,8 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
-    [OP_SOFTCAP] = run_softcap,
+    [OP_SOFTCAP] = run_softcap,       [OP_ROUTE] = cpu_run_route, [OP_EXPERTS] = cpu_run_experts,
+    [OP_MIX] = cpu_run_mix,
 };
 
 void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)

@@ -51,7 +51,10 @@ static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float
 const struct cpu_kernels cpu_dotprod = {"dotprod",   dotprod_unusable, neon_q4,   neon_quantize,
                                         dotprod_q4i, neon_dense,       neon_norm, neon_rope,
                                         neon_attend, neon_glu,
-                                     neon_softcap, 0};
+                                     neon_softcap, 0,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix};
 
 #else
 typedef int translation_unit_is_not_empty;

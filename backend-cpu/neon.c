@@ -2,6 +2,7 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
 
 static const char *always(void) { return 0; }
@@ -494,10 +495,20 @@ void neon_glu(enum activation a, float *gate, const float *up, size_t n)
     else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
 }
 
+void neon_route(const struct route_task *t) { fp32_route(t, neon_exps); }
+
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 const struct cpu_kernels cpu_neon = {"neon",      always,     neon_q4,   neon_quantize,
                                      neon_q4i,    neon_dense, neon_norm, neon_rope,
                                      neon_attend, neon_glu,
-                                     neon_softcap, 0};
+                                     neon_softcap, 0,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -17,6 +17,8 @@ void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float 
 void neon_attend(const struct attend_task *t, float *scratch);
 void neon_glu(enum activation a, float *gate, const float *up, size_t n);
 void neon_softcap(float *x, float cap, size_t n);
+void neon_route(const struct route_task *t);
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n);
 
 /* A loop over a register block, see avx2_attend.h. The 16 outputs of a panel are four quarters of
  * four. */

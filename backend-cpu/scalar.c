@@ -1,6 +1,7 @@
 /* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
  * own. */
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/fp32_experts.h"
 
 static const char *always(void) { return 0; }
 
@@ -204,7 +205,17 @@ static void scalar_glu(enum activation a, float *gate, const float *up, size_t n
 
 static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
+static void scalar_route(const struct route_task *t) { fp32_route(t, scalar_exps); }
+
+static void scalar_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 const struct cpu_kernels cpu_scalar = {
     "scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
     scalar_norm, scalar_rope, scalar_attend, scalar_glu,
-    scalar_softcap, 0};
+    scalar_softcap, 0,
+    .copy_digits = digits_copy,
+    .route = scalar_route,
+    .mix = scalar_mix};

@@ -342,7 +342,7 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                           .logits = -1,
                           .top = -1},
                      slice[TRIAL_OPS];
-    struct plan_memory m = {t->d_buffer, t->linear, t->d_vector, t->d_kv};
+    struct plan_memory m = {t->d_buffer, t->linear, t->d_vector, t->d_kv, NULL};
     struct be_plan *compiled[TRIAL_OPS];
     int n = apart ? t->n_ops : 1;
     step_plan_liveness(&p, 0);
