@@ -4,6 +4,7 @@
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
 #include "backend-cpu/fp32_experts.h"
+#include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
 {
@@ -751,6 +752,17 @@ static void avx2_norm(float *x, const float *delta, const float *weight, float e
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+static void avx2_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                            float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+static void avx2_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                       float eps, const float *cosv, const float *sinv)
 {
@@ -783,13 +795,25 @@ static void avx2_copy_digits(const struct linear *w, const struct q4_digits *fro
     }
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2",      avx2_unusable, avx2_q4,   avx2_quantize,
-                                     avx2_q4i,    avx2_dense,    avx2_norm, avx2_rope,
-                                     avx2_attend, avx2_glu,
-                                     avx2_softcap, 0,
+const struct cpu_kernels cpu_avx2 = {
+    .name = "avx2",
+    .unusable = avx2_unusable,
+    .q4 = avx2_q4,
+    .quantize = avx2_quantize,
+    .q4i = avx2_q4i,
+    .dense = avx2_dense,
+    .norm = avx2_norm,
+    .layer_norm = avx2_layer_norm,
+    .add = avx2_add,
+    .rope = avx2_rope,
+    .attend = avx2_attend,
+    .glu = avx2_glu,
+    .softcap = avx2_softcap,
+    .states = &avx2_states,
     .copy_digits = avx2_copy_digits,
     .route = avx2_route,
-    .mix = avx2_mix};
+    .mix = avx2_mix,
+};
 
 #else
 typedef int translation_unit_is_not_empty;
