@@ -751,16 +751,39 @@ static void avx2_norm(float *x, const float *delta, const float *weight, float e
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+static void avx2_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                            float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+static void avx2_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                       float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2",      avx2_unusable, avx2_q4,   avx2_quantize,
-                                     avx2_q4i,    avx2_dense,    avx2_norm, avx2_rope,
-                                     avx2_attend, avx2_glu,
-                                     avx2_softcap, 0, &avx2_states};
+const struct cpu_kernels cpu_avx2 = {
+    .name = "avx2",
+    .unusable = avx2_unusable,
+    .q4 = avx2_q4,
+    .quantize = avx2_quantize,
+    .q4i = avx2_q4i,
+    .dense = avx2_dense,
+    .norm = avx2_norm,
+    .layer_norm = avx2_layer_norm,
+    .add = avx2_add,
+    .rope = avx2_rope,
+    .attend = avx2_attend,
+    .glu = avx2_glu,
+    .softcap = avx2_softcap,
+    .states = &avx2_states,
+};
 
 #else
 typedef int translation_unit_is_not_empty;

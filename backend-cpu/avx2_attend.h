@@ -173,42 +173,94 @@ ALWAYS_INLINE float avx2_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, avx2_scale);
 }
 
+/* cpu_tanhf on 8 lanes. */
+ALWAYS_INLINE __m256 tanh8(__m256 x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), one = _mm256_set1_ps(1.0f);
+    __m256 y = _mm256_mul_ps(_mm256_set1_ps(2), _mm256_andnot_ps(sign, x));
+    y = _mm256_min_ps(y, _mm256_set1_ps(20)); /* the second operand is returned for NaN */
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(y, _mm256_set1_ps(EXP_LOG2E)),
+                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_HI), y);
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_LO), r);
+    __m256 p = _mm256_set1_ps(EXP_P4);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P1));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P0));
+    __m256 q = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
+    __m256 two_n = _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+    __m256 m = _mm256_fmadd_ps(two_n, q, _mm256_sub_ps(two_n, one)),
+           t = _mm256_div_ps(m, _mm256_add_ps(m, _mm256_set1_ps(2)));
+    t = _mm256_or_ps(t, _mm256_and_ps(sign, x)); /* m >= 0 */
+    return _mm256_blendv_ps(t, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+ALWAYS_INLINE void softcap8(float *x, __m256 cap)
+{
+    _mm256_storeu_ps(x, _mm256_mul_ps(cap, tanh8(_mm256_div_ps(_mm256_loadu_ps(x), cap))));
+}
+
+static void avx2_softcap(float *x, float cap, size_t n)
+{
+    const __m256 c = _mm256_set1_ps(cap);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) softcap8(x + i, c);
+    if (i == n) return;
+    float tail[8] = {0};
+    memcpy(tail, x + i, (n - i) * sizeof *tail);
+    softcap8(tail, c);
+    memcpy(x + i, tail, (n - i) * sizeof *tail);
+}
+
 static void avx2_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask);
+    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask, avx2_softcap);
 }
 
-ALWAYS_INLINE __m256 glu8(enum activation a, __m256 g, __m256 u)
+/* fp32_glu on 8 lanes. */
+ALWAYS_INLINE __m256 glu8(const struct cpu_glu *a, const enum activation k, __m256 g, __m256 u,
+                          const int has_up)
 {
+    const __m256 one = _mm256_set1_ps(1.0f);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) {
+        __m256 limit = _mm256_set1_ps(a->limit); /* min and max give the second operand for NaN */
+        g = _mm256_min_ps(limit, g);
+        u = _mm256_max_ps(_mm256_set1_ps(-a->limit), _mm256_min_ps(limit, u));
+        u = _mm256_add_ps(u, one);
+    }
     __m256 z = g;
-    if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
+    if (k == ACTIVATION_GELU_TANH)
         z = _mm256_mul_ps(g, _mm256_fmadd_ps(_mm256_set1_ps(GELU_3), _mm256_mul_ps(g, g),
                                              _mm256_set1_ps(GELU_1)));
-    __m256 one = _mm256_set1_ps(1.0f), e = exp8(_mm256_sub_ps(_mm256_setzero_ps(), z));
-    return _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(one, e)), u);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) z = _mm256_mul_ps(_mm256_set1_ps(a->alpha), g);
+    __m256 e = exp8(_mm256_sub_ps(_mm256_setzero_ps(), z)),
+           y = _mm256_div_ps(k == ACTIVATION_SIGMOID ? one : g, _mm256_add_ps(one, e));
+    return has_up ? _mm256_mul_ps(y, u) : y;
 }
 
-static void avx2_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
-
-ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
+ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
+                           float *gate, const float *up, size_t n)
 {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(gate + i, glu8(a, _mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+    for (; i + 8 <= n; i += 8) {
+        __m256 u = has_up ? _mm256_loadu_ps(up + i) : _mm256_setzero_ps();
+        _mm256_storeu_ps(gate + i, glu8(a, k, _mm256_loadu_ps(gate + i), u, has_up));
+    }
     if (i == n) return;
     float g[8] = {0},
           u[8] = {
               0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
-    memcpy(u, up + i, (n - i) * sizeof *u);
-    _mm256_storeu_ps(g, glu8(a, _mm256_loadu_ps(g), _mm256_loadu_ps(u)));
+    if (has_up) memcpy(u, up + i, (n - i) * sizeof *u);
+    _mm256_storeu_ps(g, glu8(a, k, _mm256_loadu_ps(g), _mm256_loadu_ps(u), has_up));
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-static void avx2_glu(enum activation a, float *gate, const float *up, size_t n)
+static void avx2_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
-    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
-    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
+    glu_each(a, gate, up, n, glu_all);
 }
 
 #endif

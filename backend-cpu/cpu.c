@@ -266,7 +266,7 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 const struct backend backend_cpu = {
     .name = "cpu",
     .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) /* all logits are in the host's memory */
-             - (1u << OP_ADD) - (1u << OP_ROUTE) - (1u << OP_EXPERTS) - (1u << OP_MIX),
+             - (1u << OP_ROUTE) - (1u << OP_EXPERTS) - (1u << OP_MIX),
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,
     .scratch_bytes = cpu_scratch_bytes,

@@ -113,6 +113,27 @@ static void ref_norm(float *x, const float *delta, const float *weight, float ep
     for (int i = 0; i < dim; i++) out[i] = (float)(x[i] * f * weight[i]);
 }
 
+static void ref_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                           float eps, float *out, int dim)
+{
+    double sum = 0, squares = 0;
+    for (int i = 0; i < dim; i++) {
+        if (delta) x[i] += delta[i];
+        sum += x[i];
+    }
+    double mean = sum / dim;
+    for (int i = 0; i < dim; i++) squares += (x[i] - mean) * (x[i] - mean);
+    double f = 1 / sqrt(squares / dim + (double)eps);
+    for (int i = 0; i < dim; i++)
+        out[i] = (float)((x[i] - mean) * f * weight[i] + (bias ? bias[i] : 0));
+}
+
+static void ref_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    double g = gate ? 1 / (1 + exp(-(double)*gate)) : 1;
+    for (int i = 0; i < n; i++) x[i] = (float)((x[i] + (y ? y[i] * g : 0)) * factor);
+}
+
 static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                      float eps, const float *cosv, const float *sinv)
 {
@@ -156,10 +177,11 @@ static void ref_attend(const struct attend_task *t, float *scratch)
                              (size_t)h * (size_t)t->head_dim;
             float *out = t->out + (size_t)r * (size_t)t->row_stride +
                          (size_t)h * (size_t)t->head_dim;
-            double acc[1024] = {0}, max = -INFINITY,
-                   sum = 0; /* head_dim <= 1024, checked by core/model/model.c */
+            double acc[1024] = {0}, /* head_dim <= 1024, checked by core/model/model.c */
+                sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
                 max = fmax(max, key_dot(t, q, p));
+            double sum = t->sinks ? exp(sink - max) : 0;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
                 const void *v = page_values(t, p / KV_PAGE);
                 double w = exp(key_dot(t, q, p) - max);
@@ -172,12 +194,30 @@ static void ref_attend(const struct attend_task *t, float *scratch)
         }
 }
 
-static void ref_glu(enum activation a, float *gate, const float *up, size_t n)
+static double clamped(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static double activation(const struct cpu_glu *a, double x)
+{
+    switch (a->activation) {
+    case ACTIVATION_GELU_TANH:
+        return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+    case ACTIVATION_SWIGLU_CLAMPED:
+        x = clamped(x, -INFINITY, a->limit);
+        return x / (1 + exp(-a->alpha * x));
+    default: return x / (1 + exp(-x));
+    }
+}
+
+static void ref_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        double g = gate[i],
-               z = a == ACTIVATION_GELU_TANH ? 2 * sqrt(2 / M_PI) * (g + 0.044715 * g * g * g) : g;
-        gate[i] = (float)(g / (1 + exp(-z)) * up[i]);
+        double u = up ? up[i] : 1;
+        if (a->activation == ACTIVATION_SWIGLU_CLAMPED) u = clamped(u, -a->limit, a->limit) + 1;
+        gate[i] = (float)(activation(a, gate[i]) * u);
     }
 }
 
@@ -246,6 +286,19 @@ static void ref_delta(const struct delta_task *t)
 
 static const struct state_kernels ref_states = {ref_conv, ref_delta_prepare, ref_delta};
 
-const struct cpu_kernels cpu_ref = {"ref",      always,    ref_q4,   ref_quantize,
-                                    ref_q4i,    ref_dense, ref_norm, ref_rope,
-                                    ref_attend, ref_glu,   ref_softcap, 0, &ref_states};
+const struct cpu_kernels cpu_ref = {
+    .name = "ref",
+    .unusable = always,
+    .q4 = ref_q4,
+    .quantize = ref_quantize,
+    .q4i = ref_q4i,
+    .dense = ref_dense,
+    .norm = ref_norm,
+    .layer_norm = ref_layer_norm,
+    .add = ref_add,
+    .rope = ref_rope,
+    .attend = ref_attend,
+    .glu = ref_glu,
+    .softcap = ref_softcap,
+    .states = &ref_states,
+};

@@ -151,6 +151,17 @@ static void scalar_norm(float *x, const float *delta, const float *weight, float
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+static void scalar_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                              float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+static void scalar_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                         float eps, const float *cosv, const float *sinv)
 {
@@ -191,18 +202,17 @@ ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
     return fold_lanes(sum);
 }
 
+static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
+
 static void scalar_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask);
+    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask, scalar_softcap);
 }
 
-static void scalar_glu(enum activation a, float *gate, const float *up, size_t n)
+static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        gate[i] = gate[i] / (1.0f + cpu_expf(-glu_exponent(a, gate[i]))) * up[i];
+    for (size_t i = 0; i < n; i++) gate[i] = fp32_glu(a, gate[i], up ? up + i : NULL);
 }
-
-static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 /* A vector of 16 floats (states_loops.h). */
 enum { VEC_LANES = LANES };
@@ -237,6 +247,18 @@ static void scalar_delta(const struct delta_task *t) { states_delta(t); }
 static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta};
 
 const struct cpu_kernels cpu_scalar = {
-    "scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
-    scalar_norm, scalar_rope, scalar_attend, scalar_glu,
-    scalar_softcap, 0, &scalar_states};
+    .name = "scalar",
+    .unusable = always,
+    .q4 = scalar_q4,
+    .quantize = scalar_quantize,
+    .q4i = scalar_q4i,
+    .dense = scalar_dense,
+    .norm = scalar_norm,
+    .layer_norm = scalar_layer_norm,
+    .add = scalar_add,
+    .rope = scalar_rope,
+    .attend = scalar_attend,
+    .glu = scalar_glu,
+    .softcap = scalar_softcap,
+    .states = &scalar_states,
+};

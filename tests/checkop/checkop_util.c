@@ -352,7 +352,11 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                           .logits = -1,
                           .top = -1},
                      slice[TRIAL_OPS];
-    struct plan_memory m = {t->d_buffer, t->linear, t->d_vector, t->d_kv, t->d_state};
+    struct plan_memory m = {.buffer = t->d_buffer,
+                            .linear = t->linear,
+                            .vector = t->d_vector,
+                            .kv = t->d_kv,
+                            .state = t->d_state};
     struct be_plan *compiled[TRIAL_OPS];
     int n = apart ? t->n_ops : 1;
     step_plan_liveness(&p, 0);
