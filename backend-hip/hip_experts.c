@@ -11,7 +11,7 @@ _Static_assert((int)MAX_EXPERTS >= (int)ROUTE_MAX_EXPERTS && (int)MAX_TOP_K >= (
                "kernels and core agree");
 
 /* The largest tile of a phase (rows of the kernels of kernel_list.h). */
-enum { MAX_DECODE_TILE = 32, MAX_PREFILL_TILE = 64 };
+enum { MAX_DECODE_TILE = 32, MAX_PREFILL_TILE = 128 };
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -132,15 +132,26 @@ static void group(struct hip *h, const struct be_linear *w, const struct phase_s
 
 void hip_forget_grouping(struct hip *h) { h->experts.grouping = (struct hip_grouping){0}; }
 
-static size_t element_of(const struct hip *h, const struct be_linear *w)
+/* Bytes of an input: of halves, floats, or parts of a float. */
+static size_t element_of(const struct hip *h, const struct be_linear *w,
+                         const struct hip_kernel_row *v)
 {
+    if (v->phase == PHASE_BOTH) return w->kind == WEIGHT_F16 ? 4 : 6;
     return !w->dense && h->config.act == ACT_F16 ? 2 : 4;
+}
+
+static enum hip_kernel preparation_of(const struct hip *h, const struct be_linear *w,
+                                      const struct hip_kernel_row *v)
+{
+    if (v->phase == PHASE_BOTH)
+        return w->kind == WEIGHT_F16 ? K_slots_prepare_parts_f16 : K_slots_prepare_parts_bf16;
+    return element_of(h, w, v) == 2 ? K_slots_prepare_f16 : K_slots_prepare_f32;
 }
 
 static void *packed_at(const struct hip *h, const struct be_linear *w, const struct phase_slots *s)
 {
     return (char *)h->experts.d_packed +
-           s->place0 * (size_t)w->n_chunks * CHUNK * element_of(h, w);
+           s->place0 * (size_t)w->n_chunks * CHUNK * element_of(h, w, s->v);
 }
 
 /* Slots whose prepared input is one row, where inputs are prepared by row. */
@@ -176,8 +187,7 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
         a.up = (const float *)hip_in(p, glu, 1) + first;
         a.gelu = hip_op(p, glu)->as.glu.activation == ACTIVATION_GELU_TANH;
     }
-    hip_launch_rows(h, element_of(h, w) == 2 ? K_slots_prepare_f16 : K_slots_prepare_f32,
-                    s->groups.n_slots / by_row, &a, sizeof a);
+    hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row, &a, sizeof a);
 }
 
 /* Launches stacks first .. first + n - 1 of the operation on a phase's slots. */
@@ -186,9 +196,10 @@ static void launch(struct hip *h, const struct be_plan *p, int op, int first, in
 {
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
+    int scaled = preparation_of(h, w0, v) != K_slots_prepare_f32;
     struct experts_args a = {
         .linear = {.x = packed_at(h, w0, s),
-                   .scale = element_of(h, w0) == 2 ? h->experts.d_scale + s->place0 : NULL,
+                   .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
                    .n_parts = n,
                    .rows = s->groups.n_slots,
                    .n_chunks = w0->n_chunks,

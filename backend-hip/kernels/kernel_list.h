@@ -229,20 +229,52 @@ EXPERTS_MMA(q4_experts_mma_32, SM90, 4, 5, PLAIN_LINEAR, 2)
 EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
 EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, 64, 2, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, 64, 2, 7, OTHER_LINEAR)
-Q4_DECODE_EXPERTS(q4_experts_f16_1, NOT_SM90, 1, 1)
-Q4_DECODE_EXPERTS(q4_experts_f16_4, NOT_SM90, 4, 1)
+#ifndef Q4_DECODE_MMA_EXPERTS
+#define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),           \
+           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles),                    \
+           .outputs = PANEL * (panels))
+#endif
+#ifndef Q4_PREFILL_MMA_EXPERTS
+#define Q4_PREFILL_MMA_EXPERTS(name, images, of_block, outs)                                       \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 1, 0, .phase = PHASE_PREFILL,                       \
+           .format = FORMAT_Q4_F16, .rows = of_block, .outputs = outs)
+#endif
+#ifndef Q4_PREFILL_MATRIX_EXPERTS
+#define Q4_PREFILL_MATRIX_EXPERTS(name, images, kind, of_block, outs)                              \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_PREFILL,                       \
+           .format = FORMAT_Q4_F16, .rows = of_block, .outputs = outs)
+#endif
+#ifndef DENSE_MMA_EXPERTS
+#define DENSE_MMA_EXPERTS(name, images, weights, parts, tiles, ways, panels, blocks)               \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, blocks,                                             \
+           DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
+                            parts),                                                                \
+           .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
+           .outputs = THREADS / 32 / (ways) * (panels) * PANEL)
+#endif
+Q4_DECODE_MMA_EXPERTS(q4_experts_mma_decode_8, SM80, 1, 1, 4, 3)
+Q4_DECODE_MMA_EXPERTS(q4_experts_mma_decode_16, SM80, 2, 1, 4, 2)
+Q4_PREFILL_MMA_EXPERTS(q4_experts_mma_prefill, SM80, 128, 128)
+Q4_PREFILL_MATRIX_EXPERTS(q4_experts_mfma, MFMA, MATRIX_MFMA, 64, 128)
+Q4_PREFILL_MATRIX_EXPERTS(q4_experts_wmma, WMMA, MATRIX_WMMA, 64, 128)
+Q4_PREFILL_MATRIX_EXPERTS(q4_experts_wmma12, WMMA12, MATRIX_WMMA12, 64, 128)
+DENSE_MMA_EXPERTS(dense_experts_mma_f16, MMA, WEIGHT_F16, 2, 1, 1, 1, 2)
+DENSE_MMA_EXPERTS(dense_experts_mma_bf16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
+Q4_DECODE_EXPERTS(q4_experts_f16_1, NO_MMA, 1, 1)
+Q4_DECODE_EXPERTS(q4_experts_f16_4, NO_MMA, 4, 1)
 Q4_DECODE_EXPERTS(q4_experts_f32_1, ALL, 1, 0)
 Q4_DECODE_EXPERTS(q4_experts_f32_4, ALL, 4, 0)
-DENSE_DECODE_EXPERTS(dense_experts_f16_1, ALL, WEIGHT_F16, 1)
-DENSE_DECODE_EXPERTS(dense_experts_f16_4, ALL, WEIGHT_F16, 4)
-DENSE_DECODE_EXPERTS(dense_experts_bf16_1, ALL, WEIGHT_BF16, 1)
-DENSE_DECODE_EXPERTS(dense_experts_bf16_4, ALL, WEIGHT_BF16, 4)
+DENSE_DECODE_EXPERTS(dense_experts_f16_1, NO_MMA, WEIGHT_F16, 1)
+DENSE_DECODE_EXPERTS(dense_experts_f16_4, NO_MMA, WEIGHT_F16, 4)
+DENSE_DECODE_EXPERTS(dense_experts_bf16_1, NO_MMA, WEIGHT_BF16, 1)
+DENSE_DECODE_EXPERTS(dense_experts_bf16_4, NO_MMA, WEIGHT_BF16, 4)
 DENSE_DECODE_EXPERTS(dense_experts_f32_1, ALL, WEIGHT_F32, 1)
 DENSE_DECODE_EXPERTS(dense_experts_f32_4, ALL, WEIGHT_F32, 4)
-Q4_PREFILL_EXPERTS(q4_experts_prefill_f16, NOT_SM90, 1, 4)
+Q4_PREFILL_EXPERTS(q4_experts_prefill_f16, SIMD, 1, 4)
 Q4_PREFILL_EXPERTS(q4_experts_prefill_f32, ALL, 0, 4)
-DENSE_PREFILL_EXPERTS(dense_experts_prefill_f16, ALL, WEIGHT_F16)
-DENSE_PREFILL_EXPERTS(dense_experts_prefill_bf16, ALL, WEIGHT_BF16)
+DENSE_PREFILL_EXPERTS(dense_experts_prefill_f16, NO_MMA, WEIGHT_F16)
+DENSE_PREFILL_EXPERTS(dense_experts_prefill_bf16, NO_MMA, WEIGHT_BF16)
 DENSE_PREFILL_EXPERTS(dense_experts_prefill_f32, ALL, WEIGHT_F32)
 
 /* Mixtures of experts around their linears (common/experts.hip) */
@@ -250,6 +282,8 @@ KERNEL_ROW(route_rows, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(group_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_f16, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -364,6 +398,10 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_PREFILL_MATRIX
 #undef Q4_DECODE
 #undef Q4_DECODE_EXPERTS
+#undef Q4_DECODE_MMA_EXPERTS
+#undef Q4_PREFILL_MMA_EXPERTS
+#undef Q4_PREFILL_MATRIX_EXPERTS
+#undef DENSE_MMA_EXPERTS
 #undef EXPERTS_MMA
 #undef EXPERTS_WGMMA
 #undef DENSE_DECODE_EXPERTS

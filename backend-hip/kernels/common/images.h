@@ -8,7 +8,7 @@
  *   SM90     NVIDIA sm_90a, mma and wgmma
  * Host code of the kernels (tests/emulators/fibers) stands for the first four, or for one of the
  * last two. kernel_list.h names sets of families: one of these or
- *   ALL, NO_MMA (the first four), NOT_SM90 (the first five), MMA (the last two) */
+ *   ALL, NO_MMA (the first four), MMA (the last two) */
 #ifndef KERNELS_IMAGES_H
 #define KERNELS_IMAGES_H
 
@@ -19,7 +19,6 @@
 #define IMAGES_SM80 16
 #define IMAGES_SM90 32
 #define IMAGES_NO_MMA (IMAGES_SIMD | IMAGES_MFMA | IMAGES_WMMA | IMAGES_WMMA12)
-#define IMAGES_NOT_SM90 (IMAGES_NO_MMA | IMAGES_SM80)
 #define IMAGES_MMA (IMAGES_SM80 | IMAGES_SM90)
 #define IMAGES_ALL (IMAGES_NO_MMA | IMAGES_MMA)
 
@@ -87,11 +86,6 @@
 #else
 #define ON_NO_MMA(...)
 #define ON_MMA(...) __VA_ARGS__
-#endif
-#if THIS_IMAGE & IMAGES_NOT_SM90
-#define ON_NOT_SM90(...) __VA_ARGS__
-#else
-#define ON_NOT_SM90(...)
 #endif
 #if THIS_IMAGE & IMAGES_SIMD
 #define ON_SIMD(...) __VA_ARGS__

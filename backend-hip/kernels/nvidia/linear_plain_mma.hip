@@ -71,6 +71,24 @@ KERNEL(prepare_parts_bf16, struct prepare_args)
     prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16);
 }
 
+KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    LDS(float, scratch, THREADS);
+    struct prepare_args a;
+    const float *x = slot_input(s, block_x(), &a);
+    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_F16);
+}
+
+KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    LDS(float, scratch, THREADS);
+    struct prepare_args a;
+    const float *x = slot_input(s, block_x(), &a);
+    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_BF16);
+}
+
 /* Position of output r's inputs in a chunk, [piece t][16 outputs ^ 2t][16 bytes], without bank
  * conflicts for reads and for copies of 8 outputs. Output r + 8 is 128 bytes further. */
 DEVICE int dense_place(int piece, int output)
@@ -207,5 +225,11 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
 #define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         dense_mma(EARLY_ARGS, dynamic_lds, tiles, ways, panels, weights);                          \
+    })
+#define DENSE_MMA_EXPERTS(name, images, weights, parts, tiles, ways, panels, blocks)               \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a))                                                      \
+            dense_mma(&a, dynamic_lds, tiles, ways, panels, weights);                              \
     })
 #include "backend-hip/kernels/kernel_list.h"
