@@ -3,6 +3,8 @@
 
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
+#include "backend-cpu/fp32_experts.h"
+#include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
 {
@@ -750,16 +752,68 @@ static void avx2_norm(float *x, const float *delta, const float *weight, float e
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+static void avx2_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                            float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+static void avx2_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                       float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-const struct cpu_kernels cpu_avx2 = {"avx2",      avx2_unusable, avx2_q4,   avx2_quantize,
-                                     avx2_q4i,    avx2_dense,    avx2_norm, avx2_rope,
-                                     avx2_attend, avx2_glu,
-                                     avx2_softcap, 0};
+static void avx2_route(const struct route_task *t) { fp32_route(t, avx2_exps); }
+
+static void avx2_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
+static void avx2_copy_digits(const struct linear *w, const struct q4_digits *from,
+                             const struct q4_digits *to, int row)
+{
+    if (to->n_digits == 1) {
+        digits_copy(w, from, to, row);
+        return;
+    }
+    struct row_block b = row_block_of(row, to->rows);
+    int8_t *block = (int8_t *)to->digit + (size_t)b.first * (size_t)w->k * 2;
+    size_t s = (size_t)row;
+    for (int j0 = 0, n, i = 0; j0 < w->k; j0 += n, s += (size_t)to->rows, i++) {
+        n = q4_next(w, j0) - j0;
+        memcpy(block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) * 2,
+               from->digit + (size_t)j0 * 2, (size_t)n * 2);
+        ((float *)to->scale)[s] = from->scale[i];
+        ((int32_t *)to->sum)[s] = from->sum[i];
+    }
+}
+
+const struct cpu_kernels cpu_avx2 = {
+    .name = "avx2",
+    .unusable = avx2_unusable,
+    .q4 = avx2_q4,
+    .quantize = avx2_quantize,
+    .q4i = avx2_q4i,
+    .dense = avx2_dense,
+    .norm = avx2_norm,
+    .layer_norm = avx2_layer_norm,
+    .add = avx2_add,
+    .rope = avx2_rope,
+    .attend = avx2_attend,
+    .glu = avx2_glu,
+    .softcap = avx2_softcap,
+    .states = &avx2_states,
+    .copy_digits = avx2_copy_digits,
+    .route = avx2_route,
+    .mix = avx2_mix,
+};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -178,37 +178,50 @@ static void avx2_attend(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask);
 }
 
-ALWAYS_INLINE __m256 glu8(enum activation a, __m256 g, __m256 u)
+/* fp32_glu on 8 lanes. */
+ALWAYS_INLINE __m256 glu8(const struct cpu_glu *a, const enum activation k, __m256 g, __m256 u,
+                          const int has_up)
 {
+    const __m256 one = _mm256_set1_ps(1.0f);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) {
+        __m256 limit = _mm256_set1_ps(a->limit); /* min and max give the second operand for NaN */
+        g = _mm256_min_ps(limit, g);
+        u = _mm256_max_ps(_mm256_set1_ps(-a->limit), _mm256_min_ps(limit, u));
+        u = _mm256_add_ps(u, one);
+    }
     __m256 z = g;
-    if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
+    if (k == ACTIVATION_GELU_TANH)
         z = _mm256_mul_ps(g, _mm256_fmadd_ps(_mm256_set1_ps(GELU_3), _mm256_mul_ps(g, g),
                                              _mm256_set1_ps(GELU_1)));
-    __m256 one = _mm256_set1_ps(1.0f), e = exp8(_mm256_sub_ps(_mm256_setzero_ps(), z));
-    return _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(one, e)), u);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) z = _mm256_mul_ps(_mm256_set1_ps(a->alpha), g);
+    __m256 e = exp8(_mm256_sub_ps(_mm256_setzero_ps(), z)),
+           y = _mm256_div_ps(k == ACTIVATION_SIGMOID ? one : g, _mm256_add_ps(one, e));
+    return has_up ? _mm256_mul_ps(y, u) : y;
 }
 
 static void avx2_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
-ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
+ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
+                           float *gate, const float *up, size_t n)
 {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(gate + i, glu8(a, _mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+    for (; i + 8 <= n; i += 8) {
+        __m256 u = has_up ? _mm256_loadu_ps(up + i) : _mm256_setzero_ps();
+        _mm256_storeu_ps(gate + i, glu8(a, k, _mm256_loadu_ps(gate + i), u, has_up));
+    }
     if (i == n) return;
     float g[8] = {0},
           u[8] = {
               0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
-    memcpy(u, up + i, (n - i) * sizeof *u);
-    _mm256_storeu_ps(g, glu8(a, _mm256_loadu_ps(g), _mm256_loadu_ps(u)));
+    if (has_up) memcpy(u, up + i, (n - i) * sizeof *u);
+    _mm256_storeu_ps(g, glu8(a, k, _mm256_loadu_ps(g), _mm256_loadu_ps(u), has_up));
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-static void avx2_glu(enum activation a, float *gate, const float *up, size_t n)
+static void avx2_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
-    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
-    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
+    glu_each(a, gate, up, n, glu_all);
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/fp32_experts.h"
+#include "backend-cpu/avx512_states.h"
 
 static const char *avx512_unusable(void)
 {
@@ -418,16 +420,50 @@ void avx512_norm(float *x, const float *delta, const float *weight, float eps, f
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+void avx512_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                       float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+void avx512_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                  float eps, const float *cosv, const float *sinv)
 {
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-const struct cpu_kernels cpu_avx512 = {"avx512",      avx512_unusable, avx512_q4,   avx512_quantize,
-                                       avx512_q4i,    avx512_dense,    avx512_norm, avx512_rope,
-                                       avx512_attend, avx512_glu,
-                                     avx512_softcap, CACHED_BYTES};
+void avx512_route(const struct route_task *t) { fp32_route(t, avx512_exps); }
+
+void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
+const struct cpu_kernels cpu_avx512 = {
+    .name = "avx512",
+    .unusable = avx512_unusable,
+    .q4 = avx512_q4,
+    .quantize = avx512_quantize,
+    .q4i = avx512_q4i,
+    .dense = avx512_dense,
+    .norm = avx512_norm,
+    .layer_norm = avx512_layer_norm,
+    .add = avx512_add,
+    .rope = avx512_rope,
+    .attend = avx512_attend,
+    .glu = avx512_glu,
+    .softcap = avx512_softcap,
+    .cached_bytes = CACHED_BYTES,
+    .states = &avx512_states,
+    .copy_digits = digits_copy,
+    .route = avx512_route,
+    .mix = avx512_mix,
+};
 
 #else
 typedef int translation_unit_is_not_empty;

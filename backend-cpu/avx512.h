@@ -12,11 +12,17 @@ void avx512_q4(const struct linear *w, const float *x, float *y, int rows, int p
 void avx512_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
 void avx512_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
+void avx512_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                       float eps, float *out, int dim);
+void avx512_add(float *x, const float *y, const float *gate, float factor, int n);
 void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                  float eps, const float *cosv, const float *sinv);
 void avx512_attend(const struct attend_task *t, float *scratch);
-void avx512_glu(enum activation a, float *gate, const float *up, size_t n);
+void avx512_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void avx512_softcap(float *x, float cap, size_t n);
+void avx512_route(const struct route_task *t);
+void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n);
+extern const struct state_kernels avx512_states;
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch);
 

@@ -309,26 +309,41 @@ void avx512_attend(const struct attend_task *t, float *scratch)
 
 void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
-ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
+/* fp32_glu on 16 lanes. */
+ALWAYS_INLINE __m512 glu16(const struct cpu_glu *a, const enum activation k, __m512 g, __m512 u,
+                           const int has_up)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) {
+        __m512 limit = _mm512_set1_ps(a->limit); /* min and max give the second operand for NaN */
+        g = _mm512_min_ps(limit, g);
+        u = _mm512_max_ps(_mm512_set1_ps(-a->limit), _mm512_min_ps(limit, u));
+        u = _mm512_add_ps(u, one);
+    }
+    __m512 z = g;
+    if (k == ACTIVATION_GELU_TANH)
+        z = _mm512_mul_ps(g, _mm512_fmadd_ps(_mm512_set1_ps(GELU_3), _mm512_mul_ps(g, g),
+                                             _mm512_set1_ps(GELU_1)));
+    if (k == ACTIVATION_SWIGLU_CLAMPED) z = _mm512_mul_ps(_mm512_set1_ps(a->alpha), g);
+    __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), z), 1),
+           y = _mm512_div_ps(k == ACTIVATION_SIGMOID ? one : g, _mm512_add_ps(one, e));
+    return has_up ? _mm512_mul_ps(y, u) : y;
+}
+
+ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
+                           float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) {
         __mmask16 m = n - i >= LANES ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
-        __m512 g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
-        __m512 z = g;
-        if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
-            z = _mm512_mul_ps(g, _mm512_fmadd_ps(_mm512_set1_ps(GELU_3), _mm512_mul_ps(g, g),
-                                                 _mm512_set1_ps(GELU_1)));
-        __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), z), 1);
-        _mm512_mask_storeu_ps(
-            gate + i, m,
-            _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
+        __m512 g = _mm512_maskz_loadu_ps(m, gate + i),
+               u = has_up ? _mm512_maskz_loadu_ps(m, up + i) : _mm512_setzero_ps();
+        _mm512_mask_storeu_ps(gate + i, m, glu16(a, k, g, u, has_up));
     }
 }
 
-void avx512_glu(enum activation a, float *gate, const float *up, size_t n)
+void avx512_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
-    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
-    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
+    glu_each(a, gate, up, n, glu_all);
 }
 
 #endif

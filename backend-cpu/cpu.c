@@ -70,7 +70,8 @@ static void cpu_drop_view(struct be *be, void *view) { (void)be, (void)view; }
 static void free_scratch(struct cpu *c)
 {
     void **const d[] = {(void **)&c->packed,  (void **)&c->digit,   (void **)&c->act_scale,
-                        (void **)&c->act_sum, (void **)&c->rotated, (void **)&c->scratch};
+                        (void **)&c->act_sum, (void **)&c->rotated, (void **)&c->delta,
+                        (void **)&c->scratch};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
         cpu_free(&c->be, *d[i]);
         *d[i] = NULL;
@@ -83,6 +84,7 @@ static void cpu_close(struct be *be)
     if (!c) return;
     pool_close(c->pool);
     free_scratch(c);
+    cpu_experts_free(c);
     cpu_free(be, c->blocks);
     free(c);
 }
@@ -90,15 +92,22 @@ static void cpu_close(struct be *be)
 /* Sizes that the scratch of a plan depends on. */
 struct scratch_need {
     int k, kv, head_dim; /* largest packed inputs, elements of a row of keys, head size */
+    int delta, key_dim;  /* largest cpu_delta_floats, head size of OP_DELTA */
 };
 
 static struct scratch_need need_of(const struct step_plan *p)
 {
-    struct scratch_need n = {step_plan_max_k(p), 0, 0};
+    struct scratch_need n = {.k = step_plan_max_k(p)};
     for (int i = 0; i < p->n_kv; i++) {
         int dims = p->kv[i].n_kv_heads * p->kv[i].head_dim;
         if (dims > n.kv) n.kv = dims;
         if (p->kv[i].head_dim > n.head_dim) n.head_dim = p->kv[i].head_dim;
+    }
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->op[i];
+        if (op->kind != OP_DELTA) continue;
+        if (cpu_delta_floats(op) > n.delta) n.delta = cpu_delta_floats(op);
+        if (op->as.delta.key_dim > n.key_dim) n.key_dim = op->as.delta.key_dim;
     }
     return n;
 }
@@ -108,8 +117,13 @@ static size_t thread_bytes(const struct scratch_need *n)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
     size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 4 * (size_t)n->head_dim);
+    size_t delta = (size_t)n->key_dim * DELTA_COLUMNS;
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
-    return ((q4 > attend ? q4 : attend) * sizeof(float) + codes + 4095) / 4096 * 4096;
+    size_t most = q4 > attend ? q4 : attend;
+    if (most < delta) most = delta;
+    _Static_assert((2 * CONV_WIDTH - 1) * CONV_CHANNELS <= CPU_PANELS * 16 * (CPU_SUBGROUP +
+                   CPU_ROW_TILE), "scratch of OP_CONV");
+    return (most * sizeof(float) + codes + 4095) / 4096 * 4096;
 }
 
 static int cpu_available(const struct be_config *g, uint64_t *bytes, struct err *e)
@@ -129,7 +143,9 @@ static uint64_t cpu_packed_bytes(const struct linear *w)
 static uint64_t cpu_scratch_bytes(const struct be_config *g, const struct step_plan *p)
 {
     struct scratch_need n = need_of(p);
-    return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv) * sizeof(float);
+    return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv + (uint64_t)n.delta) *
+               sizeof(float) +
+           cpu_experts_bytes(p, g->max_rows);
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -185,10 +201,13 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
 {
     struct scratch_need n = need_of(p);
     size_t bytes = thread_bytes(&n), rows = (size_t)c->config.max_rows;
-    if (c->scratch && n.k <= c->max_k && n.kv <= c->max_kv && bytes <= c->scratch_bytes) return 0;
+    if (c->scratch && n.k <= c->max_k && n.kv <= c->max_kv && n.delta <= c->max_delta &&
+        bytes <= c->scratch_bytes)
+        return 0;
     free_scratch(c);
     if (n.k > c->max_k) c->max_k = n.k;
     if (n.kv > c->max_kv) c->max_kv = n.kv;
+    if (n.delta > c->max_delta) c->max_delta = n.delta;
     if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
     size_t inputs = rows * (size_t)c->max_k, groups = inputs / MF_GROUP_MULTIPLE + rows;
     c->packed = cpu_alloc(&c->be, inputs * sizeof(float));
@@ -196,8 +215,10 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
     c->act_scale = cpu_alloc(&c->be, groups * sizeof(float));
     c->act_sum = cpu_alloc(&c->be, groups * sizeof(int32_t));
     c->rotated = cpu_alloc(&c->be, rows * (size_t)c->max_kv * sizeof(float));
+    c->delta = cpu_alloc(&c->be, rows * (size_t)c->max_delta * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)pool_n_threads(c->pool) * c->scratch_bytes);
-    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->scratch) return 0;
+    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->delta && c->scratch)
+        return 0;
     free_scratch(c);
     return err_memory_for(e, "out of memory for the CPU backend's scratch");
 }
@@ -205,10 +226,14 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
 static int cpu_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                        struct be_plan **out, struct err *e)
 {
-    for (int i = 0; i < p->n_ops; i++)
+    for (int i = 0; i < p->n_ops; i++) {
         if (!(backend_cpu.kinds & 1u << p->op[i].kind))
             return err_set(e, "--backend cpu: has no operation '%s'", p->op[i].name);
+        if (cpu_states_check(&p->op[i], e)) return -1;
+        if (cpu_experts_check(p, &p->op[i], e)) return -1;
+    }
     if (grow_scratch((struct cpu *)be, p, e)) return -1;
+    if (cpu_experts_grow((struct cpu *)be, p, e)) return -1;
     *out = malloc(sizeof **out);
     if (!*out) return err_memory(e);
     **out = (struct be_plan){p, m};
@@ -246,9 +271,7 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 
 const struct backend backend_cpu = {
     .name = "cpu",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) /* all logits are in the host's memory */
-             - (1u << OP_ADD) - (1u << OP_ROUTE) - (1u << OP_EXPERTS) - (1u << OP_MIX) -
-             (1u << OP_CONV) - (1u << OP_DELTA),
+    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP), /* all logits are in the host's memory */
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,
     .scratch_bytes = cpu_scratch_bytes,

@@ -1,4 +1,5 @@
-/* cpu_internal.h: what cpu.c (memory, scratch, plans) and cpu_ops.c (operations) share. */
+/* cpu_internal.h: what cpu.c (memory, scratch, plans) and the files of the operations (cpu_ops.c,
+ * cpu_states.c) share. */
 #ifndef BACKEND_CPU_CPU_INTERNAL_H
 #define BACKEND_CPU_CPU_INTERNAL_H
 
@@ -22,6 +23,9 @@ struct be_plan {
     const struct plan_memory *memory;
 };
 
+/* Scratch of OP_EXPERTS (cpu_experts.c). */
+struct experts_scratch;
+
 struct cpu {
     struct be be;
     struct be_config config;
@@ -29,11 +33,14 @@ struct cpu {
     struct pool *pool;
     const struct batch *batch;
     int max_k, max_kv; /* scratch sizes: packed inputs, elements of a row of keys */
+    int max_delta;     /* cpu_delta_floats of a row */
     float *packed;     /* [max_rows * max_k] activations as q4 wants them */
     int8_t *digit;     /* [max_rows * max_k * 2] the same as q4i wants them, with their */
     float *act_scale;  /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
     int32_t *act_sum;  /* [the same] sums */
     float *rotated;    /* [max_rows][max_kv] keys before they are stored */
+    struct experts_scratch *experts;
+    float *delta;      /* [max_rows * max_delta] q and k over their norms and gates of OP_DELTA */
     char *scratch;     /* [n_threads][scratch_bytes] */
     size_t scratch_bytes;
     struct attend_block *blocks; /* [max_rows] of this step, for heads in groups of: */
@@ -41,11 +48,73 @@ struct cpu {
     char description[224];
 };
 
+/* An operation with the memory that its numbers stand for. */
+struct call {
+    struct cpu *c;
+    const struct be_plan *p;
+    const struct op *op;
+};
+
+static inline void *in_of(const struct call *t, int i)
+{
+    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
+}
+static inline void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
+static inline const float *vector_of(const struct call *t, int i)
+{
+    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
+}
+static inline const struct linear *linear_of(const struct call *t, int i)
+{
+    return &t->p->memory->linear[t->op->w[i]]->w;
+}
+
+static inline int rows_of(const struct call *t, int buffer)
+{
+    const struct batch *b = t->c->batch;
+    enum rows_of of = t->p->plan->buffer[buffer].rows;
+    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
+}
+
+static inline int width_of(const struct call *t, int buffer)
+{
+    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
+}
+
 /* Bytes of a page of KV_PAGE positions: keys and values of every KV head. */
 static inline size_t cpu_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
     return (size_t)kv->n_kv_heads * 2 * KV_PAGE * (size_t)kv->head_dim * kv_bytes(t);
 }
+
+/* One row of x into the order in which q4 takes it (kernels.h): row `row` of `rows` at `to`.
+ * round_f16: rounded as ACT_F16 says. */
+void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
+                  int round_f16);
+/* 1 when the two can read the same packed activations. */
+int cpu_same_input(const struct linear *a, const struct linear *b);
+
+/* cpu_experts.c. Scratch for the experts of a plan: c->experts grows where it is smaller. */
+int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e);
+void cpu_experts_free(struct cpu *c);
+uint64_t cpu_experts_bytes(const struct step_plan *p, int max_rows);
+/* An error for a size that is not supported. */
+int cpu_experts_check(const struct step_plan *p, const struct op *op, struct err *e);
+void cpu_run_route(const struct call *t);
+void cpu_run_experts(const struct call *t);
+void cpu_run_mix(const struct call *t);
+
+/* Floats of a row that OP_DELTA keeps beside its inputs: q, k of every key head; g, beta of every
+ * value head. */
+static inline int cpu_delta_floats(const struct op *op)
+{
+    return 2 * op->as.delta.key_heads * op->as.delta.key_dim + 2 * op->as.delta.value_heads;
+}
+
+/* Error: a size that cpu_states.c does not support. */
+int cpu_states_check(const struct op *op, struct err *e);
+void cpu_run_conv(const struct call *t);
+void cpu_run_delta(const struct call *t);
 
 /* Runs one operation of a compiled plan on c->batch. */
 void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op);

@@ -8,39 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* An operation with the memory that its numbers stand for. */
-struct call {
-    struct cpu *c;
-    const struct be_plan *p;
-    const struct op *op;
-};
-
-static void *in_of(const struct call *t, int i)
-{
-    return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
-}
-static void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
-static const float *vector_of(const struct call *t, int i)
-{
-    return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];
-}
-static const struct linear *linear_of(const struct call *t, int i)
-{
-    return &t->p->memory->linear[t->op->w[i]]->w;
-}
-
-static int rows_of(const struct call *t, int buffer)
-{
-    const struct batch *b = t->c->batch;
-    enum rows_of of = t->p->plan->buffer[buffer].rows;
-    return of == ROWS_STEP ? b->n_rows : of == ROWS_LOGITS ? b->n_logits : b->n_top;
-}
-
-static int width_of(const struct call *t, int buffer)
-{
-    return (int)(t->p->plan->buffer[buffer].row_bytes / sizeof(float));
-}
-
 struct angles_job {
     const struct cpu *c;
     const float *inv_freq; /* [pairs] */
@@ -58,8 +25,9 @@ static void angles_task(void *arg, int row, int thread)
     for (int i = 0; i < j->pairs; i++) {
         /* fp32 product, as the models were trained with */
         cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
-        cosr[i] *= j->scale;
-        sinr[i] *= j->scale;
+        float scale = j->inv_freq[i] != 0 ? j->scale : 1;
+        cosr[i] *= scale;
+        sinr[i] *= scale;
     }
 }
 
@@ -116,9 +84,9 @@ static void run_embed(const struct call *t)
 struct norm_job {
     const struct cpu_kernels *k;
     float *x, *out;
-    const float *delta, *weight;
+    const float *delta, *weight, *bias;
     float eps;
-    int dim;
+    int dim, centered;
 };
 
 static void norm_task(void *arg, int row, int thread)
@@ -126,21 +94,68 @@ static void norm_task(void *arg, int row, int thread)
     const struct norm_job *j = arg;
     (void)thread;
     size_t at = (size_t)row * (size_t)j->dim;
-    j->k->norm(j->x + at, j->delta ? j->delta + at : NULL, j->weight, j->eps, j->out + at, j->dim);
+    const float *delta = j->delta ? j->delta + at : NULL;
+    if (j->centered)
+        j->k->layer_norm(j->x + at, delta, j->weight, j->bias, j->eps, j->out + at, j->dim);
+    else j->k->norm(j->x + at, delta, j->weight, j->eps, j->out + at, j->dim);
 }
 
 static void run_norm(const struct call *t)
 {
+    int groups = t->op->as.norm.groups > 1 ? t->op->as.norm.groups : 1,
+        width = width_of(t, t->op->in[0]);
     struct norm_job j = {
         .k = t->c->kernels,
         .x = in_of(t, 0),
         .out = out_of(t, 0),
         .delta = in_of(t, 1),
         .weight = vector_of(t, 0),
+        .bias = vector_of(t, 1),
         .eps = t->op->as.norm.eps,
-        .dim = width_of(t, t->op->in[0]),
+        .dim = width / groups,
+        .centered = t->op->as.norm.centered,
     };
-    pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
+    CHECK(width % groups == 0 && !(j.delta && (groups > 1 || j.out == j.x)));
+    pool_run(t->c->pool, rows_of(t, t->op->in[0]) * groups, norm_task, &j);
+}
+
+struct add_job {
+    const struct call *t;
+    float *x;                /* [rows][n] */
+    const float *y, *gate;   /* [rows][n] or NULL; [rows] or NULL */
+    const int32_t *logit_row; /* rows of the step; NULL: all */
+    int n;
+};
+
+/* 1 + beta ln(1 + floor(pos / original)), rounded once */
+static float position_factor(const struct op *op, int pos)
+{
+    double n = 1 + pos / op->as.add.original;
+    return (float)(1 + (double)op->as.add.beta * logits_log(n));
+}
+
+static void add_task(void *arg, int row, int thread)
+{
+    const struct add_job *j = arg;
+    const struct op *op = j->t->op;
+    struct cpu *c = j->t->c;
+    (void)thread;
+    float factor = op->as.add.scale != 0 ? op->as.add.scale : 1;
+    if (op->as.add.original)
+        factor *= position_factor(op, c->batch->pos[j->logit_row ? j->logit_row[row] : row]);
+    size_t at = (size_t)row * (size_t)j->n;
+    c->kernels->add(j->x + at, j->y ? j->y + at : NULL, j->gate ? j->gate + row : NULL, factor,
+                    j->n);
+}
+
+static void run_add(const struct call *t)
+{
+    int x = t->op->in[0];
+    enum rows_of of = t->p->plan->buffer[x].rows;
+    struct add_job j = {t, in_of(t, 0), in_of(t, 1), in_of(t, 2),
+                        of == ROWS_LOGITS ? t->c->batch->logit_row : NULL, width_of(t, x)};
+    CHECK(of != ROWS_TOP && t->op->out[0] == x);
+    pool_run(t->c->pool, rows_of(t, x), add_task, &j);
 }
 
 /* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
@@ -215,25 +230,28 @@ static struct two_factors f16_factors(const struct linear *w, const float *x)
     return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
 }
 
-/* One row of x into the order in which q4 wants it (kernels.h). */
-static void pack_task(void *arg, int row, int thread)
+void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
+                  int round_f16)
 {
-    const struct pack_job *j = arg;
-    (void)thread;
-    const struct linear *w = j->w;
-    const float *x = j->x + (size_t)row * (size_t)w->in;
-    struct two_factors f = j->round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
+    struct two_factors f = round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
     for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
         j1 = q4_next(w, j0);
-        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0),
+        float *group = to + (size_t)j0 * (size_t)rows + (size_t)row * (size_t)(j1 - j0),
               *out = group;
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
         else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
-        if (j->round_f16)
+        if (round_f16)
             for (int i = 0; i < j1 - j0; i++)
                 group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
     }
+}
+
+static void pack_task(void *arg, int row, int thread)
+{
+    const struct pack_job *j = arg;
+    (void)thread;
+    cpu_pack_row(j->w, j->x + (size_t)row * (size_t)j->w->in, j->out, j->rows, row, j->round_f16);
 }
 
 struct quantize_job {
@@ -250,8 +268,7 @@ static void quantize_task(void *arg, int row, int thread)
     j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
 }
 
-/* 1 when the two can read the same packed activations. */
-static int same_input(const struct linear *a, const struct linear *b)
+int cpu_same_input(const struct linear *a, const struct linear *b)
 {
     return !!a->codes == !!b->codes &&
            (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
@@ -295,7 +312,7 @@ static void run_linear(const struct call *t)
         struct linear_job all = {.c = c};
         const struct linear *first = linear_of(t, i);
         int tasks = 0, at_once = rows_at_once(c, first, rows);
-        for (from = i; i < n && same_input(first, linear_of(t, i)); i++) {
+        for (from = i; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
             all.w[all.n] = linear_of(t, i);
             all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
         }
@@ -313,7 +330,7 @@ static void run_linear(const struct call *t)
 struct rope_job {
     struct cpu *c;
     float *q;                     /* [rows][n_heads * head_dim] */
-    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim] or NULL: nothing is stored */
     const float *q_norm, *k_norm; /* [head_dim] or NULL */
     const float *cos, *sin;       /* [rows][head_dim / 2] */
     char *pages;
@@ -345,9 +362,11 @@ static void rope_task(void *arg, int row, int thread)
     enum kv_type type = c->config.kv;
     size_t hd = (size_t)g->head_dim, kv_row = (size_t)g->n_kv_heads * hd;
     const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
-    float *q = j->q + (size_t)row * (size_t)g->n_heads * hd, *k = c->rotated + (size_t)row * kv_row;
-    const float *v = j->v + (size_t)row * kv_row;
+    float *q = j->q + (size_t)row * (size_t)g->n_heads * hd;
     c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
+    if (!j->k) return;
+    float *k = c->rotated + (size_t)row * kv_row;
+    const float *v = j->v + (size_t)row * kv_row;
     c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
                      cosr, sinr);
     char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
@@ -374,6 +393,7 @@ static void run_rope_store(const struct call *t)
         .heads = t->op->as.rope.heads,
         .eps = t->op->as.rope.eps,
     };
+    CHECK(!j.k == !j.v);
     pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
 }
 
@@ -386,6 +406,7 @@ struct attend_job {
     struct heads heads;
     int window, heads_per_task, head_tasks; /* query heads of one task, such tasks of a KV head */
     float scale, softcap;
+    const float *sinks; /* [n_heads] or NULL */
 };
 
 static void attend_task_run(void *arg, int task, int thread)
@@ -412,6 +433,7 @@ static void attend_task_run(void *arg, int task, int thread)
         .head_dim = g->head_dim,
         .scale = j->scale,
         .softcap = j->softcap,
+        .sinks = j->sinks ? j->sinks + head : NULL,
         .kv = c->config.kv,
         .pages = j->pages +
                  (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(c->config.kv),
@@ -436,6 +458,7 @@ static void run_attend(const struct call *t)
         .heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES,
         .scale = t->op->as.attend.scale,
         .softcap = t->op->as.attend.softcap,
+        .sinks = vector_of(t, 0),
     };
     j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
     cut_blocks(t->c, group);
@@ -446,9 +469,9 @@ enum { GLU_TASK = 16384 };
 
 struct glu_job {
     const struct cpu_kernels *k;
-    enum activation activation;
+    struct cpu_glu a;
     float *gate;
-    const float *up;
+    const float *up; /* or NULL */
     size_t n;
 };
 
@@ -457,14 +480,17 @@ static void glu_task(void *arg, int task, int thread)
     const struct glu_job *j = arg;
     (void)thread;
     size_t at = (size_t)task * GLU_TASK;
-    j->k->glu(j->activation, j->gate + at, j->up + at, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+    j->k->glu(&j->a, j->gate + at, j->up ? j->up + at : NULL,
+              j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
 }
 
 static void run_glu(const struct call *t)
 {
     int gate = t->op->in[0];
     size_t n = (size_t)rows_of(t, gate) * (size_t)width_of(t, gate);
-    struct glu_job j = {t->c->kernels, t->op->as.glu.activation, in_of(t, 0), in_of(t, 1), n};
+    struct cpu_glu a = {t->op->as.glu.activation, t->op->as.glu.limit, t->op->as.glu.alpha};
+    struct glu_job j = {t->c->kernels, a, in_of(t, 0), in_of(t, 1), n};
+    CHECK(j.up || a.activation != ACTIVATION_SWIGLU_CLAMPED);
     pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
 }
 
@@ -523,7 +549,9 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
-    [OP_SOFTCAP] = run_softcap,
+    [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,       [OP_CONV] = cpu_run_conv,
+    [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,
+    [OP_EXPERTS] = cpu_run_experts,   [OP_MIX] = cpu_run_mix,
 };
 
 void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)

@@ -48,10 +48,25 @@ static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float
     q4i_128(&(struct q4i_call){w, x, y, p0, p1}, scratch, 4, dot_planes);
 }
 
-const struct cpu_kernels cpu_dotprod = {"dotprod",   dotprod_unusable, neon_q4,   neon_quantize,
-                                        dotprod_q4i, neon_dense,       neon_norm, neon_rope,
-                                        neon_attend, neon_glu,
-                                     neon_softcap, 0};
+const struct cpu_kernels cpu_dotprod = {
+    .name = "dotprod",
+    .unusable = dotprod_unusable,
+    .q4 = neon_q4,
+    .quantize = neon_quantize,
+    .q4i = dotprod_q4i,
+    .dense = neon_dense,
+    .norm = neon_norm,
+    .layer_norm = neon_layer_norm,
+    .add = neon_add,
+    .rope = neon_rope,
+    .attend = neon_attend,
+    .glu = neon_glu,
+    .softcap = neon_softcap,
+    .states = &neon_states,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix,
+};
 
 #else
 typedef int translation_unit_is_not_empty;

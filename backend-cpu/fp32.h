@@ -50,6 +50,45 @@ ALWAYS_INLINE void fp32_norm(float *x, const float *delta, const float *weight, 
     for (int i = 0; i < dim; i++) out[i] = x[i] * f * weight[i];
 }
 
+/* Sum of x[i] - mean (power 1) or of its squares, in 16 lanes. */
+ALWAYS_INLINE float sum_centered(const float *x, int n, float mean, const int power)
+{
+    float s[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            float v = x[i + l] - mean;
+            s[l] += power == 2 ? v * v : v;
+        }
+    for (int l = 0; i + l < n; l++) {
+        float v = x[i + l] - mean;
+        s[l] += power == 2 ? v * v : v;
+    }
+    return fold_lanes(s);
+}
+
+ALWAYS_INLINE void fp32_layer_norm(float *x, const float *delta, const float *weight,
+                                   const float *bias, float eps, float *out, int dim)
+{
+    if (delta)
+        for (int i = 0; i < dim; i++) x[i] += delta[i];
+    float mean = sum_centered(x, dim, 0, 1) / (float)dim;
+    float f = 1.0f / sqrtf(sum_centered(x, dim, mean, 2) / (float)dim + eps);
+    if (bias)
+        for (int i = 0; i < dim; i++) out[i] = (x[i] - mean) * f * weight[i] + bias[i];
+    else
+        for (int i = 0; i < dim; i++) out[i] = (x[i] - mean) * f * weight[i];
+}
+
+ALWAYS_INLINE void fp32_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    float g = gate ? 1.0f / (1.0f + cpu_expf(-*gate)) : 1.0f;
+    if (y)
+        for (int i = 0; i < n; i++) x[i] = fmaf(y[i], g, x[i]) * factor;
+    else
+        for (int i = 0; i < n; i++) x[i] *= factor;
+}
+
 ALWAYS_INLINE void fp32_rope(const float *x, float *y, int n_heads, int head_dim,
                              const float *weight, float eps, const float *cosv, const float *sinv)
 {
@@ -285,19 +324,68 @@ ALWAYS_INLINE void attend_merge(struct attend_state *a)
                         a->acc + i * hd, hd);
 }
 
+/* What the values of all chunks are multiplied by: 1 / sum; with a sink, which has no value, it is
+ * merged as a chunk of one position. */
+ALWAYS_INLINE float attend_factor(const struct attend_state *a, int i)
+{
+    if (!a->t->sinks) return 1.0f / a->run_sum[i];
+    float sink = a->t->sinks[i % a->t->n_heads], m = a->run_max[i] > sink ? a->run_max[i] : sink;
+    float scaled = cpu_expf(a->run_max[i] - m);
+    return scaled / (a->run_sum[i] * scaled + cpu_expf(sink - m));
+}
+
 ALWAYS_INLINE void attend_end(const struct attend_state *a)
 {
     int hd = a->t->head_dim;
     for (int i = 0; i < a->n; i++) {
-        float *out = a->t->out + (attend_query(a->t, i) - a->t->q), f = 1.0f / a->run_sum[i];
+        float *out = a->t->out + (attend_query(a->t, i) - a->t->q), f = attend_factor(a, i);
         for (int d = 0; d < hd; d++) out[d] = a->run[i * hd + d] * f;
     }
 }
 
-/* What the exponential of a gated activation is of: e^-z */
-ALWAYS_INLINE float glu_exponent(enum activation a, float g)
+/* z of the exponential e^-z of an activation */
+ALWAYS_INLINE float glu_exponent(const struct cpu_glu *a, float g)
 {
-    return a == ACTIVATION_GELU_TANH ? g * fmaf(GELU_3, g * g, GELU_1) : g;
+    if (a->activation == ACTIVATION_GELU_TANH) return g * fmaf(GELU_3, g * g, GELU_1);
+    return a->activation == ACTIVATION_SWIGLU_CLAMPED ? a->alpha * g : g;
+}
+
+/* up NULL: the activation alone */
+ALWAYS_INLINE float fp32_glu(const struct cpu_glu *a, float g, const float *up)
+{
+    float u = up ? *up : 0;
+    if (a->activation == ACTIVATION_SWIGLU_CLAMPED) {
+        g = g > a->limit ? a->limit : g;
+        u = u > a->limit ? a->limit : u;
+        u = (u < -a->limit ? -a->limit : u) + 1.0f;
+    }
+    float y = (a->activation == ACTIVATION_SIGMOID ? 1.0f : g) /
+              (1.0f + cpu_expf(-glu_exponent(a, g)));
+    return up ? y * u : y;
+}
+
+/* All n elements by a variant's vectors; constants: k, the activation of *a, and has_up. */
+typedef void glu_fn(const struct cpu_glu *a, enum activation k, int has_up, float *gate,
+                    const float *up, size_t n);
+
+ALWAYS_INLINE void glu_each(const struct cpu_glu *a, float *gate, const float *up, size_t n,
+                            glu_fn *all)
+{
+    switch (a->activation) {
+    case ACTIVATION_SILU:
+        if (up) all(a, ACTIVATION_SILU, 1, gate, up, n);
+        else all(a, ACTIVATION_SILU, 0, gate, up, n);
+        break;
+    case ACTIVATION_GELU_TANH:
+        if (up) all(a, ACTIVATION_GELU_TANH, 1, gate, up, n);
+        else all(a, ACTIVATION_GELU_TANH, 0, gate, up, n);
+        break;
+    case ACTIVATION_SIGMOID:
+        if (up) all(a, ACTIVATION_SIGMOID, 1, gate, up, n);
+        else all(a, ACTIVATION_SIGMOID, 0, gate, up, n);
+        break;
+    case ACTIVATION_SWIGLU_CLAMPED: all(a, ACTIVATION_SWIGLU_CLAMPED, 1, gate, up, n); break;
+    }
 }
 
 ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores,

@@ -13,12 +13,17 @@
  *          weight scale), each operation rounded; bias last
  *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias
  *          last
+ *  route   scores: exponentials summed in 16 lanes, then divided; chosen ones summed in order
+ *  mix     a product, then fused sums, in order of the slots
  *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by
  *          dimension, maximum, exponentials, their sum in 16 lanes, values summed position by
- *          position; chunks merged in order */
+ *          position; chunks merged in order, a sink after the last
+ *  layer_norm  mean: 16 lanes, folded; the squares of the differences likewise
+ *  add     in1 * gate + in0 fused, then the product with the factor */
 #ifndef BACKEND_CPU_KERNELS_H
 #define BACKEND_CPU_KERNELS_H
 
+#include "backend-cpu/states.h"
 #include "core/step/backend.h"
 #include "core/step/op.h"
 
@@ -55,10 +60,26 @@ struct attend_task {
     int pos0; /* position of the first row; row r attends to positions <= pos0 + r */
     int window, head_dim;
     float scale, softcap; /* softcap 0: none */
+    const float *sinks;   /* [n_heads] of these heads; NULL: none */
     enum kv_type kv;
     const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
     const int32_t *table; /* page of positions KV_PAGE*i .. */
+};
+
+/* One row of OP_ROUTE. */
+struct route_task {
+    const struct op *op;
+    const float *x;            /* [n_experts] */
+    const float *bias, *factor; /* [n_experts] or NULL: w0, w1 */
+    int32_t *id;               /* [top_k] */
+    float *weight;             /* [top_k] */
+};
+
+/* The attributes of OP_GLU. */
+struct cpu_glu {
+    enum activation activation;
+    float limit, alpha; /* ACTIVATION_SWIGLU_CLAMPED */
 };
 
 struct cpu_kernels {
@@ -81,20 +102,34 @@ struct cpu_kernels {
                 float *scratch);
     /* y[rows][out], outputs n0 .. n1-1; x [rows][in] */
     void (*dense)(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
-    /* one row of OP_NORM (core/step/op.h) */
+    /* one row of OP_NORM (core/step/op.h); layer_norm: of a centered one, bias [dim] or NULL */
     void (*norm)(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
+    void (*layer_norm)(float *x, const float *delta, const float *weight, const float *bias,
+                       float eps, float *out, int dim);
+    /* one row of OP_ADD: x = (x + y / (1 + e^-*gate)) * factor; x, y [n]; y NULL: 0; gate NULL:
+     * y as it is */
+    void (*add)(float *x, const float *y, const float *gate, float factor, int n);
     /* n heads of one row: optional RMSNorm (weight [head_dim]) and rotation, from x to y; cos, sin
      * [head_dim/2] */
     void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                  float eps, const float *cos, const float *sin);
     /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 4 * head_dim) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
-    void (*glu)(enum activation a, float *gate, const float *up, size_t n);
+    /* gate, up [n]; up NULL: the activation alone */
+    void (*glu)(const struct cpu_glu *a, float *gate, const float *up, size_t n);
     /* x[i] = cap * tanh(x[i] / cap) */
     void (*softcap)(float *x, float cap, size_t n);
     /* Bytes of packed activations or digits that stay in one core's cache from task to task; 0: no
      * limit */
     size_t cached_bytes;
+    /* the only row of *from as row `row` of *to, through whose pointers it writes: what quantize
+     * makes of the same activations */
+    void (*copy_digits)(const struct linear *w, const struct q4_digits *from,
+                        const struct q4_digits *to, int row);
+    void (*route)(const struct route_task *t);
+    /* one row of OP_MIX: x [top_k][n], weight [top_k], out [n] */
+    void (*mix)(const float *x, const float *weight, int top_k, float *out, int n);
+    const struct state_kernels *states;
 };
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;

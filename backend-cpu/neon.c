@@ -2,6 +2,7 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
 
 static const char *always(void) { return 0; }
@@ -344,6 +345,17 @@ void neon_norm(float *x, const float *delta, const float *weight, float eps, flo
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+void neon_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                     float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+void neon_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
                const float *cosv, const float *sinv)
 {
@@ -463,41 +475,78 @@ void neon_attend(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask);
 }
 
-ALWAYS_INLINE float32x4_t glu4(enum activation a, float32x4_t g, float32x4_t u)
+/* fp32_glu on 4 lanes; vmin and vmax keep NaN. */
+ALWAYS_INLINE float32x4_t glu4(const struct cpu_glu *a, const enum activation k, float32x4_t g,
+                               float32x4_t u, const int has_up)
 {
+    const float32x4_t one = vdupq_n_f32(1.0f);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) {
+        float32x4_t limit = vdupq_n_f32(a->limit);
+        g = vminq_f32(g, limit);
+        u = vaddq_f32(vmaxq_f32(vminq_f32(u, limit), vdupq_n_f32(-a->limit)), one);
+    }
     float32x4_t z = g;
-    if (a == ACTIVATION_GELU_TANH) /* glu_exponent() */
+    if (k == ACTIVATION_GELU_TANH)
         z = vmulq_f32(g, vfmaq_f32(vdupq_n_f32(GELU_1), vdupq_n_f32(GELU_3), vmulq_f32(g, g)));
-    return vmulq_f32(vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), exp4(vsubq_f32(vdupq_n_f32(0), z)))),
-                     u);
+    if (k == ACTIVATION_SWIGLU_CLAMPED) z = vmulq_n_f32(g, a->alpha);
+    float32x4_t e = exp4(vsubq_f32(vdupq_n_f32(0), z)),
+                y = vdivq_f32(k == ACTIVATION_SIGMOID ? one : g, vaddq_f32(one, e));
+    return has_up ? vmulq_f32(y, u) : y;
 }
 
 void neon_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
-ALWAYS_INLINE void glu_all(enum activation a, float *gate, const float *up, size_t n)
+ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
+                           float *gate, const float *up, size_t n)
 {
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) vst1q_f32(gate + i, glu4(a, vld1q_f32(gate + i), vld1q_f32(up + i)));
+    for (; i + 4 <= n; i += 4) {
+        float32x4_t u = has_up ? vld1q_f32(up + i) : vdupq_n_f32(0);
+        vst1q_f32(gate + i, glu4(a, k, vld1q_f32(gate + i), u, has_up));
+    }
     if (i == n) return;
     float g[4] = {0},
           u[4] = {
               0}; /* the tail takes the same path, so that a value does not depend on its index */
     memcpy(g, gate + i, (n - i) * sizeof *g);
-    memcpy(u, up + i, (n - i) * sizeof *u);
-    vst1q_f32(g, glu4(a, vld1q_f32(g), vld1q_f32(u)));
+    if (has_up) memcpy(u, up + i, (n - i) * sizeof *u);
+    vst1q_f32(g, glu4(a, k, vld1q_f32(g), vld1q_f32(u), has_up));
     memcpy(gate + i, g, (n - i) * sizeof *g);
 }
 
-void neon_glu(enum activation a, float *gate, const float *up, size_t n)
+void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
-    if (a == ACTIVATION_SILU) glu_all(ACTIVATION_SILU, gate, up, n);
-    else glu_all(ACTIVATION_GELU_TANH, gate, up, n);
+    glu_each(a, gate, up, n, glu_all);
 }
 
-const struct cpu_kernels cpu_neon = {"neon",      always,     neon_q4,   neon_quantize,
-                                     neon_q4i,    neon_dense, neon_norm, neon_rope,
-                                     neon_attend, neon_glu,
-                                     neon_softcap, 0};
+void neon_route(const struct route_task *t) { fp32_route(t, neon_exps); }
+
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
+#include "backend-cpu/neon_states.h"
+
+const struct cpu_kernels cpu_neon = {
+    .name = "neon",
+    .unusable = always,
+    .q4 = neon_q4,
+    .quantize = neon_quantize,
+    .q4i = neon_q4i,
+    .dense = neon_dense,
+    .norm = neon_norm,
+    .layer_norm = neon_layer_norm,
+    .add = neon_add,
+    .rope = neon_rope,
+    .attend = neon_attend,
+    .glu = neon_glu,
+    .softcap = neon_softcap,
+    .states = &neon_states,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix,
+};
 
 #else
 typedef int translation_unit_is_not_empty;

@@ -12,11 +12,17 @@ void neon_q4(const struct linear *w, const float *x, float *y, int rows, int p0,
 void neon_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q);
 void neon_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1);
 void neon_norm(float *x, const float *delta, const float *weight, float eps, float *out, int dim);
+void neon_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                     float eps, float *out, int dim);
+void neon_add(float *x, const float *y, const float *gate, float factor, int n);
 void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
                const float *cosv, const float *sinv);
 void neon_attend(const struct attend_task *t, float *scratch);
-void neon_glu(enum activation a, float *gate, const float *up, size_t n);
+void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void neon_softcap(float *x, float cap, size_t n);
+void neon_route(const struct route_task *t);
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n);
+extern const struct state_kernels neon_states;
 
 /* A loop over a register block, see avx2_attend.h. The 16 outputs of a panel are four quarters of
  * four. */

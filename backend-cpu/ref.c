@@ -113,6 +113,27 @@ static void ref_norm(float *x, const float *delta, const float *weight, float ep
     for (int i = 0; i < dim; i++) out[i] = (float)(x[i] * f * weight[i]);
 }
 
+static void ref_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                           float eps, float *out, int dim)
+{
+    double sum = 0, squares = 0;
+    for (int i = 0; i < dim; i++) {
+        if (delta) x[i] += delta[i];
+        sum += x[i];
+    }
+    double mean = sum / dim;
+    for (int i = 0; i < dim; i++) squares += (x[i] - mean) * (x[i] - mean);
+    double f = 1 / sqrt(squares / dim + (double)eps);
+    for (int i = 0; i < dim; i++)
+        out[i] = (float)((x[i] - mean) * f * weight[i] + (bias ? bias[i] : 0));
+}
+
+static void ref_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    double g = gate ? 1 / (1 + exp(-(double)*gate)) : 1;
+    for (int i = 0; i < n; i++) x[i] = (float)((x[i] + (y ? y[i] * g : 0)) * factor);
+}
+
 static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                      float eps, const float *cosv, const float *sinv)
 {
@@ -156,10 +177,11 @@ static void ref_attend(const struct attend_task *t, float *scratch)
                              (size_t)h * (size_t)t->head_dim;
             float *out = t->out + (size_t)r * (size_t)t->row_stride +
                          (size_t)h * (size_t)t->head_dim;
-            double acc[1024] = {0}, max = -INFINITY,
-                   sum = 0; /* head_dim <= 1024, checked by core/model/model.c */
+            double acc[1024] = {0}, /* head_dim <= 1024, checked by core/model/model.c */
+                sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
                 max = fmax(max, key_dot(t, q, p));
+            double sum = t->sinks ? exp(sink - max) : 0;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
                 const void *v = page_values(t, p / KV_PAGE);
                 double w = exp(key_dot(t, q, p) - max);
@@ -172,12 +194,30 @@ static void ref_attend(const struct attend_task *t, float *scratch)
         }
 }
 
-static void ref_glu(enum activation a, float *gate, const float *up, size_t n)
+static double clamped(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static double activation(const struct cpu_glu *a, double x)
+{
+    switch (a->activation) {
+    case ACTIVATION_GELU_TANH:
+        return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+    case ACTIVATION_SWIGLU_CLAMPED:
+        x = clamped(x, -INFINITY, a->limit);
+        return x / (1 + exp(-a->alpha * x));
+    default: return x / (1 + exp(-x));
+    }
+}
+
+static void ref_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        double g = gate[i],
-               z = a == ACTIVATION_GELU_TANH ? 2 * sqrt(2 / M_PI) * (g + 0.044715 * g * g * g) : g;
-        gate[i] = (float)(g / (1 + exp(-z)) * up[i]);
+        double u = up ? up[i] : 1;
+        if (a->activation == ACTIVATION_SWIGLU_CLAMPED) u = clamped(u, -a->limit, a->limit) + 1;
+        gate[i] = (float)(activation(a, gate[i]) * u);
     }
 }
 
@@ -186,6 +226,150 @@ static void ref_softcap(float *x, float cap, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = (float)softcapped(x[i], cap);
 }
 
-const struct cpu_kernels cpu_ref = {"ref",      always,    ref_q4,   ref_quantize,
-                                    ref_q4i,    ref_dense, ref_norm, ref_rope,
-                                    ref_attend, ref_glu,   ref_softcap, 0};
+/* Marks the `count` largest of v [n], on ties those of the lowest index; is [n] is all 0 before. */
+static void mark_largest(const double *v, int n, int count, char *is)
+{
+    for (int k = 0; k < count; k++) {
+        int best = -1;
+        for (int i = 0; i < n; i++)
+            if (!is[i] && (best < 0 || v[i] > v[best])) best = i;
+        is[best] = 1;
+    }
+}
+
+/* Sets choice [n] to -infinity outside the groups with the largest sums of two. */
+static void keep_groups(double *choice, int n, int groups, int kept)
+{
+    double sum[ROUTE_MAX_EXPERTS];
+    char is[ROUTE_MAX_EXPERTS] = {0};
+    int each = n / groups;
+    for (int g = 0; g < groups; g++) {
+        double first = -INFINITY, second = -INFINITY;
+        for (int i = g * each; i < (g + 1) * each; i++)
+            if (choice[i] > first) second = first, first = choice[i];
+            else if (choice[i] > second) second = choice[i];
+        sum[g] = each < 2 ? first : first + second;
+    }
+    mark_largest(sum, groups, kept, is);
+    for (int i = 0; i < n; i++)
+        if (!is[i / each]) choice[i] = -INFINITY;
+}
+
+static void ref_route(const struct route_task *t)
+{
+    const struct op *op = t->op;
+    int n = op->as.route.n_experts, top = op->as.route.top_k, nan = 0, j = 0;
+    double s[ROUTE_MAX_EXPERTS], choice[ROUTE_MAX_EXPERTS], max = -INFINITY, sum = 0, chosen = 0;
+    char is[ROUTE_MAX_EXPERTS] = {0};
+    for (int i = 0; i < n; i++) max = fmax(max, t->x[i]);
+    for (int i = 0; i < n; i++) {
+        s[i] = op->as.route.score == ROUTER_SIGMOID ? 1 / (1 + exp(-(double)t->x[i]))
+                                                    : exp(t->x[i] - max);
+        sum += s[i];
+        nan |= s[i] != s[i];
+    }
+    for (; nan && j < top; j++) t->id[j] = j, t->weight[j] = NAN;
+    if (nan) return;
+    for (int i = 0; i < n; i++) {
+        if (op->as.route.score == ROUTER_SOFTMAX) s[i] /= sum;
+        choice[i] = s[i] + (t->bias ? t->bias[i] : 0);
+    }
+    if (op->as.route.groups > 1 && op->as.route.kept_groups < op->as.route.groups)
+        keep_groups(choice, n, op->as.route.groups, op->as.route.kept_groups);
+    mark_largest(choice, n, top, is);
+    for (int i = 0; i < n; i++)
+        if (is[i]) t->id[j++] = i, chosen += s[i];
+    for (j = 0; j < top; j++)
+        t->weight[j] = (float)(s[t->id[j]] / (op->as.route.normalize ? chosen : 1) *
+                               (op->as.route.scale != 0 ? op->as.route.scale : 1) *
+                               (t->factor ? t->factor[t->id[j]] : 1));
+}
+
+static void ref_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        for (int j = 0; j < top_k; j++)
+            sum += (double)weight[j] * x[(size_t)j * (size_t)n + (size_t)i];
+        out[i] = (float)sum;
+    }
+}
+
+static double silu(double x) { return x / (1 + exp(-x)); }
+
+static void ref_conv(const struct conv_task *t)
+{
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < t->channels; c++) {
+            double sum = 0;
+            for (int i = 0; i < t->width; i++) {
+                int at = r - t->width + 1 + i;
+                sum += (double)t->weight[i * CONV_CHANNELS + c] *
+                       (at < 0 ? t->before[(at + t->width - 1) * CONV_CHANNELS + c]
+                               : t->x[(size_t)at * (size_t)t->row_stride + (size_t)c]);
+            }
+            t->out[(size_t)r * (size_t)t->row_stride + (size_t)c] = (float)silu(sum);
+        }
+}
+
+static void ref_delta_prepare(const struct delta_inputs *t)
+{
+    int n = t->key_dim;
+    for (int h = 0; h < 2 * t->key_heads; h++) {
+        double sum = 1e-6, f;
+        for (int i = 0; i < n; i++) sum += (double)t->qk[h * n + i] * t->qk[h * n + i];
+        f = 1 / sqrt(h < t->key_heads ? sum * n : sum);
+        for (int i = 0; i < n; i++) t->unit[h * n + i] = (float)(t->qk[h * n + i] * f);
+    }
+    for (int h = 0; h < t->value_heads; h++) {
+        double x = (double)t->a[h] + (double)t->bias[h],
+               softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+        t->g[h] = (float)exp(t->decay[h] * softplus);
+        t->beta[h] = (float)(1 / (1 + exp(-(double)t->b[h])));
+    }
+}
+
+/* S is rounded to fp32 once a row, as it is stored: results do not depend on the rows of a task. */
+static void ref_delta(const struct delta_task *t)
+{
+    for (int r = 0; r < t->rows; r++) {
+        const float *q = t->q + (size_t)r * (size_t)t->unit_stride,
+                    *k = t->k + (size_t)r * (size_t)t->unit_stride;
+        double g = t->g[(size_t)r * (size_t)t->gate_stride],
+               beta = t->beta[(size_t)r * (size_t)t->gate_stride];
+        for (int c = 0; c < t->columns; c++) {
+            double sum = 0, out = 0, u;
+            float *s = t->s + c;
+            for (int i = 0; i < t->key_dim; i++) sum += k[i] * (g * s[i * DELTA_COLUMNS]);
+            u = beta * (t->v[(size_t)r * (size_t)t->v_stride + (size_t)c] - sum);
+            for (int i = 0; i < t->key_dim; i++) {
+                double x = g * s[i * DELTA_COLUMNS] + k[i] * u;
+                out += q[i] * x;
+                s[i * DELTA_COLUMNS] = (float)x;
+            }
+            t->out[(size_t)r * (size_t)t->out_stride + (size_t)c] = (float)out;
+        }
+    }
+}
+
+static const struct state_kernels ref_states = {ref_conv, ref_delta_prepare, ref_delta};
+
+const struct cpu_kernels cpu_ref = {
+    .name = "ref",
+    .unusable = always,
+    .q4 = ref_q4,
+    .quantize = ref_quantize,
+    .q4i = ref_q4i,
+    .dense = ref_dense,
+    .norm = ref_norm,
+    .layer_norm = ref_layer_norm,
+    .add = ref_add,
+    .rope = ref_rope,
+    .attend = ref_attend,
+    .glu = ref_glu,
+    .softcap = ref_softcap,
+    .states = &ref_states,
+    .copy_digits = digits_copy,
+    .route = ref_route,
+    .mix = ref_mix,
+};

@@ -1,6 +1,7 @@
 /* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
  * own. */
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/fp32_experts.h"
 
 static const char *always(void) { return 0; }
 
@@ -151,6 +152,17 @@ static void scalar_norm(float *x, const float *delta, const float *weight, float
     fp32_norm(x, delta, weight, eps, out, dim);
 }
 
+static void scalar_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                              float eps, float *out, int dim)
+{
+    fp32_layer_norm(x, delta, weight, bias, eps, out, dim);
+}
+
+static void scalar_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    fp32_add(x, y, gate, factor, n);
+}
+
 static void scalar_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                         float eps, const float *cosv, const float *sinv)
 {
@@ -196,15 +208,68 @@ static void scalar_attend(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask);
 }
 
-static void scalar_glu(enum activation a, float *gate, const float *up, size_t n)
+static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        gate[i] = gate[i] / (1.0f + cpu_expf(-glu_exponent(a, gate[i]))) * up[i];
+    for (size_t i = 0; i < n; i++) gate[i] = fp32_glu(a, gate[i], up ? up + i : NULL);
 }
 
 static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
+static void scalar_route(const struct route_task *t) { fp32_route(t, scalar_exps); }
+
+static void scalar_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
+/* A vector of 16 floats (states_loops.h). */
+enum { VEC_LANES = LANES };
+
+typedef struct {
+    float lane[VEC_LANES];
+} vec;
+
+#define LANE_BY_LANE(value)                                                                        \
+    vec y;                                                                                         \
+    for (int l = 0; l < VEC_LANES; l++) y.lane[l] = (value);                                       \
+    return y
+
+ALWAYS_INLINE float silu_of(float x);
+ALWAYS_INLINE vec vec_load(const float *p) { LANE_BY_LANE(p[l]); }
+ALWAYS_INLINE void vec_store(float *p, vec a) { memcpy(p, a.lane, sizeof a.lane); }
+ALWAYS_INLINE vec vec_set1(float a) { LANE_BY_LANE(a); }
+ALWAYS_INLINE vec vec_sub(vec a, vec b) { LANE_BY_LANE(a.lane[l] - b.lane[l]); }
+ALWAYS_INLINE vec vec_mul(vec a, vec b) { LANE_BY_LANE(a.lane[l] * b.lane[l]); }
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    LANE_BY_LANE(fmaf(a.lane[l], b.lane[l], c.lane[l]));
+}
+ALWAYS_INLINE vec vec_silu(vec a) { LANE_BY_LANE(silu_of(a.lane[l])); }
+
+#include "backend-cpu/states_loops.h"
+
+static void scalar_conv(const struct conv_task *t) { states_conv(t); }
+static void scalar_delta_prepare(const struct delta_inputs *t) { states_delta_prepare(t); }
+static void scalar_delta(const struct delta_task *t) { states_delta(t); }
+
+static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta};
+
 const struct cpu_kernels cpu_scalar = {
-    "scalar",    always,      scalar_q4,     scalar_quantize, scalar_q4i, scalar_dense,
-    scalar_norm, scalar_rope, scalar_attend, scalar_glu,
-    scalar_softcap, 0};
+    .name = "scalar",
+    .unusable = always,
+    .q4 = scalar_q4,
+    .quantize = scalar_quantize,
+    .q4i = scalar_q4i,
+    .dense = scalar_dense,
+    .norm = scalar_norm,
+    .layer_norm = scalar_layer_norm,
+    .add = scalar_add,
+    .rope = scalar_rope,
+    .attend = scalar_attend,
+    .glu = scalar_glu,
+    .softcap = scalar_softcap,
+    .states = &scalar_states,
+    .copy_digits = digits_copy,
+    .route = scalar_route,
+    .mix = scalar_mix,
+};

@@ -130,17 +130,39 @@ static void run_norm(const struct cpu_kernels *k, struct vectors *v, int variant
     k->norm(r->f, v->x + VECTOR, v->bias, 1e-5f, r->f + VECTOR, VECTOR);
 }
 
+static void run_layer_norm(const struct cpu_kernels *k, struct vectors *v, int has_bias,
+                           struct result *r)
+{
+    memcpy(r->f, v->x, VECTOR * sizeof(float));
+    k->layer_norm(r->f, v->x + VECTOR, v->bias, has_bias ? v->bias + 1 : NULL, 1e-5f,
+                  r->f + VECTOR, VECTOR);
+}
+
+static void run_add(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
+{
+    memcpy(r->f, v->x, 3 * VECTOR * sizeof(float));
+    k->add(r->f, v->x + 3 * VECTOR, v->bias, 0.3f, VECTOR);
+    k->add(r->f + VECTOR, v->x + 4 * VECTOR, NULL, 1, VECTOR);
+    k->add(r->f + 2 * VECTOR, NULL, NULL, 1.5f, VECTOR);
+    (void)variant;
+}
+
 static void run_rope(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
     k->rope(v->x, r->f, HEADS, HEAD_DIM, variant ? v->bias : NULL, 1e-5f, v->bias + HEAD_DIM,
             v->bias + 2 * HEAD_DIM);
 }
 
+/* Of variant SINKS with those and fp16. */
+enum { SINKS = 100 };
+
 static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, struct result *r)
 {
     static const int32_t table[PAGES] = {1, 0};
+    const float *sinks = kv == SINKS ? v->bias : NULL;
     size_t n = sizeof v->page / sizeof *v->page;
     uint32_t s = 2;
+    if (sinks) kv = KV_F16;
     for (size_t i = 0; i < n; i++) {
         uint16_t half = (uint16_t)(next(&s) >> 18 & 0xbfff);
         if (kv == KV_F16) memcpy((char *)v->page + 2 * i, &half, 2);
@@ -155,6 +177,7 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
                             .window = kv == KV_F16 ? 0 : POSITIONS - 1,
                             .head_dim = HEAD_DIM,
                             .scale = 0.25f,
+                            .sinks = sinks,
                             .kv = (enum kv_type)kv,
                             .pages = (const char *)v->page,
                             .page_bytes = 2 * KV_PAGE * HEAD_DIM * kv_bytes((enum kv_type)kv),
@@ -162,11 +185,15 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
     k->attend(&t, v->scratch);
 }
 
+/* variant: activation, + ALONE without the second factor */
+enum { ALONE = 10 };
+
 static void run_glu(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
     for (int i = 0; i < VECTOR; i++) r->f[i] = v->x[i] * 8;
     r->f[1] = -200, r->f[2] = 200;
-    k->glu((enum activation)variant, r->f, v->x + VECTOR, VECTOR);
+    struct cpu_glu a = {(enum activation)(variant % ALONE), 7, 1.702f};
+    k->glu(&a, r->f, variant < ALONE ? v->x + VECTOR : NULL, VECTOR);
 }
 
 static void run_softcap(const struct cpu_kernels *k, struct vectors *v, int cap, struct result *r)
@@ -198,12 +225,21 @@ static const struct {
     {"dense", run_dense, DT_BF16},
     {"dense", run_dense, DT_F32},
     {"norm", run_norm, 0},
+    {"layer_norm", run_layer_norm, 0},
+    {"layer_norm", run_layer_norm, 1},
+    {"add", run_add, 0},
     {"rope", run_rope, 0},
     {"rope", run_rope, 1},
     {"attend", run_attend, KV_F16},
     {"attend", run_attend, KV_F32},
+    {"attend", run_attend, SINKS},
     {"glu", run_glu, ACTIVATION_SILU},
     {"glu", run_glu, ACTIVATION_GELU_TANH},
+    {"glu", run_glu, ACTIVATION_SIGMOID},
+    {"glu", run_glu, ACTIVATION_SWIGLU_CLAMPED},
+    {"glu", run_glu, ALONE + ACTIVATION_SILU},
+    {"glu", run_glu, ALONE + ACTIVATION_GELU_TANH},
+    {"glu", run_glu, ALONE + ACTIVATION_SIGMOID},
     {"softcap", run_softcap, 2},
 };
 

@@ -32,10 +32,26 @@ void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p
     q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 12, dot_vnni);
 }
 
-const struct cpu_kernels cpu_vnni = {"vnni",        vnni_unusable, avx512_q4,   avx512_quantize,
-                                     vnni_q4i,      avx512_dense,  avx512_norm, avx512_rope,
-                                     avx512_attend, avx512_glu,
-                                     avx512_softcap, CACHED_BYTES};
+const struct cpu_kernels cpu_vnni = {
+    .name = "vnni",
+    .unusable = vnni_unusable,
+    .q4 = avx512_q4,
+    .quantize = avx512_quantize,
+    .q4i = vnni_q4i,
+    .dense = avx512_dense,
+    .norm = avx512_norm,
+    .layer_norm = avx512_layer_norm,
+    .add = avx512_add,
+    .rope = avx512_rope,
+    .attend = avx512_attend,
+    .glu = avx512_glu,
+    .softcap = avx512_softcap,
+    .cached_bytes = CACHED_BYTES,
+    .states = &avx512_states,
+    .copy_digits = digits_copy,
+    .route = avx512_route,
+    .mix = avx512_mix,
+};
 
 #else
 typedef int translation_unit_is_not_empty;

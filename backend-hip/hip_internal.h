@@ -50,15 +50,15 @@ enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 32 };
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */
 struct hip_shape {
-    int n_rows, n_decode, n_logits, n_decode_logits, n_top, table_stride;
+    int n_rows, n_decode, n_logits, n_decode_logits, n_top, n_seqs, table_stride;
     int single_rows; /* every decode row is the only row of its sequence */
     int n_splits;    /* KV splits of the longest decode row, rounded up */
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
                         for each row and split */
     int n_tiles;     /* tiles of prompt rows */
     /* the step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles,
-        *d_work;
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
+        *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work;
 };
 
 /* What the slots of a step were last grouped by (hip_experts.c). */

@@ -146,10 +146,20 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
+/* ---- hip_state.c */
+/* Whether the kernels take the operation's sizes. 0 or -1. */
+int hip_check_state(const struct op *op, struct err *e);
+void hip_conv(struct hip *h, const struct be_plan *p, int op);
+void hip_delta(struct hip *h, const struct be_plan *p, int op);
+
 /* ---- hip_vector.c */
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_norm(struct hip *h, const struct be_plan *p, int op);
 void hip_glu(struct hip *h, const struct be_plan *p, int op);
+/* Whether the launches that include other operations know the norm, the activation. */
+int hip_norm_is_plain(const struct be_plan *p, int op);
+int hip_glu_is_plain(const struct be_plan *p, int op);
+void hip_add(struct hip *h, const struct be_plan *p, int op);
 void hip_softcap(struct hip *h, const struct be_plan *p, int op);
 void hip_embed(struct hip *h, const struct be_plan *p, int op);
 void hip_angles(struct hip *h, const struct be_plan *p, int op);

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles, work. */
+/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, seq_start, state_from, state_to,
+ * block table, tiles, work. */
 size_t hip_batch_ints(const struct be_config *c)
 {
-    return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
+    return 6 * (size_t)c->max_rows + 3 * (size_t)c->max_seqs + 1 +
+           (size_t)c->max_seqs * (size_t)c->max_pages +
            2 * TILE_GROUPS *
                ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
            (size_t)c->max_rows * (size_t)hip_max_splits(c);

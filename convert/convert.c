@@ -32,12 +32,13 @@ int convert_run(const struct convert_options *o, struct err *e)
     if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) ||
         qc_read_shards(&q, &d, n, e))
         goto fail;
-    if (plan_build(&p, &d, &c, &q, o->no_tokenizer, n, e) || info_metadata(&p, &meta, e) ||
+    if (plan_build(&p, &d, &c, &q, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
         writer_run(&p, meta, &o->out, &r, e))
         goto fail;
     char size[32], spent[32];
-    note_info(n, "%s: %s, %d quantized and %d plain linears, %s in %s", o->out.path, c.architecture,
-              p.facts.n_quantized, p.facts.n_plain, note_bytes(r.file_bytes, size),
+    note_info(n, "%s: %s, %d quantized and %d plain linears%s, %s in %s", o->out.path,
+              c.architecture, p.facts.n_quantized, p.facts.n_plain,
+              o->plan.plain8 ? " (stored with 8 bits)" : "", note_bytes(r.file_bytes, size),
               note_seconds(r.seconds, spent));
     rc = 0;
 fail:

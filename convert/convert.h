@@ -3,14 +3,14 @@
 #ifndef CONVERT_CONVERT_H
 #define CONVERT_CONVERT_H
 
-#include "convert/notes.h"
+#include "convert/plan.h"
 #include "convert/writer.h"
 
 struct convert_options {
     const char *dir;
     struct writer_options out;
     struct notes notes;
-    int no_tokenizer; /* 1: leave the tokenizer out */
+    struct plan_options plan;
 };
 
 /* Converts. On failure there is no new file, and e has the reason. */

@@ -1,154 +1,9 @@
 #include "convert/hf_config.h"
 
-#include <math.h>
-#include <stdio.h>
+#include "convert/hf_family.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-/* Defaults of transformers' configuration classes, for keys that a config leaves out. */
-struct family {
-    const char *name;
-    const char *classes[3];
-    int layers, dim, heads, vocab; /* vocab 0: required */
-    int kv_heads;                  /* 0 = as many as heads */
-    int head_dim;                  /* 0 = dim / heads */
-    int context, bos, eos, ffn;
-    int qkv_bias, qk_norm;
-    int gemma;       /* 0, or the generation */
-    int full_every;  /* Gemma: of so many layers the last has no window */
-    double theta;    /* Gemma: of layers without a window */
-    double softcaps[2]; /* Gemma: of scores, of logits; 0: none */
-};
-static const struct family families[] = {
-    {"llama", {"LlamaForCausalLM", "LLaMAForCausalLM", NULL}, 32, 4096, 32, 0, 0, 0, 2048, 1, 2,
-     11008, 0, 0, 0, 0, 0, {0, 0}},
-    {"mistral", {"MistralForCausalLM", NULL, NULL}, 32, 4096, 32, 0, 8, 0, 131072, 1, 2, 14336, 0,
-     0, 0, 0, 0, {0, 0}},
-    {"qwen2", {"Qwen2ForCausalLM", NULL, NULL}, 32, 4096, 32, 0, 32, 0, 32768, -1, -1, 22016, 1, 0,
-     0, 0, 0, {0, 0}},
-    {"qwen3", {"Qwen3ForCausalLM", NULL, NULL}, 32, 4096, 32, 0, 32, 128, 32768, -1, -1, 22016, 0,
-     1, 0, 0, 0, {0, 0}},
-    {"gemma2", {"Gemma2ForCausalLM", NULL, NULL}, 26, 2304, 8, 256000, 4, 256, 8192, 2, 1, 9216, 0,
-     0, 2, 2, 10000, {50, 30}},
-    {"gemma3", {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", NULL}, 26, 2304, 8, 262208,
-     4, 256, 131072, 2, 1, 9216, 0, 1, 3, 6, 1e6, {0, 0}},
-};
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
-static const struct family *family_of(const json_t *config, struct err *e)
-{
-    const json_t *list = json_object_get(config, "architectures");
-    const char *class = json_string_value(json_array_get(list, 0)),
-               *type = json_string_value(json_object_get(config, "model_type"));
-    for (int i = 0; i < N_FAMILIES; i++) {
-        for (int k = 0; class && k < 3 && families[i].classes[k]; k++)
-            if (!strcmp(class, families[i].classes[k])) return &families[i];
-        if (!class && type && !strcmp(type, families[i].name)) return &families[i];
-    }
-    if (!class && !type)
-        err_set(e, "config.json: neither architectures nor model_type says what model this is");
-    else
-        err_set(e,
-                "config.json: architecture '%.60s' is not supported (Llama, Mistral, Qwen2, "
-                "Qwen3, Gemma 2 and Gemma 3 causal language models are)",
-                class ? class : type);
-    return NULL;
-}
-
-/* An integer of [lo, hi]. A missing or null key gives `fallback`; a fallback below lo makes the key
- * required. */
-static int take_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out,
-                    struct err *e)
-{
-    const json_t *v = json_object_get(j, key);
-    json_int_t x = fallback;
-    if (v && !json_is_null(v)) {
-        if (!json_is_integer(v)) return err_set(e, "config.json: %s is not an integer", key);
-        x = json_integer_value(v);
-    } else if (fallback < lo) {
-        return err_set(e, "config.json: %s is missing", key);
-    }
-    if (x < lo || x > hi)
-        return err_set(e, "config.json: %s is %lld, must be %d to %d", key, (long long)x, lo, hi);
-    *out = (int)x;
-    return 0;
-}
-
-/* A number of [lo, hi]. A missing key gives `fallback`, null 0. */
-static int take_number(const json_t *j, const char *key, double fallback, double lo, double hi,
-                       double *out, struct err *e)
-{
-    const json_t *v = json_object_get(j, key);
-    *out = !v ? fallback : json_number_value(v);
-    if (!v || json_is_null(v)) return 0;
-    if (!json_is_number(v) || !(*out >= lo && *out <= hi))
-        return err_set(e, "config.json: %s is not a number of %g to %g", key, lo, hi);
-    return 0;
-}
-
-/* Of Gemma, where every layer has a type: its RoPE table depends on it. A window is kept even where
- * it is as long as the context. */
-static int gemma_windows(struct hf_config *c, const json_t *config, const struct family *f,
-                         struct err *e)
-{
-    const json_t *types = json_object_get(config, "layer_types");
-    int w, every, given = json_is_array(types);
-    if (take_int(config, "sliding_window", 4096, 1, 1 << 30, &w, e) ||
-        take_int(config,
-                 json_object_get(config, "sliding_window_pattern") ? "sliding_window_pattern"
-                                                                   : "_sliding_window_pattern",
-                 f->full_every, 1, 1 << 16, &every, e))
-        return -1;
-    if (f->gemma == 2) every = f->full_every; /* the key is not of that generation */
-    if (given && json_array_size(types) != (size_t)c->n_layers)
-        return err_set(e, "config.json: layer_types names %zu layers, num_hidden_layers is %d",
-                       json_array_size(types), c->n_layers);
-    for (int i = 0; i < c->n_layers; i++) {
-        const char *t = json_string_value(json_array_get(types, (size_t)i));
-        int slides = given ? t && !strcmp(t, "sliding_attention") : (i + 1) % every != 0;
-        c->windows[i] = slides ? w : 0;
-    }
-    return 0;
-}
-
-static int take_windows(struct hf_config *c, const json_t *config, const struct family *f,
-                        const struct notes *n, struct err *e)
-{
-    const json_t *types = json_object_get(config, "layer_types"),
-                 *width = json_object_get(config, "sliding_window");
-    int w = 0, from = 0, used = !strcmp(f->name, "mistral");
-    int qwen = !strncmp(f->name, "qwen", 4);
-    if (!(c->windows = calloc((size_t)c->n_layers, sizeof *c->windows))) return err_memory(e);
-    if (json_is_null(types)) types = NULL;
-    for (size_t i = 0; types && i < json_array_size(types); i++) {
-        const char *t = json_string_value(json_array_get(types, i));
-        if (!t || (strcmp(t, "full_attention") && strcmp(t, "sliding_attention")))
-            return err_set(e,
-                           "config.json: layer_types: layer %zu is '%.40s': only full and sliding "
-                           "attention are supported",
-                           i, t ? t : "?");
-    }
-    if (f->gemma) return gemma_windows(c, config, f, e);
-    if (qwen) {
-        used = json_is_true(json_object_get(config, "use_sliding_window"));
-        if (take_int(config, "max_window_layers", 28, 0, 1 << 30, &from, e)) return -1;
-        if (types && json_array_size(types) != (size_t)c->n_layers)
-            return err_set(e, "config.json: layer_types names %zu layers, num_hidden_layers is %d",
-                           json_array_size(types), c->n_layers);
-    } else if (types && used) {
-        note_warn(n,
-                  "config.json: layer_types is ignored for a mistral model, as transformers does");
-    }
-    if (width && json_is_null(width)) used = 0;
-    if (!used) return 0;
-    if (take_int(config, "sliding_window", 4096, 1, 1 << 30, &w, e)) return -1;
-    if (w >= c->context) w = 0; /* no effect within the context */
-    for (int i = 0; i < c->n_layers; i++) {
-        const char *t = qwen ? json_string_value(json_array_get(types, (size_t)i)) : NULL;
-        c->windows[i] = (t ? !strcmp(t, "sliding_attention") : i >= from) ? w : 0;
-    }
-    return 0;
-}
 
 /* An id, or the first of a list; -1: null. */
 static int id_of(const json_t *v)
@@ -159,7 +14,7 @@ static int id_of(const json_t *v)
 }
 
 static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen,
-                    const struct family *f, struct err *e)
+                    const struct hf_family *f, struct err *e)
 {
     const json_t *b = json_object_get(gen, "bos_token_id"),
                  *x = json_object_get(gen, "eos_token_id");
@@ -176,96 +31,129 @@ static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen
     return 0;
 }
 
-/* What hfc_rope() reads of Gemma's configuration for layers of a type. */
-static json_t *gemma_rope(const json_t *config, const struct family *f, const char *type)
+static int take_activation(const struct hf_family *f, const json_t *config, struct err *e)
 {
-    json_t *of_types = json_object_get(config, "rope_parameters"),
-           *scaling = json_object_get(config, "rope_scaling"),
-           *theta = json_object_get(config, "rope_theta"),
-           *local = json_object_get(config, "rope_local_base_freq"),
-           *of_type = json_object_get(of_types, type);
-    if (json_is_object(of_type)) return json_pack("{s:O}", "rope_parameters", of_type);
-    if (f->gemma == 3 && !strcmp(type, "sliding_attention"))
-        return json_pack("{s:o}", "rope_theta", local ? json_incref(local) : json_real(10000));
-    return json_pack("{s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling", scaling,
-                     "rope_theta", theta ? json_incref(theta) : json_real(f->theta));
+    static const char *const silu[] = {"silu", "swish", NULL},
+                             *const gelu[] = {"gelu_pytorch_tanh", "gelu_new", NULL};
+    const char *const *names = f->traits & HF_NO_GLU ? gelu : silu;
+    const json_t *act = hff_value(config, "hidden_act");
+    const char *have = json_string_value(act);
+    if (!act) return 0;
+    for (int i = 0; names[i]; i++)
+        if (have && !strcmp(have, names[i])) return 0;
+    return err_set(e, "config.json: hidden_act '%.40s' is not supported, %s is", have ? have : "?",
+                   names[0]);
 }
 
-static int gemma_ropes(struct hf_config *c, const json_t *config, const struct family *f,
-                       const struct notes *n, struct err *e)
+/* Keys with a value that the program does not compute. */
+static int refuse(const struct hf_config *c, const json_t *config, struct err *e)
 {
-    struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context};
-    json_t *full = gemma_rope(config, f, "full_attention"),
-           *local = gemma_rope(config, f, "sliding_attention");
-    int rc = !full || !local ? err_memory(e)
-                             : hfc_rope(c, full, n, e) || hfc_rope(&sliding, local, n, e);
-    c->sliding_inv_freq = sliding.inv_freq;
-    if (!rc && sliding.rope_scale != 1)
-        rc = err_set(e, "config.json: rope of sliding_attention scales angles: not supported");
-    if (!rc && strcmp(c->rope, sliding.rope)) {
-        size_t at = strlen(c->rope);
-        snprintf(c->rope + at, sizeof c->rope - at, "; with a window %s", sliding.rope);
-    }
-    json_decref(full);
-    json_decref(local);
-    return rc ? -1 : 0;
-}
-
-static int take_gemma(struct hf_config *c, const json_t *config, const struct family *f,
-                      const struct notes *n, struct err *e)
-{
-    const json_t *act = json_object_get(config, "hidden_activation");
-    double q;
-    c->gemma = 1;
-    if (act && !json_is_null(act) &&
-        (!json_is_string(act) || strcmp(json_string_value(act), "gelu_pytorch_tanh")))
-        return err_set(e,
-                       "config.json: hidden_activation '%.40s' is not supported, "
-                       "gelu_pytorch_tanh is",
-                       json_is_string(act) ? json_string_value(act) : "?");
-    if (json_is_true(json_object_get(config, "use_bidirectional_attention")))
-        return err_set(e, "config.json: use_bidirectional_attention: this is no language model");
-    if (take_number(config, "query_pre_attn_scalar", 256, 1e-3, 1e6, &q, e) ||
-        take_number(config, "attn_logit_softcapping", f->softcaps[0], 1e-3, 1e6, &c->attend_softcap,
-                    e) ||
-        take_number(config, "final_logit_softcapping", f->softcaps[1], 1e-3, 1e6,
-                    &c->logits_softcap, e))
-        return -1;
-    if (q <= 0) return err_set(e, "config.json: query_pre_attn_scalar is null");
-    c->attend_scale = 1 / sqrt(q);
-    c->embed_scale = sqrt(c->dim);
-    c->tied = !json_is_false(json_object_get(config, "tie_word_embeddings"));
-    return gemma_ropes(c, config, f, n, e);
-}
-
-static int take_silu(const json_t *config, struct err *e)
-{
-    const json_t *act = json_object_get(config, "hidden_act");
-    if (act && !json_is_null(act) &&
-        (!json_is_string(act) ||
-         (strcmp(json_string_value(act), "silu") && strcmp(json_string_value(act), "swish"))))
-        return err_set(e, "config.json: hidden_act '%.40s' is not supported, silu is",
-                       json_is_string(act) ? json_string_value(act) : "?");
+    static const struct {
+        const char *key;
+        unsigned of; /* traits or 0: all */
+    } flags[] = {
+        {"use_parallel_residual", HF_LAYER_NORM},
+        {"qk_layernorm", HF_LAYER_NORM},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (c->traits & flags[i].of && hff_flag(config, flags[i].key, 0))
+            return err_set(e, "config.json: %s true is not supported for a %s model", flags[i].key,
+                           c->architecture);
+    const json_t *clip = hff_value(config, "clip_qkv"), *lora = hff_value(config, "kv_lora_rank");
+    if (clip) return err_set(e, "config.json: clip_qkv is not supported");
+    if (lora)
+        return err_set(e, "config.json: kv_lora_rank: multi-head latent attention is not "
+                          "supported");
     return 0;
 }
 
-static int read_family(struct hf_config *c, const json_t *config, const json_t *generation,
-                       const struct family *f, const struct notes *n, struct err *e)
+/* Biases and norms that a key of the family switches on. */
+static void take_flags(struct hf_config *c, const json_t *config, const struct hf_family *f)
 {
-    c->architecture = f->name;
-    c->qkv_bias = f->qkv_bias, c->qk_norm = f->qk_norm;
-    if (take_int(config, "num_hidden_layers", f->layers, 1, 2000, &c->n_layers, e) ||
-        take_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
-        take_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
-        take_int(config, "num_attention_heads", f->heads, 1, 1 << 16, &c->n_heads, e) ||
-        take_int(config, "num_key_value_heads",
-                 f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads
-                                                                                       : c->n_heads,
-                 1, 1 << 16, &c->n_kv_heads, e) ||
-        take_int(config, "head_dim", f->head_dim ? f->head_dim : c->dim / c->n_heads, 1, 4096,
-                 &c->head_dim, e) ||
-        take_int(config, "vocab_size", f->vocab, 1, 1 << 26, &c->vocab, e) ||
-        take_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e))
+    const char *name = f->name;
+    unsigned attention = HF_QKV_BIAS | HF_O_BIAS;
+    if (!strcmp(name, "qwen2_moe")) {
+        if (hff_flag(config, "qkv_bias", 1)) c->traits |= HF_QKV_BIAS;
+    } else if (!strcmp(name, "glm4") || !strcmp(name, "glm4_moe")) {
+        c->traits &= ~(unsigned)HF_QKV_BIAS;
+        if (hff_flag(config, "attention_bias", !strcmp(name, "glm4"))) c->traits |= HF_QKV_BIAS;
+        if (hff_flag(config, "use_qk_norm", 0)) c->traits |= HF_QK_NORM;
+    } else if (!strcmp(name, "stablelm")) {
+        if (hff_flag(config, "use_qkv_bias", 0)) c->traits |= HF_QKV_BIAS;
+    } else if (!strcmp(name, "starcoder2")) {
+        if (hff_flag(config, "use_bias", 1)) c->traits |= attention | HF_MLP_BIAS;
+    } else if (!strcmp(name, "gpt_oss")) {
+        if (hff_flag(config, "attention_bias", 1)) c->traits |= attention;
+    }
+}
+
+static int take_numbers(struct hf_config *c, const json_t *config, struct err *e)
+{
+    double divisor = 1;
+    if (c->traits & HF_SCALES &&
+        (hff_number(config, "embedding_multiplier", 1, 1e-6, 1e6, &c->embed_scale, e) ||
+         hff_number(config, "attention_multiplier", 1, 1e-6, 1e6, &c->attend_scale, e) ||
+         hff_number(config, "residual_multiplier", 1, 1e-6, 1e6, &c->residual_scale, e) ||
+         hff_number(config, "logits_scaling", 1, 1e-6, 1e6, &divisor, e)))
+        return -1;
+    if (!c->embed_scale || !c->attend_scale || !c->residual_scale || !divisor)
+        return c->traits & HF_SCALES ? err_set(e, "config.json: a multiplier is null") : 0;
+    c->logits_scale = 1 / divisor;
+    return 0;
+}
+
+/* Query scaling by position (Ministral 3): q *= 1 + beta ln(1 + floor(position / original)). */
+static int take_query_scale(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *rope = hff_value(config, "rope_parameters");
+    double original;
+    if (!(c->traits & HF_QUERY_SCALE)) return 0;
+    if (!rope) rope = hff_value(config, "rope_scaling");
+    if (hff_number(rope, "llama_4_scaling_beta", rope ? 0 : 0.1, 0, 1e3, &c->query_beta, e) ||
+        hff_number(rope, "original_max_position_embeddings", rope ? c->context : 16384, 1, 1e9,
+                   &original, e))
+        return -1;
+    c->query_original = original ? original : c->context;
+    return 0;
+}
+
+/* RoPE of families whose configuration class has parameters by default. */
+static int take_rope(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                     const struct notes *n, struct err *e)
+{
+    json_t *own = NULL;
+    if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
+        return hfc_rope(c, config, &f->rope, n, e);
+    if (c->traits & HF_QUERY_SCALE)
+        own = json_pack("{s:{s:s, s:f, s:f, s:i, s:f, s:f}}", "rope_parameters", "rope_type",
+                        "yarn", "rope_theta", 1e6, "factor", 16.0,
+                        "original_max_position_embeddings", 16384, "mscale", 1.0,
+                        "mscale_all_dim", 1.0);
+    else if (c->traits & HF_GPT_OSS)
+        own = json_pack("{s:{s:s, s:f, s:f, s:i, s:b}}", "rope_parameters", "rope_type", "yarn",
+                        "rope_theta", f->rope.theta, "factor", 32.0,
+                        "original_max_position_embeddings", 4096, "truncate", 0);
+    int rc = hfc_rope(c, own ? own : config, &f->rope, n, e);
+    json_decref(own);
+    return rc;
+}
+
+static int take_sizes(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                      struct err *e)
+{
+    if (hff_int(config, "num_hidden_layers", f->layers, 1, 2000, &c->n_layers, e) ||
+        hff_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
+        hff_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
+        hff_int(config, "num_attention_heads", f->heads, 1, 1 << 16, &c->n_heads, e) ||
+        hff_int(config, "num_key_value_heads",
+                f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads
+                                                                                      : c->n_heads,
+                1, 1 << 16, &c->n_kv_heads, e) ||
+        hff_int(config, "head_dim", f->head_dim ? f->head_dim : c->dim / c->n_heads, 1, 4096,
+                &c->head_dim, e) ||
+        hff_int(config, "vocab_size", f->vocab, 1, 1 << 26, &c->vocab, e) ||
+        hff_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e) ||
+        hff_int(config, "num_nextn_predict_layers", 0, 0, 64, &c->n_drafts, e))
         return -1;
     if (!json_object_get(config, "head_dim") && !f->head_dim && c->dim % c->n_heads)
         return err_set(e, "config.json: hidden_size %d is not a multiple of num_attention_heads %d",
@@ -275,31 +163,46 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
             e, "config.json: num_attention_heads %d is not a multiple of num_key_value_heads %d",
             c->n_heads, c->n_kv_heads);
     if (c->head_dim % 2) return err_set(e, "config.json: head_dim %d is odd", c->head_dim);
-    const json_t *eps = json_object_get(config, "rms_norm_eps");
-    c->norm_eps = eps && !json_is_null(eps) ? json_number_value(eps) : 1e-6;
-    if (!(c->norm_eps >= 0 && c->norm_eps < 1) ||
-        (eps && !json_is_null(eps) && !json_is_number(eps)))
-        return err_set(e, "config.json: rms_norm_eps is not a small number");
-    c->tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
-    if (f->gemma ? take_gemma(c, config, f, n, e)
-                 : take_silu(config, e) || hfc_rope(c, config, n, e))
+    const char *key = f->eps_key ? f->eps_key : "rms_norm_eps";
+    const json_t *eps = hff_value(config, key);
+    c->norm_eps = eps ? json_number_value(eps) : f->eps > 0 ? f->eps : 1e-6;
+    if (!(c->norm_eps >= 0 && c->norm_eps < 1) || (eps && !json_is_number(eps)))
+        return err_set(e, "config.json: %s is not a small number", key);
+    return 0;
+}
+
+static int read_family(struct hf_config *c, const json_t *config, const json_t *generation,
+                       const struct hf_family *f, const struct notes *n, struct err *e)
+{
+    c->architecture = f->name;
+    c->traits |= f->traits;
+    c->tied = hff_flag(config, "tie_word_embeddings", f->tied || c->traits & HF_HEAD_IF_THERE);
+    if (take_sizes(c, config, f, e) || refuse(c, config, e)) return -1;
+    take_flags(c, config, f);
+    if (f->gemma ? hff_gemma(c, config, f, n, e)
+                 : take_activation(f, config, e) || take_numbers(c, config, e) ||
+                       take_query_scale(c, config, e) || take_rope(c, config, f, n, e))
         return -1;
-    if (take_windows(c, config, f, n, e)) return -1;
+    if (hff_layers(c, config, f, n, e)) return -1;
+    if (c->traits & HF_GEMMA4 && hff_gemma4_layers(c, config, e)) return -1;
     return take_ids(c, config, generation, f, e);
 }
 
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,
              const struct notes *n, struct err *e)
 {
+    int nested = 0;
     memset(c, 0, sizeof *c);
-    const struct family *f = family_of(config, e);
+    const struct hf_family *f = hff_find(config, &nested, e);
     if (!f) return -1;
-    json_t *text = json_object_get(config, "text_config"), *both = NULL;
-    if (f->gemma && json_is_object(text)) { /* with images: the language model is in there */
-        if (!(both = json_copy((json_t *)(uintptr_t)config)) || json_object_update(both, text)) {
+    json_t *both = NULL;
+    if (nested) { /* with images: the language model is in text_config */
+        if (!(both = json_copy((json_t *)(uintptr_t)config)) ||
+            json_object_update(both, json_object_get(config, "text_config"))) {
             json_decref(both);
             return err_memory(e);
         }
+        if (nested == 2) c->traits = HF_HEAD_IF_THERE;
     }
     int rc = read_family(c, both ? both : config, generation, f, n, e);
     json_decref(both);
@@ -309,29 +212,17 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
 void hfc_free(struct hf_config *c)
 {
     free(c->inv_freq);
+    free(c->inv_freq_long);
     free(c->sliding_inv_freq);
     free(c->windows);
     free(c->eos);
+    free(c->experts);
+    free(c->linear);
+    free(c->no_rope);
+    free(c->head_dims);
+    free(c->kv_heads);
+    free(c->ffns);
+    free(c->kv_from);
+    free(c->layer_scalar);
     memset(c, 0, sizeof *c);
-}
-
-json_t *hfc_to_json(const struct hf_config *c)
-{
-    json_t *windows = json_array(), *eos = json_array();
-    for (int i = 0; i < c->n_layers; i++)
-        json_array_append_new(windows, json_integer(c->windows[i]));
-    for (size_t i = 0; i < c->n_eos; i++) json_array_append_new(eos, json_integer(c->eos[i]));
-    json_t *j =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:o, s:i, s:o}",
-                     "architecture", c->architecture, "n_layers", c->n_layers, "dim", c->dim, "ffn",
-                     c->ffn, "n_heads", c->n_heads, "n_kv_heads", c->n_kv_heads, "head_dim",
-                     c->head_dim, "vocab", c->vocab, "context", c->context, "norm_eps", c->norm_eps,
-                     "rope_scale", c->rope_scale, "rope", c->rope, "windows", windows, "bos",
-                     c->bos, "eos", eos);
-    if (c->gemma)
-        json_object_update_new(
-            j, json_pack("{s:f, s:f, s:f, s:f}", "embed_scale", c->embed_scale, "attend_scale",
-                         c->attend_scale, "attend_softcap", c->attend_softcap, "logits_softcap",
-                         c->logits_softcap));
-    return j;
 }

@@ -1,6 +1,6 @@
 /* hf_config.h: the architecture and its parameters, from config.json. Owns: supported
- * architectures, aliases and defaults of their keys, sliding windows, RoPE tables. Must not know:
- * quantization, tensors. */
+ * architectures, aliases and defaults of their keys, kinds of layers, sliding windows, RoPE tables.
+ * Must not know: quantization, tensors. */
 #ifndef CONVERT_HF_CONFIG_H
 #define CONVERT_HF_CONFIG_H
 
@@ -9,22 +9,74 @@
 
 #include <jansson.h>
 
+/* What an architecture has; the tables of tensors (plan_names.c) depend on it. */
+enum hf_trait {
+    HF_QKV_BIAS = 1 << 0, /* always: of q, k, v, not only where the checkpoint has one */
+    HF_O_BIAS = 1 << 1,
+    HF_MLP_BIAS = 1 << 2,
+    HF_QK_NORM = 1 << 3,       /* norms of the heads of q and k */
+    HF_QK_NORM_WHOLE = 1 << 4, /* norms of all of q and of all of k */
+    HF_NORM_PLUS_1 = 1 << 5,   /* norms multiply by 1 + w */
+    HF_LAYER_NORM = 1 << 6,    /* LayerNorm with bias instead of RMSNorm */
+    HF_GEMMA = 1 << 7,         /* four norms under Gemma's names, scaled embedding, two RoPEs */
+    HF_GLM_NORMS = 1 << 8,     /* four norms under GLM-4's names */
+    HF_POST_NORMS = 1 << 9,    /* norms of results only (OLMo 2) */
+    HF_OUTPUT_GATE = 1 << 10,  /* rows of q_proj: of each head q, then its gate */
+    HF_NO_GLU = 1 << 11,       /* MLP of c_fc and c_proj */
+    HF_SINKS = 1 << 12,
+    HF_EXPERTS = 1 << 13,
+    HF_CHOICE_BIAS = 1 << 14, /* of the router, for the choice only */
+    HF_SHARED_GATE = 1 << 15, /* sigmoid gate of the shared expert */
+    HF_HYBRID = 1 << 16,      /* layers of gated DeltaNet */
+    HF_GEMMA4 = 1 << 17,
+    HF_PLE = 1 << 18,         /* per-layer embeddings (Gemma 4) */
+    HF_INTERLEAVED = 1 << 19, /* RoPE rotates pairs (2i, 2i + 1) */
+    HF_GPT_OSS = 1 << 20,     /* layouts of its experts; SwiGLU with limits */
+    HF_NO_ROPE = 1 << 21,     /* some layers have no RoPE */
+    HF_SCALES = 1 << 22,      /* four multipliers (Granite) */
+    HF_QUERY_SCALE = 1 << 23, /* queries grow with the position (Ministral 3) */
+    HF_MROPE = 1 << 24,       /* RoPE has sections for images: of text all positions are equal */
+    HF_HEAD_IF_THERE = 1 << 25, /* tie_word_embeddings does not hide a head in the checkpoint */
+};
+
 struct hf_config {
-    const char *architecture; /* "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3" */
+    const char *architecture; /* value of the model file's key */
+    unsigned traits;
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
-    int tied;              /* the embedding is also the head (lm_head) */
-    int gemma;             /* of that kind: what the fields of the second half say */
-    int qkv_bias, qk_norm; /* the architecture always has q, k, v biases; norms of q and k */
+    int tied; /* the embedding is also the head (lm_head) */
     double norm_eps, rope_scale;
-    char rope[160];  /* description, for messages */
-    float *inv_freq; /* [head_dim/2] */
-    int *windows;    /* [n_layers], 0 = none */
-    int bos;         /* -1 = none */
-    int *eos;        /* [n_eos] */
+    char rope[160];      /* description, for messages */
+    float *inv_freq;     /* [head_dim/2]; Gemma 4: [head dim of full layers / 2] */
+    float *inv_freq_long; /* [head_dim/2] for sequences of more than rope_long_from positions;
+                             NULL: the same */
+    int rope_long_from;
+    int rotary;   /* dimensions of a head that rotate, the first ones of the source's order */
+    int *windows; /* [n_layers], 0 = none */
+    int bos;      /* -1 = none */
+    int *eos;     /* [n_eos] */
     size_t n_eos;
-    /* Gemma: */
+    int n_drafts; /* layers after n_layers that only draft tokens: left out */
+    /* Gemma, Granite: */
     float *sliding_inv_freq; /* [head_dim/2] of layers with a window */
     double embed_scale, attend_scale, attend_softcap, logits_softcap; /* softcaps 0: none */
+    double residual_scale, logits_scale;
+    /* HF_EXPERTS: */
+    int *experts; /* [n_layers] 1: the layer has router and experts */
+    int n_experts, top_k, expert_ffn, shared_ffn; /* shared_ffn 0: no shared expert */
+    int router_sigmoid, router_normalize, router_groups, router_kept_groups;
+    double router_scale;
+    double swiglu_limit, swiglu_alpha; /* HF_GPT_OSS */
+    /* HF_HYBRID: */
+    int *linear; /* [n_layers] 1: gated DeltaNet, 0: attention */
+    int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
+    int *no_rope;                       /* HF_NO_ROPE: [n_layers] 1: the layer has none */
+    double query_beta, query_original;  /* HF_QUERY_SCALE */
+    /* HF_GEMMA4: */
+    int *head_dims, *kv_heads, *ffns;   /* [n_layers] */
+    int *kv_from;                       /* [n_layers] layer whose keys and values it reads */
+    int k_eq_v;                         /* layers without a window have no v_proj */
+    double *layer_scalar;               /* [n_layers] filled from the tensors (plan.c) */
+    int ple_dim;                        /* 0: no per-layer embeddings */
 };
 
 /* Reads CONFIG (config.json) and GENERATION (generation_config.json or NULL). Messages begin with
@@ -35,8 +87,15 @@ void hfc_free(struct hf_config *c);
 /* The metadata string "opt4gptq.config" (core/model/modelfile.h) as an object. */
 json_t *hfc_to_json(const struct hf_config *c);
 
-/* Computes inv_freq, rope_scale, rope and (dynamic scaling) context from rope_theta, rope_scaling
- * or rope_parameters. head_dim and context must be set. In rope.c. */
-int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, struct err *e);
+/* What a family's configuration class has for keys that are missing. */
+struct hf_rope_defaults {
+    double theta;
+    double partial; /* part of a head that rotates */
+};
+/* Computes inv_freq, inv_freq_long, rope_scale, rotary, rope and (dynamic scaling) context from
+ * rope_theta, rope_scaling or rope_parameters. head_dim, context and traits must be set. In rope.c.
+ */
+int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_defaults *d,
+             const struct notes *n, struct err *e);
 
 #endif

@@ -1,8 +1,5 @@
 #include "convert/job.h"
 
-#include "convert/panels.h"
-#include "core/model/modelfile.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,19 +37,8 @@ int job_write(const struct job_output *o, const void *data, uint64_t bytes, uint
     return 0;
 }
 
-/* Arguments of job_run: one job on one thread. */
-struct task {
-    struct plan *plan;
-    const struct plan_job *job;
-    const struct job_buffers *buffers;
-    const struct job_output *output;
-    uint64_t n_bytes; /* written so far */
-};
-
-/* Writes the job's piece of a tensor, data [bytes] at `offset` of the tensor, and stores its
- * checksum. */
-static int put(struct task *k, size_t tensor, uint64_t offset, const void *data, uint64_t bytes,
-               struct err *e)
+int job_put(struct job_task *k, size_t tensor, uint64_t offset, const void *data, uint64_t bytes,
+            struct err *e)
 {
     struct out_tensor *t = &k->plan->tensors[tensor];
     size_t piece = k->job->piece;
@@ -63,157 +49,75 @@ static int put(struct task *k, size_t tensor, uint64_t offset, const void *data,
     return job_write(k->output, data, bytes, k->output->data_start + t->offset + offset, e);
 }
 
-/* Columns of a [rows][width] matrix in a shard, elements of `item` bytes. */
-struct columns {
-    const struct hf_tensor *t;
-    int64_t rows, width;
-    int64_t first, n;     /* columns first .. first+n-1 */
-    const int32_t *order; /* [n] the columns; NULL: the above */
-    size_t item;
-};
-
-/* Reads the columns into dst [rows][stride]; the rest of a row becomes 0. row: a buffer for one row
- * of the matrix. */
-static int read_columns(const struct columns *c, uint8_t *dst, size_t stride, uint8_t *row,
-                        struct err *e)
-{
-    const struct st_file *shard = c->t->shard;
-    uint64_t offset = c->t->t->offset;
-    size_t bytes = (size_t)c->n * c->item;
-    if (!c->order && c->n == c->width && stride == (size_t)c->n)
-        return st_read(shard, dst, offset, (uint64_t)(c->rows * c->width) * c->item, e);
-    for (int64_t r = 0; r < c->rows; r++, dst += stride * c->item) {
-        uint64_t begin = offset + (uint64_t)(r * c->width) * c->item;
-        if (c->order ? st_read(shard, row, begin, (uint64_t)c->width * c->item, e)
-                     : st_read(shard, dst, begin + (uint64_t)c->first * c->item, bytes, e))
-            return -1;
-        for (int64_t i = 0; c->order && i < c->n; i++)
-            memcpy(dst + (size_t)i * c->item, row + (size_t)c->order[i] * c->item, c->item);
-        memset(dst + bytes, 0, stride * c->item - bytes);
-    }
-    return 0;
-}
-
-/* Unpacks the zero points of n outputs from col on to zeros [n_source][n], behind the words in src.
- */
-static int read_zeros(const struct quant_linear *l, int64_t col, int64_t n,
-                      const struct job_buffers *b, const uint16_t **zeros, struct err *e)
-{
-    const struct hf_tensor *t = l->qzeros;
-    int64_t width = t->t->shape[1], words = l->order ? 0 : unpack_n_words(n, l->bits);
-    uint32_t *raw = (uint32_t *)(void *)b->src;
-    uint16_t *z = (uint16_t *)(void *)(raw + l->n_source * words),
-             *all = (uint16_t *)(void *)(b->row + (size_t)width * 4);
-    *zeros = z;
-    if (!l->order) {
-        const struct columns c = {t,     l->n_source, width, unpack_n_words(col, l->bits),
-                                  words, NULL,        4};
-        if (read_columns(&c, b->src, (size_t)words, NULL, e)) return -1;
-        for (int64_t g = 0; g < l->n_source; g++)
-            unpack_zero_row(z + g * n, raw + g * words, n, l->layout, l->bits, l->zeros, NULL);
-        return 0;
-    }
-    for (int64_t g = 0; g < l->n_source; g++) {
-        if (st_read(t->shard, b->row, t->t->offset + (uint64_t)(g * width) * 4, (uint64_t)width * 4,
-                    e))
-            return -1;
-        unpack_zero_row(all, (const uint32_t *)(const void *)b->row, l->out, l->layout, l->bits,
-                        l->zeros, NULL);
-        for (int64_t i = 0; i < n; i++) z[g * n + i] = all[l->order[col + i]];
-    }
-    return 0;
-}
-
-static int put_codes(struct task *k, int64_t col, int64_t n, struct err *e)
-{
-    const struct plan_job *j = k->job;
-    const struct job_buffers *b = k->buffers;
-    const struct quant_linear *l = j->linear;
-    const struct slots *s = &l->slots;
-    int per_word = l->layout == UNPACK_AWQ ? 8 : 1; /* columns per word of a row */
-    size_t stride = (size_t)(j->n_panels * MF_PANEL / per_word);
-    uint64_t panel_bytes = (uint64_t)s->k * MF_PANEL / 2,
-             bytes = (uint64_t)j->n_panels * panel_bytes;
-    const uint32_t *words = (const uint32_t *)(const void *)b->src;
-    struct columns c = {.t = l->qweight,
-                        .rows = l->qweight->t->shape[0],
-                        .width = l->qweight->t->shape[1],
-                        .first = col / per_word,
-                        .n = n / per_word,
-                        .item = 4};
-    if (l->order) c.order = l->order + col, c.width = l->out, c.n = n;
-    if (read_columns(&c, b->src, stride, b->row, e)) return -1;
-    if (l->bits == 4 && s->identity && l->layout != UNPACK_AWQ) {
-        panels_from_words(b->dst, words, stride, s->k, j->n_panels);
-    } else {
-        for (int64_t i = 0; i < j->n_panels; i++) {
-            unpack_codes(b->codes, words + i * MF_PANEL / per_word, stride, l->in, l->layout,
-                         l->bits);
-            panels_pack(b->dst + (uint64_t)i * panel_bytes, b->codes, s);
-        }
-    }
-    /* Rows past `out` are zero: their words are, and every layout maps 0 to code 0. */
-    if (n % MF_PANEL) CHECK(!b->dst[bytes - 1]);
-    return put(k, l->codes_at, (uint64_t)j->panel * panel_bytes, b->dst, bytes, e);
-}
-
-static int put_scales(struct task *k, int64_t col, int64_t n, struct err *e)
-{
-    const struct plan_job *j = k->job;
-    const struct job_buffers *b = k->buffers;
-    const struct quant_linear *l = j->linear;
-    enum dtype type = l->scales->t->dtype;
-    uint64_t bytes = (uint64_t)(l->slots.n_groups * MF_PANEL) * dtype_bytes(l->scale_type);
-    const struct columns c = {.t = l->scales,
-                              .rows = l->n_source,
-                              .width = l->out,
-                              .first = col,
-                              .n = n,
-                              .order = l->order ? l->order + col : NULL,
-                              .item = dtype_bytes(type)};
-    if (read_columns(&c, b->src, (size_t)n, b->row, e)) return -1;
-    panels_scales(b->dst, l->scale_type, b->src, type, (size_t)n, n, &l->slots);
-    return put(k, l->scales_at, (uint64_t)j->panel * bytes, b->dst, (uint64_t)j->n_panels * bytes,
-               e);
-}
-
-static int put_zeros(struct task *k, int64_t col, int64_t n, struct err *e)
-{
-    const struct plan_job *j = k->job;
-    const struct quant_linear *l = j->linear;
-    uint64_t bytes = (uint64_t)(l->slots.n_groups * MF_PANEL);
-    const uint16_t *zeros;
-    if (read_zeros(l, col, n, k->buffers, &zeros, e)) return -1;
-    panels_zeros(k->buffers->dst, zeros, (size_t)n, n, &l->slots);
-    return put(k, l->zeros_at, (uint64_t)j->panel * bytes, k->buffers->dst,
-               (uint64_t)j->n_panels * bytes, e);
-}
-
-static int put_panels(struct task *k, struct err *e)
-{
-    const struct plan_job *j = k->job;
-    int64_t col = j->panel * MF_PANEL, rest = j->linear->out - col,
-            n = rest < j->n_panels * MF_PANEL ? rest : j->n_panels * MF_PANEL;
-    return put_codes(k, col, n, e) || put_scales(k, col, n, e) || put_zeros(k, col, n, e) ? -1 : 0;
-}
-
-static int put_copy(struct task *k, struct err *e)
+/* Some columns of a matrix that is wider. */
+static int put_columns(struct job_task *k, struct err *e)
 {
     const struct plan_job *j = k->job;
     const struct hf_tensor *t = j->source;
-    if (st_read(t->shard, k->buffers->src, t->t->offset + j->at, j->bytes, e)) return -1;
-    return put(k, j->tensor, j->at, k->buffers->src, j->bytes, e);
+    uint64_t from = t->t->offset + j->from;
+    for (uint64_t at = 0; at < j->bytes; at += j->row_bytes, from += j->stride)
+        if (st_read(t->shard, k->buffers->src + at, from, j->row_bytes, e)) return -1;
+    return job_put(k, j->tensor, j->at, k->buffers->src, j->bytes, e);
+}
+
+static int put_copy(struct job_task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct hf_tensor *t = j->source;
+    if (st_read(t->shard, k->buffers->src, t->t->offset + j->from, j->bytes, e)) return -1;
+    return job_put(k, j->tensor, j->at, k->buffers->src, j->bytes, e);
+}
+
+int job_read_rows(const struct plain_matrix *m, int64_t first, int64_t n, uint8_t *dst,
+                  uint8_t *row, struct err *e)
+{
+    size_t item = dtype_bytes(m->t->t->dtype), row_bytes = (size_t)m->in * item;
+    uint64_t offset = m->t->t->offset + m->at;
+    int64_t lo = first, hi = first + n - 1;
+    for (int64_t i = first; i < first + n && m->rows; i++) {
+        if (i == first || m->rows[i] < lo) lo = m->rows[i];
+        if (i == first || m->rows[i] > hi) hi = m->rows[i];
+    }
+    for (int64_t i = 0; i < n && !m->transposed; i++) {
+        int64_t at = m->rows ? m->rows[first + i] : first + i, more = 1; /* consecutive rows */
+        while (i + more < n && (!m->rows || m->rows[first + i + more] == at + more)) more++;
+        if (st_read(m->t->shard, dst + (size_t)i * row_bytes, offset + (uint64_t)at * row_bytes,
+                    (uint64_t)more * row_bytes, e))
+            return -1;
+        i += more - 1;
+    }
+    for (int64_t k = 0; k < m->in && m->transposed; k++) {
+        if (st_read(m->t->shard, row, offset + (uint64_t)(k * m->out + lo) * item,
+                    (uint64_t)(hi - lo + 1) * item, e))
+            return -1;
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + (size_t)i * row_bytes + (size_t)k * item,
+                   row + (size_t)((m->rows ? m->rows[first + i] : first + i) - lo) * item, item);
+    }
+    return 0;
+}
+
+static int put_rows(struct job_task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct plain_matrix *m = j->matrix;
+    const struct job_buffers *b = k->buffers;
+    int64_t n = (int64_t)(j->bytes / ((uint64_t)m->in * dtype_bytes(m->t->t->dtype)));
+    if (job_read_rows(m, j->row, n, b->src, b->row, e)) return -1;
+    return job_put(k, j->tensor, j->at, b->src, j->bytes, e);
 }
 
 int job_run(struct plan *p, const struct plan_job *j, const struct job_buffers *b,
             const struct job_output *o, uint64_t *n_bytes, struct err *e)
 {
-    struct task k = {p, j, b, o, 0};
+    struct job_task k = {p, j, b, o, 0};
     int rc = 0;
     switch (j->kind) {
-    case JOB_MEMORY: rc = put(&k, j->tensor, 0, j->data, p->tensors[j->tensor].bytes, e); break;
+    case JOB_MEMORY: rc = job_put(&k, j->tensor, 0, j->data, p->tensors[j->tensor].bytes, e); break;
     case JOB_COPY: rc = put_copy(&k, e); break;
-    case JOB_PANELS: rc = put_panels(&k, e); break;
+    case JOB_COLUMNS: rc = put_columns(&k, e); break;
+    case JOB_ROWS: rc = put_rows(&k, e); break;
+    case JOB_PANELS: rc = job_panels(&k, e); break;
     }
     *n_bytes = k.n_bytes;
     return rc;

@@ -26,4 +26,23 @@ int job_run(struct plan *p, const struct plan_job *j, const struct job_buffers *
 int job_write(const struct job_output *o, const void *data, uint64_t bytes, uint64_t offset,
               struct err *e);
 
+/* For job_*.c: one job on one thread. */
+struct job_task {
+    struct plan *plan;
+    const struct plan_job *job;
+    const struct job_buffers *buffers;
+    const struct job_output *output;
+    uint64_t n_bytes; /* written so far */
+};
+/* Writes the job's piece of a tensor, data [bytes] at OFFSET of the tensor, and stores its
+ * checksum. */
+int job_put(struct job_task *k, size_t tensor, uint64_t offset, const void *data, uint64_t bytes,
+            struct err *e);
+/* Reads n rows of a plain matrix from FIRST of the rows to be taken on into dst [n][in], elements
+ * as stored. row: a buffer of row_max bytes. */
+int job_read_rows(const struct plain_matrix *m, int64_t first, int64_t n, uint8_t *dst,
+                  uint8_t *row, struct err *e);
+/* JOB_PANELS (job_panels.c). */
+int job_panels(struct job_task *k, struct err *e);
+
 #endif

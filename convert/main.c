@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* 16 readers saturate any disk; each has buffers of about 35 MB */
@@ -21,6 +22,7 @@ enum mode { CONVERT, VERIFY, INFO };
 
 struct call {
     int threads, quiet, verbose, no_tokenizer, verify, info;
+    const char *plain;
     struct args_common common;
 };
 
@@ -31,6 +33,10 @@ static const struct args_row table[] = {
      .help = "worker threads, 1 to 16 (default: this machine's processors)"},
     {NAMES("--no-tokenizer"), FLAG(no_tokenizer),
      .help = "leave the tokenizer out: the result takes token ids only"},
+    {NAMES("--plain"), TEXT(plain, "keep|8bit"), VALUES("keep", "8bit"),
+     .help =
+         "linears (and the head) that the checkpoint has in 16 or 32 bits: keep them (default), "
+         "or store them with 8 bits and a scale for 32 inputs"},
     {NAMES("-v", "--verbose"), FLAG(verbose), .help = "notes on how the checkpoint was read, too"},
     {NAMES("-q", "--quiet"), FLAG(quiet),
      .help = "no progress and no notes; warnings and errors still appear"},
@@ -146,7 +152,7 @@ int main(int argc, char **argv)
         .dir = given.word[0],
         .out = {given.word[1], c.threads, !c.quiet && isatty(STDERR_FILENO), &stop_signal},
         .notes = {.quiet = c.quiet, .verbose = c.verbose},
-        .no_tokenizer = c.no_tokenizer,
+        .plan = {.no_tokenizer = c.no_tokenizer, .plain8 = c.plain && !strcmp(c.plain, "8bit")},
     };
     if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);

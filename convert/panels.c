@@ -64,9 +64,10 @@ void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype s
         for (int64_t g = 0; g < s->n_groups; g++)
             for (int64_t r = 0; r < MF_PANEL; r++, at++) {
                 int64_t c = p * MF_PANEL + r;
-                float v = c < n_cols ? f32_at(src, src_type,
-                                              (size_t)s->groups[g].source * stride + (size_t)c)
-                                     : 0;
+                int32_t source = s->groups[g].source;
+                float v = 0;
+                if (c < n_cols && source >= 0)
+                    v = f32_at(src, src_type, (size_t)source * stride + (size_t)c);
                 if (s->groups[g].high) v *= 16;
                 if (dst_type == DT_F16) ((uint16_t *)dst)[at] = f16_from_f32(v);
                 else ((float *)dst)[at] = v;
@@ -82,8 +83,9 @@ void panels_zeros(uint8_t *dst, const uint16_t *zeros, size_t stride, int64_t n_
         for (int64_t g = 0; g < s->n_groups; g++)
             for (int64_t r = 0; r < MF_PANEL; r++) {
                 int64_t c = p * MF_PANEL + r;
-                unsigned z = c < n_cols ? zeros[(size_t)s->groups[g].source * stride + (size_t)c]
-                                        : 0;
+                int32_t source = s->groups[g].source;
+                unsigned z = 0;
+                if (c < n_cols && source >= 0) z = zeros[(size_t)source * stride + (size_t)c];
                 *dst++ = (uint8_t)(!two ? z : s->groups[g].high ? z >> 4 : z & 15);
             }
 }

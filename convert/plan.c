@@ -1,4 +1,5 @@
-#include "convert/plan.h"
+#include "convert/plan_layers.h"
+#include "convert/plan_linear.h"
 
 #include "core/model/modelfile.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPY_BYTES = 8 << 20, NAME_MAX_BYTES = 256 };
+enum { NAME_MAX_BYTES = 256 };
 
 static int grow(void **array, size_t n, size_t item, struct err *e)
 {
@@ -45,8 +46,8 @@ int plan_add_job(struct plan *p, const struct plan_job *j, struct err *e)
     return 0;
 }
 
-int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data,
-                struct err *e)
+int plan_data(struct plan *p, const char *name, enum dtype type, struct tensor_shape shape,
+              void *data, struct err *e)
 {
     struct plan_job j = {.kind = JOB_MEMORY, .data = data};
     if (grow((void **)&p->blobs, p->n_blobs, sizeof *p->blobs, e)) {
@@ -54,28 +55,49 @@ int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, vo
         return -1;
     }
     p->blobs[p->n_blobs++] = data;
-    if (plan_tensor(p, &j.tensor, name, type, (struct tensor_shape){1, {n}}, 1, e)) return -1;
+    if (plan_tensor(p, &j.tensor, name, type, shape, 1, e)) return -1;
     return plan_add_job(p, &j, e);
+}
+
+int plan_memory(struct plan *p, const char *name, enum dtype type, int64_t n, void *data,
+                struct err *e)
+{
+    return plan_data(p, name, type, (struct tensor_shape){1, {n}}, data, e);
 }
 
 const struct hf_tensor *plan_find(struct plan *p, const char *module, const char *what)
 {
     char name[NAME_MAX_BYTES + 32];
-    snprintf(name, sizeof name, "%s.%s", module, what);
+    snprintf(name, sizeof name, "%s%s%s", module, *what ? "." : "", what);
     const struct hf_tensor *t = hfd_find(p->dir, name);
     if (t) p->used[t - p->dir->tensors] = 1;
     return t;
 }
 
+int plan_is_float(const struct hf_tensor *t, struct err *e)
+{
+    enum dtype type = t->t->dtype;
+    if (type == DT_F16 || type == DT_BF16 || type == DT_F32) return 0;
+    return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path, t->t->name,
+                   st_dtype_name(type));
+}
+
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
+{
+    *out = NULL;
+    if (plan_is_float(t, e)) return -1;
+    if (t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
+                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(t->t->dtype), n);
+    return plan_numbers(t, n, out, e);
+}
+
+int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
 {
     enum dtype type = t->t->dtype;
     *out = NULL;
-    if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
-        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path,
-                       t->t->name, st_dtype_name(type));
-    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 ||
-        t->t->shape[t->t->n_dims - 1] != n)
+    if (plan_is_float(t, e)) return -1;
+    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n)
         return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
                        t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
     void *raw = malloc(t->t->bytes);
@@ -102,221 +124,27 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
-/* Adds a norm's weight that every model of this kind has, as F32. */
-static int add_vector(struct plan *p, const char *module, const char *name, int64_t n,
-                      struct err *e)
-{
-    const struct hf_tensor *t = plan_find(p, module, "weight");
-    float *f;
-    if (!t) return err_set(e, "%s: tensor '%s.weight' is missing", p->dir->path, module);
-    if (plan_floats(t, n, &f, e)) return -1;
-    for (int64_t i = 0; i < n && p->config->gemma; i++) f[i] += 1; /* its norms multiply by 1 + w */
-    return plan_memory(p, name, DT_F32, n, f, e);
-}
-
-/* Adds an unquantized matrix, copied in pieces. */
-static int add_matrix(struct plan *p, const struct hf_tensor *t, const char *name, int64_t rows,
-                      int64_t cols, struct err *e)
-{
-    struct plan_job j = {.kind = JOB_COPY, .source = t};
-    enum dtype type = t->t->dtype;
-    char have[128];
-    if (type != DT_F16 && type != DT_BF16 && type != DT_F32)
-        return err_set(e, "%s: tensor '%s' is %s, must be F16, BF16 or F32", t->shard->path,
-                       t->t->name, st_dtype_name(type));
-    if (t->t->n_dims != 2 || t->t->shape[0] != rows || t->t->shape[1] != cols)
-        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
-                       t->shard->path, t->t->name, plan_shape(t, have), rows, cols);
-    size_t n = (t->t->bytes + COPY_BYTES - 1) / COPY_BYTES;
-    if (plan_tensor(p, &j.tensor, name, type, (struct tensor_shape){2, {rows, cols}}, n, e))
-        return -1;
-    for (; j.piece < n; j.piece++, j.at += COPY_BYTES) {
-        j.bytes = t->t->bytes - j.at < COPY_BYTES ? t->t->bytes - j.at : COPY_BYTES;
-        if (j.bytes > p->src_max) p->src_max = j.bytes;
-        if (plan_add_job(p, &j, e)) return -1;
-    }
-    return 0;
-}
-
-/* order: as in struct quant_linear */
-static int add_bias(struct plan *p, const char *module, const char *name, int64_t out,
-                    const int32_t *order, int required, struct err *e)
-{
-    const struct hf_tensor *t = plan_find(p, module, "bias");
-    char full[NAME_MAX_BYTES + 32];
-    float *f;
-    if (!t)
-        return required ? err_set(e, "%s: tensor '%s.bias' is missing, which %s models have",
-                                  p->dir->path, module, p->config->architecture)
-                        : 0;
-    if (plan_floats(t, out, &f, e)) return -1;
-    int zero = 1;
-    for (int64_t i = 0; i < out && zero; i++) zero = f[i] == 0;
-    if (zero) { /* old AutoGPTQ gives every module a bias of zeros */
-        free(f);
-        p->facts.n_zero_biases++;
-        return 0;
-    }
-    if (order) {
-        float *moved = malloc((size_t)out * sizeof *moved);
-        for (int64_t i = 0; i < out && moved; i++) moved[i] = f[order[i]];
-        free(f);
-        if (!(f = moved)) return err_memory(e);
-    }
-    snprintf(full, sizeof full, "%s.bias", name);
-    return plan_memory(p, full, DT_F32, out, f, e);
-}
-
-/* Fills *l if the module is quantized, i.e. has a qweight; else *l = NULL. */
-static int read_linear(struct plan *p, const char *module, int64_t in, int64_t out,
-                       struct quant_linear **l, struct err *e)
-{
-    *l = NULL;
-    return plan_find(p, module, "qweight") ? plan_linear(p, module, in, out, l, e) : 0;
-}
-
-/* A linear of the architecture: its name in the checkpoint and its sizes. bias: it must have one.
+/* A tied head is the embedding, and needs no tensors; with --plain 8bit it gets codes of its own.
  */
-struct arch_linear {
-    const char *name;
-    int64_t in, out;
-    int bias;
-};
-
-/* l: from read_linear; NULL: not quantized */
-static int add_linear(struct plan *p, const char *module, const char *name,
-                      const struct arch_linear *a, struct quant_linear *l, struct err *e)
-{
-    char full[NAME_MAX_BYTES + 32];
-    const struct hf_tensor *w;
-    if (l) {
-        if (plan_put_linear(p, l, name, e)) return -1;
-        p->facts.n_quantized++;
-    } else if ((w = plan_find(p, module, "weight"))) {
-        snprintf(full, sizeof full, "%s.weight", name);
-        if (add_matrix(p, w, full, a->out, a->in, e)) return -1;
-        p->facts.n_plain++;
-    } else {
-        const char *hint =
-            plan_find(p, module, "weight_packed") ? " ('weight_packed' is compressed-tensors, "
-                                                    "which is not supported: use the GPTQ export)"
-            : plan_find(p, module, "B")
-                ? " ('B' is Marlin's layout for GPUs: use the GPTQ checkpoint it was made from)"
-                : "";
-        return err_set(e, "%s: module '%s' has neither qweight nor weight%s", p->dir->path, module,
-                       hint);
-    }
-    return add_bias(p, module, name, a->out, l ? l->order : NULL, a->bias, e);
-}
-
-/* Takes the inner dimension from the tensors: some quantizers pad it without updating config.json.
- */
-static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
-{
-    char module[NAME_MAX_BYTES];
-    snprintf(module, sizeof module, "%slayers.0.mlp.gate_proj", p->prefix);
-    const struct hf_tensor *q = plan_find(p, module, "qweight"),
-                           *w = plan_find(p, module, "weight");
-    int64_t ffn = c->ffn;
-    if (q && q->t->n_dims == 2) ffn = q->t->shape[1] * (p->quant->method == QUANT_AWQ ? 8 : 1);
-    else if (w && w->t->n_dims == 2) ffn = w->t->shape[0];
-    if (ffn < 1 || ffn > 1 << 20)
-        return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path,
-                       module, ffn);
-    if (ffn != c->ffn)
-        note_warn(p->notes,
-                  "intermediate_size is %d in config.json, %" PRId64
-                  " in the tensors: using the latter",
-                  c->ffn, ffn);
-    c->ffn = (int)ffn;
-    return 0;
-}
-
-/* SwiGLU is elementwise. If down's inputs are sorted by group (act-order), gate and up can
- * therefore produce their outputs in that order; down then needs no permutation, or for codes of
- * more than 4 bits and short groups only a monotonic one. No sum changes. */
-static int sort_ffn(struct plan *p, int layer, struct quant_linear *gate, struct quant_linear *up,
-                    struct quant_linear *down, struct err *e)
-{
-    char name[NAME_MAX_BYTES];
-    if (!gate || !up || !down || !down->slots.act_order || p->quant->method == QUANT_AWQ) return 0;
-    CHECK(gate->out == down->in && up->out == down->in);
-    int32_t *order = malloc((size_t)down->in * sizeof *order);
-    if (!order || slots_sort(&down->slots, down->in, order)) {
-        free(order);
-        return err_memory(e);
-    }
-    gate->order = up->order = order;
-    p->facts.n_sorted++;
-    snprintf(name, sizeof name, "layers.%d.mlp.order", layer);
-    return plan_memory(p, name, DT_I32, down->in, order, e);
-}
-
-static int add_layer(struct plan *p, int layer, struct err *e)
-{
-    const struct hf_config *c = p->config;
-    int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim,
-            dim = c->dim, ffn = c->ffn;
-    const struct arch_linear linears[] = {
-        {"self_attn.q_proj", dim, q, c->qkv_bias},
-        {"self_attn.k_proj", dim, kv, c->qkv_bias},
-        {"self_attn.v_proj", dim, kv, c->qkv_bias},
-        {"self_attn.o_proj", q, dim, 0},
-        {"mlp.gate_proj", dim, ffn, 0},
-        {"mlp.up_proj", dim, ffn, 0},
-        {"mlp.down_proj", ffn, dim, 0},
-    };
-    const struct {
-        const char *name;
-        int64_t n;
-        int there;
-    } norms[] = {
-        {"input_layernorm", dim, 1},
-        {"post_attention_layernorm", dim, 1},
-        {"pre_feedforward_layernorm", dim, c->gemma},
-        {"post_feedforward_layernorm", dim, c->gemma},
-        {"self_attn.q_norm", c->head_dim, c->qk_norm},
-        {"self_attn.k_norm", c->head_dim, c->qk_norm},
-    };
-    enum { N_LINEARS = sizeof linears / sizeof *linears, GATE = 4, UP, DOWN };
-    struct quant_linear *quantized[N_LINEARS];
-    char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES], full[NAME_MAX_BYTES + 32];
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
-        if (!norms[i].there) continue;
-        snprintf(name, sizeof name, "layers.%d.%s", layer, norms[i].name);
-        snprintf(module, sizeof module, "%s%s", p->prefix, name);
-        snprintf(full, sizeof full, "%s.weight", name);
-        if (add_vector(p, module, full, norms[i].n, e)) return -1;
-    }
-    for (int i = 0; i < N_LINEARS; i++) {
-        snprintf(module, sizeof module, "%slayers.%d.%s", p->prefix, layer, linears[i].name);
-        if (read_linear(p, module, linears[i].in, linears[i].out, &quantized[i], e)) return -1;
-    }
-    if (sort_ffn(p, layer, quantized[GATE], quantized[UP], quantized[DOWN], e)) return -1;
-    for (int i = 0; i < N_LINEARS; i++) {
-        snprintf(name, sizeof name, "layers.%d.%s", layer, linears[i].name);
-        snprintf(module, sizeof module, "%s%s", p->prefix, name);
-        if (add_linear(p, module, name, &linears[i], quantized[i], e)) return -1;
-    }
-    return 0;
-}
-
 static int add_head(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
-    int quantized = plan_find(p, "lm_head", "qweight") != NULL,
-        plain = plan_find(p, "lm_head", "weight") != NULL;
-    struct quant_linear *l;
-    if (!quantized && c->tied)
-        return 0; /* a weight beside it is a copy: transformers uses the embedding */
-    if (!quantized && !plain)
+    char module[NAME_MAX_BYTES];
+    struct linear_from from = {.part = {{.module = module, .out = c->vocab}}, .in = c->dim};
+    snprintf(module, sizeof module, "%slm_head", p->head_prefix);
+    int there = plan_linear_exists(p, module), plain = plan_find(p, module, "weight") != NULL;
+    /* a weight beside a tied head is a copy: transformers uses the embedding */
+    if (c->tied && (!there || (plain && !(c->traits & HF_HEAD_IF_THERE)))) {
+        if (!p->options.plain8) return 0;
+        snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
+        from.bias = BIAS_IGNORED;
+    } else if (!there) {
         return err_set(e,
-                       "%s: tensor 'lm_head.weight' is missing and config.json does not say "
+                       "%s: tensor '%s.weight' is missing and config.json does not say "
                        "tie_word_embeddings",
-                       p->dir->path);
-    if (read_linear(p, "lm_head", c->dim, c->vocab, &l, e)) return -1;
-    const struct arch_linear head = {"lm_head", c->dim, c->vocab, 0};
-    return add_linear(p, head.name, head.name, &head, l, e);
+                       p->dir->path, module);
+    }
+    return plan_linear(p, &from, "lm_head", e);
 }
 
 static int ends_with(const char *s, const char *tail)
@@ -335,9 +163,37 @@ static int is_plain(const struct plan *p, const char *tensor)
     return t && p->used[t - p->dir->tensors];
 }
 
+static int begins(const char *s, const char *head) { return !strncmp(s, head, strlen(head)); }
+
+/* 1 for tensors that no text model has: of the parts that see and hear, and of the layers that
+ * draft tokens. */
+static int is_skipped(const struct plan *p, const char *name, const char *layers)
+{
+    static const char *const outer[] = {"model.", "language_model.", "thinker.", NULL};
+    static const char *const parts[] = {
+        "visual.",     "vision_",      "vision.",   "audio",  "speech",  "embed_vision",
+        "embed_audio", "multi_modal_", "mm_",       "image_", "img_",    "patch_merger.",
+        "vpm.",        "resampler.",   "perceiver", "mtp.",   "talker.", "code2wav.",
+        "token2wav.",  "connector.",   NULL};
+    char draft[NAME_MAX_BYTES];
+    if (begins(name, layers)) {
+        int layer = atoi(name + strlen(layers));
+        snprintf(draft, sizeof draft, "%s%d.eh_proj", layers, layer);
+        return layer >= p->config->n_layers && plan_linear_exists(p, draft);
+    }
+    for (int again = 1; again;) {
+        again = 0;
+        for (const char *const *o = outer; *o && !again; o++)
+            if (begins(name, *o)) name += strlen(*o), again = 1;
+    }
+    for (const char *const *x = parts; *x; x++)
+        if (begins(name, *x)) return 1;
+    return 0;
+}
+
 /* An unused tensor of a layer is an error, because the answers would be silently wrong; elsewhere
  * it is a note. */
-static int check_unused(const struct plan *p, struct err *e)
+static int check_unused(struct plan *p, struct err *e)
 {
     static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", NULL};
     const char *first = NULL;
@@ -349,6 +205,7 @@ static int check_unused(const struct plan *p, struct err *e)
         int ok = p->used[i] || !strncmp(name, "gptq_", 5);
         for (const char *const *h = harmless; *h && !ok; h++) ok = ends_with(name, *h);
         if (!ok && ends_with(name, ".g_idx")) ok = is_plain(p, name);
+        if (!ok && is_skipped(p, name, layers)) p->facts.n_skipped++, ok = 1;
         if (ok) continue;
         if (!strncmp(name, layers, strlen(layers)))
             return err_set(e,
@@ -359,6 +216,12 @@ static int check_unused(const struct plan *p, struct err *e)
         if (!first) first = name;
         n++;
     }
+    if (p->facts.n_skipped)
+        note_info(
+            p->notes,
+            "%zu tensors of a vision tower, an audio tower or draft layers are left out: only "
+            "the text model is converted",
+            p->facts.n_skipped);
     if (n)
         note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are",
                   first);
@@ -409,35 +272,43 @@ static void report(const struct plan *p)
                               "does; the zero points decide");
 }
 
-static int add_frequencies(struct plan *p, const char *name, const float *inv_freq, struct err *e)
+/* What stands in front of the tensors of the language model and of its head. */
+static void find_prefixes(struct plan *p)
 {
-    size_t n = (size_t)p->config->head_dim / 2;
-    float *f = malloc(n * sizeof *f);
-    if (!f) return err_memory(e);
-    memcpy(f, inv_freq, n * sizeof *f);
-    return plan_memory(p, name, DT_F32, (int64_t)n, f, e);
-}
-
-/* What stands in front of the tensors of the language model. */
-static const char *prefix_of(const struct hf_dir *d)
-{
-    static const char *const nested[] = {"language_model.model.", "model.language_model."};
+    static const char *const layers[] = {"language_model.model.",
+                                         "model.language_model.",
+                                         "model.text_model.",
+                                         "language_model.",
+                                         "thinker.model.",
+                                         "",
+                                         NULL},
+                             *const heads[] = {"language_model.", "model.language_model.", "model.",
+                                               "thinker.", NULL};
     char name[64];
-    if (hfd_find(d, "embed_tokens.weight")) return "";
-    for (int i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, "%sembed_tokens.weight", nested[i]);
-        if (hfd_find(d, name)) return nested[i];
+    p->prefix = "model.", p->head_prefix = "";
+    if (!plan_linear_exists(p, "model.embed_tokens"))
+        for (const char *const *x = layers; *x; x++) {
+            snprintf(name, sizeof name, "%sembed_tokens", *x);
+            if (!plan_linear_exists(p, name)) continue;
+            p->prefix = *x;
+            break;
+        }
+    for (const char *const *x = heads; *x && !plan_linear_exists(p, "lm_head"); x++) {
+        snprintf(name, sizeof name, "%slm_head", *x);
+        if (!plan_linear_exists(p, name)) continue;
+        p->head_prefix = *x;
+        break;
     }
-    return "model.";
 }
 
 int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
-               const struct quant_config *q, int no_tokenizer, const struct notes *n, struct err *e)
+               const struct quant_config *q, const struct plan_options *o, const struct notes *n,
+               struct err *e)
 {
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
-    p->dir = d, p->config = c, p->quant = q, p->notes = n;
-    p->prefix = prefix_of(d);
+    p->dir = d, p->config = c, p->quant = q, p->notes = n, p->options = *o;
+    find_prefixes(p);
     if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_memory(e);
     snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
     const struct hf_tensor *embed = plan_find(p, module, "weight");
@@ -445,17 +316,15 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (embed->t->n_dims == 2 && embed->t->shape[0] != c->vocab)
         return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d",
                        embed->shard->path, embed->t->name, embed->t->shape[0], c->vocab);
-    if (add_matrix(p, embed, "embed_tokens.weight", c->vocab, c->dim, e)) return -1;
-    if (ffn_of_tensors(p, c, e)) return -1;
-    for (int i = 0; i < c->n_layers; i++)
-        if (add_layer(p, i, e)) return -1;
-    snprintf(module, sizeof module, "%snorm", p->prefix);
-    if (add_vector(p, module, "norm.weight", c->dim, e) || add_head(p, e)) return -1;
-    if (c->gemma ? add_frequencies(p, "rope.full.inv_freq", c->inv_freq, e) ||
-                       add_frequencies(p, "rope.sliding.inv_freq", c->sliding_inv_freq, e)
-                 : add_frequencies(p, "rope.inv_freq", c->inv_freq, e))
+    const struct linear_from table = {.part = {{.module = module, .out = c->vocab}},
+                                      .in = c->dim,
+                                      .keep_plain = 1,
+                                      .bias = BIAS_IGNORED};
+    if (plan_linear(p, &table, "embed_tokens", e)) return -1;
+    p->facts.n_plain--; /* it is no linear */
+    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, e) || plan_rope_tables(p, e))
         return -1;
-    if (check_unused(p, e) || plan_texts(p, no_tokenizer, e)) return -1;
+    if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         p->tensors[i].offset = at;
@@ -472,11 +341,7 @@ void plan_free(struct plan *p)
         free(p->tensors[i].crc);
         free(p->tensors[i].crc_bytes);
     }
-    for (size_t i = 0; i < p->n_linears; i++) {
-        free(p->linears[i]->module);
-        slots_free(&p->linears[i]->slots);
-        free(p->linears[i]);
-    }
+    for (size_t i = 0; i < p->n_linears; i++) plan_linear_free(p->linears[i]);
     for (size_t i = 0; i < p->n_blobs; i++) free(p->blobs[i]);
     free(p->tensors);
     free(p->jobs);

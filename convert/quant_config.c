@@ -1,4 +1,4 @@
-#include "convert/quant_config.h"
+#include "convert/quant_compressed.h"
 
 #include "core/base/json.h"
 
@@ -30,7 +30,7 @@ static const char *const act_keys[] = {"desc_act", "gptq_desc_act", NULL};
 static const char *const method_keys[] = {"quant_method", "method", NULL};
 static const char *const format_keys[] = {"checkpoint_format", "format",  "gptq_checkpoint_format",
                                           "version",           "backend", NULL};
-static const char *const pack_keys[] = {"packing_format", NULL};
+static const char *const pack_keys[] = {"packing_format", "backend", NULL};
 
 /* Integers and booleans may be strings, the only type of safetensors metadata. */
 static int as_int(const json_t *v, int *out)
@@ -103,43 +103,100 @@ static int merge_sym(struct quant_config *q, const json_t *j, const char *where,
     return 0;
 }
 
+/* AutoRound, whose packing_format says "backend:layout": layouts of AutoGPTQ with its zero points
+ * minus one, AWQ's, and its own, GPTQ's with zero points as they are
+ * (auto_round/inference/backend.py, GPTQ_FORMAT and GPTQ_FORMAT_NO_ZP). */
+static int parse_auto_round(struct quant_config *q, const json_t *j, const char *where,
+                            struct err *e)
+{
+    static const char *const own[] = {"auto_round", "auto_round:exllamav2", "auto_round:gptqmodel",
+                                      "auto_round:tritonv2", "auto_round:marlin"};
+    const char *key, *p = json_string_value(first_of(j, pack_keys, &key)),
+                     *type = json_string_value(json_object_get(j, "data_type"));
+    int act = 16;
+    if (!p) p = "auto_round";
+    if (type && strcmp(type, "int"))
+        return err_set(e,
+                       "%s: auto-round data_type '%.20s' is not supported, int is: use the GPTQ or "
+                       "AWQ export of the model",
+                       where, type);
+    if (json_object_get(j, "act_bits") && !as_int(json_object_get(j, "act_bits"), &act) && act < 16)
+        return err_set(e,
+                       "%s: auto-round with %d-bit activations is not supported: quantize the "
+                       "weights only",
+                       where, act);
+    json_t *extra = json_object_get(j, "extra_config");
+    if (json_is_object(extra) && !q->extra) q->extra = json_deep_copy(extra);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(p, own[i])) return q->label = LABEL_V2, 0;
+    if (!strncmp(p, "auto_round:", 11) && strstr(p, "awq")) return q->method = QUANT_AWQ, 0;
+    if (!strncmp(p, "auto_round:auto_gptq", 20) || !strcmp(p, "auto_round:gptq") ||
+        !strncmp(p, "auto_round:gptq:", 16))
+        return 0;
+    return err_set(e,
+                   "%s: auto-round packing_format '%.40s' is not supported: export the model "
+                   "again with format 'auto_gptq'",
+                   where, p);
+}
+
+const char *qc_method_name(enum quant_method m)
+{
+    static const char *const names[] = {[QUANT_GPTQ] = "gptq",
+                                        [QUANT_AWQ] = "awq",
+                                        [QUANT_COMPRESSED] = "compressed-tensors",
+                                        [QUANT_MXFP4] = "mxfp4"};
+    return names[m];
+}
+
+/* What a method that is not read is. */
+static const char *foreign_method(const char *m)
+{
+    static const char *const known[][2] = {
+        {"fp8", "8-bit floats"},
+        {"fbgemm_fp8", "8-bit floats"},
+        {"modelopt", "8- or 4-bit floats of NVIDIA"},
+        {"modelopt_fp4", "4-bit floats of NVIDIA (nvfp4)"},
+        {"bitsandbytes", "nf4 or int8 for one GPU library"},
+        {"hqq", "half-quadratic quantization"},
+        {"aqlm", "codebooks"},
+        {"vptq", "codebooks"},
+        {"quip", "codebooks"},
+        {"quark", "AMD's formats"},
+        {"torchao", "PyTorch's formats"},
+        {"gguf", "llama.cpp's formats"},
+        {"exl2", "ExLlamaV2's format"},
+        {"exl3", "ExLlamaV3's format"},
+        {"bitnet", "ternary weights"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcasecmp(m, known[i][0])) return known[i][1];
+    return NULL;
+}
+
 static int parse_method(struct quant_config *q, const json_t *j, const char *where, struct err *e)
 {
     const char *key;
-    const json_t *v = first_of(j, method_keys, &key), *pack = first_of(j, pack_keys, &key);
-    const char *m = json_string_value(v), *p = json_string_value(pack);
+    const json_t *v = first_of(j, method_keys, &key);
+    const char *m = json_string_value(v);
     if (v && !m) return err_set(e, "%s: quant_method is not a string", where);
     if (!m || !strcasecmp(m, "gptq")) return 0;
-    if (!strcasecmp(m, "awq")) {
-        q->method = QUANT_AWQ;
-        return 0;
-    }
+    if (!strcasecmp(m, "awq")) return q->method = QUANT_AWQ, 0;
+    if (!strcasecmp(m, "compressed-tensors")) return q->method = QUANT_COMPRESSED, 0;
+    if (!strcasecmp(m, "mxfp4")) return q->method = QUANT_MXFP4, 0;
     if (!strcasecmp(m, "auto-round") || !strcasecmp(m, "auto_round") ||
-        !strcasecmp(m, "intel/auto-round")) {
-        if (p && (!strcmp(p, "auto_round:auto_gptq") || !strcmp(p, "auto_round:gptq"))) return 0;
-        if (p && (!strcmp(p, "auto_round:auto_awq") || !strcmp(p, "auto_round:awq"))) {
-            q->method = QUANT_AWQ;
-            return 0;
-        }
-        return err_set(e,
-                       "%s: auto-round packing_format '%.40s' is not supported: export the model "
-                       "again with format 'auto_gptq'",
-                       where, p ? p : "(none)");
-    }
-    if (!strcasecmp(m, "compressed-tensors"))
-        return err_set(e,
-                       "%s: quant_method 'compressed-tensors' is not supported: use the GPTQ or "
-                       "AWQ export of the model",
-                       where);
+        !strcasecmp(m, "intel/auto-round"))
+        return parse_auto_round(q, j, where, e);
     if (!strcasecmp(m, "marlin") || !strcasecmp(m, "bitblas"))
         return err_set(e,
                        "%s: '%.20s' is a layout for one GPU kernel and is not read: use the "
                        "checkpoint in format 'gptq' it was made from",
                        where, m);
+    const char *what = foreign_method(m);
     return err_set(e,
-                   "%s: quant_method '%.40s' is not supported (gptq and awq are): use the GPTQ or "
-                   "AWQ export of the model",
-                   where, m);
+                   "%s: quant_method '%.40s'%s%s%s is not supported (gptq, awq, auto-round, "
+                   "compressed-tensors pack-quantized and mxfp4 are): use the GPTQ or AWQ export "
+                   "of the model",
+                   where, m, what ? " (" : "", what ? what : "", what ? ")" : "");
 }
 
 /* checkpoint_format and its aliases. *label: -1 if not declared. */
@@ -149,8 +206,10 @@ static int parse_format(const struct quant_config *q, const json_t *j, const cha
     const char *key;
     const json_t *v = first_of(j, format_keys, &key);
     const char *f = json_string_value(v);
+    const char *m = json_string_value(first_of(j, method_keys, &key));
     int flag;
     *label = -1;
+    if (m && strcasestr(m, "round")) return 0; /* packing_format said it */
     if (!as_bool(json_object_get(j, "is_marlin_format"), &flag) && flag) f = "marlin";
     if (!f) return 0;
     if (!strcasecmp(f, "gptq_v2")) *label = LABEL_V2;
@@ -200,6 +259,7 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     if (!first && q->method != before)
         return err_set(e, "%s: quant_method differs from what another file of the directory says",
                        where);
+    if (q->method == QUANT_COMPRESSED) return qct_merge(q, j, where, e);
     if (parse_format(q, j, where, &label, e)) return -1;
     if (label >= 0 && first) q->label = (enum quant_label)label;
     else if (label >= 0 && (enum quant_label)label != q->label)
@@ -249,6 +309,8 @@ int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config
         if (rc) return err_prefix(e, "%s", d->path);
     }
     const json_t *inside = json_object_get(config, "quantization_config");
+    if (!inside) /* of a model with images, now and then in its language model */
+        inside = json_object_get(json_object_get(config, "text_config"), "quantization_config");
     if (inside && !json_is_null(inside)) {
         if (!json_is_object(inside))
             return err_set(e, "%s/config.json: quantization_config is not an object", d->path);
@@ -294,9 +356,7 @@ int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct 
     return rc ? err_prefix(e, "%s", d->path) : 0;
 }
 
-/* Python's re.match: anchored at the start, not at the end. With limits, because the patterns are
- * input. */
-static int pattern_matches(const char *pattern, const char *module, int *yes, struct err *e)
+int qc_match(const char *pattern, const char *module, int *yes, struct err *e)
 {
     int code, rc = -1;
     PCRE2_SIZE at;
@@ -309,7 +369,7 @@ static int pattern_matches(const char *pattern, const char *module, int *yes, st
         goto fail;
     }
     if (!re) {
-        err_set(e, "quantization config: dynamic: '%.100s' is not a regular expression", pattern);
+        err_set(e, "quantization config: '%.100s' is not a regular expression", pattern);
         goto fail;
     }
     m = pcre2_match_data_create_from_pattern(re, NULL);
@@ -326,7 +386,7 @@ static int pattern_matches(const char *pattern, const char *module, int *yes, st
         goto fail;
     }
     if (r < 0 && r != PCRE2_ERROR_NOMATCH) {
-        err_set(e, "quantization config: dynamic: '%.100s' is too expensive to match", pattern);
+        err_set(e, "quantization config: '%.100s' is too expensive to match", pattern);
         goto fail;
     }
     *yes = r >= 0;
@@ -338,36 +398,64 @@ fail:
     return rc;
 }
 
+/* Overrides of bits, group_size and sym. WHERE: the key and the pattern, for messages. */
+static int override(struct quant_module *m, const json_t *over, const char *where,
+                    const char *pattern, struct err *e)
+{
+    const char *key;
+    const json_t *v = first_of(over, bits_keys, &key);
+    if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8))
+        return err_set(e, "quantization config: %s '%.100s': bits is not 2 to 8", where, pattern);
+    v = first_of(over, group_keys, &key);
+    if (v && as_int(v, &m->group))
+        return err_set(e, "quantization config: %s '%.100s': group_size is not an integer", where,
+                       pattern);
+    v = first_of(over, sym_keys, &key);
+    if (v && !as_bool(v, &m->sym)) m->sym_said = 1;
+    return 0;
+}
+
+/* AutoRound: the module's name, or a pattern found anywhere in it. */
+static int extra_of(const struct quant_config *q, const char *module, struct quant_module *m,
+                    struct err *e)
+{
+    const char *pattern;
+    json_t *over = json_object_get(q->extra, module);
+    if (json_is_object(over)) return override(m, over, "extra_config", module, e);
+    json_object_foreach (q->extra, pattern, over) {
+        char anywhere[512];
+        int yes = 0;
+        if (!strpbrk(pattern, "*+?^$()[]{}|\\") || !json_is_object(over)) continue;
+        snprintf(anywhere, sizeof anywhere, ".*(?:%s)", pattern);
+        if (qc_match(anywhere, module, &yes, e)) return -1;
+        if (yes) return override(m, over, "extra_config", pattern, e);
+    }
+    return 0;
+}
+
 int qc_module(const struct quant_config *q, const char *module, struct quant_module *m,
               struct err *e)
 {
+    if (q->method == QUANT_COMPRESSED) return qct_module(q, module, m, e);
     *m = (struct quant_module){q->bits, q->group, q->sym, q->sym_said};
     const char *pattern;
     json_t *over;
     json_object_foreach (q->dynamic, pattern, over) {
         int skip = !strncmp(pattern, "-:", 2), plus = !strncmp(pattern, "+:", 2), yes = 0;
-        if (pattern_matches(pattern + (skip || plus ? 2 : 0), module, &yes, e)) return -1;
+        if (qc_match(pattern + (skip || plus ? 2 : 0), module, &yes, e)) return -1;
         if (!yes) continue;
         if (skip || !json_is_object(over))
             return 0; /* the module is declared unquantized; its tensors have priority */
-        const char *key;
-        const json_t *v = first_of(over, bits_keys, &key);
-        if (v && (as_int(v, &m->bits) || m->bits < 2 || m->bits > 8))
-            return err_set(e, "quantization config: dynamic '%.100s': bits is not 2 to 8", pattern);
-        v = first_of(over, group_keys, &key);
-        if (v && as_int(v, &m->group))
-            return err_set(e, "quantization config: dynamic '%.100s': group_size is not an integer",
-                           pattern);
-        v = first_of(over, sym_keys, &key);
-        if (v && !as_bool(v, &m->sym)) m->sym_said = 1;
-        return 0;
+        return override(m, over, "dynamic", pattern, e);
     }
-    return 0;
+    return q->extra ? extra_of(q, module, m, e) : 0;
 }
 
 void qc_free(struct quant_config *q)
 {
     json_decref(q->dynamic);
+    json_decref(q->extra);
+    json_decref(q->groups);
     free(q->base_name);
     memset(q, 0, sizeof *q);
 }

@@ -6,7 +6,7 @@
 
 #include "convert/hf_dir.h"
 
-enum quant_method { QUANT_GPTQ, QUANT_AWQ };
+enum quant_method { QUANT_GPTQ, QUANT_AWQ, QUANT_COMPRESSED, QUANT_MXFP4 };
 /* declared storage of zeros (and of 3-bit codes) */
 enum quant_label { LABEL_V1, LABEL_V2, LABEL_PLANAR };
 
@@ -21,6 +21,8 @@ struct quant_config {
     char quantizer[64]; /* meta.quantizer, or empty */
     char *base_name;    /* model_file_base_name, or NULL */
     json_t *dynamic;    /* {pattern: overrides} in file order, or NULL */
+    json_t *extra;      /* AutoRound's extra_config: {name or pattern: overrides}, or NULL */
+    json_t *groups;     /* compressed-tensors' config_groups, or NULL */
 };
 
 /* Settings of one module, `dynamic` included. */
@@ -41,6 +43,11 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
              struct err *e);
 int qc_module(const struct quant_config *q, const char *module, struct quant_module *m,
               struct err *e);
+/* Python's re.match of a pattern of the configuration: anchored at the start. With limits, because
+ * patterns are input. */
+int qc_match(const char *pattern, const char *module, int *yes, struct err *e);
+/* The method's name in messages and in the model file. */
+const char *qc_method_name(enum quant_method m);
 void qc_free(struct quant_config *q);
 
 #endif

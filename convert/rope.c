@@ -12,7 +12,7 @@
 struct rope_options {
     const json_t *j; /* rope_scaling or rope_parameters, or NULL */
     const char *type;
-    double theta;
+    double theta, part; /* part of a head that rotates */
 };
 
 static const json_t *not_null(const json_t *j, const char *key)
@@ -78,7 +78,7 @@ static double correction_dim(double rotations, int dim, double theta, double con
 
 static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e)
 {
-    int dim = c->head_dim;
+    int dim = c->rotary;
     double factor, old, fast, slow, m, m_all, attention;
     if (number(o, "original_max_position_embeddings", c->context, &old, e) ||
         number(o, "factor", c->context / old, &factor, e))
@@ -106,7 +106,65 @@ static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e
     return 0;
 }
 
-static int options_of(struct rope_options *o, const json_t *config, struct err *e)
+/* The factors of a table of longrope (Ding et al. 2024). */
+static int factors(float *f, int n, const struct rope_options *o, const char *key, struct err *e)
+{
+    const json_t *list = not_null(o->j, key);
+    if (!list || json_array_size(list) != (size_t)n)
+        return err_set(e, "config.json: rope 'longrope': %s is not a list of %d numbers", key, n);
+    for (int i = 0; i < n; i++) {
+        double v = json_number_value(json_array_get(list, (size_t)i));
+        if (!(v > 0 && v < 1e15))
+            return err_set(e, "config.json: rope 'longrope': %s[%d] is not a positive number", key,
+                           i);
+        f[i] = (float)v;
+    }
+    return 0;
+}
+
+/* original: of the configuration, has priority over the one beside the factors. */
+static int longrope(struct hf_config *c, const struct rope_options *o, const json_t *original,
+                    struct err *e)
+{
+    int n = c->rotary / 2;
+    double old, factor, attention;
+    if (number(o, "original_max_position_embeddings", c->context, &old, e)) return -1;
+    if (original) old = json_number_value(original);
+    if (!(old > 1 && old < INT_MAX) || old != floor(old))
+        return err_set(e, "config.json: original_max_position_embeddings is out of range");
+    if (number(o, "factor", c->context / old, &factor, e) ||
+        number(o, "attention_factor",
+               factor <= 1 ? 1 : sqrt(1 + log(factor) / log(old)), &attention, e))
+        return -1;
+    if (!(c->inv_freq_long = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq_long)))
+        return err_memory(e);
+    float *tables[] = {c->inv_freq, c->inv_freq_long};
+    for (int k = 0; k < 2; k++) {
+        if (factors(tables[k], n, o, k ? "long_factor" : "short_factor", e)) return -1;
+        for (int i = 0; i < n; i++)
+            tables[k][i] = 1.0f / (tables[k][i] * pos_freq(o->theta, i, c->rotary));
+    }
+    c->rope_long_from = (int)old;
+    c->rope_scale = attention;
+    return 0;
+}
+
+/* Of a head the first part rotates; proportional RoPE (Gemma 4) pairs dimensions over the whole
+ * head instead, with frequencies of 0. */
+static int take_rotary(struct hf_config *c, double part, int proportional, struct err *e)
+{
+    if (!(part > 0 && part <= 1))
+        return err_set(e, "config.json: partial_rotary_factor is not a number of 0 to 1");
+    c->rotary = proportional ? c->head_dim : (int)(c->head_dim * part);
+    if (c->rotary % 2 || c->rotary < 2)
+        return err_set(e, "config.json: partial_rotary_factor %g: %d dimensions of a head of %d "
+                          "cannot be paired",
+                       part, c->rotary, c->head_dim);
+    return 0;
+}
+
+static int options_of(struct rope_options *o, const struct hf_config *c, const json_t *config,
+                      const struct hf_rope_defaults *d, struct err *e)
 {
     const json_t *params = not_null(config, "rope_parameters"),
                  *scaling = not_null(config, "rope_scaling");
@@ -120,59 +178,93 @@ static int options_of(struct rope_options *o, const json_t *config, struct err *
     if ((type && !json_is_string(type)) || (theta && !json_is_number(theta)))
         return err_set(e, "config.json: rope_type or rope_theta has the wrong type");
     o->type = type ? json_string_value(type) : "default";
-    o->theta = theta ? json_number_value(theta) : 10000.0;
+    o->theta = theta ? json_number_value(theta) : d->theta > 0 ? d->theta : 10000.0;
     if (!(o->theta > 1 && o->theta < 1e30))
         return err_set(e, "config.json: rope_theta is out of range");
     const json_t *partial = not_null(o->j, "partial_rotary_factor");
     if (!partial) partial = not_null(config, "partial_rotary_factor");
-    if (partial && json_number_value(partial) != 1)
-        return err_set(e, "config.json: partial_rotary_factor other than 1 is not supported");
+    o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
+    int phi = c->architecture && !strcmp(c->architecture, "phi3");
+    if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
+    if (c->traits & HF_MROPE) return 0; /* all positions of a text's token are equal */
     if (not_null(o->j, "mrope_section") || !strcmp(o->type, "mrope"))
         return err_set(e, "config.json: mrope (positions of images and video) is not supported: "
                           "use the text-only model");
     return 0;
 }
 
-int hfc_rope(struct hf_config *c, const json_t *config, const struct notes *n, struct err *e)
+/* transformers rescales the table with the length of the text, so that cached keys would depend on
+ * later tokens. The table for the full context is fixed, as in vLLM. */
+static int dynamic(struct hf_config *c, struct rope_options *o, const struct notes *n,
+                   struct err *e)
+{
+    double factor;
+    int dim = c->rotary;
+    if (number(o, "factor", 0, &factor, e)) return -1;
+    double longest = c->context * factor;
+    if (dim == 2 || longest > INT_MAX || longest < 1)
+        return err_set(e, "config.json: rope 'dynamic': factor is out of range");
+    o->theta *= pow(factor * longest / c->context - (factor - 1), dim / (dim - 2.0));
+    c->context = (int)longest;
+    note_info(n, "rope 'dynamic': using the fixed table for %d positions", c->context);
+    return 0;
+}
+
+/* The table of a type; c->inv_freq is that of the default type on entry. */
+static int scale_table(struct hf_config *c, const struct rope_options *o, const json_t *original,
+                       double *factor, struct err *e)
+{
+    const char *type = o->type;
+    int pairs = c->rotary / 2;
+    if (!strcmp(type, "linear") || !strcmp(type, "proportional")) {
+        if (number(o, "factor", strcmp(type, "linear") ? 1 : 0, factor, e)) return -1;
+        for (int i = 0; i < pairs; i++) c->inv_freq[i] /= (float)*factor;
+        int angles = (int)(o->part * c->head_dim / 2);
+        for (int i = angles; *type == 'p' && i < pairs; i++) c->inv_freq[i] = 0;
+        return 0;
+    }
+    if (!strcmp(type, "llama3"))
+        return number(o, "factor", 0, factor, e) ||
+                       llama3(c->inv_freq, pairs, o, c->context, e)
+                   ? -1
+                   : 0;
+    if (!strcmp(type, "yarn")) return number(o, "factor", 1, factor, e) || yarn(c, o, e) ? -1 : 0;
+    if (!strcmp(type, "longrope")) return longrope(c, o, original, e);
+    if (!strcmp(type, "default") || !strcmp(type, "dynamic")) return 0;
+    return err_set(e,
+                   "config.json: rope type '%.40s' is not supported (default, linear, llama3, "
+                   "yarn, longrope, proportional and dynamic are)",
+                   type);
+}
+
+int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_defaults *d,
+             const struct notes *n, struct err *e)
 {
     struct rope_options o;
-    int dim = c->head_dim;
     double factor = 1;
-    if (options_of(&o, config, e)) return -1;
-    if (!(c->inv_freq = calloc((size_t)dim / 2, sizeof *c->inv_freq))) return err_memory(e);
+    if (options_of(&o, c, config, d, e) ||
+        take_rotary(c, o.part, !strcmp(o.type, "proportional"), e))
+        return -1;
+    if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq)))
+        return err_memory(e);
     c->rope_scale = 1;
-    const char *type = o.type;
-    if (!strcmp(type, "dynamic")) {
-        /* transformers rescales the table with the length of the text, so that cached keys would
-         * depend on later tokens. The table for the full context is fixed, as in vLLM. */
-        if (number(&o, "factor", 0, &factor, e)) return -1;
-        double longest = c->context * factor;
-        if (dim == 2 || longest > INT_MAX || longest < 1)
-            return err_set(e, "config.json: rope 'dynamic': factor is out of range");
-        o.theta *= pow(factor * longest / c->context - (factor - 1), dim / (dim - 2.0));
-        c->context = (int)longest;
-        note_info(n, "rope 'dynamic': using the fixed table for %d positions", c->context);
+    if (!strcmp(o.type, "dynamic")) {
+        if (dynamic(c, &o, n, e)) return -1;
+        number(&o, "factor", 0, &factor, e);
     }
-    for (int i = 0; i < dim / 2; i++) c->inv_freq[i] = 1.0f / pos_freq(o.theta, i, dim);
-    if (!strcmp(type, "linear")) {
-        if (number(&o, "factor", 0, &factor, e)) return -1;
-        for (int i = 0; i < dim / 2; i++) c->inv_freq[i] /= (float)factor;
-    } else if (!strcmp(type, "llama3")) {
-        if (number(&o, "factor", 0, &factor, e) || llama3(c->inv_freq, dim / 2, &o, c->context, e))
-            return -1;
-    } else if (!strcmp(type, "yarn")) {
-        if (number(&o, "factor", 1, &factor, e) || yarn(c, &o, e)) return -1;
-    } else if (strcmp(type, "default") && strcmp(type, "dynamic")) {
-        return err_set(e,
-                       "config.json: rope type '%.40s' is not supported (default, linear, llama3, "
-                       "yarn and dynamic are)",
-                       type);
-    }
-    for (int i = 0; i < dim / 2; i++)
-        if (!isfinite(c->inv_freq[i]))
-            return err_set(e, "config.json: rope '%.20s' gives no finite frequencies", type);
+    for (int i = 0; i < c->rotary / 2; i++) c->inv_freq[i] = 1.0f / pos_freq(o.theta, i, c->rotary);
+    if (scale_table(c, &o, not_null(config, "original_max_position_embeddings"), &factor, e))
+        return -1;
+    for (int i = 0; i < c->head_dim / 2; i++)
+        if (!isfinite(c->inv_freq[i]) || (c->inv_freq_long && !isfinite(c->inv_freq_long[i])))
+            return err_set(e, "config.json: rope '%.20s' gives no finite frequencies", o.type);
     if (factor != 1)
-        snprintf(c->rope, sizeof c->rope, "%s, factor %g, theta %g", type, factor, o.theta);
-    else snprintf(c->rope, sizeof c->rope, "%s, theta %g", type, o.theta);
+        snprintf(c->rope, sizeof c->rope, "%s, factor %g, theta %g", o.type, factor, o.theta);
+    else snprintf(c->rope, sizeof c->rope, "%s, theta %g", o.type, o.theta);
+    if (c->rotary < c->head_dim) {
+        size_t at = strlen(c->rope);
+        snprintf(c->rope + at, sizeof c->rope - at, ", %d of %d dimensions", c->rotary,
+                 c->head_dim);
+    }
     return 0;
 }

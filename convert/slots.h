@@ -11,7 +11,7 @@
 /* A group of the packed rows: its slots share the scale and zero of one source group and one nibble
  * plane. */
 struct slot_group {
-    int32_t source; /* group in the checkpoint */
+    int32_t source; /* group in the checkpoint; -1: none, its slots are 0 */
     int32_t high;   /* 1: the codes' high nibbles, with 16 times the scale */
 };
 

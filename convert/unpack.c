@@ -73,6 +73,20 @@ void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t 
     else codes_stream(codes, words, stride, n_in, bits);
 }
 
+void unpack_awq_columns(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in,
+                        const int32_t *columns, int n)
+{
+    int shift[UNPACK_COLS];
+    for (int c = 0; c < n; c++) {
+        int i = 0;
+        while (awq_order[i] != columns[c] % 8) i++;
+        shift[c] = 4 * i;
+    }
+    for (int64_t j = 0; j < n_in; j++, codes += UNPACK_COLS, words += stride)
+        for (int c = 0; c < UNPACK_COLS; c++)
+            codes[c] = c < n ? (uint8_t)((words[c] >> shift[c]) & 15) : 0;
+}
+
 /* Field j of a row of words. ADD is added to each word first. */
 static uint32_t field(const uint32_t *words, int64_t j, enum unpack_layout layout, int bits,
                       uint32_t add)

@@ -31,6 +31,10 @@ int64_t unpack_n_words(int64_t n, int bits);
  * columns. */
 void unpack_codes(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in,
                   enum unpack_layout layout, int bits);
+/* Codes of n columns, at most 16, of AWQ. words: [n_in][stride], word c of a row holds column
+ * columns[c] of the matrix; codes: [n_in][16], 0 past n. */
+void unpack_awq_columns(uint8_t *codes, const uint32_t *words, size_t stride, int64_t n_in,
+                        const int32_t *columns, int n);
 /* Zero points 0..256 of n outputs, n a multiple of 32 or the end of the row. words: [..] of one
  * group, starting at a multiple of 32 outputs. The number of fields that are all ones is added to
  * *n_all_ones when not NULL. */

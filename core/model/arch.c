@@ -3,9 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct arch arch_gemma, arch_llama;
+extern const struct arch arch_gemma, arch_gemma4, arch_glm4, arch_gpt_oss, arch_granite, arch_llama,
+    arch_ministral3, arch_mixture, arch_olmo2, arch_qwen3_next, arch_smollm3, arch_stablelm,
+    arch_starcoder2;
 
-static const struct arch *const archs[] = {&arch_gemma, &arch_llama};
+static const struct arch *const archs[] = {
+    &arch_gemma,      &arch_gemma4,  &arch_glm4,  &arch_gpt_oss,    &arch_granite, &arch_llama,
+    &arch_ministral3, &arch_mixture, &arch_olmo2, &arch_qwen3_next, &arch_smollm3, &arch_stablelm,
+    &arch_starcoder2};
 
 static const struct arch *find_arch(const char *name)
 {
@@ -103,7 +108,12 @@ static const json_t *value_of(const struct builder *b, const char *key, int for_
     return for_layer ? json_array_get(v, (size_t)b->layer) : v;
 }
 
-static void bad_key(struct builder *b, const char *key)
+int arch_has(const struct builder *b, const char *key)
+{
+    return json_object_get(b->json, key) != NULL;
+}
+
+void arch_bad_key(struct builder *b, const char *key)
 {
     if (!b->failed)
         err_set(b->err, "%s: config: '%s' is missing or out of range", b->from.name, key);
@@ -114,7 +124,7 @@ static float number(struct builder *b, const char *key, int for_layer, double lo
 {
     const json_t *v = value_of(b, key, for_layer);
     double x = json_number_value(v);
-    if (!json_is_number(v) || !(x >= lo && x <= hi)) bad_key(b, key);
+    if (!json_is_number(v) || !(x >= lo && x <= hi)) arch_bad_key(b, key);
     return b->failed ? 0 : (float)x;
 }
 
@@ -122,7 +132,7 @@ static int integer(struct builder *b, const char *key, int for_layer, int lo, in
 {
     const json_t *v = value_of(b, key, for_layer);
     json_int_t x = json_integer_value(v);
-    if (!json_is_integer(v) || x < lo || x > hi) bad_key(b, key);
+    if (!json_is_integer(v) || x < lo || x > hi) arch_bad_key(b, key);
     return b->failed ? lo : (int)x;
 }
 
@@ -151,7 +161,7 @@ int arch_choice(struct builder *b, const char *key, const char *const *names, in
     const char *text = json_string_value(json_object_get(b->json, key));
     for (int i = 0; text && i < n; i++)
         if (!strcmp(text, names[i])) return i;
-    bad_key(b, key);
+    arch_bad_key(b, key);
     return 0;
 }
 
@@ -163,6 +173,15 @@ static int buffer(struct builder *b, const char *name, enum rows_of rows, size_t
 int arch_buffer(struct builder *b, const char *name, int n)
 {
     return buffer(b, name, ROWS_STEP, (size_t)n * sizeof(float));
+}
+
+int arch_room(struct builder *b, const char *name, int n)
+{
+    const struct step_plan *p = b->plan;
+    for (int i = 0; i < p->n_buffers; i++)
+        if (p->buffer[i].row_bytes == (size_t)n * sizeof(float) && !strcmp(p->buffer[i].name, name))
+            return i;
+    return arch_buffer(b, name, n);
 }
 
 struct op *arch_op(struct builder *b, enum op_kind kind, const char *name)
@@ -180,7 +199,7 @@ struct op *arch_embed(struct builder *b, int table, int x)
         err_set(b->err, "%s: the embedding must be unquantized and without bias", b->from.name);
         b->failed = 1;
     }
-    p->best = buffer(b, "best", ROWS_LOGITS, sizeof(int32_t));
+    if (p->best < 0) p->best = buffer(b, "best", ROWS_LOGITS, sizeof(int32_t));
     struct op *op = arch_op(b, OP_EMBED, "embed");
     op->in[0] = p->best;
     op->out[0] = x;
@@ -226,6 +245,12 @@ struct op *arch_norm(struct builder *b, const char *name, int x, int delta, int 
     if (delta >= 0) op->out[1] = x;
     op->as.norm.eps = b->config->norm_eps;
     return op;
+}
+
+void arch_norm_center(struct op *norm, int bias)
+{
+    norm->w[1] = bias;
+    norm->as.norm.centered = bias >= 0;
 }
 
 struct op *arch_add(struct builder *b, const char *name, int x, int delta)
@@ -283,23 +308,37 @@ struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const c
     return w;
 }
 
-int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
+static struct op *rope(struct builder *b, const char *name, struct arch_rope rope,
+                       struct heads heads, int kv)
+{
+    struct op *op = arch_op(b, OP_ROPE_STORE, name);
+    op->in[3] = rope.cos;
+    op->in[4] = rope.sin;
+    op->as.rope.heads = heads;
+    op->as.rope.kv = kv;
+    op->as.rope.eps = b->config->norm_eps;
+    return op;
+}
+
+int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope r, struct heads heads,
                     struct arch_head_norms norms)
 {
     if (b->failed) return 0;
     int kv = keep(
         b, step_plan_add_kv(b->plan, (struct kv_cache){heads.n_kv_heads, heads.head_dim}, b->err));
-    struct op *op = arch_op(b, OP_ROPE_STORE, "rope_store");
+    struct op *op = rope(b, "rope_store", r, heads, kv);
     memcpy(op->in, qkv, 3 * sizeof *qkv);
-    op->in[3] = rope.cos;
-    op->in[4] = rope.sin;
     op->out[0] = qkv[0];
     op->w[0] = norms.q;
     op->w[1] = norms.k;
-    op->as.rope.heads = heads;
-    op->as.rope.kv = kv;
-    op->as.rope.eps = b->config->norm_eps;
     return kv;
+}
+
+void arch_rope(struct builder *b, int q, struct arch_rope r, struct heads heads, int q_norm, int kv)
+{
+    struct op *op = rope(b, "rope", r, heads, kv);
+    op->in[0] = op->out[0] = q;
+    op->w[0] = q_norm;
 }
 
 struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
@@ -324,29 +363,25 @@ struct op *arch_glu(struct builder *b, int gate, int up, enum activation activat
     return op;
 }
 
-void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head)
-{
-    arch_tail_capped(b, x, delta, h, norm, head, 0);
-}
-
-void arch_tail_capped(struct builder *b, int x, int delta, int h, int norm, int head, float cap)
+void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tail *t)
 {
     struct step_plan *p = b->plan;
     size_t dim = (size_t)b->config->dim * sizeof(float);
     b->layer = -1;
     p->n_body = p->n_ops;
-    arch_norm(b, "norm", x, delta, norm, h);
+    arch_norm_center(arch_norm(b, "norm", x, delta, t->norm, h), t->norm_bias);
     int last = buffer(b, "last", ROWS_LOGITS, dim);
     p->logits = buffer(b, "logits", ROWS_LOGITS, (size_t)b->config->vocab * sizeof(float));
     p->top = buffer(b, "top", ROWS_TOP, OP_TOP_ROOM * sizeof(struct logits_entry));
     struct op *op = arch_op(b, OP_GATHER, "gather");
     op->in[0] = h;
     op->out[0] = last;
-    arch_linears(b, "head", last, 1, &head, &p->logits);
-    if (cap > 0) {
+    arch_linears(b, "head", last, 1, &t->head, &p->logits);
+    if (t->scale > 0) arch_add(b, "logits_scale", p->logits, NO_BUFFER)->as.add.scale = t->scale;
+    if (t->softcap > 0) {
         op = arch_op(b, OP_SOFTCAP, "softcap");
         op->in[0] = op->out[0] = p->logits;
-        op->as.softcap.cap = cap;
+        op->as.softcap.cap = t->softcap;
     }
     op = arch_op(b, OP_ARGMAX, "argmax");
     op->in[0] = p->logits;

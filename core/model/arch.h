@@ -61,6 +61,8 @@ int arch_vector(struct builder *b, const char *name, int n);
 int arch_vector_or_none(struct builder *b, const char *name, int n);
 /* Rows of n elements of 4 bytes, one for each token. */
 int arch_buffer(struct builder *b, const char *name, int n);
+/* The buffer of this name and size, added by the first call: all layers have it in common. */
+int arch_room(struct builder *b, const char *name, int n);
 /* A number of b->json from lo to hi; missing or another is an error. arch_int: an integer;
  * arch_number_at, arch_int_at: entry b->layer of a list of n_layers. */
 float arch_number(struct builder *b, const char *key, double lo, double hi);
@@ -69,10 +71,15 @@ int arch_int(struct builder *b, const char *key, int lo, int hi);
 int arch_int_at(struct builder *b, const char *key, int lo, int hi);
 /* Index of the text b->json[key] in names [n]; missing or another is an error. */
 int arch_choice(struct builder *b, const char *key, const char *const *names, int n);
+/* Whether b->json has the key. */
+int arch_has(const struct builder *b, const char *key);
+/* Refuses the file for the value of a key. */
+void arch_bad_key(struct builder *b, const char *key);
 /* Appends the operation of b->layer; the pointer is good until the next one. */
 struct op *arch_op(struct builder *b, enum op_kind kind, const char *name);
-/* The operations that models share. Those that return their operation have attributes that are 0
- * unless the caller sets them. */
+/* The operations that models share; blocks of them are in arch_blocks.h. Those that return their
+ * operation have attributes that are 0 unless the caller sets them. */
+/* x = rows of an unquantized table [vocab][n] */
 struct op *arch_embed(struct builder *b, int table, int x);
 struct arch_rope {
     int cos, sin, pairs; /* buffers */
@@ -82,6 +89,8 @@ struct arch_rope {
 struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale);
 /* x += delta (NO_BUFFER: not); out = RMSNorm(x) * weight */
 struct op *arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out);
+/* Makes a norm a LayerNorm with a bias; bias NO_WEIGHT: leaves it as it is. */
+void arch_norm_center(struct op *norm, int bias);
 /* x += delta (NO_BUFFER: not) */
 struct op *arch_add(struct builder *b, const char *name, int x, int delta);
 /* out[i] = w[i] in, n at most OP_OUTS. Equal permutations become one pointer. */
@@ -99,14 +108,21 @@ int arch_state(struct builder *b, size_t bytes);
 /* qkv[3] buffers; the KV cache that is added for it. */
 int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
                     struct arch_head_norms norms);
+/* The same for q alone: keys and values are those of an earlier layer's cache kv. */
+void arch_rope(struct builder *b, int q, struct arch_rope rope, struct heads heads, int q_norm,
+               int kv);
 /* out = attention of q; window 0: all positions; scale: of q.k */
 struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
                        float scale);
 /* gate = activation(gate) * up (NO_BUFFER: 1) */
 struct op *arch_glu(struct builder *b, int gate, int up, enum activation activation);
-/* x += delta, final norm, gather, head, argmax, top. */
-void arch_tail(struct builder *b, int x, int delta, int h, int norm, int head);
-/* The same with logits capped at +-cap; 0: not */
-void arch_tail_capped(struct builder *b, int x, int delta, int h, int norm, int head, float cap);
+/* What comes after the last layer. */
+struct arch_tail {
+    int norm, norm_bias; /* weights; norm_bias NO_WEIGHT: an RMSNorm, else a LayerNorm */
+    int head;
+    float scale, softcap; /* of the logits, in this order; 0: none */
+};
+/* x += delta (NO_BUFFER: not), final norm into h, gather, head, scale, softcap, argmax, top. */
+void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tail *t);
 
 #endif

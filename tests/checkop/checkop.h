@@ -100,18 +100,19 @@ int dbuf_fences_hold(struct side *s, const struct dbuf *b);
 void dbuf_free(struct side *s, struct dbuf *b);
 
 /* ---- operations over such buffers, compiled and run as a plan ---- */
-enum { TRIAL_OPS = 20, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2 };
+enum { TRIAL_OPS = 20, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2, TRIAL_STATES = 2 };
 
 struct trial {
     struct op op[TRIAL_OPS];
     struct buffer buffer[TRIAL_BUFFERS];
     struct weight weight[TRIAL_WEIGHTS];
     struct kv_cache kv[TRIAL_KVS];
-    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS];
+    struct state state[TRIAL_STATES];
+    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS], *d_state[TRIAL_STATES];
     struct be_linear *linear[TRIAL_WEIGHTS];
     float *d_vector[TRIAL_WEIGHTS];
     int kept[TRIAL_BUFFERS]; /* 1: read after the run */
-    int n_ops, n_buffers, n_weights, n_kvs;
+    int n_ops, n_buffers, n_weights, n_kvs, n_states;
 };
 
 /* Each appends to *t and returns the number. A buffer's last contents are kept unless `kept` is set
@@ -120,6 +121,7 @@ int trial_buffer(struct trial *t, void *d, enum rows_of rows, size_t row_bytes);
 int trial_linear(struct trial *t, const struct linear *w, struct be_linear *packed);
 int trial_vector(struct trial *t, void *d, int n);
 int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim);
+int trial_state(struct trial *t, void *d, size_t bytes);
 /* The pointer is good for the life of *t. */
 struct op *trial_op(struct trial *t, enum op_kind kind);
 /* n linears of one input, weights and outputs as numbered from w and out on. */
@@ -173,7 +175,12 @@ void check_rope(struct check *c);
 void check_attend(struct check *c);
 void check_glu(struct check *c);
 void check_softcap(struct check *c);
+void check_conv(struct check *c);
+void check_delta(struct check *c);
 void check_gather(struct check *c);
+void check_route(struct check *c);
+void check_experts(struct check *c);
+void check_mix(struct check *c);
 void check_argmax(struct check *c);
 void check_top(struct check *c);
 void check_fuse(struct check *c);

@@ -61,6 +61,11 @@ enum kind {
     NO_SCALE,
     SILU,
     CAP,
+    STATE_LOST,
+    STATE_WRONG,
+    STATE_IN_PLACE,
+    GATE,
+    NEXT_KEY,
 };
 
 static const struct mutant {
@@ -125,6 +130,22 @@ static const struct mutant {
     {UP, "glu", "one element of up off by 10 ulp"},
     {TAIL, "glu", "last output not written"},
     {ELEMENT, "glu", "last bit depends on the place of an element"},
+    {STATE_LOST, "conv", "last sequence begins with zeros"},
+    {STATE_WRONG, "conv", "last sequence has the state of the first"},
+    {STATE_IN_PLACE, "conv", "a new state is written over the old one"},
+    {TAIL, "conv", "last output not written"},
+    {OVERRUN, "conv", "one output too many written"},
+    {BY_ROWS, "conv", "last bit depends on the number of rows"},
+    {BY_THREADS, "conv", "last bit depends on the number of threads"},
+    {STATE_LOST, "delta", "last sequence begins with zeros"},
+    {STATE_WRONG, "delta", "last sequence has the state of the first"},
+    {STATE_IN_PLACE, "delta", "a new state is written over the old one"},
+    {GATE, "delta", "one gate off by 1%"},
+    {NEXT_KEY, "delta", "heads of queries and keys exchanged"},
+    {TAIL, "delta", "last output not written"},
+    {OVERRUN, "delta", "one output too many written"},
+    {BY_ROWS, "delta", "last bit depends on the number of rows"},
+    {BY_THREADS, "delta", "last bit depends on the number of threads"},
     {LOGIT_ROW, "gather", "last row wrong"},
     {LAST_TIE, "argmax", "highest index on ties"},
     {NAN_UNSEEN, "argmax", "NaN passes for a number"},
@@ -295,6 +316,17 @@ static int m_pack(struct be *be, const struct linear *good, struct be_linear **o
     return fns()->pack(in(be), &w, out, e);
 }
 
+static void break_states(struct mutant_be *m, struct batch *b)
+{
+    size_t bytes = (size_t)b->n_seqs * sizeof(int32_t), last = (size_t)b->n_seqs - 1;
+    b->state_from = copy(m, b->state_from, bytes);
+    b->state_to = copy(m, b->state_to, bytes);
+    if (now == STATE_LOST) b->state_from[last] = -1;
+    if (now == STATE_WRONG) b->state_from[last] = b->state_from[0];
+    if (now == STATE_IN_PLACE && b->state_from[last] >= 0)
+        b->state_to[last] = b->state_from[last];
+}
+
 static void m_begin_step(struct be *be, const struct batch *good)
 {
     struct mutant_be *m = of(be);
@@ -324,6 +356,7 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->top_row = copy(m, b->top_row, (size_t)b->n_top * sizeof *b->top_row);
         b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
     }
+    break_states(m, b);
     if (now == LOGIT_ROW && b->n_logits) {
         b->logit_row = copy(m, b->logit_row, (size_t)b->n_logits * sizeof *b->logit_row);
         b->logit_row[b->n_logits - 1] = (b->logit_row[b->n_logits - 1] + 1) % b->n_rows;
@@ -376,6 +409,21 @@ static void break_output(struct be *inner, const struct place *y)
 
 static float kept; /* what a hook changed, to be put back */
 
+static void break_delta(struct be *inner, const struct stepwise_call *c)
+{
+    const struct op *op = c->op;
+    struct place x = place_of(c, op->in[0]), a = place_of(c, op->in[1]);
+    size_t n = x.n / (size_t)x.rows, keys = (size_t)(op->as.delta.key_heads *
+                                                     op->as.delta.key_dim);
+    if (now == GATE) poke(inner, a.d + a.n - 1, peek(inner, a.d + a.n - 1) * 1.01f);
+    for (size_t r = 0; now == NEXT_KEY && r < (size_t)x.rows; r++)
+        for (size_t i = 0; i < keys; i++) {
+            float *q = x.d + r * n + i, kept_q = peek(inner, q);
+            poke(inner, q, peek(inner, q + keys));
+            poke(inner, q + keys, kept_q);
+        }
+}
+
 static void before(struct be *inner, const struct stepwise_call *c)
 {
     const struct op *op = c->op;
@@ -384,6 +432,7 @@ static void before(struct be *inner, const struct stepwise_call *c)
         struct place up = place_of(c, op->in[1]);
         poke(inner, up.d + up.n / 2, peek(inner, up.d + up.n / 2) * (1 + 10 * 0x1p-23f));
     }
+    if (op->kind == OP_DELTA) break_delta(inner, c);
     if (op->kind != OP_ROPE_STORE) return;
     struct place k = place_of(c, op->in[1]), v = place_of(c, op->in[2]);
     if (now == VALUE) poke(inner, v.d, peek(inner, v.d) * 1.01f);
@@ -476,6 +525,8 @@ static void after(struct be *inner, const struct stepwise_call *c)
         poke(inner, k.d + k.n - 1, kept);
         break;
     }
+    case OP_CONV:
+    case OP_DELTA:
     case OP_ATTEND: break_output(inner, &out); break;
     case OP_SOFTCAP:
     case OP_GLU:

@@ -269,6 +269,14 @@ int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim)
     return t->n_kvs++;
 }
 
+int trial_state(struct trial *t, void *d, size_t bytes)
+{
+    CHECK(t->n_states < TRIAL_STATES);
+    t->state[t->n_states] = (struct state){bytes};
+    t->d_state[t->n_states] = d;
+    return t->n_states++;
+}
+
 struct op *trial_op(struct trial *t, enum op_kind kind)
 {
     CHECK(t->n_ops < TRIAL_OPS);
@@ -338,11 +346,17 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                           .n_weights = t->n_weights,
                           .kv = t->kv,
                           .n_kv = t->n_kvs,
+                          .state = t->state,
+                          .n_states = t->n_states,
                           .best = -1,
                           .logits = -1,
                           .top = -1},
                      slice[TRIAL_OPS];
-    struct plan_memory m = {t->d_buffer, t->linear, t->d_vector, t->d_kv};
+    struct plan_memory m = {.buffer = t->d_buffer,
+                            .linear = t->linear,
+                            .vector = t->d_vector,
+                            .kv = t->d_kv,
+                            .state = t->d_state};
     struct be_plan *compiled[TRIAL_OPS];
     int n = apart ? t->n_ops : 1;
     step_plan_liveness(&p, 0);
@@ -398,6 +412,8 @@ struct batch make_batch(struct arena *a, const struct page_map *m, const struct 
     b.seq_start = arena_get(a, (size_t)(n + 1) * sizeof(int32_t));
     b.kv_len = arena_get(a, (size_t)n * sizeof(int32_t));
     b.block_table = arena_get(a, (size_t)(n * m->stride) * sizeof(int32_t));
+    b.state_from = arena_get(a, (size_t)n * sizeof(int32_t));
+    b.state_to = arena_get(a, (size_t)n * sizeof(int32_t));
     b.logit_row = arena_get(a, 1);
     b.top_row = arena_get(a, 1);
     batch_set(&b, m, span, n, n_decode);

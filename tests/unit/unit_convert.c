@@ -438,7 +438,7 @@ static void test_gemma(void **state)
           "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}}}",
           &c, 0x20);
     assert_true(c.dim == 2560 && c.ffn == 10240 && c.n_heads == 8 && c.vocab == 262208);
-    assert_true(c.n_eos == 2 && c.eos[1] == 106 && c.windows[0] == 1024 && c.qk_norm);
+    assert_true(c.n_eos == 2 && c.eos[1] == 106 && c.windows[0] == 1024 && c.traits & HF_QK_NORM);
     assert_true(c.attend_softcap == 0 && c.logits_softcap == 0);
     near(c.inv_freq[1], pow(1e6, -2.0 / 256) / 8);
     near(c.sliding_inv_freq[1], pow(1e4, -2.0 / 256));

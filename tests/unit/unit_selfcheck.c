@@ -48,6 +48,19 @@ static void bad_norm(float *x, const float *delta, const float *weight, float ep
     flip(out + dim - 1);
 }
 
+static void bad_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                           float eps, float *out, int dim)
+{
+    cpu_scalar.layer_norm(x, delta, weight, bias, eps, out, dim);
+    flip(out);
+}
+
+static void bad_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    cpu_scalar.add(x, y, gate, factor, n);
+    flip(x + n - 1);
+}
+
 static void bad_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                      float eps, const float *cosv, const float *sinv)
 {
@@ -61,7 +74,7 @@ static void bad_attend(const struct attend_task *t, float *scratch)
     flip(t->out + t->head_dim - 1);
 }
 
-static void bad_glu(enum activation a, float *gate, const float *up, size_t n)
+static void bad_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
     cpu_scalar.glu(a, gate, up, n);
     flip(gate + n - 1);
@@ -97,11 +110,12 @@ static void every_variant_passes(void **state)
 static void each_wrong_kernel_is_caught(void **state)
 {
     (void)state;
-    struct cpu_kernels variant[9];
-    static const char *const kernel[9] = {"q4",   "quantize", "q4i",    "dense",
-                                          "norm", "rope",     "attend", "glu",
-                                          "softcap"};
-    for (int i = 0; i < 9; i++) {
+    enum { KERNELS = 11 };
+    struct cpu_kernels variant[KERNELS];
+    static const char *const kernel[KERNELS] = {"q4",   "quantize", "q4i",        "dense",
+                                                "norm", "rope",     "attend",     "glu",
+                                                "softcap", "layer_norm", "add"};
+    for (int i = 0; i < KERNELS; i++) {
         variant[i] = cpu_scalar;
         variant[i].name = "suspect";
         variant[i].unusable = always;
@@ -110,7 +124,8 @@ static void each_wrong_kernel_is_caught(void **state)
     variant[3].dense = bad_dense;
     variant[4].norm = bad_norm, variant[5].rope = bad_rope, variant[6].attend = bad_attend,
     variant[7].glu = bad_glu, variant[8].softcap = bad_softcap;
-    for (int i = 0; i < 9; i++) {
+    variant[9].layer_norm = bad_layer_norm, variant[10].add = bad_add;
+    for (int i = 0; i < KERNELS; i++) {
         const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &variant[i], NULL};
         char note[128];
         struct err e = {0};

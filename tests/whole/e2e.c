@@ -25,13 +25,13 @@ static const struct config {
         trained_bound; /* of the fixtures, whose weights are random, and of trained models */
     const char *backend, *cpu, *act, *kv;
 } cpu_configs[] = {{"ref", 1e-4, 1e-4, "cpu", "ref", "f32", "f32"},
-                 {"scalar", 2e-4, 2e-4, "cpu", "scalar", "f32", "f32"},
-                 {"auto", 2e-4, 2e-4, "cpu", "auto", "f32", "f32"},
-                 {NULL, 0, 0, NULL, NULL, NULL, NULL}},
+                   {"scalar", 2e-4, 2e-4, "cpu", "scalar", "f32", "f32"},
+                   {"auto", 2e-4, 2e-4, "cpu", "auto", "f32", "f32"},
+                   {NULL, 0, 0, NULL, NULL, NULL, NULL}},
   control = {"cpu f16", 0, 0, "cpu", "ref", "f16", "f16"},
   gpu_configs[] = {{"f32", 2e-4, 2e-4, "hip", "auto", "f32", "f32"},
-                 {"f16", 5e-3, 2e-2, "hip", "auto", "f16", "f16"},
-                 {NULL, 0, 0, NULL, NULL, NULL, NULL}};
+                   {"f16", 5e-3, 2e-2, "hip", "auto", "f16", "f16"},
+                   {NULL, 0, 0, NULL, NULL, NULL, NULL}};
 
 enum { MAX_IDS = 4096 };
 #define ROUNDED 1.5
@@ -143,7 +143,7 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
 /* All prompts of one converted model in one configuration: logits of the prompt, then the greedy
  * continuation. */
 static double test_config(const char *name, const char *model, const struct st_file *want,
-                        const struct config *r, double bound, int *greedy_ok)
+                          const struct config *r, double bound, int *greedy_ok)
 {
     static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
     char bin[512], logits[512], count[16], key[32];
@@ -266,7 +266,8 @@ static int is_models(const char *path, size_t length)
 /* Of SHARED_DIR's newer checkpoints those whose architecture converts. */
 static void test_newer(const char *shared)
 {
-    static const char *const names[] = {"gemma2", "gemma3", NULL};
+    static const char *const names[] = {"auto-round", "ct-asym-g-idx", "ct-sym",
+                                        "gemma2",     "gemma3",        NULL};
     char path[512];
     for (const char *const *name = names; *name; name++) {
         snprintf(path, sizeof path, "%s/fixtures/newer/gptq/%s", shared, *name);

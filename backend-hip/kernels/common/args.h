@@ -26,8 +26,9 @@
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
-/* PANEL and PAGE equal core's, which hip.c asserts. GPU_HEAD_DIM: maximal dimensions of a head */
-enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256 };
+/* PANEL and PAGE equal core's, which hip.c asserts. GPU_HEAD_DIM: maximal dimensions of a head,
+ * LONG_HEAD_DIM those of kernels for long heads */
+enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256, LONG_HEAD_DIM = 512 };
 enum { THREADS = 256 }; /* threads of a block unless kernel_list.h says otherwise */
 /* Positions of a KV split; splits begin at multiples of KV_SPLIT. */
 enum { KV_SPLIT = 256 };
@@ -69,7 +70,9 @@ enum kernel_op {
     FOR_COMBINE,
     FOR_SAMPLE,
     FOR_ROUTE,
-    FOR_EXPERTS
+    FOR_EXPERTS,
+    FOR_ADD,
+    FOR_STATE
 };
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
@@ -232,7 +235,7 @@ struct angles_args {
 
 struct rope_kernel_args {
     float *q;                     /* [rows][n_heads * head_dim] */
-    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim]; NULL: n_kv_heads is 0 */
     const float *q_norm, *k_norm; /* [head_dim] or NULL */
     const float *cos, *sin;       /* [rows][head_dim / 2] */
     const int *slot;              /* [rows] */
@@ -248,6 +251,8 @@ struct attend_kernel_args {
     float *out;
     const int *pos, *seq; /* [rows] */
     const int *table;     /* [n_seqs][table_stride] */
+    const float *sinks;   /* [n_heads] logits without a value, or NULL; of prompt rows (decode
+                             rows: combine_args) */
     float scale, softcap; /* softcap 0: none; only attend.hip's kernels have it */
     int table_stride, window, n_heads, n_kv_heads, head_dim;
     float *parts; /* attend_split, attend_pages: as in combine_args */
@@ -266,6 +271,8 @@ struct combine_args {
     const float *parts; /* [rows][n_heads][n_splits][part_floats(head_dim)] */
     float *out;         /* [rows][n_heads * head_dim] */
     const int *pos;     /* [rows] */
+    const float *sinks; /* [n_heads] logits without a value, or NULL */
+    float weight_scale; /* factor of the weights in `parts` */
     int n_splits, window, n_heads, head_dim;
 };
 
@@ -374,6 +381,68 @@ struct mix_args {
     float *out;          /* [rows][n] */
     unsigned long long count;
     int n, top_k;
+};
+
+/* norm.hip. out may be x */
+struct norm_groups_args {
+    struct norm_args norm; /* dim: elements of a group; delta NULL */
+    int n;                 /* groups of all rows */
+};
+
+struct norm_centered_args {
+    struct norm_args norm;
+    const float *bias; /* [dim] or NULL */
+};
+
+/* element.hip */
+struct glu_any_args {
+    float *gate;
+    const float *up; /* NULL: 1 */
+    unsigned long long n;
+    int activation; /* enum activation of core/step/op.h */
+    float limit, alpha;
+};
+
+struct add_args {
+    float *x;           /* [rows][dim] */
+    const float *delta; /* the same or NULL */
+    const float *gate;  /* [rows] or NULL */
+    const int *pos;     /* [rows] */
+    int dim, original;
+    float scale, beta;
+};
+
+/* conv.hip, delta.hip: states of sequences, in slots */
+struct state_rows {
+    const int *seq;       /* [rows] */
+    const int *seq_start; /* [n_seqs + 1] */
+    const int *from, *to; /* [n_seqs] slots; from -1: zeros */
+    void *slots;
+    unsigned long long slot_floats;
+};
+
+struct conv_args {
+    struct state_rows state; /* [width - 1][channels] of a slot */
+    const float *x;          /* [rows][channels] */
+    const float *weight;     /* [channels][width] */
+    float *out;              /* [rows][channels] */
+    int rows, channels, width;
+    int of_thread; /* rows of a thread */
+};
+
+/* A block has DELTA_COLUMNS columns of the state of a value head; it takes DELTA_ROWS rows at a
+ * time. */
+enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4, DELTA_ROWS = 8 };
+#define DELTA_STAGE(dims) (DELTA_ROWS * (2 * (dims) + DELTA_COLUMNS + 2)) /* floats */
+
+struct delta_args {
+    struct state_rows state;  /* [value_heads][key_dim][value_dim] of a slot */
+    const float *x;           /* [rows][2 * key_heads * key_dim + value_heads * value_dim] */
+    const float *a, *b;       /* [rows][value_heads] */
+    const float *decay, *dt;  /* [value_heads] */
+    float *out;               /* [rows][value_heads * value_dim] */
+    float q_scale;            /* 1 / sqrt(key_dim) */
+    int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of x */
 };
 
 struct gather_args {

@@ -1,0 +1,201 @@
+/* cpu_states.c: OP_CONV and OP_DELTA, the operations with states. Owns: their cut into tasks and
+ * the copies of states between slots and scratch. Must not know: the loops of a kernel. */
+#include "backend-cpu/cpu_internal.h"
+
+#include <string.h>
+
+int cpu_states_check(const struct op *op, struct err *e)
+{
+    if (op->kind == OP_CONV && op->as.conv.width > CONV_WIDTH)
+        return err_set(e, "--backend cpu: '%s' has a convolution of width %d, more than %d",
+                       op->name, op->as.conv.width, CONV_WIDTH);
+    return 0;
+}
+
+/* Slots of one state: the memory of the plan's state and the bytes of a slot. */
+struct slots {
+    char *base;
+    size_t bytes;
+};
+
+static struct slots slots_of(const struct call *t, int state)
+{
+    return (struct slots){t->p->memory->state[state], t->p->plan->state[state].bytes};
+}
+
+/* NULL: zeros. */
+static const float *read_slot(const struct slots *s, const struct batch *b, int seq)
+{
+    int at = b->state_from[seq];
+    return at < 0 ? NULL : (const float *)(s->base + (size_t)at * s->bytes);
+}
+
+static float *write_slot(const struct slots *s, const struct batch *b, int seq)
+{
+    return (float *)(s->base + (size_t)b->state_to[seq] * s->bytes);
+}
+
+static float *scratch_of(const struct cpu *c, int thread)
+{
+    return (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
+}
+
+struct conv_job {
+    const struct cpu *c;
+    const float *x, *w; /* [rows][channels]; [channels][width] */
+    float *out;         /* [rows][channels] */
+    struct slots slots; /* of [width - 1][channels] */
+    int channels, width, blocks;
+};
+
+/* Reads the state of the channels first .. first + n - 1 as [width - 1][CONV_CHANNELS]. */
+static void load_rows(const struct conv_job *j, const float *from, int first, int n, float *rows)
+{
+    for (int i = 0; i + 1 < j->width; i++, rows += CONV_CHANNELS) {
+        if (from) memcpy(rows, from + i * j->channels + first, (size_t)n * sizeof *rows);
+        else memset(rows, 0, (size_t)n * sizeof *rows);
+    }
+}
+
+static void conv_task_run(void *arg, int task, int thread)
+{
+    const struct conv_job *j = arg;
+    const struct batch *b = j->c->batch;
+    int seq = task / j->blocks, first = task % j->blocks * CONV_CHANNELS, row = b->seq_start[seq],
+        n_rows = b->seq_start[seq + 1] - row,
+        n = j->channels - first < CONV_CHANNELS ? j->channels - first : CONV_CHANNELS;
+    float *before = scratch_of(j->c, thread), *weight = before + (j->width - 1) * CONV_CHANNELS,
+          *to = write_slot(&j->slots, b, seq);
+    size_t at = (size_t)row * (size_t)j->channels + (size_t)first;
+    load_rows(j, read_slot(&j->slots, b, seq), first, n, before);
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < j->width; i++)
+            weight[i * CONV_CHANNELS + c] = j->w[(first + c) * j->width + i];
+    const struct conv_task t = {j->x + at,   j->out + at, before,   weight,
+                                j->channels, n_rows,      j->width, n};
+    j->c->kernels->states->conv(&t);
+    for (int i = 0; i + 1 < j->width; i++) {
+        int r = n_rows - j->width + 1 + i;
+        memcpy(to + i * j->channels + first,
+               r < 0 ? before + (r + j->width - 1) * CONV_CHANNELS
+                     : t.x + (size_t)r * (size_t)j->channels,
+               (size_t)n * sizeof *to);
+    }
+}
+
+void cpu_run_conv(const struct call *t)
+{
+    int channels = t->op->as.conv.channels;
+    struct conv_job j = {
+        .c = t->c,
+        .x = in_of(t, 0),
+        .w = vector_of(t, 0),
+        .out = out_of(t, 0),
+        .slots = slots_of(t, t->op->as.conv.state),
+        .channels = channels,
+        .width = t->op->as.conv.width,
+        .blocks = (channels + CONV_CHANNELS - 1) / CONV_CHANNELS,
+    };
+    pool_run(t->c->pool, t->c->batch->n_seqs * j.blocks, conv_task_run, &j);
+}
+
+struct delta_job {
+    const struct cpu *c;
+    const float *qkv, *a, *b;  /* [rows][2 nk dk + nv dv]; [rows][nv] */
+    const float *decay, *bias; /* [nv] */
+    float *out;                /* [rows][nv dv] */
+    struct slots slots;        /* of [nv][dk][dv] */
+    int key_heads, value_heads, key_dim, value_dim;
+    int kept;   /* cpu_delta_floats */
+    int blocks; /* of columns of one head */
+};
+
+static size_t qkv_floats(const struct delta_job *j)
+{
+    return 2 * (size_t)j->key_heads * (size_t)j->key_dim +
+           (size_t)j->value_heads * (size_t)j->value_dim;
+}
+
+/* A row of c->delta: q, k [2 nk][dk], g [nv], beta [nv]. */
+static void prepare_task(void *arg, int row, int thread)
+{
+    const struct delta_job *j = arg;
+    (void)thread;
+    size_t heads = (size_t)j->value_heads, r = (size_t)row;
+    float *unit = j->c->delta + r * (size_t)j->kept,
+          *g = unit + 2 * (size_t)j->key_heads * (size_t)j->key_dim;
+    j->c->kernels->states->delta_prepare(&(struct delta_inputs){
+        .key_heads = j->key_heads,
+        .value_heads = j->value_heads,
+        .key_dim = j->key_dim,
+        .qk = j->qkv + r * qkv_floats(j),
+        .a = j->a + r * heads,
+        .b = j->b + r * heads,
+        .decay = j->decay,
+        .bias = j->bias,
+        .unit = unit,
+        .g = g,
+        .beta = g + heads,
+    });
+}
+
+/* Columns of one value head of one sequence: S in scratch for all rows of the step. */
+static void delta_task_run(void *arg, int task, int thread)
+{
+    const struct delta_job *j = arg;
+    const struct batch *b = j->c->batch;
+    int block = task % j->blocks, head = task / j->blocks % j->value_heads,
+        seq = task / j->blocks / j->value_heads, row = b->seq_start[seq],
+        key = head / (j->value_heads / j->key_heads), first = block * DELTA_COLUMNS,
+        n = j->value_dim - first < DELTA_COLUMNS ? j->value_dim - first : DELTA_COLUMNS;
+    size_t dk = (size_t)j->key_dim, dv = (size_t)j->value_dim, keys = (size_t)j->key_heads * dk,
+           at = (size_t)head * dk * dv + (size_t)first, bytes = (size_t)n * sizeof(float),
+           value = (size_t)head * dv + (size_t)first;
+    const float *from = read_slot(&j->slots, b, seq),
+                *kept = j->c->delta + (size_t)row * (size_t)j->kept;
+    float *to = write_slot(&j->slots, b, seq), *s = scratch_of(j->c, thread);
+    if (!from || n < DELTA_COLUMNS) memset(s, 0, dk * DELTA_COLUMNS * sizeof *s);
+    for (size_t i = 0; from && i < dk; i++)
+        memcpy(s + i * DELTA_COLUMNS, from + at + i * dv, bytes);
+    j->c->kernels->states->delta(&(struct delta_task){
+        .q = kept + (size_t)key * dk,
+        .k = kept + keys + (size_t)key * dk,
+        .v = j->qkv + (size_t)row * qkv_floats(j) + 2 * keys + value,
+        .g = kept + 2 * keys + head,
+        .beta = kept + 2 * keys + j->value_heads + head,
+        .out = j->out + (size_t)row * (size_t)j->value_heads * dv + value,
+        .s = s,
+        .unit_stride = j->kept,
+        .v_stride = (int)qkv_floats(j),
+        .gate_stride = j->kept,
+        .out_stride = j->value_heads * j->value_dim,
+        .rows = b->seq_start[seq + 1] - row,
+        .key_dim = j->key_dim,
+        .columns = n,
+    });
+    for (size_t i = 0; i < dk; i++) memcpy(to + at + i * dv, s + i * DELTA_COLUMNS, bytes);
+}
+
+void cpu_run_delta(const struct call *t)
+{
+    const struct op *op = t->op;
+    const struct batch *b = t->c->batch;
+    struct delta_job j = {
+        .c = t->c,
+        .qkv = in_of(t, 0),
+        .a = in_of(t, 1),
+        .b = in_of(t, 2),
+        .decay = vector_of(t, 0),
+        .bias = vector_of(t, 1),
+        .out = out_of(t, 0),
+        .slots = slots_of(t, op->as.delta.state),
+        .key_heads = op->as.delta.key_heads,
+        .value_heads = op->as.delta.value_heads,
+        .key_dim = op->as.delta.key_dim,
+        .value_dim = op->as.delta.value_dim,
+        .kept = cpu_delta_floats(op),
+        .blocks = (op->as.delta.value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS,
+    };
+    pool_run(t->c->pool, b->n_rows, prepare_task, &j);
+    pool_run(t->c->pool, b->n_seqs * j.value_heads * j.blocks, delta_task_run, &j);
+}

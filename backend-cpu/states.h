@@ -1,0 +1,50 @@
+/* states.h: the interface of the kernels of OP_CONV and OP_DELTA (core/step/op.h) of a variant.
+ * Every variant has the same order of operations (ref excepted), for any number of rows of a task:
+ * channels and columns are lanes; sums over t and over dk ascend from 0 (conv: from a product),
+ * fused. */
+#ifndef BACKEND_CPU_STATES_H
+#define BACKEND_CPU_STATES_H
+
+enum {
+    CONV_CHANNELS = 512, /* channels of one task of OP_CONV */
+    CONV_WIDTH = 16,     /* largest width */
+    DELTA_COLUMNS = 32,  /* columns of S of one task: [dk][DELTA_COLUMNS] stays in the L1 cache */
+};
+
+/* Consecutive rows of one sequence, some channels. */
+struct conv_task {
+    const float *x; /* [rows], a row is row_stride floats, channels of them are read */
+    float *out;     /* the same shape */
+    const float *before; /* [width - 1][CONV_CHANNELS] the rows before the first */
+    const float *weight; /* [width][CONV_CHANNELS] */
+    int row_stride, rows, width, channels;
+};
+
+/* One row of the inputs of OP_DELTA for delta_task: of in0, in1, in2. */
+struct delta_inputs {
+    int key_heads, value_heads, key_dim;
+    const float *qk;   /* q, k: [2 key_heads][key_dim] */
+    const float *a, *b; /* in1, in2: [value_heads] */
+    const float *decay, *bias; /* w0, w1: [value_heads] */
+    float *unit;  /* out: [2 key_heads][key_dim] q and k over their norms, q over sqrt(key_dim) */
+    float *g, *beta; /* out: [value_heads] */
+};
+
+/* Consecutive rows of one sequence, one value head, some columns of its S. */
+struct delta_task {
+    const float *q, *k;    /* [rows][key_dim], a row is unit_stride floats */
+    const float *v;        /* [rows][columns], a row is v_stride floats */
+    const float *g, *beta; /* [rows], gate_stride floats apart */
+    float *out;            /* [rows][columns], a row is out_stride floats */
+    float *s; /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
+    int unit_stride, v_stride, gate_stride, out_stride;
+    int rows, key_dim, columns;
+};
+
+struct state_kernels {
+    void (*conv)(const struct conv_task *t);
+    void (*delta_prepare)(const struct delta_inputs *t);
+    void (*delta)(const struct delta_task *t);
+};
+
+#endif

@@ -1,0 +1,128 @@
+/* states_loops.h: the kernels of OP_CONV and OP_DELTA over the vectors of a variant, which defines
+ * before it includes this: VEC_LANES (a divisor of LANES), vec, vec_load, vec_store, vec_set1,
+ * vec_add, vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, and vec_silu, each of whose lanes has the
+ * bits of silu_of. */
+#ifndef BACKEND_CPU_STATES_LOOPS_H
+#define BACKEND_CPU_STATES_LOOPS_H
+
+#include "backend-cpu/fp32.h"
+#include "backend-cpu/states.h"
+
+#define EACH_VEC(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
+
+ALWAYS_INLINE float silu_of(float x) { return x / (1.0f + cpu_expf(-x)); }
+
+ALWAYS_INLINE void conv_row(const struct conv_task *t, const float *const *row, float *out,
+                            const int width)
+{
+    int c = 0;
+    for (; c + VEC_LANES <= t->channels; c += VEC_LANES) {
+        vec sum = vec_mul(vec_load(t->weight + c), vec_load(row[0] + c));
+        EACH_VEC (i, width - 1)
+            sum = vec_fma(vec_load(t->weight + (i + 1) * CONV_CHANNELS + c),
+                          vec_load(row[i + 1] + c), sum);
+        vec_store(out + c, vec_silu(sum));
+    }
+    for (; c < t->channels; c++) {
+        float sum = t->weight[c] * row[0][c];
+        for (int i = 1; i < width; i++)
+            sum = fmaf(t->weight[i * CONV_CHANNELS + c], row[i][c], sum);
+        out[c] = silu_of(sum);
+    }
+}
+
+ALWAYS_INLINE void states_conv(const struct conv_task *t)
+{
+    for (int r = 0; r < t->rows; r++) {
+        const float *row[CONV_WIDTH];
+        float *out = t->out + (size_t)r * (size_t)t->row_stride;
+        for (int i = 0; i < t->width; i++) {
+            int at = r - t->width + 1 + i;
+            row[i] = at < 0 ? t->before + (at + t->width - 1) * CONV_CHANNELS
+                            : t->x + (size_t)at * (size_t)t->row_stride;
+        }
+        if (t->width == 4) conv_row(t, row, out, 4);
+        else conv_row(t, row, out, t->width);
+    }
+}
+
+ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
+{
+    int n = t->key_dim;
+    float root = 1.0f / sqrtf((float)n);
+    for (int h = 0; h < 2 * t->key_heads; h++) {
+        const float *x = t->qk + h * n;
+        float *y = t->unit + h * n, f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
+        if (h < t->key_heads)
+            for (int i = 0; i < n; i++) y[i] = x[i] * f * root;
+        else
+            for (int i = 0; i < n; i++) y[i] = x[i] * f;
+    }
+    for (int h = 0; h < t->value_heads; h++) {
+        t->g[h] = cpu_expf(t->decay[h] * cpu_softplusf(t->a[h] + t->bias[h]));
+        t->beta[h] = 1.0f / (1.0f + cpu_expf(-t->b[h]));
+    }
+}
+
+enum { DELTA_VECS = DELTA_COLUMNS / VEC_LANES };
+
+/* k S of the first row and S = g S. */
+ALWAYS_INLINE void delta_begin(const struct delta_task *t, vec *sum)
+{
+    vec g = vec_set1(t->g[0]);
+    float *s = t->s;
+    EACH_VEC (c, DELTA_VECS) sum[c] = vec_set1(0);
+    for (int i = 0; i < t->key_dim; i++, s += DELTA_COLUMNS) {
+        vec k = vec_set1(t->k[i]);
+        EACH_VEC (c, DELTA_VECS) {
+            vec x = vec_mul(g, vec_load(s + c * VEC_LANES));
+            vec_store(s + c * VEC_LANES, x);
+            sum[c] = vec_fma(k, x, sum[c]);
+        }
+    }
+}
+
+/* One row: S += k u and out = q S; with `next` in the same pass S = g S and sum = k S of the next
+ * row. */
+ALWAYS_INLINE void delta_row(const struct delta_task *t, int r, const vec *u, vec *sum, vec *out,
+                             const int next)
+{
+    const float *q = t->q + (size_t)r * (size_t)t->unit_stride,
+                *k = t->k + (size_t)r * (size_t)t->unit_stride,
+                *then = next ? k + t->unit_stride : k;
+    vec g = vec_set1(next ? t->g[(size_t)(r + 1) * (size_t)t->gate_stride] : 0);
+    float *s = t->s;
+    EACH_VEC (c, DELTA_VECS) sum[c] = out[c] = vec_set1(0);
+    for (int i = 0; i < t->key_dim; i++, s += DELTA_COLUMNS) {
+        vec ki = vec_set1(k[i]), qi = vec_set1(q[i]), ti = vec_set1(then[i]);
+        EACH_VEC (c, DELTA_VECS) {
+            vec x = vec_fma(ki, u[c], vec_load(s + c * VEC_LANES));
+            out[c] = vec_fma(qi, x, out[c]);
+            if (next) {
+                x = vec_mul(g, x);
+                sum[c] = vec_fma(ti, x, sum[c]);
+            }
+            vec_store(s + c * VEC_LANES, x);
+        }
+    }
+}
+
+ALWAYS_INLINE void states_delta(const struct delta_task *t)
+{
+    vec sum[DELTA_VECS], out[DELTA_VECS], u[DELTA_VECS];
+    float v[DELTA_COLUMNS] = {0};
+    size_t bytes = (size_t)t->columns * sizeof *v;
+    delta_begin(t, sum);
+    for (int r = 0; r < t->rows; r++) {
+        vec beta = vec_set1(t->beta[(size_t)r * (size_t)t->gate_stride]);
+        memcpy(v, t->v + (size_t)r * (size_t)t->v_stride, bytes);
+        EACH_VEC (c, DELTA_VECS)
+            u[c] = vec_mul(beta, vec_sub(vec_load(v + c * VEC_LANES), sum[c]));
+        if (r + 1 < t->rows) delta_row(t, r, u, sum, out, 1);
+        else delta_row(t, r, u, sum, out, 0);
+        EACH_VEC (c, DELTA_VECS) vec_store(v + c * VEC_LANES, out[c]);
+        memcpy(t->out + (size_t)r * (size_t)t->out_stride, v, bytes);
+    }
+}
+
+#endif

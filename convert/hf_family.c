@@ -1,0 +1,229 @@
+#include "convert/hf_family.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QWEN_HYBRID \
+    (HF_NORM_PLUS_1 | HF_QK_NORM | HF_OUTPUT_GATE | HF_HYBRID | HF_MROPE)
+
+static const struct hf_family families[] = {
+    {.name = "llama", .classes = {"LlamaForCausalLM", "LLaMAForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .context = 2048, .bos = 1, .eos = 2, .ffn = 11008},
+    {.name = "mistral", .classes = {"MistralForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .kv_heads = 8, .context = 131072, .bos = 1, .eos = 2,
+     .ffn = 14336, .windows = WINDOWS_ALL, .window = 4096},
+    {.name = "ministral3", .classes = {"Ministral3ForCausalLM"},
+     .layers = 34, .dim = 4096, .heads = 32, .vocab = 131072, .kv_heads = 8, .head_dim = 128,
+     .context = 262144, .bos = 1, .eos = 2, .ffn = 14336, .windows = WINDOWS_ALL, .eps = 1e-5,
+     .traits = HF_QUERY_SCALE},
+    {.name = "qwen2", .classes = {"Qwen2ForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .kv_heads = 32, .context = 32768, .bos = -1,
+     .eos = -1, .ffn = 22016, .traits = HF_QKV_BIAS, .windows = WINDOWS_QWEN, .window = 4096},
+    {.name = "qwen3", .classes = {"Qwen3ForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .kv_heads = 32, .head_dim = 128, .context = 32768,
+     .bos = -1, .eos = -1, .ffn = 22016, .traits = HF_QK_NORM, .windows = WINDOWS_QWEN,
+     .window = 4096},
+    {.name = "gemma2", .classes = {"Gemma2ForCausalLM"},
+     .layers = 26, .dim = 2304, .heads = 8, .vocab = 256000, .kv_heads = 4, .head_dim = 256,
+     .context = 8192, .bos = 2, .eos = 1, .ffn = 9216, .tied = 1,
+     .traits = HF_GEMMA | HF_NORM_PLUS_1, .windows = WINDOWS_TYPES, .window = 4096,
+     .full_every = 2, .gemma = 2, .rope = {10000, 0}, .softcaps = {50, 30}},
+    {.name = "gemma3", .classes = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+     .types = {"gemma3_text"},
+     .layers = 26, .dim = 2304, .heads = 8, .vocab = 262208, .kv_heads = 4, .head_dim = 256,
+     .context = 131072, .bos = 2, .eos = 1, .ffn = 9216, .tied = 1,
+     .traits = HF_GEMMA | HF_NORM_PLUS_1 | HF_QK_NORM, .windows = WINDOWS_TYPES, .window = 4096,
+     .full_every = 6, .gemma = 3, .rope = {1e6, 0}},
+    {.name = "gemma4", .classes = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"},
+     .types = {"gemma4_text"},
+     .layers = 30, .dim = 2304, .heads = 8, .vocab = 262144, .kv_heads = 4, .head_dim = 256,
+     .context = 131072, .bos = 2, .eos = 1, .ffn = 9216, .tied = 1,
+     .traits = HF_GEMMA | HF_GEMMA4 | HF_QK_NORM, .windows = WINDOWS_TYPES, .window = 512,
+     .full_every = 6, .gemma = 4, .rope = {1e6, 0}, .normalize = -1},
+    {.name = "phi3", .classes = {"Phi3ForCausalLM"},
+     .layers = 32, .dim = 3072, .heads = 32, .vocab = 32064, .context = 4096, .bos = 1,
+     .eos = 32000, .ffn = 8192, .windows = WINDOWS_ALL, .eps = 1e-5},
+    {.name = "glm4", .classes = {"Glm4ForCausalLM"},
+     .layers = 40, .dim = 4096, .heads = 32, .vocab = 151552, .kv_heads = 2, .head_dim = 128,
+     .context = 131072, .bos = -1, .eos = 151329, .ffn = 13696,
+     .traits = HF_QKV_BIAS | HF_GLM_NORMS | HF_INTERLEAVED, .eps = 1.5625e-7, .rope = {0, 0.5}},
+    {.name = "olmo2", .classes = {"Olmo2ForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .vocab = 50304, .context = 2048, .bos = -1,
+     .eos = 50279, .ffn = 11008, .traits = HF_QK_NORM_WHOLE | HF_POST_NORMS, .eps = 1e-5},
+    {.name = "granite", .classes = {"GraniteForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .vocab = 32000, .context = 2048, .bos = 1, .eos = 2,
+     .ffn = 11008, .traits = HF_SCALES},
+    {.name = "smollm3", .classes = {"SmolLM3ForCausalLM"},
+     .layers = 36, .dim = 2048, .heads = 16, .vocab = 128256, .kv_heads = 4, .context = 32768,
+     .bos = 128000, .eos = 128001, .ffn = 11008, .tied = 1, .traits = HF_NO_ROPE,
+     .windows = WINDOWS_NO_ROPE, .rope = {2e6, 0}},
+    {.name = "stablelm", .classes = {"StableLmForCausalLM"},
+     .layers = 32, .dim = 2560, .heads = 32, .vocab = 50304, .kv_heads = 32, .context = 4096,
+     .bos = 0, .eos = 0, .ffn = 6912, .traits = HF_LAYER_NORM, .eps = 1e-5,
+     .eps_key = "layer_norm_eps", .rope = {0, 0.25}},
+    {.name = "starcoder2", .classes = {"Starcoder2ForCausalLM"},
+     .layers = 30, .dim = 3072, .heads = 24, .vocab = 49152, .kv_heads = 2, .context = 4096,
+     .bos = 50256, .eos = 50256, .ffn = 12288, .tied = 1, .traits = HF_LAYER_NORM | HF_NO_GLU,
+     .windows = WINDOWS_ALL, .eps = 1e-5, .eps_key = "norm_epsilon"},
+    {.name = "mixtral", .classes = {"MixtralForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .vocab = 32000, .kv_heads = 8, .context = 131072,
+     .bos = 1, .eos = 2, .ffn = 14336, .traits = HF_EXPERTS, .windows = WINDOWS_ALL, .eps = 1e-5,
+     .rope = {1e6, 0}, .experts = 8, .top_k = 2, .normalize = -1},
+    {.name = "qwen2_moe", .classes = {"Qwen2MoeForCausalLM"},
+     .layers = 24, .dim = 2048, .heads = 16, .vocab = 151936, .kv_heads = 16, .context = 32768,
+     .bos = -1, .eos = -1, .ffn = 5632, .traits = HF_EXPERTS | HF_SHARED_GATE,
+     .windows = WINDOWS_EVEN, .window = 4096, .experts = 60, .top_k = 4, .expert_ffn = 1408,
+     .shared_ffn = 5632},
+    {.name = "qwen3_moe", .classes = {"Qwen3MoeForCausalLM"},
+     .layers = 24, .dim = 2048, .heads = 32, .vocab = 151936, .kv_heads = 4, .context = 32768,
+     .bos = -1, .eos = -1, .ffn = 6144, .traits = HF_EXPERTS | HF_QK_NORM,
+     .windows = WINDOWS_USED, .window = 4096, .experts = 128, .top_k = 8, .expert_ffn = 768},
+    {.name = "qwen3_next", .classes = {"Qwen3NextForCausalLM"},
+     .layers = 48, .dim = 2048, .heads = 16, .vocab = 151936, .kv_heads = 2, .head_dim = 256,
+     .context = 32768, .bos = -1, .eos = -1, .ffn = 5632,
+     .traits = QWEN_HYBRID | HF_EXPERTS | HF_SHARED_GATE, .full_every = 4, .rope = {0, 0.25},
+     .experts = 512, .top_k = 10, .expert_ffn = 512, .shared_ffn = 512, .normalize = 1},
+    {.name = "qwen3_next",
+     .classes = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration"},
+     .types = {"qwen3_5", "qwen3_5_text"},
+     .layers = 32, .dim = 4096, .heads = 16, .vocab = 248320, .kv_heads = 4, .head_dim = 256,
+     .context = 32768, .bos = -1, .eos = -1, .ffn = 12288, .traits = QWEN_HYBRID,
+     .full_every = 4, .rope = {0, 0.25}},
+    {.name = "qwen3_next",
+     .classes = {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration"},
+     .types = {"qwen3_5_moe", "qwen3_5_moe_text"},
+     .layers = 40, .dim = 2048, .heads = 16, .vocab = 248320, .kv_heads = 2, .head_dim = 256,
+     .context = 32768, .bos = -1, .eos = -1, .ffn = 512,
+     .traits = QWEN_HYBRID | HF_EXPERTS | HF_SHARED_GATE, .full_every = 4, .rope = {0, 0.25},
+     .experts = 256, .top_k = 8, .expert_ffn = 512, .shared_ffn = 512, .normalize = -1},
+    {.name = "glm4_moe", .classes = {"Glm4MoeForCausalLM"},
+     .layers = 46, .dim = 4096, .heads = 96, .vocab = 151552, .kv_heads = 8, .context = 131072,
+     .bos = -1, .eos = -1, .ffn = 10944, .traits = HF_EXPERTS | HF_CHOICE_BIAS, .eps = 1e-5,
+     .rope = {0, 0.5}, .experts = 128, .top_k = 8, .expert_ffn = 1408, .shared_ffn = 1,
+     .normalize = 1},
+    {.name = "gpt_oss", .classes = {"GptOssForCausalLM"},
+     .layers = 36, .dim = 2880, .heads = 64, .vocab = 201088, .kv_heads = 8, .head_dim = 64,
+     .context = 131072, .bos = -1, .eos = -1, .ffn = 2880,
+     .traits = HF_EXPERTS | HF_GPT_OSS | HF_SINKS, .windows = WINDOWS_TYPES, .window = 128,
+     .full_every = 2, .eps = 1e-5, .rope = {150000, 0}, .experts = 128, .top_k = 4,
+     .normalize = -1},
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static const struct hf_family *by_name(const char *class, const char *type)
+{
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const struct hf_family *f = &families[i];
+        for (int k = 0; class && k < 3 && f->classes[k]; k++)
+            if (!strcmp(class, f->classes[k])) return f;
+        if (class || !type) continue;
+        if (!strcmp(type, f->name)) return f;
+        for (int k = 0; k < 4 && f->types[k]; k++)
+            if (!strcmp(type, f->types[k])) return f;
+    }
+    return NULL;
+}
+
+/* Classes of images and text whose language model is a family of its own: text_config names it. */
+static int is_wrapper(const char *class, const char *type)
+{
+    static const char *const names[][2] = {
+        {"Mistral3ForConditionalGeneration", "mistral3"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (class ? !strcmp(class, names[i][0]) : type && !strcmp(type, names[i][1])) return 1;
+    return 0;
+}
+
+static int has_latent_attention(const json_t *config)
+{
+    return hff_value(config, "kv_lora_rank") != NULL;
+}
+
+const struct hf_family *hff_find(const json_t *config, int *nested, struct err *e)
+{
+    const json_t *list = json_object_get(config, "architectures"),
+                 *text = json_object_get(config, "text_config");
+    const char *class = json_string_value(json_array_get(list, 0)),
+               *type = json_string_value(json_object_get(config, "model_type"));
+    *nested = json_is_object(text);
+    const struct hf_family *f = by_name(class, type);
+    if (!f && is_wrapper(class, type)) {
+        const char *inner = json_string_value(json_object_get(text, "model_type"));
+        f = by_name(NULL, inner ? inner : "mistral");
+        *nested = *nested ? 2 : 0;
+    }
+    if (f) return f;
+    if (!class && !type)
+        err_set(e, "config.json: neither architectures nor model_type says what model this is");
+    else
+        err_set(e,
+                "config.json: architecture '%.60s' is not supported%s (Llama, Mistral, Mixtral, "
+                "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, gpt-oss, OLMo 2, Granite, "
+                "SmolLM3, StableLM and Starcoder2 language models are)",
+                class ? class : type,
+                has_latent_attention(config) ? ": its attention is multi-head latent" : "");
+    return NULL;
+}
+
+int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out,
+            struct err *e)
+{
+    const json_t *v = json_object_get(j, key);
+    json_int_t x = fallback;
+    if (v && !json_is_null(v)) {
+        if (!json_is_integer(v)) return err_set(e, "config.json: %s is not an integer", key);
+        x = json_integer_value(v);
+    } else if (fallback < lo) {
+        return err_set(e, "config.json: %s is missing", key);
+    }
+    if (x < lo || x > hi)
+        return err_set(e, "config.json: %s is %lld, must be %d to %d", key, (long long)x, lo, hi);
+    *out = (int)x;
+    return 0;
+}
+
+int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi,
+               double *out, struct err *e)
+{
+    const json_t *v = json_object_get(j, key);
+    *out = !v ? fallback : json_number_value(v);
+    if (!v || json_is_null(v)) return 0;
+    if (!json_is_number(v) || !(*out >= lo && *out <= hi))
+        return err_set(e, "config.json: %s is not a number of %g to %g", key, lo, hi);
+    return 0;
+}
+
+const json_t *hff_value(const json_t *j, const char *key)
+{
+    const json_t *v = json_object_get(j, key);
+    return v && !json_is_null(v) ? v : NULL;
+}
+
+int hff_flag(const json_t *j, const char *key, int fallback)
+{
+    const json_t *v = hff_value(j, key);
+    return v ? json_is_true(v) : fallback;
+}
+
+int hff_list(int **list, int n, struct err *e)
+{
+    *list = calloc((size_t)n, sizeof **list);
+    return *list ? 0 : err_memory(e);
+}
+
+int hff_types(const struct hf_config *c, const json_t *config, const json_t **types,
+              struct err *e)
+{
+    *types = hff_value(config, "layer_types");
+    if (*types && json_array_size(*types) != (size_t)c->n_layers)
+        return err_set(e, "config.json: layer_types names %zu layers, num_hidden_layers is %d",
+                       json_array_size(*types), c->n_layers);
+    return 0;
+}
+
+int hff_type_is(const json_t *types, int layer, const char *type)
+{
+    const char *t = json_string_value(json_array_get(types, (size_t)layer));
+    return t && !strcmp(t, type);
+}

@@ -1,0 +1,151 @@
+/* hf_gemma.c: Gemma 2, 3 and 4: scales and caps, two RoPE tables; lists by layer of Gemma 4. */
+#include "convert/hf_family.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The keys that hfc_rope() reads, for layers of a type. */
+static json_t *rope_of(const json_t *config, const struct hf_family *f, const char *type)
+{
+    json_t *of_types = json_object_get(config, "rope_parameters"),
+           *scaling = json_object_get(config, "rope_scaling"),
+           *theta = json_object_get(config, "rope_theta"),
+           *local = json_object_get(config, "rope_local_base_freq"),
+           *of_type = json_object_get(of_types, type);
+    int sliding = !strcmp(type, "sliding_attention");
+    if (json_is_object(of_type)) return json_pack("{s:O}", "rope_parameters", of_type);
+    if (f->gemma == 4)
+        return sliding ? json_pack("{s:f}", "rope_theta", 10000.0)
+                       : json_pack("{s:{s:s, s:f, s:f}}", "rope_parameters", "rope_type",
+                                   "proportional", "partial_rotary_factor", 0.25, "rope_theta",
+                                   f->rope.theta);
+    if (f->gemma == 3 && sliding)
+        return json_pack("{s:o}", "rope_theta", local ? json_incref(local) : json_real(10000));
+    return json_pack("{s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling", scaling,
+                     "rope_theta", theta ? json_incref(theta) : json_real(f->rope.theta));
+}
+
+static int take_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                      const struct notes *n, struct err *e)
+{
+    struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context},
+                     full = sliding;
+    json_t *keys = rope_of(config, f, "full_attention"),
+           *local = rope_of(config, f, "sliding_attention");
+    int rc = hff_int(config, "global_head_dim", f->gemma == 4 ? 512 : c->head_dim, 1, 4096,
+                     &full.head_dim, e);
+    if (f->gemma != 4) full.head_dim = c->head_dim;
+    if (!rc)
+        rc = !keys || !local ? err_memory(e)
+                             : hfc_rope(&full, keys, &f->rope, n, e) ||
+                                   hfc_rope(&sliding, local, &f->rope, n, e);
+    c->inv_freq = full.inv_freq, c->sliding_inv_freq = sliding.inv_freq;
+    c->rope_scale = full.rope_scale, c->rotary = full.rotary, c->context = full.context;
+    if (!rc && sliding.rope_scale != 1)
+        rc = err_set(e, "config.json: rope of sliding_attention scales angles: not supported");
+    if (!rc && (full.inv_freq_long || sliding.inv_freq_long ||
+                full.rotary != full.head_dim || sliding.rotary != sliding.head_dim))
+        rc = err_set(e, "config.json: rope '%.20s' is not supported for a %s model", full.rope,
+                     f->name);
+    free(full.inv_freq_long);
+    free(sliding.inv_freq_long);
+    memcpy(c->rope, full.rope, sizeof c->rope);
+    if (!rc && strcmp(c->rope, sliding.rope)) {
+        size_t at = strlen(c->rope);
+        snprintf(c->rope + at, sizeof c->rope - at, "; with a window %s", sliding.rope);
+    }
+    json_decref(keys);
+    json_decref(local);
+    return rc ? -1 : 0;
+}
+
+static int take_gemma4(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                       const struct notes *n, struct err *e)
+{
+    int vocab;
+    if (hff_int(config, "hidden_size_per_layer_input", 256, 0, 1 << 16, &c->ple_dim, e) ||
+        hff_int(config, "vocab_size_per_layer_input", c->ple_dim ? 262144 : c->vocab, 1, 1 << 26,
+                &vocab, e) ||
+        hff_number(config, "final_logit_softcapping", 0, 1e-3, 1e6, &c->logits_softcap, e))
+        return -1;
+    if (c->ple_dim && vocab != c->vocab)
+        return err_set(e,
+                       "config.json: vocab_size_per_layer_input %d differs from vocab_size %d: not "
+                       "supported",
+                       vocab, c->vocab);
+    if (hff_value(config, "per_layer_config"))
+        return err_set(e, "config.json: per_layer_config is not supported");
+    c->attend_scale = 1;
+    c->k_eq_v = hff_flag(config, "attention_k_eq_v", 0);
+    if (c->ple_dim) c->traits |= HF_PLE;
+    if (hff_flag(config, "enable_moe_block", 0)) c->traits |= HF_EXPERTS;
+    return take_ropes(c, config, f, n, e);
+}
+
+int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family *f,
+              const struct notes *n, struct err *e)
+{
+    const json_t *act = hff_value(config, "hidden_activation"),
+                 *both = hff_value(config, "use_bidirectional_attention");
+    double q;
+    if (act && (!json_is_string(act) || strcmp(json_string_value(act), "gelu_pytorch_tanh")))
+        return err_set(e,
+                       "config.json: hidden_activation '%.40s' is not supported, "
+                       "gelu_pytorch_tanh is",
+                       json_is_string(act) ? json_string_value(act) : "?");
+    if (json_is_true(both) || (json_is_string(both) && !strcmp(json_string_value(both), "all")))
+        return err_set(e, "config.json: use_bidirectional_attention: this is no language model");
+    c->embed_scale = sqrt(c->dim);
+    if (f->gemma == 4) return take_gemma4(c, config, f, n, e);
+    if (hff_number(config, "query_pre_attn_scalar", 256, 1e-3, 1e6, &q, e) ||
+        hff_number(config, "attn_logit_softcapping", f->softcaps[0], 1e-3, 1e6,
+                   &c->attend_softcap, e) ||
+        hff_number(config, "final_logit_softcapping", f->softcaps[1], 1e-3, 1e6,
+                   &c->logits_softcap, e))
+        return -1;
+    if (q <= 0) return err_set(e, "config.json: query_pre_attn_scalar is null");
+    c->attend_scale = 1 / sqrt(q);
+    return take_ropes(c, config, f, n, e);
+}
+
+/* The last layer below `first` with the kind of layer i. */
+static int last_of_kind(const struct hf_config *c, int first, int i)
+{
+    for (int k = first - 1; k >= 0; k--)
+        if (!c->windows[k] == !c->windows[i]) return k;
+    return -1;
+}
+
+int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e)
+{
+    int shared, full_dim, full_kv, n = c->n_layers;
+    if (hff_list(&c->head_dims, n, e) || hff_list(&c->kv_heads, n, e) ||
+        hff_list(&c->ffns, n, e) || hff_list(&c->kv_from, n, e))
+        return -1;
+    if (!(c->layer_scalar = calloc((size_t)n, sizeof *c->layer_scalar))) return err_memory(e);
+    if (hff_int(config, "num_kv_shared_layers", 0, 0, n - 1, &shared, e) ||
+        hff_int(config, "global_head_dim", 512, 1, 4096, &full_dim, e) ||
+        hff_int(config, "num_global_key_value_heads", c->n_kv_heads, 1, 1 << 16, &full_kv, e))
+        return -1;
+    if (!c->k_eq_v) full_kv = c->n_kv_heads;
+    if (c->n_heads % full_kv)
+        return err_set(e,
+                       "config.json: num_attention_heads %d is not a multiple of "
+                       "num_global_key_value_heads %d",
+                       c->n_heads, full_kv);
+    int first = n - shared, wide = hff_flag(config, "use_double_wide_mlp", 0);
+    for (int i = 0; i < n; i++) {
+        c->head_dims[i] = c->windows[i] ? c->head_dim : full_dim;
+        c->kv_heads[i] = c->windows[i] ? c->n_kv_heads : full_kv;
+        c->ffns[i] = i >= first && wide ? 2 * c->ffn : c->ffn;
+        c->kv_from[i] = i < first ? i : last_of_kind(c, first, i);
+        if (c->kv_from[i] < 0)
+            return err_set(e,
+                           "config.json: num_kv_shared_layers %d: layer %d has no layer of its "
+                           "kind to share keys and values with",
+                           shared, i);
+    }
+    return 0;
+}

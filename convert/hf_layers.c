@@ -1,0 +1,228 @@
+/* hf_layers.c: what differs by layer: windows, kinds of attention, experts, layers without RoPE. */
+#include "convert/hf_family.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Windows of Gemma and gpt-oss, where every layer has a type: the RoPE table of Gemma depends on
+ * it. A window is kept even where it is as long as the context. */
+static int typed_windows(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                         struct err *e)
+{
+    const json_t *types;
+    int w, every;
+    if (hff_types(c, config, &types, e)) return -1;
+    if (hff_int(config, "sliding_window", f->window, 1, 1 << 30, &w, e) ||
+        hff_int(config,
+                json_object_get(config, "sliding_window_pattern") ? "sliding_window_pattern"
+                                                                  : "_sliding_window_pattern",
+                f->full_every, 1, 1 << 16, &every, e))
+        return -1;
+    if (f->gemma != 3) every = f->full_every; /* the key is of that generation */
+    for (int i = 0; i < c->n_layers; i++) {
+        int slides = types ? hff_type_is(types, i, "sliding_attention") : (i + 1) % every != 0;
+        if (f->gemma == 4 && i == c->n_layers - 1) slides = 0; /* as transformers does */
+        c->windows[i] = slides ? w : 0;
+    }
+    return 0;
+}
+
+static int check_types(const struct hf_family *f, const json_t *types, struct err *e)
+{
+    int hybrid = (f->traits & HF_HYBRID) != 0;
+    for (int i = 0; i < (int)json_array_size(types); i++) {
+        if (hff_type_is(types, i, "full_attention") ||
+            hff_type_is(types, i, hybrid ? "linear_attention" : "sliding_attention"))
+            continue;
+        const char *t = json_string_value(json_array_get(types, (size_t)i));
+        return err_set(e,
+                       "config.json: layer_types: layer %d is '%.40s': only full and %s attention "
+                       "are supported",
+                       i, t ? t : "?", hybrid ? "linear" : "sliding");
+    }
+    return 0;
+}
+
+/* 1 if the layer has the window, where the family's rule says windows are used. */
+static int slides(const struct hf_config *c, const struct hf_family *f, const json_t *types,
+                  int from, int i)
+{
+    switch (f->windows) {
+    case WINDOWS_QWEN: return types ? hff_type_is(types, i, "sliding_attention") : i >= from;
+    case WINDOWS_EVEN:
+        return types ? hff_type_is(types, i, "sliding_attention") : i % 2 == 0 && i < from;
+    case WINDOWS_NO_ROPE:
+        return types ? hff_type_is(types, i, "sliding_attention") : c->no_rope[i];
+    default: return 1;
+    }
+}
+
+static int take_windows(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                        const struct notes *n, struct err *e)
+{
+    const json_t *types = hff_value(config, "layer_types"),
+                 *width = json_object_get(config, "sliding_window");
+    int w = 0, from = 0, by_type = f->windows > WINDOWS_USED;
+    if (hff_list(&c->windows, c->n_layers, e) || check_types(f, types, e)) return -1;
+    if (f->windows == WINDOWS_TYPES) return typed_windows(c, config, f, e);
+    if (f->windows == WINDOWS_NONE) return 0;
+    if (by_type && hff_types(c, config, &types, e)) return -1;
+    if (f->windows == WINDOWS_ALL && types)
+        note_warn(n, "config.json: layer_types is ignored for a %s model, as transformers does",
+                  f->name);
+    if ((f->windows == WINDOWS_QWEN || f->windows == WINDOWS_EVEN) &&
+        hff_int(config, "max_window_layers", 28, 0, 1 << 30, &from, e))
+        return -1;
+    if (f->windows != WINDOWS_ALL && !hff_flag(config, "use_sliding_window", 0)) return 0;
+    if (width ? json_is_null(width) : !f->window) return 0;
+    if (hff_int(config, "sliding_window", f->window, 1, 1 << 30, &w, e)) return -1;
+    if (w >= c->context) w = 0; /* no effect within the context */
+    for (int i = 0; i < c->n_layers; i++) c->windows[i] = slides(c, f, types, from, i) ? w : 0;
+    return 0;
+}
+
+/* SmolLM3: its list has a 1 for a layer with RoPE. */
+static int take_no_rope(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *list = hff_value(config, "no_rope_layers");
+    int every;
+    if (hff_list(&c->no_rope, c->n_layers, e) ||
+        hff_int(config, "no_rope_layer_interval", 4, 1, 1 << 16, &every, e))
+        return -1;
+    if (list && json_array_size(list) < (size_t)c->n_layers)
+        return err_set(e, "config.json: no_rope_layers names %zu layers, num_hidden_layers is %d",
+                       json_array_size(list), c->n_layers);
+    for (int i = 0; i < c->n_layers; i++)
+        c->no_rope[i] = list ? !json_integer_value(json_array_get(list, (size_t)i))
+                             : (i + 1) % every == 0;
+    return 0;
+}
+
+/* Gated DeltaNet: Yang, Kautz & Hatamizadeh 2024. */
+static int take_hybrid(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                       struct err *e)
+{
+    const json_t *types;
+    int every;
+    if (hff_list(&c->linear, c->n_layers, e) || hff_types(c, config, &types, e) ||
+        hff_int(config, "full_attention_interval", f->full_every, 1, 1 << 16, &every, e) ||
+        hff_int(config, "linear_num_key_heads", 16, 1, 1 << 16, &c->linear_key_heads, e) ||
+        hff_int(config, "linear_num_value_heads", 32, 1, 1 << 16, &c->linear_value_heads, e) ||
+        hff_int(config, "linear_key_head_dim", 128, 1, 4096, &c->linear_key_dim, e) ||
+        hff_int(config, "linear_value_head_dim", 128, 1, 4096, &c->linear_value_dim, e) ||
+        hff_int(config, "linear_conv_kernel_dim", 4, 1, 64, &c->conv_width, e))
+        return -1;
+    if (c->linear_value_heads % c->linear_key_heads)
+        return err_set(e,
+                       "config.json: linear_num_value_heads %d is not a multiple of "
+                       "linear_num_key_heads %d",
+                       c->linear_value_heads, c->linear_key_heads);
+    if (!hff_flag(config, "attn_output_gate", 1))
+        return err_set(e, "config.json: attn_output_gate false is not supported");
+    for (int i = 0; i < c->n_layers; i++)
+        c->linear[i] = types ? hff_type_is(types, i, "linear_attention") : (i + 1) % every != 0;
+    return 0;
+}
+
+/* The first of the keys that is there, else the first. */
+static const char *key_of(const json_t *config, const char *const *keys)
+{
+    for (const char *const *k = keys; *k; k++)
+        if (hff_value(config, *k)) return *k;
+    return keys[0];
+}
+
+/* Layers with experts: Qwen's decoder_sparse_step and mlp_only_layers, GLM's first dense layers. */
+static int take_sparse_layers(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *only = hff_value(config, "mlp_only_layers");
+    int step, first;
+    if (hff_int(config, "decoder_sparse_step", 1, 1, 1 << 16, &step, e) ||
+        hff_int(config, "first_k_dense_replace", c->traits & HF_CHOICE_BIAS ? 1 : 0, 0, 1 << 16,
+                &first, e))
+        return -1;
+    for (int i = 0; i < c->n_layers; i++) {
+        c->experts[i] = i >= first && (i + 1) % step == 0;
+        for (size_t k = 0; k < json_array_size(only); k++)
+            if (json_integer_value(json_array_get(only, k)) == i) c->experts[i] = 0;
+    }
+    return 0;
+}
+
+/* A key with the one value that is computed. */
+static int expect_text(const json_t *config, const char *key, const char *want, struct err *e)
+{
+    const json_t *v = hff_value(config, key);
+    if (!v || (json_is_string(v) && !strcmp(json_string_value(v), want))) return 0;
+    return err_set(e, "config.json: %s '%.40s' is not supported, %s is", key,
+                   json_is_string(v) ? json_string_value(v) : "?", want);
+}
+
+/* Choice in groups, scaling of the weights: DeepSeek-V3 (DeepSeek-AI 2024, 2.1.2). */
+static int take_router(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                       struct err *e)
+{
+    c->router_sigmoid = (c->traits & HF_CHOICE_BIAS) != 0;
+    c->router_normalize = f->normalize < 0 || hff_flag(config, "norm_topk_prob", f->normalize);
+    c->router_groups = c->router_kept_groups = 1;
+    c->router_scale = 1;
+    if (!(c->traits & HF_CHOICE_BIAS)) return 0;
+    if (expect_text(config, "scoring_func", "sigmoid", e) ||
+        expect_text(config, "topk_method", "noaux_tc", e) ||
+        hff_int(config, "n_group", 1, 1, c->n_experts, &c->router_groups, e) ||
+        hff_int(config, "topk_group", 1, 1, c->router_groups, &c->router_kept_groups, e) ||
+        hff_number(config, "routed_scaling_factor", 1, 1e-6, 1e6, &c->router_scale, e))
+        return -1;
+    int group = c->n_experts / c->router_groups;
+    if (c->n_experts % c->router_groups || (c->router_groups > 1 && group < 2))
+        return err_set(e, "config.json: n_group %d does not divide %d experts into groups of 2",
+                       c->router_groups, c->n_experts);
+    if (c->top_k > group * c->router_kept_groups)
+        return err_set(e, "config.json: num_experts_per_tok %d is more than %d groups have",
+                       c->top_k, c->router_kept_groups);
+    return 0;
+}
+
+static int take_experts(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                        struct err *e)
+{
+    static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                         NULL};
+    static const char *const tops[] = {"num_experts_per_tok", "experts_per_token",
+                                       "top_k_experts", NULL};
+    int shared = 0, required = f->expert_ffn ? f->expert_ffn : f->gemma ? 0 : c->ffn;
+    if (hff_list(&c->experts, c->n_layers, e) ||
+        hff_int(config, key_of(config, counts), f->experts, 1, 1 << 14, &c->n_experts, e) ||
+        hff_int(config, key_of(config, tops), f->top_k, 1, c->n_experts, &c->top_k, e))
+        return -1;
+    c->expert_ffn = c->ffn;
+    if ((f->expert_ffn || f->gemma) &&
+        hff_int(config, "moe_intermediate_size", required, 1, 1 << 20, &c->expert_ffn, e))
+        return -1;
+    if (c->traits & HF_SHARED_GATE) {
+        if (hff_int(config, "shared_expert_intermediate_size", f->shared_ffn, 1, 1 << 20,
+                    &c->shared_ffn, e))
+            return -1;
+    } else if (c->traits & HF_CHOICE_BIAS) {
+        if (hff_int(config, "n_shared_experts", f->shared_ffn, 0, 1 << 10, &shared, e)) return -1;
+        c->shared_ffn = shared * c->expert_ffn;
+    }
+    if (take_sparse_layers(c, config, e) || take_router(c, config, f, e)) return -1;
+    int dense = f->gemma; /* layers with an MLP */
+    for (int i = 0; i < c->n_layers; i++) dense |= !c->experts[i];
+    if (!dense) c->ffn = c->expert_ffn;
+    if (!(c->traits & HF_GPT_OSS)) return 0;
+    return hff_number(config, "swiglu_limit", 7, 1e-3, 1e6, &c->swiglu_limit, e) ||
+                   hff_number(config, "swiglu_alpha", 1.702, 1e-3, 1e6, &c->swiglu_alpha, e)
+               ? -1
+               : 0;
+}
+
+int hff_layers(struct hf_config *c, const json_t *config, const struct hf_family *f,
+               const struct notes *n, struct err *e)
+{
+    if (c->traits & HF_NO_ROPE && take_no_rope(c, config, e)) return -1;
+    if (take_windows(c, config, f, n, e)) return -1;
+    if (c->traits & HF_HYBRID && take_hybrid(c, config, f, e)) return -1;
+    return c->traits & HF_EXPERTS ? take_experts(c, config, f, e) : 0;
+}

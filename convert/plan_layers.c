@@ -1,0 +1,483 @@
+#include "convert/plan_layers.h"
+
+#include "convert/plan_linear.h"
+#include "convert/plan_names.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256, SLICES = 3, COLUMN_BYTES = 1 << 20 };
+
+struct layer {
+    int number;
+    uint64_t traits;
+    int64_t size[N_SIZES];
+};
+
+static void sizes_of(struct layer *l, const struct hf_config *c)
+{
+    int i = l->number, gemma4 = (c->traits & HF_GEMMA4) != 0;
+    int64_t head = gemma4 ? c->head_dims[i] : c->head_dim,
+            kv_heads = gemma4 ? c->kv_heads[i] : c->n_kv_heads,
+            keys = (int64_t)c->linear_key_heads * c->linear_key_dim,
+            values = (int64_t)c->linear_value_heads * c->linear_value_dim;
+    const int64_t size[N_SIZES] = {
+        [SIZE_ONE] = 1,
+        [SIZE_DIM] = c->dim,
+        [SIZE_HEAD] = head,
+        [SIZE_HEADS] = c->n_heads,
+        [SIZE_Q] = c->n_heads * head,
+        [SIZE_KV] = kv_heads * head,
+        [SIZE_FFN] = gemma4 ? c->ffns[i] : c->ffn,
+        [SIZE_EXPERTS] = c->n_experts,
+        [SIZE_EXPERT_FFN] = c->expert_ffn,
+        [SIZE_SHARED_FFN] = c->shared_ffn,
+        [SIZE_KEYS] = keys,
+        [SIZE_VALUES] = values,
+        [SIZE_VALUE_HEADS] = c->linear_value_heads,
+        [SIZE_VALUE] = c->linear_value_dim,
+        [SIZE_DELTA] = 2 * keys + values,
+        [SIZE_PLE] = c->ple_dim,
+    };
+    memcpy(l->size, size, sizeof size);
+}
+
+static void traits_of(struct layer *l, const struct plan *p)
+{
+    const struct hf_config *c = p->config;
+    int i = l->number, delta = c->linear && c->linear[i], experts = c->experts && c->experts[i],
+        own = !delta && (!c->kv_from || c->kv_from[i] == i);
+    l->traits = c->traits;
+    if (delta) l->traits |= LAYER_DELTA;
+    if (experts) l->traits |= LAYER_EXPERTS;
+    if (!experts || c->traits & HF_GEMMA4) l->traits |= LAYER_MLP;
+    if (experts && c->shared_ffn) l->traits |= LAYER_SHARED;
+    if (own) l->traits |= LAYER_KEYS;
+    if (own && !(c->k_eq_v && !c->windows[i])) l->traits |= LAYER_VALUES;
+    /* GPTQModel cuts gpt-oss' alternating outputs of gate and up in halves and calls the halves
+     * gate_proj and up_proj. */
+    if (c->traits & HF_GPT_OSS && p->quant->by_gptqmodel) l->traits |= LAYER_HALVES;
+}
+
+static int applies(const struct layer *l, uint64_t need, uint64_t without)
+{
+    return (l->traits & need) == need && !(l->traits & without);
+}
+
+/* Source row of output d of a head of `dim`. The model file rotates (i, i + dim/2); the source
+ * rotates the first c->rotary dimensions, of them (i, i + rotary/2) or (2i, 2i + 1). */
+static int64_t rope_source(const struct hf_config *c, int64_t dim, int64_t d)
+{
+    int64_t half = dim / 2, pairs = c->rotary / 2, i = d % half;
+    if (i >= pairs) return 2 * pairs + (d < half ? i - pairs : half - pairs + i - pairs);
+    if (c->traits & HF_INTERLEAVED) return 2 * i + (d >= half);
+    return d < half ? i : pairs + i;
+}
+
+static int keeps_order(const struct hf_config *c)
+{
+    return c->traits & HF_GEMMA4 ||
+           (c->rotary == c->head_dim && !(c->traits & HF_INTERLEAVED));
+}
+
+/* Rows first, first + 1, ..., first + count - 1, then the same `stride` further on, `blocks`
+ * times. */
+struct slice {
+    int64_t first, count, stride, blocks;
+};
+
+/* The rows of a pick. *total: rows of the module. Returns the number of slices, 0: all rows. */
+static int slices_of(const struct layer *l, const struct hf_config *c,
+                     const struct linear_rule *rule, struct slice s[SLICES], int64_t *total)
+{
+    int64_t n = l->size[rule->out], q = l->size[SIZE_Q], kv = l->size[SIZE_KV],
+            head = l->size[SIZE_HEAD], nk = c->linear_key_heads, dk = c->linear_key_dim,
+            group = nk ? c->linear_value_heads / nk : 0, dv = group * c->linear_value_dim;
+    int second = 0;
+    *total = 2 * n;
+    switch (rule->pick) {
+    case PICK_ALL: *total = n; return 0;
+    case PICK_Q: *total = q + 2 * kv; s[0] = (struct slice){0, q, 0, 1}; return 1;
+    case PICK_K: *total = q + 2 * kv; s[0] = (struct slice){q, kv, 0, 1}; return 1;
+    case PICK_V: *total = q + 2 * kv; s[0] = (struct slice){q + kv, kv, 0, 1}; return 1;
+    case PICK_SECOND: second = 1; /* fall through */
+    case PICK_FIRST: s[0] = (struct slice){second * n, n, 0, 1}; return 1;
+    case PICK_ODD: second = 1; /* fall through */
+    case PICK_EVEN: s[0] = (struct slice){second, 1, 2, n}; return 1;
+    case PICK_HEAD_SECOND: second = 1; /* fall through */
+    case PICK_HEAD_FIRST: s[0] = (struct slice){second * head, head, 2 * head, n / head}; return 1;
+    case PICK_DELTA_QKV:
+        *total = 2 * nk * (dk + dv);
+        s[0] = (struct slice){0, dk, 2 * (dk + dv), nk};
+        s[1] = (struct slice){dk, dk, 2 * (dk + dv), nk};
+        s[2] = (struct slice){2 * dk, dv, 2 * (dk + dv), nk};
+        return 3;
+    case PICK_DELTA_Z:
+        *total = 2 * nk * (dk + dv);
+        s[0] = (struct slice){2 * dk + dv, dv, 2 * (dk + dv), nk};
+        return 1;
+    case PICK_DELTA_A: second = 1; /* fall through */
+    case PICK_DELTA_B: s[0] = (struct slice){second * group, group, 2 * group, nk}; return 1;
+    case PICK_LAYER:
+        *total = c->n_layers * n;
+        s[0] = (struct slice){l->number * n, n, 0, 1};
+        return 1;
+    }
+    return 0;
+}
+
+/* *rows [outputs of the rule]: the module's rows that they are; NULL: all in order. */
+static int rows_of(const struct layer *l, const struct hf_config *c, const struct linear_rule *rule,
+                   int32_t **rows, int64_t *total, struct err *e)
+{
+    struct slice s[SLICES];
+    int64_t n = l->size[rule->out], head = l->size[SIZE_HEAD], at = 0;
+    int n_slices = slices_of(l, c, rule, s, total), moves = rule->how & ROPE && !keeps_order(c);
+    *rows = NULL;
+    if (!n_slices && !moves) return 0;
+    int32_t *r = malloc((size_t)n * sizeof *r), *moved = malloc((size_t)n * sizeof *moved);
+    if (!r || !moved) {
+        free(r);
+        free(moved);
+        return err_memory(e);
+    }
+    for (int k = 0; k < n_slices; k++)
+        for (int64_t b = 0; b < s[k].blocks; b++)
+            for (int64_t i = 0; i < s[k].count; i++)
+                r[at++] = (int32_t)(s[k].first + b * s[k].stride + i);
+    while (at < n) r[at] = (int32_t)at, at++;
+    CHECK(at == n);
+    for (int64_t i = 0; i < n && moves; i++)
+        moved[i] = r[i / head * head + rope_source(c, head, i % head)];
+    *rows = moves ? moved : r;
+    free(moves ? r : moved);
+    return 0;
+}
+
+/* FROM of a rule, in the checkpoint. */
+static void source_name(const struct plan *p, const struct layer *l, const char *from, int global,
+                        char name[NAME_BYTES])
+{
+    if (global) snprintf(name, NAME_BYTES, "%s%s", p->prefix, from);
+    else snprintf(name, NAME_BYTES, "%slayers.%d.%s", p->prefix, l->number, from);
+}
+
+/* The rule among the alternatives from linear_rules[at] on whose module is in the checkpoint; if
+ * there is none the first that applies; -1: none applies. *end: the first rule after them. */
+static int choose_linear(const struct plan *p, const struct layer *l, int at, int *end)
+{
+    int first = -1, chosen = -1;
+    char name[NAME_BYTES];
+    const char *to = linear_rules[at].to;
+    for (; linear_rules[at].to && !strcmp(linear_rules[at].to, to); at++) {
+        const struct linear_rule *rule = &linear_rules[at];
+        if (!applies(l, rule->need, rule->without)) continue;
+        if (first < 0) first = at;
+        source_name(p, l, rule->from, (rule->how & GLOBAL) != 0, name);
+        if (chosen < 0 && plan_linear_exists(p, name)) chosen = at;
+    }
+    *end = at;
+    return chosen < 0 ? first : chosen;
+}
+
+/* Two modules of half of the outputs each: the same rows of both. */
+static void halve(struct linear_from *from, char second[NAME_BYTES])
+{
+    char *gate = strstr(second, "gate_proj");
+    if (gate) {
+        memmove(gate + 2, gate + 4, strlen(gate + 4) + 1);
+        memcpy(gate, "up", 2);
+    }
+    from->part[0].out /= 2;
+    from->part[0].n_rows /= 2;
+    from->part[1] = from->part[0];
+    from->part[1].module = second;
+}
+
+static int read_linear(struct plan *p, const struct layer *l, const struct linear_rule *rule,
+                       struct plan_linear **result, struct err *e)
+{
+    char module[NAME_BYTES], second[NAME_BYTES];
+    int32_t *rows;
+    int64_t total;
+    if (rows_of(l, p->config, rule, &rows, &total, e)) return -1;
+    source_name(p, l, rule->from, (rule->how & GLOBAL) != 0, module);
+    memcpy(second, module, sizeof second);
+    struct linear_from from = {
+        .part = {{.module = module, .out = total, .rows = rows, .n_rows = l->size[rule->out]}},
+        .in = l->size[rule->in],
+        .n_experts = rule->how & STACK ? p->config->n_experts : 0,
+        .transposed = (rule->how & TRANSPOSED) != 0,
+        .keep_plain = (rule->how & PLAIN) != 0,
+        .bias = l->traits & rule->bias ? BIAS_REQUIRED : BIAS_IF_THERE,
+    };
+    if (rule->how & HALVES) halve(&from, second);
+    int rc = plan_linear_read(p, &from, result, e);
+    free(rows);
+    return rc;
+}
+
+/* The linears that an act-order of down can reorder. */
+struct mlp {
+    struct plan_linear *gate, *up, *down;
+};
+
+static void note_mlp(struct mlp *m, const char *to, struct plan_linear *linear)
+{
+    if (!strcmp(to, "mlp.gate_proj")) m->gate = linear;
+    if (!strcmp(to, "mlp.up_proj")) m->up = linear;
+    if (!strcmp(to, "mlp.down_proj")) m->down = linear;
+}
+
+static int add_linears(struct plan *p, const struct layer *l, struct err *e)
+{
+    enum { MOST = 32 };
+    struct plan_linear *read[MOST];
+    const char *to[MOST];
+    struct mlp mlp = {NULL, NULL, NULL};
+    char name[NAME_BYTES];
+    int n = 0;
+    for (int at = 0; linear_rules[at].to;) {
+        int rule = choose_linear(p, l, at, &at);
+        if (rule < 0) continue;
+        CHECK(n < MOST);
+        to[n] = linear_rules[rule].to;
+        if (read_linear(p, l, &linear_rules[rule], &read[n], e)) return -1;
+        note_mlp(&mlp, to[n], read[n]);
+        n++;
+    }
+    snprintf(name, sizeof name, "layers.%d.mlp.order", l->number);
+    if (mlp.down && mlp.up && plan_linear_sort(p, mlp.gate, mlp.up, mlp.down, name, e)) return -1;
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "layers.%d.%s", l->number, to[i]);
+        if (plan_linear_put(p, read[i], name, e)) return -1;
+    }
+    return 0;
+}
+
+/* Changes f [n], v of the rule. */
+static int change_vector(const struct hf_config *c, const struct layer *l,
+                         const struct vector_rule *rule, float *f, int64_t n, struct err *e)
+{
+    int64_t head = l->size[SIZE_HEAD];
+    int plus = c->traits & HF_NORM_PLUS_1 &&
+               (rule->change == VECTOR_NORM || rule->change == VECTOR_HEADS);
+    for (int64_t i = 0; i < n; i++) {
+        if (plus) f[i] += 1;
+        if (rule->change == VECTOR_NEG_EXP) f[i] = (float)-exp(f[i]);
+        if (rule->change == VECTOR_ROOT) f[i] = (float)(f[i] / sqrt(c->dim));
+    }
+    if (rule->change != VECTOR_HEADS || keeps_order(c)) return 0;
+    float *source = malloc((size_t)n * sizeof *source);
+    if (!source) return err_memory(e);
+    memcpy(source, f, (size_t)n * sizeof *source);
+    for (int64_t i = 0; i < n; i++)
+        f[i] = source[i / head * head + rope_source(c, head, i % head)];
+    free(source);
+    return 0;
+}
+
+static int add_ones(struct plan *p, const char *name, int64_t n, struct err *e)
+{
+    float *f = malloc((size_t)n * sizeof *f);
+    if (!f) return err_memory(e);
+    for (int64_t i = 0; i < n; i++) f[i] = 1;
+    return plan_memory(p, name, DT_F32, n, f, e);
+}
+
+static int add_vector(struct plan *p, const struct layer *l, const struct vector_rule *rule,
+                      struct err *e)
+{
+    const struct hf_config *c = p->config;
+    char source[NAME_BYTES], name[NAME_BYTES];
+    int64_t n = l->size[rule->size];
+    float *f;
+    snprintf(name, sizeof name, "layers.%d.%s", l->number, rule->to);
+    if (rule->change == VECTOR_ONES) return add_ones(p, name, n, e);
+    source_name(p, l, rule->from, 0, source);
+    const struct hf_tensor *t = plan_find(p, source, "");
+    if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, source);
+    struct tensor_shape shape = {1, {n}};
+    if (rule->change == VECTOR_ROWS) {
+        char have[128];
+        if (t->t->n_dims != 3 || t->t->shape[0] != n || t->t->shape[1] != 1 ||
+            t->t->shape[2] != c->conv_width)
+            return err_set(e, "%s: tensor '%s' is %s, must be [%" PRId64 ", 1, %d]",
+                           t->shard->path, source, plan_shape(t, have), n, c->conv_width);
+        shape = (struct tensor_shape){2, {n, c->conv_width}};
+        n *= c->conv_width;
+    }
+    if (rule->change == VECTOR_ROWS ? plan_numbers(t, n, &f, e) : plan_floats(t, n, &f, e))
+        return -1;
+    if (change_vector(c, l, rule, f, n, e)) {
+        free(f);
+        return -1;
+    }
+    return plan_data(p, name, DT_F32, shape, f, e);
+}
+
+static int add_vectors(struct plan *p, const struct layer *l, struct err *e)
+{
+    const char *done = "";
+    for (const struct vector_rule *rule = vector_rules; rule->to; rule++) {
+        if (!applies(l, rule->need, rule->without) || !strcmp(done, rule->to)) continue;
+        done = rule->to;
+        if (add_vector(p, l, rule, e)) return -1;
+    }
+    return 0;
+}
+
+/* Gemma 4: the factor on a layer's result. */
+static int take_scalar(struct plan *p, struct hf_config *c, const struct layer *l, struct err *e)
+{
+    char name[NAME_BYTES];
+    float *f;
+    source_name(p, l, "layer_scalar", 0, name);
+    const struct hf_tensor *t = plan_find(p, name, "");
+    c->layer_scalar[l->number] = 1;
+    if (!t) return 0;
+    if (plan_floats(t, 1, &f, e)) return -1;
+    c->layer_scalar[l->number] = *f;
+    free(f);
+    return 0;
+}
+
+/* Marks the tensors of modules that a layer with another layer's keys and values does not use. */
+static void skip_shared(struct plan *p, const struct layer *l)
+{
+    static const char *const modules[] = {"k_proj.", "v_proj.", "k_norm.", "v_norm."};
+    char name[NAME_BYTES], from[64];
+    for (size_t k = 0; k < sizeof modules / sizeof *modules; k++) {
+        snprintf(from, sizeof from, "self_attn.%s", modules[k]);
+        source_name(p, l, from, 0, name);
+        for (size_t i = 0; i < p->dir->n_tensors; i++)
+            if (!strncmp(p->dir->tensors[i].t->name, name, strlen(name))) p->used[i] = 1;
+    }
+}
+
+/* Takes the inner dimension from the tensors: some quantizers pad it without updating config.json.
+ */
+static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
+{
+    char module[NAME_BYTES];
+    snprintf(module, sizeof module, "%slayers.0.mlp.gate_proj", p->prefix);
+    int64_t ffn = c->traits & HF_GEMMA4 ? 0 : plan_linear_outputs(p, module);
+    if (!ffn) ffn = c->ffn;
+    if (ffn < 1 || ffn > 1 << 20)
+        return err_set(e, "%s: tensor '%s': %" PRId64 " outputs are out of range", p->dir->path,
+                       module, ffn);
+    if (ffn != c->ffn)
+        note_warn(p->notes,
+                  "intermediate_size is %d in config.json, %" PRId64
+                  " in the tensors: using the latter",
+                  c->ffn, ffn);
+    c->ffn = (int)ffn;
+    return 0;
+}
+
+int plan_layers(struct plan *p, struct hf_config *c, struct err *e)
+{
+    struct layer l;
+    if (ffn_of_tensors(p, c, e)) return -1;
+    for (l.number = 0; l.number < c->n_layers; l.number++) {
+        traits_of(&l, p);
+        sizes_of(&l, c);
+        if (add_vectors(p, &l, e) || add_linears(p, &l, e)) return -1;
+        if (!(c->traits & HF_GEMMA4)) continue;
+        if (take_scalar(p, c, &l, e)) return -1;
+        if (!(l.traits & LAYER_KEYS)) skip_shared(p, &l);
+    }
+    return 0;
+}
+
+/* Adds TENSOR of the language model, [n], under its own name; it gets `plus` added. */
+static int add_global(struct plan *p, const char *tensor, int64_t n, float plus, struct err *e)
+{
+    char source[NAME_BYTES];
+    float *f;
+    snprintf(source, sizeof source, "%s%s", p->prefix, tensor);
+    const struct hf_tensor *t = plan_find(p, source, "");
+    if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, source);
+    if (plan_floats(t, n, &f, e)) return -1;
+    for (int64_t i = 0; i < n; i++) f[i] += plus;
+    return plan_memory(p, tensor, DT_F32, n, f, e);
+}
+
+/* Gemma 4: the columns of every layer of embed_tokens_per_layer [vocab][layers * ple]. */
+static int add_layer_embeddings(struct plan *p, struct err *e)
+{
+    const struct hf_config *c = p->config;
+    char source[NAME_BYTES], name[NAME_BYTES], have[128];
+    snprintf(source, sizeof source, "%sembed_tokens_per_layer.weight", p->prefix);
+    const struct hf_tensor *t = plan_find(p, source, "");
+    if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, source);
+    if (plan_is_float(t, e)) return -1;
+    if (t->t->n_dims != 2 || t->t->shape[0] != c->vocab ||
+        t->t->shape[1] != (int64_t)c->n_layers * c->ple_dim)
+        return err_set(e, "%s: tensor '%s' is %s, must be [%d, %d]", t->shard->path, source,
+                       plan_shape(t, have), c->vocab, c->n_layers * c->ple_dim);
+    uint64_t row = (uint64_t)c->ple_dim * dtype_bytes(t->t->dtype), rows = (uint64_t)c->vocab,
+             step = COLUMN_BYTES > row ? COLUMN_BYTES / row : 1;
+    struct plan_job j = {.kind = JOB_COLUMNS,
+                         .source = t,
+                         .row_bytes = row,
+                         .stride = row * (uint64_t)c->n_layers};
+    if (step * row > p->src_max) p->src_max = step * row;
+    for (int i = 0; i < c->n_layers; i++) {
+        snprintf(name, sizeof name, "layers.%d.embed_tokens_per_layer.weight", i);
+        if (plan_tensor(p, &j.tensor, name, t->t->dtype,
+                        (struct tensor_shape){2, {c->vocab, c->ple_dim}}, (rows + step - 1) / step,
+                        e))
+            return -1;
+        uint64_t at = 0;
+        for (j.piece = 0; at < rows; j.piece++, at += step) {
+            j.at = at * row, j.from = at * j.stride + (uint64_t)i * row;
+            j.bytes = (rows - at < step ? rows - at : step) * row;
+            if (plan_add_job(p, &j, e)) return -1;
+        }
+    }
+    return 0;
+}
+
+int plan_final_norm(struct plan *p, struct err *e)
+{
+    const struct hf_config *c = p->config;
+    if (add_global(p, "norm.weight", c->dim, c->traits & HF_NORM_PLUS_1 ? 1 : 0, e)) return -1;
+    if (c->traits & HF_LAYER_NORM && add_global(p, "norm.bias", c->dim, 0, e)) return -1;
+    if (!(c->traits & HF_PLE)) return 0;
+    return add_layer_embeddings(p, e) ||
+                   add_global(p, "per_layer_projection_norm.weight", c->ple_dim, 0, e)
+               ? -1
+               : 0;
+}
+
+/* f: [n], NULL: zeros */
+static int add_frequencies(struct plan *p, const char *name, const float *f, int64_t n,
+                           struct err *e)
+{
+    float *copy = calloc((size_t)n, sizeof *copy);
+    if (!copy) return err_memory(e);
+    if (f) memcpy(copy, f, (size_t)n * sizeof *f);
+    return plan_memory(p, name, DT_F32, n, copy, e);
+}
+
+int plan_rope_tables(struct plan *p, struct err *e)
+{
+    const struct hf_config *c = p->config;
+    int64_t n = c->head_dim / 2, full = n;
+    if (c->traits & HF_GEMMA) {
+        for (int i = 0; c->traits & HF_GEMMA4 && i < c->n_layers; i++)
+            if (!c->windows[i]) full = c->head_dims[i] / 2;
+        return add_frequencies(p, "rope.full.inv_freq", c->inv_freq, full, e) ||
+                       add_frequencies(p, "rope.sliding.inv_freq", c->sliding_inv_freq, n, e)
+                   ? -1
+                   : 0;
+    }
+    if (add_frequencies(p, "rope.inv_freq", c->inv_freq, n, e)) return -1;
+    if (c->inv_freq_long && add_frequencies(p, "rope.inv_freq.long", c->inv_freq_long, n, e))
+        return -1;
+    return c->traits & HF_NO_ROPE ? add_frequencies(p, "rope.none.inv_freq", NULL, n, e) : 0;
+}

@@ -1,0 +1,102 @@
+/* plan_names.h: the tensors of a layer, as tables: which output comes from which names of the
+ * checkpoint, with which rows. Owns: the names that architectures and quantizers use. Must not
+ * know: formats of weights, how rows are read. */
+#ifndef CONVERT_PLAN_NAMES_H
+#define CONVERT_PLAN_NAMES_H
+
+#include "convert/hf_config.h"
+
+#include <stdint.h>
+
+/* What a layer has, beside the traits of its architecture (enum hf_trait). */
+#define LAYER_DELTA (UINT64_C(1) << 32)   /* gated DeltaNet instead of attention */
+#define LAYER_EXPERTS (UINT64_C(1) << 33) /* router and experts */
+#define LAYER_MLP (UINT64_C(1) << 34)
+#define LAYER_SHARED (UINT64_C(1) << 35) /* shared expert */
+#define LAYER_KEYS (UINT64_C(1) << 36)   /* keys and values of its own */
+#define LAYER_VALUES (UINT64_C(1) << 37) /* v_proj */
+#define LAYER_HALVES (UINT64_C(1) << 38) /* HALVES below */
+
+/* Sizes of a layer. */
+enum layer_size {
+    SIZE_NONE,
+    SIZE_ONE,
+    SIZE_DIM,
+    SIZE_HEAD,
+    SIZE_HEADS,
+    SIZE_Q,
+    SIZE_KV,
+    SIZE_FFN,
+    SIZE_EXPERTS,
+    SIZE_EXPERT_FFN,
+    SIZE_SHARED_FFN,
+    SIZE_KEYS,        /* DeltaNet: all key heads */
+    SIZE_VALUES,      /* all value heads */
+    SIZE_VALUE_HEADS,
+    SIZE_VALUE,       /* one value head */
+    SIZE_DELTA,       /* q, k and v */
+    SIZE_PLE,
+    N_SIZES
+};
+
+/* Rows of the checkpoint's module that an output takes; the module's are all rows of these. */
+enum row_pick {
+    PICK_ALL,
+    PICK_Q, /* of [q, k, v] */
+    PICK_K,
+    PICK_V,
+    PICK_FIRST, /* of two of equal size */
+    PICK_SECOND,
+    PICK_EVEN, /* of two that alternate */
+    PICK_ODD,
+    PICK_HEAD_FIRST, /* of two that alternate by head */
+    PICK_HEAD_SECOND,
+    PICK_DELTA_QKV, /* of [q, k, v.., z..] for each key head (Qwen3-Next) */
+    PICK_DELTA_Z,
+    PICK_DELTA_B, /* of [b.., a..] for each key head */
+    PICK_DELTA_A,
+    PICK_LAYER, /* of a matrix of all layers */
+};
+
+enum linear_how {
+    ROPE = 1,       /* rows in the order of the model file's RoPE */
+    STACK = 2,      /* of all experts: names have the expert's number, or one tensor has them all */
+    TRANSPOSED = 4, /* that tensor is [E][in][out] */
+    PLAIN = 8,      /* is not quantized by --plain 8bit */
+    HALVES = 16,    /* FROM is two modules, the second with up_proj for gate_proj, whose outputs
+                       are one list: half of the rows are in each */
+    GLOBAL = 32,    /* FROM is no tensor of a layer */
+};
+
+/* A linear of the model file. Rules of the same TO are alternatives: the first whose module is in
+ * the checkpoint. */
+struct linear_rule {
+    const char *to, *from;  /* below "layers.L." */
+    uint64_t need, without; /* traits of the layer */
+    enum layer_size in, out;
+    enum row_pick pick;
+    unsigned how;  /* enum linear_how */
+    unsigned bias; /* traits with which a bias is required */
+};
+extern const struct linear_rule linear_rules[]; /* ends with TO NULL */
+
+enum vector_change {
+    VECTOR_AS_IS,
+    VECTOR_NORM,    /* + 1 with HF_NORM_PLUS_1 */
+    VECTOR_HEADS,   /* that, and each head in the order of the model file's RoPE */
+    VECTOR_NEG_EXP, /* -e^v */
+    VECTOR_ROOT,    /* v / sqrt(dim) */
+    VECTOR_ONES,    /* no source */
+    VECTOR_ROWS,    /* [n][1][width] becomes [n][width] */
+};
+
+/* A tensor of fp32 numbers; alternatives as above. */
+struct vector_rule {
+    const char *to, *from; /* tensors, below "layers.L." */
+    uint64_t need, without;
+    enum layer_size size;
+    enum vector_change change;
+};
+extern const struct vector_rule vector_rules[]; /* ends with TO NULL */
+
+#endif

@@ -1,0 +1,148 @@
+#include "convert/quant_compressed.h"
+
+#include "core/base/json.h"
+
+#include <string.h>
+
+#define INSTEAD "use the W4A16 or W8A16 (pack-quantized), GPTQ or AWQ export of the model"
+
+static int is_there(const json_t *v) { return v && !json_is_null(v); }
+
+/* A string of an object; "" if there is none. */
+static const char *text_of(const json_t *j, const char *key)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    return s ? s : "";
+}
+
+static int refuse_format(const char *format, const char *where, struct err *e)
+{
+    static const struct {
+        const char *name, *what;
+    } known[] = {
+        {"int-quantized", "8-bit integers for weights and activations (W8A8)"},
+        {"float-quantized", "8-bit floats (fp8)"},
+        {"naive-quantized", "unpacked integers or floats"},
+        {"nvfp4-pack-quantized", "4-bit floats of NVIDIA (nvfp4)"},
+        {"mxfp4-pack-quantized", "4-bit floats with scales in E8M0 (mxfp4)"},
+        {"mxfp6-pack-quantized", "6-bit floats"},
+        {"mxfp8-quantized", "8-bit floats"},
+        {"marlin-24", "a layout for one GPU kernel, with 2:4 sparsity"},
+        {"sparse-24-bitmask", "2:4 sparsity"},
+        {"sparse-bitmask", "sparse weights"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(format, known[i].name))
+            return err_set(e, "%s: compressed-tensors format '%s', %s, is not supported: " INSTEAD,
+                           where, format, known[i].what);
+    return err_set(e, "%s: compressed-tensors format '%.40s' is not supported: " INSTEAD, where,
+                   *format ? format : "(none)");
+}
+
+static int check_group(const char *name, const json_t *group, const char *format, const char *where,
+                       struct err *e)
+{
+    const json_t *w = json_object_get(group, "weights"),
+                 *act = json_object_get(group, "input_activations"),
+                 *size = json_object_get(w, "group_size"), *bits = json_object_get(w, "num_bits");
+    const char *strategy = text_of(w, "strategy"), *own = text_of(group, "format");
+    json_int_t b = json_integer_value(bits);
+    if (!json_is_array(json_object_get(group, "targets")) || !json_is_object(w))
+        return err_set(e, "%s: compressed-tensors group '%.40s' has no targets or no weights",
+                       where, name);
+    if (strcmp(*own ? own : format, "pack-quantized"))
+        return refuse_format(*own ? own : format, where, e);
+    if (is_there(act))
+        return err_set(e,
+                       "%s: compressed-tensors group '%.40s' quantizes activations, which is not "
+                       "supported: " INSTEAD,
+                       where, name);
+    if (strcmp(text_of(w, "type"), "int") && *text_of(w, "type"))
+        return err_set(e, "%s: compressed-tensors type '%.20s' is not supported, int is: " INSTEAD,
+                       where, text_of(w, "type"));
+    if (!json_is_integer(bits) || (b != 2 && b != 4 && b != 8))
+        return err_set(e,
+                       "%s: compressed-tensors group '%.40s': num_bits %d is not supported (2, 4 "
+                       "and 8 are)",
+                       where, name, b >= 0 && b < 100 ? (int)b : -1);
+    if (*strategy && strcmp(strategy, "group") && strcmp(strategy, "channel"))
+        return err_set(e,
+                       "%s: compressed-tensors strategy '%.20s' is not supported (group and "
+                       "channel are): " INSTEAD,
+                       where, strategy);
+    if (is_there(size) && (!json_is_integer(size) || json_integer_value(size) < -1 ||
+                           json_integer_value(size) > 1 << 24))
+        return err_set(e, "%s: compressed-tensors group '%.40s': group_size is not usable", where,
+                       name);
+    return 0;
+}
+
+int qct_merge(struct quant_config *q, const json_t *j, const char *where, struct err *e)
+{
+    json_t *groups = json_object_get(j, "config_groups"), *group;
+    const json_t *sparse = json_object_get(j, "sparsity_config"),
+                 *turn = json_object_get(j, "transform_config");
+    const char *format = text_of(j, "format"), *name;
+    if (is_there(sparse) && strcmp(text_of(sparse, "format"), "dense") && json_object_size(sparse))
+        return refuse_format(text_of(sparse, "format"), where, e);
+    if (json_object_size(json_object_get(turn, "config_groups")))
+        return err_set(e,
+                       "%s: 'transform_config' needs a transform of the activations at run time, "
+                       "which is not supported: quantize without it",
+                       where);
+    if (strcmp(format, "pack-quantized") && strcmp(format, "mixed-precision") && *format)
+        return refuse_format(format, where, e);
+    if (!json_is_object(groups) || !json_object_size(groups))
+        return err_set(e, "%s: compressed-tensors has no config_groups", where);
+    json_object_foreach (groups, name, group)
+        if (check_group(name, group, format, where, e)) return -1;
+    if (!q->groups) q->groups = json_deep_copy(groups);
+    q->present = 1;
+    return json_check(e);
+}
+
+/* How well a target fits a module: 3 its name, 2 a pattern, 1 its class, 0 not at all. */
+static int fit(const char *target, const char *module, int *how, struct err *e)
+{
+    int yes = 0;
+    *how = 0;
+    if (!strncmp(target, "re:", 3)) {
+        if (qc_match(target + 3, module, &yes, e)) return -1;
+        *how = yes ? 2 : 0;
+    } else if (!strcmp(target, module)) {
+        *how = 3;
+    } else if (!strcmp(target, "Linear")) {
+        *how = 1;
+    }
+    return 0;
+}
+
+int qct_module(const struct quant_config *q, const char *module, struct quant_module *m,
+               struct err *e)
+{
+    const json_t *best = NULL;
+    int best_fit = 0, how;
+    const char *name;
+    json_t *group;
+    json_object_foreach (q->groups, name, group) {
+        const json_t *targets = json_object_get(group, "targets");
+        for (size_t i = 0; i < json_array_size(targets); i++) {
+            const char *t = json_string_value(json_array_get(targets, i));
+            if (t && fit(t, module, &how, e)) return -1;
+            if (t && how > best_fit) best_fit = how, best = json_object_get(group, "weights");
+        }
+    }
+    if (!best)
+        return err_set(e,
+                       "quantization config: module '%s' is packed, but no group of config_groups "
+                       "has a target for it",
+                       module);
+    const json_t *size = json_object_get(best, "group_size");
+    int channel = !strcmp(text_of(best, "strategy"), "channel");
+    *m = (struct quant_module){
+        .bits = (int)json_integer_value(json_object_get(best, "num_bits")),
+        .group = channel || !json_is_integer(size) ? -1 : (int)json_integer_value(size),
+        .sym = !json_is_false(json_object_get(best, "symmetric")),
+        .sym_said = 1};
+    return 0;
+}

@@ -1,0 +1,306 @@
+#include "core/model/arch_blocks.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { NAME_BYTES = 128 };
+
+/* ---- the residual stream */
+
+struct norm_weights {
+    int weight, bias;
+};
+
+static struct norm_weights norm_weights(struct builder *b, const char *name, int layer_norm)
+{
+    char full[NAME_BYTES];
+    struct norm_weights w = {.bias = NO_WEIGHT};
+    snprintf(full, sizeof full, "%s.weight", name);
+    w.weight = arch_vector(b, full, b->config->dim);
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (layer_norm) w.bias = arch_vector(b, full, b->config->dim);
+    return w;
+}
+
+struct arch_stream arch_stream(struct builder *b, int layer_norm)
+{
+    int dim = b->config->dim;
+    int embed = arch_linear(b, "embed_tokens", dim, b->config->vocab);
+    int head = arch_linear_or_none(b, "lm_head", dim, b->config->vocab);
+    struct norm_weights norm = norm_weights(b, "norm", layer_norm);
+    struct arch_stream s = {
+        .added = NO_BUFFER,
+        .embed = embed,
+        .layer_norm = layer_norm,
+        .tail = {.norm = norm.weight, .norm_bias = norm.bias, .head = head < 0 ? embed : head},
+    };
+    s.x = arch_buffer(b, "x", dim);
+    s.h = arch_buffer(b, "h", dim);
+    s.delta = arch_buffer(b, "delta", dim);
+    return s;
+}
+
+void arch_stream_norm(struct builder *b, struct arch_stream *s, const char *name)
+{
+    struct norm_weights w = norm_weights(b, name, s->layer_norm);
+    arch_norm_center(arch_norm(b, "norm", s->x, s->added, w.weight, s->h), w.bias);
+    s->added = NO_BUFFER;
+}
+
+void arch_stream_norm_to(struct builder *b, const struct arch_stream *s, const char *name, int out)
+{
+    struct norm_weights w = norm_weights(b, name, s->layer_norm);
+    arch_norm_center(arch_norm(b, "norm", s->x, NO_BUFFER, w.weight, out), w.bias);
+}
+
+void arch_stream_delta(struct arch_stream *s) { s->added = s->delta; }
+
+void arch_stream_norm_delta(struct builder *b, struct arch_stream *s, const char *name)
+{
+    int y = arch_room(b, "y", b->config->dim);
+    struct norm_weights w = norm_weights(b, name, 0);
+    arch_norm(b, "norm_out", s->delta, NO_BUFFER, w.weight, y);
+    s->added = y;
+}
+
+void arch_stream_add(struct builder *b, struct arch_stream *s, float scale)
+{
+    arch_add(b, "add", s->x, s->added)->as.add.scale = scale;
+    s->added = NO_BUFFER;
+}
+
+void arch_stream_end(struct builder *b, const struct arch_stream *s)
+{
+    arch_tail(b, s->x, s->added, s->h, &s->tail);
+}
+
+/* ---- attention */
+
+static int q_dim(const struct heads *n) { return n->n_heads * n->head_dim; }
+static int kv_dim(const struct heads *n) { return n->n_kv_heads * n->head_dim; }
+
+struct arch_attention arch_attention(const struct builder *b)
+{
+    const struct model_config *g = b->config;
+    return (struct arch_attention){.heads = {g->n_heads, g->n_kv_heads, g->head_dim},
+                                   .scale = 1 / sqrtf((float)g->head_dim)};
+}
+
+void arch_attention_rooms(struct builder *b, const struct arch_attention *a)
+{
+    arch_room(b, "a", q_dim(&a->heads));
+    arch_room(b, "q", q_dim(&a->heads));
+    arch_room(b, "k", kv_dim(&a->heads));
+    arch_room(b, "v", kv_dim(&a->heads));
+}
+
+/* Norms over whole rows of q and k, into buffers of their own. */
+static void norm_rows(struct builder *b, const struct heads *n, int qkv[3])
+{
+    int w_q = arch_vector(b, "layers.%d.self_attn.q_norm.weight", q_dim(n));
+    int w_k = arch_vector(b, "layers.%d.self_attn.k_norm.weight", kv_dim(n));
+    int q = arch_room(b, "q_normed", q_dim(n)), k = arch_room(b, "k_normed", kv_dim(n));
+    arch_norm(b, "q_norm", qkv[0], NO_BUFFER, w_q, q);
+    arch_norm(b, "k_norm", qkv[1], NO_BUFFER, w_k, k);
+    qkv[0] = q;
+    qkv[1] = k;
+}
+
+static struct arch_head_norms head_norms(struct builder *b, const struct arch_attention *a)
+{
+    static const char q[] = "layers.%d.self_attn.q_norm.weight",
+                      k[] = "layers.%d.self_attn.k_norm.weight";
+    int n = a->heads.head_dim;
+    switch (a->head_norm) {
+    case HEAD_NORM_IF_THERE: return arch_head_norms(b, q, k, n);
+    case HEAD_NORM_EACH: return (struct arch_head_norms){arch_vector(b, q, n), arch_vector(b, k, n)};
+    default: return (struct arch_head_norms){NO_WEIGHT, NO_WEIGHT};
+    }
+}
+
+void arch_attend_block(struct builder *b, const struct arch_attention *a, int in, int out)
+{
+    const struct heads *n = &a->heads;
+    int dim = b->config->dim;
+    int qkv[] = {arch_room(b, "q", q_dim(n)), arch_room(b, "k", kv_dim(n)),
+                 arch_room(b, "v", kv_dim(n))};
+    const int w_qkv[] = {arch_linear(b, "layers.%d.self_attn.q_proj", dim, q_dim(n)),
+                         arch_linear(b, "layers.%d.self_attn.k_proj", dim, kv_dim(n)),
+                         arch_linear(b, "layers.%d.self_attn.v_proj", dim, kv_dim(n))};
+    struct arch_head_norms norms = head_norms(b, a);
+    arch_linears(b, "qkv", in, 3, w_qkv, qkv);
+    if (a->head_norm == HEAD_NORM_WHOLE) norm_rows(b, n, qkv);
+    int kv = arch_rope_store(b, qkv, a->rope, *n, norms);
+    arch_attend_out(b, a, qkv[0], kv, in, out);
+}
+
+void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int in,
+                     int out)
+{
+    int dim = b->config->dim, q_all = q_dim(&a->heads), result = arch_room(b, "a", q_all);
+    int sinks = NO_WEIGHT, w_gate = NO_WEIGHT, gate = NO_BUFFER;
+    if (a->sinks) sinks = arch_vector(b, "layers.%d.self_attn.sinks", a->heads.n_heads);
+    if (a->gated) {
+        w_gate = arch_linear(b, "layers.%d.self_attn.gate_proj", dim, q_all);
+        gate = arch_room(b, "attend_gate", q_all);
+        arch_linears(b, "attend_gate", in, 1, &w_gate, &gate);
+    }
+    int w_o = arch_linear(b, "layers.%d.self_attn.o_proj", q_all, dim);
+    if (a->query_original) {
+        struct op *op = arch_add(b, "query_scale", q, NO_BUFFER);
+        op->as.add.beta = a->query_beta;
+        op->as.add.original = a->query_original;
+    }
+    struct op *op = arch_attend(b, q, result, a->heads, kv, a->window, a->scale);
+    op->as.attend.softcap = a->softcap;
+    op->w[0] = sinks;
+    if (a->gated) arch_glu(b, gate, result, ACTIVATION_SIGMOID);
+    arch_linears(b, "o", a->gated ? gate : result, 1, &w_o, &out);
+}
+
+/* ---- MLP */
+
+/* A gated MLP and what its linears and operations are called. */
+struct mlp {
+    const char *gate_proj, *up_proj, *down_proj, *gate_up, *down;
+    int ffn;
+    enum activation activation;
+};
+
+static void gated_mlp(struct builder *b, const struct mlp *m, int in, int out)
+{
+    int dim = b->config->dim;
+    const int gate_up[] = {arch_room(b, "gate", m->ffn), arch_room(b, "up", m->ffn)};
+    const int w[] = {arch_linear(b, m->gate_proj, dim, m->ffn),
+                     arch_linear(b, m->up_proj, dim, m->ffn)};
+    int w_down = arch_linear(b, m->down_proj, m->ffn, dim);
+    arch_linears(b, m->gate_up, in, 2, w, gate_up);
+    arch_glu(b, gate_up[0], gate_up[1], m->activation);
+    arch_linears(b, m->down, gate_up[0], 1, &w_down, &out);
+}
+
+void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, int out)
+{
+    const struct mlp m = {"layers.%d.mlp.gate_proj",
+                          "layers.%d.mlp.up_proj",
+                          "layers.%d.mlp.down_proj",
+                          "gate_up",
+                          "down",
+                          ffn,
+                          activation};
+    gated_mlp(b, &m, in, out);
+}
+
+void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out)
+{
+    int dim = b->config->dim, up = arch_room(b, "up", ffn);
+    int w_up = arch_linear(b, "layers.%d.mlp.up_proj", dim, ffn);
+    int w_down = arch_linear(b, "layers.%d.mlp.down_proj", ffn, dim);
+    arch_linears(b, "up", in, 1, &w_up, &up);
+    arch_glu(b, up, NO_BUFFER, activation);
+    arch_linears(b, "down", up, 1, &w_down, &out);
+}
+
+/* ---- mixture of experts */
+
+struct arch_moe arch_moe(struct builder *b)
+{
+    static const char *const scores[] = {[ROUTER_SOFTMAX] = "softmax",
+                                         [ROUTER_SIGMOID] = "sigmoid"};
+    struct arch_moe m = {.activation = ACTIVATION_SILU};
+    m.n_experts = arch_int(b, "n_experts", 1, ROUTE_MAX_EXPERTS);
+    m.top_k = arch_int(b, "top_k", 1, m.n_experts < ROUTE_MAX_TOP ? m.n_experts : ROUTE_MAX_TOP);
+    m.ffn = arch_int(b, "expert_ffn", 1, MODEL_MAX_SIZE / m.top_k);
+    m.shared_ffn = arch_int(b, "shared_ffn", 0, MODEL_MAX_SIZE);
+    m.score = (enum router_score)arch_choice(b, "router_score", scores, 2);
+    m.normalize = arch_int(b, "router_normalize", 0, 1);
+    m.scale = arch_number(b, "router_scale", 1e-6, 1e6);
+    m.groups = arch_int(b, "router_groups", 1, m.n_experts);
+    m.kept_groups = arch_int(b, "router_kept_groups", 1, m.groups);
+    if (b->config->dim > MODEL_MAX_SIZE / m.top_k) arch_bad_key(b, "top_k");
+    int of_group = m.n_experts / m.groups; /* of two or more where groups are chosen */
+    if (m.n_experts % m.groups || (m.kept_groups < m.groups && of_group < 2))
+        arch_bad_key(b, "router_groups");
+    if (m.top_k > m.kept_groups * of_group) arch_bad_key(b, "router_kept_groups");
+    return m;
+}
+
+static int ids_room(struct builder *b, const struct arch_moe *m)
+{
+    return arch_room(b, "expert_ids", m->top_k);
+}
+
+static int weights_room(struct builder *b, const struct arch_moe *m)
+{
+    return arch_room(b, "expert_weights", m->top_k);
+}
+
+void arch_moe_route(struct builder *b, const struct arch_moe *m, int in)
+{
+    int dim = b->config->dim, n = 1, w[2], out[2], bias = NO_WEIGHT, factor = NO_WEIGHT;
+    w[0] = arch_linear(b, "layers.%d.mlp.router", dim, m->n_experts);
+    out[0] = arch_room(b, "scores", m->n_experts);
+    if (m->shared_gate) {
+        w[n] = arch_linear(b, "layers.%d.mlp.shared_expert_gate", dim, 1);
+        out[n++] = arch_room(b, "shared_gate", 1);
+    }
+    if (m->choice_bias) bias = arch_vector(b, "layers.%d.mlp.router.choice_bias", m->n_experts);
+    if (m->expert_scale) factor = arch_vector(b, "layers.%d.mlp.router.expert_scale", m->n_experts);
+    int ids = ids_room(b, m), weights = weights_room(b, m);
+    arch_linears(b, "router", in, n, w, out);
+    struct op *op = arch_op(b, OP_ROUTE, "route");
+    op->in[0] = out[0];
+    op->out[0] = ids;
+    op->out[1] = weights;
+    op->w[0] = bias;
+    op->w[1] = factor;
+    op->as.route.n_experts = m->n_experts;
+    op->as.route.top_k = m->top_k;
+    op->as.route.score = m->score;
+    op->as.route.normalize = m->normalize;
+    op->as.route.groups = m->groups;
+    op->as.route.kept_groups = m->kept_groups;
+    op->as.route.scale = m->scale;
+}
+
+void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int out)
+{
+    int dim = b->config->dim, ffn = m->ffn, ids = ids_room(b, m), weights = weights_room(b, m);
+    const int gate_up[] = {arch_room(b, "gate", m->top_k * ffn), arch_room(b, "up", m->top_k * ffn)};
+    const int w[] = {arch_stack(b, "layers.%d.mlp.experts.gate_proj", m->n_experts, dim, ffn),
+                     arch_stack(b, "layers.%d.mlp.experts.up_proj", m->n_experts, dim, ffn)};
+    int w_down = arch_stack(b, "layers.%d.mlp.experts.down_proj", m->n_experts, ffn, dim);
+    int results = arch_room(b, "expert_results", m->top_k * dim);
+    arch_experts(b, "expert_gate_up", in, ids, m->top_k, 0, 2, w, gate_up);
+    struct op *op = arch_glu(b, gate_up[0], gate_up[1], m->activation);
+    op->as.glu.limit = m->limit;
+    op->as.glu.alpha = m->alpha;
+    arch_experts(b, "expert_down", gate_up[0], ids, m->top_k, 1, 1, &w_down, &results);
+    op = arch_op(b, OP_MIX, "mix");
+    op->in[0] = results;
+    op->in[1] = weights;
+    op->out[0] = out;
+    op->as.mix.top_k = m->top_k;
+}
+
+static void shared_expert(struct builder *b, const struct arch_moe *m, int in, int out)
+{
+    const struct mlp shared = {"layers.%d.mlp.shared_expert.gate_proj",
+                               "layers.%d.mlp.shared_expert.up_proj",
+                               "layers.%d.mlp.shared_expert.down_proj",
+                               "shared_gate_up",
+                               "shared_down",
+                               m->shared_ffn,
+                               m->activation};
+    int y = arch_room(b, "shared", b->config->dim);
+    gated_mlp(b, &shared, in, y);
+    struct op *op = arch_add(b, "shared_add", out, y);
+    if (m->shared_gate) op->in[2] = arch_room(b, "shared_gate", 1);
+}
+
+void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out)
+{
+    arch_moe_route(b, m, in);
+    arch_moe_experts(b, m, in, out);
+    if (m->shared_ffn) shared_expert(b, m, in, out);
+}
