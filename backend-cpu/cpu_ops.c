@@ -25,9 +25,9 @@ static void angles_task(void *arg, int row, int thread)
     for (int i = 0; i < j->pairs; i++) {
         /* fp32 product, as the models were trained with */
         cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
-        float scale = j->inv_freq[i] != 0 ? j->scale : 1;
-        cosr[i] *= scale;
-        sinr[i] *= scale;
+        if (j->inv_freq[i] == 0) continue; /* does not rotate: 1 and 0 */
+        cosr[i] *= j->scale;
+        sinr[i] *= j->scale;
     }
 }
 
@@ -388,12 +388,14 @@ static void run_rope_store(const struct call *t)
         .k_norm = vector_of(t, 1),
         .cos = in_of(t, 3),
         .sin = in_of(t, 4),
-        .pages = t->p->memory->kv[kv],
-        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]),
         .heads = t->op->as.rope.heads,
         .eps = t->op->as.rope.eps,
     };
     CHECK(!j.k == !j.v);
+    if (j.k) {
+        j.pages = t->p->memory->kv[kv];
+        j.page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]);
+    }
     pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
 }
 

@@ -470,9 +470,47 @@ ALWAYS_INLINE float neon_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
+/* cpu_tanhf on 4 lanes. */
+ALWAYS_INLINE float32x4_t tanh4(float32x4_t x)
+{
+    const float32x4_t one = vdupq_n_f32(1);
+    float32x4_t y = vminnmq_f32(vmulq_n_f32(vabsq_f32(x), 2), vdupq_n_f32(20)), /* NaN: 20 */
+        n = vrndnq_f32(vmulq_f32(y, vdupq_n_f32(EXP_LOG2E)));
+    float32x4_t r = vfmsq_f32(y, n, vdupq_n_f32(EXP_LN2_HI));
+    r = vfmsq_f32(r, n, vdupq_n_f32(EXP_LN2_LO));
+    float32x4_t p = vfmaq_f32(vdupq_n_f32(EXP_P3), vdupq_n_f32(EXP_P4), r);
+    p = vfmaq_f32(vdupq_n_f32(EXP_P2), p, r);
+    p = vfmaq_f32(vdupq_n_f32(EXP_P1), p, r);
+    p = vfmaq_f32(vdupq_n_f32(EXP_P0), p, r);
+    float32x4_t q = vfmaq_f32(r, p, vmulq_f32(r, r)),
+                two_n = vreinterpretq_f32_s32(
+                    vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23)),
+                m = vfmaq_f32(vsubq_f32(two_n, one), two_n, q),
+                t = vdivq_f32(m, vaddq_f32(m, vdupq_n_f32(2)));
+    t = vbslq_f32(vdupq_n_u32(0x80000000), x, t);
+    return vbslq_f32(vceqq_f32(x, x), t, x); /* NaN stays */
+}
+
+ALWAYS_INLINE void softcap4(float *x, float32x4_t cap)
+{
+    vst1q_f32(x, vmulq_f32(cap, tanh4(vdivq_f32(vld1q_f32(x), cap))));
+}
+
+void neon_softcap(float *x, float cap, size_t n)
+{
+    const float32x4_t c = vdupq_n_f32(cap);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) softcap4(x + i, c);
+    if (i == n) return;
+    float tail[4] = {0};
+    memcpy(tail, x + i, (n - i) * sizeof *tail);
+    softcap4(tail, c);
+    memcpy(x + i, tail, (n - i) * sizeof *tail);
+}
+
 void neon_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask);
+    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
 }
 
 /* fp32_glu on 4 lanes; vmin and vmax keep NaN. */
@@ -493,8 +531,6 @@ ALWAYS_INLINE float32x4_t glu4(const struct cpu_glu *a, const enum activation k,
                 y = vdivq_f32(k == ACTIVATION_SIGMOID ? one : g, vaddq_f32(one, e));
     return has_up ? vmulq_f32(y, u) : y;
 }
-
-void neon_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
                            float *gate, const float *up, size_t n)

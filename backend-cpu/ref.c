@@ -316,16 +316,19 @@ static void ref_delta_prepare(const struct delta_inputs *t)
 {
     int n = t->key_dim;
     for (int h = 0; h < 2 * t->key_heads; h++) {
+        int is_q = h < t->key_heads;
+        float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n;
         double sum = 1e-6, f;
         for (int i = 0; i < n; i++) sum += (double)t->qk[h * n + i] * t->qk[h * n + i];
-        f = 1 / sqrt(h < t->key_heads ? sum * n : sum);
-        for (int i = 0; i < n; i++) t->unit[h * n + i] = (float)(t->qk[h * n + i] * f);
+        f = 1 / sqrt(is_q ? sum * n : sum);
+        for (int i = 0; i < n; i++) y[i] = (float)(t->qk[h * n + i] * f);
     }
     for (int h = 0; h < t->value_heads; h++) {
         double x = (double)t->a[h] + (double)t->bias[h],
                softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-        t->g[h] = (float)exp(t->decay[h] * softplus);
-        t->beta[h] = (float)(1 / (1 + exp(-(double)t->b[h])));
+        size_t at = (size_t)h * t->gate_stride;
+        t->g[at] = (float)exp(t->decay[h] * softplus);
+        t->beta[at] = (float)(1 / (1 + exp(-(double)t->b[h])));
     }
 }
 
@@ -333,10 +336,8 @@ static void ref_delta_prepare(const struct delta_inputs *t)
 static void ref_delta(const struct delta_task *t)
 {
     for (int r = 0; r < t->rows; r++) {
-        const float *q = t->q + (size_t)r * (size_t)t->unit_stride,
-                    *k = t->k + (size_t)r * (size_t)t->unit_stride;
-        double g = t->g[(size_t)r * (size_t)t->gate_stride],
-               beta = t->beta[(size_t)r * (size_t)t->gate_stride];
+        const float *q = t->unit + (size_t)r * 2 * (size_t)t->key_dim, *k = q + t->key_dim;
+        double g = t->g[r], beta = t->beta[r];
         for (int c = 0; c < t->columns; c++) {
             double sum = 0, out = 0, u;
             float *s = t->s + c;

@@ -203,17 +203,17 @@ ALWAYS_INLINE float scalar_exps(float *p, float max, int n)
     return fold_lanes(sum);
 }
 
+static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
+
 static void scalar_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask);
+    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask, scalar_softcap);
 }
 
 static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) gate[i] = fp32_glu(a, gate[i], up ? up + i : NULL);
 }
-
-static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 static void scalar_route(const struct route_task *t) { fp32_route(t, scalar_exps); }
 

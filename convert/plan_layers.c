@@ -57,8 +57,6 @@ static void traits_of(struct layer *l, const struct plan *p)
     if (experts && c->shared_ffn) l->traits |= LAYER_SHARED;
     if (own) l->traits |= LAYER_KEYS;
     if (own && !(c->k_eq_v && !c->windows[i])) l->traits |= LAYER_VALUES;
-    /* GPTQModel cuts gpt-oss' alternating outputs of gate and up in halves and calls the halves
-     * gate_proj and up_proj. */
     if (c->traits & HF_GPT_OSS && p->quant->by_gptqmodel) l->traits |= LAYER_HALVES;
 }
 
@@ -378,10 +376,27 @@ static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
     return 0;
 }
 
+/* Outputs of gate and up alternate in gpt-oss' own checkpoints. GPTQModel cuts them in halves and
+ * calls the halves gate_proj and up_proj; llm-compressor's and AutoRound's gate_proj are gates. */
+static int check_halves(const struct plan *p, struct err *e)
+{
+    const struct quant_config *q = p->quant;
+    char module[NAME_BYTES];
+    if (!(p->config->traits & HF_GPT_OSS) || q->by_gptqmodel || q->by_auto_round) return 0;
+    if (q->method != QUANT_GPTQ && q->method != QUANT_AWQ) return 0;
+    snprintf(module, sizeof module, "%slayers.0.mlp.experts.0.gate_proj", p->prefix);
+    if (!plan_linear_exists(p, module)) return 0;
+    return err_set(e,
+                   "%s: module '%s' is either gates or half of the alternating gates and ups, and "
+                   "the quantization configuration does not say which program made it "
+                   "(meta.quantizer)",
+                   p->dir->path, module);
+}
+
 int plan_layers(struct plan *p, struct hf_config *c, struct err *e)
 {
     struct layer l;
-    if (ffn_of_tensors(p, c, e)) return -1;
+    if (check_halves(p, e) || ffn_of_tensors(p, c, e)) return -1;
     for (l.number = 0; l.number < c->n_layers; l.number++) {
         traits_of(&l, p);
         sizes_of(&l, c);

@@ -238,6 +238,7 @@ static void take_quantizer(struct quant_config *q, const json_t *j)
     const json_t *v = json_object_get(json_object_get(j, "meta"), "quantizer");
     if (json_is_array(v)) v = json_array_get(v, 0);
     const char *s = json_string_value(v);
+    if (json_object_get(j, "autoround_version")) q->by_auto_round = 1;
     if (!s) s = json_string_value(json_object_get(j, "quantizer"));
     if (!s || q->quantizer[0]) return;
     snprintf(q->quantizer, sizeof q->quantizer, "%s", s);

@@ -18,6 +18,7 @@ struct quant_config {
     int sym, sym_said;  /* sym: the zero points are in the middle */
     int desc_act;       /* as declared, for messages */
     int by_gptqmodel;   /* meta.quantizer names GPTQModel */
+    int by_auto_round;  /* the configuration names AutoRound's version */
     char quantizer[64]; /* meta.quantizer, or empty */
     char *base_name;    /* model_file_base_name, or NULL */
     json_t *dynamic;    /* {pattern: overrides} in file order, or NULL */

@@ -16,7 +16,7 @@
  *                 it is; one fp32 product). A negative token stands for in0[-1 - token[r]] (in0:
  *                 int32 [logits], the choices of the step before); a negative choice gives any row
  * OP_ANGLES       out0 = cos, out1 = sin [rows][pairs] of pos[r] * w0 [pairs] (fp32 products),
- *                 times scale; a pair of frequency 0 does not rotate and has cos 1, sin 0
+ *                 times scale where w0 is not 0: a frequency of 0 is a pair that does not rotate
  * OP_NORM         x = in0, updated in place: x += in1 (absent: not); out1 = x where in1 is there;
  *                 out0 = x / sqrt(mean(x^2) + eps) * w0 (RMSNorm, Zhang & Sennrich 2019), or for
  *                 `centered` (x - mean) / sqrt(mean((x - mean)^2) + eps) * w0 + w1 (LayerNorm, Ba
@@ -203,8 +203,8 @@ struct weight {
     struct linear linear;
     const float *vector; /* [n]; NULL: a linear */
     int n;
-    const float *longer; /* [n] or NULL: takes the vector's place where a sequence may have more
-                            than longer_from positions */
+    const float *longer; /* [n] or NULL: takes the vector's place where sequences of the run may have
+                            more than longer_from positions */
     int longer_from;
 };
 

@@ -21,6 +21,7 @@ const struct operation ops[] = {
     {"outlier", check_outlier},
     {"embed", check_embed},
     {"norm", check_norm},
+    {"add", check_add},
     {"rope", check_rope},
     {"attend", check_attend},
     {"glu", check_glu},
@@ -78,6 +79,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
     if (!strcmp(op, "delta")) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
+    if (!strcmp(op, "add")) return b->ops->kinds >> OP_ADD & 1;
     return 1;
 }
 

@@ -171,6 +171,7 @@ void check_paper(struct check *c);
 void check_outlier(struct check *c);
 void check_embed(struct check *c);
 void check_norm(struct check *c);
+void check_add(struct check *c);
 void check_rope(struct check *c);
 void check_attend(struct check *c);
 void check_glu(struct check *c);

@@ -69,10 +69,10 @@ enum kernel_op {
     FOR_ATTEND,
     FOR_COMBINE,
     FOR_SAMPLE,
-    FOR_ROUTE,
-    FOR_EXPERTS,
     FOR_ADD,
-    FOR_STATE
+    FOR_STATE,
+    FOR_ROUTE,
+    FOR_EXPERTS
 };
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
@@ -325,64 +325,6 @@ enum { GEMV_NORM_PIECES = 5, GEMV_SPLITS = 3, GEMV_COMBINE_WEIGHTS = 512 };
 #define GEMV_SHARED(items, pieces)                                                                 \
     (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * GEMV_COMBINE_WEIGHTS + 2 * (pieces) * PIECE)
 
-/* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
- * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile t
- * has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count from
- * the first row of a phase, each of which is grouped by itself. */
-enum { MAX_EXPERTS = 1024, MAX_TOP_K = 64 };
-
-struct route_args {
-    const float *x;      /* [rows][n] */
-    const float *bias;   /* [n] or NULL: added for the choice */
-    const float *factor; /* [n] or NULL: of an expert's weight */
-    int *id;             /* [rows][top_k] */
-    float *weight;       /* [rows][top_k] */
-    int n, top_k, sigmoid, normalize, groups, kept_groups;
-    float scale;
-};
-
-struct expert_groups {
-    const int *id;    /* [n_slots] expert of a slot */
-    int *place;       /* [n_slots] of a slot */
-    int *slot;        /* [places] of a place in use */
-    int *expert, *end; /* [tiles] */
-    int *n_tiles;     /* [1] */
-    int n_slots, tile;
-};
-
-struct group_args {
-    struct expert_groups phase[2]; /* n_slots 0: no rows */
-    int n_experts;
-};
-
-/* Prepares the input of every slot as prepare_args has it for rows; packed and scale: of place 0,
- * first_tile: of all places. perm [experts][k]. */
-struct slot_prepare_args {
-    struct prepare_args prepare;
-    const int *id, *place; /* [slots]; place NULL: slot i has place i */
-    int top_k;             /* slots of a row of x; 1: every slot has its own */
-    float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
-    const float *up;
-    int gelu;
-};
-
-/* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
-struct experts_args {
-    struct linear_args linear; /* rows: slots */
-    const int *expert;         /* [tiles]; of slots where every slot is a tile */
-    const int *end;            /* [tiles]; NULL: every slot is a tile */
-    const int *n_tiles;        /* [1] */
-    int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
-};
-
-struct mix_args {
-    const float *x;      /* [rows][top_k][n] */
-    const float *weight; /* [rows][top_k] */
-    float *out;          /* [rows][n] */
-    unsigned long long count;
-    int n, top_k;
-};
-
 /* norm.hip. out may be x */
 struct norm_groups_args {
     struct norm_args norm; /* dim: elements of a group; delta NULL */
@@ -443,6 +385,64 @@ struct delta_args {
     float *out;               /* [rows][value_heads * value_dim] */
     float q_scale;            /* 1 / sqrt(key_dim) */
     int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of x */
+};
+
+/* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
+ * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile t
+ * has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count from
+ * the first row of a phase, each of which is grouped by itself. */
+enum { MAX_EXPERTS = 1024, MAX_TOP_K = 64 };
+
+struct route_args {
+    const float *x;      /* [rows][n] */
+    const float *bias;   /* [n] or NULL: added for the choice */
+    const float *factor; /* [n] or NULL: of an expert's weight */
+    int *id;             /* [rows][top_k] */
+    float *weight;       /* [rows][top_k] */
+    int n, top_k, sigmoid, normalize, groups, kept_groups;
+    float scale;
+};
+
+struct expert_groups {
+    const int *id;    /* [n_slots] expert of a slot */
+    int *place;       /* [n_slots] of a slot */
+    int *slot;        /* [places] of a place in use */
+    int *expert, *end; /* [tiles] */
+    int *n_tiles;     /* [1] */
+    int n_slots, tile;
+};
+
+struct group_args {
+    struct expert_groups phase[2]; /* n_slots 0: no rows */
+    int n_experts;
+};
+
+/* Prepares the input of every slot as prepare_args has it for rows; packed and scale: of place 0,
+ * first_tile: of all places. perm [experts][k]. */
+struct slot_prepare_args {
+    struct prepare_args prepare;
+    const int *id, *place; /* [slots]; place NULL: slot i has place i */
+    int top_k;             /* slots of a row of x; 1: every slot has its own */
+    float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
+    const float *up;
+    int gelu;
+};
+
+/* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
+struct experts_args {
+    struct linear_args linear; /* rows: slots */
+    const int *expert;         /* [tiles]; of slots where every slot is a tile */
+    const int *end;            /* [tiles]; NULL: every slot is a tile */
+    const int *n_tiles;        /* [1] */
+    int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
+};
+
+struct mix_args {
+    const float *x;      /* [rows][top_k][n] */
+    const float *weight; /* [rows][top_k] */
+    float *out;          /* [rows][n] */
+    unsigned long long count;
+    int n, top_k;
 };
 
 struct gather_args {

@@ -17,9 +17,9 @@ KERNEL(rope_angles, struct angles_args)
     const struct angles_args *a = ARGS;
     u64 i = (u64)block_x() * THREADS + (u64)thread();
     if (i >= (u64)a->rows * (u64)a->half) return;
-    float s, c, frequency = a->inv_freq[i % (u64)a->half];
-    float scale = frequency != 0 ? a->scale : 1;
-    sincos32((float)a->pos[i / (u64)a->half] * frequency, &s, &c);
+    float s, c, inv_freq = a->inv_freq[i % (u64)a->half];
+    float scale = inv_freq == 0 ? 1 : a->scale;
+    sincos32((float)a->pos[i / (u64)a->half] * inv_freq, &s, &c);
     a->sin[i] = s * scale;
     a->cos[i] = c * scale;
 }
