@@ -173,9 +173,50 @@ ALWAYS_INLINE float avx2_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, avx2_scale);
 }
 
+/* cpu_tanhf on 8 lanes. */
+ALWAYS_INLINE __m256 tanh8(__m256 x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), one = _mm256_set1_ps(1.0f);
+    __m256 y = _mm256_mul_ps(_mm256_set1_ps(2), _mm256_andnot_ps(sign, x));
+    y = _mm256_min_ps(y, _mm256_set1_ps(20)); /* the second operand is returned for NaN */
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(y, _mm256_set1_ps(EXP_LOG2E)),
+                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_HI), y);
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_LO), r);
+    __m256 p = _mm256_set1_ps(EXP_P4);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P1));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_P0));
+    __m256 q = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
+    __m256 two_n = _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+    __m256 m = _mm256_fmadd_ps(two_n, q, _mm256_sub_ps(two_n, one)),
+           t = _mm256_div_ps(m, _mm256_add_ps(m, _mm256_set1_ps(2)));
+    t = _mm256_or_ps(t, _mm256_and_ps(sign, x)); /* m >= 0 */
+    return _mm256_blendv_ps(t, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+ALWAYS_INLINE void softcap8(float *x, __m256 cap)
+{
+    _mm256_storeu_ps(x, _mm256_mul_ps(cap, tanh8(_mm256_div_ps(_mm256_loadu_ps(x), cap))));
+}
+
+static void avx2_softcap(float *x, float cap, size_t n)
+{
+    const __m256 c = _mm256_set1_ps(cap);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) softcap8(x + i, c);
+    if (i == n) return;
+    float tail[8] = {0};
+    memcpy(tail, x + i, (n - i) * sizeof *tail);
+    softcap8(tail, c);
+    memcpy(x + i, tail, (n - i) * sizeof *tail);
+}
+
 static void avx2_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask);
+    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask, avx2_softcap);
 }
 
 /* fp32_glu on 8 lanes. */
@@ -198,8 +239,6 @@ ALWAYS_INLINE __m256 glu8(const struct cpu_glu *a, const enum activation k, __m2
            y = _mm256_div_ps(k == ACTIVATION_SIGMOID ? one : g, _mm256_add_ps(one, e));
     return has_up ? _mm256_mul_ps(y, u) : y;
 }
-
-static void avx2_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
                            float *gate, const float *up, size_t n)

@@ -288,6 +288,9 @@ NOT_INLINE void avx512_attend_values_converted(struct attend_state *a)
 NOT_INLINE void avx512_attend_keys_f32(struct attend_state *a) { scores_chunk(a, KV_F32, 0); }
 NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(a, KV_F32, 0); }
 
+/* gcc vectorizes it. */
+void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
+
 void avx512_attend(const struct attend_task *t, float *scratch)
 {
     struct attend_state a;
@@ -298,7 +301,7 @@ void avx512_attend(const struct attend_task *t, float *scratch)
         if (t->kv == KV_F32) avx512_attend_keys_f32(&a);
         else if (convert) avx512_attend_keys_converted(&a);
         else avx512_attend_keys(&a);
-        attend_weights(&a, avx512_exps, avx512_mask);
+        attend_weights(&a, avx512_exps, avx512_mask, avx512_softcap);
         if (t->kv == KV_F32) avx512_attend_values_f32(&a);
         else if (convert) avx512_attend_values_converted(&a);
         else avx512_attend_values(&a);
@@ -306,8 +309,6 @@ void avx512_attend(const struct attend_task *t, float *scratch)
     }
     attend_end(&a);
 }
-
-void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 /* fp32_glu on 16 lanes. */
 ALWAYS_INLINE __m512 glu16(const struct cpu_glu *a, const enum activation k, __m512 g, __m512 u,

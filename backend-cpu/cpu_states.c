@@ -106,7 +106,8 @@ struct delta_job {
     float *out;                /* [rows][nv dv] */
     struct slots slots;        /* of [nv][dk][dv] */
     int key_heads, value_heads, key_dim, value_dim;
-    int kept;   /* cpu_delta_floats */
+    float *unit;     /* [nk][rows][2][dk] */
+    float *g, *beta; /* [nv][rows] */
     int blocks; /* of columns of one head */
 };
 
@@ -116,14 +117,12 @@ static size_t qkv_floats(const struct delta_job *j)
            (size_t)j->value_heads * (size_t)j->value_dim;
 }
 
-/* A row of c->delta: q, k [2 nk][dk], g [nv], beta [nv]. */
 static void prepare_task(void *arg, int row, int thread)
 {
     const struct delta_job *j = arg;
     (void)thread;
-    size_t heads = (size_t)j->value_heads, r = (size_t)row;
-    float *unit = j->c->delta + r * (size_t)j->kept,
-          *g = unit + 2 * (size_t)j->key_heads * (size_t)j->key_dim;
+    size_t heads = (size_t)j->value_heads, r = (size_t)row, rows = (size_t)j->c->batch->n_rows,
+           unit = 2 * (size_t)j->key_dim;
     j->c->kernels->states->delta_prepare(&(struct delta_inputs){
         .key_heads = j->key_heads,
         .value_heads = j->value_heads,
@@ -133,9 +132,11 @@ static void prepare_task(void *arg, int row, int thread)
         .b = j->b + r * heads,
         .decay = j->decay,
         .bias = j->bias,
-        .unit = unit,
-        .g = g,
-        .beta = g + heads,
+        .unit = j->unit + r * unit,
+        .g = j->g + r,
+        .beta = j->beta + r,
+        .unit_stride = rows * unit,
+        .gate_stride = rows,
     });
 }
 
@@ -150,24 +151,20 @@ static void delta_task_run(void *arg, int task, int thread)
         n = j->value_dim - first < DELTA_COLUMNS ? j->value_dim - first : DELTA_COLUMNS;
     size_t dk = (size_t)j->key_dim, dv = (size_t)j->value_dim, keys = (size_t)j->key_heads * dk,
            at = (size_t)head * dk * dv + (size_t)first, bytes = (size_t)n * sizeof(float),
-           value = (size_t)head * dv + (size_t)first;
-    const float *from = read_slot(&j->slots, b, seq),
-                *kept = j->c->delta + (size_t)row * (size_t)j->kept;
+           value = (size_t)head * dv + (size_t)first, rows = (size_t)b->n_rows;
+    const float *from = read_slot(&j->slots, b, seq);
     float *to = write_slot(&j->slots, b, seq), *s = scratch_of(j->c, thread);
     if (!from || n < DELTA_COLUMNS) memset(s, 0, dk * DELTA_COLUMNS * sizeof *s);
     for (size_t i = 0; from && i < dk; i++)
         memcpy(s + i * DELTA_COLUMNS, from + at + i * dv, bytes);
     j->c->kernels->states->delta(&(struct delta_task){
-        .q = kept + (size_t)key * dk,
-        .k = kept + keys + (size_t)key * dk,
+        .unit = j->unit + ((size_t)key * rows + (size_t)row) * 2 * dk,
         .v = j->qkv + (size_t)row * qkv_floats(j) + 2 * keys + value,
-        .g = kept + 2 * keys + head,
-        .beta = kept + 2 * keys + j->value_heads + head,
+        .g = j->g + (size_t)head * rows + row,
+        .beta = j->beta + (size_t)head * rows + row,
         .out = j->out + (size_t)row * (size_t)j->value_heads * dv + value,
         .s = s,
-        .unit_stride = j->kept,
         .v_stride = (int)qkv_floats(j),
-        .gate_stride = j->kept,
         .out_stride = j->value_heads * j->value_dim,
         .rows = b->seq_start[seq + 1] - row,
         .key_dim = j->key_dim,
@@ -193,9 +190,12 @@ void cpu_run_delta(const struct call *t)
         .value_heads = op->as.delta.value_heads,
         .key_dim = op->as.delta.key_dim,
         .value_dim = op->as.delta.value_dim,
-        .kept = cpu_delta_floats(op),
+        .unit = t->c->delta,
         .blocks = (op->as.delta.value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS,
     };
+    size_t rows = (size_t)b->n_rows;
+    j.g = j.unit + rows * 2 * (size_t)j.key_heads * (size_t)j.key_dim;
+    j.beta = j.g + rows * (size_t)j.value_heads;
     pool_run(t->c->pool, b->n_rows, prepare_task, &j);
     pool_run(t->c->pool, b->n_seqs * j.value_heads * j.blocks, delta_task_run, &j);
 }

@@ -244,20 +244,24 @@ ALWAYS_INLINE void fp32_softcap(float *x, float cap, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = cap * cpu_tanhf(x[i] / cap);
 }
 
+/* cpu_kernels.softcap */
+typedef void softcap_fn(float *x, float cap, size_t n);
+
 /* Scales and caps the scores of the queries i0 .. i1-1 at positions from .. to-1. A function of its
  * own: it divides, which the loops of attention without a softcap must not. */
 static __attribute__((noinline)) void attend_softcap(struct attend_state *a, int i0, int i1,
-                                                     int from, int to)
+                                                     int from, int to, softcap_fn *softcap)
 {
     for (int i = i0; i < i1; i++) {
         float *p = a->scores + (size_t)i * ATTEND_CHUNK;
         for (int c = from; c < to; c++) p[c] *= a->t->scale;
-        fp32_softcap(p + from, a->t->softcap, (size_t)(to - from));
+        softcap(p + from, a->t->softcap, (size_t)(to - from));
     }
 }
 
 /* Turns scores into weights exp(score - max). Positions that a query does not see get weight 0. */
-ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask)
+ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask,
+                                  softcap_fn *softcap)
 {
     const struct attend_task *t = a->t;
     int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
@@ -266,7 +270,7 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
          i0 = i1) { /* several queries at a time, to hide the latency of each maximum */
         int sees[QUERY_BLOCK];
         i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
-        if (t->softcap > 0) attend_softcap(a, i0, i1, from, to);
+        if (t->softcap > 0) attend_softcap(a, i0, i1, from, to, softcap);
         for (int i = i0; i < i1; i++) {
             int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
             if (low < 0) low = 0;
@@ -389,7 +393,8 @@ ALWAYS_INLINE void glu_each(const struct cpu_glu *a, float *gate, const float *u
 }
 
 ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scores_fn *scores,
-                               values_fn *values, exps_fn *exps, mask_fn *mask)
+                               values_fn *values, exps_fn *exps, mask_fn *mask,
+                               softcap_fn *softcap)
 {
     struct attend_state a;
     const float *q[ATTEND_QUERIES];
@@ -397,7 +402,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
     for (int i = 0; i < a.n; i++) q[i] = attend_query(t, i);
     while (attend_next(&a)) {
         attend_scores(&a, q, scores);
-        attend_weights(&a, exps, mask);
+        attend_weights(&a, exps, mask, softcap);
         attend_values(&a, values);
         attend_merge(&a);
     }

@@ -2,6 +2,7 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
 
 static const char *always(void) { return 0; }
@@ -469,9 +470,47 @@ ALWAYS_INLINE float neon_exps(float *p, float max, int n)
     return fold_lanes(lane);
 }
 
+/* cpu_tanhf on 4 lanes. */
+ALWAYS_INLINE float32x4_t tanh4(float32x4_t x)
+{
+    const float32x4_t one = vdupq_n_f32(1);
+    float32x4_t y = vminnmq_f32(vmulq_n_f32(vabsq_f32(x), 2), vdupq_n_f32(20)), /* NaN: 20 */
+        n = vrndnq_f32(vmulq_f32(y, vdupq_n_f32(EXP_LOG2E)));
+    float32x4_t r = vfmsq_f32(y, n, vdupq_n_f32(EXP_LN2_HI));
+    r = vfmsq_f32(r, n, vdupq_n_f32(EXP_LN2_LO));
+    float32x4_t p = vfmaq_f32(vdupq_n_f32(EXP_P3), vdupq_n_f32(EXP_P4), r);
+    p = vfmaq_f32(vdupq_n_f32(EXP_P2), p, r);
+    p = vfmaq_f32(vdupq_n_f32(EXP_P1), p, r);
+    p = vfmaq_f32(vdupq_n_f32(EXP_P0), p, r);
+    float32x4_t q = vfmaq_f32(r, p, vmulq_f32(r, r)),
+                two_n = vreinterpretq_f32_s32(
+                    vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23)),
+                m = vfmaq_f32(vsubq_f32(two_n, one), two_n, q),
+                t = vdivq_f32(m, vaddq_f32(m, vdupq_n_f32(2)));
+    t = vbslq_f32(vdupq_n_u32(0x80000000), x, t);
+    return vbslq_f32(vceqq_f32(x, x), t, x); /* NaN stays */
+}
+
+ALWAYS_INLINE void softcap4(float *x, float32x4_t cap)
+{
+    vst1q_f32(x, vmulq_f32(cap, tanh4(vdivq_f32(vld1q_f32(x), cap))));
+}
+
+void neon_softcap(float *x, float cap, size_t n)
+{
+    const float32x4_t c = vdupq_n_f32(cap);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) softcap4(x + i, c);
+    if (i == n) return;
+    float tail[4] = {0};
+    memcpy(tail, x + i, (n - i) * sizeof *tail);
+    softcap4(tail, c);
+    memcpy(x + i, tail, (n - i) * sizeof *tail);
+}
+
 void neon_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask);
+    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
 }
 
 /* fp32_glu on 4 lanes; vmin and vmax keep NaN. */
@@ -492,8 +531,6 @@ ALWAYS_INLINE float32x4_t glu4(const struct cpu_glu *a, const enum activation k,
                 y = vdivq_f32(k == ACTIVATION_SIGMOID ? one : g, vaddq_f32(one, e));
     return has_up ? vmulq_f32(y, u) : y;
 }
-
-void neon_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
 ALWAYS_INLINE void glu_all(const struct cpu_glu *a, const enum activation k, const int has_up,
                            float *gate, const float *up, size_t n)
@@ -518,6 +555,13 @@ void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
     glu_each(a, gate, up, n, glu_all);
 }
 
+void neon_route(const struct route_task *t) { fp32_route(t, neon_exps); }
+
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 #include "backend-cpu/neon_states.h"
 
 const struct cpu_kernels cpu_neon = {
@@ -535,6 +579,9 @@ const struct cpu_kernels cpu_neon = {
     .glu = neon_glu,
     .softcap = neon_softcap,
     .states = &neon_states,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix,
 };
 
 #else

@@ -153,8 +153,8 @@ static void run_rope(const struct cpu_kernels *k, struct vectors *v, int variant
             v->bias + 2 * HEAD_DIM);
 }
 
-/* Of variant SINKS with those and fp16. */
-enum { SINKS = 100 };
+/* Variants with sinks or a softcap, and fp16. */
+enum { SINKS = 100, CAPPED };
 
 static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, struct result *r)
 {
@@ -162,7 +162,8 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
     const float *sinks = kv == SINKS ? v->bias : NULL;
     size_t n = sizeof v->page / sizeof *v->page;
     uint32_t s = 2;
-    if (sinks) kv = KV_F16;
+    float softcap = kv == CAPPED ? 3 : 0;
+    if (kv >= SINKS) kv = KV_F16;
     for (size_t i = 0; i < n; i++) {
         uint16_t half = (uint16_t)(next(&s) >> 18 & 0xbfff);
         if (kv == KV_F16) memcpy((char *)v->page + 2 * i, &half, 2);
@@ -177,6 +178,7 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
                             .window = kv == KV_F16 ? 0 : POSITIONS - 1,
                             .head_dim = HEAD_DIM,
                             .scale = 0.25f,
+                            .softcap = softcap,
                             .sinks = sinks,
                             .kv = (enum kv_type)kv,
                             .pages = (const char *)v->page,
@@ -233,6 +235,7 @@ static const struct {
     {"attend", run_attend, KV_F16},
     {"attend", run_attend, KV_F32},
     {"attend", run_attend, SINKS},
+    {"attend", run_attend, CAPPED},
     {"glu", run_glu, ACTIVATION_SILU},
     {"glu", run_glu, ACTIVATION_GELU_TANH},
     {"glu", run_glu, ACTIVATION_SIGMOID},

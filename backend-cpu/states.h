@@ -5,6 +5,8 @@
 #ifndef BACKEND_CPU_STATES_H
 #define BACKEND_CPU_STATES_H
 
+#include <stddef.h>
+
 enum {
     CONV_CHANNELS = 512, /* channels of one task of OP_CONV */
     CONV_WIDTH = 16,     /* largest width */
@@ -26,18 +28,20 @@ struct delta_inputs {
     const float *qk;   /* q, k: [2 key_heads][key_dim] */
     const float *a, *b; /* in1, in2: [value_heads] */
     const float *decay, *bias; /* w0, w1: [value_heads] */
-    float *unit;  /* out: [2 key_heads][key_dim] q and k over their norms, q over sqrt(key_dim) */
-    float *g, *beta; /* out: [value_heads] */
+    float *unit; /* out, of each key head unit_stride floats apart: [2][key_dim] q and k over their
+                    norms, q over sqrt(key_dim) */
+    float *g, *beta; /* out, of each value head gate_stride floats apart */
+    size_t unit_stride, gate_stride;
 };
 
 /* Consecutive rows of one sequence, one value head, some columns of its S. */
 struct delta_task {
-    const float *q, *k;    /* [rows][key_dim], a row is unit_stride floats */
+    const float *unit;     /* [rows][2][key_dim] q and k */
     const float *v;        /* [rows][columns], a row is v_stride floats */
-    const float *g, *beta; /* [rows], gate_stride floats apart */
+    const float *g, *beta; /* [rows] */
     float *out;            /* [rows][columns], a row is out_stride floats */
     float *s; /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
-    int unit_stride, v_stride, gate_stride, out_stride;
+    int v_stride, out_stride;
     int rows, key_dim, columns;
 };
 

@@ -52,15 +52,17 @@ ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
     float root = 1.0f / sqrtf((float)n);
     for (int h = 0; h < 2 * t->key_heads; h++) {
         const float *x = t->qk + h * n;
-        float *y = t->unit + h * n, f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
-        if (h < t->key_heads)
+        int is_q = h < t->key_heads;
+        float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n, f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
+        if (is_q)
             for (int i = 0; i < n; i++) y[i] = x[i] * f * root;
         else
             for (int i = 0; i < n; i++) y[i] = x[i] * f;
     }
     for (int h = 0; h < t->value_heads; h++) {
-        t->g[h] = cpu_expf(t->decay[h] * cpu_softplusf(t->a[h] + t->bias[h]));
-        t->beta[h] = 1.0f / (1.0f + cpu_expf(-t->b[h]));
+        size_t at = (size_t)h * t->gate_stride;
+        t->g[at] = cpu_expf(t->decay[h] * cpu_softplusf(t->a[h] + t->bias[h]));
+        t->beta[at] = 1.0f / (1.0f + cpu_expf(-t->b[h]));
     }
 }
 
@@ -73,7 +75,7 @@ ALWAYS_INLINE void delta_begin(const struct delta_task *t, vec *sum)
     float *s = t->s;
     EACH_VEC (c, DELTA_VECS) sum[c] = vec_set1(0);
     for (int i = 0; i < t->key_dim; i++, s += DELTA_COLUMNS) {
-        vec k = vec_set1(t->k[i]);
+        vec k = vec_set1(t->unit[t->key_dim + i]);
         EACH_VEC (c, DELTA_VECS) {
             vec x = vec_mul(g, vec_load(s + c * VEC_LANES));
             vec_store(s + c * VEC_LANES, x);
@@ -87,12 +89,12 @@ ALWAYS_INLINE void delta_begin(const struct delta_task *t, vec *sum)
 ALWAYS_INLINE void delta_row(const struct delta_task *t, int r, const vec *u, vec *sum, vec *out,
                              const int next)
 {
-    const float *q = t->q + (size_t)r * (size_t)t->unit_stride,
-                *k = t->k + (size_t)r * (size_t)t->unit_stride,
-                *then = next ? k + t->unit_stride : k;
-    vec g = vec_set1(next ? t->g[(size_t)(r + 1) * (size_t)t->gate_stride] : 0);
+    const float *q = t->unit + (size_t)r * 2 * (size_t)t->key_dim, *k = q + t->key_dim,
+                *then = next ? k + 2 * t->key_dim : k;
+    vec g = vec_set1(next ? t->g[r + 1] : 0);
     float *s = t->s;
     EACH_VEC (c, DELTA_VECS) sum[c] = out[c] = vec_set1(0);
+    _Pragma("GCC unroll 4")
     for (int i = 0; i < t->key_dim; i++, s += DELTA_COLUMNS) {
         vec ki = vec_set1(k[i]), qi = vec_set1(q[i]), ti = vec_set1(then[i]);
         EACH_VEC (c, DELTA_VECS) {
@@ -107,6 +109,16 @@ ALWAYS_INLINE void delta_row(const struct delta_task *t, int r, const vec *u, ve
     }
 }
 
+/* Asks for the values and outputs of a later row: rows are far apart. */
+ALWAYS_INLINE void delta_ask(const struct delta_task *t, int r)
+{
+    if (r >= t->rows) return;
+    for (int c = 0; c < t->columns; c += 16) {
+        __builtin_prefetch(t->v + (size_t)r * (size_t)t->v_stride + c);
+        __builtin_prefetch(t->out + (size_t)r * (size_t)t->out_stride + c, 1);
+    }
+}
+
 ALWAYS_INLINE void states_delta(const struct delta_task *t)
 {
     vec sum[DELTA_VECS], out[DELTA_VECS], u[DELTA_VECS];
@@ -114,7 +126,8 @@ ALWAYS_INLINE void states_delta(const struct delta_task *t)
     size_t bytes = (size_t)t->columns * sizeof *v;
     delta_begin(t, sum);
     for (int r = 0; r < t->rows; r++) {
-        vec beta = vec_set1(t->beta[(size_t)r * (size_t)t->gate_stride]);
+        delta_ask(t, r + 4);
+        vec beta = vec_set1(t->beta[r]);
         memcpy(v, t->v + (size_t)r * (size_t)t->v_stride, bytes);
         EACH_VEC (c, DELTA_VECS)
             u[c] = vec_mul(beta, vec_sub(vec_load(v + c * VEC_LANES), sum[c]));

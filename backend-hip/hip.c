@@ -130,6 +130,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     s->n_logits = b->n_logits;
     s->n_decode_logits = b->n_decode_logits;
     s->n_top = b->n_top;
+    s->n_seqs = b->n_seqs;
     s->table_stride = b->table_stride;
     s->single_rows = hip_single_rows(b);
     s->n_splits = hip_kv_splits(b);
@@ -143,6 +144,9 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->slot, &s->d_slot, (size_t)b->n_rows},
         {b->logit_row, &s->d_logit_row, (size_t)b->n_logits},
         {b->top_row, &s->d_top_row, (size_t)b->n_top},
+        {b->seq_start, &s->d_seq_start, (size_t)b->n_seqs + 1},
+        {b->state_from, &s->d_state_from, (size_t)b->n_seqs},
+        {b->state_to, &s->d_state_to, (size_t)b->n_seqs},
         {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     size_t n = 2 * TILE_GROUPS *
@@ -153,7 +157,8 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     CHECK(n <= hip_batch_ints(&h->config));
     n = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
-        if (part[i].n) memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
+        if (part[i].n && part[i].src)
+            memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
         *part[i].d = h->d_batch + n;
     }
     s->n_tiles = hip_fill_tiles(h, b, h->batch_copy + n);
@@ -193,8 +198,7 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_ADD) - (1u << OP_ROUTE) - (1u << OP_EXPERTS) -
-             (1u << OP_MIX) - (1u << OP_CONV) - (1u << OP_DELTA),
+    .kinds = (1u << OP_KINDS) - 1,
     .asynchronous = 1,
     .available = hip_available,
     .packed_bytes = hip_packed_bytes,

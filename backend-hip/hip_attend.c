@@ -171,6 +171,7 @@ static struct rope_kernel_args rope_args(const struct hip *h, const struct be_pl
 {
     const struct heads *g = &hip_op(p, op)->as.rope.heads;
     const float *q_norm = hip_vector(p, op, 0), *k_norm = hip_vector(p, op, 1);
+    int stores = hip_op(p, op)->in[1] >= 0;
     return (struct rope_kernel_args){
         .q = hip_in(p, op, 0),
         .k = hip_in(p, op, 1),
@@ -180,10 +181,10 @@ static struct rope_kernel_args rope_args(const struct hip *h, const struct be_pl
         .cos = hip_in(p, op, 3),
         .sin = hip_in(p, op, 4),
         .slot = h->shape.d_slot,
-        .pages = p->memory->kv[hip_op(p, op)->as.rope.kv],
+        .pages = stores ? p->memory->kv[hip_op(p, op)->as.rope.kv] : NULL,
         .eps = hip_op(p, op)->as.rope.eps,
         .n_heads = g->n_heads,
-        .n_kv_heads = g->n_kv_heads,
+        .n_kv_heads = stores ? g->n_kv_heads : 0,
         .head_dim = g->head_dim,
         .kv_f32 = h->config.kv == KV_F32,
         .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
@@ -198,12 +199,11 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
            half = at * (size_t)(a.head_dim / 2);
     int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
-    a.k += kv;
-    a.v += kv;
+    if (a.k) a.k += kv, a.v += kv;
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    hip_launch(h, K_rope_store,
+    hip_launch(h, a.head_dim > GPU_HEAD_DIM ? K_rope_store_512 : K_rope_store,
                (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
                &a, sizeof a);
 }
@@ -217,7 +217,7 @@ void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
-    return a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
+    return r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
            rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT;
 }
 
@@ -252,6 +252,8 @@ static struct combine_args combine_from_row(const struct hip *h, const struct be
     return (struct combine_args){.parts = h->d_parts,
                                  .out = out + row * (size_t)(g->n_heads * g->head_dim),
                                  .pos = h->shape.d_pos + row,
+                                 .sinks = hip_vector(p, op, 0),
+                                 .weight_scale = pages_kernel(h, o) < K_COUNT ? 0x1p14f : 1,
                                  .n_splits = h->shape.n_splits,
                                  .window = o->as.attend.window,
                                  .n_heads = g->n_heads,
@@ -273,7 +275,11 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim,
            kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
            n_decode = (size_t)t->n_decode, at_once = (size_t)rows_at_once(h);
-    enum hip_kernel split = h->config.kv == KV_F32 ? K_attend_split_f32 : K_attend_split_f16,
+    int is_long = g->head_dim > GPU_HEAD_DIM;
+    enum hip_kernel split = h->config.kv == KV_F32
+                                ? is_long ? K_attend_split_f32_512 : K_attend_split_f32
+                            : is_long ? K_attend_split_f16_512
+                                      : K_attend_split_f16,
                     pages = pages_kernel(h, hip_op(p, op));
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once,
@@ -296,7 +302,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
-        hip_launch(h, K_attend_combine, (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
+        hip_launch(h, is_long ? K_attend_combine_512 : K_attend_combine,
+                   (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
                    sizeof m);
     }
 }
@@ -323,8 +330,11 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     a.out += n_decode * q_row;
     a.pos += n_decode;
     a.seq += n_decode;
-    hip_launch(h, h->config.kv == KV_F32 ? K_attend_f32 : K_attend_f16,
-               (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
+    int is_long = g->head_dim > GPU_HEAD_DIM;
+    enum hip_kernel k = h->config.kv == KV_F32 ? is_long ? K_attend_f32_512 : K_attend_f32
+                        : is_long              ? K_attend_f16_512
+                                               : K_attend_f16;
+    hip_launch(h, k, (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
 /* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
@@ -362,6 +372,7 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         .pos = h->shape.d_pos,
         .seq = h->shape.d_seq,
         .table = h->shape.d_table,
+        .sinks = hip_vector(p, op, 0),
         .scale = o->as.attend.scale,
         .softcap = o->as.attend.softcap,
         .table_stride = h->shape.table_stride,

@@ -29,16 +29,21 @@ static int only_for(const struct be_plan *p, int a, int i, int b)
 }
 
 /* ---- linears with the producer of their input */
-static int norm_fits(const struct hip *h, const struct be_plan *p, int first)
+static int feeds_linear(const struct hip *h, const struct be_plan *p, int first)
 {
-    (void)h; /* the kernel also writes the normed rows for other readers */
+    (void)h; /* the kernel also writes the rows for other readers */
     return hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0] &&
            hip_takes_producer(p, first + 1);
 }
 
+static int norm_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_norm_is_plain(p, first) && feeds_linear(h, p, first);
+}
+
 static int glu_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_fits(h, p, first);
+    return hip_glu_is_plain(p, first) && feeds_linear(h, p, first);
 }
 
 static void launch_produced(struct hip *h, const struct be_plan *p, int first)
@@ -48,7 +53,7 @@ static void launch_produced(struct hip *h, const struct be_plan *p, int first)
 
 static int attend_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_fits(h, p, first) && only_for(p, first, 0, first + 1);
+    return feeds_linear(h, p, first) && only_for(p, first, 0, first + 1);
 }
 
 static void attend_then_linear(struct hip *h, const struct be_plan *p, int attend, int rope)
@@ -154,6 +159,21 @@ static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int 
     attend_then_gemv(h, p, first + 1, first);
 }
 
+/* ---- experts with the activation of their inputs */
+static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    const struct op *glu = hip_op(p, first), *experts = hip_op(p, first + 1);
+    enum activation a = glu->as.glu.activation;
+    (void)h;
+    return experts->as.experts.each && experts->in[0] == glu->out[0] && glu->in[1] >= 0 &&
+           (a == ACTIVATION_SILU || a == ACTIVATION_GELU_TANH);
+}
+
+static void launch_glu_experts(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_experts(h, p, first + 1, first);
+}
+
 /* ---- single operations */
 static void launch_linear(struct hip *h, const struct be_plan *p, int op)
 {
@@ -163,6 +183,11 @@ static void launch_linear(struct hip *h, const struct be_plan *p, int op)
 static void launch_attend(struct hip *h, const struct be_plan *p, int op)
 {
     hip_attend(h, p, op, -1, 0);
+}
+
+static void launch_experts(struct hip *h, const struct be_plan *p, int op)
+{
+    hip_experts(h, p, op, -1);
 }
 
 /* The first pattern that matches is taken. Patterns of SINGLE_ROW apply to steps of a single decode
@@ -185,6 +210,8 @@ static const struct hip_pattern patterns[] = {
      rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
      attend_fits, launch_attend_linear, K_COUNT},
+    {"glu + experts", ANY_ROWS, 2, {OP_GLU, OP_EXPERTS},
+     glu_experts_fits, launch_glu_experts, K_COUNT},
     {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},
     {"angles", ANY_ROWS, 1, {OP_ANGLES}, NULL, hip_angles, K_COUNT},
     {"norm", ANY_ROWS, 1, {OP_NORM}, NULL, hip_norm, K_COUNT},
@@ -192,9 +219,15 @@ static const struct hip_pattern patterns[] = {
     {"rope", ANY_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store, K_COUNT},
     {"attend", ANY_ROWS, 1, {OP_ATTEND}, NULL, launch_attend, K_COUNT},
     {"glu", ANY_ROWS, 1, {OP_GLU}, NULL, hip_glu, K_COUNT},
+    {"add", ANY_ROWS, 1, {OP_ADD}, NULL, hip_add, K_COUNT},
+    {"conv", ANY_ROWS, 1, {OP_CONV}, NULL, hip_conv, K_COUNT},
+    {"delta", ANY_ROWS, 1, {OP_DELTA}, NULL, hip_delta, K_COUNT},
     {"softcap", ANY_ROWS, 1, {OP_SOFTCAP}, NULL, hip_softcap, K_COUNT},
     {"gather", ANY_ROWS, 1, {OP_GATHER}, NULL, hip_gather, K_COUNT},
     {"argmax", ANY_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax, K_COUNT},
+    {"route", ANY_ROWS, 1, {OP_ROUTE}, NULL, hip_route, K_COUNT},
+    {"experts", ANY_ROWS, 1, {OP_EXPERTS}, NULL, launch_experts, K_COUNT},
+    {"mix", ANY_ROWS, 1, {OP_MIX}, NULL, hip_mix, K_COUNT},
     {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},
 };
 
@@ -272,7 +305,7 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
         const struct op *op = hip_op(p, i);
         struct hip_linears *l = &p->linears[i];
         if (op->kind != OP_LINEAR || !hip_gemv_takes(h, p, i)) continue;
-        int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM &&
+        int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM && hip_norm_is_plain(p, i - 1) &&
                      hip_op(p, i - 1)->out[0] == op->in[0];
         l->gemv = !normed || gemv_takes_norm(p, i - 1);
         l->adds = l->gemv && op->n == 1 && i + 1 < p->plan->n_ops &&

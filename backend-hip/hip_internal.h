@@ -25,6 +25,8 @@ struct be_linear {
     float *d_bias;
     void *d_maps;        /* tensor maps of codes and scales for TMA; NULL: not on this device */
     const int32_t *perm; /* the host's array, compared to find linears of equal input */
+    int stack;  /* 0: one linear; n: a stack of n, whose arrays follow one another */
+    size_t weight_bytes, meta_bytes; /* of one linear of a stack */
     int stride; /* not 0: packed for paper/linear_paper.hip; outputs rounded up to a panel */
 };
 
@@ -48,15 +50,32 @@ enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 32 };
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */
 struct hip_shape {
-    int n_rows, n_decode, n_logits, n_decode_logits, n_top, table_stride;
+    int n_rows, n_decode, n_logits, n_decode_logits, n_top, n_seqs, table_stride;
     int single_rows; /* every decode row is the only row of its sequence */
     int n_splits;    /* KV splits of the longest decode row, rounded up */
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
                         for each row and split */
     int n_tiles;     /* tiles of prompt rows */
     /* the step's arrays, in one block: */
-    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_table, *d_tiles,
-        *d_work;
+    const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
+        *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work;
+};
+
+/* What the slots of a step were last grouped by (hip_experts.c). */
+struct hip_grouping {
+    const int *id[2]; /* NULL: not grouped; by phase */
+    int tile[2], n_experts;
+};
+
+enum { EXPERTS_SCRATCH = 3 };
+
+/* Scratch of mixtures of experts: inputs of slots by place, their scales, groupings. */
+struct hip_experts {
+    void *d_packed;
+    float *d_scale;
+    int *d_groups;
+    size_t bytes[EXPERTS_SCRATCH];
+    struct hip_grouping grouping;
 };
 
 struct hip {
@@ -81,6 +100,7 @@ struct hip {
     float *d_scale; /* [max_rows] scales of fp16 inputs */
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
+    struct hip_experts experts;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */

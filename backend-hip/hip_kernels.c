@@ -68,7 +68,9 @@ static int same_stem(const char *a, const char *b)
 static int next_linear(int images, int k)
 {
     while (++k < K_COUNT)
-        if (hip_kernels[k].rows && hip_kernels[k].images & images) return k;
+        if (hip_kernels[k].rows && hip_kernels[k].op != FOR_EXPERTS &&
+            hip_kernels[k].images & images)
+            return k;
     return K_COUNT;
 }
 
@@ -98,7 +100,8 @@ int hip_find_variant(const char *name, int images, int *k, struct err *e)
     *k = -1;
     if (!name || !strcmp(name, "auto")) return 0;
     for (int i = 0; i < K_COUNT; i++)
-        if (hip_kernels[i].rows && !strcmp(hip_kernels[i].name, name)) {
+        if (hip_kernels[i].rows && hip_kernels[i].op != FOR_EXPERTS &&
+            !strcmp(hip_kernels[i].name, name)) {
             *k = i;
             return 0;
         }

@@ -19,7 +19,7 @@ void hip_print_variants(const struct be *be, FILE *f)
                 "q4_gemv", format[FORMAT_Q4_F16], "generated");
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
-        if (!v->rows || !hip_has(h, (enum hip_kernel)k) ||
+        if (!v->rows || v->op == FOR_EXPERTS || !hip_has(h, (enum hip_kernel)k) ||
             (hip_runs_paper(h) ? k != h->pinned : v->op == FOR_PAPER))
             continue;
         fprintf(f, "kernel: %-20s %-10s %-9s blocks of %d row%s x %d outputs%s\n", v->name,
@@ -39,14 +39,20 @@ static enum linear_format format_of(const struct hip *h, const struct be_linear 
     return h->config.act == ACT_F16 ? FORMAT_Q4_F16 : FORMAT_Q4_F32;
 }
 
-static int applies(const struct hip *h, enum hip_kernel k, enum linear_phase phase,
-                   const struct be_linear *w)
+int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
+                       enum linear_phase phase, const struct be_linear *w)
 {
     const struct hip_kernel_row *v = &hip_kernels[k];
-    return v->rows && (v->phase == phase || v->phase == PHASE_BOTH) &&
+    return v->rows && v->op == of && (v->phase == phase || v->phase == PHASE_BOTH) &&
            v->format == format_of(h, w) && hip_has(h, k) &&
            (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
            (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
+}
+
+static int applies(const struct hip *h, enum hip_kernel k, enum linear_phase phase,
+                   const struct be_linear *w)
+{
+    return hip_linear_applies(h, k, FOR_LINEAR, phase, w);
 }
 
 static int n_tiles(const struct hip_kernel_row *v, int rows)
@@ -283,7 +289,9 @@ struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first)
                             .group_shift = w->group_shift,
                             .last_group = w->n_groups - 1,
                             .scale_f32 = w->scale_f32,
-                            .whole_items = w->group_chunks % 4 == 0};
+                            .whole_items = w->group_chunks % 4 == 0,
+                            .next_weight = w->weight_bytes,
+                            .next_meta = w->meta_bytes};
     if (!w->dense)
         p.group_magic =
             (unsigned)(((1u << 31) + (unsigned)w->group_chunks - 1) / (unsigned)w->group_chunks);
@@ -353,8 +361,7 @@ int hip_takes_producer(const struct be_plan *p, int op)
     return l->run[0].half && !l->run[0].parts;
 }
 
-/* The number of linears from number i on that one launch computes. */
-static int n_together(const struct hip *h, const struct be_plan *p, int op, int i)
+int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i)
 {
     const struct be_linear *first = hip_weight(p, op, i);
     int n = 1;
@@ -398,7 +405,7 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e)
         if (hip_op(p, i)->kind != OP_LINEAR) continue;
         for (int first = 0, n_linears; first < hip_op(p, i)->n; first += n_linears, at += classes) {
             struct hip_linear_run *r = &l->run[l->n_runs++];
-            n_linears = hip_weight(p, i, first)->stride ? 1 : n_together(h, p, i, first);
+            n_linears = hip_weight(p, i, first)->stride ? 1 : hip_n_together(h, p, i, first);
             *r = (struct hip_linear_run){
                 .first = first,
                 .n = n_linears,

@@ -7,11 +7,13 @@
 
 #include <stdlib.h>
 
+/* Panels of one linear of a stack; linears of a stack, or 1. */
 static size_t panels_of(const struct linear *w) { return ((size_t)w->out + PANEL - 1) / PANEL; }
+static size_t number_of(const struct linear *w) { return w->stack ? (size_t)w->stack : 1; }
 
 static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t panels = panels_of(w), panel_bytes = (size_t)w->k * 8,
+    size_t panels = number_of(w) * panels_of(w), panel_bytes = (size_t)w->k * 8,
            packed_bytes = (size_t)l->n_chunks * CHUNK * 8;
     size_t at_once = STAGE_BYTES / panel_bytes;
     CHECK(at_once > 0);
@@ -31,7 +33,7 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
 
 static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t total = panels_of(w) * (size_t)w->n_groups * PANEL, bytes = dtype_bytes(w->scale_type),
+    size_t total = number_of(w) * panels_of(w) * (size_t)w->n_groups * PANEL, bytes = dtype_bytes(w->scale_type),
            at_once = STAGE_BYTES / 8;
     for (size_t i = 0; i < total; i += at_once) {
         size_t n = total - i < at_once ? total - i : at_once;
@@ -51,7 +53,8 @@ static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l
     }
 }
 
-static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *l)
+/* to: of the first panel */
+static void pack_dense(struct hip *h, const struct linear *w, const struct be_linear *l, char *to)
 {
     size_t element = dtype_bytes(w->weight_type), row = (size_t)w->in * element,
            at_once = STAGE_BYTES / (row * PANEL);
@@ -62,7 +65,7 @@ static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *
         if (rows > n * PANEL) rows = n * PANEL;
         hip_upload(&h->be, h->d_stage, (const char *)w->weight + p * PANEL * row, rows * row);
         struct repack_args a = {.src = h->d_stage,
-                                .dst = (char *)l->d_weight + p * panel_bytes,
+                                .dst = to + p * panel_bytes,
                                 .n_panels = (int)n,
                                 .n_chunks = l->n_chunks,
                                 .in = w->in,
@@ -76,7 +79,8 @@ static void pack_dense(struct hip *h, const struct linear *w, struct be_linear *
 static void make_maps(struct hip *h, struct be_linear *l)
 {
     const struct hip_api *api = &h->device->library->api;
-    const unsigned long long panels = ((unsigned long long)l->out + PANEL - 1) / PANEL,
+    const unsigned long long panels = ((unsigned long long)l->out + PANEL - 1) / PANEL *
+                                      (l->stack ? (unsigned long long)l->stack : 1),
                              items = (unsigned long long)l->n_chunks / 4;
     const unsigned long long code_sizes[] = {256, items, panels},
                              code_strides[] = {1024, 1024 * items};
@@ -126,7 +130,7 @@ static int chunks_of(const struct linear *w)
     return w->codes ? (w->k / CHUNK + 3) / 4 * 4 : (w->in + CHUNK - 1) / CHUNK;
 }
 
-/* Bytes of weights or codes, and of scales and zeros. */
+/* Bytes of weights or codes, and of scales and zeros, of one linear of a stack. */
 static void sizes_of(const struct linear *w, size_t *weight, size_t *meta)
 {
     size_t panels = panels_of(w);
@@ -143,9 +147,11 @@ uint64_t hip_packed_bytes(const struct linear *w)
 {
     size_t weight, meta;
     sizes_of(w, &weight, &meta);
-    return weight + meta +
-           (w->perm ? (4 + 2) * (size_t)w->k + 2 * (size_t)chunks_of(w) * CHUNK : 0) +
-           (w->bias ? 4 * (size_t)w->out : 0) + (w->codes ? 2 * CUDA_MAP_BYTES : 0);
+    return number_of(w) *
+               (weight + meta +
+                (w->perm ? (4 + 2) * (size_t)w->k + 2 * (size_t)chunks_of(w) * CHUNK : 0) +
+                (w->bias ? 4 * (size_t)w->out : 0)) +
+           (w->codes ? 2 * CUDA_MAP_BYTES : 0);
 }
 
 /* Uploads d_place, the packed position of each input, if every input has exactly one and a GEMV can
@@ -153,7 +159,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
-    if (!w->perm || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16) return 0;
+    if (!w->perm || w->stack || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16) return 0;
     uint16_t *place = calloc((size_t)w->in, sizeof *place);
     char *named = calloc((size_t)w->in, 1);
     int n = 0;
@@ -180,7 +186,7 @@ static int pack_places(struct be *be, const struct linear *w, struct be_linear *
 static int pack_order(struct be *be, const struct linear *w, struct be_linear *l)
 {
     int n = l->n_chunks * CHUNK;
-    if (!w->perm || ((const struct hip *)be)->config.act != ACT_F16 || n > ROW_PIECES * PIECE ||
+    if (!w->perm || w->stack || ((const struct hip *)be)->config.act != ACT_F16 || n > ROW_PIECES * PIECE ||
         w->in > ROW_PIECES * PIECE)
         return 0;
     uint16_t *order = malloc((size_t)n * sizeof *order);
@@ -213,16 +219,26 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     } else {
         CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
         describe_groups(w, l);
+        if (w->stack && hip_runs_paper(h)) {
+            free(l);
+            return err_set(e, "--variant %s: has no mixtures of experts",
+                           hip_kernels[h->pinned].name);
+        }
         if (hip_runs_paper(h) && choose_paper_layout(h, w, l, e)) {
             free(l);
             return -1;
         }
         if (!l->stride) l->n_chunks = chunks_of(w);
     }
-    l->d_weight = hip_alloc(be, size);
-    if (meta) l->d_meta = hip_alloc(be, meta);
-    if (w->perm) l->d_perm = hip_alloc(be, (size_t)w->k * sizeof *l->d_perm);
-    if (w->bias) l->d_bias = hip_alloc(be, (size_t)w->out * sizeof *l->d_bias);
+    size_t n = number_of(w), perm = n * (size_t)w->k * sizeof *l->d_perm,
+           bias = n * (size_t)w->out * sizeof *l->d_bias;
+    l->stack = w->stack;
+    l->weight_bytes = size;
+    l->meta_bytes = meta;
+    l->d_weight = hip_alloc(be, n * size);
+    if (meta) l->d_meta = hip_alloc(be, n * meta);
+    if (w->perm) l->d_perm = hip_alloc(be, perm);
+    if (w->bias) l->d_bias = hip_alloc(be, bias);
     int mapped = !l->dense && !l->stride && h->tensor_maps;
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
     int no_order = pack_places(be, w, l) || pack_order(be, w, l);
@@ -242,14 +258,17 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
                        (double)total / (1 << 30));
     }
     if (l->dense) {
-        pack_dense(h, w, l);
+        for (size_t i = 0; i < n; i++) {
+            struct linear one = linear_of_stack(w, (int)i);
+            pack_dense(h, &one, l, (char *)l->d_weight + i * size);
+        }
     } else {
         pack_codes(h, w, l);
         pack_meta(h, w, l);
         if (mapped) make_maps(h, l);
     }
-    if (w->perm) hip_upload(be, l->d_perm, w->perm, (size_t)w->k * sizeof *w->perm);
-    if (w->bias) hip_upload(be, l->d_bias, w->bias, (size_t)w->out * sizeof *w->bias);
+    if (w->perm) hip_upload(be, l->d_perm, w->perm, perm);
+    if (w->bias) hip_upload(be, l->d_bias, w->bias, bias);
     if (h->failed.msg[0]) {
         *e = h->failed;
         hip_drop(be, l);

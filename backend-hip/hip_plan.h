@@ -109,6 +109,24 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
  * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);
 
+/* Whether a kernel of operation `of` (FOR_LINEAR, FOR_EXPERTS) computes such a linear or stack in
+ * rows of this phase. */
+int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
+                       enum linear_phase phase, const struct be_linear *w);
+/* The number of linears or stacks of an operation from number i on that one launch computes. */
+int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i);
+
+/* ---- hip_experts.c: mixtures of experts */
+/* Bytes of scratch for one plan, in the order of struct hip_experts. */
+void hip_experts_need(const struct be_config *c, const struct step_plan *p,
+                      size_t need[EXPERTS_SCRATCH]);
+void hip_route(struct hip *h, const struct be_plan *p, int op);
+/* Launches the stacks of an operation. glu: the OP_GLU before it in the same launch, -1: none. */
+void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
+void hip_mix(struct hip *h, const struct be_plan *p, int op);
+/* At the begin of a run: results of earlier runs are grouped anew. */
+void hip_forget_grouping(struct hip *h);
+
 /* ---- hip_gemv.c: linears of a single decode row. */
 /* Whether a GEMV kernel can compute the operation's linears. */
 int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op);
@@ -128,10 +146,20 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
+/* ---- hip_state.c */
+/* Whether the kernels take the operation's sizes. 0 or -1. */
+int hip_check_state(const struct op *op, struct err *e);
+void hip_conv(struct hip *h, const struct be_plan *p, int op);
+void hip_delta(struct hip *h, const struct be_plan *p, int op);
+
 /* ---- hip_vector.c */
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_norm(struct hip *h, const struct be_plan *p, int op);
 void hip_glu(struct hip *h, const struct be_plan *p, int op);
+/* Whether the launches that include other operations know the norm, the activation. */
+int hip_norm_is_plain(const struct be_plan *p, int op);
+int hip_glu_is_plain(const struct be_plan *p, int op);
+void hip_add(struct hip *h, const struct be_plan *p, int op);
 void hip_softcap(struct hip *h, const struct be_plan *p, int op);
 void hip_embed(struct hip *h, const struct be_plan *p, int op);
 void hip_angles(struct hip *h, const struct be_plan *p, int op);

@@ -1,12 +1,16 @@
 #include "backend-hip/hip_scratch.h"
 
+#include "backend-hip/hip_plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, block table, tiles, work. */
+/* The arrays of a step: token, pos, seq, slot, logit_row, top_row, seq_start, state_from, state_to,
+ * block table, tiles, work. */
 size_t hip_batch_ints(const struct be_config *c)
 {
-    return 6 * (size_t)c->max_rows + (size_t)c->max_seqs * (size_t)c->max_pages +
+    return 6 * (size_t)c->max_rows + 3 * (size_t)c->max_seqs + 1 +
+           (size_t)c->max_seqs * (size_t)c->max_pages +
            2 * TILE_GROUPS *
                ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
            (size_t)c->max_rows * (size_t)hip_max_splits(c);
@@ -53,6 +57,9 @@ uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
     size_t bytes[N_SCRATCH];
     struct scratch_need n = need_of(p);
     uint64_t sum = packed_size(c, n.k) + 4 * hip_part_floats(c, n.split_floats);
+    size_t experts[EXPERTS_SCRATCH];
+    hip_experts_need(c, p, experts);
+    for (int i = 0; i < EXPERTS_SCRATCH; i++) sum += experts[i];
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
@@ -89,6 +96,16 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
         if (regrow(h, (void **)&h->d_parts, floats * sizeof(float), e)) return -1;
         h->split_floats = n.split_floats;
     }
+    void **const d[EXPERTS_SCRATCH] = {&h->experts.d_packed, (void **)&h->experts.d_scale,
+                                       (void **)&h->experts.d_groups};
+    size_t need[EXPERTS_SCRATCH];
+    hip_experts_need(&h->config, p, need);
+    for (int i = 0; i < EXPERTS_SCRATCH; i++) {
+        if (need[i] <= h->experts.bytes[i]) continue;
+        h->experts.bytes[i] = 0;
+        if (regrow(h, d[i], need[i], e)) return -1;
+        h->experts.bytes[i] = need[i];
+    }
     return 0;
 }
 
@@ -107,8 +124,9 @@ int hip_scratch_open(struct hip *h, struct err *e)
 
 void hip_scratch_close(struct hip *h)
 {
-    void *const d[] = {h->d_batch, h->d_parts, h->d_packed, h->d_scale,
-                       h->d_sums,  h->d_stage, h->d_largest};
+    const struct hip_experts *x = &h->experts;
+    void *const d[] = {h->d_batch, h->d_parts,   h->d_packed, h->d_scale, h->d_sums,
+                       h->d_stage, h->d_largest, x->d_packed, x->d_scale, x->d_groups};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
 }

@@ -8,9 +8,9 @@
 
 static int check_heads(const struct heads *g, struct err *e)
 {
-    if (g->head_dim <= GPU_HEAD_DIM && g->head_dim % 2 == 0) return 0;
+    if (g->head_dim <= LONG_HEAD_DIM && g->head_dim % 2 == 0) return 0;
     return err_set(e, "--backend hip: heads of %d dimensions; even sizes up to %d are supported",
-                   g->head_dim, GPU_HEAD_DIM);
+                   g->head_dim, LONG_HEAD_DIM);
 }
 
 int hip_step_compile(struct be *be, const struct step_plan *plan, const struct plan_memory *m,
@@ -21,6 +21,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
         const struct op *op = &plan->op[i];
         if (op->kind == OP_ATTEND && check_heads(&op->as.attend.heads, e)) return -1;
         if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
+        if (hip_check_state(op, e)) return -1;
     }
     if (hip_reserve(h, plan, e)) return -1;
     struct be_plan *p = calloc(1, sizeof *p);
@@ -63,6 +64,7 @@ void hip_step_run(struct be *be, const struct be_plan *p)
     key.tail = tail;
     key.shape = h->shape;
     hip_flush(h);
+    hip_forget_grouping(h);
     if (p->replays && hip_replay(h, &key, sizeof key)) return;
     for (int i = 0; i < n; i++) hip_launch_group(h, p, &p->group[r][i]);
     hip_issue(h, &key, p->replays ? sizeof key : 0);

@@ -1,5 +1,5 @@
-/* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU, gathering,
- * argmax and top logits, one operation each. hip_linear.c and hip_gemv.c launch norm and SwiGLU
+/* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU and its
+ * relatives, addition, gathering, argmax and top logits, one operation each. hip_linear.c and hip_gemv.c launch norm and SwiGLU
  * fused with a linear. */
 #include "backend-hip/hip_plan.h"
 
@@ -57,21 +57,87 @@ static int sums_by_4(const struct hip *h, const struct be_plan *p, int op)
            w->in <= ROW_PIECES * PIECE && w->n_chunks * CHUNK <= ROW_PIECES * PIECE;
 }
 
+int hip_norm_is_plain(const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    return o->as.norm.groups <= 1 && !o->as.norm.centered;
+}
+
+/* A norm of groups, or LayerNorm. */
+static void norm_groups(struct hip *h, const struct be_plan *p, int op, int rows)
+{
+    enum { OF_BLOCK = THREADS / 8 };
+    const struct op *o = hip_op(p, op);
+    int groups = o->as.norm.groups > 1 ? o->as.norm.groups : 1;
+    struct norm_groups_args a = {hip_norm_args(h, p, op), rows * groups};
+    a.norm.dim /= groups;
+    if (o->as.norm.centered) {
+        struct norm_centered_args c = {a.norm, hip_vector(p, op, 1)};
+        hip_launch_rows(h, K_norm_centered, a.n, &c, sizeof c);
+    } else {
+        hip_launch_rows(h, K_norm_groups, (a.n + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+    }
+}
+
 void hip_norm(struct hip *h, const struct be_plan *p, int op)
 {
     struct norm_args a = hip_norm_args(h, p, op);
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    if (!hip_norm_is_plain(p, op)) {
+        norm_groups(h, p, op, rows);
+        return;
+    }
     hip_launch_rows(h, sums_by_4(h, p, op) ? K_norm_rows_by_4 : K_norm_rows, rows, &a, sizeof a);
+}
+
+int hip_glu_is_plain(const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    return o->in[1] >= 0 && (o->as.glu.activation == ACTIVATION_SILU ||
+                             o->as.glu.activation == ACTIVATION_GELU_TANH);
+}
+
+static void glu_any(struct hip *h, const struct be_plan *p, int op, int rows)
+{
+    const struct op *o = hip_op(p, op);
+    struct glu_any_args a = {.gate = hip_in(p, op, 0),
+                             .up = hip_in(p, op, 1),
+                             .n = (size_t)rows * (size_t)hip_width(p, op),
+                             .activation = (int)o->as.glu.activation,
+                             .limit = o->as.glu.limit,
+                             .alpha = o->as.glu.alpha};
+    hip_launch_elements(h, K_glu_any, a.n, &a, sizeof a);
 }
 
 void hip_glu(struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    if (!hip_glu_is_plain(p, op)) {
+        glu_any(h, p, op, rows);
+        return;
+    }
     struct glu_args a = {.gate = hip_in(p, op, 0),
                          .up = hip_in(p, op, 1),
                          .n = (size_t)rows * (size_t)hip_width(p, op),
                          .gelu = hip_op(p, op)->as.glu.activation == ACTIVATION_GELU_TANH};
     hip_launch_elements(h, K_glu, a.n, &a, sizeof a);
+}
+
+void hip_add(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode);
+    struct add_args a = {.x = hip_in(p, op, 0),
+                         .delta = hip_in(p, op, 1),
+                         .gate = hip_in(p, op, 2),
+                         .pos = h->shape.d_pos,
+                         .dim = hip_width(p, op),
+                         .original = o->as.add.original,
+                         .scale = o->as.add.scale != 0 ? o->as.add.scale : 1,
+                         .beta = o->as.add.beta};
+    hip_launch(h, K_add_rows,
+               (struct hip_blocks){((size_t)a.dim + THREADS - 1) / THREADS, (size_t)rows, 1, 0}, &a,
+               sizeof a);
 }
 
 void hip_softcap(struct hip *h, const struct be_plan *p, int op)

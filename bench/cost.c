@@ -71,6 +71,7 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
     int first = window && s->depth - window + 1 > 0 ? s->depth - window + 1 : 0;
     double q = (double)g->n_heads * g->head_dim;
     return (struct cost){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
+                         .weights = op->w[0] >= 0 ? 4.0 * g->n_heads : 0,
                          .acts = 8.0 * s->n_seqs * s->rows * q,
                          .fp32 = 4 * q * s->n_seqs * seen}; /* scores, then values */
 }
@@ -106,7 +107,9 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
                     (double)dtype_bytes(table->weight_type);
         w.acts = 4.0 * s->n_seqs * s->rows * table->in;
         return w;
-    case OP_NORM: w.weights = 4.0 * p->weight[op->w[0]].n; return w;
+    case OP_NORM:
+        w.weights = 4.0 * p->weight[op->w[0]].n * (op->w[1] >= 0 ? 2 : 1);
+        return w;
     case OP_LINEAR:
         w = (struct cost){0};
         for (int i = 0; i < op->n; i++)
@@ -114,7 +117,7 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
                     cost_linear(&p->weight[op->w[i]].linear, (int)rows_of(p, op->in[0], s), act));
         return w;
     case OP_ROPE_STORE:
-        w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
+        if (op->in[1] >= 0) w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
         return w;
     case OP_ATTEND: return attend(op, s, kv);
     case OP_GATHER: w.acts = 2.0 * s->n_seqs * (double)p->buffer[op->out[0]].row_bytes; return w;

@@ -54,6 +54,7 @@ static struct forward_options forward_of(const struct engine *g)
         .wait_seconds = o->gpu_timeout,
         .act = backend_act(o->act),
         .kv = backend_kv(o->kv),
+        .context = engine_context(g),
     };
 }
 

@@ -1,53 +1,63 @@
 #include "convert/convert.h"
 
 #include "convert/info.h"
-#include "convert/plan.h"
 #include "core/model/whatis.h"
+
+#include <string.h>
+
+int checkpoint_open(struct checkpoint *k, const char *dir, const struct notes *n, struct err *e)
+{
+    memset(k, 0, sizeof *k);
+    if (hfd_open(&k->dir, dir, e)) {
+        whatis(dir, WHATIS_CHECKPOINT, e);
+        return -1;
+    }
+    if (hfd_json(&k->dir, "config.json", &k->config, e)) return -1;
+    if (!k->config) {
+        err_set(e, "%s: has no config.json: not a Hugging Face checkpoint", dir);
+        whatis(dir, WHATIS_CHECKPOINT, e);
+        return -1;
+    }
+    if (hfd_json(&k->dir, "generation_config.json", &k->generation, e)) return -1;
+    if (hfc_read(&k->model, k->config, k->generation, n, e))
+        return err_prefix(e, "%s", k->dir.path);
+    return qc_read(&k->quant, &k->dir, k->config, n, e) ||
+                   hfd_open_shards(&k->dir, k->quant.base_name, e) ||
+                   qc_read_shards(&k->quant, &k->dir, n, e)
+               ? -1
+               : 0;
+}
+
+void checkpoint_close(struct checkpoint *k)
+{
+    qc_free(&k->quant);
+    hfc_free(&k->model);
+    hfd_close(&k->dir);
+    json_decref(k->config);
+    json_decref(k->generation);
+}
 
 int convert_run(const struct convert_options *o, struct err *e)
 {
     const struct notes *n = &o->notes;
-    struct hf_dir d = {0};
-    struct hf_config c = {0};
-    struct quant_config q = {0};
+    struct checkpoint k;
     struct plan p = {0};
     struct writer_result r;
-    json_t *config = NULL, *generation = NULL, *meta = NULL;
+    json_t *meta = NULL;
     int rc = -1;
-    if (hfd_open(&d, o->dir, e)) {
-        whatis(o->dir, WHATIS_CHECKPOINT, e);
-        goto fail;
-    }
-    if (hfd_json(&d, "config.json", &config, e)) goto fail;
-    if (!config) {
-        err_set(e, "%s: has no config.json: not a Hugging Face checkpoint", o->dir);
-        whatis(o->dir, WHATIS_CHECKPOINT, e);
-        goto fail;
-    }
-    if (hfd_json(&d, "generation_config.json", &generation, e)) goto fail;
-    if (hfc_read(&c, config, generation, n, e)) {
-        err_prefix(e, "%s", d.path);
-        goto fail;
-    }
-    if (qc_read(&q, &d, config, n, e) || hfd_open_shards(&d, q.base_name, e) ||
-        qc_read_shards(&q, &d, n, e))
-        goto fail;
-    if (plan_build(&p, &d, &c, &q, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
+    if (checkpoint_open(&k, o->dir, n, e)) goto fail;
+    if (plan_build(&p, &k.dir, &k.model, &k.quant, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
         writer_run(&p, meta, &o->out, &r, e))
         goto fail;
     char size[32], spent[32];
     note_info(n, "%s: %s, %d quantized and %d plain linears%s, %s in %s", o->out.path,
-              c.architecture, p.facts.n_quantized, p.facts.n_plain,
-              o->plan.plain8 ? " (stored with 8 bits)" : "", note_bytes(r.file_bytes, size),
+              k.model.architecture, p.facts.n_quantized, p.facts.n_plain,
+              p.facts.n_rounded ? " (stored with 8 bits)" : "", note_bytes(r.file_bytes, size),
               note_seconds(r.seconds, spent));
     rc = 0;
 fail:
     plan_free(&p);
-    qc_free(&q);
-    hfc_free(&c);
-    hfd_close(&d);
+    checkpoint_close(&k);
     json_decref(meta);
-    json_decref(config);
-    json_decref(generation);
     return rc;
 }

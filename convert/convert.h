@@ -13,6 +13,18 @@ struct convert_options {
     struct plan_options plan;
 };
 
+/* A checkpoint, opened: all that is read before the plan. */
+struct checkpoint {
+    struct hf_dir dir;
+    struct hf_config model;
+    struct quant_config quant;
+    json_t *config, *generation; /* config.json; generation_config.json or NULL */
+};
+
+/* Opens and reads a checkpoint. After an error it holds what was read until then;
+ * checkpoint_close() is needed in any case. */
+int checkpoint_open(struct checkpoint *k, const char *dir, const struct notes *n, struct err *e);
+void checkpoint_close(struct checkpoint *k);
 /* Converts. On failure there is no new file, and e has the reason. */
 int convert_run(const struct convert_options *o, struct err *e);
 

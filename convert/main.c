@@ -1,6 +1,7 @@
 /* opt4gptq-convert: options and signals. */
 #include "convert/convert.h"
 #include "convert/info.h"
+#include "convert/list.h"
 #include "core/base/args_table.h"
 #include "core/base/process.h"
 
@@ -18,10 +19,10 @@ static volatile sig_atomic_t stop_signal;
 static void on_signal(int s) { stop_signal = s; }
 
 /* The modes of opt4gptq-convert. */
-enum mode { CONVERT, VERIFY, INFO };
+enum mode { CONVERT, VERIFY, INFO, LIST };
 
 struct call {
-    int threads, quiet, verbose, no_tokenizer, verify, info;
+    int threads, quiet, verbose, no_tokenizer, verify, info, list;
     const char *plain;
     struct args_common common;
 };
@@ -44,6 +45,9 @@ static const struct args_row table[] = {
      .help = "recompute the checksum of every tensor of FILE, and check the orders",
      .chooses = VERIFY},
     {NAMES("--info"), FLAG(info), .help = "print what FILE is", .chooses = INFO},
+    {NAMES("--list"), FLAG(list),
+     .help = "print what the checkpoint HF_DIR is, whether it converts, and how large it will be",
+     .chooses = LIST},
     ARGS_COMMON_ROWS(common, "the version"),
 };
 
@@ -51,6 +55,7 @@ static const struct args_mode modes[] = {
     [CONVERT] = {.needed = "a checkpoint"},
     [VERIFY] = {.needed = "--verify"},
     [INFO] = {.needed = "--info"},
+    [LIST] = {.needed = "--list"},
 };
 
 /* Option names of other converters. */
@@ -75,7 +80,7 @@ static const struct args_other others[] = {
 };
 
 static const char *const usage[] = {"[options] HF_DIR OUT.safetensors", "--verify FILE",
-                                    "--info FILE", NULL};
+                                    "--info FILE", "--list HF_DIR", NULL};
 
 static const struct args_program program = {
     .name = "opt4gptq-convert",
@@ -105,7 +110,8 @@ static int parse(struct call *c, struct args_given *given, int argc, char **argv
     if (args_asks(&c->common)) return 0;
     if (args_check(&program, given, e)) return -1;
     if (given->mode && given->n_words != 1)
-        return err_set(e, "%s needs one file (see --help)", modes[given->mode].needed);
+        return err_set(e, "%s needs one %s (see --help)", modes[given->mode].needed,
+                       given->mode == LIST ? "directory" : "file");
     if (!given->mode && given->n_words != 2)
         return err_set(e, "no %s given: opt4gptq-convert HF_DIR OUT.safetensors (see --help)",
                        given->n_words ? "output" : "checkpoint");
@@ -122,7 +128,7 @@ static void catch_signals(void)
             sigaction(signals[i], &a, NULL); /* keep nohup's SIG_IGN */
 }
 
-/* --verify, --info and the texts. */
+/* --verify, --info, --list and the texts. */
 static int show(const struct call *c, const struct args_given *given, struct err *e)
 {
     int rc = 0;
@@ -130,7 +136,9 @@ static int show(const struct call *c, const struct args_given *given, struct err
         if (!args_print(&program, &c->common, stdout)) puts("opt4gptq-convert " OPT4GPTQ_VERSION);
     } else {
         process_maps(given->word[0]);
-        rc = (given->mode == VERIFY ? info_verify : info_print)(stdout, given->word[0], e);
+        rc = (given->mode == VERIFY ? info_verify
+              : given->mode == LIST ? list_print
+                                    : info_print)(stdout, given->word[0], e);
     }
     if (!rc && fflush(stdout)) rc = err_sys(e, "standard output");
     return rc;

@@ -35,7 +35,7 @@ void note_detail(const struct notes *n, const char *fmt, ...)
 
 void note_warn(const struct notes *n, const char *fmt, ...)
 {
-    (void)n;
+    if (n->silent) return;
     va_list ap;
     va_start(ap, fmt);
     say("warning: ", fmt, ap);

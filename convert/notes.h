@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct notes {
+    int silent;  /* no warnings */
     int quiet;   /* no notes and no progress; warnings still appear */
     int verbose; /* details that need no action, too */
 };

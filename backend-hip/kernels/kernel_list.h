@@ -186,6 +186,106 @@ PAPER(paper_all_packed_1, ALL, 1, 1, 1, ILA_PACKED)
 PAPER(paper_all_packed_8, ALL, 8, 1, 1, ILA_PACKED)
 KERNEL_ROW(paper_result, ALL, FOR_PAPER, THREADS, 0, 0, 0, 0)
 
+/* Experts: the linears of stacks (common/linear_decode.hip, common/linear_prefill.hip). The columns
+ * are those of the linears; a tile of a grouping has `rows` places. */
+#ifndef Q4_DECODE_EXPERTS
+#define Q4_DECODE_EXPERTS(name, images, of_block, half)                                            \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_DECODE,                        \
+           .format = (half) ? FORMAT_Q4_F16 : FORMAT_Q4_F32, .rows = of_block, .outputs = PANEL)
+#endif
+#ifndef DENSE_DECODE_EXPERTS
+#define DENSE_DECODE_EXPERTS(name, images, weights, of_block)                                      \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_DECODE,                        \
+           .format = FORMAT_DENSE(weights), .rows = of_block, .outputs = PANEL)
+#endif
+#ifndef Q4_PREFILL_EXPERTS
+#define Q4_PREFILL_EXPERTS(name, images, half, down)                                               \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_PREFILL,                       \
+           .format = (half) ? FORMAT_Q4_F16 : FORMAT_Q4_F32, .rows = 16 * (down),                  \
+           .outputs = PREFILL_OUTPUTS)
+#endif
+#ifndef DENSE_PREFILL_EXPERTS
+#define DENSE_PREFILL_EXPERTS(name, images, weights)                                               \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_PREFILL,                       \
+           .format = FORMAT_DENSE(weights), .rows = DENSE_PREFILL_ROWS,                            \
+           .outputs = PREFILL_OUTPUTS)
+#endif
+#ifndef EXPERTS_MMA /* hopper/experts_decode_mma.hip */
+#define EXPERTS_MMA(name, images, tiles, depth, which, blocks)                                     \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, EXPERTS_MMA_SHARED(depth),                  \
+           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles), .outputs = PANEL,  \
+           .persistent = 1, .gathers = 1, .linears = which)
+#endif
+#ifndef EXPERTS_WGMMA /* hopper/linear_prefill_wgmma.hip */
+#define EXPERTS_WGMMA(name, images, tile_rows, groups, stages, which)                              \
+    LINEAR(name, images, FOR_EXPERTS, 128 * (groups) + WGMMA_PRODUCERS, 1,                         \
+           WGMMA_SHARED(tile_rows, 64 * (groups), stages), .phase = PHASE_PREFILL,                 \
+           .format = FORMAT_Q4_F16, .rows = tile_rows, .outputs = 64 * (groups), .persistent = 1,  \
+           .tile = tile_rows, .linears = which)
+#endif
+EXPERTS_MMA(q4_experts_mma_8, SM90, 1, 5, PLAIN_LINEAR, 3)
+EXPERTS_MMA(q4_experts_mma_16, SM90, 2, 5, PLAIN_LINEAR, 2)
+EXPERTS_MMA(q4_experts_mma_32, SM90, 4, 5, PLAIN_LINEAR, 2)
+EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
+EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, 64, 2, 8, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, 64, 2, 7, OTHER_LINEAR)
+#ifndef Q4_DECODE_MMA_EXPERTS
+#define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),           \
+           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles),                    \
+           .outputs = PANEL * (panels))
+#endif
+#ifndef Q4_PREFILL_MMA_EXPERTS
+#define Q4_PREFILL_MMA_EXPERTS(name, images, of_block, outs)                                       \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 1, 0, .phase = PHASE_PREFILL,                       \
+           .format = FORMAT_Q4_F16, .rows = of_block, .outputs = outs)
+#endif
+#ifndef Q4_PREFILL_MATRIX_EXPERTS
+#define Q4_PREFILL_MATRIX_EXPERTS(name, images, kind, of_block, outs)                              \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_PREFILL,                       \
+           .format = FORMAT_Q4_F16, .rows = of_block, .outputs = outs)
+#endif
+#ifndef DENSE_MMA_EXPERTS
+#define DENSE_MMA_EXPERTS(name, images, weights, parts, tiles, ways, panels, blocks)               \
+    LINEAR(name, images, FOR_EXPERTS, THREADS, blocks,                                             \
+           DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
+                            parts),                                                                \
+           .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
+           .outputs = THREADS / 32 / (ways) * (panels) * PANEL)
+#endif
+Q4_DECODE_MMA_EXPERTS(q4_experts_mma_decode_8, SM80, 1, 1, 4, 3)
+Q4_DECODE_MMA_EXPERTS(q4_experts_mma_decode_16, SM80, 2, 1, 4, 2)
+Q4_PREFILL_MMA_EXPERTS(q4_experts_mma_prefill, SM80, 128, 128)
+Q4_PREFILL_MATRIX_EXPERTS(q4_experts_mfma, MFMA, MATRIX_MFMA, 64, 128)
+Q4_PREFILL_MATRIX_EXPERTS(q4_experts_wmma, WMMA, MATRIX_WMMA, 64, 128)
+Q4_PREFILL_MATRIX_EXPERTS(q4_experts_wmma12, WMMA12, MATRIX_WMMA12, 64, 128)
+DENSE_MMA_EXPERTS(dense_experts_mma_f16, MMA, WEIGHT_F16, 2, 1, 1, 1, 2)
+DENSE_MMA_EXPERTS(dense_experts_mma_bf16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
+Q4_DECODE_EXPERTS(q4_experts_f16_1, NO_MMA, 1, 1)
+Q4_DECODE_EXPERTS(q4_experts_f16_4, NO_MMA, 4, 1)
+Q4_DECODE_EXPERTS(q4_experts_f32_1, ALL, 1, 0)
+Q4_DECODE_EXPERTS(q4_experts_f32_4, ALL, 4, 0)
+DENSE_DECODE_EXPERTS(dense_experts_f16_1, NO_MMA, WEIGHT_F16, 1)
+DENSE_DECODE_EXPERTS(dense_experts_f16_4, NO_MMA, WEIGHT_F16, 4)
+DENSE_DECODE_EXPERTS(dense_experts_bf16_1, NO_MMA, WEIGHT_BF16, 1)
+DENSE_DECODE_EXPERTS(dense_experts_bf16_4, NO_MMA, WEIGHT_BF16, 4)
+DENSE_DECODE_EXPERTS(dense_experts_f32_1, ALL, WEIGHT_F32, 1)
+DENSE_DECODE_EXPERTS(dense_experts_f32_4, ALL, WEIGHT_F32, 4)
+Q4_PREFILL_EXPERTS(q4_experts_prefill_f16, SIMD, 1, 4)
+Q4_PREFILL_EXPERTS(q4_experts_prefill_f32, ALL, 0, 4)
+DENSE_PREFILL_EXPERTS(dense_experts_prefill_f16, NO_MMA, WEIGHT_F16)
+DENSE_PREFILL_EXPERTS(dense_experts_prefill_bf16, NO_MMA, WEIGHT_BF16)
+DENSE_PREFILL_EXPERTS(dense_experts_prefill_f32, ALL, WEIGHT_F32)
+
+/* Mixtures of experts around their linears (common/experts.hip) */
+KERNEL_ROW(route_rows, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(group_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_prepare_f16, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
+
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
  * 2 with SwiGLU; items: of a ring; of_row: pieces */
 #ifndef Q4_GEMV
@@ -204,7 +304,7 @@ KERNEL_ROW(repack_meta, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_16, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_32, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 
-/* Rows of activations (common/vector.hip, nvidia/linear_plain_mma.hip, hopper/vector_1024.hip) */
+/* Rows of activations (common/vector.hip, common/norm.hip, common/element.hip, nvidia/linear_plain_mma.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(prepare_f16_4, ALL, FOR_PREPARE, THREADS, 0, 0, SHORT_PIECES, 0)
 KERNEL_ROW(prepare_f16_11, ALL, FOR_PREPARE, THREADS, 4, 0, MEDIUM_PIECES, 0)
@@ -214,12 +314,16 @@ KERNEL_ROW(prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(embed_rows, ALL, FOR_EMBED, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_rows, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_rows_by_4, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_groups, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_centered, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_prepare_4, ALL, FOR_NORM, THREADS, 0, 0, SHORT_PIECES, 0)
 KERNEL_ROW(norm_prepare_11, ALL, FOR_NORM, THREADS, 0, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(norm_prepare_14, ALL, FOR_NORM, THREADS, 0, 0, ROW_PIECES, 0)
 KERNEL_ROW(norm_1024_4, SM90, FOR_NORM, THREADS_1024, 2, 0, SHORT_PIECES, 0)
 KERNEL_ROW(norm_1024_11, SM90, FOR_NORM, THREADS_1024, 1, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(glu, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(glu_any, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(add_rows, ALL, FOR_ADD, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(glu_prepare_4, ALL, FOR_GLU, THREADS, 0, 0, SHORT_PIECES, SPREAD_SHARED)
 KERNEL_ROW(glu_prepare_11, ALL, FOR_GLU, THREADS, 4, 0, MEDIUM_PIECES, SPREAD_SHARED)
 KERNEL_ROW(glu_prepare_14, ALL, FOR_GLU, THREADS, 4, 0, ROW_PIECES, SPREAD_SHARED)
@@ -234,6 +338,12 @@ KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_combine, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(rope_store_512, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_1024_4, SM90, FOR_COMBINE, THREADS_1024, 2, 0, SHORT_PIECES, 0)
@@ -263,6 +373,15 @@ ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 
+/* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most */
+KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
+#ifndef DELTA
+#define DELTA(name, images, dims, blocks)                                                          \
+    KERNEL_ROW(name, images, FOR_STATE, DELTA_THREADS, blocks, 0, 0, 0)
+#endif
+DELTA(delta_128, ALL, 128, 3)
+DELTA(delta_256, ALL, 256, 2)
+
 /* Rows of logits (common/argmax.hip, common/vector.hip, common/top.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(argmax_rows, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
@@ -278,6 +397,16 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_PREFILL_MMA
 #undef Q4_PREFILL_MATRIX
 #undef Q4_DECODE
+#undef Q4_DECODE_EXPERTS
+#undef Q4_DECODE_MMA_EXPERTS
+#undef Q4_PREFILL_MMA_EXPERTS
+#undef Q4_PREFILL_MATRIX_EXPERTS
+#undef DENSE_MMA_EXPERTS
+#undef EXPERTS_MMA
+#undef EXPERTS_WGMMA
+#undef DENSE_DECODE_EXPERTS
+#undef Q4_PREFILL_EXPERTS
+#undef DENSE_PREFILL_EXPERTS
 #undef DENSE_MMA
 #undef DENSE_DECODE
 #undef Q4_PREFILL
@@ -287,3 +416,4 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
+#undef DELTA

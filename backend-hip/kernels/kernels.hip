@@ -19,10 +19,15 @@
 
 #include "backend-hip/kernels/common/argmax.hip"
 #include "backend-hip/kernels/common/attend.hip"
+#include "backend-hip/kernels/common/conv.hip"
+#include "backend-hip/kernels/common/delta.hip"
+#include "backend-hip/kernels/common/element.hip"
+#include "backend-hip/kernels/common/experts.hip"
 #include "backend-hip/kernels/common/linear_decode.hip"
 #include "backend-hip/kernels/common/pack.hip"
 #include "backend-hip/kernels/paper/linear_paper.hip"
 #include "backend-hip/kernels/common/linear_prefill.hip"
+#include "backend-hip/kernels/common/norm.hip"
 #include "backend-hip/kernels/common/top.hip"
 
 #if HAS_MMA
@@ -34,6 +39,7 @@
 #include "backend-hip/kernels/hopper/ptx.h"
 
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
+#include "backend-hip/kernels/hopper/experts_decode_mma.hip"
 #include "backend-hip/kernels/hopper/vector_1024.hip"
 
 #include "backend-hip/kernels/hopper/linear_gemv.hip"

@@ -58,13 +58,12 @@ static int check_finite(const struct modelfile *f, const char *name, const struc
     return bad ? err_set(e, "%s: tensor '%s' holds NaN or infinity", f->st.path, name) : 0;
 }
 
-/* A vector of n finite fp32 elements, or a stack of them. */
-static int fetch_f32(const struct modelfile *f, const char *name, int stack, int64_t n,
+/* Finite fp32 elements. */
+static int fetch_f32(const struct modelfile *f, const char *name, const struct expected *x,
                      const float **out, struct err *e)
 {
     struct tview v;
-    const struct expected x = {"F32", stack, 1, {n}};
-    if (fetch(f, name, &x, &v, e) || check_finite(f, name, &v, e)) return -1;
+    if (fetch(f, name, x, &v, e) || check_finite(f, name, &v, e)) return -1;
     *out = v.data;
     return 0;
 }
@@ -139,7 +138,8 @@ static int fetch_linear(const struct modelfile *f, const char *prefix, int stack
         w->k = in;
     }
     snprintf(name, sizeof name, "%s.bias", prefix);
-    return mf_find(f, name, &v) ? fetch_f32(f, name, stack, out, &w->bias, e) : 0;
+    const struct expected bias = {"F32", stack, 1, {out}};
+    return mf_find(f, name, &v) ? fetch_f32(f, name, &bias, &w->bias, e) : 0;
 }
 
 static int source_linear(void *self, const char *name, int stack, int in, int out,
@@ -160,8 +160,14 @@ static int source_vector(void *self, const char *name, int n, const float **out,
 {
     const struct modelfile *f = self;
     struct tview v;
+    struct expected x = {"F32", 0, 1, {n}};
     if (!mf_find(f, name, &v)) return 0;
-    return fetch_f32(f, name, 0, n, out, e) ? -1 : 1;
+    if (v.n_dims == 2 && v.shape[0] > 0 && n % v.shape[0] == 0) { /* a matrix of n elements */
+        x.n_dims = 2;
+        x.shape[0] = v.shape[0];
+        x.shape[1] = n / v.shape[0];
+    }
+    return fetch_f32(f, name, &x, out, e) ? -1 : 1;
 }
 
 struct weight_source tensors_of(struct modelfile *f)

@@ -112,6 +112,7 @@ static void *get(struct forward *f, size_t bytes, struct err *e)
 static int bind_weights(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
+    int context = f->options.context ? f->options.context : f->options.max_pages * KV_PAGE;
     for (int i = 0; i < f->plan.n_weights; i++) {
         const struct weight *w = &f->plan.weight[i];
         if (!w->vector) {
@@ -119,7 +120,7 @@ static int bind_weights(struct forward *f, struct err *e)
             continue;
         }
         size_t bytes = (size_t)w->n * sizeof *w->vector;
-        int longer = w->longer && f->options.max_pages * KV_PAGE > w->longer_from;
+        int longer = w->longer && context > w->longer_from;
         if (!(f->memory.vector[i] = get(f, bytes, e))) return -1;
         ops->upload(f->be, f->memory.vector[i], longer ? w->longer : w->vector, bytes);
     }

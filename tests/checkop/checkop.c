@@ -21,6 +21,7 @@ const struct operation ops[] = {
     {"outlier", check_outlier},
     {"embed", check_embed},
     {"norm", check_norm},
+    {"add", check_add},
     {"rope", check_rope},
     {"attend", check_attend},
     {"glu", check_glu},
@@ -28,6 +29,9 @@ const struct operation ops[] = {
     {"conv", check_conv},
     {"delta", check_delta},
     {"gather", check_gather},
+    {"route", check_route},
+    {"experts", check_experts},
+    {"mix", check_mix},
     {"argmax", check_argmax},
     {"top", check_top},
     {"fuse", check_fuse},
@@ -69,9 +73,13 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
+    if (!strcmp(op, "route")) return b->ops->kinds >> OP_ROUTE & 1;
+    if (!strcmp(op, "experts")) return b->ops->kinds >> OP_EXPERTS & 1;
+    if (!strcmp(op, "mix")) return b->ops->kinds >> OP_MIX & 1;
     if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
     if (!strcmp(op, "delta")) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
+    if (!strcmp(op, "add")) return b->ops->kinds >> OP_ADD & 1;
     return 1;
 }
 

@@ -11,6 +11,7 @@
  * roundings is for the exponentials, the sums over positions (256 of a chunk, then 4 per chunk
  * merged) and the quotient. A cap c on the scores does not amplify d, and its tanh, quotient and
  * product add 20 roundings of at most c (checkop_vector.c) to it.
+ * A sink is one more term of the sum, which the 1024 roundings cover.
  * With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
 #include "tests/checkop/checkop.h"
@@ -66,8 +67,36 @@ static const struct attend_case capped[] = {
     {2, 1, 128, KV_F16, 0, 8, 1, 2, {{0, 1040, 1}, {1, 300, 12}}},
     {2, 1, 256, KV_F16, 16, 4, 1, 2, {{0, 280, 1}, {1, 20, 7}}},
 };
-enum { N_CASES = sizeof cases / sizeof *cases, N_CAPPED = sizeof capped / sizeof *capped };
-#define SOFTCAP 5 /* of those */
+/* heads of 256 and 512 dimensions; scores of scale 1 reach 700 */
+static const struct attend_case large[] = {
+    {2, 1, 512, KV_F16, 0, 1, 1, 2, {{0, 280, 1}, {1, 20, 7}}},
+    {4, 4, 256, KV_F32, 0, 1, 1, 2, {{0, 40, 1}, {1, 250, 12}}},
+    {8, 1, 512, KV_F16, 40, 1, 1, 2, {{0, 90, 1}, {1, 0, 50}}},
+    {4, 2, 64, KV_F16, 0, 8, 1, 2, {{0, 600, 1}, {1, 30, 20}}},
+};
+static const struct attend_case sunk[] = {
+    {8, 2, 64, KV_F16, 0, 2, 2, 4, {{0, 15, 1}, {1, 256, 1}, {2, 0, 17}, {3, 505, 9}}},
+    {64, 8, 64, KV_F16, 128, 1, 1, 2, {{0, 400, 1}, {1, 120, 20}}},
+    {7, 1, 36, KV_F32, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 5}}},
+    {40, 1, 64, KV_F16, 0, 2, 1, 3, {{0, 280, 1}, {1, 0, 6}, {2, 254, 4}}},
+    {4, 4, 128, KV_F16, 0, 1, 10, 11, MIXED_ROWS},
+};
+
+/* Attributes that a list of cases has in common. */
+struct attend_form {
+    const char *name;
+    float softcap, scale; /* scale 0: 1 / sqrt(head_dim) */
+    int sinks;
+    const struct attend_case *k;
+    int n, n_quick; /* the first n_quick with --quick */
+};
+#define CASES(k) k, sizeof k / sizeof *k
+static const struct attend_form forms[] = {
+    {"capped, ", 5, 0, 0, CASES(capped), 2},
+    {"sinks, ", 0, 0, 1, CASES(sunk), 2},
+    {"scale 1, ", 0, 1, 0, CASES(large), 1},
+};
+enum { N_CASES = sizeof cases / sizeof *cases, N_FORMS = sizeof forms / sizeof *forms };
 
 /* Everything of one case on the host. Positions are numbered through all sequences: start[seq] +
  * pos. */
@@ -80,6 +109,7 @@ struct attend_data {
     float *key, *value;              /* [positions][n_kv_heads * head_dim], as given */
     float *q;                        /* [batch rows][n_heads * head_dim] */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
+    float *sinks;                    /* [n_heads] or NULL */
     size_t q_row, kv_row;
 };
 
@@ -122,13 +152,16 @@ static double stored(float x, enum kv_type kv)
 }
 
 /* One query head of one row: the harness's own result and the bound. */
-static void expect_head(const struct attend_data *d, int seq, int pos, const float *q, int kv_head,
-                        double *p, float *y, float *bound)
+static void expect_head(const struct attend_data *d, int row, int head, double *p, float *y,
+                        float *bound)
 {
-    int hd = d->k->head_dim,
+    int seq = d->batch.seq[row], pos = d->batch.pos[row], hd = d->k->head_dim,
+        kv_head = head / (d->k->n_heads / d->k->n_kv_heads),
         first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0;
     size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
-    double max = -INFINITY, magnitude = 0, sum = 0;
+    const float *q = d->q + (size_t)row * d->q_row + (size_t)(head * hd);
+    double sink = d->sinks ? d->sinks[head] : -INFINITY;
+    double max = sink, magnitude = 0;
     for (int i = 0; i <= pos - first; i++) {
         const float *k = d->key + at + (size_t)i * d->kv_row;
         double s = 0, m = 0;
@@ -143,9 +176,9 @@ static void expect_head(const struct attend_data *d, int seq, int pos, const flo
         magnitude = fmax(magnitude, m);
     }
     double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
-    double acc[256] = {0}, mass[256] = {0},
+    double acc[512] = {0}, mass[512] = {0}, sum = d->sinks ? exp(sink - max) : 0,
            off = (hd + 4) * U * magnitude * d->scale + 20 * U * d->softcap;
-    CHECK(hd <= 256);
+    CHECK(hd <= 512);
     for (int i = 0; i <= pos - first; i++) {
         const float *v = d->value + at + (size_t)i * d->kv_row;
         double w = exp(p[i] - max);
@@ -165,12 +198,10 @@ static void expect_head(const struct attend_data *d, int seq, int pos, const flo
 static void expect(struct arena *a, const struct attend_data *d, float *y, float *bound)
 {
     double *p = arena_get(a, (size_t)d->start[d->k->n_seqs] * sizeof *p);
-    int group = d->k->n_heads / d->k->n_kv_heads;
     for (int row = 0; row < d->batch.n_rows; row++)
         for (int h = 0; h < d->k->n_heads; h++) {
             size_t at = (size_t)row * d->q_row + (size_t)(h * d->k->head_dim);
-            expect_head(d, d->batch.seq[row], d->batch.pos[row], d->q + at, h / group, p, y + at,
-                        bound + at);
+            expect_head(d, row, h, p, y + at, bound + at);
         }
 }
 
@@ -206,7 +237,9 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
     int half = d->k->head_dim / 2;
     struct heads heads = {d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
     struct dbuf freq = dbuf_from(&t->s, d->inv_freq, (size_t)half * 4),
-                angles = dbuf_new(&t->s, rows * (size_t)half * 8);
+                angles = dbuf_new(&t->s, rows * (size_t)half * 8),
+                sinks = dbuf_from(&t->s, d->sinks ? d->sinks : d->inv_freq,
+                                  d->sinks ? (size_t)d->k->n_heads * 4 : 4);
     struct trial trial = {0};
     int kv = trial_kv(&trial, t->kv.d, d->k->n_kv_heads, d->k->head_dim);
     int bq = trial_buffer(&trial, dq.d, ROWS_STEP, d->q_row * 4);
@@ -232,6 +265,7 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         op->as.attend.window = d->k->window;
         op->as.attend.scale = d->scale;
         op->as.attend.softcap = d->softcap;
+        if (d->sinks) op->w[0] = trial_vector(&trial, sinks.d, d->k->n_heads);
     }
     trial_run(&trial, &t->s, b, 0);
     if (out) {
@@ -243,8 +277,8 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         compare_fences(c, v, name, "queries", &t->s, &dq);
     }
     compare_fences(c, v, name, "pages", &t->s, &t->kv);
-    struct dbuf *all[] = {&dk, &dv, &dq, &o, &freq, &angles};
-    for (int i = 0; i < 6; i++) dbuf_free(&t->s, all[i]);
+    struct dbuf *all[] = {&dk, &dv, &dq, &o, &freq, &angles, &sinks};
+    for (int i = 0; i < 7; i++) dbuf_free(&t->s, all[i]);
     arena_free(&a);
 }
 
@@ -328,13 +362,22 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
     close_sequences(&t);
 }
 
-static void check_case(struct check *c, const struct attend_case *k, float softcap)
+/* Around the scores, some far above, some far below. */
+static float *make_sinks(struct arena *a, struct rng *r, int n)
+{
+    float *sinks = arena_get(a, (size_t)n * 4);
+    for (int i = 0; i < n; i++)
+        sinks[i] = i % 5 == 1 ? 12 : i % 5 == 3 ? -100 : 2 + rng_normal(r) * 2;
+    return sinks;
+}
+
+static void check_case(struct check *c, const struct attend_case *k, const struct attend_form *f)
 {
     if (is_caught(c)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
     int n = snprintf(name, NAME_BYTES, "%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16 ? "f16, " : "", softcap > 0 ? "capped, " : "", k->n_heads,
+                     c->act == ACT_F16 ? "f16, " : "", f ? f->name : "", k->n_heads,
                      k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window,
                      (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
@@ -342,7 +385,9 @@ static void check_case(struct check *c, const struct attend_case *k, float softc
                       k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
     struct attend_data d = make_data(&a, &r, k, c->act);
-    d.softcap = softcap;
+    if (f) d.softcap = f->softcap;
+    if (f && f->scale > 0) d.scale = f->scale;
+    if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
     float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
           *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4),
@@ -379,15 +424,17 @@ static void check_case(struct check *c, const struct attend_case *k, float softc
 void check_attend(struct check *c)
 {
     for (int i = 0; i < N_CASES; i++)
-        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16) check_case(c, &cases[i], 0);
-    for (int i = 0; i < N_CAPPED; i++)
-        if (!c->quick || i < 2) check_case(c, &capped[i], SOFTCAP);
+        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16) check_case(c, &cases[i], NULL);
+    for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
+        for (int i = 0; i < f->n; i++)
+            if (!c->quick || i < f->n_quick) check_case(c, &f->k[i], f);
     if (!strcmp(c->v[0].ops->name, "cpu")) return; /* its attention is that of fp32 */
     c->act = ACT_F16;
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16))
-            check_case(c, &cases[i], 0);
-    for (int i = 0; i < N_CAPPED; i++)
-        if (capped[i].kv == KV_F16 && !c->quick) check_case(c, &capped[i], SOFTCAP);
+            check_case(c, &cases[i], NULL);
+    for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
+        for (int i = 0; i < f->n; i++)
+            if (f->k[i].kv == KV_F16 && !c->quick) check_case(c, &f->k[i], f);
     c->act = ACT_F32;
 }

@@ -61,6 +61,17 @@ enum kind {
     NO_SCALE,
     SILU,
     CAP,
+    NOT_CENTERED,
+    GROUPS,
+    NO_GATE,
+    NO_Y,
+    NO_POSITION,
+    BETA,
+    LIMIT,
+    ALPHA,
+    NO_SINKS,
+    SINK,
+    QUERIES_STORED,
     STATE_LOST,
     STATE_WRONG,
     STATE_IN_PLACE,
@@ -106,12 +117,26 @@ static const struct mutant {
     {X_KEPT, "norm", "x not updated"},
     {EPS, "norm", "eps doubled"},
     {BY_THREADS, "norm", "last bit depends on the number of threads"},
+    {NOT_CENTERED, "norm", "RMSNorm for LayerNorm"},
+    {NO_BIAS, "norm", "no bias"},
+    {GROUPS, "norm", "twice as many groups"},
+    {NO_Y, "add", "nothing added"},
+    {NO_GATE, "add", "not gated"},
+    {NO_SCALE, "add", "not scaled"},
+    {NO_POSITION, "add", "no factor of positions"},
+    {BETA, "add", "beta off by 1%"},
+    {LOGIT_ROW, "add", "last row of logits has the position of another row"},
+    {TAIL, "add", "last output not written"},
+    {OVERRUN, "add", "one output too many written"},
+    {BY_ROWS, "add", "last bit depends on the number of rows"},
+    {BY_THREADS, "add", "last bit depends on the number of threads"},
     {ANGLE, "rope", "last row at the next position"},
     {NO_NORM, "rope", "q_norm left out"},
     {WRONG_NORM, "rope", "keys normed with q_norm"},
     {KEY, "rope", "one key element off by 1%"},
     {VALUE, "rope", "one value element off by 1%"},
     {SLOT, "rope", "two positions of a page swapped"},
+    {QUERIES_STORED, "rope", "something is stored without k and v"},
     {WINDOW, "attend", "window one too wide"},
     {NO_WINDOW, "attend", "window ignored"},
     {PAGE, "attend", "one page id wrong"},
@@ -123,8 +148,12 @@ static const struct mutant {
     {BY_ROWS, "attend", "last bit depends on the number of rows"},
     {BY_THREADS, "attend", "last bit depends on the number of threads"},
     {NO_CAP, "attend", "scores not capped"},
+    {NO_SINKS, "attend", "no sinks"},
+    {SINK, "attend", "one sink off by 1%"},
     {NO_SCALE, "embed", "not scaled"},
-    {SILU, "glu", "SiLU for GELU"},
+    {SILU, "glu", "SiLU for others"},
+    {LIMIT, "glu", "limit off by 1%"},
+    {ALPHA, "glu", "alpha off by 1%"},
     {CAP, "softcap", "cap off by 1%"},
     {TAIL, "softcap", "last output not written"},
     {UP, "glu", "one element of up off by 10 ulp"},
@@ -370,13 +399,24 @@ static void change(struct op *op)
 {
     if (op->kind == OP_NORM && now == NO_DELTA) op->in[1] = op->out[1] = NO_BUFFER;
     if (op->kind == OP_NORM && now == EPS) op->as.norm.eps *= 2;
+    if (op->kind == OP_NORM && now == NOT_CENTERED) op->as.norm.centered = 0, op->w[1] = NO_WEIGHT;
+    if (op->kind == OP_NORM && now == NO_BIAS) op->w[1] = NO_WEIGHT;
+    if (op->kind == OP_NORM && now == GROUPS && op->as.norm.groups > 1) op->as.norm.groups *= 2;
+    if (op->kind == OP_ADD && now == NO_Y) op->in[1] = op->in[2] = NO_BUFFER;
+    if (op->kind == OP_ADD && now == NO_GATE) op->in[2] = NO_BUFFER;
+    if (op->kind == OP_ADD && now == NO_SCALE) op->as.add.scale = 0;
+    if (op->kind == OP_ADD && now == NO_POSITION) op->as.add.original = 0;
+    if (op->kind == OP_ADD && now == BETA) op->as.add.beta *= 1.01f;
     if (op->kind == OP_ROPE_STORE && now == NO_NORM) op->w[0] = NO_WEIGHT;
     if (op->kind == OP_ROPE_STORE && now == WRONG_NORM) op->w[1] = op->w[0];
     if (op->kind == OP_EMBED && now == NO_SCALE) op->as.embed.scale = 0;
     if (op->kind == OP_GLU && now == SILU) op->as.glu.activation = ACTIVATION_SILU;
+    if (op->kind == OP_GLU && now == LIMIT) op->as.glu.limit *= 1.01f;
+    if (op->kind == OP_GLU && now == ALPHA) op->as.glu.alpha *= 1.01f;
     if (op->kind == OP_SOFTCAP && now == CAP) op->as.softcap.cap *= 1.01f;
     if (op->kind != OP_ATTEND) return;
     if (now == NO_CAP) op->as.attend.softcap = 0;
+    if (now == NO_SINKS) op->w[0] = NO_WEIGHT;
     if (now == WINDOW && op->as.attend.window) op->as.attend.window++;
     if (now == NO_WINDOW) op->as.attend.window = 0;
     if (now == SCORE_SCALE) op->as.attend.scale *= 1.01f;
@@ -428,12 +468,16 @@ static void before(struct be *inner, const struct stepwise_call *c)
 {
     const struct op *op = c->op;
     if (op->kind == OP_NORM) kept = peek(inner, place_of(c, op->in[0]).d);
-    if (op->kind == OP_GLU && now == UP) {
+    if (op->kind == OP_GLU && now == UP && op->in[1] >= 0) {
         struct place up = place_of(c, op->in[1]);
         poke(inner, up.d + up.n / 2, peek(inner, up.d + up.n / 2) * (1 + 10 * 0x1p-23f));
     }
+    if (op->kind == OP_ATTEND && now == SINK && op->w[0] >= 0) {
+        float *sink = c->memory->vector[op->w[0]];
+        poke(inner, sink, peek(inner, sink) * 1.01f);
+    }
     if (op->kind == OP_DELTA) break_delta(inner, c);
-    if (op->kind != OP_ROPE_STORE) return;
+    if (op->kind != OP_ROPE_STORE || op->in[1] < 0) return;
     struct place k = place_of(c, op->in[1]), v = place_of(c, op->in[2]);
     if (now == VALUE) poke(inner, v.d, peek(inner, v.d) * 1.01f);
     kept = peek(inner, k.d + k.n - 1);
@@ -521,10 +565,15 @@ static void after(struct be *inner, const struct stepwise_call *c)
         if (now == INPUT) poke(inner, in0.d, next_bit(peek(inner, in0.d)));
         break;
     case OP_ROPE_STORE: {
+        if (op->in[1] < 0) {
+            if (now == QUERIES_STORED) poke(inner, c->memory->kv[op->as.rope.kv], 1);
+            break;
+        }
         struct place k = place_of(c, op->in[1]);
         poke(inner, k.d + k.n - 1, kept);
         break;
     }
+    case OP_ADD:
     case OP_CONV:
     case OP_DELTA:
     case OP_ATTEND: break_output(inner, &out); break;

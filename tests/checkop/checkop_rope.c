@@ -11,6 +11,7 @@
  * value 1. With a window of two, a query that is one-hot at dimension d gives out = 1 / (1 +
  * e^-(k_d * scale)), whose slope is at most 1/4:
  *     |out - expected| <= (bound of q for k + rounding of the storage) / 4 + 2^-21
+ * Without k and v the queries have the same bits and the pages stay as they are.
  * Values: a window of one sees the own position only: out = v, as stored; one reciprocal and one
  * product: 2^-22 |v|. */
 #include "tests/checkop/checkop.h"
@@ -35,6 +36,8 @@ static const struct rope_case cases[] = {
     {14, 2, 80, KV_F32, 0, 5e5f, 1.1875f, {9, 4001, -1}},
     {6, 3, 96, KV_F16, 1, 1e6f, 0.875f, {19, 2047, -1}},
     {5, 1, 128, KV_F32, 1, 1e4f, 1, {1, 32767, -1}},
+    {2, 1, 512, KV_F16, 1, 1e6f, 1, {17, 5000, -1}},
+    {4, 2, 256, KV_F16, 1, 1e7f, 1, {33, -1}},
     {2, 1, 2, KV_F32, 0, 1e4f, 1, {5, -1}},
 };
 
@@ -144,6 +147,7 @@ struct rope_side {
     struct dbuf q, k, v, q_norm, k_norm, inv_freq, angles, kv;
 };
 
+/* v NULL: k and v are absent */
 static void rope_store(struct side *s, const struct rope_data *d, const struct rope_side *x,
                        const struct dbuf *q, const struct dbuf *v)
 {
@@ -154,13 +158,15 @@ static void rope_store(struct side *s, const struct rope_data *d, const struct r
                                   x->angles.d + x->angles.bytes / 2);
     struct op *op = trial_op(&t, OP_ROPE_STORE);
     op->in[0] = op->out[0] = trial_buffer(&t, q->d, ROWS_STEP, d->q_row * 4);
-    op->in[1] = trial_buffer(&t, x->k.d, ROWS_STEP, d->kv_row * 4);
-    op->in[2] = trial_buffer(&t, v->d, ROWS_STEP, d->kv_row * 4);
+    if (v) {
+        op->in[1] = trial_buffer(&t, x->k.d, ROWS_STEP, d->kv_row * 4);
+        op->in[2] = trial_buffer(&t, v->d, ROWS_STEP, d->kv_row * 4);
+    }
     op->in[3] = cos->out[0];
     op->in[4] = cos->out[1];
     if (d->k->norm) {
         op->w[0] = trial_vector(&t, x->q_norm.d, hd);
-        op->w[1] = trial_vector(&t, x->k_norm.d, hd);
+        if (v) op->w[1] = trial_vector(&t, x->k_norm.d, hd);
     }
     op->as.rope.heads = heads_of(d);
     op->as.rope.kv = trial_kv(&t, x->kv.d, d->k->n_kv_heads, d->k->head_dim);
@@ -219,6 +225,23 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
     compare(c, v, name, "sigmoid of stored key", all, want, bound, rows / 2, d->q_row);
 }
 
+/* The same queries without keys and values. */
+static void check_alone(struct check *c, int v, const char *name, struct side *s, struct arena *a,
+                        const struct rope_data *d, const struct rope_side *x, const float *q_after)
+{
+    size_t n = (size_t)d->batch.n_rows * d->q_row;
+    float *got = arena_get(a, n * 4);
+    char *pages = arena_get(a, x->kv.bytes), *pages_after = arena_get(a, x->kv.bytes);
+    struct dbuf q = dbuf_from(s, d->q, n * 4);
+    dbuf_get(s, &x->kv, pages);
+    rope_store(s, d, x, &q, NULL);
+    dbuf_get(s, &q, got);
+    dbuf_get(s, &x->kv, pages_after);
+    compare_bits(c, v, name, "q without k and v", got, q_after, n, d->q_row);
+    if (memcmp(pages, pages_after, x->kv.bytes)) fail(c, v, name, "pages written without k and v");
+    dbuf_free(s, &q);
+}
+
 /* q and key out of one step; then the probes. */
 static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads,
                 const struct rope_data *d, const struct expected *x, float *q_after)
@@ -251,6 +274,7 @@ static void run(struct check *c, int v, const char *name, const struct variant *
         check_values(c, v, name, &s, &a, d, &t.q, &t.kv);
         rope_store(&s, d, &t, &q2, &one);
         check_keys(c, v, name, &s, &a, d, &t.kv, x);
+        check_alone(c, v, name, &s, &a, d, &t, q_after);
     }
     struct dbuf *all[] = {&t.q,      &t.k,  &t.v, &t.q_norm, &t.k_norm, &t.inv_freq,
                           &t.angles, &t.kv, &q2,  &one};

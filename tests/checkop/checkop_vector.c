@@ -1,4 +1,4 @@
-/* checkop_vector.c: norm, glu, softcap, gather, argmax, top.
+/* checkop_vector.c: norm, add, glu, softcap, gather, argmax, top.
  *
  * norm: y = x * f * w, f = 1/sqrt(mean(x^2) + eps). All terms of the sum of squares are positive,
  * so its relative error is at most one rounding per step of the longest chain: the square, dim/16
@@ -6,6 +6,16 @@
  * reciprocal, two products, and the reference's own rounding: 7.
  *     |y - ref| <= ((dim/16 + 6) / 2 + 7) * 2^-24 * |ref|
  * x itself becomes x + delta, one IEEE addition: exact.
+ * LayerNorm: y = (x - m) f w + b. With M = mean(|x|) and s = sqrt(var + eps) the mean is off by (N +
+ * 2) U M, N = dim/16 + 4 the longest chain and its quotient, which is r = (N + 2) U M / s of the
+ * result's unit. It shifts x - m, and the variance by r^2; the squares of rounded differences have
+ * 3 + N roundings, of which the root halves, then come 7 of norm's, the difference and the sum:
+ *     |y - ref| <= ((N/2 + 11) U + r^2) |ref - b| + r |w| + 2 U |ref|
+ *
+ * add: y = (x + d g) s f. g = 1 / (1 + e^-z): 4 roundings of the exponential, the sum, the quotient.
+ * Product, sum, the factors' product, f's rounding and its product: with the reference's 10 in all
+ *     |y - ref| <= 10 U (|x| + |d g|) |s f|
+ * f itself is the float nearest to 1 + beta ln n; a device may take it 4 roundings off: 14.
  *
  * glu: y = g / (1 + e^-g) * u. The exponential is good to 2 ulp (4 roundings), then +1, the
  * quotient, the product, the reference's rounding: 8 roundings. An exponential that saturates at
@@ -13,7 +23,7 @@
  *     |y - ref| <= 8 * 2^-24 * |ref| + |g * u| * 2^-126
  * Of GELU the exponential is of z = g (a + b g^2), all terms of one sign: square, fused sum,
  * product and two rounded constants put it off by 5 roundings of |z|, and so the result by as much
- * of itself.
+ * of itself. Of the clamped SwiGLU it is of alpha g, one rounding of |z|, and u + 1 is another.
  *
  * softcap: y = c tanh(x / c). tanh is good to 5 ulp (10 roundings), before it the quotient (on GPUs
  * a reciprocal of 2 ulp and a product: 5 roundings), which tanh does not amplify, after it the
@@ -26,23 +36,33 @@
 #include <stdio.h>
 #include <string.h>
 
+/* kind of a case: RMSNorm; LayerNorm without and with a bias */
+enum { RMS, CENTERED, BIASED };
+
 struct norm_case {
-    int rows, dim, delta;
+    int rows, dim, delta; /* a row is `groups` rows of dim elements */
     float eps;
+    int kind, groups, in_place;
 };
 
-/* The norm of the rows of a batch, at byte offset `at` of x, delta and y. */
+static int norm_groups(const struct norm_case *k) { return k->groups ? k->groups : 1; }
+
+/* The norm of the rows of a batch, at byte offset `at` of x, delta and y; d: x, weights then biases,
+ * delta, y. */
 static void apply_norm(struct side *s, const struct norm_case *k, const struct dbuf d[4], size_t at,
                        const struct batch *b)
 {
     struct trial t = {0};
-    size_t row = (size_t)k->dim * 4;
+    size_t row = (size_t)(k->dim * norm_groups(k)) * 4;
     struct op *op = trial_op(&t, OP_NORM);
     op->in[0] = trial_buffer(&t, d[0].d + at, ROWS_STEP, row);
     if (k->delta) op->in[1] = trial_buffer(&t, d[2].d + at, ROWS_STEP, row), op->out[1] = op->in[0];
-    op->out[0] = trial_buffer(&t, d[3].d + at, ROWS_STEP, row);
+    op->out[0] = k->in_place ? op->in[0] : trial_buffer(&t, d[3].d + at, ROWS_STEP, row);
     op->w[0] = trial_vector(&t, d[1].d, k->dim);
+    if (k->kind == BIASED) op->w[1] = trial_vector(&t, d[1].d + (size_t)k->dim * 4, k->dim);
     op->as.norm.eps = k->eps;
+    op->as.norm.groups = k->groups;
+    op->as.norm.centered = k->kind != RMS;
     trial_run(&t, s, b, 0);
 }
 
@@ -51,16 +71,17 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
                      const float *weight, float *x_after, float *y, int alone)
 {
     struct side s;
-    size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim;
+    size_t dim = (size_t)(k->dim * norm_groups(k)), n = (size_t)k->rows * dim;
     side_open(&s, on, n_threads, plain_config(k->rows));
-    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, dim * 4),
+    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, (size_t)k->dim * 8),
                 dd = dbuf_from(&s, delta, n * 4), dy = dbuf_new(&s, n * 4);
+    const struct dbuf *out = k->in_place ? &dx : &dy;
     struct arena a = {0};
     struct batch b = make_plain_batch(&a, k->rows, 0);
     const struct dbuf d[] = {dx, dw, dd, dy};
     apply_norm(&s, k, d, 0, &b);
     dbuf_get(&s, &dx, x_after);
-    dbuf_get(&s, &dy, y);
+    dbuf_get(&s, out, y);
     compare_fences(c, v, name, "x", &s, &dx);
     compare_fences(c, v, name, "output", &s, &dy);
     if (alone) {
@@ -68,7 +89,7 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
         s.ops->upload(s.be, dx.d, x, n * 4);
         struct batch one = make_plain_batch(&a, 1, 0);
         for (int i = k->rows - 1; i >= 0; i--) apply_norm(&s, k, d, (size_t)i * dim * 4, &one);
-        dbuf_get(&s, &dy, got);
+        dbuf_get(&s, out, got);
         compare_bits(c, v, name, "rows one by one", got, y, n, dim);
     }
     struct dbuf *all[] = {&dx, &dw, &dd, &dy};
@@ -77,45 +98,66 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
     arena_free(&a);
 }
 
+/* One row of x [dim] by the harness's own arithmetic, its bound and what the reference may be off.
+ * weight [dim], for LayerNorm then bias [dim]. */
+static void expect_norm(const struct norm_case *k, const float *x, const float *weight, float *want,
+                        float *bound, float *tight)
+{
+    double mean = 0, magnitude = 0, squares = 0, n = k->dim / 16.0 + 4;
+    for (int i = 0; i < k->dim; i++) mean += x[i], magnitude += fabs(x[i]);
+    mean = k->kind == RMS ? 0 : mean / k->dim;
+    magnitude /= k->dim;
+    for (int i = 0; i < k->dim; i++) squares += (x[i] - mean) * (x[i] - mean);
+    double root = sqrt(squares / k->dim + (double)k->eps), shift = (n + 2) * U * magnitude / root;
+    for (int i = 0; i < k->dim; i++) {
+        double y = (x[i] - mean) / root * weight[i],
+               bias = k->kind == BIASED ? weight[k->dim + i] : 0;
+        want[i] = (float)(y + bias);
+        bound[i] = (float)(((k->dim / 16.0 + 6) / 2 + 7) * U * fabs(y));
+        tight[i] = (float)(2 * U * fabs(y));
+        if (k->kind == RMS) continue;
+        bound[i] = (float)(((n / 2 + 11) * U + shift * shift) * fabs(y) +
+                           shift * fabs(weight[i]) + 2 * U * fabs(y + bias));
+        tight[i] = (float)(2 * U * fabs(y + bias) + 0x1p-40 * (fabs(y) + fabs(bias) +
+                           magnitude / root * fabs(weight[i])));
+    }
+}
+
 static void check_norm_case(struct check *c, const struct norm_case *k)
 {
     char name[NAME_BYTES];
     struct arena a = {0};
-    snprintf(name, NAME_BYTES, "%d rows of %d, delta %d, eps %g", k->rows, k->dim, k->delta,
-             (double)k->eps);
+    snprintf(name, NAME_BYTES, "%d rows of %d, delta %d, eps %g%s%s", k->rows, k->dim, k->delta,
+             (double)k->eps, k->kind == RMS ? "" : k->kind == BIASED ? ", centered, bias"
+                                                                     : ", centered",
+             k->in_place ? ", in place" : "");
+    if (k->groups > 1)
+        snprintf(name + strlen(name), NAME_BYTES - strlen(name), ", %d groups", k->groups);
     struct rng r = rng_for(c->seed, name);
-    size_t n = (size_t)k->rows * (size_t)k->dim, dim = (size_t)k->dim, rows = (size_t)k->rows;
+    size_t dim = (size_t)(k->dim * norm_groups(k)), rows = (size_t)k->rows, n = rows * dim;
     float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4),
-          *weight = arena_get(&a, dim * 4), *bound = arena_get(&a, n * 4),
+          *weight = arena_get(&a, (size_t)k->dim * 8), *bound = arena_get(&a, n * 4),
           *tight = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
     float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
           *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
           *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
-    fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows, k->dim);
+    fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows * norm_groups(k), k->dim);
     fill_row(&r, ROW_RANDOM, 0, weight, k->dim);
     for (size_t i = 0; i < n; i++)
         delta[i] = rng_normal(&r) * (x[i] != 0 ? 1 : 0); /* rows of zeros stay so */
-    for (size_t i = 0; i < rows; i++) {
-        double squares = 0;
-        for (size_t j = i * dim; j < (i + 1) * dim; j++) {
-            sum[j] = k->delta ? x[j] + delta[j] : x[j];
-            squares += (double)sum[j] * sum[j];
-        }
-        for (size_t j = i * dim; j < (i + 1) * dim; j++) {
-            want[j] =
-                (float)(sum[j] / sqrt(squares / k->dim + (double)k->eps) * weight[j - i * dim]);
-            bound[j] = (float)((((double)k->dim / 16 + 6) / 2 + 7) * U * fabs(want[j]));
-            tight[j] = (float)(2 * U * fabs(want[j]));
-        }
-    }
+    if (k->kind == BIASED) fill_row(&r, ROW_RANDOM, 0, weight + k->dim, k->dim);
+    for (size_t i = 0; i < n; i++) sum[i] = k->delta ? x[i] + delta[i] : x[i];
+    for (size_t i = 0; i < n; i += (size_t)k->dim)
+        expect_norm(k, sum + i, weight, want + i, bound + i, tight + i);
+    if (k->in_place) sum = want;
     run_norm(c, REF, name, &c->ref, 1, k, x, delta, weight, x_after, ref, 0);
     count_case(c, REF);
-    compare(c, REF, name, "x", x_after, sum, zero, rows, dim);
+    compare(c, REF, name, "x", x_after, sum, k->in_place ? tight : zero, rows, dim);
     compare(c, REF, name, "output", ref, want, tight, rows, dim);
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
         run_norm(c, v, name, &c->v[v], 1, k, x, delta, weight, x_after, first, 1);
-        compare(c, v, name, "x", x_after, sum, zero, rows, dim);
+        if (!k->in_place) compare(c, v, name, "x", x_after, sum, zero, rows, dim);
         compare(c, v, name, "output", first, ref, bound, rows, dim);
         compare_variants(c, v, name, "output", kept, first, n, dim);
         run_norm(c, v, name, &c->v[v], 3, k, x, delta, weight, x_after, got, 0);
@@ -130,13 +172,143 @@ void check_norm(struct check *c)
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
             for (int delta = 0; delta < 2; delta++)
-                check_norm_case(
-                    c, &(struct norm_case){rows[j], dims[i], delta, (i + j) % 2 ? 1e-5f : 1e-6f});
+                check_norm_case(c, &(struct norm_case){rows[j], dims[i], delta,
+                                                       (i + j) % 2 ? 1e-5f : 1e-6f, RMS, 0, 0});
+    static const struct norm_case more[] = {
+        {5, 36, 0, 1e-6f, RMS, 1, 1},       {1, 4096, 0, 1e-6f, RMS, 0, 1},
+        {1, 64, 0, 1e-6f, RMS, 5, 1},       {17, 36, 0, 1e-6f, RMS, 3, 0},
+        {5, 128, 0, 1e-5f, RMS, 8, 0},      {3, 512, 0, 1e-6f, RMS, 2, 1},
+        {1, 1, 0, 1e-5f, CENTERED, 0, 0},   {5, 7, 1, 1e-5f, CENTERED, 0, 0},
+        {17, 36, 0, 1e-5f, BIASED, 0, 0},   {1, 80, 1, 1e-5f, BIASED, 0, 0},
+        {5, 256, 1, 1e-6f, CENTERED, 0, 0}, {5, 1000, 1, 1e-5f, BIASED, 0, 0},
+        {17, 4096, 1, 1e-5f, BIASED, 0, 0}, {3, 64, 0, 1e-5f, BIASED, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) check_norm_case(c, &more[i]);
 }
 
+struct add_case {
+    enum rows_of of;
+    int rows, n, has_y, has_gate;
+    float scale, beta;
+    int original;
+};
+
+static void run_add(struct check *c, int v, const char *name, const struct variant *on,
+                    int n_threads, const struct add_case *k, const struct batch *b,
+                    const float *x, const float *y, const float *gate, float *got)
+{
+    struct side s;
+    size_t row = (size_t)k->n * 4, rows = (size_t)k->rows;
+    side_open(&s, on, n_threads, plain_config(b->n_rows));
+    struct dbuf dx = dbuf_from(&s, x, rows * row), dy = dbuf_from(&s, y, rows * row),
+                dg = dbuf_from(&s, gate, rows * 4);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_ADD);
+    op->in[0] = op->out[0] = trial_buffer(&t, dx.d, k->of, row);
+    if (k->has_y) op->in[1] = trial_buffer(&t, dy.d, k->of, row);
+    if (k->has_gate) op->in[2] = trial_buffer(&t, dg.d, k->of, 4);
+    op->as.add.scale = k->scale;
+    op->as.add.beta = k->beta;
+    op->as.add.original = k->original;
+    trial_run(&t, &s, b, 0);
+    dbuf_get(&s, &dx, got);
+    compare_fences(c, v, name, "output", &s, &dx);
+    dbuf_free(&s, &dx);
+    dbuf_free(&s, &dy);
+    dbuf_free(&s, &dg);
+    side_close(&s);
+}
+
+/* The rows of the step are at positions 0, 3, 8, 15 ..; rows of logits are the last of them,
+ * backwards. */
+static struct batch add_batch(struct arena *a, const struct add_case *k)
+{
+    int rows = k->of == ROWS_STEP ? k->rows : 2 * k->rows;
+    struct batch b = make_plain_batch(a, rows, rows);
+    for (int i = 0; i < rows; i++) b.pos[i] = i * (i + 2);
+    if (k->of == ROWS_STEP) return b;
+    b.n_logits = b.n_decode_logits = k->rows;
+    b.logit_row = arena_get(a, (size_t)k->rows * sizeof *b.logit_row);
+    for (int i = 0; i < k->rows; i++) b.logit_row[i] = rows - 1 - i;
+    return b;
+}
+
+static void check_add_case(struct check *c, const struct add_case *k)
+{
+    char name[NAME_BYTES];
+    struct arena a = {0};
+    snprintf(name, NAME_BYTES, "%d rows%s of %d, y %d, gate %d, scale %g, beta %g of %d", k->rows,
+             k->of == ROWS_LOGITS ? " of logits" : "", k->n, k->has_y, k->has_gate,
+             (double)k->scale, (double)k->beta, k->original);
+    struct rng r = rng_for(c->seed, name);
+    size_t rows = (size_t)k->rows, cols = (size_t)k->n, n = rows * cols;
+    float *x = arena_get(&a, n * 4), *y = arena_get(&a, n * 4), *gate = arena_get(&a, rows * 4),
+          *bound = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4),
+          *want = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4),
+          *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
+    fill_rows(&r, 0, x, k->rows, k->n);
+    fill_rows(&r, 1, y, k->rows, k->n);
+    struct batch b = add_batch(&a, k);
+    for (size_t i = 0; i < rows; i++) {
+        gate[i] = i % 7 == 5 ? (i & 8 ? 200 : -200) : rng_normal(&r) * 4;
+        int pos = b.pos[k->of == ROWS_LOGITS ? b.logit_row[i] : (int)i];
+        double g = k->has_gate ? 1 / (1 + exp(-(double)gate[i])) : 1,
+               f = k->original ? 1 + k->beta * log(1 + pos / k->original) : 1,
+               s = f * (k->scale != 0 ? k->scale : 1);
+        for (size_t j = i * cols; j < (i + 1) * cols; j++) {
+            double d = k->has_y ? y[j] * g : 0;
+            want[j] = (float)((x[j] + d) * s);
+            bound[j] = (float)(14 * U * (fabs(x[j]) + fabs(d)) * fabs(s) + fabs(y[j]) * 0x1p-124);
+            tight[j] = (float)(5 * U * (fabs(x[j]) + fabs(d)) * fabs(s));
+        }
+    }
+    run_add(c, REF, name, &c->ref, 1, k, &b, x, y, gate, ref);
+    count_case(c, REF);
+    compare(c, REF, name, "output", ref, want, tight, rows, cols);
+    for (int v = 0; v < c->n; v++) {
+        count_case(c, v);
+        run_add(c, v, name, &c->v[v], 1, k, &b, x, y, gate, first);
+        compare(c, v, name, "output", first, ref, bound, rows, cols);
+        compare_variants(c, v, name, "output", kept, first, n, cols);
+        run_add(c, v, name, &c->v[v], 3, k, &b, x, y, gate, got);
+        compare_bits(c, v, name, "3 threads against 1", got, first, n, cols);
+        if (k->original || k->rows > 20) continue;
+        struct add_case one = *k;
+        one.rows = 1;
+        struct batch alone = add_batch(&a, &one);
+        for (size_t i = 0; i < rows; i++) {
+            run_add(c, v, name, &c->v[v], 1, &one, &alone, x + i * cols, y + i * cols, gate + i,
+                    got);
+            compare_bits(c, v, name, "a row by itself", got, first + i * cols, cols, cols);
+        }
+    }
+    arena_free(&a);
+}
+
+void check_add(struct check *c)
+{
+    static const struct add_case k[] = {
+        {ROWS_STEP, 1, 1, 1, 0, 0, 0, 0},        {ROWS_STEP, 5, 37, 1, 0, 0, 0, 0},
+        {ROWS_STEP, 17, 1000, 1, 1, 0, 0, 0},    {ROWS_STEP, 3, 64, 1, 1, 0.22f, 0, 0},
+        {ROWS_STEP, 33, 256, 1, 0, 0.22f, 0, 0}, {ROWS_STEP, 5, 4100, 0, 0, 1.5f, 0, 0},
+        {ROWS_STEP, 20, 96, 0, 0, 0, 0.1f, 16},  {ROWS_STEP, 40, 36, 1, 1, -3, 0.25f, 7},
+        {ROWS_STEP, 1, 8192, 0, 0, 0, 0.1f, 8},  {ROWS_LOGITS, 6, 320, 0, 0, 0.125f, 0, 0},
+        {ROWS_LOGITS, 9, 50, 1, 1, 2, 0.5f, 3},  {ROWS_STEP, 300, 16, 1, 1, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) check_add_case(c, &k[i]);
+}
+
+/* One form of OP_GLU; alone: without up */
+struct glu_case {
+    const char *name;
+    enum activation activation;
+    int alone;
+    float limit, alpha;
+};
+
 static void run_glu(struct check *c, int v, const char *name, const struct variant *on,
-                    int n_threads, enum activation activation, const float *gate,
-                    const float *up, float *y, size_t n)
+                    int n_threads, const struct glu_case *k, const float *gate, const float *up,
+                    float *y, size_t n)
 {
     struct side s;
     struct arena a = {0};
@@ -146,8 +318,10 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
     struct trial t = {0};
     struct op *op = trial_op(&t, OP_GLU);
     op->in[0] = op->out[0] = trial_buffer(&t, g.d, ROWS_STEP, n * 4);
-    op->in[1] = trial_buffer(&t, u.d, ROWS_STEP, n * 4);
-    op->as.glu.activation = activation;
+    if (!k->alone) op->in[1] = trial_buffer(&t, u.d, ROWS_STEP, n * 4);
+    op->as.glu.activation = k->activation;
+    op->as.glu.limit = k->limit;
+    op->as.glu.alpha = k->alpha;
     trial_run(&t, &s, &b, 0);
     dbuf_get(&s, &g, y);
     compare_fences(c, v, name, "output", &s, &g);
@@ -157,13 +331,29 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
     arena_free(&a);
 }
 
-/* What y is 1 / (1 + e^-z) times g u of. */
-static double exponent_of(enum activation activation, double g)
+/* y = product / (1 + e^-z), with so many roundings. */
+struct glu_terms {
+    double z, product, roundings;
+};
+
+static struct glu_terms glu_terms(const struct glu_case *k, double g, double u)
 {
-    return activation == ACTIVATION_SILU ? g : sqrt(8 / M_PI) * (g + 0.044715 * g * g * g);
+    double factor = k->alone ? 1 : u;
+    switch (k->activation) {
+    case ACTIVATION_GELU_TANH: {
+        double z = sqrt(8 / M_PI) * (g + 0.044715 * g * g * g);
+        return (struct glu_terms){z, g * factor, 8 + 5 * fabs(z)};
+    }
+    case ACTIVATION_SIGMOID: return (struct glu_terms){g, factor, 8};
+    case ACTIVATION_SWIGLU_CLAMPED: {
+        double a = fmin(g, k->limit), b = fmax(fmin(u, k->limit), -k->limit), z = k->alpha * a;
+        return (struct glu_terms){z, a * (b + 1), 9 + fabs(z)};
+    }
+    default: return (struct glu_terms){g, g * factor, 8};
+    }
 }
 
-static void check_activation(struct check *c, enum activation activation)
+static void check_activation(struct check *c, const struct glu_case *k)
 {
     static const size_t sizes[] = {1, 7, 8, 15, 16, 33, 100, 5632, 16384 + 5, 3 * 16384, 50001};
     static const float edges[] = {0,      -0.0f, 1e-30f, -1e-30f, 86.9f,  -86.9f, 87.1f,
@@ -174,8 +364,7 @@ static void check_activation(struct check *c, enum activation activation)
         char name[NAME_BYTES];
         struct arena a = {0};
         size_t n = sizes[i];
-        snprintf(name, NAME_BYTES, "%zu elements%s", n,
-                 activation == ACTIVATION_SILU ? "" : ", gelu");
+        snprintf(name, NAME_BYTES, "%zu elements%s", n, k->name);
         struct rng r = rng_for(c->seed, name);
         float *g = arena_get(&a, n * 4), *u = arena_get(&a, n * 4), *bound = arena_get(&a, n * 4),
               *tight = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
@@ -185,27 +374,26 @@ static void check_activation(struct check *c, enum activation activation)
             g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES]
                               : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
             u[j] = rng_normal(&r) * (j % 11 == 5 ? 100 : 1);
-            double z = exponent_of(activation, g[j]), y = g[j] / (1 + exp(-z)) * u[j],
-                   roundings = 8 + (activation == ACTIVATION_SILU ? 0 : 5 * fabs(z)),
-                   saturated = fabs((double)g[j] * u[j]) * 0x1p-126;
+            struct glu_terms t = glu_terms(k, g[j], u[j]);
+            double y = t.product / (1 + exp(-t.z)), saturated = fabs(t.product) * 0x1p-126;
             want[j] = (float)y;
-            bound[j] = (float)(roundings * U * fabs(y) + saturated);
+            bound[j] = (float)(t.roundings * U * fabs(y) + saturated);
             tight[j] = (float)(2 * U * fabs(y) + saturated);
         }
-        run_glu(c, REF, name, &c->ref, 1, activation, g, u, ref, n);
+        run_glu(c, REF, name, &c->ref, 1, k, g, u, ref, n);
         count_case(c, REF);
         compare(c, REF, name, "output", ref, want, tight, 1, n);
         for (int v = 0; v < c->n; v++) {
             count_case(c, v);
-            run_glu(c, v, name, &c->v[v], 1, activation, g, u, first, n);
+            run_glu(c, v, name, &c->v[v], 1, k, g, u, first, n);
             compare(c, v, name, "output", first, ref, bound, 1, n);
             compare_variants(c, v, name, "output", kept, first, n, n);
-            run_glu(c, v, name, &c->v[v], 3, activation, g, u, got, n);
+            run_glu(c, v, name, &c->v[v], 3, k, g, u, got, n);
             compare_bits(c, v, name, "3 threads against 1", got, first, n, n);
             if (n < 200) /* an element's value must not depend on its place: a row's start moves
                             with the batch */
                 for (size_t j = 0; j < n; j++) {
-                    run_glu(c, v, name, &c->v[v], 1, activation, g + j, u + j, got, 1);
+                    run_glu(c, v, name, &c->v[v], 1, k, g + j, u + j, got, 1);
                     compare_bits(c, v, name, "elements one by one", got, first + j, 1, 1);
                 }
         }
@@ -215,8 +403,16 @@ static void check_activation(struct check *c, enum activation activation)
 
 void check_glu(struct check *c)
 {
-    check_activation(c, ACTIVATION_SILU);
-    check_activation(c, ACTIVATION_GELU_TANH);
+    static const struct glu_case k[] = {
+        {"", ACTIVATION_SILU, 0, 0, 0},
+        {", gelu", ACTIVATION_GELU_TANH, 0, 0, 0},
+        {", sigmoid", ACTIVATION_SIGMOID, 0, 0, 0},
+        {", clamped", ACTIVATION_SWIGLU_CLAMPED, 0, 7, 1.702f},
+        {", silu alone", ACTIVATION_SILU, 1, 0, 0},
+        {", gelu alone", ACTIVATION_GELU_TANH, 1, 0, 0},
+        {", sigmoid alone", ACTIVATION_SIGMOID, 1, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) check_activation(c, &k[i]);
 }
 
 static void run_softcap(struct check *c, int v, const char *name, const struct variant *on,

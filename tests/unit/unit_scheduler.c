@@ -458,6 +458,39 @@ static void answers_are_those_of_a_plain_loop(void **state)
     free_records(all, N);
 }
 
+/* Of two sets of frequencies: by the context, where it is not given by the pages of a sequence. */
+static void the_context_chooses_frequencies(void **state)
+{
+    (void)state;
+    static const struct {
+        int context, max_pages, longer;
+    } cases[] = {{20, 2, 0}, {21, 2, 1}, {20, 64, 0}, {1 << 17, 2, 1}, {0, 1, 0}, {0, 2, 1}};
+    int w = 0;
+    for (int i = 0; i < model.plan.n_ops; i++)
+        if (model.plan.op[i].kind == OP_ANGLES) w = model.plan.op[i].w[0];
+    struct weight *to = &model.plan.weight[w];
+    float *longer = calloc((size_t)to->n, sizeof *longer);
+    assert_non_null(to->vector);
+    to->longer = longer;
+    to->longer_from = 20;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct forward f;
+        struct err e;
+        const struct forward_options fo = {.n_threads = 1,
+                                           .n_pages = 64,
+                                           .max_rows = 8,
+                                           .max_logits = 8,
+                                           .max_pages = cases[i].max_pages,
+                                           .context = cases[i].context};
+        assert_int_equal(forward_open(&f, &model, &backend_cpu, &fo, &e), 0);
+        assert_memory_equal(f.memory.vector[w], cases[i].longer ? longer : to->vector,
+                            (size_t)to->n * sizeof *longer);
+        forward_close(&f);
+    }
+    to->longer = NULL;
+    free(longer);
+}
+
 static void many_requests(void **state)
 {
     (void)state;
@@ -834,6 +867,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_does_not_begin_after_a_drain),
         cmocka_unit_test(answers_are_those_of_a_plain_loop),
+        cmocka_unit_test(the_context_chooses_frequencies),
         cmocka_unit_test(answers_do_not_depend_on_scheduling),
         cmocka_unit_test(tokens_keep_their_phase),
         cmocka_unit_test(the_next_step_need_not_know_the_tokens),

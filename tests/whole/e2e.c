@@ -4,10 +4,12 @@
  * and tests/data/gptq without SHARED_DIR
  *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what
  *                                             is installed), on DIR or the checkpoints in it
+ *        e2e --cpu BUILD_DIR DIR..            every instruction set of this machine
  * Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by ROUNDED times
  * what the same roundings of activations, keys and values alone cost, on the CPU in double
  * precision. fp16 arithmetic may choose another greedy token where the two best logits are closer
  * than four times the bound; what comes after is not compared. */
+#include "core/base/json.h"
 #include "core/base/safetensors.h"
 #include "tests/harness.h"
 
@@ -33,11 +35,12 @@ static const struct config {
                    {"f16", 5e-3, 2e-2, "hip", "auto", "f16", "f16"},
                    {NULL, 0, 0, NULL, NULL, NULL, NULL}};
 
-enum { MAX_IDS = 4096 };
+enum { MAX_IDS = 4096, MAX_CONFIGS = 16 };
 #define ROUNDED 1.5
 
 static const struct config *configs = cpu_configs;
-static const char *library; /* of the GPU, NULL: the installed one */
+static struct config every_rung[MAX_CONFIGS]; /* cpu_configs and each instruction set by itself */
+static const char *library;                   /* of the GPU, NULL: the installed one */
 
 static const char *build_dir;
 static char temp_dir[] = "/tmp/opt4gptq-e2e-XXXXXX";
@@ -101,10 +104,44 @@ static double distance(const float *want, size_t n, const char *path)
     return worst / sqrt(var);
 }
 
+/* cpu_configs and a configuration for each other instruction set that this machine has. */
+static void find_rungs(void)
+{
+    static char version[1024];
+    char bin[512];
+    const struct config *c = cpu_configs;
+    int n = 0;
+    for (; c->name; c++) every_rung[n++] = *c;
+    snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
+    char *argv[] = {bin, "--version", NULL};
+    char *from = run(argv, version, sizeof version) ? NULL : strstr(version, "cpu (ref scalar");
+    for (char *name = from ? strtok(from + strlen("cpu (ref scalar"), " )\n") : NULL;
+         name && n < MAX_CONFIGS - 1 && strcmp(name, "not"); name = strtok(NULL, " )\n")) {
+        every_rung[n] = every_rung[n - 1];
+        every_rung[n].name = every_rung[n].cpu = name;
+        n++;
+    }
+    check_that(n > 3 || !from, "every instruction set is tried");
+}
+
+/* longrope: the largest context that has the short frequencies; 0 for other models. */
+static int short_context(const char *dir)
+{
+    char path[2048];
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    json_t *c = json_load_file(path, 0, NULL), *scaling = json_object_get(c, "rope_scaling");
+    const char *type = json_string_value(json_object_get(scaling, "type"));
+    int n = 0;
+    if (type && !strcmp(type, "longrope"))
+        n = (int)json_integer_value(json_object_get(c, "original_max_position_embeddings"));
+    json_decref(c);
+    return n;
+}
+
 /* 1 when the token in which two greedy answers first differ was a close call: by the CPU's logits,
  * the two best were closer than four times the bound. */
 static int close_call(const char *model, const char *prompt, const char *greedy, const char *got,
-                      double bound)
+                      double bound, char *context)
 {
     static char ids[2 * MAX_IDS * 8];
     char bin[512], logits[512];
@@ -117,9 +154,9 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
                  greedy); /* ids may be separated by spaces */
     snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
     snprintf(logits, sizeof logits, "%s/close.safetensors", temp_dir);
-    char *argv[] = {
-        bin,   "-m",   (char *)model, "--prompt-ids", ids, "--backend",    "cpu",  "--act",
-        "f32", "--kv", "f32",         "-n",           "0", "--logits-out", logits, NULL};
+    char *argv[] = {bin,   "-m",    (char *)model, "--prompt-ids", ids,    "--backend",
+                    "cpu", "--act", "f32",         "--kv",         "f32",  "-n",
+                    "0",   "-c",    context,       "--logits-out", logits, NULL};
     struct st_file s;
     struct err e;
     if (run(argv, NULL, 0) || st_open(&s, logits, &e)) return 0;
@@ -140,11 +177,21 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
     return best - second < 4 * bound * sqrt(var);
 }
 
-/* All prompts of one converted model in one configuration: logits of the prompt, then the greedy
+/* A converted model and what transformers answers. */
+struct subject {
+    const char *name, *model; /* model: path of the model file */
+    struct st_file want;
+    int short_context; /* answers of up to so many tokens have longrope's short frequencies */
+};
+
+/* All prompts of one model in one configuration: logits of the prompt, then the greedy
  * continuation. */
-static double test_config(const char *name, const char *model, const struct st_file *want,
-                          const struct config *r, double bound, int *greedy_ok)
+static double test_config(const struct subject *m, const struct config *r, double bound,
+                          int *greedy_ok)
 {
+    const struct st_file *want = &m->want;
+    const char *name = m->name, *model = m->model;
+    char context[16];
     static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
     char bin[512], logits[512], count[16], key[32];
     double worst = 0;
@@ -163,6 +210,8 @@ static double test_config(const char *name, const char *model, const struct st_f
         join_ids(prompt, n, ',', ids, sizeof ids);
         join_ids(expected, n_greedy, ' ', greedy, sizeof greedy);
         snprintf(count, sizeof count, "%zu", n_greedy);
+        snprintf(context, sizeof context, "%d",
+                 n + n_greedy <= (size_t)m->short_context ? m->short_context : 0);
         char *argv[] = {bin,
                         "-m",
                         (char *)model,
@@ -175,6 +224,8 @@ static double test_config(const char *name, const char *model, const struct st_f
                         "ids",
                         "-n",
                         count,
+                        "-c",
+                        context,
                         "--logits-out",
                         logits,
                         "--backend",
@@ -193,7 +244,8 @@ static double test_config(const char *name, const char *model, const struct st_f
         double d = rc ? INFINITY : distance(expected_logits, n_logits, logits);
         if (d > worst) worst = d;
         if (rc || strcmp(got, greedy)) {
-            int close = !rc && !strcmp(r->act, "f16") && close_call(model, ids, greedy, got, bound);
+            int close = !rc && !strcmp(r->act, "f16") &&
+                        close_call(model, ids, greedy, got, bound, context);
             if (*greedy_ok) *greedy_ok = close ? 2 : 0;
             if (!rc && !close && r != &control)
                 printf("  %s %s prompt %d: greedy %s\n  %*s expected: %s\n", name, r->name, i, got,
@@ -209,7 +261,7 @@ static double test_config(const char *name, const char *model, const struct st_f
 static void test_checkpoint(const char *name, const char *dir, int trained)
 {
     char path[2048], model[512], bin[512];
-    struct st_file want;
+    struct subject m = {.name = name, .model = model, .short_context = short_context(dir)};
     struct err e;
     snprintf(path, sizeof path, "%s/expected.safetensors", dir);
     if (access(path, R_OK)) return;
@@ -222,7 +274,7 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
     }
     char *verify[] = {bin, "--verify", model, NULL};
     check_model(run(verify, NULL, 0) == 0, "converted file does not verify", name);
-    if (st_open(&want, path, &e)) {
+    if (st_open(&m.want, path, &e)) {
         check_model(0, e.msg, name);
         return;
     }
@@ -231,12 +283,12 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
         int greedy_ok;
         double bound = trained ? r->trained_bound : r->bound;
         if (!strcmp(r->act, "f16")) {
-            double alone = test_config(name, model, &want, &control, bound, &greedy_ok);
+            double alone = test_config(&m, &control, bound, &greedy_ok);
             check_model(isfinite(alone), "the reference in fp16 fails", name);
             if (isfinite(alone) && ROUNDED * alone > bound)
                 bound = ROUNDED * alone, printf("  rounded %.1e", alone);
         }
-        double d = test_config(name, model, &want, r, bound, &greedy_ok);
+        double d = test_config(&m, r, bound, &greedy_ok);
         printf("  %s %.1e %s", r->name, d,
                greedy_ok == 1 ? "same"
                : greedy_ok    ? "same up to a close call"
@@ -246,7 +298,7 @@ static void test_checkpoint(const char *name, const char *dir, int trained)
         check_model(greedy_ok, "greedy tokens differ", name);
     }
     printf("\n");
-    st_close(&want);
+    st_close(&m.want);
     unlink(model);
 }
 
@@ -261,19 +313,6 @@ static int is_models(const char *path, size_t length)
 {
     return length >= 6 && !strncmp(path + length - 6, "models", 6) &&
            (length == 6 || path[length - 7] == '/');
-}
-
-/* Of SHARED_DIR's newer checkpoints those whose architecture converts. */
-static void test_newer(const char *shared)
-{
-    static const char *const names[] = {"auto-round", "ct-asym-g-idx", "ct-sym",
-                                        "gemma2",     "gemma3",        NULL};
-    char path[512];
-    for (const char *const *name = names; *name; name++) {
-        snprintf(path, sizeof path, "%s/fixtures/newer/gptq/%s", shared, *name);
-        if (access(path, R_OK)) skip("%s: not there", path);
-        else test_checkpoint(*name, path, 0);
-    }
 }
 
 /* The checkpoints in a folder. */
@@ -299,36 +338,45 @@ static void test_folder(const char *folder)
     }
 }
 
+/* A checkpoint, or all in a folder. */
+static void test_path(const char *path)
+{
+    char expected[2048];
+    const char *slash = strrchr(path, '/');
+    snprintf(expected, sizeof expected, "%s/expected.safetensors", path);
+    if (access(expected, R_OK)) test_folder(path);
+    else test_checkpoint(path, path, slash && is_models(path, (size_t)(slash - path)));
+}
+
+static void test_all(const char *shared)
+{
+    char path[512];
+    test_folder("models");
+    snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
+    test_folder(path);
+    configs = every_rung;
+    test_folder("tests/data/gptq");
+    snprintf(path, sizeof path, "%s/fixtures/newer/gptq", shared);
+    test_folder(path);
+    configs = cpu_configs;
+    snprintf(path, sizeof path, "%s/models", shared);
+    test_folder(path);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2 || !mkdtemp(temp_dir)) return 2;
-    int gpu = argc > 3 && !strcmp(argv[1], "--hip");
-    build_dir = argv[gpu ? 3 : 1];
+    int gpu = argc > 3 && !strcmp(argv[1], "--hip"), cpu = argc > 3 && !strcmp(argv[1], "--cpu");
+    build_dir = argv[gpu ? 3 : cpu ? 2 : 1];
     if (gpu && strcmp(argv[2], "default")) library = argv[2];
-    if (gpu) configs = gpu_configs;
+    if (!gpu) find_rungs();
     printf(
         "largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
-    if (gpu) {
-        for (int i = 4; i < argc; i++) {
-            char path[512];
-            snprintf(path, sizeof path, "%s/expected.safetensors", argv[i]);
-            if (access(path, R_OK)) test_folder(argv[i]);
-            else {
-                const char *slash = strrchr(argv[i], '/');
-                test_checkpoint(argv[i], argv[i],
-                                slash && is_models(argv[i], (size_t)(slash - argv[i])));
-            }
-        }
+    if (gpu || cpu) {
+        configs = gpu ? gpu_configs : every_rung;
+        for (int i = gpu ? 4 : 3; i < argc; i++) test_path(argv[i]);
     } else {
-        char path[512];
-        const char *shared = argc > 2 ? argv[2] : "../shared";
-        test_folder("models");
-        test_folder("tests/data/gptq");
-        snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
-        test_folder(path);
-        test_newer(shared);
-        snprintf(path, sizeof path, "%s/models", shared);
-        test_folder(path);
+        test_all(argc > 2 ? argv[2] : "../shared");
     }
     rmdir(temp_dir);
     return report("e2e");

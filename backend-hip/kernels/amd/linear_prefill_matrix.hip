@@ -120,4 +120,12 @@ DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, fl
         LDS(float, scales, 2 * MATRIX_OUTPUTS);                                                    \
         matrix_prefill(ARGS, xs, ws, scales, kind);                                                \
     })
+#define Q4_PREFILL_MATRIX_EXPERTS(name, images, kind, of_block, outs)                              \
+    ON_##images(KERNEL_TWICE(name, struct experts_args) {                                          \
+        LDS(u32x4, xs, MATRIX_ROWS * 8);                                                           \
+        LDS(u32x4, ws, MATRIX_OUTPUTS * 8);                                                        \
+        LDS(float, scales, 2 * MATRIX_OUTPUTS);                                                    \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a)) matrix_prefill(&a, xs, ws, scales, kind);            \
+    })
 #include "backend-hip/kernels/kernel_list.h"

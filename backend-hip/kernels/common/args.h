@@ -26,8 +26,9 @@
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
-/* PANEL and PAGE equal core's, which hip.c asserts. GPU_HEAD_DIM: maximal dimensions of a head */
-enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256 };
+/* PANEL and PAGE equal core's, which hip.c asserts. GPU_HEAD_DIM: maximal dimensions of a head,
+ * LONG_HEAD_DIM those of kernels for long heads */
+enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256, LONG_HEAD_DIM = 512 };
 enum { THREADS = 256 }; /* threads of a block unless kernel_list.h says otherwise */
 /* Positions of a KV split; splits begin at multiples of KV_SPLIT. */
 enum { KV_SPLIT = 256 };
@@ -67,7 +68,11 @@ enum kernel_op {
     FOR_ROPE,
     FOR_ATTEND,
     FOR_COMBINE,
-    FOR_SAMPLE
+    FOR_SAMPLE,
+    FOR_ADD,
+    FOR_STATE,
+    FOR_ROUTE,
+    FOR_EXPERTS
 };
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
@@ -100,6 +105,8 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
     (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
 /* hopper/linear_decode_mma.hip: sums, then the rings of 8 warps */
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
+/* hopper/experts_decode_mma.hip: rings of 8 warps */
+#define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
@@ -152,6 +159,7 @@ struct linear_part {
     int scale_f32;        /* two words a scale */
     int whole_items;      /* every item is of one group */
     unsigned group_magic; /* chunk * this >> 31 is its group */
+    unsigned long long next_weight, next_meta; /* bytes from one linear of a stack to the next */
 };
 
 enum { MAX_PARTS = 3 };
@@ -161,7 +169,8 @@ struct linear_args {
     const void *x;      /* first row */
     const float *scale; /* of the first row, or NULL */
     int n_parts, rows, n_chunks;
-    int n_blocks; /* of all parts */
+    int n_blocks;    /* of all parts */
+    const int *slot; /* [rows] the rows of y; NULL: row i of x gives row i of y */
 };
 
 struct repack_args { /* whole panels */
@@ -226,7 +235,7 @@ struct angles_args {
 
 struct rope_kernel_args {
     float *q;                     /* [rows][n_heads * head_dim] */
-    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim]; NULL: n_kv_heads is 0 */
     const float *q_norm, *k_norm; /* [head_dim] or NULL */
     const float *cos, *sin;       /* [rows][head_dim / 2] */
     const int *slot;              /* [rows] */
@@ -242,6 +251,8 @@ struct attend_kernel_args {
     float *out;
     const int *pos, *seq; /* [rows] */
     const int *table;     /* [n_seqs][table_stride] */
+    const float *sinks;   /* [n_heads] logits without a value, or NULL; of prompt rows (decode
+                             rows: combine_args) */
     float scale, softcap; /* softcap 0: none; only attend.hip's kernels have it */
     int table_stride, window, n_heads, n_kv_heads, head_dim;
     float *parts; /* attend_split, attend_pages: as in combine_args */
@@ -260,6 +271,8 @@ struct combine_args {
     const float *parts; /* [rows][n_heads][n_splits][part_floats(head_dim)] */
     float *out;         /* [rows][n_heads * head_dim] */
     const int *pos;     /* [rows] */
+    const float *sinks; /* [n_heads] logits without a value, or NULL */
+    float weight_scale; /* factor of the weights in `parts` */
     int n_splits, window, n_heads, head_dim;
 };
 
@@ -311,6 +324,126 @@ struct gemv_args {
 enum { GEMV_NORM_PIECES = 5, GEMV_SPLITS = 3, GEMV_COMBINE_WEIGHTS = 512 };
 #define GEMV_SHARED(items, pieces)                                                                 \
     (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * GEMV_COMBINE_WEIGHTS + 2 * (pieces) * PIECE)
+
+/* norm.hip. out may be x */
+struct norm_groups_args {
+    struct norm_args norm; /* dim: elements of a group; delta NULL */
+    int n;                 /* groups of all rows */
+};
+
+struct norm_centered_args {
+    struct norm_args norm;
+    const float *bias; /* [dim] or NULL */
+};
+
+/* element.hip */
+struct glu_any_args {
+    float *gate;
+    const float *up; /* NULL: 1 */
+    unsigned long long n;
+    int activation; /* enum activation of core/step/op.h */
+    float limit, alpha;
+};
+
+struct add_args {
+    float *x;           /* [rows][dim] */
+    const float *delta; /* the same or NULL */
+    const float *gate;  /* [rows] or NULL */
+    const int *pos;     /* [rows] */
+    int dim, original;
+    float scale, beta;
+};
+
+/* conv.hip, delta.hip: states of sequences, in slots */
+struct state_rows {
+    const int *seq;       /* [rows] */
+    const int *seq_start; /* [n_seqs + 1] */
+    const int *from, *to; /* [n_seqs] slots; from -1: zeros */
+    void *slots;
+    unsigned long long slot_floats;
+};
+
+struct conv_args {
+    struct state_rows state; /* [width - 1][channels] of a slot */
+    const float *x;          /* [rows][channels] */
+    const float *weight;     /* [channels][width] */
+    float *out;              /* [rows][channels] */
+    int rows, channels, width;
+    int of_thread; /* rows of a thread */
+};
+
+/* A block has DELTA_COLUMNS columns of the state of a value head; it takes DELTA_ROWS rows at a
+ * time. */
+enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4, DELTA_ROWS = 8 };
+#define DELTA_STAGE(dims) (DELTA_ROWS * (2 * (dims) + DELTA_COLUMNS + 2)) /* floats */
+
+struct delta_args {
+    struct state_rows state;  /* [value_heads][key_dim][value_dim] of a slot */
+    const float *x;           /* [rows][2 * key_heads * key_dim + value_heads * value_dim] */
+    const float *a, *b;       /* [rows][value_heads] */
+    const float *decay, *dt;  /* [value_heads] */
+    float *out;               /* [rows][value_heads * value_dim] */
+    float q_scale;            /* 1 / sqrt(key_dim) */
+    int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of x */
+};
+
+/* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
+ * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile t
+ * has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count from
+ * the first row of a phase, each of which is grouped by itself. */
+enum { MAX_EXPERTS = 1024, MAX_TOP_K = 64 };
+
+struct route_args {
+    const float *x;      /* [rows][n] */
+    const float *bias;   /* [n] or NULL: added for the choice */
+    const float *factor; /* [n] or NULL: of an expert's weight */
+    int *id;             /* [rows][top_k] */
+    float *weight;       /* [rows][top_k] */
+    int n, top_k, sigmoid, normalize, groups, kept_groups;
+    float scale;
+};
+
+struct expert_groups {
+    const int *id;    /* [n_slots] expert of a slot */
+    int *place;       /* [n_slots] of a slot */
+    int *slot;        /* [places] of a place in use */
+    int *expert, *end; /* [tiles] */
+    int *n_tiles;     /* [1] */
+    int n_slots, tile;
+};
+
+struct group_args {
+    struct expert_groups phase[2]; /* n_slots 0: no rows */
+    int n_experts;
+};
+
+/* Prepares the input of every slot as prepare_args has it for rows; packed and scale: of place 0,
+ * first_tile: of all places. perm [experts][k]. */
+struct slot_prepare_args {
+    struct prepare_args prepare;
+    const int *id, *place; /* [slots]; place NULL: slot i has place i */
+    int top_k;             /* slots of a row of x; 1: every slot has its own */
+    float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
+    const float *up;
+    int gelu;
+};
+
+/* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
+struct experts_args {
+    struct linear_args linear; /* rows: slots */
+    const int *expert;         /* [tiles]; of slots where every slot is a tile */
+    const int *end;            /* [tiles]; NULL: every slot is a tile */
+    const int *n_tiles;        /* [1] */
+    int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
+};
+
+struct mix_args {
+    const float *x;      /* [rows][top_k][n] */
+    const float *weight; /* [rows][top_k] */
+    float *out;          /* [rows][n] */
+    unsigned long long count;
+    int n, top_k;
+};
 
 struct gather_args {
     const float *x;

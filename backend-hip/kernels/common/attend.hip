@@ -86,45 +86,63 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     }
 }
 
-/* Block (row, head): query heads, then KV heads; thread d has dimension d. in_octets: as in
- * rope_octets(). */
+/* Block (row, head): query heads, then KV heads; thread t has dimensions t, t + THREADS, .. below
+ * `most`. x[most] */
+DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int most)
+{
+    int row = block_x(), is_key = block_y() >= a->n_heads,
+        head = is_key ? block_y() - a->n_heads : block_y();
+    int hd = a->head_dim, half = hd / 2;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
+    const float *weight = is_key ? a->k_norm : a->q_norm;
+    float v[LONG_HEAD_DIM / THREADS], sum = 0;
+    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    {
+        v[j] = d < hd ? (is_key ? a->k : a->q)[from + (u64)d] : 0;
+        sum = fma32(v[j], v[j], sum);
+    }
+    float f = weight ? rsqrt32(block_sum(sum, scratch) / (float)hd + a->eps) : 1;
+    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    {
+        if (weight && d < hd) v[j] = v[j] * f * weight[d];
+        x[d] = v[j];
+    }
+    barrier();
+    int d8 = round8(hd), slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    {
+        float y = 0; /* also the padding of a key to a multiple of 8 */
+        if (d < hd) {
+            u64 angle = (u64)row * (u64)half + (u64)(d % half);
+            float other = x[d < half ? d + half : d - half];
+            y = fma32(v[j], a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
+        }
+        if (!is_key && d < hd) a->q[from + (u64)d] = y;
+        if (!is_key || d >= d8) continue;
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
+        store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d),
+              d < hd ? a->v[from + (u64)d] : 0, a->kv_f32);
+    }
+}
+
+/* in_octets: as in rope_octets() */
 KERNEL(rope_store, struct rope_kernel_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, x, GPU_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) {
-        rope_octets(a);
-        return;
-    }
-    int row = block_x(), is_key = block_y() >= a->n_heads,
-        head = is_key ? block_y() - a->n_heads : block_y();
-    int hd = a->head_dim, half = hd / 2, d = thread();
-    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
-    const float *weight = is_key ? a->k_norm : a->q_norm;
-    float v = d < hd ? (is_key ? a->k : a->q)[from + (u64)d] : 0;
-    if (weight) {
-        float f = rsqrt32(block_sum(v * v, scratch) / (float)hd + a->eps);
-        if (d < hd) v = v * f * weight[d];
-    }
-    x[d] = v;
-    barrier();
-    float y = 0; /* also the padding of a key to a multiple of 8 */
-    if (d < hd) {
-        u64 angle = (u64)row * (u64)half + (u64)(d % half);
-        float other = x[d < half ? d + half : d - half];
-        y = fma32(v, a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
-    }
-    if (!is_key) {
-        if (d < hd) a->q[from + (u64)d] = y;
-        return;
-    }
-    int d8 = round8(hd), slot = a->slot[row], offset = slot % PAGE;
-    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
-    if (d >= d8) return;
-    store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
-    store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
-          a->kv_f32);
+    if (a->in_octets) rope_octets(a);
+    else rope_head(a, scratch, x, GPU_HEAD_DIM);
+}
+
+KERNEL(rope_store_512, struct rope_kernel_args)
+{
+    LDS(float, scratch, THREADS);
+    LDS(float, x, LONG_HEAD_DIM);
+    const struct rope_kernel_args *a = ARGS;
+    if (a->in_octets) rope_octets(a);
+    else rope_head(a, scratch, x, LONG_HEAD_DIM);
 }
 
 /* 8 neighbouring numbers of a page, as they are in memory. */
@@ -172,11 +190,26 @@ DEVICE float key_dot(const float *q, const void *pages, u64 key, int d8, const i
     return sum;
 }
 
+/* The inverse of a sum of weights e^(score - max) * factor with the weight of a sink, for totals
+ * that are relative to max. */
+DEVICE float inverse_with_sink(float sum, float max, float sink, float factor)
+{
+    float larger = max32(sink, max), shrink = exp32(max - larger);
+    return shrink * rcp32(fma32(sum, shrink, exp32(sink - larger) * factor));
+}
+
+/* Loads a head's query, zeros up to `most`. */
+DEVICE void load_query(const struct attend_kernel_args *a, u64 at, float *q, const int most)
+{
+    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+        q[d] = d < a->head_dim ? a->q[at + (u64)d] : 0;
+}
+
 /* Block (row, head). In a split, thread t has the score of position t; then thread (slice, pair)
  * sums two dimensions of the values over positions slice, slice + slices, .. Splits are combined in
- * order, slices at the end. */
+ * order, slices at the end. most: dimensions; q[most], sums[2 THREADS] */
 DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
-                   float *sums, const int f32)
+                   float *sums, const int f32, const int most)
 {
     int row = block_x(), head = block_y(), t = thread(), hd = a->head_dim, d8 = round8(hd);
     int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
@@ -185,7 +218,7 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
     u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     int pairs = d8 / 2, slices = THREADS / pairs, slice = t / pairs, d = 2 * (t % pairs);
     float max = -__builtin_inff(), sum = 0, acc0 = 0, acc1 = 0;
-    q[t] = t < hd ? a->q[at + (u64)t] : 0;
+    load_query(a, at, q, most);
     for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
         int seen = p0 + t >= first && p0 + t <= pos;
         float score = -__builtin_inff();
@@ -228,29 +261,30 @@ DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float
         sums[slice * d8 + d + 1] = acc1;
     }
     barrier();
-    if (t >= hd) return;
-    float y = 0;
-    for (int s = 0; s < slices; s++) y += sums[s * d8 + t];
-    a->out[at + (u64)t] = y * rcp32(sum);
+    float inverse = a->sinks ? inverse_with_sink(sum, max, a->sinks[head], 1) : rcp32(sum);
+    UNROLL for (int j = 0, i = t; j < most / THREADS; j++, i += THREADS)
+    {
+        if (i >= hd) return;
+        float y = 0;
+        for (int s = 0; s < slices; s++) y += sums[s * d8 + i];
+        a->out[at + (u64)i] = y * inverse;
+    }
 }
 
-KERNEL(attend_f16, struct attend_kernel_args)
-{
-    LDS(float, q, THREADS);
-    LDS(float, p, KV_SPLIT);
-    LDS(float, scratch, THREADS);
-    LDS(float, sums, 2 * THREADS);
-    attend(ARGS, q, p, scratch, sums, 0);
-}
-
-KERNEL(attend_f32, struct attend_kernel_args)
-{
-    LDS(float, q, THREADS);
-    LDS(float, p, KV_SPLIT);
-    LDS(float, scratch, THREADS);
-    LDS(float, sums, 2 * THREADS);
-    attend(ARGS, q, p, scratch, sums, 1);
-}
+#define ATTEND(name, f32, most)                                                                    \
+    KERNEL(name, struct attend_kernel_args)                                                        \
+    {                                                                                              \
+        LDS(float, q, most);                                                                       \
+        LDS(float, p, KV_SPLIT);                                                                   \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(float, sums, 2 * THREADS);                                                             \
+        attend(ARGS, q, p, scratch, sums, f32, most);                                              \
+    }
+ATTEND(attend_f16, 0, GPU_HEAD_DIM)
+ATTEND(attend_f32, 1, GPU_HEAD_DIM)
+ATTEND(attend_f16_512, 0, LONG_HEAD_DIM)
+ATTEND(attend_f32_512, 1, LONG_HEAD_DIM)
+#undef ATTEND
 
 /* Floats of a partial result, of one head and split: weighted sums of values [head_dim rounded up
  * to 8], maximum, sum of weights. */
@@ -283,9 +317,9 @@ DEVICE struct row_split row_split_of(const struct attend_kernel_args *a, int at,
 /* Decode rows. Block (row, head, split): thread t has the score of position t of the split; then
  * thread (slice, octet) sums 8 dimensions of the values over positions slice, slice + slices, ..,
  * and the slices are added in order. Positions that are not visible have weight 0; a visible one is
- * read in their place. pages[KV_SPLIT / PAGE] */
+ * read in their place. most: dimensions; q[most], sums[8 THREADS], pages[KV_SPLIT / PAGE] */
 DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
-                         float *sums, u64 *pages, const int f32)
+                         float *sums, u64 *pages, const int f32, const int most)
 {
     const struct row_split work = row_split_of(a, block_x(), block_z());
     int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, t = thread(),
@@ -299,7 +333,7 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
     float *part = a->parts +
                   (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_splits + (u64)work.split) *
                       (u64)part_floats(hd);
-    q[t] = t < hd ? a->q[((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)t] : 0;
+    load_query(a, ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd, q, most);
     if (t >= from / PAGE && t <= to / PAGE) {
         int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
         pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
@@ -329,39 +363,41 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
         UNROLL for (int j = 0; j < 8; j++) sums[slice * d8 + d + j] = acc[j];
     }
     barrier();
-    if (t < d8) {
+    UNROLL for (int j = 0, i = t; j < most / THREADS; j++, i += THREADS)
+    {
         float y = 0;
-        UNROLL_8 for (int s = 0; s < slices; s++) y += sums[s * d8 + t];
-        part[t] = y;
+        if (i >= d8) continue;
+        UNROLL_8 for (int s = 0; s < slices; s++) y += sums[s * d8 + i];
+        part[i] = y;
     }
     if (t == 0) part[d8] = max, part[d8 + 1] = sum;
 }
 
-KERNEL(attend_split_f16, struct attend_kernel_args)
-{
-    LDS(float, q, THREADS);
-    LDS(float, p, KV_SPLIT);
-    LDS(float, scratch, THREADS);
-    LDS(float, sums, 8 * THREADS);
-    LDS(u64, pages, KV_SPLIT / PAGE);
-    attend_split(ARGS, q, p, scratch, sums, pages, 0);
-}
+#define ATTEND_SPLIT(name, f32, most)                                                              \
+    KERNEL(name, struct attend_kernel_args)                                                        \
+    {                                                                                              \
+        LDS(float, q, most);                                                                       \
+        LDS(float, p, KV_SPLIT);                                                                   \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(float, sums, 8 * THREADS);                                                             \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        attend_split(ARGS, q, p, scratch, sums, pages, f32, most);                                 \
+    }
+ATTEND_SPLIT(attend_split_f16, 0, GPU_HEAD_DIM)
+ATTEND_SPLIT(attend_split_f32, 1, GPU_HEAD_DIM)
+ATTEND_SPLIT(attend_split_f16_512, 0, LONG_HEAD_DIM)
+ATTEND_SPLIT(attend_split_f32_512, 1, LONG_HEAD_DIM)
+#undef ATTEND_SPLIT
 
-KERNEL(attend_split_f32, struct attend_kernel_args)
+/* Weights of n splits of the heads from head0 on of a row: weights[head][n + 1] = e^(maximum of the
+ * split - maximum of all, a sink too), then the inverse of the sum. parts: of head0; sums[heads *
+ * n] */
+DEVICE void combine_weights(const struct combine_args *m, const float *parts, float *weights,
+                            float *sums, int head0, int heads, int n)
 {
-    LDS(float, q, THREADS);
-    LDS(float, p, KV_SPLIT);
-    LDS(float, scratch, THREADS);
-    LDS(float, sums, 8 * THREADS);
-    LDS(u64, pages, KV_SPLIT / PAGE);
-    attend_split(ARGS, q, p, scratch, sums, pages, 1);
-}
-
-/* Weights of the splits of a row's heads: weights[head][n + 1] = e^(maximum of the split - maximum
- * of all), then the inverse of the sum. sums[heads * n] */
-DEVICE void combine_weights(const float *parts, float *weights, float *sums, int heads, int n,
-                            u64 head_floats, int size, int d8)
-{
+    int d8 = round8(m->head_dim), size = part_floats(m->head_dim);
+    u64 head_floats = (u64)m->n_splits * (u64)size;
+    const float *sinks = m->sinks ? m->sinks + head0 : (const float *)0;
     int t = thread();
     for (int i = t; i < heads * n; i += THREADS) {
         const float *of = parts + (u64)(i / n) * head_floats + (u64)(i % n * size + d8);
@@ -370,7 +406,7 @@ DEVICE void combine_weights(const float *parts, float *weights, float *sums, int
     }
     barrier();
     for (int h = t; h < heads; h += THREADS) {
-        float *w = weights + h * (n + 1), max = -__builtin_inff();
+        float *w = weights + h * (n + 1), max = sinks ? sinks[h] : -__builtin_inff();
         UNROLL_8 for (int i = 0; i < n; i++) max = max32(w[i], max);
         w[n] = max;
     }
@@ -381,7 +417,8 @@ DEVICE void combine_weights(const float *parts, float *weights, float *sums, int
     }
     barrier();
     for (int h = t; h < heads; h += THREADS) {
-        float *w = weights + h * (n + 1), sum = 0;
+        float *w = weights + h * (n + 1),
+              sum = sinks ? exp32(sinks[h] - w[n]) * m->weight_scale : 0;
         UNROLL_8 for (int i = 0; i < n; i++) sum = fma32(w[i], sums[h * n + i], sum);
         w[n] = rcp32(sum);
     }
@@ -411,7 +448,7 @@ KERNEL(attend_combine, struct combine_args)
         m->parts +
         (((u64)row * (u64)m->n_heads + (u64)head) * (u64)m->n_splits + (u64)first) * (u64)size;
     float y = 0;
-    combine_weights(parts, weights, sums, 1, n, 0, size, d8);
+    combine_weights(m, parts, weights, sums, head, 1, n);
     for (int s0 = 0; s0 < n; s0 += slices * COMBINE_SPLITS) {
         float of = 0;
         int at = s0 + slice * COMBINE_SPLITS;
@@ -428,6 +465,29 @@ KERNEL(attend_combine, struct combine_args)
         m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
 }
 
+/* The same for heads of more than THREADS dimensions: thread t has dimensions t, t + THREADS, .. */
+KERNEL(attend_combine_512, struct combine_args)
+{
+    LDS(float, weights, COMBINE_WEIGHTS);
+    LDS(float, sums, COMBINE_WEIGHTS);
+    const struct combine_args *m = ARGS;
+    int row = block_x(), head = block_y(), hd = m->head_dim, size = part_floats(hd), first,
+        n = seen_splits(m, row, &first);
+    u64 of_row = (u64)row * (u64)m->n_heads + (u64)head;
+    const float *parts = m->parts + (of_row * (u64)m->n_splits + (u64)first) * (u64)size;
+    combine_weights(m, parts, weights, sums, head, 1, n);
+    for (int d = thread(); d < hd; d += THREADS) {
+        float y = 0;
+        for (int s0 = 0; s0 < n; s0 += COMBINE_SPLITS) {
+            float of = 0;
+            UNROLL_8 for (int s = s0; s < n && s < s0 + COMBINE_SPLITS; s++)
+                of = fma32(weights[s], parts[(u64)(s * size + d)], of);
+            y = s0 ? y + of : of;
+        }
+        m->out[of_row * (u64)hd + (u64)d] = y * weights[n];
+    }
+}
+
 /* Combines all heads of a row of up to COMBINE_PIECES pieces; weights, sums: splits + 1 for each
  * head */
 DEVICE void combine_row(const struct combine_args *m, int row, float *weights, float *sums,
@@ -437,7 +497,7 @@ DEVICE void combine_row(const struct combine_args *m, int row, float *weights, f
         n = seen_splits(m, row, &first);
     u64 head_floats = (u64)m->n_splits * (u64)size;
     const float *parts = m->parts + (u64)row * (u64)m->n_heads * head_floats + (u64)(first * size);
-    combine_weights(parts, weights, sums, m->n_heads, n, head_floats, size, round8(hd));
+    combine_weights(m, parts, weights, sums, 0, m->n_heads, n);
     FOR_PIECES(COMBINE_PIECES, j, i, dim) v[j] = (f32x4){0, 0, 0, 0};
     for (int s = 0; s < n; s++) {
         f32x4 p[COMBINE_PIECES];
@@ -468,7 +528,7 @@ DEVICE void combine_prepared(const struct combine_prepare_args *a, float *weight
             (f32x4 *)(a->combine.out + (u64)row * (u64)dim + (u64)i) = v[j];
     barrier();
     if (fits) prepare_pieces(&a->prepare, row, v, order, weights, ordered, COMBINE_PIECES);
-    else prepare_row(&a->prepare, row, weights);
+    else prepare_row(&a->prepare, a->prepare.x + (u64)row * (u64)a->prepare.in, row, weights);
 }
 
 KERNEL(combine_prepare, struct combine_prepare_args)

@@ -15,6 +15,28 @@ DEVICE struct linear_part part_of(const struct linear_args *a, int block)
     return p;
 }
 
+/* Linear number `expert` of a stack. */
+DEVICE struct linear_part part_of_expert(const struct linear_part *stack, int expert)
+{
+    struct linear_part p = *stack;
+    p.weight = (const u8 *)p.weight + (u64)expert * p.next_weight;
+    p.meta = (const u8 *)p.meta + (u64)expert * p.next_meta;
+    if (p.bias) p.bias += (u64)expert * (u64)p.out;
+    return p;
+}
+
+/* Tile number `tile` of a grouping as a launch of linears: the weights of its expert, rows up to the
+ * end of its places. 0: there is no such tile. */
+DEVICE int expert_tile(const struct experts_args *e, int tile, struct linear_args *a)
+{
+    if (e->end && tile >= *e->n_tiles) return 0;
+    int expert = uniform_int(e->expert[tile]);
+    *a = e->linear;
+    UNROLL for (int i = 0; i < MAX_PARTS; i++) a->part[i] = part_of_expert(&a->part[i], expert);
+    a->rows = e->end ? uniform_int(e->end[tile]) : tile + 1;
+    return 1;
+}
+
 struct scale_zero {
     float scale;
     f16x2 zero; /* 1024 + zero, twice */
@@ -144,7 +166,8 @@ DEVICE void write_scaled(const struct linear_args *a, const struct linear_part *
                          int output, float sum)
 {
     if (row >= a->rows || output >= p->out) return;
-    p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? sum + p->bias[output] : sum;
+    u64 to = (u64)(a->slot ? a->slot[row] : row);
+    p->y[to * (u64)p->out + (u64)output] = p->bias ? sum + p->bias[output] : sum;
 }
 
 DEVICE void write_output(const struct linear_args *a, const struct linear_part *p, int row,

@@ -307,4 +307,16 @@ DEVICE void dense_decode(const struct linear_args *a, u32x4 *lds, const int rows
         LDS(u32x4, lds, DENSE_WORDS(of_block) / 4);                                                \
         dense_decode(ARGS, lds, of_block, weights);                                                \
     })
+#define Q4_DECODE_EXPERTS(name, images, of_block, half)                                            \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        LDS(u32x4, lds, DECODE_WORDS(of_block, (half) ? 2 : 4) / 4);                               \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a)) q4_decode(&a, lds, of_block, half);                  \
+    })
+#define DENSE_DECODE_EXPERTS(name, images, weights, of_block)                                      \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        LDS(u32x4, lds, DENSE_WORDS(of_block) / 4);                                                \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a)) dense_decode(&a, lds, of_block, weights);            \
+    })
 #include "backend-hip/kernels/kernel_list.h"

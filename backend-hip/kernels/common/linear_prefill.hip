@@ -186,6 +186,22 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
         LDS(u32x4, ws, STEP *CHUNK *TILE / 4);                                                     \
         dense_prefill(ARGS, (u32 *)xs, (u32 *)ws, weights);                                        \
     })
+#define Q4_PREFILL_EXPERTS(name, images, half, down)                                               \
+    ON_##images(Q4_PREFILL_TWICE_##half(name, struct experts_args) {                               \
+        LDS(u32x4, xs, STEP *CHUNK / ((half) ? 2 : 1) * 16 * (down) / 4);                          \
+        LDS(u32x4, ws, STEP *CHUNK / ((half) ? 2 : 1) * TILE / 4);                                 \
+        LDS(f32x4, scales, STEP *TILE / 4);                                                        \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a))                                                      \
+            q4_prefill(&a, (u32 *)xs, (u32 *)ws, (float *)scales, half, down);                     \
+    })
+#define DENSE_PREFILL_EXPERTS(name, images, weights)                                               \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        LDS(u32x4, xs, STEP *CHUNK *DENSE_PREFILL_ROWS / 4);                                       \
+        LDS(u32x4, ws, STEP *CHUNK *TILE / 4);                                                     \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a)) dense_prefill(&a, (u32 *)xs, (u32 *)ws, weights);    \
+    })
 #include "backend-hip/kernels/kernel_list.h"
 #undef Q4_PREFILL_TWICE_0
 #undef Q4_PREFILL_TWICE_1

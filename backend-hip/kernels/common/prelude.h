@@ -253,6 +253,16 @@ DEVICE const u8 *uniform(const u8 *p)
 #endif
 }
 
+/* A number that is the same in all threads of the block. */
+DEVICE int uniform_int(int n)
+{
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_readfirstlane(n);
+#else
+    return n;
+#endif
+}
+
 DEVICE u32 of_lane(u32 offset)
 {
 #if defined(__AMDGCN__)
@@ -346,6 +356,63 @@ DEVICE float tanh32(float x)
 }
 
 DEVICE float softcapped(float x, float cap) { return cap * tanh32(x * rcp32(cap)); }
+
+DEVICE float sigmoid32(float x) { return rcp32(1 + exp32(-x)); }
+
+/* ln(1 + x) for 0 <= x <= 1, 4 ulp: 2 artanh(s) of s = x / (2 + x) by its Taylor series, whose first
+ * omitted term is below 2^-32 of the result. */
+DEVICE float log1p32(float x)
+{
+    float s = x * rcp32(2 + x), z = s * s;
+    float p = fma32(0x1.e1e1e2p-5f, z, 0x1.111112p-4f);
+    p = fma32(p, z, 0x1.3b13b2p-4f);
+    p = fma32(p, z, 0x1.745d18p-4f);
+    p = fma32(p, z, 0x1.c71c72p-4f);
+    p = fma32(p, z, 0x1.24924ap-3f);
+    p = fma32(p, z, 0x1.99999ap-3f);
+    p = fma32(p, z, 0x1.555556p-2f);
+    return 2 * fma32(s * z, p, s);
+}
+
+/* ln(x) for normal x >= 1. */
+DEVICE float log32(float x)
+{
+    u32 u = bits_of(x);
+    float n = (float)((int)(u >> 23) - 127), m = f32_of((u & 0x7fffffu) | 0x3f800000u);
+    return fma32(n, 0x1.62e43p-1f, fma32(n, -0x1.05c61p-29f, log1p32(m - 1)));
+}
+
+/* ln(1 + e^x) */
+DEVICE float softplus32(float x) { return (x > 0 ? x : 0) + log1p32(exp32(-abs32(x))); }
+
+/* The sum over 4 or 8 neighbouring lanes, in each of them: neighbours, pairs, fours. All lanes of
+ * the wave are active. */
+#if defined(__AMDGCN__)
+#define DPP_SUM(x, control)                                                                        \
+    ((x) + f32_of((u32)__builtin_amdgcn_update_dpp(0, (int)bits_of(x), control, 0xf, 0xf, 1)))
+enum { SWAP_NEIGHBOURS = 0xb1, SWAP_PAIRS = 0x4e, MIRROR_8 = 0x141 }; /* DPP controls */
+DEVICE float sum_of_4(float x)
+{
+    x = DPP_SUM(x, SWAP_NEIGHBOURS);
+    return DPP_SUM(x, SWAP_PAIRS);
+}
+DEVICE float sum_of_8(float x)
+{
+    x = sum_of_4(x);
+    return DPP_SUM(x, MIRROR_8);
+}
+#else
+DEVICE float sum_of_4(float x)
+{
+    x += f32_of(shuffle_xor(bits_of(x), 1));
+    return x + f32_of(shuffle_xor(bits_of(x), 2));
+}
+DEVICE float sum_of_8(float x)
+{
+    x = sum_of_4(x);
+    return x + f32_of(shuffle_xor(bits_of(x), 4));
+}
+#endif
 
 /* sin and cos of |x| < 2^23, 2 ulp: reduction by multiples of pi/2 in three fused steps (n * hi - x
  * is exact), then Taylor polynomials on |r| <= pi/4, whose first omitted terms are below 2^-28. */

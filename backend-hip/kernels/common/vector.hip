@@ -65,9 +65,9 @@ DEVICE f16 *place_at(const struct row_place *p, int j)
            (((j / 32 % 2 * 4 + j % 8 / 2) ^ p->turn) * 8 + j % 32 / 8 * 2 + j % 2);
 }
 
-DEVICE void prepare_row(const struct prepare_args *a, int row, float *scratch)
+/* Packs the row x [in] as row number `row`. */
+DEVICE void prepare_row(const struct prepare_args *a, const float *x, int row, float *scratch)
 {
-    const float *x = a->x + (u64)row * (u64)a->in;
     struct row_place place = place_of(a, row);
     float largest = 0;
     for (int j = thread(); j < a->k; j += THREADS)
@@ -221,7 +221,7 @@ DEVICE void prepare_rows(const struct prepare_args *a, float *scratch, u64 *orde
     early_order(a, order, pieces, THREADS);
     wait_for_producer();
     if (!fits_pieces(a, pieces)) {
-        prepare_row(a, row, scratch);
+        prepare_row(a, a->x + (u64)row * (u64)a->in, row, scratch);
         return;
     }
     FOR_PIECES(pieces, j, i, a->in) v[j] = *(const f32x4 *)(a->x + (u64)row * (u64)a->in + i);
@@ -333,7 +333,7 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 
     if (!fits_pieces(&a->prepare, pieces)) {
         norm_row(n, block_x(), scratch);
         barrier();
-        prepare_row(&a->prepare, block_x(), scratch);
+        prepare_row(&a->prepare, a->prepare.x + (u64)block_x() * (u64)dim, block_x(), scratch);
         return;
     }
     u64 at = (u64)block_x() * (u64)dim;
@@ -406,7 +406,7 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
         for (int i = thread(); i < dim; i += THREADS) 
             gate[i] = gated(gate[i], up[i], a->glu.gelu);
         barrier();
-        prepare_row(&a->prepare, row, scratch);
+        prepare_row(&a->prepare, gate, row, scratch);
         return;
     }
     f32x4 v[ROW_PIECES];

@@ -244,12 +244,20 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
 }
 
+/* The inverse of a sum of weights 2^(score - max + 14) with the weight of a sink. */
+DEVICE float wgmma_inverse(float sum, float max, float sink)
+{
+    float at = sink * 0x1.715476p+0f, larger = max32(at, max), shrink = exp2_estimate(max - larger);
+    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(at - larger + 14)));
+}
+
 DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct query_tile *w,
                                struct query_rows *r, const int dims)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
-        float inverse = rcp32(quad_sum(r->sum[i]));
+        float all = quad_sum(r->sum[i]), inverse = rcp32(all);
+        if (a->sinks) inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head]);
         float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
                     (u64)(w->head * dims + thread() % 4 * 2);
         if (r->row + 8 * i >= r->n_rows) continue;

@@ -91,7 +91,7 @@ DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full
 {
     float *first = (float *)(lds + (stages * ring_of(2, n).stage_bytes + 1024) / 4);
     int n_items = a->n_chunks / ITEM_CHUNKS;
-    struct block_work s = block_work_of(a, n);
+    struct block_work s = block_work_of(a, 0, n);
     struct consumer_state at = consumer_state_of(lds_address(lds), full, empty, 2, n);
     float total[32];
     int item = s.begin;
@@ -106,7 +106,7 @@ DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full
         if (slice > s.slice) barrier_numbered(1); /* all warps have finished with the ring */
         store_partial_sums(slice > s.slice ? (float *)lds : first, total, n);
     }
-    struct tile t = tile_of(a, s.first, n);
+    struct tile t = tile_of(a, 0, s.first, n);
     reduce_slices(a, &t, first, (const float *)lds, n);
 }
 
@@ -126,7 +126,7 @@ DEVICE void q4_wgmma_cluster(const struct linear_args *early, u32 *lds, const in
     if (thread() >= CLUSTER_CONSUMERS) {
         REGISTERS_LESS(32);
         if (thread() == CLUSTER_CONSUMERS)
-            produce_tiles(early, lds_address(lds), full, empty, 2, n, stages, 1);
+            produce_tiles(early, 0, lds_address(lds), full, empty, 2, n, stages, 1);
         else wait_for_producer();
     } else {
         REGISTERS_MORE(104);

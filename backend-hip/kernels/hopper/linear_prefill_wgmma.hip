@@ -26,21 +26,39 @@ DEVICE struct ring ring_of(const int groups, const int n)
     return r;
 }
 
-/* Tile number `index`, row tiles first, so that weights stay in the L2 cache. */
+/* Tile number `index`, row tiles first, so that weights stay in the L2 cache; of experts outputs
+ * first, because an expert has few row tiles. first_panel: of the expert in its stack, whose tensor
+ * maps are those of all experts. rows: the end of the tile's rows */
 struct tile {
     struct linear_part p;
-    int out_tile, row_tile;
+    int out_tile, row_tile, first_panel, rows;
 };
 
-DEVICE struct tile tile_of(const struct linear_args *a, int index, const int n)
+/* e: NULL, or what a belongs to. */
+DEVICE struct tile tile_of(const struct linear_args *a, const struct experts_args *e, int index,
+                           const int n)
 {
     struct tile t;
     int n_tiles = (a->rows + n - 1) / n;
-    int out_tile = index / n_tiles;
-    t.row_tile = index % n_tiles;
+    int out_tile = e ? index % a->n_blocks : index / n_tiles;
+    t.row_tile = e ? index / a->n_blocks : index % n_tiles;
     t.p = part_of(a, out_tile);
     t.out_tile = out_tile - t.p.first;
+    t.first_panel = 0;
+    t.rows = a->rows;
+    if (e) {
+        int expert = e->expert[t.row_tile];
+        t.p = part_of_expert(&t.p, expert);
+        t.first_panel = expert * ((t.p.out + PANEL - 1) / PANEL);
+        t.rows = e->end[t.row_tile];
+    }
     return t;
+}
+
+/* Tiles of the launch, after the producer launch if these are of experts. */
+DEVICE int tiles_of(const struct linear_args *a, const struct experts_args *e, const int n)
+{
+    return a->n_blocks * (e ? *e->n_tiles : (a->rows + n - 1) / n);
 }
 
 /* The work of a block: tiles first, first + step, .. of n; of each the k-slices slice .. slice_end
@@ -49,13 +67,14 @@ struct block_work {
     int first, step, n, slice, slice_end, begin, end;
 };
 
-DEVICE struct block_work block_work_of(const struct linear_args *a, const int n)
+DEVICE struct block_work block_work_of(const struct linear_args *a, const struct experts_args *e,
+                                       const int n)
 {
     int blocks = cluster_blocks(), n_items = a->n_chunks / ITEM_CHUNKS;
     struct block_work s;
     s.first = block_x() / blocks;
     s.step = grid_x() / blocks;
-    s.n = a->n_blocks * ((a->rows + n - 1) / n);
+    s.n = tiles_of(a, e, n);
     s.slice = cluster_rank() * DECODE_SLICES / blocks;
     s.slice_end = s.slice + DECODE_SLICES / blocks;
     s.begin = slice_begin(n_items, s.slice);
@@ -65,16 +84,18 @@ DEVICE struct block_work block_work_of(const struct linear_args *a, const int n)
 
 /* The producer thread: a bulk copy for the inputs of an item, TMA boxes of 4 panels for codes and
  * scales; codes and scales of the first items are loaded before the inputs are ready. plain: one
- * word a scale, one row of scales for an item */
-DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 empty,
-                          const int groups, const int n, const int stages, const int plain)
+ * word a scale, one row of scales for an item. Which experts there are is not known early. */
+DEVICE void produce_tiles(const struct linear_args *a, const struct experts_args *e, u32 lds,
+                          u32 full, u32 empty, const int groups, const int n, const int stages,
+                          const int plain)
 {
     const struct ring r = ring_of(groups, n);
-    struct block_work s = block_work_of(a, n);
-    int stage = 0, early = s.end - s.begin < stages ? s.end - s.begin : stages;
+    if (e) wait_for_producer();
+    struct block_work s = block_work_of(a, e, n);
+    int stage = 0, early = e ? 0 : s.end - s.begin < stages ? s.end - s.begin : stages;
     u32 parity = 1; /* an unused stage is empty */
     for (int index = s.first; index < s.n; index += s.step) {
-        struct tile t = tile_of(a, index, n);
+        struct tile t = tile_of(a, e, index, n);
         const char *x = (const char *)a->x +
                         (u64)t.row_tile * (u64)n * (u64)(a->n_chunks * CHUNK * 2),
                    *maps = (const char *)t.p.maps;
@@ -87,7 +108,7 @@ DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 em
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
             {
-                int panel = t.out_tile * r.panels + 4 * j;
+                int panel = t.first_panel + t.out_tile * r.panels + 4 * j;
                 tma_load(to + (u32)(j * 4 * ITEM_CODES * 4), maps, 0, item, panel, count);
                 if (plain)
                     tma_load(to + (u32)(r.code_bytes + j * 4 * PANEL * 4), maps + 128, 0,
@@ -103,7 +124,7 @@ DEVICE void produce_tiles(const struct linear_args *a, u32 lds, u32 full, u32 em
             if (++stage == stages) stage = 0, parity ^= 1;
         }
     }
-    if (s.begin == s.end || s.first >= s.n) wait_for_producer();
+    if (!e && (s.begin == s.end || s.first >= s.n)) wait_for_producer();
 }
 
 /* Unpacks two words of codes of a chunk, one for each output of the lane, into the register
@@ -236,7 +257,7 @@ DEVICE void multiply_prefetched(struct consumer_state *at, struct prefetched_ite
 }
 
 /* Epilogue: writes what a lane has of 16 outputs and n rows, from its first row and output on. */
-DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0,
+DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0, int rows,
                        int output, const float *total, const int n)
 {
     float bias[2];
@@ -249,8 +270,9 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     UNROLL for (int i = 0; i < n / 4; i++)
     {
         int row = row0 + i / 2 * 8 + i % 2;
-        if (row >= a->rows) continue;
-        float scale = a->scale[row], *y = p->y + (u64)row * (u64)p->out + (u64)output;
+        if (row >= rows) continue;
+        u64 to = (u64)(a->slot ? a->slot[row] : row);
+        float scale = a->scale[row], *y = p->y + to * (u64)p->out + (u64)output;
         UNROLL for (int j = 0; j < 2; j++)
         {
             float v = total[i / 2 * 4 + 2 * j + i % 2] * scale;
@@ -277,16 +299,17 @@ DEVICE struct consumer_state consumer_state_of(u32 lds, u32 full, u32 empty, con
 
 /* A consumer warpgroup. sliced: eighths of the inputs are summed by themselves, as in
  * hopper/linear_decode_mma.hip. */
-DEVICE void consume_tiles(const struct linear_args *a, struct consumer_state at, const int groups,
-                          const int n, const int stages, const int plain, const int sliced)
+DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args *e,
+                          struct consumer_state at, const int groups, const int n,
+                          const int stages, const int plain, const int sliced)
 {
     const int prefetches = plain && (n == 128 || (n == 64 && groups == 2));
     struct ring r = ring_of(groups, n);
     struct prefetched_item h;
     int lane = thread() % WARP, warp = thread() / WARP, n_items = a->n_chunks / ITEM_CHUNKS;
-    int n_all = a->n_blocks * ((a->rows + n - 1) / n);
+    int n_all = tiles_of(a, e, n);
     for (int index = block_x(); index < n_all; index += grid_x()) {
-        struct tile t = tile_of(a, index, n);
+        struct tile t = tile_of(a, e, index, n);
         float total[64], sum[64], part[64];
         int panel = t.out_tile * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
@@ -308,14 +331,16 @@ DEVICE void consume_tiles(const struct linear_args *a, struct consumer_state at,
             if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
-        write_rows(a, &t.p, t.row_tile * n + lane % 4 * 2, panel * PANEL + lane / 4, total, n);
+        write_rows(a, &t.p, t.row_tile * n + lane % 4 * 2, t.rows, panel * PANEL + lane / 4, total,
+                   n);
     }
 }
 
 /* groups: consumer warpgroups, 64 outputs each; n: rows of a tile. The mbarriers are behind the
- * ring. */
-DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups, const int n,
-                     const int stages, const int plain, const int sliced)
+ * ring. e: NULL, or the experts that `early` belongs to */
+DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args *e, u32 *lds,
+                     const int groups, const int n, const int stages, const int plain,
+                     const int sliced)
 {
     struct ring r = ring_of(groups, n);
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
@@ -330,20 +355,26 @@ DEVICE void q4_wgmma(const struct linear_args *early, u32 *lds, const int groups
     if (thread() >= groups * 128) {
         REGISTERS_LESS(32);
         if (thread() == groups * 128)
-            produce_tiles(early, lds_address(lds), full, empty, groups, n, stages, plain);
+            produce_tiles(early, e, lds_address(lds), full, empty, groups, n, stages, plain);
         else wait_for_producer();
     } else {
         wait_for_producer();
         if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        consume_tiles(early, consumer_state_of(lds_address(lds), full, empty, groups, n), groups, n,
-                      stages, plain, sliced);
+        consume_tiles(early, e, consumer_state_of(lds_address(lds), full, empty, groups, n), groups,
+                      n, stages, plain, sliced);
     }
 }
 
 #define Q4_WGMMA(name, images, phase, tile_rows, groups, stages, which, percent)                   \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        q4_wgmma(EARLY_ARGS, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,      \
+        q4_wgmma(EARLY_ARGS, 0, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,      \
                  (phase) == PHASE_DECODE);                                                         \
+    })
+#define EXPERTS_WGMMA(name, images, tile_rows, groups, stages, which)                              \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        const struct experts_args *e = EARLY_ARGS;                                                 \
+        q4_wgmma(&e->linear, e, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,   \
+                 0);                                                                               \
     })
 #include "backend-hip/kernels/kernel_list.h"

@@ -123,15 +123,18 @@ KERNEL(glu_1024_14, struct glu_prepare_args)
 
 /* Combines the KV splits of four dimensions of a head, each thread by itself, in the order of
  * combine_weights() and combine_row(). of: [n][size], these dimensions; scores: [n][size], maximum
- * and sum; n: splits, up to `most`. */
-DEVICE f32x4 combine_four(const float *of, const float *scores, int size, int n, const int most)
+ * and sum; n: splits, up to `most`; sink: of the head or NULL, factor: of its weight. */
+DEVICE f32x4 combine_four(const float *of, const float *scores, int size, int n, const int most,
+                          const float *sink, float factor)
 {
     f32x4 v = {0, 0, 0, 0}, p[ROW_SPLITS];
     f32x2 s[ROW_SPLITS];
     float max = -__builtin_inff(), sum = 0;
     UNROLL for (int i = 0; i < most; i++) if (i < n) s[i] = *(const f32x2 *)(scores + i * size),
                                                      p[i] = *(const f32x4 *)(of + i * size);
+    if (sink) max = *sink;
     UNROLL for (int i = 0; i < most; i++) if (i < n) max = max32(s[i][0], max);
+    if (sink) sum = exp32(*sink - max) * factor;
     UNROLL for (int i = 0; i < most; i++) if (i < n) s[i][0] = exp32(s[i][0] - max),
                                                      sum = fma32(s[i][0], s[i][1], sum);
     UNROLL for (int i = 0; i < most; i++) if (i < n) UNROLL for (int e = 0; e < 4; e++)
@@ -161,7 +164,8 @@ DEVICE void combine_1024(const struct combine_prepare_args *a, float *scratch, u
     }
     wait_for_producer();
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
-    v[j] = combine_four(m->parts + of[j], m->parts + scores[j], size, splits, most);
+    v[j] = combine_four(m->parts + of[j], m->parts + scores[j], size, splits, most,
+                        m->sinks ? m->sinks + i / hd : (const float *)0, m->weight_scale);
     prepare_1024(&a->prepare, v, order, scratch, ordered, n);
 }
 

@@ -142,7 +142,8 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
     UNROLL for (int i = 0; i < 2; i++)
     {
         int row = warp * 16 + r + 8 * i;
-        float inverse = rcp32(quad_sum(sum[i]));
+        float all = quad_sum(sum[i]), inverse = rcp32(all);
+        if (a->sinks) inverse = inverse_with_sink(all, largest[i], a->sinks[head], 0x1p14f);
         float *to = a->out + (u64)(row0 + row) * q_row + (u64)(head * dims + 8 * t);
         UNROLL for (int d = 0; d < dims / 32; d++) UNROLL for (int j = 0; j < 4; j++)
             UNROLL for (int e = 0; e < 2; e++) if (row < n_rows)

@@ -242,4 +242,10 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         q4_mma_decode(EARLY_ARGS, dynamic_lds, tiles, panels, depth);                              \
     })
+#define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a))                                                      \
+            q4_mma_decode(&a, dynamic_lds, tiles, panels, depth);                                  \
+    })
 #include "backend-hip/kernels/kernel_list.h"

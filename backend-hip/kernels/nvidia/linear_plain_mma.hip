@@ -33,13 +33,13 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
 
 /* packed [rows / 16][chunk][part][h][lane][4 words], operand a: lane 4r + t has inputs 8t + 4h and
  * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. */
-DEVICE void prepare_parts(const struct prepare_args *a, float *scratch, const int kind)
+DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_row, float *scratch,
+                          const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
-    int row = block_x() % DENSE_ROWS;
-    const float *x = a->x + (u64)block_x() * (u64)a->in;
+    int row = to_row % DENSE_ROWS;
     u32 *packed = (u32 *)a->packed +
-                  (u64)(block_x() / DENSE_ROWS) * (u64)(a->stride / 2 * parts * DENSE_ROWS) +
+                  (u64)(to_row / DENSE_ROWS) * (u64)(a->stride / 2 * parts * DENSE_ROWS) +
                   row % 8 * 16 + row / 8;
     struct power_of_two p = {1, 1};
     if (kind == WEIGHT_F16) {
@@ -54,19 +54,39 @@ DEVICE void prepare_parts(const struct prepare_args *a, float *scratch, const in
         split_two(permuted(a, x, j) * p.factor, permuted(a, x, j + 1) * p.factor, part, kind);
         UNROLL for (int q = 0; q < parts; q++) to[q * (2 * DENSE_PIECE / 4)] = part[q];
     }
-    if (thread() == 0) a->scale[block_x()] = p.undo;
+    if (thread() == 0) a->scale[to_row] = p.undo;
 }
 
 KERNEL(prepare_parts_f16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    prepare_parts(ARGS, scratch, WEIGHT_F16);
+    const struct prepare_args *a = ARGS;
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_F16);
 }
 
 KERNEL(prepare_parts_bf16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
-    prepare_parts(ARGS, scratch, WEIGHT_BF16);
+    const struct prepare_args *a = ARGS;
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16);
+}
+
+KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    LDS(float, scratch, THREADS);
+    struct prepare_args a;
+    const float *x = slot_input(s, block_x(), &a);
+    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_F16);
+}
+
+KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    LDS(float, scratch, THREADS);
+    struct prepare_args a;
+    const float *x = slot_input(s, block_x(), &a);
+    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_BF16);
 }
 
 /* Position of output r's inputs in a chunk, [piece t][16 outputs ^ 2t][16 bytes], without bank
@@ -205,5 +225,11 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
 #define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         dense_mma(EARLY_ARGS, dynamic_lds, tiles, ways, panels, weights);                          \
+    })
+#define DENSE_MMA_EXPERTS(name, images, weights, parts, tiles, ways, panels, blocks)               \
+    ON_##images(KERNEL(name, struct experts_args) {                                                \
+        struct linear_args a;                                                                      \
+        if (expert_tile(ARGS, block_y(), &a))                                                      \
+            dense_mma(&a, dynamic_lds, tiles, ways, panels, weights);                              \
     })
 #include "backend-hip/kernels/kernel_list.h"

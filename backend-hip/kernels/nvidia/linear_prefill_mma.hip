@@ -51,14 +51,10 @@ DEVICE struct mma_weights mma_fetch(const struct linear_args *a, const struct li
     return w;
 }
 
-KERNEL(q4_mma_prefill, struct linear_args)
+/* xs [MMA_STAGES][MMA_STAGE] */
+DEVICE void mma_prefill(const struct linear_args *a, u32x4 *xs, int out_tile, int row0)
 {
-    LDS(u32x4, xs, MMA_STAGES * MMA_STAGE);
-    const struct linear_args *a = ARGS;
-    int n_tiles = (a->rows + MMA_ROWS - 1) / MMA_ROWS,
-        index = block_y() * a->n_blocks + block_x(); /* row tiles first: weights stay in the L2
-                                                        cache */
-    int out_tile = index / n_tiles, row0 = index % n_tiles * MMA_ROWS, n_pairs = a->n_chunks / 2;
+    int n_pairs = a->n_chunks / 2;
     int lane = thread() % WARP, warp = thread() / WARP, first_row = warp / 4 * 64 + lane / 4;
     struct linear_part p = part_of(a, out_tile);
     int panel0 = (out_tile - p.first) * (MMA_OUTPUTS / PANEL) + warp % 4 * 2,
@@ -114,6 +110,23 @@ KERNEL(q4_mma_prefill, struct linear_args)
         UNROLL for (int i = 0; i < 4; i++)
             write_output(a, &p, row0 + warp / 4 * 64 + 8 * m + lane % 4 * 2 + i % 2,
                          (panel0 + k) * PANEL + lane / 4 + i / 2 * 8, total[k][m][i]);
+}
+
+KERNEL(q4_mma_prefill, struct linear_args)
+{
+    LDS(u32x4, xs, MMA_STAGES * MMA_STAGE);
+    const struct linear_args *a = ARGS;
+    int n_tiles = (a->rows + MMA_ROWS - 1) / MMA_ROWS,
+        index = block_y() * a->n_blocks + block_x(); /* row tiles first: weights stay in the L2
+                                                        cache */
+    mma_prefill(a, xs, index / n_tiles, index % n_tiles * MMA_ROWS);
+}
+
+KERNEL(q4_experts_mma_prefill, struct experts_args)
+{
+    LDS(u32x4, xs, MMA_STAGES * MMA_STAGE);
+    struct linear_args a;
+    if (expert_tile(ARGS, block_y(), &a)) mma_prefill(&a, xs, block_x(), block_y() * MMA_ROWS);
 }
 
 #define Q4_PREFILL_MMA(name, images, of_block, outs)                                               \

@@ -1,0 +1,276 @@
+/* hip_experts.c: mixtures of experts: choice of experts, linears of stacks, weighted sum. The slots
+ * of a step (a row and one of its experts) are grouped by expert on the device, so that a step
+ * launches the same grids whatever the experts are: as many tiles as there can be, of which blocks
+ * without work leave at once. Bits: a kernel is chosen by phase and format; members of a family
+ * differ in the rows of a tile only. Must not know: how a kernel computes. */
+#include "backend-hip/hip_plan.h"
+
+#include <limits.h>
+
+_Static_assert((int)MAX_EXPERTS >= (int)ROUTE_MAX_EXPERTS && (int)MAX_TOP_K >= (int)ROUTE_MAX_TOP,
+               "kernels and core agree");
+
+/* The largest tile of a phase (rows of the kernels of kernel_list.h). */
+enum { MAX_DECODE_TILE = 32, MAX_PREFILL_TILE = 128 };
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Tiles of so many slots at most. */
+static size_t most_tiles(size_t slots, size_t experts, size_t tile)
+{
+    return tile == 1 ? slots : slots / tile + smaller(experts, slots);
+}
+
+/* ---- scratch memory */
+void hip_experts_need(const struct be_config *c, const struct step_plan *p,
+                      size_t need[EXPERTS_SCRATCH])
+{
+    for (int i = 0; i < EXPERTS_SCRATCH; i++) need[i] = 0;
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->op[i];
+        if (op->kind != OP_EXPERTS) continue;
+        for (int j = 0; j < op->n; j++) {
+            const struct linear *w = &p->weight[op->w[j]].linear;
+            size_t slots = (size_t)c->max_rows * (size_t)op->as.experts.top_k,
+                   some = smaller((size_t)w->stack, slots),
+                   places = slots + some * (MAX_DECODE_TILE + MAX_PREFILL_TILE);
+            size_t k = ((size_t)w->k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK),
+                   element = !w->codes ? 6 : c->act == ACT_F16 ? 2 : 4;
+            const size_t sizes[EXPERTS_SCRATCH] = {
+                places * k * element, places * sizeof(float),
+                (slots + places + 2 * (slots + 2 * some) + 2) * sizeof(int)};
+            for (int s = 0; s < EXPERTS_SCRATCH; s++)
+                if (sizes[s] > need[s]) need[s] = sizes[s];
+        }
+    }
+}
+
+/* ---- the tiles of a phase */
+struct phase_slots {
+    enum linear_phase phase;
+    int row0, rows;
+    int grouped;          /* 0: every slot is a tile */
+    size_t place0, tiles; /* its first place; the largest number of tiles */
+    const struct hip_kernel_row *v;
+    struct expert_groups groups;
+};
+
+/* The kernel whose tile holds the slots of most experts, with so many slots in all. */
+static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phase phase,
+                                           const struct be_linear *w, size_t slots)
+{
+    const struct hip_kernel_row *best = NULL;
+    int want = (int)((slots + slots / 2) / (size_t)w->stack);
+    for (int k = 0; k < K_COUNT; k++) {
+        const struct hip_kernel_row *v = &hip_kernels[k];
+        if (!hip_linear_applies(h, (enum hip_kernel)k, FOR_EXPERTS, phase, w)) continue;
+        if (!best || (best->rows < want ? v->rows > best->rows
+                                        : v->rows >= want && v->rows < best->rows))
+            best = v;
+    }
+    CHECK(best);
+    return best;
+}
+
+/* Fills both phases for a stack; their groupings lie one behind the other in scratch. */
+static void lay_out(const struct hip *h, const struct be_plan *p, int op, const struct be_linear *w,
+                    struct phase_slots of[2])
+{
+    int top_k = hip_op(p, op)->as.experts.top_k, n_decode,
+        rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    const int *id = hip_in(p, op, 1);
+    int *ints = h->experts.d_groups;
+    size_t place0 = 0;
+    for (int i = 0; i < 2; i++) {
+        struct phase_slots *s = &of[i];
+        *s = (struct phase_slots){.phase = i ? PHASE_PREFILL : PHASE_DECODE,
+                                  .row0 = i ? n_decode : 0,
+                                  .rows = i ? rows - n_decode : n_decode,
+                                  .place0 = place0};
+        size_t slots = (size_t)s->rows * (size_t)top_k;
+        if (!slots) continue;
+        s->v = choose(h, s->phase, w, slots);
+        size_t tile = (size_t)s->v->rows;
+        s->tiles = most_tiles(slots, (size_t)w->stack, tile);
+        s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
+        if (!s->grouped) s->tiles = slots;
+        place0 += s->tiles * tile;
+        s->groups = (struct expert_groups){.id = id + (size_t)s->row0 * (size_t)top_k,
+                                           .n_slots = (int)slots,
+                                           .tile = (int)tile};
+        if (!s->grouped) continue;
+        s->groups.place = ints;
+        s->groups.slot = s->groups.place + slots;
+        s->groups.expert = s->groups.slot + s->tiles * tile;
+        s->groups.end = s->groups.expert + s->tiles;
+        s->groups.n_tiles = s->groups.end + s->tiles;
+        ints = s->groups.n_tiles + 1;
+    }
+}
+
+/* Groups the slots unless the step has grouped the same ones by the same tiles before. */
+static void group(struct hip *h, const struct be_linear *w, const struct phase_slots of[2])
+{
+    struct group_args a = {.n_experts = w->stack};
+    struct hip_grouping g = {.n_experts = w->stack};
+    int grouped = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!of[i].grouped) continue;
+        a.phase[i] = of[i].groups;
+        g.id[i] = of[i].groups.id;
+        g.tile[i] = of[i].groups.tile;
+        grouped = 1;
+    }
+    struct hip_grouping *last = &h->experts.grouping;
+    if (!grouped || (last->n_experts == g.n_experts && last->id[0] == g.id[0] &&
+                     last->id[1] == g.id[1] && last->tile[0] == g.tile[0] &&
+                     last->tile[1] == g.tile[1]))
+        return;
+    *last = g;
+    hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
+}
+
+void hip_forget_grouping(struct hip *h) { h->experts.grouping = (struct hip_grouping){0}; }
+
+/* Bytes of an input: of halves, floats, or parts of a float. */
+static size_t element_of(const struct hip *h, const struct be_linear *w,
+                         const struct hip_kernel_row *v)
+{
+    if (v->phase == PHASE_BOTH) return w->kind == WEIGHT_F16 ? 4 : 6;
+    return !w->dense && h->config.act == ACT_F16 ? 2 : 4;
+}
+
+static enum hip_kernel preparation_of(const struct hip *h, const struct be_linear *w,
+                                      const struct hip_kernel_row *v)
+{
+    if (v->phase == PHASE_BOTH)
+        return w->kind == WEIGHT_F16 ? K_slots_prepare_parts_f16 : K_slots_prepare_parts_bf16;
+    return element_of(h, w, v) == 2 ? K_slots_prepare_f16 : K_slots_prepare_f32;
+}
+
+static void *packed_at(const struct hip *h, const struct be_linear *w, const struct phase_slots *s)
+{
+    return (char *)h->experts.d_packed +
+           s->place0 * (size_t)w->n_chunks * CHUNK * element_of(h, w, s->v);
+}
+
+/* Slots whose prepared input is one row, where inputs are prepared by row. */
+static int slots_of_row(const struct be_plan *p, int op, const struct be_linear *w)
+{
+    const struct op *o = hip_op(p, op);
+    return o->as.experts.each || w->perm ? 1 : o->as.experts.top_k;
+}
+
+/* Prepares the inputs of a phase's slots, or rows. glu: the activation in the same launch, -1:
+ * none. */
+static void prepare(struct hip *h, const struct be_plan *p, int op, const struct be_linear *w,
+                    const struct phase_slots *s, int glu)
+{
+    const struct op *o = hip_op(p, op);
+    int top_k = o->as.experts.top_k, by_row = s->v->gathers ? slots_of_row(p, op, w) : 1;
+    size_t first = (size_t)s->row0 * (size_t)(o->as.experts.each ? top_k : 1) * (size_t)w->in;
+    struct slot_prepare_args a = {.prepare = {.x = (const float *)hip_in(p, op, 0) + first,
+                                              .perm = w->d_perm,
+                                              .packed = packed_at(h, w, s),
+                                              .scale = h->experts.d_scale + s->place0,
+                                              .in = w->in,
+                                              .k = w->k,
+                                              .stride = w->n_chunks * CHUNK,
+                                              .top = 14,
+                                              .n_first = INT_MAX,
+                                              .first_tile = s->v->tile},
+                                  .id = s->groups.id,
+                                  .place = s->v->gathers ? NULL : s->groups.place,
+                                  .top_k = o->as.experts.each || by_row > 1 ? 1 : top_k};
+    if (glu >= 0) {
+        a.gate = (float *)hip_in(p, glu, 0) + first;
+        a.up = (const float *)hip_in(p, glu, 1) + first;
+        a.gelu = hip_op(p, glu)->as.glu.activation == ACTIVATION_GELU_TANH;
+    }
+    hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row, &a, sizeof a);
+}
+
+/* Launches stacks first .. first + n - 1 of the operation on a phase's slots. */
+static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
+                   const struct phase_slots *s)
+{
+    const struct hip_kernel_row *v = s->v;
+    const struct be_linear *w0 = hip_weight(p, op, first);
+    int scaled = preparation_of(h, w0, v) != K_slots_prepare_f32;
+    struct experts_args a = {
+        .linear = {.x = packed_at(h, w0, s),
+                   .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
+                   .n_parts = n,
+                   .rows = s->groups.n_slots,
+                   .n_chunks = w0->n_chunks,
+                   .slot = s->groups.slot},
+        .expert = s->groups.expert ? s->groups.expert : s->groups.id,
+        .end = s->groups.end,
+        .n_tiles = s->groups.n_tiles,
+        .top_k = slots_of_row(p, op, w0)};
+    size_t slot0 = (size_t)s->row0 * (size_t)hip_op(p, op)->as.experts.top_k;
+    for (int i = 0; i < n; i++) {
+        const struct be_linear *w = hip_weight(p, op, first + i);
+        float *y = (float *)hip_out(p, op, first + i) + slot0 * (size_t)w->out;
+        a.linear.part[i] = hip_part_of(w, y, a.linear.n_blocks);
+        a.linear.n_blocks += (w->out + v->outputs - 1) / v->outputs;
+    }
+    struct hip_blocks blocks = {(size_t)a.linear.n_blocks, s->tiles, 1, 0};
+    if (v->persistent) {
+        size_t tasks = blocks.x * blocks.y,
+               resident = v->blocks * (size_t)hip_stream_multiprocessors(h->stream);
+        blocks.x = smaller(tasks, resident);
+        blocks.y = 1;
+    }
+    hip_launch(h, (enum hip_kernel)(v - hip_kernels), blocks, &a, sizeof a);
+}
+
+void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
+{
+    for (int first = 0, n; first < hip_op(p, op)->n; first += n) {
+        const struct be_linear *w = hip_weight(p, op, first);
+        struct phase_slots of[2];
+        n = hip_n_together(h, p, op, first);
+        lay_out(h, p, op, w, of);
+        group(h, w, of);
+        for (int i = 0; i < 2; i++) {
+            if (!of[i].rows) continue;
+            prepare(h, p, op, w, &of[i], first ? -1 : glu);
+            launch(h, p, op, first, n, &of[i]);
+        }
+    }
+}
+
+void hip_route(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode),
+        groups = o->as.route.groups ? o->as.route.groups : 1;
+    struct route_args a = {.x = hip_in(p, op, 0),
+                           .bias = hip_vector(p, op, 0),
+                           .factor = hip_vector(p, op, 1),
+                           .id = hip_out(p, op, 0),
+                           .weight = hip_out(p, op, 1),
+                           .n = o->as.route.n_experts,
+                           .top_k = o->as.route.top_k,
+                           .sigmoid = o->as.route.score == ROUTER_SIGMOID,
+                           .normalize = o->as.route.normalize,
+                           .groups = groups,
+                           .kept_groups = o->as.route.groups ? o->as.route.kept_groups : 1,
+                           .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
+    hip_forget_grouping(h);
+    hip_launch_rows(h, K_route_rows, rows, &a, sizeof a);
+}
+
+void hip_mix(struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),
+        top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
+    struct mix_args a = {.x = hip_in(p, op, 0),
+                         .weight = hip_in(p, op, 1),
+                         .out = hip_out(p, op, 0),
+                         .count = (size_t)rows * (size_t)n,
+                         .n = n,
+                         .top_k = top_k};
+    hip_launch_elements(h, K_mix_slots, a.count, &a, sizeof a);
+}

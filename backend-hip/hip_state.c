@@ -1,0 +1,77 @@
+/* hip_state.c: launches of the operations that keep a state of every sequence: the causal
+ * convolution and the gated delta rule. Slots of states are arrays of the batch, so steps of one
+ * shape have equal launches. Must not know: how a kernel computes. */
+#include "backend-hip/hip_plan.h"
+
+#include <math.h>
+
+enum { MANY_ROWS = 512, ROWS_OF_THREAD = 8 };
+
+int hip_check_state(const struct op *op, struct err *e)
+{
+    const int most = 256; /* delta_256 */
+    if (op->kind == OP_CONV && op->as.conv.width < 1)
+        return err_set(e, "--backend hip: a convolution of width %d", op->as.conv.width);
+    if (op->kind != OP_DELTA) return 0;
+    int dk = op->as.delta.key_dim, values = op->as.delta.value_heads * op->as.delta.value_dim;
+    if (dk > most || dk % 4 || values % 4)
+        return err_set(e,
+                       "--backend hip: DeltaNet with keys of %d dimensions and values of %d; "
+                       "multiples of 4, keys up to %d are supported",
+                       dk, values, most);
+    return 0;
+}
+
+static struct state_rows state_rows(const struct hip *h, const struct be_plan *p, int state)
+{
+    const struct hip_shape *s = &h->shape;
+    return (struct state_rows){.seq = s->d_seq,
+                               .seq_start = s->d_seq_start,
+                               .from = s->d_state_from,
+                               .to = s->d_state_to,
+                               .slots = p->memory->state[state],
+                               .slot_floats = p->plan->state[state].bytes / sizeof(float)};
+}
+
+void hip_conv(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int rows = h->shape.n_rows, channels = o->as.conv.channels,
+        of_thread = rows - h->shape.n_decode >= MANY_ROWS ? ROWS_OF_THREAD : 1;
+    struct conv_args a = {.state = state_rows(h, p, o->as.conv.state),
+                          .x = hip_in(p, op, 0),
+                          .weight = hip_vector(p, op, 0),
+                          .out = hip_out(p, op, 0),
+                          .rows = rows,
+                          .channels = channels,
+                          .width = o->as.conv.width,
+                          .of_thread = of_thread};
+    hip_launch(h, K_conv_rows,
+               (struct hip_blocks){((size_t)channels + THREADS - 1) / THREADS,
+                                   ((size_t)rows + (size_t)of_thread - 1) / (size_t)of_thread, 1,
+                                   0},
+               &a, sizeof a);
+}
+
+void hip_delta(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int nk = o->as.delta.key_heads, nv = o->as.delta.value_heads, dk = o->as.delta.key_dim,
+        dv = o->as.delta.value_dim;
+    struct delta_args a = {.state = state_rows(h, p, o->as.delta.state),
+                           .x = hip_in(p, op, 0),
+                           .a = hip_in(p, op, 1),
+                           .b = hip_in(p, op, 2),
+                           .decay = hip_vector(p, op, 0),
+                           .dt = hip_vector(p, op, 1),
+                           .out = hip_out(p, op, 0),
+                           .q_scale = 1 / sqrtf((float)dk),
+                           .key_heads = nk,
+                           .value_heads = nv,
+                           .key_dim = dk,
+                           .value_dim = dv};
+    size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
+    hip_launch(h, dk <= 128 ? K_delta_128 : K_delta_256,
+               (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
+               sizeof a);
+}

@@ -1,0 +1,63 @@
+/* conv.hip: causal convolution of each channel with SiLU (OP_CONV). Thread (rows, channel). Rows
+ * that see positions before the step, the first width - 1 of a sequence, are computed by the thread
+ * of the first of them, which then replaces the state; so a state may be read from and written to
+ * one slot. Sums ascend. */
+
+/* x of a channel at a row of the sequence that begins at row `start`; before it: from the state. */
+DEVICE float conv_input(const struct conv_args *a, const float *old, int start, int row,
+                        int channel)
+{
+    if (row >= start) return a->x[(u64)row * (u64)a->channels + (u64)channel];
+    return old ? old[(u64)(a->width - 1 + row - start) * (u64)a->channels + (u64)channel] : 0;
+}
+
+/* The first rows of a sequence, and its new state. */
+DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channel)
+{
+    const struct state_rows *s = &a->state;
+    const float *w = a->weight + (u64)channel * (u64)a->width;
+    const float *old = s->from[seq] < 0
+                           ? (const float *)0
+                           : (const float *)s->slots + (u64)s->from[seq] * s->slot_floats;
+    float *after = (float *)s->slots + (u64)s->to[seq] * s->slot_floats;
+    int end = s->seq_start[seq + 1], before = a->width - 1;
+    for (int row = start; row < end && row < start + before; row++) {
+        float sum = 0;
+        UNROLL_4 for (int t = 0; t < a->width; t++)
+        {
+            float v = conv_input(a, old, start, row - before + t, channel);
+            sum = t ? fma32(w[t], v, sum) : w[t] * v;
+        }
+        a->out[(u64)row * (u64)a->channels + (u64)channel] = gated(sum, 1, 0);
+    }
+    /* ascending: an element of the same slot is read before it is replaced */
+    for (int i = 0; i < before; i++)
+        after[(u64)i * (u64)a->channels + (u64)channel] =
+            conv_input(a, old, start, end - before + i, channel);
+}
+
+/* width: a->width as a constant, or 0 */
+DEVICE void conv_row(const struct conv_args *a, int row, int channel, const int width)
+{
+    const float *w = a->weight + (u64)channel * (u64)a->width;
+    const float *x = a->x + (u64)(row - a->width + 1) * (u64)a->channels + (u64)channel;
+    float sum = w[0] * x[0];
+    UNROLL for (int t = 1; t < (width ? width : a->width); t++)
+        sum = fma32(w[t], x[(u64)t * (u64)a->channels], sum);
+    a->out[(u64)row * (u64)a->channels + (u64)channel] = gated(sum, 1, 0);
+}
+
+KERNEL(conv_rows, struct conv_args)
+{
+    const struct conv_args *a = ARGS;
+    int channel = block_x() * THREADS + thread(), first = block_y() * a->of_thread;
+    if (channel >= a->channels) return;
+    NO_UNROLL for (int row = first; row < first + a->of_thread && row < a->rows; row++)
+    {
+        int seq = a->state.seq[row], start = a->state.seq_start[seq];
+        if (row == start) conv_begin(a, seq, start, channel);
+        if (row - start < a->width - 1) continue;
+        if (a->width == 4) conv_row(a, row, channel, 4);
+        else conv_row(a, row, channel, 0);
+    }
+}

@@ -1,0 +1,41 @@
+/* element.hip: operations on elements, one thread each: the activations that no linear's launch
+ * includes, and additions. */
+
+/* activation(gate) * up, by enum activation of core/step/op.h */
+enum { IS_SILU, IS_GELU_TANH, IS_SIGMOID, IS_SWIGLU_CLAMPED };
+
+KERNEL(glu_any, struct glu_any_args)
+{
+    const struct glu_any_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i >= a->n) return;
+    float gate = a->gate[i], up = a->up ? a->up[i] : 1, y;
+    if (a->activation == IS_SIGMOID) {
+        y = sigmoid32(gate) * up;
+    } else if (a->activation == IS_SWIGLU_CLAMPED) {
+        gate = gate > a->limit ? a->limit : gate;
+        up = up > a->limit ? a->limit : up < -a->limit ? -a->limit : up;
+        y = gate * sigmoid32(a->alpha * gate) * (up + 1);
+    } else {
+        y = gated(gate, up, a->activation == IS_GELU_TANH);
+    }
+    a->gate[i] = y;
+}
+
+/* (x + delta / (1 + e^-gate)) scale (1 + beta ln(1 + floor(pos / original))). Block (elements,
+ * row) */
+KERNEL(add_rows, struct add_args)
+{
+    const struct add_args *a = ARGS;
+    int i = block_x() * THREADS + thread(), row = block_y();
+    if (i >= a->dim) return;
+    u64 at = (u64)row * (u64)a->dim + (u64)i;
+    float v = a->x[at];
+    if (a->delta) {
+        float d = a->delta[at];
+        v = a->gate ? fma32(d, sigmoid32(a->gate[row]), v) : v + d;
+    }
+    v *= a->scale;
+    if (a->original) v *= fma32(a->beta, log32((float)(1 + a->pos[row] / a->original)), 1);
+    a->x[at] = v;
+}

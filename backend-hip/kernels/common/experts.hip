@@ -1,0 +1,227 @@
+/* experts.hip: mixtures of experts around their linears: the choice of experts (OP_ROUTE), the
+ * grouping of slots by expert (args.h, EXPERTS), the preparation of their inputs, the weighted sum
+ * (OP_MIX). Nothing depends on the order in which threads or blocks run. */
+
+/* Whether element i comes before element e in descending order of c. */
+DEVICE int comes_before(float ci, int i, float ce, int e) { return ci > ce || (ci == ce && i < e); }
+
+/* The number of elements of c [n] that come before element e. */
+DEVICE int rank_of(const float *c, int n, int e)
+{
+    float ce = c[e];
+    int rank = 0;
+    for (int i = 0; i < n; i++) rank += comes_before(c[i], i, ce, e);
+    return rank;
+}
+
+/* The scores of a row, s [n]: softmax or sigmoid. 1: one of them is NaN. */
+DEVICE int route_scores(const struct route_args *a, const float *x, float *s, float *scratch)
+{
+    float largest = -__builtin_inff(), sum = 0, bad = 0;
+    if (!a->sigmoid) {
+        for (int i = thread(); i < a->n; i += THREADS) largest = max32(largest, x[i]);
+        largest = block_max(largest, scratch);
+    }
+    for (int i = thread(); i < a->n; i += THREADS) {
+        float v = a->sigmoid ? rcp32(1 + exp32(-x[i])) : exp32(x[i] - largest);
+        s[i] = v;
+        sum += v;
+        if (v != v) bad = 1;
+    }
+    if (!a->sigmoid) {
+        float whole = block_sum(sum, scratch), r = rcp32(whole);
+        for (int i = thread(); i < a->n; i += THREADS) {
+            float v = s[i], q = v * r;
+            s[i] = fma32(fma32(-q, whole, v), r, q); /* the quotient v / whole */
+        }
+    }
+    return block_max(bad, scratch) > 0;
+}
+
+/* Keeps the choices of the groups whose two largest have the largest sums; sums [groups]. */
+DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
+{
+    int size = a->n / a->groups;
+    for (int g = thread(); g < a->groups; g += THREADS) {
+        float first = -__builtin_inff(), second = first;
+        for (int i = g * size; i < (g + 1) * size; i++) {
+            float c = choice[i];
+            second = c > first ? first : max32(second, c);
+            first = max32(first, c);
+        }
+        sums[g] = size > 1 ? first + second : first;
+    }
+    barrier();
+    for (int i = thread(); i < a->n; i += THREADS)
+        if (rank_of(sums, a->groups, i / size) >= a->kept_groups) choice[i] = -__builtin_inff();
+    barrier();
+}
+
+/* The order of scores without a bias is that of the inputs, which have no rounding. */
+DEVICE void route(const struct route_args *a, int row, float *score, float *choice, float *other,
+                  int *chosen, float *scratch)
+{
+    const float *x = a->x + (u64)row * (u64)a->n;
+    int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups;
+    float *weight = a->weight + (u64)row * (u64)a->top_k;
+    int bad = route_scores(a, x, score, scratch);
+    for (int i = thread(); i < a->n; i += THREADS)
+        choice[i] = a->bias ? score[i] + a->bias[i] : by_groups ? score[i] : x[i];
+    barrier();
+    if (bad) {
+        for (int j = thread(); j < a->top_k; j += THREADS) {
+            id[j] = j;
+            weight[j] = f32_of(0x7fc00000u);
+        }
+        return;
+    }
+    if (by_groups) keep_groups(a, choice, other);
+    for (int i = thread(); i < a->n; i += THREADS)
+        chosen[i] = rank_of(choice, a->n, i) < a->top_k;
+    barrier();
+    for (int i = thread(); i < a->n; i += THREADS) {
+        int at = 0;
+        if (!chosen[i]) continue;
+        for (int j = 0; j < i; j++) at += chosen[j];
+        id[at] = i;
+        other[at] = score[i];
+    }
+    barrier();
+    float sum = 0;
+    for (int j = 0; j < a->top_k; j++) sum += other[j];
+    for (int i = thread(); i < a->n; i += THREADS) {
+        int at = 0;
+        if (!chosen[i]) continue;
+        for (int j = 0; j < i; j++) at += chosen[j];
+        float v = score[i];
+        if (a->normalize) {
+            float r = rcp32(sum), q = v * r;
+            v = fma32(fma32(-q, sum, v), r, q);
+        }
+        v *= a->scale;
+        weight[at] = a->factor ? v * a->factor[i] : v;
+    }
+}
+
+/* One block to a row. */
+KERNEL(route_rows, struct route_args)
+{
+    LDS(float, score, MAX_EXPERTS);
+    LDS(float, choice, MAX_EXPERTS);
+    LDS(float, other, MAX_EXPERTS);
+    LDS(int, chosen, MAX_EXPERTS);
+    LDS(float, scratch, THREADS);
+    route(ARGS, block_x(), score, choice, other, chosen, scratch);
+}
+
+/* sum[t] = the sum of v of threads 0 .. t. */
+DEVICE int sum_up_to(int v, int *sum)
+{
+    int t = thread();
+    barrier();
+    sum[t] = v;
+    barrier();
+    for (int w = 1; w < THREADS; w *= 2) {
+        int before = t >= w ? sum[t - w] : 0;
+        barrier();
+        sum[t] += before;
+        barrier();
+    }
+    return sum[t];
+}
+
+/* Places and tiles of one expert's slots: every block counts the slots of all experts, then thread
+ * t places those among its share of the slots. */
+DEVICE void group_expert(const struct expert_groups *g, int n_experts, int expert, int *count,
+                         int *sums)
+{
+    int t = thread(), share = (g->n_slots + THREADS - 1) / THREADS, tiles = 0, mine = 0;
+    int from = t * share, to = from + share < g->n_slots ? from + share : g->n_slots;
+    for (int i = t; i < n_experts; i += THREADS) count[i] = 0;
+    barrier();
+    for (int i = t; i < g->n_slots; i += THREADS) take_numbers(&count[g->id[i]], 1);
+    barrier();
+    for (int i = t; i < expert; i += THREADS) tiles += (count[i] + g->tile - 1) / g->tile;
+    sum_up_to(tiles, sums);
+    int first = sums[THREADS - 1], n = count[expert], n_tiles = (n + g->tile - 1) / g->tile;
+    if (expert == n_experts - 1 && t == 0) *g->n_tiles = first + n_tiles;
+    if (!n) return;
+    for (int i = t; i < n_tiles; i += THREADS) {
+        int left = n - i * g->tile;
+        g->expert[first + i] = expert;
+        g->end[first + i] = (first + i) * g->tile + (left < g->tile ? left : g->tile);
+    }
+    for (int i = from; i < to; i++) mine += g->id[i] == expert;
+    int place = first * g->tile + sum_up_to(mine, sums) - mine;
+    for (int i = from; i < to; i++) {
+        if (g->id[i] != expert) continue;
+        g->slot[place] = i;
+        g->place[i] = place++;
+    }
+}
+
+/* grid (expert, phase) */
+KERNEL(group_slots, struct group_args)
+{
+    const struct group_args *a = ARGS;
+    LDS(int, count, MAX_EXPERTS);
+    LDS(int, sums, THREADS);
+    struct expert_groups g = a->phase[0];
+    if (block_y()) g = a->phase[1];
+    if (g.n_slots) group_expert(&g, a->n_experts, block_x(), count, sums);
+}
+
+/* The row of a slot's input, after the activation that precedes it; *a: with the permutation of the
+ * slot's expert. */
+DEVICE const float *slot_input(const struct slot_prepare_args *s, int slot, struct prepare_args *a)
+{
+    *a = s->prepare;
+    const float *x = a->x + (u64)(slot / s->top_k) * (u64)a->in;
+    if (a->perm) a->perm += (u64)uniform_int(s->id[slot]) * (u64)a->k;
+    if (s->gate) {
+        float *gate = s->gate + (u64)slot * (u64)a->in;
+        const float *up = s->up + (u64)slot * (u64)a->in;
+        for (int i = thread(); i < a->in; i += THREADS) gate[i] = gated(gate[i], up[i], s->gelu);
+        barrier();
+        x = gate;
+    }
+    return x;
+}
+
+DEVICE int place_of_slot(const struct slot_prepare_args *s, int slot)
+{
+    return s->place ? uniform_int(s->place[slot]) : slot;
+}
+
+/* One block to a slot. */
+KERNEL(slots_prepare_f32, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    struct prepare_args a;
+    const float *x = slot_input(s, block_x(), &a);
+    float *packed = (float *)a.packed + (u64)place_of_slot(s, block_x()) * (u64)a.stride;
+    for (int j = thread(); j < a.stride; j += THREADS) packed[j] = permuted(&a, x, j);
+}
+
+KERNEL(slots_prepare_f16, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    LDS(float, scratch, THREADS);
+    struct prepare_args a;
+    const float *x = slot_input(s, block_x(), &a);
+    prepare_row(&a, x, place_of_slot(s, block_x()), scratch);
+}
+
+/* One thread to an element. */
+KERNEL(mix_slots, struct mix_args)
+{
+    const struct mix_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i >= a->count) return;
+    u64 row = i / (u64)a->n;
+    const float *x = a->x + row * (u64)a->top_k * (u64)a->n + i % (u64)a->n,
+                *w = a->weight + row * (u64)a->top_k;
+    float sum = w[0] * x[0];
+    for (int j = 1; j < a->top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)a->n], sum);
+    a->out[i] = sum;
+}
