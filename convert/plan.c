@@ -82,13 +82,12 @@ int plan_is_float(const struct hf_tensor *t, struct err *e)
                    st_dtype_name(type));
 }
 
-int plan_floats_at(const struct hf_tensor *t, int64_t first, int64_t n, float **out, struct err *e)
+int plan_numbers_at(const struct hf_tensor *t, int64_t first, int64_t n, float **out, struct err *e)
 {
     enum dtype type = t->t->dtype;
     *out = NULL;
     if (plan_is_float(t, e)) return -1;
-    size_t bytes = (size_t)n * dtype_bytes(type);
-    uint64_t at = (uint64_t)first * dtype_bytes(type);
+    uint64_t at = (uint64_t)first * dtype_bytes(type), bytes = (uint64_t)n * dtype_bytes(type);
     CHECK(at + bytes <= t->t->bytes);
     void *raw = malloc(bytes + 1);
     float *f = malloc((size_t)n * sizeof *f + 1);
@@ -107,13 +106,23 @@ int plan_floats_at(const struct hf_tensor *t, int64_t first, int64_t n, float **
 
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
 {
-    enum dtype type = t->t->dtype;
+    *out = NULL;
     if (plan_is_float(t, e)) return -1;
-    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n || t->t->n_dims < 1 ||
-        t->t->shape[t->t->n_dims - 1] != n)
+    if (t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
+                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(t->t->dtype), n);
+    return plan_numbers(t, n, out, e);
+}
+
+int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
+{
+    enum dtype type = t->t->dtype;
+    *out = NULL;
+    if (plan_is_float(t, e)) return -1;
+    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n)
         return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
                        t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
-    return plan_floats_at(t, 0, n, out, e);
+    return plan_numbers_at(t, 0, n, out, e);
 }
 
 const char *plan_shape(const struct hf_tensor *t, char text[128])

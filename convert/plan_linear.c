@@ -342,7 +342,7 @@ static int take_bias(const struct linear_part *part, const struct hf_tensor *t, 
     if (whole && (t->t->n_dims != 2 || t->t->shape[0] != n_experts || t->t->shape[1] != part->out))
         return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
                        t->shard->path, t->t->name, plan_shape(t, have), n_experts, part->out);
-    if (whole ? plan_floats_at(t, x * part->out, part->out, &all, e)
+    if (whole ? plan_numbers_at(t, x * part->out, part->out, &all, e)
               : plan_floats(t, part->out, &all, e))
         return -1;
     for (int64_t i = 0; i < part->n_rows; i++) out[i] = all[part->rows ? part->rows[i] : i];
