@@ -33,8 +33,8 @@ static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen
 
 static int take_activation(const struct hf_family *f, const json_t *config, struct err *e)
 {
-    static const char *const silu[] = {"silu", "swish", NULL},
-                             *const gelu[] = {"gelu_pytorch_tanh", "gelu_new", NULL};
+    static const char *const silu[] = {"silu", "swish", NULL}, *const gelu[] = {"gelu_pytorch_tanh",
+                                                                                "gelu_new", NULL};
     const char *const *names = f->traits & HF_NO_GLU ? gelu : silu;
     const json_t *act = hff_value(config, "hidden_act");
     const char *have = json_string_value(act);
@@ -127,13 +127,14 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
     if (c->traits & HF_QUERY_SCALE)
         own = json_pack("{s:{s:s, s:f, s:f, s:i, s:f, s:f}}", "rope_parameters", "rope_type",
                         "yarn", "rope_theta", 1e6, "factor", 16.0,
-                        "original_max_position_embeddings", 16384, "mscale", 1.0,
-                        "mscale_all_dim", 1.0);
+                        "original_max_position_embeddings", 16384, "mscale", 1.0, "mscale_all_dim",
+                        1.0);
     else if (c->traits & HF_GPT_OSS)
         own = json_pack("{s:{s:s, s:f, s:f, s:i, s:b}}", "rope_parameters", "rope_type", "yarn",
                         "rope_theta", f->rope.theta, "factor", 32.0,
                         "original_max_position_embeddings", 4096, "truncate", 0);
-    int rc = hfc_rope(c, own ? own : config, &f->rope, n, e);
+    else return hfc_rope(c, config, &f->rope, n, e);
+    int rc = own ? hfc_rope(c, own, &f->rope, n, e) : err_memory(e);
     json_decref(own);
     return rc;
 }

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QWEN_HYBRID \
-    (HF_NORM_PLUS_1 | HF_QK_NORM | HF_OUTPUT_GATE | HF_HYBRID | HF_MROPE)
+#define QWEN_HYBRID (HF_NORM_PLUS_1 | HF_QK_NORM | HF_OUTPUT_GATE | HF_HYBRID | HF_MROPE)
 
+/* clang-format off */
 static const struct hf_family families[] = {
     {.name = "llama", .classes = {"LlamaForCausalLM", "LLaMAForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .context = 2048, .bos = 1, .eos = 2, .ffn = 11008},
@@ -108,6 +108,7 @@ static const struct hf_family families[] = {
      .full_every = 2, .eps = 1e-5, .rope = {150000, 0}, .experts = 128, .top_k = 4,
      .normalize = -1},
 };
+/* clang-format on */
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static const struct hf_family *by_name(const char *class, const char *type)
@@ -166,8 +167,7 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
     return NULL;
 }
 
-int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out,
-            struct err *e)
+int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out, struct err *e)
 {
     const json_t *v = json_object_get(j, key);
     json_int_t x = fallback;
@@ -183,8 +183,8 @@ int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int 
     return 0;
 }
 
-int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi,
-               double *out, struct err *e)
+int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi, double *out,
+               struct err *e)
 {
     const json_t *v = json_object_get(j, key);
     *out = !v ? fallback : json_number_value(v);
@@ -212,8 +212,7 @@ int hff_list(int **list, int n, struct err *e)
     return *list ? 0 : err_memory(e);
 }
 
-int hff_types(const struct hf_config *c, const json_t *config, const json_t **types,
-              struct err *e)
+int hff_types(const struct hf_config *c, const json_t *config, const json_t **types, struct err *e)
 {
     *types = hff_value(config, "layer_types");
     if (*types && json_array_size(*types) != (size_t)c->n_layers)

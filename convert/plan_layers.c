@@ -77,8 +77,7 @@ static int64_t rope_source(const struct hf_config *c, int64_t dim, int64_t d)
 
 static int keeps_order(const struct hf_config *c)
 {
-    return c->traits & HF_GEMMA4 ||
-           (c->rotary == c->head_dim && !(c->traits & HF_INTERLEAVED));
+    return c->traits & HF_GEMMA4 || (c->rotary == c->head_dim && !(c->traits & HF_INTERLEAVED));
 }
 
 /* Rows first, first + 1, ..., first + count - 1, then the same `stride` further on, `blocks`
@@ -98,9 +97,18 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
     *total = 2 * n;
     switch (rule->pick) {
     case PICK_ALL: *total = n; return 0;
-    case PICK_Q: *total = q + 2 * kv; s[0] = (struct slice){0, q, 0, 1}; return 1;
-    case PICK_K: *total = q + 2 * kv; s[0] = (struct slice){q, kv, 0, 1}; return 1;
-    case PICK_V: *total = q + 2 * kv; s[0] = (struct slice){q + kv, kv, 0, 1}; return 1;
+    case PICK_Q:
+        *total = q + 2 * kv;
+        s[0] = (struct slice){0, q, 0, 1};
+        return 1;
+    case PICK_K:
+        *total = q + 2 * kv;
+        s[0] = (struct slice){q, kv, 0, 1};
+        return 1;
+    case PICK_V:
+        *total = q + 2 * kv;
+        s[0] = (struct slice){q + kv, kv, 0, 1};
+        return 1;
     case PICK_SECOND: second = 1; /* fall through */
     case PICK_FIRST: s[0] = (struct slice){second * n, n, 0, 1}; return 1;
     case PICK_ODD: second = 1; /* fall through */
@@ -272,8 +280,7 @@ static int change_vector(const struct hf_config *c, const struct layer *l,
     float *source = malloc((size_t)n * sizeof *source);
     if (!source) return err_memory(e);
     memcpy(source, f, (size_t)n * sizeof *source);
-    for (int64_t i = 0; i < n; i++)
-        f[i] = source[i / head * head + rope_source(c, head, i % head)];
+    for (int64_t i = 0; i < n; i++) f[i] = source[i / head * head + rope_source(c, head, i % head)];
     free(source);
     return 0;
 }
@@ -303,8 +310,8 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
         char have[128];
         if (t->t->n_dims != 3 || t->t->shape[0] != n || t->t->shape[1] != 1 ||
             t->t->shape[2] != c->conv_width)
-            return err_set(e, "%s: tensor '%s' is %s, must be [%" PRId64 ", 1, %d]",
-                           t->shard->path, source, plan_shape(t, have), n, c->conv_width);
+            return err_set(e, "%s: tensor '%s' is %s, must be [%" PRId64 ", 1, %d]", t->shard->path,
+                           source, plan_shape(t, have), n, c->conv_width);
         shape = (struct tensor_shape){2, {n, c->conv_width}};
         n *= c->conv_width;
     }
@@ -436,10 +443,8 @@ static int add_layer_embeddings(struct plan *p, struct err *e)
                        plan_shape(t, have), c->vocab, c->n_layers * c->ple_dim);
     uint64_t row = (uint64_t)c->ple_dim * dtype_bytes(t->t->dtype), rows = (uint64_t)c->vocab,
              step = COLUMN_BYTES > row ? COLUMN_BYTES / row : 1;
-    struct plan_job j = {.kind = JOB_COLUMNS,
-                         .source = t,
-                         .row_bytes = row,
-                         .stride = row * (uint64_t)c->n_layers};
+    struct plan_job j = {
+        .kind = JOB_COLUMNS, .source = t, .row_bytes = row, .stride = row * (uint64_t)c->n_layers};
     if (step * row > p->src_max) p->src_max = step * row;
     for (int i = 0; i < c->n_layers; i++) {
         snprintf(name, sizeof name, "layers.%d.embed_tokens_per_layer.weight", i);

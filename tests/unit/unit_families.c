@@ -294,7 +294,7 @@ static void test_families(void **state)
         if (hfc_read(&c, config, NULL, &quiet, &e)) fail_msg("%s: %s", cases[i].name, e.msg);
         json_t *have = hfc_to_json(&c);
         const char *key;
-        json_object_foreach(expected, key, want) {
+        json_object_foreach (expected, key, want) {
             const json_t *v = json_object_get(have, key);
             if (json_is_null(want) ? v != NULL : !json_equal(v, want))
                 fail_msg("%s: %s is %s", cases[i].name, key,
@@ -311,8 +311,7 @@ static void test_families(void **state)
 static int read_class(struct hf_config *c, const char *class, const char *extra, struct err *e)
 {
     char text[1024];
-    snprintf(text, sizeof text, "{\"architectures\": [\"%s\"], \"vocab_size\": 9%s}", class,
-             extra);
+    snprintf(text, sizeof text, "{\"architectures\": [\"%s\"], \"vocab_size\": 9%s}", class, extra);
     json_t *j = json_loads(text, 0, NULL);
     assert_non_null(j);
     int rc = hfc_read(c, j, NULL, &quiet, e);
@@ -375,8 +374,7 @@ static void test_refusals(void **state)
         {"Glm4MoeForCausalLM", ", \"head_dim\": 128, \"n_group\": 3", "n_group"},
         {"Qwen3_5ForCausalLM", ", \"attn_output_gate\": false", "attn_output_gate"},
         {"Qwen3MoeForCausalLM", ", \"num_experts_per_tok\": 129", "num_experts_per_tok"},
-        {"Phi3ForCausalLM",
-         ", \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1]}",
+        {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1]}",
          "short_factor"},
         {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"axial\"}", "axial"},
         {"Glm4ForCausalLM", ", \"partial_rotary_factor\": 1.5", "partial_rotary_factor"},
@@ -424,7 +422,8 @@ static void test_ropes(void **state)
     near((float)c.rope_scale, sqrt(1 + log(64) / log(64)));
     assert_int_equal(c.rope_long_from, 64);
     hfc_free(&c);
-    /* proportional: the first quarter of the pairs of the whole head; other heads without windows */
+    /* proportional: the first quarter of the pairs of the whole head; other heads without windows
+     */
     assert_int_equal(read_class(&c, "Gemma4ForCausalLM",
                                 ", \"hidden_size_per_layer_input\": 0, \"global_head_dim\": 32, "
                                 "\"head_dim\": 8",
