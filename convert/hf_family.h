@@ -35,7 +35,11 @@ struct hf_family {
     struct hf_rope_defaults rope; /* 0: 10000, all of a head */
     double softcaps[2];           /* Gemma: of scores, of logits; 0: none */
     int experts, top_k, expert_ffn, shared_ffn;
-    int normalize; /* of the chosen experts' weights: -1: always */
+    const char *bias_key; /* switches on the traits bias_traits; NULL: none */
+    int bias_default;
+    unsigned bias_traits;
+    int more_eos[2]; /* beside eos; 0: none */
+    int normalize;   /* of the chosen experts' weights: -1: always */
 };
 
 /* The family of CONFIG; *nested: 1: its language model is in text_config; 2: and is of a family of
