@@ -100,6 +100,18 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
                          .fp32 = 4 * q * s->n_seqs * seen}; /* scores, then values */
 }
 
+/* A state is read and written once a step. */
+static double state_bytes(const struct step_plan *p, int state, const struct step_shape *s)
+{
+    return 2.0 * s->n_seqs * (double)p->state[state].bytes;
+}
+
+/* Of S: its decay, k S, the sum with k u, q S. */
+static double delta_products(const struct op *op, double rows)
+{
+    return 7.0 * rows * op->as.delta.value_heads * op->as.delta.key_dim * op->as.delta.value_dim;
+}
+
 static double rows_of(const struct step_plan *p, int buffer, const struct step_shape *s)
 {
     return p->buffer[buffer].rows == ROWS_STEP ? s->n_seqs * s->rows : s->n_seqs;
@@ -145,6 +157,16 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
         if (op->in[1] >= 0) w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
         return w;
     case OP_ATTEND: return attend(op, s, kv);
+    case OP_CONV:
+        w.weights = 4.0 * p->weight[op->w[0]].n;
+        w.kv = state_bytes(p, op->as.conv.state, s);
+        w.fp32 = 2.0 * s->n_seqs * s->rows * op->as.conv.channels * op->as.conv.width;
+        return w;
+    case OP_DELTA:
+        w.weights = 8.0 * op->as.delta.value_heads;
+        w.kv = state_bytes(p, op->as.delta.state, s);
+        w.fp32 = delta_products(op, s->n_seqs * s->rows);
+        return w;
     case OP_GATHER: w.acts = 2.0 * s->n_seqs * (double)p->buffer[op->out[0]].row_bytes; return w;
     default: return w;
     }
