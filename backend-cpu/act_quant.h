@@ -82,4 +82,20 @@ ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row
     }
 }
 
+/* cpu_kernels.copy_digits of digits as fp32_quantize stores them. */
+static inline void digits_copy(const struct linear *w, const struct q4_digits *from,
+                               const struct q4_digits *to, int row)
+{
+    size_t rows = (size_t)to->rows, digits = (size_t)to->n_digits, s = (size_t)row;
+    for (int j0 = 0, n, i = 0; j0 < w->k; j0 += n, s += rows, i++) {
+        n = q4_next(w, j0) - j0;
+        size_t length = (size_t)n;
+        int8_t *at = (int8_t *)to->digit + (size_t)j0 * rows * digits + (size_t)row * length;
+        for (size_t d = 0; d < digits; d++)
+            memcpy(at + d * rows * length, from->digit + (size_t)j0 * digits + d * length, length);
+        ((float *)to->scale)[s] = from->scale[i];
+        ((int32_t *)to->sum)[s] = from->sum[i];
+    }
+}
+
 #endif

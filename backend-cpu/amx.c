@@ -400,6 +400,9 @@ const struct cpu_kernels cpu_amx = {
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,
     .states = &avx512_states,
+    .copy_digits = digits_copy,
+    .route = avx512_route,
+    .mix = avx512_mix,
 };
 
 #else

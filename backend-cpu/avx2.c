@@ -3,6 +3,7 @@
 
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
+#include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
@@ -768,6 +769,32 @@ static void avx2_rope(const float *x, float *y, int n_heads, int head_dim, const
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
+static void avx2_route(const struct route_task *t) { fp32_route(t, avx2_exps); }
+
+static void avx2_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
+static void avx2_copy_digits(const struct linear *w, const struct q4_digits *from,
+                             const struct q4_digits *to, int row)
+{
+    if (to->n_digits == 1) {
+        digits_copy(w, from, to, row);
+        return;
+    }
+    struct row_block b = row_block_of(row, to->rows);
+    int8_t *block = (int8_t *)to->digit + (size_t)b.first * (size_t)w->k * 2;
+    size_t s = (size_t)row;
+    for (int j0 = 0, n, i = 0; j0 < w->k; j0 += n, s += (size_t)to->rows, i++) {
+        n = q4_next(w, j0) - j0;
+        memcpy(block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) * 2,
+               from->digit + (size_t)j0 * 2, (size_t)n * 2);
+        ((float *)to->scale)[s] = from->scale[i];
+        ((int32_t *)to->sum)[s] = from->sum[i];
+    }
+}
+
 const struct cpu_kernels cpu_avx2 = {
     .name = "avx2",
     .unusable = avx2_unusable,
@@ -783,6 +810,9 @@ const struct cpu_kernels cpu_avx2 = {
     .glu = avx2_glu,
     .softcap = avx2_softcap,
     .states = &avx2_states,
+    .copy_digits = avx2_copy_digits,
+    .route = avx2_route,
+    .mix = avx2_mix,
 };
 
 #else

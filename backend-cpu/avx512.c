@@ -5,6 +5,7 @@
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/avx512_states.h"
 
 static const char *avx512_unusable(void)
@@ -436,6 +437,13 @@ void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const floa
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
+void avx512_route(const struct route_task *t) { fp32_route(t, avx512_exps); }
+
+void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 const struct cpu_kernels cpu_avx512 = {
     .name = "avx512",
     .unusable = avx512_unusable,
@@ -452,6 +460,9 @@ const struct cpu_kernels cpu_avx512 = {
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,
     .states = &avx512_states,
+    .copy_digits = digits_copy,
+    .route = avx512_route,
+    .mix = avx512_mix,
 };
 
 #else

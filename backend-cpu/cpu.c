@@ -84,6 +84,7 @@ static void cpu_close(struct be *be)
     if (!c) return;
     pool_close(c->pool);
     free_scratch(c);
+    cpu_experts_free(c);
     cpu_free(be, c->blocks);
     free(c);
 }
@@ -142,7 +143,9 @@ static uint64_t cpu_packed_bytes(const struct linear *w)
 static uint64_t cpu_scratch_bytes(const struct be_config *g, const struct step_plan *p)
 {
     struct scratch_need n = need_of(p);
-    return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv + (uint64_t)n.delta) * sizeof(float);
+    return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv + (uint64_t)n.delta) *
+               sizeof(float) +
+           cpu_experts_bytes(p, g->max_rows);
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -223,11 +226,14 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
 static int cpu_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                        struct be_plan **out, struct err *e)
 {
-    for (int i = 0; i < p->n_ops; i++)
+    for (int i = 0; i < p->n_ops; i++) {
         if (!(backend_cpu.kinds & 1u << p->op[i].kind))
             return err_set(e, "--backend cpu: has no operation '%s'", p->op[i].name);
-        else if (cpu_states_check(&p->op[i], e)) return -1;
+        if (cpu_states_check(&p->op[i], e)) return -1;
+        if (cpu_experts_check(p, &p->op[i], e)) return -1;
+    }
     if (grow_scratch((struct cpu *)be, p, e)) return -1;
+    if (cpu_experts_grow((struct cpu *)be, p, e)) return -1;
     *out = malloc(sizeof **out);
     if (!*out) return err_memory(e);
     **out = (struct be_plan){p, m};
@@ -265,8 +271,7 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 
 const struct backend backend_cpu = {
     .name = "cpu",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) /* all logits are in the host's memory */
-             - (1u << OP_ROUTE) - (1u << OP_EXPERTS) - (1u << OP_MIX),
+    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP), /* all logits are in the host's memory */
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,
     .scratch_bytes = cpu_scratch_bytes,

@@ -23,6 +23,9 @@ struct be_plan {
     const struct plan_memory *memory;
 };
 
+/* Scratch of OP_EXPERTS (cpu_experts.c). */
+struct experts_scratch;
+
 struct cpu {
     struct be be;
     struct be_config config;
@@ -36,6 +39,7 @@ struct cpu {
     float *act_scale;  /* [max_rows * max_k / MF_GROUP_MULTIPLE] scales and */
     int32_t *act_sum;  /* [the same] sums */
     float *rotated;    /* [max_rows][max_kv] keys before they are stored */
+    struct experts_scratch *experts;
     float *delta;      /* [max_rows * max_delta] q and k over their norms and gates of OP_DELTA */
     char *scratch;     /* [n_threads][scratch_bytes] */
     size_t scratch_bytes;
@@ -82,6 +86,23 @@ static inline size_t cpu_kv_page_bytes(enum kv_type t, const struct kv_cache *kv
 {
     return (size_t)kv->n_kv_heads * 2 * KV_PAGE * (size_t)kv->head_dim * kv_bytes(t);
 }
+
+/* One row of x into the order in which q4 takes it (kernels.h): row `row` of `rows` at `to`.
+ * round_f16: rounded as ACT_F16 says. */
+void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
+                  int round_f16);
+/* 1 when the two can read the same packed activations. */
+int cpu_same_input(const struct linear *a, const struct linear *b);
+
+/* cpu_experts.c. Scratch for the experts of a plan: c->experts grows where it is smaller. */
+int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e);
+void cpu_experts_free(struct cpu *c);
+uint64_t cpu_experts_bytes(const struct step_plan *p, int max_rows);
+/* An error for a size that is not supported. */
+int cpu_experts_check(const struct step_plan *p, const struct op *op, struct err *e);
+void cpu_run_route(const struct call *t);
+void cpu_run_experts(const struct call *t);
+void cpu_run_mix(const struct call *t);
 
 /* Floats of a row that OP_DELTA keeps beside its inputs: q, k of every key head; g, beta of every
  * value head. */

@@ -230,25 +230,28 @@ static struct two_factors f16_factors(const struct linear *w, const float *x)
     return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
 }
 
-/* One row of x into the order in which q4 wants it (kernels.h). */
-static void pack_task(void *arg, int row, int thread)
+void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
+                  int round_f16)
 {
-    const struct pack_job *j = arg;
-    (void)thread;
-    const struct linear *w = j->w;
-    const float *x = j->x + (size_t)row * (size_t)w->in;
-    struct two_factors f = j->round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
+    struct two_factors f = round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
     for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
         j1 = q4_next(w, j0);
-        float *group = j->out + (size_t)j0 * (size_t)j->rows + (size_t)row * (size_t)(j1 - j0),
+        float *group = to + (size_t)j0 * (size_t)rows + (size_t)row * (size_t)(j1 - j0),
               *out = group;
         if (w->perm)
             for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
         else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
-        if (j->round_f16)
+        if (round_f16)
             for (int i = 0; i < j1 - j0; i++)
                 group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
     }
+}
+
+static void pack_task(void *arg, int row, int thread)
+{
+    const struct pack_job *j = arg;
+    (void)thread;
+    cpu_pack_row(j->w, j->x + (size_t)row * (size_t)j->w->in, j->out, j->rows, row, j->round_f16);
 }
 
 struct quantize_job {
@@ -265,8 +268,7 @@ static void quantize_task(void *arg, int row, int thread)
     j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
 }
 
-/* 1 when the two can read the same packed activations. */
-static int same_input(const struct linear *a, const struct linear *b)
+int cpu_same_input(const struct linear *a, const struct linear *b)
 {
     return !!a->codes == !!b->codes &&
            (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
@@ -310,7 +312,7 @@ static void run_linear(const struct call *t)
         struct linear_job all = {.c = c};
         const struct linear *first = linear_of(t, i);
         int tasks = 0, at_once = rows_at_once(c, first, rows);
-        for (from = i; i < n && same_input(first, linear_of(t, i)); i++) {
+        for (from = i; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
             all.w[all.n] = linear_of(t, i);
             all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
         }
@@ -550,7 +552,8 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
     [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,       [OP_CONV] = cpu_run_conv,
-    [OP_DELTA] = cpu_run_delta,
+    [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,
+    [OP_EXPERTS] = cpu_run_experts,   [OP_MIX] = cpu_run_mix,
 };
 
 void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)

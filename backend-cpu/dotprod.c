@@ -63,6 +63,9 @@ const struct cpu_kernels cpu_dotprod = {
     .glu = neon_glu,
     .softcap = neon_softcap,
     .states = &neon_states,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix,
 };
 
 #else

@@ -13,6 +13,8 @@
  *          weight scale), each operation rounded; bias last
  *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias
  *          last
+ *  route   scores: exponentials summed in 16 lanes, then divided; chosen ones summed in order
+ *  mix     a product, then fused sums, in order of the slots
  *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by
  *          dimension, maximum, exponentials, their sum in 16 lanes, values summed position by
  *          position; chunks merged in order, a sink after the last
@@ -65,6 +67,15 @@ struct attend_task {
     const int32_t *table; /* page of positions KV_PAGE*i .. */
 };
 
+/* One row of OP_ROUTE. */
+struct route_task {
+    const struct op *op;
+    const float *x;            /* [n_experts] */
+    const float *bias, *factor; /* [n_experts] or NULL: w0, w1 */
+    int32_t *id;               /* [top_k] */
+    float *weight;             /* [top_k] */
+};
+
 /* The attributes of OP_GLU. */
 struct cpu_glu {
     enum activation activation;
@@ -111,6 +122,13 @@ struct cpu_kernels {
     /* Bytes of packed activations or digits that stay in one core's cache from task to task; 0: no
      * limit */
     size_t cached_bytes;
+    /* the only row of *from as row `row` of *to, through whose pointers it writes: what quantize
+     * makes of the same activations */
+    void (*copy_digits)(const struct linear *w, const struct q4_digits *from,
+                        const struct q4_digits *to, int row);
+    void (*route)(const struct route_task *t);
+    /* one row of OP_MIX: x [top_k][n], weight [top_k], out [n] */
+    void (*mix)(const float *x, const float *weight, int top_k, float *out, int n);
     const struct state_kernels *states;
 };
 

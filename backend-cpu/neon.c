@@ -2,6 +2,7 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
 
 static const char *always(void) { return 0; }
@@ -554,6 +555,13 @@ void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
     glu_each(a, gate, up, n, glu_all);
 }
 
+void neon_route(const struct route_task *t) { fp32_route(t, neon_exps); }
+
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 #include "backend-cpu/neon_states.h"
 
 const struct cpu_kernels cpu_neon = {
@@ -571,6 +579,9 @@ const struct cpu_kernels cpu_neon = {
     .glu = neon_glu,
     .softcap = neon_softcap,
     .states = &neon_states,
+    .copy_digits = digits_copy,
+    .route = neon_route,
+    .mix = neon_mix,
 };
 
 #else

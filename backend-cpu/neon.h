@@ -20,6 +20,8 @@ void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float 
 void neon_attend(const struct attend_task *t, float *scratch);
 void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void neon_softcap(float *x, float cap, size_t n);
+void neon_route(const struct route_task *t);
+void neon_mix(const float *x, const float *weight, int top_k, float *out, int n);
 extern const struct state_kernels neon_states;
 
 /* A loop over a register block, see avx2_attend.h. The 16 outputs of a panel are four quarters of

@@ -226,6 +226,75 @@ static void ref_softcap(float *x, float cap, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = (float)softcapped(x[i], cap);
 }
 
+/* Marks the `count` largest of v [n], on ties those of the lowest index; is [n] is all 0 before. */
+static void mark_largest(const double *v, int n, int count, char *is)
+{
+    for (int k = 0; k < count; k++) {
+        int best = -1;
+        for (int i = 0; i < n; i++)
+            if (!is[i] && (best < 0 || v[i] > v[best])) best = i;
+        is[best] = 1;
+    }
+}
+
+/* Sets choice [n] to -infinity outside the groups with the largest sums of two. */
+static void keep_groups(double *choice, int n, int groups, int kept)
+{
+    double sum[ROUTE_MAX_EXPERTS];
+    char is[ROUTE_MAX_EXPERTS] = {0};
+    int each = n / groups;
+    for (int g = 0; g < groups; g++) {
+        double first = -INFINITY, second = -INFINITY;
+        for (int i = g * each; i < (g + 1) * each; i++)
+            if (choice[i] > first) second = first, first = choice[i];
+            else if (choice[i] > second) second = choice[i];
+        sum[g] = each < 2 ? first : first + second;
+    }
+    mark_largest(sum, groups, kept, is);
+    for (int i = 0; i < n; i++)
+        if (!is[i / each]) choice[i] = -INFINITY;
+}
+
+static void ref_route(const struct route_task *t)
+{
+    const struct op *op = t->op;
+    int n = op->as.route.n_experts, top = op->as.route.top_k, nan = 0, j = 0;
+    double s[ROUTE_MAX_EXPERTS], choice[ROUTE_MAX_EXPERTS], max = -INFINITY, sum = 0, chosen = 0;
+    char is[ROUTE_MAX_EXPERTS] = {0};
+    for (int i = 0; i < n; i++) max = fmax(max, t->x[i]);
+    for (int i = 0; i < n; i++) {
+        s[i] = op->as.route.score == ROUTER_SIGMOID ? 1 / (1 + exp(-(double)t->x[i]))
+                                                    : exp(t->x[i] - max);
+        sum += s[i];
+        nan |= s[i] != s[i];
+    }
+    for (; nan && j < top; j++) t->id[j] = j, t->weight[j] = NAN;
+    if (nan) return;
+    for (int i = 0; i < n; i++) {
+        if (op->as.route.score == ROUTER_SOFTMAX) s[i] /= sum;
+        choice[i] = s[i] + (t->bias ? t->bias[i] : 0);
+    }
+    if (op->as.route.groups > 1 && op->as.route.kept_groups < op->as.route.groups)
+        keep_groups(choice, n, op->as.route.groups, op->as.route.kept_groups);
+    mark_largest(choice, n, top, is);
+    for (int i = 0; i < n; i++)
+        if (is[i]) t->id[j++] = i, chosen += s[i];
+    for (j = 0; j < top; j++)
+        t->weight[j] = (float)(s[t->id[j]] / (op->as.route.normalize ? chosen : 1) *
+                               (op->as.route.scale != 0 ? op->as.route.scale : 1) *
+                               (t->factor ? t->factor[t->id[j]] : 1));
+}
+
+static void ref_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        for (int j = 0; j < top_k; j++)
+            sum += (double)weight[j] * x[(size_t)j * (size_t)n + (size_t)i];
+        out[i] = (float)sum;
+    }
+}
+
 static double silu(double x) { return x / (1 + exp(-x)); }
 
 static void ref_conv(const struct conv_task *t)
@@ -301,4 +370,7 @@ const struct cpu_kernels cpu_ref = {
     .glu = ref_glu,
     .softcap = ref_softcap,
     .states = &ref_states,
+    .copy_digits = digits_copy,
+    .route = ref_route,
+    .mix = ref_mix,
 };

@@ -1,6 +1,7 @@
 /* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
  * own. */
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/fp32_experts.h"
 
 static const char *always(void) { return 0; }
 
@@ -214,6 +215,13 @@ static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, si
     for (size_t i = 0; i < n; i++) gate[i] = fp32_glu(a, gate[i], up ? up + i : NULL);
 }
 
+static void scalar_route(const struct route_task *t) { fp32_route(t, scalar_exps); }
+
+static void scalar_mix(const float *x, const float *weight, int top_k, float *out, int n)
+{
+    fp32_mix(x, weight, top_k, out, n);
+}
+
 /* A vector of 16 floats (states_loops.h). */
 enum { VEC_LANES = LANES };
 
@@ -261,4 +269,7 @@ const struct cpu_kernels cpu_scalar = {
     .glu = scalar_glu,
     .softcap = scalar_softcap,
     .states = &scalar_states,
+    .copy_digits = digits_copy,
+    .route = scalar_route,
+    .mix = scalar_mix,
 };

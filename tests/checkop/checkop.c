@@ -29,6 +29,9 @@ const struct operation ops[] = {
     {"conv", check_conv},
     {"delta", check_delta},
     {"gather", check_gather},
+    {"route", check_route},
+    {"experts", check_experts},
+    {"mix", check_mix},
     {"argmax", check_argmax},
     {"top", check_top},
     {"fuse", check_fuse},
@@ -70,6 +73,9 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
+    if (!strcmp(op, "route")) return b->ops->kinds >> OP_ROUTE & 1;
+    if (!strcmp(op, "experts")) return b->ops->kinds >> OP_EXPERTS & 1;
+    if (!strcmp(op, "mix")) return b->ops->kinds >> OP_MIX & 1;
     if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
     if (!strcmp(op, "delta")) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;

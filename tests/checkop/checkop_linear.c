@@ -10,7 +10,7 @@
  * floating-point part, and the integer part must be exact. fp16 activations are rounded likewise.
  * The bound holds per element: over a whole tensor, a column with every zero point wrong would
  * pass. */
-#include "tests/checkop/checkop.h"
+#include "tests/checkop/checkop_linear.h"
 
 #include "backend-hip/hip.h"
 
@@ -18,25 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum perm_kind { PERM_NONE, PERM_SHUFFLED, PERM_PADDED, PERM_TWICE };
-/* A panel and group has only zero points 8, for which a kernel may have a special case, or any. */
-enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED };
-enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
-
 static const char *const perm_names[] = {"none", "shuffled", "padded", "twice"};
 static const char *const scale_names[] = {"f16", "f32", "f16-subnormal"};
 static const char *const zero_names[] = {"any", "8", "mixed"};
 static const char *const type_names[DT_COUNT] =
     {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
-
-struct shape {
-    int in, out, group, k; /* group 0: dense of weight_type */
-    enum perm_kind perm;
-    enum scale_kind scale;
-    int bias;
-    enum dtype weight_type;
-    enum zero_kind zeros;
-};
 
 static const struct shape shapes[] = {
     /* 4-bit: in, out, group, k */
@@ -74,15 +60,7 @@ enum {
     MAX_LINEARS = 4
 };
 
-/* A linear as in a checkpoint, and in the layout of the model file. */
-struct weights {
-    struct linear w;
-    float
-        *value; /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
-    double *packed_x; /* [k] scratch */
-};
-
-static int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
+int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
 {
     if (s->perm == PERM_NONE) return NULL;
     int32_t *perm = arena_get(a, (size_t)s->k * sizeof *perm);
@@ -156,8 +134,8 @@ static void make_dense(struct arena *a, struct rng *r, const struct shape *s, st
     q->w.weight_type = s->weight_type;
 }
 
-static struct weights make_weights(struct arena *a, struct rng *r, const struct shape *s,
-                                   const int32_t *perm)
+struct weights make_weights(struct arena *a, struct rng *r, const struct shape *s,
+                            const int32_t *perm)
 {
     struct weights q = {.w = {.in = s->in, .out = s->out, .k = s->k}};
     q.value = arena_get(a, (size_t)s->k * (size_t)s->out * sizeof *q.value);
@@ -201,10 +179,9 @@ static void round_to_f16(double *x, int k)
         x[j] = ldexp(f32_from_f16(f16_from_f32((float)ldexp(x[j], 15 - exponent))), exponent - 15);
 }
 
-/* The expected result (in double) and its bound, y and bound [rows][out]. The loop over outputs is
- * innermost: no reduction, so the compiler vectorizes it. */
-static void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound,
-                   int rows)
+/* The loop over outputs is innermost: no reduction, so the compiler vectorizes it. */
+void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound,
+            int rows)
 {
     enum { MAX_OUT = 256 };
     int out = q->w.out;
@@ -371,7 +348,7 @@ static void check_call(struct check *c, const char *name, struct call *k, struct
     }
 }
 
-static void describe(char *name, const struct shape *s, int rows, int n_decode)
+void describe(char *name, const struct shape *s, int rows, int n_decode)
 {
     if (s->group)
         snprintf(
