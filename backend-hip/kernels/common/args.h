@@ -350,7 +350,8 @@ struct add_args {
     float *x;           /* [rows][dim] */
     const float *delta; /* the same or NULL */
     const float *gate;  /* [rows] or NULL */
-    const int *pos;     /* [rows] */
+    const int *pos;     /* of the rows of the step */
+    const int *row;     /* [rows] of the step, or NULL: in order */
     int dim, original;
     float scale, beta;
 };
