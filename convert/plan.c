@@ -108,20 +108,10 @@ int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e
 {
     *out = NULL;
     if (plan_is_float(t, e)) return -1;
-    if (t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
-        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
-                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(t->t->dtype), n);
-    return plan_numbers(t, n, out, e);
-}
-
-int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
-{
-    enum dtype type = t->t->dtype;
-    *out = NULL;
-    if (plan_is_float(t, e)) return -1;
-    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n)
-        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
-                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
+    uint64_t have = t->t->bytes / dtype_bytes(t->t->dtype);
+    if (have != (uint64_t)n || t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be a vector of %" PRId64,
+                       t->shard->path, t->t->name, have, n);
     return plan_numbers_at(t, 0, n, out, e);
 }
 

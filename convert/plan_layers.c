@@ -185,7 +185,7 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
         shape = (struct tensor_shape){2, {n, c->conv_width}};
         n *= c->conv_width;
     }
-    if (rule->change == VECTOR_ROWS ? plan_numbers(t, n, &f, e) : plan_floats(t, n, &f, e))
+    if (rule->change == VECTOR_ROWS ? plan_numbers_at(t, 0, n, &f, e) : plan_floats(t, n, &f, e))
         return -1;
     if (change_vector(c, l, rule, f, n, e)) {
         free(f);
