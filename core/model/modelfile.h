@@ -90,9 +90,10 @@
  * ST_MAX_DIMS); all experts have the same k, group and types, and all or none a perm.
  *
  * The converter expresses widths other than 4, act-order, short groups, v1 zeros, MXFP4 and plain
- * linears rounded to 8 bits by these: codes are widened, inputs permuted, padded or repeated. Where down has act-order and gate, up and down
- * are 4-bit, the outputs of gate and up are sorted by down's groups (the operations between are
- * elementwise), so that down has no perm, or one that only pads or repeats. */
+ * linears rounded to 8 bits by these: codes are widened, inputs permuted, padded or repeated. Where
+ * down has act-order and gate, up and down are 4-bit, the outputs of gate and up are sorted by
+ * down's groups (the operations between are elementwise), so that down has no perm, or one that
+ * only pads or repeats. */
 #ifndef CORE_MODELFILE_H
 #define CORE_MODELFILE_H
 
