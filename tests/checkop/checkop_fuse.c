@@ -6,49 +6,15 @@
  * the bits that it has beside others. For the hip backend every pattern of backend-hip/hip_fuse.c
  * that the device has kernels for must have been launched.
  * Which result is good to which error is checked by the other operations of checkop. */
-#include "tests/checkop/checkop.h"
+#include "tests/checkop/checkop_fuse.h"
 
 #include "backend-hip/hip.h"
 #include "core/base/dtype.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum part {
-    EMBED = 1,
-    QKV = 2,
-    ROPE = 4,
-    ATTEND = 8,
-    O = 16,
-    MLP = 32,
-    TAIL = 64,
-    BLOCK = O | MLP,
-    LAYER = QKV | ROPE | ATTEND | O | MLP,
-    WHOLE = EMBED | LAYER | TAIL
-};
-
-enum buffers {
-    B_X,
-    B_COS,
-    B_SIN,
-    B_H1,
-    B_Q,
-    B_K,
-    B_V,
-    B_A,
-    B_D1,
-    B_H2,
-    B_GATE,
-    B_UP,
-    B_D2,
-    B_H3,
-    B_G,
-    B_LOGITS,
-    B_BEST,
-    B_TOP,
-    N_BUFFERS
-};
 
 static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "cos",
@@ -58,6 +24,10 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "k",
                                                     "v",
                                                     "a",
+                                                    "q, k, v of delta",
+                                                    "result of conv",
+                                                    "decay",
+                                                    "beta",
                                                     "delta of o",
                                                     "h of gate, up",
                                                     "gate",
@@ -69,33 +39,12 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "best",
                                                     "top"};
 
-enum weights { W_Q, W_K, W_V, W_O, W_GATE, W_UP, W_DOWN, W_HEAD, W_TABLE, N_LINEARS };
-enum vectors { V_NORM1, V_NORM2, V_NORM3, V_Q_NORM, V_K_NORM, V_FREQ, N_VECTORS };
-
-/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
-enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
-enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 enum keep { KEEP_NONE, KEEP_ALL, KEEP_SOME, KEEPS };
 
 static const char *const keep_names[KEEPS] = {"kept none", "kept all", "kept some"};
 static const char *const format_names[] = {"4-bit", "4-bit of 32", "4-bit, f32 scales",
                                            "f16",   "bf16",        "f32"};
 static const char *const order_names[] = {"", ", permuted", ", permuted each"};
-
-enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 32 };
-
-#define BIT(w) (1 << (w))
-
-struct fuse_case {
-    int quick, parts, dim, ffn;
-    struct heads heads;
-    enum kv_type kv;
-    int window, n_qkv;         /* n_qkv: linears of the first norm; the other results are given */
-    enum format format, other; /* linears in the set `others` have the format `other` */
-    int others;
-    enum order order;
-    int q_norm;
-};
 
 #define H64                                                                                        \
     {                                                                                              \
@@ -138,6 +87,19 @@ static const struct fuse_case cases[] = {
     {0, ROPE | ATTEND | O, 64, 0, {66, 6, 128}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, ROPE | ATTEND | O, 64, 0, {120, 2, 64}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, ROPE | ATTEND | O, 64, 0, {122, 2, 64}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    /* attributes that the kernels of several operations lack */
+    {1, WHOLE, 256, 384, H64, KV_F16, 40, 3, Q4_128, 0, 0, IN_PLACE, SINKS | CLAMPED},
+    {0, WHOLE, 256, 384, H128, KV_F16, 0, 3, Q4_128, 0, 0, ALIKE, SINKS | CENTERED | ADDED},
+    {0, WHOLE, 256, 384, H36, KV_F32, 0, 3, Q4_32, 0, 0, ALIKE, Q_NORM | SINKS | ALONE},
+    {0, WHOLE, 256, 384, H64, KV_F16, 0, 3, Q4_128, 0, 0, IN_PLACE, QUERIES | SIGMOID},
+    {0, ROPE | ATTEND | O, 64, 0, {64, 8, 128}, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, SINKS},
+    {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
+    {1, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F16, 300, 0, Q4_128, 0, 0, IN_PLACE, SINKS},
+    {0, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F32, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
+    {0, BLOCK | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED | ALONE},
+    {1, BLOCK | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, ADDED | CLAMPED},
+    {1, STATES | O | MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {0, STATES | O | MLP, 256, 384, H128, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED},
     /* one and two linears of a norm; gating by itself and with what follows */
     {1, QKV, 256, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, IN_PLACE, 0},
     {0, QKV, 256, 0, H64, KV_F16, 0, 2, Q4_128, 0, 0, OWN, 0},
@@ -211,22 +173,6 @@ static const struct rows rows[] = {
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-/* A case on the host, and what of it is open for one variant. */
-struct fuse {
-    struct check *c;
-    int v;
-    const struct fuse_case *k;
-    const char *name;
-    enum act act;
-    struct linear w[N_LINEARS];
-    float *vector[N_VECTORS];
-    int n[N_VECTORS];
-    size_t width[N_BUFFERS]; /* bytes of a row */
-    struct side s;
-    struct be_linear *packed[N_LINEARS];
-    struct dbuf d_vector[N_VECTORS];
-};
-
 /* The inputs of a step, and what it left. */
 struct content {
     struct batch b;
@@ -243,219 +189,6 @@ static int rows_of(const struct batch *b, int buffer)
 static size_t bytes_of(const struct fuse *f, const struct batch *b, int buffer)
 {
     return (size_t)rows_of(b, buffer) * f->width[buffer];
-}
-
-/* ---- weights */
-static int32_t *make_perm(struct arena *a, struct rng *r, int k, int in)
-{
-    int32_t *perm = arena_get(a, (size_t)k * sizeof *perm);
-    for (int j = 0; j < k; j++) {
-        int other = rng_below(r, j + 1);
-        perm[j] = perm[other];
-        perm[other] = j < in ? j : -1;
-    }
-    return perm;
-}
-
-static struct linear make_quantized(struct arena *a, struct rng *r, enum format format, int in,
-                                    int out)
-{
-    int group = format == Q4_32 ? 32 : 128, groups = (in + group - 1) / group, k = groups * group;
-    size_t panels = ((size_t)out + 15) / 16, n = panels * (size_t)groups * 16;
-    uint8_t *codes = arena_get(a, panels * (size_t)k * 8), *zeros = arena_get(a, n);
-    uint16_t *half = arena_get(a, n * 2);
-    float *single = arena_get(a, n * 4);
-    for (size_t i = 0; i < panels * (size_t)k * 8; i += 8) {
-        uint64_t bits = rng_next(r);
-        memcpy(codes + i, &bits, 8);
-    }
-    for (size_t i = 0; i < n; i++) {
-        zeros[i] = (uint8_t)rng_below(r, 17);
-        single[i] = (1 + (float)rng_below(r, 1000)) * 1e-5f;
-        half[i] = f16_from_f32(single[i]);
-    }
-    return (struct linear){.in = in,
-                           .out = out,
-                           .k = k,
-                           .group = group,
-                           .n_groups = groups,
-                           .codes = codes,
-                           .zeros = zeros,
-                           .scales = format == Q4_F32 ? (void *)single : half,
-                           .scale_type = format == Q4_F32 ? DT_F32 : DT_F16};
-}
-
-static struct linear make_dense(struct arena *a, struct rng *r, enum format format, int in, int out)
-{
-    size_t n = (size_t)in * (size_t)out;
-    float *single = arena_get(a, n * 4);
-    uint16_t *half = arena_get(a, n * 2);
-    for (size_t i = 0; i < n; i++) {
-        single[i] = rng_normal(r) * 0.05f;
-        half[i] = format == DENSE_BF16 ? (uint16_t)(f32_bits(single[i]) >> 16)
-                                       : f16_from_f32(single[i]);
-    }
-    return (struct linear){.in = in,
-                           .out = out,
-                           .k = in,
-                           .weight = format == DENSE_F32 ? (void *)single : half,
-                           .weight_type = format == DENSE_F32    ? DT_F32
-                                          : format == DENSE_BF16 ? DT_BF16
-                                                                 : DT_F16};
-}
-
-/* The linears that the parts of a case have, as a set. */
-static int linears_of(const struct fuse_case *k)
-{
-    return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
-           (k->parts & MLP ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
-           (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
-}
-
-static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP; }
-
-static void make_weights(struct fuse *f, struct arena *a, struct rng *r)
-{
-    const struct fuse_case *k = f->k;
-    int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
-    int ffn = k->ffn ? k->ffn : 16;
-    const int in[] = {k->dim, k->dim, k->dim, q, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q, kv, kv, k->dim, ffn, ffn, k->dim, VOCAB, VOCAB};
-    const int32_t *before = NULL;
-    for (int i = 0; i < N_LINEARS; i++) {
-        if (!(linears_of(k) & BIT(i))) {
-            f->w[i] = make_dense(a, r, DENSE_F16, 16, 16); /* no operation has it */
-            continue;
-        }
-        enum format format = k->others & BIT(i) ? k->other : i >= W_HEAD ? DENSE_F16 : k->format;
-        f->w[i] = format >= DENSE_F16 ? make_dense(a, r, format, in[i], out[i])
-                                      : make_quantized(a, r, format, in[i], out[i]);
-        if (i % 2 == 0 && i < W_HEAD) {
-            float *bias = arena_get(a, (size_t)out[i] * sizeof *bias);
-            for (int j = 0; j < out[i]; j++) bias[j] = rng_normal(r) * 0.1f;
-            f->w[i].bias = bias;
-        }
-        if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
-        int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before = alike ? before : make_perm(a, r, f->w[i].k, in[i]);
-    }
-    const int n[] = {
-        k->dim, k->dim, k->dim, k->heads.head_dim, k->heads.head_dim, k->heads.head_dim / 2};
-    for (int i = 0; i < N_VECTORS; i++) {
-        f->n[i] = n[i];
-        f->vector[i] = arena_get(a, (size_t)n[i] * 4);
-        for (int j = 0; j < n[i]; j++)
-            f->vector[i][j] = i == V_FREQ ? powf(1e-4f, (float)j / (float)n[i])
-                                          : 0.5f + 0.001f * (float)rng_below(r, 1000);
-    }
-}
-
-static void set_widths(struct fuse *f)
-{
-    const struct fuse_case *k = f->k;
-    int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
-    int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
-    const int n[N_BUFFERS] = {k->dim, half, half, k->dim, q,      kv,     kv,    q, k->dim,
-                              k->dim, ffn,  ffn,  k->dim, k->dim, k->dim, VOCAB, 1, 0};
-    for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
-    f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
-}
-
-/* ---- plans */
-struct numbers {
-    int buffer[N_BUFFERS], linear[N_LINEARS], vector[N_VECTORS], kv;
-};
-
-static void add_norm(struct trial *t, const struct numbers *n, int delta, int weight, int out)
-{
-    struct op *op = trial_op(t, OP_NORM);
-    op->in[0] = n->buffer[B_X];
-    if (delta >= 0) op->in[1] = n->buffer[delta], op->out[1] = n->buffer[B_X];
-    op->out[0] = n->buffer[out];
-    op->w[0] = n->vector[weight];
-    op->as.norm.eps = 1e-5f;
-}
-
-static void add_rope(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    struct op *op = trial_op(t, OP_ANGLES);
-    op->w[0] = n->vector[V_FREQ];
-    op->as.angles.pairs = f->k->heads.head_dim / 2;
-    op->as.angles.scale = 1;
-    op->out[0] = n->buffer[B_COS];
-    op->out[1] = n->buffer[B_SIN];
-    op = trial_op(t, OP_ROPE_STORE);
-    op->in[0] = op->out[0] = n->buffer[B_Q];
-    op->in[1] = n->buffer[B_K];
-    op->in[2] = n->buffer[B_V];
-    op->in[3] = n->buffer[B_COS];
-    op->in[4] = n->buffer[B_SIN];
-    if (f->k->q_norm) op->w[0] = n->vector[V_Q_NORM], op->w[1] = n->vector[V_K_NORM];
-    op->as.rope.heads = f->k->heads;
-    op->as.rope.kv = n->kv;
-    op->as.rope.eps = 1e-6f;
-}
-
-static void add_attend(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    struct op *op = trial_op(t, OP_ATTEND);
-    op->in[0] = n->buffer[B_Q];
-    op->out[0] = n->buffer[B_A];
-    op->as.attend.heads = f->k->heads;
-    op->as.attend.kv = n->kv;
-    op->as.attend.window = f->k->window;
-    op->as.attend.scale = 1 / sqrtf((float)f->k->heads.head_dim);
-}
-
-static void add_mlp(struct trial *t, const struct numbers *n)
-{
-    add_norm(t, n, B_D1, V_NORM2, B_H2);
-    trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
-    struct op *op = trial_op(t, OP_GLU);
-    op->in[0] = op->out[0] = n->buffer[B_GATE];
-    op->in[1] = n->buffer[B_UP];
-    trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_D2);
-}
-
-static void add_tail(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    add_norm(t, n, B_D2, V_NORM3, B_H3);
-    struct op *op = trial_op(t, OP_GATHER);
-    op->in[0] = n->buffer[B_H3];
-    op->out[0] = n->buffer[B_G];
-    trial_linears(t, n->buffer[B_G], 1, n->linear + W_HEAD, n->buffer + B_LOGITS);
-    op = trial_op(t, OP_SOFTCAP);
-    op->in[0] = op->out[0] = n->buffer[B_LOGITS];
-    op->as.softcap.cap = 30;
-    op = trial_op(t, OP_ARGMAX);
-    op->in[0] = n->buffer[B_LOGITS];
-    op->out[0] = n->buffer[B_BEST];
-    if (!has(&f->c->v[f->v], "top")) return;
-    op = trial_op(t, OP_TOP);
-    op->in[0] = n->buffer[B_LOGITS];
-    op->out[0] = n->buffer[B_TOP];
-}
-
-/* The first linears of a norm that reads the x which o has left, where the case has o and not what
- * is between them: as from one layer to the next. */
-static void add_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV);
-    if (parts & EMBED) {
-        struct op *op = trial_op(t, OP_EMBED);
-        op->w[0] = n->linear[W_TABLE];
-        op->out[0] = n->buffer[B_X];
-    }
-    if (next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & QKV) {
-        add_norm(t, n, next ? B_D1 : -1, V_NORM1, B_H1);
-        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
-    }
-    if (parts & ROPE) add_rope(f, t, n);
-    if (parts & ATTEND) add_attend(f, t, n);
-    if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & MLP) add_mlp(t, n);
-    if (parts & TAIL) add_tail(f, t, n);
 }
 
 static int has_id(const int *ids, int n, int id)
@@ -485,6 +218,23 @@ static struct use use_of(const struct trial *t, int buffer)
     return u;
 }
 
+/* The states of conv and delta, all alike at first. */
+static void open_states(struct fuse *f, struct trial *t, struct numbers *n, struct dbuf state[2])
+{
+    struct heads g = f->k->heads;
+    const size_t floats[] = {f->width[B_MIXED] / 4 * (CONV_WIDTH - 1),
+                             (size_t)(g.n_heads * g.head_dim * g.head_dim)};
+    for (int i = 0; i < 2; i++) {
+        size_t of_slot = f->k->parts & STATES ? floats[i] : 1, all = of_slot * MAX_SPANS;
+        float *x = malloc(all * sizeof *x);
+        CHECK(x);
+        for (size_t j = 0; j < all; j++) x[j] = 0.25f * (float)(j % of_slot % 9) - 1;
+        state[i] = dbuf_from(&f->s, x, all * sizeof *x);
+        free(x);
+        n->state[i] = trial_state(t, state[i].d, of_slot * sizeof(float));
+    }
+}
+
 /* Runs the case on what *in has; what was kept is left in *out, whose other pointers become NULL.
  * kept: bit B_..: this buffer is read after the plan. Without any the rows of norms share a buffer,
  * and so do the deltas, as in a model. */
@@ -492,11 +242,12 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
                 struct content *out)
 {
     struct trial t = {0};
-    struct numbers n;
-    struct dbuf d[N_BUFFERS], pages = dbuf_from(&f->s, in->pages, in->page_bytes);
+    struct numbers n = {.more = f->k->more};
+    struct dbuf d[N_BUFFERS], pages = dbuf_from(&f->s, in->pages, in->page_bytes), state[2];
     for (int i = 0; i < N_LINEARS; i++) n.linear[i] = trial_linear(&t, &f->w[i], f->packed[i]);
     for (int i = 0; i < N_VECTORS; i++) n.vector[i] = trial_vector(&t, f->d_vector[i].d, f->n[i]);
     n.kv = trial_kv(&t, pages.d, f->k->heads.n_kv_heads, f->k->heads.head_dim);
+    open_states(f, &t, &n, state);
     for (int i = 0; i < N_BUFFERS; i++) {
         int same = kept ? i : i == B_H2 || i == B_H3 ? B_H1 : i == B_D2 ? B_D1 : i;
         if (same != i) {
@@ -511,7 +262,7 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
                                                              : ROWS_STEP,
                                    f->width[i]);
     }
-    add_ops(f, &t, &n);
+    fuse_ops(f, &t, &n);
     for (int i = 0; i < N_BUFFERS; i++) {
         struct use u = use_of(&t, n.buffer[i]);
         if (u.given) f->s.ops->upload(f->s.be, d[i].d, in->buffer[i], d[i].bytes);
@@ -532,6 +283,10 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
     dbuf_get(&f->s, &pages, out->pages);
     compare_fences(f->c, f->v, f->name, "pages", &f->s, &pages);
     dbuf_free(&f->s, &pages);
+    for (int i = 0; i < 2; i++) {
+        compare_fences(f->c, f->v, f->name, "states", &f->s, &state[i]);
+        dbuf_free(&f->s, &state[i]);
+    }
 }
 
 /* ---- inputs */
@@ -746,14 +501,14 @@ static void check_case(struct check *c, const struct fuse_case *k, enum act act)
     char name[NAME_BYTES];
     struct fuse f = {.c = c, .k = k, .name = name, .act = act};
     snprintf(name, NAME_BYTES,
-             "%s, parts %x, %d, %d, heads %d/%d of %d, kv %s, window %d, %s, %x %s%s%s",
+             "%s, parts %x, %d, %d, heads %d/%d of %d, kv %s, window %d, %s, %x %s%s, more %x",
              act == ACT_F16 ? "f16" : "f32", (unsigned)k->parts, k->dim, k->ffn, k->heads.n_heads,
              k->heads.n_kv_heads, k->heads.head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window,
              format_names[k->format], (unsigned)k->others, format_names[k->other],
-             order_names[k->order], k->q_norm ? ", q norm" : "");
+             order_names[k->order], (unsigned)k->more);
     struct rng r = rng_for(c->seed, name);
-    set_widths(&f);
-    make_weights(&f, &a, &r);
+    fuse_widths(&f);
+    fuse_weights(&f, &a, &r);
     struct page_map m = pages_of(&f, &a, &r);
     for (f.v = 0; f.v < c->n && !is_caught(c); f.v++) {
         count_case(c, f.v);
