@@ -1,6 +1,7 @@
 /* states.c: hybrids and mixtures of experts in the batch mode: conversations have the same bytes
  * however they are computed: sequences, rows, threads, order, shards, prefix cache, few pages, runs
- * that are killed. Needs ../shared/fixtures/newer; usage: states BUILD_DIR SHARED_DIR. */
+ * that are killed. Works on tests/data, and with ../shared on checkpoints of transformers; usage:
+ * states BUILD_DIR SHARED_DIR. */
 #include "tests/harness.h"
 
 #include <jansson.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VOCAB = 320, RECORDS = 48, SYSTEM = 100, LONGEST = 440 };
+enum { VOCAB = 128, RECORDS = 48, SYSTEM = 100, LONGEST = 440 };
 
 static char dir[] = "/tmp/opt4gptq-states-XXXXXX";
 static const char *build_dir, *shared;
@@ -125,13 +126,13 @@ static void write_tokenizer(void)
     json_decref(all);
 }
 
-static void test_model(const char *name)
+static void test_model(const char *name, const char *from)
 {
     char model[300];
     snprintf(model, sizeof model, "%s/%s.safetensors", dir, name);
-    struct process p = shell("mkdir %s/%s && ln -s $(realpath %s)/fixtures/newer/gptq/%s/* "
+    struct process p = shell("mkdir %s/%s && ln -s $(realpath %s)/* "
                              "%s/tokenizer.json %s/%s && %s/opt4gptq-convert -q %s/%s %s",
-                             dir, name, shared, name, dir, dir, name, build_dir, dir, name, model);
+                             dir, name, from, dir, dir, name, build_dir, dir, name, model);
     check(p.code == 0, name, &p);
     process_free(&p);
     static const char *const arithmetic[] = {"f32", "i16"};
@@ -160,11 +161,13 @@ int main(int argc, char **argv)
     shared = argc > 2 ? argv[2] : "../shared";
     write_conversations();
     write_tokenizer();
+    test_model("hybrid", "tests/data/gptq/qwen3.5-moe");
+    test_model("experts", "tests/data/gptq/qwen3-moe");
     for (int i = 0; i < 3; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/fixtures/newer/gptq/%s", shared, models[i]);
         if (access(path, R_OK)) skip("%s: not here", path);
-        else test_model(models[i]);
+        else test_model(models[i], path);
     }
     struct process p = shell("rm -rf %s", dir);
     process_free(&p);
