@@ -53,7 +53,8 @@ ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
     for (int h = 0; h < 2 * t->key_heads; h++) {
         const float *x = t->qk + h * n;
         int is_q = h < t->key_heads;
-        float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n, f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
+        float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n;
+        float f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
         if (is_q)
             for (int i = 0; i < n; i++) y[i] = x[i] * f * root;
         else
