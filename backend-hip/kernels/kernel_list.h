@@ -376,14 +376,21 @@ ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
 
-/* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most */
+/* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
+ * chunk. *_one_*: for sequences of one row */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA
-#define DELTA(name, images, dims, blocks)                                                          \
+#define DELTA(name, images, dims, rows)                                                            \
+    KERNEL_ROW(name, images, FOR_STATE, 2 * DELTA_THREADS, 1, 0, 0, 0)
+#endif
+#ifndef DELTA_ONE
+#define DELTA_ONE(name, images, dims, blocks)                                                      \
     KERNEL_ROW(name, images, FOR_STATE, DELTA_THREADS, blocks, 0, 0, 0)
 #endif
-DELTA(delta_128, ALL, 128, 3)
-DELTA(delta_256, ALL, 256, 2)
+DELTA(delta_128, ALL, 128, 16)
+DELTA(delta_256, ALL, 256, 8)
+DELTA_ONE(delta_one_128, ALL, 128, 5)
+DELTA_ONE(delta_one_256, ALL, 256, 3)
 
 /* Rows of logits (common/argmax.hip, common/vector.hip, common/top.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
@@ -420,3 +427,4 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
 #undef DELTA
+#undef DELTA_ONE

@@ -365,19 +365,21 @@ struct state_rows {
     unsigned long long slot_floats;
 };
 
+enum { CONV_ROWS = 8 }; /* rows of a thread in long prompts */
+
 struct conv_args {
     struct state_rows state; /* [width - 1][channels] of a slot */
     const float *x;          /* [rows][channels] */
     const float *weight;     /* [channels][width] */
     float *out;              /* [rows][channels] */
     int rows, channels, width;
-    int of_thread; /* rows of a thread */
+    int of_thread; /* rows of a thread: 1 or CONV_ROWS */
 };
 
-/* A block has DELTA_COLUMNS columns of the state of a value head; it takes DELTA_ROWS rows at a
- * time. */
-enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4, DELTA_ROWS = 8 };
-#define DELTA_STAGE(dims) (DELTA_ROWS * (2 * (dims) + DELTA_COLUMNS + 2)) /* floats */
+/* A block has DELTA_COLUMNS columns of the state of a value head: DELTA_THREADS consumers, and as
+ * many producers where a sequence has several rows. DELTA_STAGE: floats of a chunk of rows */
+enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
+#define DELTA_STAGE(dims, rows) ((rows) * (2 * (dims) + DELTA_COLUMNS + 2))
 
 struct delta_args {
     struct state_rows state;  /* [value_heads][key_dim][value_dim] of a slot */
@@ -386,7 +388,8 @@ struct delta_args {
     const float *decay, *dt;  /* [value_heads] */
     float *out;               /* [rows][value_heads * value_dim] */
     float q_scale;            /* 1 / sqrt(key_dim) */
-    int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of x */
+    int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of
+                                                        x; value_dim: of 2 */
 };
 
 /* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
