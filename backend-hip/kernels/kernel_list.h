@@ -128,6 +128,15 @@ DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
 
+/* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
+#ifndef DENSE_FEW
+#define DENSE_FEW(name, images, weights)                                                           \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, FEW_SHARED(FEW_INPUTS), .phase = PHASE_BOTH,      \
+           .format = FORMAT_DENSE(weights), .rows = 16, .outputs = PANEL, .few = 1)
+#endif
+DENSE_FEW(dense_few_f16, MMA, WEIGHT_F16)
+DENSE_FEW(dense_few_bf16, MMA, WEIGHT_BF16)
+
 /* Dense linears of decode rows (common/linear_decode.hip) */
 #ifndef DENSE_DECODE
 #define DENSE_DECODE(name, images, weights, of_block)                                              \
@@ -284,6 +293,8 @@ KERNEL_ROW(slots_prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_f16, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
+KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -409,6 +420,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_PREFILL_EXPERTS
 #undef DENSE_MMA
 #undef DENSE_DECODE
+#undef DENSE_FEW
 #undef Q4_PREFILL
 #undef DENSE_PREFILL
 #undef PAPER

@@ -55,6 +55,10 @@
 #endif
 
 #include "backend-hip/kernels/nvidia/linear_plain_mma.hip"
+#include "backend-hip/kernels/nvidia/linear_few_mma.hip"
+#if HAS_WGMMA
+#include "backend-hip/kernels/hopper/router_gemv.hip"
+#endif
 #endif
 
 #if HAS_AMD_MATRIX

@@ -23,7 +23,9 @@ enum part {
     O = 16,
     MLP = 32,
     TAIL = 64,
+    MOE = 128,
     BLOCK = O | MLP,
+    BLOCK_OF_EXPERTS = O | MOE,
     LAYER = QKV | ROPE | ATTEND | O | MLP,
     WHOLE = EMBED | LAYER | TAIL
 };
@@ -41,6 +43,12 @@ enum buffers {
     B_H2,
     B_GATE,
     B_UP,
+    B_SCORES,
+    B_IDS,
+    B_ROUTED,
+    B_GATES,
+    B_UPS,
+    B_SLOTS,
     B_D2,
     B_H3,
     B_G,
@@ -62,6 +70,12 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "h of gate, up",
                                                     "gate",
                                                     "up",
+                                                    "scores of experts",
+                                                    "ids of experts",
+                                                    "weights of experts",
+                                                    "gate of experts",
+                                                    "up of experts",
+                                                    "down of experts",
                                                     "delta of down",
                                                     "h of logits",
                                                     "gathered",
@@ -69,7 +83,22 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "best",
                                                     "top"};
 
-enum weights { W_Q, W_K, W_V, W_O, W_GATE, W_UP, W_DOWN, W_HEAD, W_TABLE, N_LINEARS };
+enum weights {
+    W_Q,
+    W_K,
+    W_V,
+    W_O,
+    W_GATE,
+    W_UP,
+    W_DOWN,
+    W_ROUTER,
+    W_GATES,
+    W_UPS,
+    W_DOWNS,
+    W_HEAD,
+    W_TABLE,
+    N_LINEARS
+};
 enum vectors { V_NORM1, V_NORM2, V_NORM3, V_Q_NORM, V_K_NORM, V_FREQ, N_VECTORS };
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
@@ -82,7 +111,7 @@ static const char *const format_names[] = {"4-bit", "4-bit of 32", "4-bit, f32 s
                                            "f16",   "bf16",        "f32"};
 static const char *const order_names[] = {"", ", permuted", ", permuted each"};
 
-enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 32 };
+enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 32, EXPERTS = 7, TOP_K = 3 };
 
 #define BIT(w) (1 << (w))
 
@@ -149,6 +178,17 @@ static const struct fuse_case cases[] = {
     {0, BLOCK, 255, 385, H36, KV_F16, 0, 0, Q4_32, 0, 0, OWN, 0},
     {0, MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, MLP | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, DENSE_F32, BIT(W_GATE), IN_PLACE, 0},
+    /* mixtures of experts */
+    {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER),
+     OWN, 0},
+    {0, BLOCK_OF_EXPERTS | TAIL, 384, 256, H64, KV_F16, 0, 0, Q4_128, DENSE_F16,
+     BIT(W_ROUTER) | BIT(W_DOWNS), IN_PLACE, 0},
+    {0, BLOCK_OF_EXPERTS, 256, 96, H64, KV_F16, 0, 0, Q4_32, DENSE_F32, BIT(W_ROUTER), IN_PLACE, 0},
+    {0, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_F32, 0, 0, IN_PLACE, 0},
+    {0, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, DENSE_BF16, Q4_128, BIT(W_O),
+     IN_PLACE, 0},
+    {0, MOE | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, Q4_32, BIT(W_UPS), IN_PLACE, 0},
     /* sizes of norms */
     {0, O | QKV, 4096, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, ALIKE, 0},
     {0, O | QKV, 4224, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, IN_PLACE, 0},
@@ -309,25 +349,49 @@ static int linears_of(const struct fuse_case *k)
 {
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
            (k->parts & MLP ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
+           (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
            (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
 
-static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP; }
+static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP || w == W_UPS; }
+
+static int is_stack(int w) { return w >= W_GATES && w <= W_DOWNS; }
+
+/* Makes w, of the outputs of all experts, a stack; each expert's are whole panels. */
+static void make_stack(struct linear *w)
+{
+    w->stack = EXPERTS;
+    w->out /= EXPERTS;
+}
+
+/* The permutations of n experts. */
+static int32_t *make_perms(struct arena *a, struct rng *r, int n, int k, int in)
+{
+    int32_t *perms = arena_get(a, (size_t)(n * k) * sizeof *perms);
+    for (int i = 0; i < n; i++)
+        memcpy(perms + i * k, make_perm(a, r, k, in), (size_t)k * sizeof *perms);
+    return perms;
+}
 
 static void make_weights(struct fuse *f, struct arena *a, struct rng *r)
 {
     const struct fuse_case *k = f->k;
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int ffn = k->ffn ? k->ffn : 16;
-    const int in[] = {k->dim, k->dim, k->dim, q, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q, kv, kv, k->dim, ffn, ffn, k->dim, VOCAB, VOCAB};
+    const int in[] = {k->dim, k->dim, k->dim, q,      k->dim, k->dim, ffn,
+                      k->dim, k->dim, k->dim, ffn,    k->dim, k->dim},
+              out[] = {q,       kv,  kv,  k->dim, ffn,   ffn,  k->dim,
+                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
             f->w[i] = make_dense(a, r, DENSE_F16, 16, 16); /* no operation has it */
             continue;
         }
-        enum format format = k->others & BIT(i) ? k->other : i >= W_HEAD ? DENSE_F16 : k->format;
+        enum format format = k->others & BIT(i) ? k->other
+                             : i >= W_HEAD      ? DENSE_F16
+                             : i == W_ROUTER    ? DENSE_BF16
+                                                : k->format;
         f->w[i] = format >= DENSE_F16 ? make_dense(a, r, format, in[i], out[i])
                                       : make_quantized(a, r, format, in[i], out[i]);
         if (i % 2 == 0 && i < W_HEAD) {
@@ -335,9 +399,11 @@ static void make_weights(struct fuse *f, struct arena *a, struct rng *r)
             for (int j = 0; j < out[i]; j++) bias[j] = rng_normal(r) * 0.1f;
             f->w[i].bias = bias;
         }
+        if (is_stack(i)) make_stack(&f->w[i]);
         if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before = alike ? before : make_perm(a, r, f->w[i].k, in[i]);
+        f->w[i].perm = before =
+            alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
     }
     const int n[] = {
         k->dim, k->dim, k->dim, k->heads.head_dim, k->heads.head_dim, k->heads.head_dim / 2};
@@ -355,8 +421,10 @@ static void set_widths(struct fuse *f)
     const struct fuse_case *k = f->k;
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
-    const int n[N_BUFFERS] = {k->dim, half, half, k->dim, q,      kv,     kv,    q, k->dim,
-                              k->dim, ffn,  ffn,  k->dim, k->dim, k->dim, VOCAB, 1, 0};
+    const int n[N_BUFFERS] = {k->dim,  half,   half,   k->dim,      q,           kv,
+                              kv,      q,      k->dim, k->dim,      ffn,         ffn,
+                              EXPERTS, TOP_K,  TOP_K,  TOP_K * ffn, TOP_K * ffn, TOP_K * k->dim,
+                              k->dim,  k->dim, k->dim, VOCAB,       1,           0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
@@ -417,6 +485,42 @@ static void add_mlp(struct trial *t, const struct numbers *n)
     trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_D2);
 }
 
+static struct op *add_experts(struct trial *t, const struct numbers *n, int in, int count, int w,
+                              int out)
+{
+    struct op *op = trial_op(t, OP_EXPERTS);
+    op->n = count;
+    op->in[0] = n->buffer[in];
+    op->in[1] = n->buffer[B_IDS];
+    op->as.experts.top_k = TOP_K;
+    for (int i = 0; i < count; i++)
+        op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
+    return op;
+}
+
+static void add_moe(struct trial *t, const struct numbers *n)
+{
+    add_norm(t, n, B_D1, V_NORM2, B_H2);
+    trial_linears(t, n->buffer[B_H2], 1, n->linear + W_ROUTER, n->buffer + B_SCORES);
+    struct op *op = trial_op(t, OP_ROUTE);
+    op->in[0] = n->buffer[B_SCORES];
+    op->out[0] = n->buffer[B_IDS];
+    op->out[1] = n->buffer[B_ROUTED];
+    op->as.route.n_experts = EXPERTS;
+    op->as.route.top_k = TOP_K;
+    op->as.route.normalize = 1;
+    add_experts(t, n, B_H2, 2, W_GATES, B_GATES);
+    op = trial_op(t, OP_GLU);
+    op->in[0] = op->out[0] = n->buffer[B_GATES];
+    op->in[1] = n->buffer[B_UPS];
+    add_experts(t, n, B_GATES, 1, W_DOWNS, B_SLOTS)->as.experts.each = 1;
+    op = trial_op(t, OP_MIX);
+    op->in[0] = n->buffer[B_SLOTS];
+    op->in[1] = n->buffer[B_ROUTED];
+    op->out[0] = n->buffer[B_D2];
+    op->as.mix.top_k = TOP_K;
+}
+
 static void add_tail(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     add_norm(t, n, B_D2, V_NORM3, B_H3);
@@ -455,6 +559,7 @@ static void add_ops(const struct fuse *f, struct trial *t, const struct numbers 
     if (parts & ATTEND) add_attend(f, t, n);
     if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
+    if (parts & MOE) add_moe(t, n);
     if (parts & TAIL) add_tail(f, t, n);
 }
 
@@ -563,6 +668,9 @@ static void set_logits(struct arena *a, struct rng *r, struct batch *b)
 /* Rows of all kinds, but of queries, keys and values such as fp16 holds after the rotation. */
 static void fill_buffer(struct rng *r, int buffer, float *x, int n_rows, int width)
 {
+    for (int i = 0; buffer == B_IDS && i < n_rows * width; i++)
+        ((int32_t *)(void *)x)[i] = i % width;
+    if (buffer == B_IDS) return;
     if (buffer != B_Q && buffer != B_K && buffer != B_V) {
         fill_rows(r, 0, x, n_rows, width);
         return;

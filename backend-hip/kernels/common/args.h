@@ -112,6 +112,11 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
+/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/router_gemv.hip: parts of
+ * a row, the row, and a sum of a panel for each 64 inputs */
+enum { FEW_INPUTS = 8192, ROUTER_INPUTS = 4096 };
+#define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
+#define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
@@ -437,12 +442,22 @@ struct experts_args {
     int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
 };
 
+/* router_gemv.hip: a norm without delta and linears of its result, for one row */
+struct norm_router_args {
+    struct norm_args norm;
+    struct linear_args linear; /* x, scale: unused */
+    void *packed;              /* fp16 [stride], as prepare_args has it; NULL: none */
+    float *scale;              /* [1] of packed */
+    int stride;
+};
+
 struct mix_args {
     const float *x;      /* [rows][top_k][n] */
     const float *weight; /* [rows][top_k] */
     float *out;          /* [rows][n] */
     unsigned long long count;
     int n, top_k;
+    int add; /* out += */
 };
 
 struct gather_args {

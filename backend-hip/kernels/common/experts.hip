@@ -223,5 +223,5 @@ KERNEL(mix_slots, struct mix_args)
                 *w = a->weight + row * (u64)a->top_k;
     float sum = w[0] * x[0];
     for (int j = 1; j < a->top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)a->n], sum);
-    a->out[i] = sum;
+    a->out[i] = a->add ? a->out[i] + sum : sum;
 }
