@@ -305,6 +305,34 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_route_rows, rows, &a, sizeof a);
 }
 
+int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    const struct be_linear *w = hip_weight(p, op, 0);
+    return h->pinned < 0 && h->config.act == ACT_F16 && hip_has(h, K_q4_experts_mix) && o->n == 1 &&
+           o->as.experts.each && o->as.experts.top_k <= MIX_SLOTS && hip_is_plain(w) && !w->perm &&
+           w->in % 4 == 0 && w->n_chunks * CHUNK <= MIX_INPUTS;
+}
+
+void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct be_linear *w = hip_weight(p, op, 0);
+    int adds = p->linears[op + 1].adds, blocks = (w->out + PANEL - 1) / PANEL;
+    struct experts_mix_args a = {
+        .experts = {.linear = {.n_parts = 1, .n_chunks = w->n_chunks, .n_blocks = blocks},
+                    .expert = hip_in(p, op, 1)},
+        .gate = hip_in(p, op - 1, 0),
+        .up = hip_in(p, op - 1, 1),
+        .weight = hip_in(p, op + 1, 1),
+        .in = w->in,
+        .slots = hip_op(p, op)->as.experts.top_k,
+        .gelu = hip_op(p, op - 1)->as.glu.activation == ACTIVATION_GELU_TANH,
+        .add = adds};
+    a.experts.linear.part[0] =
+        hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0), 0);
+    hip_launch_rows(h, K_q4_experts_mix, blocks, &a, sizeof a);
+}
+
 void hip_mix(struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),

@@ -183,6 +183,20 @@ static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, i
     hip_experts(h, p, first + 3, EXPERTS_PREPARED);
 }
 
+static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first);
+
+static int glu_experts_mix_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return glu_experts_fits(h, p, first) && hip_experts_mixes(h, p, first + 1) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
+           only_for(p, first, 0, first + 1) && only_for(p, first + 1, 0, first + 2);
+}
+
+static void launch_glu_experts_mix(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_experts_mix(h, p, first + 1);
+}
+
 /* ---- experts with the activation of their inputs */
 static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
@@ -225,6 +239,8 @@ static const struct hip_pattern patterns[] = {
      attend_gemv_fits, launch_attend_gemv, K_q4_gemv_combine},
     {"norm + router + route + experts", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_router_experts_fits, launch_norm_router_experts, K_norm_router_f16},
+    {"glu + experts + mix", SINGLE_ROW, 3, {OP_GLU, OP_EXPERTS, OP_MIX},
+     glu_experts_mix_fits, launch_glu_experts_mix, K_q4_experts_mix},
     {"norm + router", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
      norm_router_fits, launch_norm_router, K_norm_router_f16},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},

@@ -131,6 +131,10 @@ int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
 /* Launches it. experts: the OP_EXPERTS whose input it prepares, -1: none. */
 void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
+/* Whether one launch can compute the stack of op with the OP_GLU before it and the OP_MIX after it
+ * in steps of a single row; the launch. */
+int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
+void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
 /* At the begin of a run: results of earlier runs are grouped anew. */
 void hip_forget_grouping(struct hip *h);

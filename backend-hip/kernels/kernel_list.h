@@ -295,6 +295,7 @@ KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
+KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 1, MIX_SHARED, 0, 0)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,

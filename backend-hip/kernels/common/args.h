@@ -107,6 +107,10 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
+/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs and
+ * results of 8 warps */
+enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
+#define MIX_SHARED (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL))
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
@@ -449,6 +453,15 @@ struct norm_router_args {
     void *packed;              /* fp16 [stride], as prepare_args has it; NULL: none */
     float *scale;              /* [1] of packed */
     int stride;
+};
+
+/* experts_mix_gemv.hip: one row */
+struct experts_mix_args {
+    struct experts_args experts; /* every slot is a tile; part[0].y [n] */
+    const float *gate, *up;      /* [slots][in] */
+    const float *weight;         /* [slots] */
+    int in, slots, gelu;
+    int add; /* y += */
 };
 
 struct mix_args {
