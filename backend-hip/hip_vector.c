@@ -1,6 +1,6 @@
 /* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU and its
- * relatives, addition, gathering, argmax and top logits, one operation each. hip_linear.c and hip_gemv.c launch norm and SwiGLU
- * fused with a linear. */
+ * relatives, addition, gathering, argmax and top logits, one operation each. hip_linear.c and
+ * hip_gemv.c launch norm and SwiGLU fused with a linear. */
 #include "backend-hip/hip_plan.h"
 
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&

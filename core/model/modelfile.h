@@ -8,19 +8,26 @@
  * __metadata__ (strings; the first four hold JSON):
  *   opt4gptq.version         1
  *   opt4gptq.config          the architecture, resolved from the source's aliases:
- *       architecture             "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3": listed
- *                                in core/model/arch_*.c
+ *       architecture             a name listed in core/model/arch_*.c
  *       n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context      integers
  *       norm_eps                 number
- *       rope_scale               number: factor on cos and sin, 1 unless yarn
+ *       rope_scale               number: factor on cos and sin where a frequency is not 0
  *       rope                     text for people
  *       windows                  [n_layers] integers: 0 = all positions, w = positions p with
  *                                pos - p < w
  *       bos                      integer, -1: none
  *       eos                      list of integers
- *       embed_scale, attend_scale, attend_softcap, logits_softcap
- *                                numbers, of Gemma: factors on embeddings and on q.k, softcaps
- *                                (0: none)
+ *       rope_long_from           integer, optional: longer sequences take rope.inv_freq.long
+ *       embed_scale, attend_scale, attend_softcap, logits_softcap, residual_scale, logits_scale
+ *                                numbers, of Gemma and Granite: factors on embeddings, q.k, results
+ *                                of blocks and logits; softcaps (0: none)
+ *       query_beta, query_original, no_rope, swiglu_limit, swiglu_alpha
+ *       experts, n_experts, top_k, expert_ffn, shared_ffn, router_score, router_normalize,
+ *           router_scale, router_groups, router_kept_groups      of mixtures of experts
+ *       layer_types, linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim,
+ *           conv_width           of gated DeltaNet
+ *       head_dims, kv_heads, ffns, kv_from, layer_scalar, ple_dim         of Gemma 4
+ *                                docs/model-file.md says what they mean
  *   opt4gptq.quantization    for people: method, bits, group, sym, act_order, zeros, sorted_ffns
  *                            (number of layers with mlp.order; absent: none)
  *   opt4gptq.source          for people: directory, files with sizes, quantizer, converter version
@@ -35,18 +42,26 @@
  *   norm.weight                                F32 [dim]
  *   layers.L.input_layernorm.weight            F32 [dim]
  *   layers.L.post_attention_layernorm.weight   F32 [dim]
- *   layers.L.pre_feedforward_layernorm.weight  F32 [dim], of Gemma, whose norms are stored as 1 +
- *   layers.L.post_feedforward_layernorm.weight   the source's weight
+ *   layers.L.pre_feedforward_layernorm.weight  F32 [dim], of Gemma and GLM-4; where the source
+ *   layers.L.post_feedforward_layernorm.weight   multiplies by 1 + w, that is stored
+ *                                              .bias F32 [dim] beside any of these: LayerNorm
  *   layers.L.self_attn.q_norm.weight           F32 [head_dim], with k_norm or absent
  *   layers.L.self_attn.k_norm.weight           F32 [head_dim], with q_norm or absent
  *   layers.L.self_attn.{q,k,v,o}_proj          linears
  *   layers.L.mlp.{gate,up,down}_proj           linears
+ *   layers.L.mlp.router                        linear [dim -> n_experts]
+ *   layers.L.mlp.experts.{gate,up,down}_proj   stacks of linears
+ *   layers.L.mlp.shared_expert.{gate,up,down}_proj, layers.L.mlp.shared_expert_gate   linears
+ *   layers.L.linear_attn.{qkv,z,b,a,out}_proj  linears of gated DeltaNet
+ *                                              further vectors of experts, DeltaNet and Gemma 4:
+ *                                              docs/model-file.md
  *   layers.L.mlp.order                         I32 [ffn], optional: output i of gate and up, and so
  *                                              input i of down, is number order[i] of the source.
  *                                              Inference ignores it; it serves to rebuild the
  *                                              source's matrices
  *   rope.inv_freq                              F32 [head_dim/2]: angle = inv_freq * position, with
  *                                              the source's scaling applied
+ *   rope.inv_freq.long, rope.none.inv_freq     of longrope; of layers without RoPE (zeros)
  *   rope.full.inv_freq, rope.sliding.inv_freq  of Gemma in place of rope.inv_freq: of layers
  *                                              without and with a window. Programs that do not look
  *                                              at the architecture require rope.inv_freq and refuse
@@ -70,6 +85,7 @@
  *              Without it k = in
  * Either may have
  *   P.bias     F32 [out]
+ * A stack has one more dimension [n_experts] in front of each tensor; all experts or none have perm.
  *
  * The converter expresses widths other than 4, act-order, short groups and v1 zeros by these: codes
  * are widened, inputs permuted, padded or repeated. Where down has act-order and gate, up and down

@@ -8,13 +8,19 @@
  * device memory. Hence sched_advance updates all that planning reads when a step begins,
  * sched_settle fills in the tokens, and sched_emit calls the sinks. A sequence that ends by its
  * token or by its sink may already have rows in the next step: their results are dropped. Its pages
- * are free at once, because a backend computes steps in order. */
+ * and slots are free at once, because a backend computes steps in order.
+ *
+ * STATES. Of a model with states a running sequence owns a slot. A step that ends at a boundary
+ * where a snapshot is worth its slot writes the states into a slot of the snapshot instead; the
+ * next step reads them there and writes into the sequence's own: nothing is copied. A sequence
+ * takes cached pages up to a boundary that has a snapshot. */
 #ifndef CORE_SCHED_INTERNAL_H
 #define CORE_SCHED_INTERNAL_H
 
 #include "core/sched/kvcache.h"
 #include "core/base/pool.h"
 #include "core/sched/scheduler.h"
+#include "core/sched/statecache.h"
 
 /* A request with at least one started choice. */
 struct sched_job {
@@ -24,6 +30,7 @@ struct sched_job {
     int n_started, n_finished;
     int prompt_done; /* one choice has planned the whole prompt: the other choices may start */
     int next_row;    /* first prompt row whose results belong to no step yet */
+    int leave_at[2]; /* prompt positions at which its sequences leave a snapshot; 0: none */
 };
 
 /* ENDING: no further rows; the last results are still to be emitted. DONE: rows in flight are
@@ -44,9 +51,13 @@ struct seq {
     /* [n_ctx]; -1-i: the token that the step in flight chooses from its logits row i */
     int32_t *generated;
     int32_t *page; /* [table_stride] page ids */
+    int own, from; /* slots of states: its own; that of its n_computed positions: own, a snapshot's,
+                      or -1: zeros */
+    int leave_at;  /* prompt position at which it leaves a snapshot; 0: none */
     int n_flights; /* steps in flight with rows of this sequence */
     /* of the step being planned */
     int reserved, n_rows, n_logits;
+    int to; /* slot that its states are written to */
     int first_logit;
 };
 
@@ -89,6 +100,7 @@ struct sched {
     int n_slots; /* sequences that run at once */
     int n_held;  /* size of seq and job: as many more may be ending */
     struct kv kv;
+    struct states states; /* without slots where the model has no states */
     struct pool *pool;
     struct sampler *sampler; /* [threads of the pool] */
     float *adjusted;         /* [threads][vocab] */
@@ -118,10 +130,16 @@ static inline int row_n_generated(const struct sched_row *r)
     return r->pos + 1 - r->seq->job->request->n_prompt;
 }
 
+/* Positions from which on a snapshot is left: computing fewer again costs less than its slot. */
+enum { SNAPSHOT_FROM = 2 * KV_PAGE };
+/* Queued requests whose prompts are compared with that of a request that starts. */
+enum { SNAPSHOT_QUEUE = 64 };
+
 /* Takes cached pages for the sequence's next tokens, as far as their rows have no results to emit.
  */
 void seq_find_pages(struct sched *s, struct seq *q);
-void seq_release_pages(struct sched *s, struct seq *q);
+/* Drops its pages and slots: what it computed is lost. */
+void seq_release(struct sched *s, struct seq *q);
 /* Ends the computation of a sequence: it becomes ENDING or DONE. */
 void seq_leave(struct sched *s, struct seq *q, enum seq_state state);
 /* Plans a step: chooses rows and pages, fills the batch and *f. */

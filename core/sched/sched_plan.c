@@ -55,28 +55,61 @@ static int first_row_with_results(const struct sched *s, const struct seq *q, in
     return row;
 }
 
+/* A prefix that a sequence can continue: its positions, the serial of its last page, the slot of
+ * its snapshot (-1: the sequence's own states). */
+struct prefix {
+    int n;
+    uint64_t chain;
+    int slot;
+};
+
+static void drop_snapshot(struct sched *s, struct seq *q)
+{
+    if (q->from >= 0 && q->from != q->own) states_release(&s->states, q->from);
+    q->from = -1;
+}
+
+/* Gives back the cached pages that no snapshot follows. The sequence computes their positions
+ * again and leaves a snapshot behind them. */
+static void keep_prefix(struct sched *s, struct seq *q, const struct prefix *best)
+{
+    if (q->n_computed - best->n >= SNAPSHOT_FROM) q->leave_at = q->n_computed;
+    for (; q->n_computed > best->n; q->n_computed -= KV_PAGE, q->n_shared--)
+        kv_release(&s->kv, q->page[--q->n_pages]);
+    q->chain = best->chain;
+    if (best->slot < 0) return;
+    drop_snapshot(s, q);
+    states_hold(&s->states, best->slot);
+    q->from = best->slot;
+}
+
 void seq_find_pages(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
     if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE ||
         q->n_computed != q->n_shared * KV_PAGE)
         return;
-    int limit = first_row_with_results(s, q, q->n_computed);
+    int limit = first_row_with_results(s, q, q->n_computed), start = q->n_computed;
+    struct prefix best = {q->n_computed, q->chain, -1};
     if (limit > r->n_prompt) limit = r->n_prompt;
     while (q->n_computed + KV_PAGE <= limit) {
         int32_t page = kv_find(&s->kv, q->chain, r->prompt + q->n_computed);
-        if (page < 0) return;
+        if (page < 0) break;
         CHECK(q->n_pages == q->n_shared);
         q->page[q->n_pages++] = page;
         q->n_shared++;
         q->chain = s->kv.page[page].serial;
         q->n_computed += KV_PAGE;
-        s->stats.n_cached_tokens += KV_PAGE;
+        int slot = s->states.n_slots ? states_find(&s->states, q->chain) : -1;
+        if (slot >= 0) best = (struct prefix){q->n_computed, q->chain, slot};
     }
+    if (s->states.n_slots) keep_prefix(s, q, &best);
+    s->stats.n_cached_tokens += (uint64_t)(q->n_computed - start);
 }
 
 /* Publishes the full prompt pages that this step completes. Other sequences may use them in the
- * same step, because every layer stores the keys and values of all rows before it attends. */
+ * same step, because every layer stores the keys and values of all rows before it attends; of a
+ * model with states they lack a snapshot until the step has begun. */
 static void publish(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
@@ -87,8 +120,11 @@ static void publish(struct sched *s, struct seq *q)
 }
 
 /* The last page first, so that the end of a prefix is reused before its beginning. */
-void seq_release_pages(struct sched *s, struct seq *q)
+void seq_release(struct sched *s, struct seq *q)
 {
+    drop_snapshot(s, q);
+    if (q->own >= 0) states_release(&s->states, q->own);
+    q->own = -1;
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
     q->n_computed = q->n_shared = 0;
     q->chain = q->job->root;
@@ -101,7 +137,7 @@ void seq_leave(struct sched *s, struct seq *q, enum seq_state state)
         while (s->order[index] != q) index++;
         memmove(&s->order[index], &s->order[index + 1],
                 (size_t)(--s->n_order - index) * sizeof *s->order);
-        seq_release_pages(s, q);
+        seq_release(s, q);
     }
     q->state = state == SEQ_DONE && !q->n_flights ? SEQ_FREE : state;
 }
@@ -112,7 +148,7 @@ static int preempt(struct sched *s, int index)
     for (int i = s->n_order - 1; i > index; i--) {
         struct seq *q = s->order[i];
         if (q->state != SEQ_RUNNING) continue;
-        seq_release_pages(s, q);
+        seq_release(s, q);
         q->state = SEQ_PREEMPTED;
         s->rows_left += q->reserved;
         s->stats.n_preemptions++;
@@ -135,6 +171,18 @@ static int take_pages(struct sched *s, int index, int rows)
     return got < rows ? got : rows;
 }
 
+/* The next position at which the sequence leaves a snapshot, if there is a slot for it; else the
+ * end of its prompt. */
+static int next_snapshot(const struct sched *s, const struct seq *q)
+{
+    const int at[] = {q->leave_at, q->job->leave_at[0], q->job->leave_at[1]};
+    int next = q->job->request->n_prompt;
+    if (!states_n_free(&s->states)) return next;
+    for (int i = 0; i < 3; i++)
+        if (at[i] > q->n_computed && at[i] < next) next = at[i];
+    return next;
+}
+
 /* Plans the rows of one sequence. Called for the oldest sequence first, so that only younger ones
  * are preempted for it. */
 static void plan_seq(struct sched *s, int index)
@@ -142,7 +190,7 @@ static void plan_seq(struct sched *s, int index)
     struct seq *q = s->order[index];
     int n_prompt = q->job->request->n_prompt;
     seq_find_pages(s, q);
-    int end = q->n_computed < n_prompt ? n_prompt : seq_n_tokens(q),
+    int snapshot = next_snapshot(s, q), end = q->n_computed < n_prompt ? snapshot : seq_n_tokens(q),
         rows = q->reserved + s->rows_left;
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
@@ -155,6 +203,9 @@ static void plan_seq(struct sched *s, int index)
     if (n_logits > 1) s->logits_left -= n_logits - 1;
     q->n_rows = rows;
     q->n_logits = n_logits;
+    q->to = q->own;
+    if (rows && snapshot < n_prompt && q->n_computed + rows == snapshot)
+        q->to = states_take(&s->states);
     publish(s, q);
 }
 
@@ -165,6 +216,8 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
     q->first_logit = b->n_logits;
     b->seq_start[b->n_seqs] = b->n_rows;
     b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
+    b->state_from[b->n_seqs] = q->from;
+    b->state_to[b->n_seqs] = q->to;
     memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page,
            (size_t)q->n_pages * sizeof *q->page);
     for (int i = 0; i < q->n_rows; i++) {
@@ -227,6 +280,14 @@ void sched_plan(struct sched *s, struct flight *f)
                                                       s->order[i]->n_logits};
 }
 
+/* Publishes the snapshot that the step leaves. */
+static void advance_states(struct sched *s, struct seq *q)
+{
+    drop_snapshot(s, q);
+    q->from = q->to;
+    if (q->to != q->own) states_publish(&s->states, q->to, q->chain);
+}
+
 /* The number of tokens is known when a step begins, the tokens themselves are not. */
 void sched_advance(struct sched *s, struct flight *f)
 {
@@ -236,6 +297,7 @@ void sched_advance(struct sched *s, struct flight *f)
         const struct request *r = q->job->request;
         int last = p->first_logit + p->n_logits - 1, is_prompt = q->n_computed < r->n_prompt;
         q->n_flights++;
+        if (s->states.n_slots) advance_states(s, q);
         q->n_computed += q->n_rows;
         if (is_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
         if (is_prompt && q->job->next_row < q->n_computed) q->job->next_row = q->n_computed;

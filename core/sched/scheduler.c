@@ -21,7 +21,7 @@ static int open_arrays(struct sched *s, struct err *e)
     s->order = calloc(slots, sizeof *s->order);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
     int32_t *p = b->token =
-        calloc(rows * 4 + 2 * n_logits + 2 * slots + 1 + slots * stride + held * (stride + n_ctx),
+        calloc(rows * 4 + 2 * n_logits + 4 * slots + 1 + slots * stride + held * (stride + n_ctx),
                sizeof *p);
     int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
     for (int i = 0; i < 2; i++) {
@@ -39,6 +39,8 @@ static int open_arrays(struct sched *s, struct err *e)
     b->top_row = p += n_logits;
     b->seq_start = p += n_logits;
     b->kv_len = p += slots + 1;
+    b->state_from = p += slots;
+    b->state_to = p += slots;
     b->block_table = p += slots;
     p += slots * stride;
     for (size_t i = 0; i < held; i++, p += stride + n_ctx)
@@ -68,8 +70,11 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
     s->forward = f;
     s->options = *o;
     s->n_slots = least(o->n_seqs, least(o->n_batch, f->options.max_logits));
+    int n_states = f->plan.n_states ? forward_n_states(&f->options) : 0;
+    if (n_states) s->n_slots = least(s->n_slots, n_states);
     s->n_held = 2 * s->n_slots;
-    if (kv_open(&s->kv, f->options.n_pages, e) || open_threads(s, e) || open_arrays(s, e)) {
+    if (kv_open(&s->kv, f->options.n_pages, e) || states_open(&s->states, n_states, e) ||
+        open_threads(s, e) || open_arrays(s, e)) {
         sched_close(s);
         return -1;
     }
@@ -84,6 +89,7 @@ void sched_close(struct sched *s)
     for (struct err e; s->forward->n_ended != s->forward->n_begun;)
         (void)forward_end(s->forward, &e);
     kv_close(&s->kv);
+    states_close(&s->states);
     for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
     pool_close(s->pool);
     free(s->sampler);
@@ -158,6 +164,19 @@ static int n_missing_pages(const struct sched *s, const struct seq *q)
     return n > 0 ? n : 0;
 }
 
+/* A slot for the states of a sequence that begins; without a free one that snapshot's from which it
+ * would have continued. 0: none is free. */
+static int take_slot(struct sched *s, struct seq *q)
+{
+    if (!s->states.n_slots) return 1;
+    q->own = states_take(&s->states);
+    if (q->own < 0) {
+        seq_release(s, q);
+        q->own = states_take(&s->states);
+    }
+    return q->own >= 0;
+}
+
 /* Lets the sequence run if the free pages suffice for it, for the missing pages of the running
  * sequences and for one more page of each of them; otherwise it would soon be preempted. Without
  * running sequences the pages always suffice. */
@@ -169,13 +188,42 @@ static int enter(struct sched *s, struct seq *q)
             n_running++, missing += n_missing_pages(s, s->order[i]);
     uint64_t n_cached = s->stats.n_cached_tokens;
     seq_find_pages(s, q);
+    if (!take_slot(s, q)) {
+        CHECK(n_running);
+        s->stats.n_cached_tokens = n_cached;
+        return 0;
+    }
     if (n_running && missing + n_missing_pages(s, q) + n_running > kv_n_free(&s->kv)) {
-        seq_release_pages(s, q);
+        seq_release(s, q);
         s->stats.n_cached_tokens = n_cached;
         return 0;
     }
     q->state = SEQ_RUNNING;
     return 1;
+}
+
+/* Positions of whole pages that the prompts of two requests share, and that each can take from the
+ * cache. */
+static int n_alike(const struct request *a, const struct request *b)
+{
+    int n = 0, most = least(a->n_prompt, b->n_prompt) - 1;
+    while (n < most && a->prompt[n] == b->prompt[n]) n++;
+    return n / KV_PAGE * KV_PAGE;
+}
+
+/* Where the sequences of a job leave snapshots: at the last page of the prompt when its choices
+ * continue from there, and where a queued request leaves the prompt. */
+static void choose_snapshots(struct sched *s, struct sched_job *j)
+{
+    const struct request *r = j->request;
+    if (!s->states.n_slots) return;
+    if (r->n_choices > 1 && r->max_tokens) j->leave_at[0] = n_alike(r, r);
+    for (int i = 1; s->options.prefix_cache && i < s->n_queue && i <= SNAPSHOT_QUEUE; i++) {
+        int n = n_alike(r, s->queue[(s->queue_first + i) % s->queue_size]);
+        if (n > j->leave_at[1]) j->leave_at[1] = n;
+    }
+    for (int i = 0; i < 2; i++)
+        if (j->leave_at[i] < SNAPSHOT_FROM) j->leave_at[i] = 0;
 }
 
 /* Starts the job's next choice; 0: not enough pages. */
@@ -186,6 +234,8 @@ static int start_choice(struct sched *s, struct sched_job *j)
     *q = (struct seq){.job = j,
                       .choice = j->n_started,
                       .chain = j->root,
+                      .own = -1,
+                      .from = -1,
                       .generated = q->generated,
                       .page = q->page};
     q->key = sampler_key(j->request->sampling.seed, j->request->stream, (uint64_t)q->choice);
@@ -243,6 +293,7 @@ static void admit(struct sched *s)
         *j = (struct sched_job){.request = s->queue[s->queue_first],
                                 .age = s->n_jobs,
                                 .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
+        choose_snapshots(s, j);
         if (!start_choice(s, j)) {
             j->request = NULL;
             return;
@@ -328,7 +379,7 @@ int sched_abort(struct sched *s, struct err *e)
     for (; s->n_queue && !rc; s->n_queue--, s->queue_first = (s->queue_first + 1) % s->queue_size)
         rc = abort_request(s, s->queue[s->queue_first], NULL, e);
     for (int i = 0; i < s->n_order; i++) {
-        seq_release_pages(s, s->order[i]);
+        seq_release(s, s->order[i]);
         s->order[i]->state = SEQ_FREE;
     }
     memset(s->job, 0, (size_t)s->n_held * sizeof *s->job);
@@ -347,4 +398,6 @@ void sched_stats(const struct sched *s, struct sched_stats *out)
     }
     out->n_pages = s->kv.n_pages;
     out->n_pages_used = s->kv.n_used;
+    out->n_states = s->states.n_slots;
+    out->n_states_used = s->states.n_used;
 }

@@ -18,11 +18,6 @@ static uint64_t state_bytes(const struct step_plan *p)
     return bytes;
 }
 
-static size_t n_states(const struct forward_options *o)
-{
-    return (size_t)(o->n_states ? o->n_states : o->max_seqs);
-}
-
 /* Number of operations of the model's plan that the backend has: all, or all but OP_TOP, the last.
  */
 static struct step_plan plan_for(const struct model *m, const struct backend *ops)
@@ -91,7 +86,7 @@ static int check_fit(const struct model *m, const struct backend *ops,
     forward_need(m, ops, o, &n);
     if (!n.weights) return 0;
     if (forward_available(ops, o, &available, e)) return -1;
-    uint64_t kv = n.page * (uint64_t)o->n_pages + n.state * n_states(o);
+    uint64_t kv = n.page * (uint64_t)o->n_pages + n.state * (uint64_t)forward_n_states(o);
     if (!available || n.weights + kv + n.steps <= available) return 0;
     const double mib = 1 << 20;
     return err_memory_for(e,
@@ -143,8 +138,10 @@ static int bind_buffers(struct forward *f, struct err *e)
                                   (1 << 30),
                               o->n_pages * KV_PAGE);
     }
-    for (int i = 0; i < f->plan.n_states; i++)
-        if (!(f->memory.state[i] = get(f, n_states(o) * f->plan.state[i].bytes, e))) return -1;
+    for (int i = 0; i < f->plan.n_states; i++) {
+        size_t bytes = (size_t)forward_n_states(o) * f->plan.state[i].bytes;
+        if (!(f->memory.state[i] = get(f, bytes, e))) return -1;
+    }
     for (int i = 0; i < f->plan.n_buffers; i++) {
         size_t bytes = buffer_bytes(&f->plan, i, o);
         if (bytes && !(f->memory.buffer[i] = get(f, bytes, e))) return -1;

@@ -44,6 +44,12 @@ struct forward {
                                  valid as long; NULL where the backend lacks OP_TOP */
 };
 
+/* Slots of states of these options. */
+static inline int forward_n_states(const struct forward_options *o)
+{
+    return o->n_states ? o->n_states : o->max_seqs;
+}
+
 /* Bytes of the backend's memory that a run takes. */
 struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum part {
@@ -23,7 +24,8 @@ enum part {
     O = 16,
     MLP = 32,
     TAIL = 64,
-    MOE = 128,
+    MOE = 256,
+    STATES = 128, /* convolution, delta rule and norm of groups, whose result o reads */
     BLOCK = O | MLP,
     BLOCK_OF_EXPERTS = O | MOE,
     LAYER = QKV | ROPE | ATTEND | O | MLP,
@@ -39,6 +41,10 @@ enum buffers {
     B_K,
     B_V,
     B_A,
+    B_MIXED,
+    B_CONV,
+    B_DECAY,
+    B_BETA,
     B_D1,
     B_H2,
     B_GATE,
@@ -66,6 +72,10 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "k",
                                                     "v",
                                                     "a",
+                                                    "q, k, v of delta",
+                                                    "result of conv",
+                                                    "decay",
+                                                    "beta",
                                                     "delta of o",
                                                     "h of gate, up",
                                                     "gate",
@@ -99,7 +109,36 @@ enum weights {
     W_TABLE,
     N_LINEARS
 };
-enum vectors { V_NORM1, V_NORM2, V_NORM3, V_Q_NORM, V_K_NORM, V_FREQ, N_VECTORS };
+enum vectors {
+    V_NORM1,
+    V_NORM2,
+    V_NORM3,
+    V_Q_NORM,
+    V_K_NORM,
+    V_FREQ,
+    V_SINKS,
+    V_BIAS, /* of norms */
+    V_CONV,
+    V_DECAY,
+    V_DT,
+    N_VECTORS
+};
+
+/* The delta rule has the heads of attention as value heads, one key head, and a state of each
+ * sequence; the convolution has a width of 4. */
+enum { CONV_WIDTH = 4 };
+
+/* Attributes of a case's operations. */
+enum more {
+    Q_NORM = 1,
+    SINKS = 2,
+    CENTERED = 4, /* norms */
+    QUERIES = 8,  /* rotation of queries only */
+    ADDED = 16,   /* an addition of its own in place of a norm's */
+    SIGMOID = 32, /* activations of the MLP */
+    CLAMPED = 64,
+    ALONE = 128 /* one without `up` */
+};
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
 enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
@@ -123,7 +162,7 @@ struct fuse_case {
     enum format format, other; /* linears in the set `others` have the format `other` */
     int others;
     enum order order;
-    int q_norm;
+    int more; /* set of enum more */
 };
 
 #define H64                                                                                        \
@@ -167,6 +206,19 @@ static const struct fuse_case cases[] = {
     {0, ROPE | ATTEND | O, 64, 0, {66, 6, 128}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, ROPE | ATTEND | O, 64, 0, {120, 2, 64}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, ROPE | ATTEND | O, 64, 0, {122, 2, 64}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    /* attributes that the kernels of several operations lack */
+    {1, WHOLE, 256, 384, H64, KV_F16, 40, 3, Q4_128, 0, 0, IN_PLACE, SINKS | CLAMPED},
+    {0, WHOLE, 256, 384, H128, KV_F16, 0, 3, Q4_128, 0, 0, ALIKE, SINKS | CENTERED | ADDED},
+    {0, WHOLE, 256, 384, H36, KV_F32, 0, 3, Q4_32, 0, 0, ALIKE, Q_NORM | SINKS | ALONE},
+    {0, WHOLE, 256, 384, H64, KV_F16, 0, 3, Q4_128, 0, 0, IN_PLACE, QUERIES | SIGMOID},
+    {0, ROPE | ATTEND | O, 64, 0, {64, 8, 128}, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, SINKS},
+    {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
+    {1, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F16, 300, 0, Q4_128, 0, 0, IN_PLACE, SINKS},
+    {0, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F32, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
+    {0, BLOCK | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED | ALONE},
+    {1, BLOCK | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, ADDED | CLAMPED},
+    {1, STATES | O | MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {0, STATES | O | MLP, 256, 384, H128, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED},
     /* one and two linears of a norm; gating by itself and with what follows */
     {1, QKV, 256, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, IN_PLACE, 0},
     {0, QKV, 256, 0, H64, KV_F16, 0, 2, Q4_128, 0, 0, OWN, 0},
@@ -405,14 +457,25 @@ static void make_weights(struct fuse *f, struct arena *a, struct rng *r)
         f->w[i].perm = before =
             alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
     }
-    const int n[] = {
-        k->dim, k->dim, k->dim, k->heads.head_dim, k->heads.head_dim, k->heads.head_dim / 2};
+    int channels = q + 2 * k->heads.head_dim;
+    const int n[] = {k->dim,
+                     k->dim,
+                     k->dim,
+                     k->heads.head_dim,
+                     k->heads.head_dim,
+                     k->heads.head_dim / 2,
+                     k->heads.n_heads,
+                     k->dim,
+                     channels * CONV_WIDTH,
+                     k->heads.n_heads,
+                     k->heads.n_heads};
     for (int i = 0; i < N_VECTORS; i++) {
         f->n[i] = n[i];
         f->vector[i] = arena_get(a, (size_t)n[i] * 4);
         for (int j = 0; j < n[i]; j++)
-            f->vector[i][j] = i == V_FREQ ? powf(1e-4f, (float)j / (float)n[i])
-                                          : 0.5f + 0.001f * (float)rng_below(r, 1000);
+            f->vector[i][j] = i == V_FREQ    ? powf(1e-4f, (float)j / (float)n[i])
+                              : i == V_DECAY ? -0.001f * (float)rng_below(r, 1000)
+                                             : 0.5f + 0.001f * (float)rng_below(r, 1000);
     }
 }
 
@@ -421,22 +484,33 @@ static void set_widths(struct fuse *f)
     const struct fuse_case *k = f->k;
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
-    const int n[N_BUFFERS] = {k->dim,  half,   half,   k->dim,      q,           kv,
-                              kv,      q,      k->dim, k->dim,      ffn,         ffn,
-                              EXPERTS, TOP_K,  TOP_K,  TOP_K * ffn, TOP_K * ffn, TOP_K * k->dim,
-                              k->dim,  k->dim, k->dim, VOCAB,       1,           0};
+    int channels = q + 2 * k->heads.head_dim, heads = k->heads.n_heads;
+    const int n[N_BUFFERS] = {
+        k->dim, half,     half,     k->dim, q,       kv,          kv,          q,
+        channels, channels, heads,  heads,  k->dim,  k->dim,      ffn,         ffn,
+        EXPERTS, TOP_K,   TOP_K,    TOP_K * ffn,     TOP_K * ffn, TOP_K * k->dim,
+        k->dim, k->dim,   k->dim,   VOCAB,  1,       0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
 
 /* ---- plans */
 struct numbers {
-    int buffer[N_BUFFERS], linear[N_LINEARS], vector[N_VECTORS], kv;
+    int buffer[N_BUFFERS], linear[N_LINEARS], vector[N_VECTORS], kv, state[2];
+    int more;
 };
 
 static void add_norm(struct trial *t, const struct numbers *n, int delta, int weight, int out)
 {
+    if (delta >= 0 && n->more & ADDED) {
+        struct op *op = trial_op(t, OP_ADD);
+        op->in[0] = op->out[0] = n->buffer[B_X];
+        op->in[1] = n->buffer[delta];
+        op->as.add.scale = 0.75f;
+        delta = -1;
+    }
     struct op *op = trial_op(t, OP_NORM);
+    if (n->more & CENTERED) op->as.norm.centered = 1, op->w[1] = n->vector[V_BIAS];
     op->in[0] = n->buffer[B_X];
     if (delta >= 0) op->in[1] = n->buffer[delta], op->out[1] = n->buffer[B_X];
     op->out[0] = n->buffer[out];
@@ -454,11 +528,13 @@ static void add_rope(const struct fuse *f, struct trial *t, const struct numbers
     op->out[1] = n->buffer[B_SIN];
     op = trial_op(t, OP_ROPE_STORE);
     op->in[0] = op->out[0] = n->buffer[B_Q];
-    op->in[1] = n->buffer[B_K];
-    op->in[2] = n->buffer[B_V];
+    if (!(n->more & QUERIES)) {
+        op->in[1] = n->buffer[B_K];
+        op->in[2] = n->buffer[B_V];
+    }
     op->in[3] = n->buffer[B_COS];
     op->in[4] = n->buffer[B_SIN];
-    if (f->k->q_norm) op->w[0] = n->vector[V_Q_NORM], op->w[1] = n->vector[V_K_NORM];
+    if (f->k->more & Q_NORM) op->w[0] = n->vector[V_Q_NORM], op->w[1] = n->vector[V_K_NORM];
     op->as.rope.heads = f->k->heads;
     op->as.rope.kv = n->kv;
     op->as.rope.eps = 1e-6f;
@@ -472,7 +548,35 @@ static void add_attend(const struct fuse *f, struct trial *t, const struct numbe
     op->as.attend.heads = f->k->heads;
     op->as.attend.kv = n->kv;
     op->as.attend.window = f->k->window;
+    if (n->more & SINKS) op->w[0] = n->vector[V_SINKS];
     op->as.attend.scale = 1 / sqrtf((float)f->k->heads.head_dim);
+}
+
+static void add_states(const struct fuse *f, struct trial *t, const struct numbers *n)
+{
+    struct op *op = trial_op(t, OP_CONV);
+    op->in[0] = n->buffer[B_MIXED];
+    op->out[0] = n->buffer[B_CONV];
+    op->w[0] = n->vector[V_CONV];
+    op->as.conv.channels = (int)(f->width[B_MIXED] / 4);
+    op->as.conv.width = CONV_WIDTH;
+    op->as.conv.state = n->state[0];
+    op = trial_op(t, OP_DELTA);
+    op->in[0] = n->buffer[B_CONV];
+    op->in[1] = n->buffer[B_DECAY];
+    op->in[2] = n->buffer[B_BETA];
+    op->out[0] = n->buffer[B_A];
+    op->w[0] = n->vector[V_DECAY];
+    op->w[1] = n->vector[V_DT];
+    op->as.delta.key_heads = 1;
+    op->as.delta.value_heads = f->k->heads.n_heads;
+    op->as.delta.key_dim = op->as.delta.value_dim = f->k->heads.head_dim;
+    op->as.delta.state = n->state[1];
+    op = trial_op(t, OP_NORM);
+    op->in[0] = op->out[0] = n->buffer[B_A];
+    op->w[0] = n->vector[V_Q_NORM];
+    op->as.norm.eps = 1e-6f;
+    op->as.norm.groups = f->k->heads.n_heads;
 }
 
 static void add_mlp(struct trial *t, const struct numbers *n)
@@ -481,7 +585,13 @@ static void add_mlp(struct trial *t, const struct numbers *n)
     trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
     struct op *op = trial_op(t, OP_GLU);
     op->in[0] = op->out[0] = n->buffer[B_GATE];
-    op->in[1] = n->buffer[B_UP];
+    if (!(n->more & ALONE)) op->in[1] = n->buffer[B_UP];
+    if (n->more & SIGMOID) op->as.glu.activation = ACTIVATION_SIGMOID;
+    if (n->more & CLAMPED) {
+        op->as.glu.activation = ACTIVATION_SWIGLU_CLAMPED;
+        op->as.glu.limit = 7;
+        op->as.glu.alpha = 1.702f;
+    }
     trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_D2);
 }
 
@@ -557,6 +667,7 @@ static void add_ops(const struct fuse *f, struct trial *t, const struct numbers 
     }
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
+    if (parts & STATES) add_states(f, t, n);
     if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
     if (parts & MOE) add_moe(t, n);
@@ -590,6 +701,23 @@ static struct use use_of(const struct trial *t, int buffer)
     return u;
 }
 
+/* The states of conv and delta, all alike at first. */
+static void open_states(struct fuse *f, struct trial *t, struct numbers *n, struct dbuf state[2])
+{
+    struct heads g = f->k->heads;
+    const size_t floats[] = {f->width[B_MIXED] / 4 * (CONV_WIDTH - 1),
+                             (size_t)(g.n_heads * g.head_dim * g.head_dim)};
+    for (int i = 0; i < 2; i++) {
+        size_t of_slot = f->k->parts & STATES ? floats[i] : 1, all = of_slot * MAX_SPANS;
+        float *x = malloc(all * sizeof *x);
+        CHECK(x);
+        for (size_t j = 0; j < all; j++) x[j] = 0.25f * (float)(j % of_slot % 9) - 1;
+        state[i] = dbuf_from(&f->s, x, all * sizeof *x);
+        free(x);
+        n->state[i] = trial_state(t, state[i].d, of_slot * sizeof(float));
+    }
+}
+
 /* Runs the case on what *in has; what was kept is left in *out, whose other pointers become NULL.
  * kept: bit B_..: this buffer is read after the plan. Without any the rows of norms share a buffer,
  * and so do the deltas, as in a model. */
@@ -597,11 +725,12 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
                 struct content *out)
 {
     struct trial t = {0};
-    struct numbers n;
-    struct dbuf d[N_BUFFERS], pages = dbuf_from(&f->s, in->pages, in->page_bytes);
+    struct numbers n = {.more = f->k->more};
+    struct dbuf d[N_BUFFERS], pages = dbuf_from(&f->s, in->pages, in->page_bytes), state[2];
     for (int i = 0; i < N_LINEARS; i++) n.linear[i] = trial_linear(&t, &f->w[i], f->packed[i]);
     for (int i = 0; i < N_VECTORS; i++) n.vector[i] = trial_vector(&t, f->d_vector[i].d, f->n[i]);
     n.kv = trial_kv(&t, pages.d, f->k->heads.n_kv_heads, f->k->heads.head_dim);
+    open_states(f, &t, &n, state);
     for (int i = 0; i < N_BUFFERS; i++) {
         int same = kept ? i : i == B_H2 || i == B_H3 ? B_H1 : i == B_D2 ? B_D1 : i;
         if (same != i) {
@@ -637,6 +766,10 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
     dbuf_get(&f->s, &pages, out->pages);
     compare_fences(f->c, f->v, f->name, "pages", &f->s, &pages);
     dbuf_free(&f->s, &pages);
+    for (int i = 0; i < 2; i++) {
+        compare_fences(f->c, f->v, f->name, "states", &f->s, &state[i]);
+        dbuf_free(&f->s, &state[i]);
+    }
 }
 
 /* ---- inputs */
@@ -854,11 +987,11 @@ static void check_case(struct check *c, const struct fuse_case *k, enum act act)
     char name[NAME_BYTES];
     struct fuse f = {.c = c, .k = k, .name = name, .act = act};
     snprintf(name, NAME_BYTES,
-             "%s, parts %x, %d, %d, heads %d/%d of %d, kv %s, window %d, %s, %x %s%s%s",
+             "%s, parts %x, %d, %d, heads %d/%d of %d, kv %s, window %d, %s, %x %s%s, more %x",
              act == ACT_F16 ? "f16" : "f32", (unsigned)k->parts, k->dim, k->ffn, k->heads.n_heads,
              k->heads.n_kv_heads, k->heads.head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window,
              format_names[k->format], (unsigned)k->others, format_names[k->other],
-             order_names[k->order], k->q_norm ? ", q norm" : "");
+             order_names[k->order], (unsigned)k->more);
     struct rng r = rng_for(c->seed, name);
     set_widths(&f);
     make_weights(&f, &a, &r);

@@ -3,58 +3,12 @@
 #ifndef TESTS_SCHED_BACKENDS_H
 #define TESTS_SCHED_BACKENDS_H
 
-#include "backend-cpu/cpu.h"
 #include "core/sample/logits.h"
-#include "tests/stepwise.h"
 #include "tests/unit/ever_top.h"
+#include "tests/unit/sched_odd.h"
 #include "tests/unit/sched_records.h"
 
 #include <math.h>
-
-/* The backend under test: the CPU's functions, one operation at a time, with hooks. */
-static struct backend odd;
-static struct stepwise_hooks odd_hooks;
-static const struct batch *odd_batch;
-static int odd_calls;
-
-static int odd_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
-                       struct be_plan **out, struct err *e)
-{
-    return stepwise_compile(be, &backend_cpu, &odd_hooks, p, m, out, e);
-}
-
-static void odd_drop_plan(struct be *be, struct be_plan *p)
-{
-    stepwise_drop(be, &backend_cpu, p);
-}
-
-static void odd_begin_step(struct be *be, const struct batch *b)
-{
-    odd_batch = b;
-    backend_cpu.begin_step(be, b);
-}
-
-static void odd_run(struct be *be, const struct be_plan *p)
-{
-    stepwise_run(be, &backend_cpu, &odd_hooks, p, odd_batch);
-}
-
-/* odd does what the CPU does until a test changes more of it. */
-static void odd_open(void)
-{
-    odd = backend_cpu;
-    odd_hooks = (struct stepwise_hooks){0};
-    odd.compile = odd_compile;
-    odd.drop_plan = odd_drop_plan;
-    odd.begin_step = odd_begin_step;
-    odd.run = odd_run;
-}
-
-/* The CPU's memory is the host's. */
-static void *odd_buffer(const struct stepwise_call *c, int buffer)
-{
-    return c->memory->buffer[buffer];
-}
 
 /* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
 static void linear_by_phase(struct be *be, const struct stepwise_call *c)

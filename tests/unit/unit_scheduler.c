@@ -6,6 +6,7 @@
 #include "core/sched/scheduler.h"
 #include "core/sample/logits.h"
 #include "tests/unit/sched_backends.h"
+#include "tests/unit/sched_model.h"
 #include "tests/unit/sched_records.h"
 
 #include <math.h>
@@ -769,39 +770,6 @@ static void what_can_never_run_is_refused(void **state)
     sched_close(s);
     forward_close(&f);
     free_records(r, 1);
-}
-
-/* --- the model: a small checkpoint, converted by this build's converter */
-static int convert_model(void **state)
-{
-    (void)state;
-    char self[3000], converter[3100], dir[] = "/tmp/opt4gptq-sched-XXXXXX", path[64];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || !mkdtemp(dir)) return -1;
-    self[n] = 0;
-    for (int i = 0; i < 3; i++) *strrchr(self, '/') = 0;
-    snprintf(converter, sizeof converter, "%s/opt4gptq-convert", self);
-    snprintf(path, sizeof path, "%s/model", dir);
-    pid_t child = fork();
-    if (!child) {
-        execl(converter, converter, "-q", "tests/data/gptq/llama", path, (char *)NULL);
-        _exit(127);
-    }
-    int status = -1;
-    struct err e = {.msg = "does not convert"};
-    int rc = child < 0 || waitpid(child, &status, 0) != child || status ||
-             model_open(&model, path, &e);
-    if (rc) fprintf(stderr, "%s: %s\n", converter, e.msg);
-    unlink(path);
-    rmdir(dir);
-    return rc ? -1 : 0;
-}
-
-static int close_model(void **state)
-{
-    (void)state;
-    model_close(&model);
-    return 0;
 }
 
 /* After sched_drain running requests end, with all choices and all requests of the group; no other

@@ -2,11 +2,11 @@
  * another. Block (columns of a value head, sequence): four neighbouring threads have a column of
  * the state S in registers, thread `part` rows i with i / 4 % 4 = part. Rows come through shared
  * memory, DELTA_ROWS at a time, while those before are computed; q and k are normed on the way.
- * A row takes the product k S, whose sum over the threads everything else waits for; q S of the row
- * before is computed beside it.
+ * The product k S of a row, with its sum over the threads, is what its update depends on; q S of
+ * the row before is computed beside it.
  * Bits: a sum over the key dimensions has four partial sums in each thread, i % 4, ascending; they
- * are added by pairs, then those of the threads. q and k: 8 threads have four neighbouring
- * dimensions of each 32. So no sum depends on the number of rows. k (g S) is computed as g (k S). */
+ * are added by pairs, then those of the threads. Squares of q and k: 8 threads have four
+ * neighbouring dimensions of each 32. k (g S) is computed as g (k S). */
 
 /* A chunk of rows in shared memory, and the second one behind it. */
 struct delta_stage {
@@ -25,7 +25,8 @@ DEVICE struct delta_stage delta_stage_of(float *lds, int chunk, const int dims)
     return s;
 }
 
-/* What a thread loads of a chunk: a part of one q or k, two elements of v, and the gates of a row. */
+/* The loads of a thread for a chunk: a part of one q or k, two elements of v, the gates of a
+ * row. */
 struct delta_loads {
     f32x4 x[8];
     float v[DELTA_ROWS * DELTA_COLUMNS / DELTA_THREADS], a, b;

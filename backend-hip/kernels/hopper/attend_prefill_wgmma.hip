@@ -257,7 +257,8 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
     UNROLL for (int i = 0; i < 2; i++)
     {
         float all = quad_sum(r->sum[i]), inverse = rcp32(all);
-        if (a->sinks) inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head]);
+        if (a->sinks)
+            inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head]);
         float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
                     (u64)(w->head * dims + thread() % 4 * 2);
         if (r->row + 8 * i >= r->n_rows) continue;

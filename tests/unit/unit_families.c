@@ -1,0 +1,454 @@
+/* unit_families.c: convert/hf_config.h for every family: configurations as checkpoints have them,
+ * defaults of missing keys, refusals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "convert/hf_config.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct notes quiet = {.quiet = 1};
+
+/* A configuration and some keys of the model file; null: the key is not there. */
+static const struct {
+    const char *name, *config, *expected;
+} cases[] = {
+    {"mixtral-mlp-names",
+     "{\"architectures\": [\"MixtralForCausalLM\"], \"model_type\": \"mixtral\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 192, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000.0, \"tie_word_embeddings\": false, "
+     "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"sliding_window\": 16, "
+     "\"vocab_size\": 320}",
+     "{\"architecture\": \"mixtral\", \"ffn\": 192, \"expert_ffn\": 192, \"experts\": [1, 1], "
+     "\"n_experts\": 4, \"top_k\": 2, \"shared_ffn\": 0, \"router_score\": \"softmax\", "
+     "\"router_normalize\": 1, \"router_scale\": 1.0, \"router_groups\": 1, "
+     "\"router_kept_groups\": 1, \"windows\": [16, 16]}"},
+    {"qwen2-moe",
+     "{\"architectures\": [\"Qwen2MoeForCausalLM\"], \"model_type\": \"qwen2_moe\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 256, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, \"tie_word_embeddings\": false, "
+     "\"use_sliding_window\": false, \"sliding_window\": null, \"max_window_layers\": 2, "
+     "\"moe_intermediate_size\": 128, \"num_experts\": 8, \"num_experts_per_tok\": 2, "
+     "\"norm_topk_prob\": false, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
+     "\"shared_expert_intermediate_size\": 192, \"vocab_size\": 320}",
+     "{\"architecture\": \"qwen2_moe\", \"ffn\": 128, \"expert_ffn\": 128, \"shared_ffn\": 192, "
+     "\"experts\": [1, 1], \"n_experts\": 8, \"top_k\": 2, \"router_normalize\": 0, "
+     "\"windows\": [0, 0]}"},
+    {"qwen3-moe-mixed",
+     "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"model_type\": \"qwen3_moe\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 256, \"num_hidden_layers\": 3, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, \"tie_word_embeddings\": true, "
+     "\"use_sliding_window\": false, \"sliding_window\": null, \"max_window_layers\": 2, "
+     "\"moe_intermediate_size\": 64, \"num_experts\": 16, \"num_experts_per_tok\": 4, "
+     "\"norm_topk_prob\": true, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [0], "
+     "\"head_dim\": 64, \"attention_bias\": false, \"vocab_size\": 320}",
+     "{\"architecture\": \"qwen3_moe\", \"ffn\": 256, \"expert_ffn\": 64, \"experts\": [0, 1, 1], "
+     "\"n_experts\": 16, \"top_k\": 4, \"router_normalize\": 1}"},
+    {"qwen3-moe-step",
+     "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"model_type\": \"qwen3_moe\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 256, \"num_hidden_layers\": 4, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, \"tie_word_embeddings\": false, "
+     "\"use_sliding_window\": false, \"sliding_window\": null, \"max_window_layers\": 2, "
+     "\"moe_intermediate_size\": 128, \"num_experts\": 8, \"num_experts_per_tok\": 3, "
+     "\"norm_topk_prob\": false, \"decoder_sparse_step\": 2, \"mlp_only_layers\": [], "
+     "\"head_dim\": 64, \"attention_bias\": false, \"vocab_size\": 320}",
+     "{\"architecture\": \"qwen3_moe\", \"experts\": [0, 1, 0, 1], \"router_normalize\": 0, "
+     "\"top_k\": 3}"},
+    {"qwen3.5",
+     "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], \"model_type\": \"qwen3_5\", "
+     "\"text_config\": {\"model_type\": \"qwen3_5_text\", \"hidden_size\": 128, "
+     "\"num_hidden_layers\": 4, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
+     "\"head_dim\": 64, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, "
+     "\"attention_bias\": false, \"attn_output_gate\": true, \"full_attention_interval\": 4, "
+     "\"linear_conv_kernel_dim\": 4, \"linear_key_head_dim\": 32, \"linear_value_head_dim\": 32, "
+     "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, \"tie_word_embeddings\": false, "
+     "\"partial_rotary_factor\": 0.25, \"rope_parameters\": {\"mrope_interleaved\": true, "
+     "\"mrope_section\": [3, 3, 2], \"rope_type\": \"default\", \"rope_theta\": 10000000.0, "
+     "\"partial_rotary_factor\": 0.25}, \"intermediate_size\": 256, "
+     "\"layer_types\": [\"linear_attention\", \"linear_attention\", \"linear_attention\", "
+     "\"full_attention\"], \"vocab_size\": 320}, \"tie_word_embeddings\": false}",
+     "{\"architecture\": \"qwen3_next\", \"dim\": 128, \"ffn\": 256, \"layer_types\": [1, 1, 1, "
+     "0], \"linear_key_heads\": 2, \"linear_value_heads\": 4, \"linear_key_dim\": 32, "
+     "\"linear_value_dim\": 32, \"conv_width\": 4, \"rope\": \"default, theta 1e+07, "
+     "16 of 64 dimensions\", \"experts\": null}"},
+    {"qwen3.5-moe",
+     "{\"architectures\": [\"Qwen3_5MoeForConditionalGeneration\"], "
+     "\"model_type\": \"qwen3_5_moe\", \"text_config\": {\"model_type\": \"qwen3_5_moe_text\", "
+     "\"hidden_size\": 128, \"num_hidden_layers\": 4, \"num_attention_heads\": 2, "
+     "\"num_key_value_heads\": 1, \"head_dim\": 64, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-06, \"attention_bias\": false, \"attn_output_gate\": true, "
+     "\"full_attention_interval\": 4, \"linear_conv_kernel_dim\": 4, \"linear_key_head_dim\": 32, "
+     "\"linear_value_head_dim\": 32, \"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, "
+     "\"tie_word_embeddings\": false, \"partial_rotary_factor\": 0.25, "
+     "\"rope_parameters\": {\"mrope_interleaved\": true, \"mrope_section\": [3, 3, 2], "
+     "\"rope_type\": \"default\", \"rope_theta\": 10000000.0, \"partial_rotary_factor\": 0.25}, "
+     "\"moe_intermediate_size\": 128, \"shared_expert_intermediate_size\": 128, "
+     "\"num_experts\": 8, \"num_experts_per_tok\": 3, \"layer_types\": [\"linear_attention\", "
+     "\"linear_attention\", \"linear_attention\", \"full_attention\"], \"vocab_size\": 320}, "
+     "\"tie_word_embeddings\": false}",
+     "{\"architecture\": \"qwen3_next\", \"layer_types\": [1, 1, 1, 0], \"experts\": [1, 1, 1, 1], "
+     "\"expert_ffn\": 128, \"shared_ffn\": 128, \"router_normalize\": 1, \"ffn\": 128}"},
+    {"qwen3.5-text",
+     "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 128, \"num_hidden_layers\": 4, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 64, "
+     "\"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, \"attention_bias\": false, "
+     "\"attn_output_gate\": true, \"full_attention_interval\": 4, \"linear_conv_kernel_dim\": 4, "
+     "\"linear_key_head_dim\": 32, \"linear_value_head_dim\": 48, \"linear_num_key_heads\": 2, "
+     "\"linear_num_value_heads\": 6, \"tie_word_embeddings\": true, "
+     "\"partial_rotary_factor\": 0.25, \"rope_parameters\": {\"mrope_interleaved\": true, "
+     "\"mrope_section\": [3, 3, 2], \"rope_type\": \"default\", \"rope_theta\": 10000000.0, "
+     "\"partial_rotary_factor\": 0.25}, \"intermediate_size\": 256, "
+     "\"architectures\": [\"Qwen3_5ForCausalLM\"], \"layer_types\": [\"linear_attention\", "
+     "\"linear_attention\", \"linear_attention\", \"full_attention\"], \"vocab_size\": 320}",
+     "{\"architecture\": \"qwen3_next\", \"linear_value_heads\": 6, \"linear_value_dim\": 48, "
+     "\"experts\": null}"},
+    {"gemma4",
+     "{\"model_type\": \"gemma4_text\", \"hidden_size\": 128, \"intermediate_size\": 256, "
+     "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+     "\"head_dim\": 32, \"global_head_dim\": 64, \"num_global_key_value_heads\": 1, "
+     "\"attention_k_eq_v\": true, \"hidden_activation\": \"gelu_pytorch_tanh\", "
+     "\"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, \"attention_bias\": false, "
+     "\"sliding_window\": 16, \"layer_types\": [\"sliding_attention\", \"sliding_attention\", "
+     "\"sliding_attention\", \"full_attention\"], \"final_logit_softcapping\": 6.0, "
+     "\"hidden_size_per_layer_input\": 0, \"vocab_size_per_layer_input\": 320, "
+     "\"num_kv_shared_layers\": 0, \"use_double_wide_mlp\": false, "
+     "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"default\", "
+     "\"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": \"proportional\", "
+     "\"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}, \"tie_word_embeddings\": true, "
+     "\"architectures\": [\"Gemma4ForCausalLM\"], \"vocab_size\": 320}",
+     "{\"architecture\": \"gemma4\", \"windows\": [16, 16, 16, 0], \"head_dims\": [32, 32, 32, "
+     "64], \"kv_heads\": [2, 2, 2, 1], \"ffns\": [256, 256, 256, 256], \"kv_from\": [0, 1, 2, 3], "
+     "\"ple_dim\": 0, \"attend_scale\": 1.0, \"logits_softcap\": 6.0, \"experts\": null}"},
+    {"gemma4-moe",
+     "{\"model_type\": \"gemma4_text\", \"hidden_size\": 128, \"intermediate_size\": 256, "
+     "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+     "\"head_dim\": 32, \"global_head_dim\": 64, \"num_global_key_value_heads\": 1, "
+     "\"attention_k_eq_v\": true, \"hidden_activation\": \"gelu_pytorch_tanh\", "
+     "\"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, \"attention_bias\": false, "
+     "\"sliding_window\": 16, \"layer_types\": [\"sliding_attention\", \"sliding_attention\", "
+     "\"full_attention\"], \"final_logit_softcapping\": 6.0, \"hidden_size_per_layer_input\": 0, "
+     "\"vocab_size_per_layer_input\": 320, \"num_kv_shared_layers\": 0, "
+     "\"use_double_wide_mlp\": false, "
+     "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"default\", "
+     "\"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": \"proportional\", "
+     "\"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}, \"tie_word_embeddings\": true, "
+     "\"architectures\": [\"Gemma4ForCausalLM\"], \"enable_moe_block\": true, \"num_experts\": 8, "
+     "\"top_k_experts\": 2, \"moe_intermediate_size\": 32, \"vocab_size\": 320}",
+     "{\"architecture\": \"gemma4\", \"experts\": [1, 1, 1], \"n_experts\": 8, \"top_k\": 2, "
+     "\"expert_ffn\": 32, \"ffn\": 256, \"router_normalize\": 1, \"router_score\": \"softmax\"}"},
+    {"gemma4-ple",
+     "{\"architectures\": [\"Gemma4ForConditionalGeneration\"], \"model_type\": \"gemma4\", "
+     "\"text_config\": {\"model_type\": \"gemma4_text\", \"hidden_size\": 128, "
+     "\"intermediate_size\": 192, \"num_hidden_layers\": 6, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 1, \"head_dim\": 32, \"global_head_dim\": 64, "
+     "\"num_global_key_value_heads\": null, \"attention_k_eq_v\": false, "
+     "\"hidden_activation\": \"gelu_pytorch_tanh\", \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-06, \"attention_bias\": false, \"sliding_window\": 16, "
+     "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\", "
+     "\"full_attention\", \"sliding_attention\", \"full_attention\"], "
+     "\"final_logit_softcapping\": 6.0, \"hidden_size_per_layer_input\": 32, "
+     "\"vocab_size_per_layer_input\": 320, \"num_kv_shared_layers\": 2, "
+     "\"use_double_wide_mlp\": true, "
+     "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"default\", "
+     "\"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": \"proportional\", "
+     "\"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}, \"tie_word_embeddings\": true, "
+     "\"vocab_size\": 320}, \"tie_word_embeddings\": true}",
+     "{\"architecture\": \"gemma4\", \"head_dims\": [32, 64, 32, 64, 32, 64], \"kv_heads\": [1, 1, "
+     "1, 1, 1, 1], \"ffns\": [192, 192, 192, 192, 384, 384], \"kv_from\": [0, 1, 2, 3, 2, 3], "
+     "\"ple_dim\": 32}"},
+    {"phi3",
+     "{\"architectures\": [\"Phi3ForCausalLM\"], \"model_type\": \"phi3\", \"hidden_size\": 192, "
+     "\"intermediate_size\": 256, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 4, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-05, "
+     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false, \"sliding_window\": 24, "
+     "\"rope_scaling\": null, \"original_max_position_embeddings\": 512, \"vocab_size\": 320}",
+     "{\"architecture\": \"phi3\", \"windows\": [24, 24], \"rope_long_from\": null, "
+     "\"rope\": \"default, theta 10000\"}"},
+    {"phi4-mini",
+     "{\"architectures\": [\"Phi3ForCausalLM\"], \"model_type\": \"phi3\", \"hidden_size\": 64, "
+     "\"intermediate_size\": 96, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 2, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-05, "
+     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": true, \"sliding_window\": null, "
+     "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1.0, 1.02, 1.04, 1.06, 1.08, "
+     "1.1], \"long_factor\": [1.3, 2.2, 3.1, 4.0, 4.9, 5.8]}, "
+     "\"original_max_position_embeddings\": 64, \"partial_rotary_factor\": 0.75, "
+     "\"vocab_size\": 320}",
+     "{\"architecture\": \"phi3\", \"head_dim\": 16, \"rope_long_from\": 64, \"rope\": \"longrope, "
+     "theta 10000, 12 of 16 dimensions\"}"},
+    {"glm4",
+     "{\"architectures\": [\"Glm4ForCausalLM\"], \"model_type\": \"glm4\", \"hidden_size\": 128, "
+     "\"intermediate_size\": 256, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 2, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-05, "
+     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false, \"attention_bias\": true, "
+     "\"head_dim\": 48, \"partial_rotary_factor\": 0.5, \"vocab_size\": 320}",
+     "{\"architecture\": \"glm4\", \"rope\": \"default, theta 10000, 24 of 48 dimensions\"}"},
+    {"glm4-moe",
+     "{\"architectures\": [\"Glm4MoeForCausalLM\"], \"model_type\": \"glm4_moe\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 256, \"num_hidden_layers\": 3, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"rope_theta\": 10000.0, \"tie_word_embeddings\": false, "
+     "\"attention_bias\": true, \"head_dim\": 48, \"partial_rotary_factor\": 0.5, "
+     "\"moe_intermediate_size\": 96, \"n_routed_experts\": 16, \"num_experts_per_tok\": 4, "
+     "\"n_shared_experts\": 1, \"routed_scaling_factor\": 1.5, \"n_group\": 4, \"topk_group\": 2, "
+     "\"first_k_dense_replace\": 1, \"norm_topk_prob\": true, \"use_qk_norm\": true, "
+     "\"num_nextn_predict_layers\": 1, \"vocab_size\": 320}",
+     "{\"architecture\": \"glm4_moe\", \"ffn\": 256, \"experts\": [0, 1, 1], \"n_experts\": 16, "
+     "\"top_k\": 4, \"expert_ffn\": 96, \"shared_ffn\": 96, \"router_score\": \"sigmoid\", "
+     "\"router_normalize\": 1, \"router_scale\": 1.5, \"router_groups\": 4, "
+     "\"router_kept_groups\": 2}"},
+    {"gpt-oss",
+     "{\"architectures\": [\"GptOssForCausalLM\"], \"model_type\": \"gpt_oss\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 96, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
+     "\"num_local_experts\": 8, \"num_experts_per_tok\": 3, \"experts_per_token\": 3, "
+     "\"sliding_window\": 16, \"layer_types\": [\"sliding_attention\", \"full_attention\"], "
+     "\"attention_bias\": true, \"swiglu_limit\": 1.5, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"rope_theta\": 150000.0, \"tie_word_embeddings\": false, "
+     "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8.0, \"beta_fast\": 32.0, "
+     "\"beta_slow\": 1.0, \"truncate\": false, \"original_max_position_embeddings\": 64}, "
+     "\"vocab_size\": 320}",
+     "{\"architecture\": \"gpt_oss\", \"windows\": [16, 0], \"expert_ffn\": 96, \"experts\": [1, "
+     "1], \"n_experts\": 8, \"top_k\": 3, \"router_score\": \"softmax\", \"router_normalize\": 1, "
+     "\"swiglu_limit\": 1.5, \"swiglu_alpha\": 1.702}"},
+    {"ministral3",
+     "{\"architectures\": [\"Ministral3ForCausalLM\"], \"model_type\": \"ministral3\", "
+     "\"hidden_size\": 160, \"intermediate_size\": 256, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"tie_word_embeddings\": false, \"sliding_window\": null, "
+     "\"head_dim\": 64, \"rope_parameters\": {\"type\": \"yarn\", \"rope_type\": \"yarn\", "
+     "\"rope_theta\": 1000000.0, \"factor\": 16.0, \"original_max_position_embeddings\": 16, "
+     "\"beta_fast\": 32.0, \"beta_slow\": 1.0, \"mscale\": 1.0, \"mscale_all_dim\": 1.0, "
+     "\"llama_4_scaling_beta\": 0.4}, \"vocab_size\": 320}",
+     "{\"architecture\": \"ministral3\", \"query_beta\": 0.4, \"query_original\": 16.0, "
+     "\"rope_scale\": 1.0}"},
+    {"mistral3",
+     "{\"architectures\": [\"Mistral3ForConditionalGeneration\"], \"model_type\": \"mistral3\", "
+     "\"text_config\": {\"architectures\": [\"MistralForCausalLM\"], \"model_type\": \"mistral\", "
+     "\"hidden_size\": 160, \"intermediate_size\": 256, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000000.0, \"tie_word_embeddings\": false, "
+     "\"sliding_window\": null, \"head_dim\": 64, \"vocab_size\": 320}, "
+     "\"tie_word_embeddings\": false}",
+     "{\"architecture\": \"mistral\", \"head_dim\": 64, \"rope\": \"default, theta 1e+09\", "
+     "\"windows\": [0, 0]}"},
+    {"smollm3",
+     "{\"architectures\": [\"SmolLM3ForCausalLM\"], \"model_type\": \"smollm3\", "
+     "\"hidden_size\": 192, \"intermediate_size\": 288, \"num_hidden_layers\": 4, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"rope_theta\": 2000000.0, \"tie_word_embeddings\": true, "
+     "\"attention_bias\": false, \"no_rope_layers\": [1, 1, 0, 1], \"no_rope_layer_interval\": 3, "
+     "\"use_sliding_window\": false, \"sliding_window\": null, \"vocab_size\": 320}",
+     "{\"architecture\": \"smollm3\", \"no_rope\": [0, 0, 1, 0], \"windows\": [0, 0, 0, 0]}"},
+    {"olmo2",
+     "{\"architectures\": [\"Olmo2ForCausalLM\"], \"model_type\": \"olmo2\", \"hidden_size\": 192, "
+     "\"intermediate_size\": 288, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 2, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, "
+     "\"rope_theta\": 500000.0, \"tie_word_embeddings\": false, \"attention_bias\": false, "
+     "\"vocab_size\": 320}",
+     "{\"architecture\": \"olmo2\", \"norm_eps\": 1e-06}"},
+    {"granite",
+     "{\"architectures\": [\"GraniteForCausalLM\"], \"model_type\": \"granite\", "
+     "\"hidden_size\": 192, \"intermediate_size\": 288, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rms_norm_eps\": 1e-05, \"rope_theta\": 10000.0, \"tie_word_embeddings\": false, "
+     "\"attention_bias\": false, \"embedding_multiplier\": 12.0, \"attention_multiplier\": 0.4, "
+     "\"residual_multiplier\": 0.5, \"logits_scaling\": 8.0, \"vocab_size\": 320}",
+     "{\"architecture\": \"granite\", \"embed_scale\": 12.0, \"attend_scale\": 0.4, "
+     "\"residual_scale\": 0.5, \"logits_scale\": 0.125}"},
+    {"stablelm",
+     "{\"architectures\": [\"StableLmForCausalLM\"], \"model_type\": \"stablelm\", "
+     "\"hidden_size\": 192, \"intermediate_size\": 288, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false, \"layer_norm_eps\": 1e-05, "
+     "\"use_qkv_bias\": true, \"partial_rotary_factor\": 0.25, \"use_parallel_residual\": false, "
+     "\"qk_layernorm\": false, \"vocab_size\": 320}",
+     "{\"architecture\": \"stablelm\", \"norm_eps\": 1e-05, \"rope\": \"default, theta 10000, "
+     "12 of 48 dimensions\"}"},
+    {"starcoder2",
+     "{\"architectures\": [\"Starcoder2ForCausalLM\"], \"model_type\": \"starcoder2\", "
+     "\"hidden_size\": 192, \"intermediate_size\": 288, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"max_position_embeddings\": 512, "
+     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": true, \"norm_epsilon\": 1e-05, "
+     "\"use_bias\": true, \"sliding_window\": 16, \"mlp_type\": \"default\", "
+     "\"norm_type\": \"layer_norm\", \"vocab_size\": 320}",
+     "{\"architecture\": \"starcoder2\", \"norm_eps\": 1e-05, \"windows\": [16, 16]}"},
+};
+
+static void test_families(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hf_config c;
+        struct err e = {0};
+        json_t *config = json_loads(cases[i].config, 0, NULL),
+               *expected = json_loads(cases[i].expected, 0, NULL), *want;
+        assert_true(config && expected);
+        if (hfc_read(&c, config, NULL, &quiet, &e)) fail_msg("%s: %s", cases[i].name, e.msg);
+        json_t *have = hfc_to_json(&c);
+        const char *key;
+        json_object_foreach(expected, key, want) {
+            const json_t *v = json_object_get(have, key);
+            if (json_is_null(want) ? v != NULL : !json_equal(v, want))
+                fail_msg("%s: %s is %s", cases[i].name, key,
+                         v ? json_dumps(v, JSON_ENCODE_ANY) : "not there");
+        }
+        json_decref(have);
+        json_decref(expected);
+        json_decref(config);
+        hfc_free(&c);
+    }
+}
+
+/* Reads {"architectures": [CLASS], "vocab_size": 9 EXTRA}. */
+static int read_class(struct hf_config *c, const char *class, const char *extra, struct err *e)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "{\"architectures\": [\"%s\"], \"vocab_size\": 9%s}", class,
+             extra);
+    json_t *j = json_loads(text, 0, NULL);
+    assert_non_null(j);
+    int rc = hfc_read(c, j, NULL, &quiet, e);
+    json_decref(j);
+    return rc;
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *class;
+        int n_layers, dim, n_heads, n_kv_heads, head_dim, ffn, context, tied, n_experts, top_k;
+        double eps;
+    } d[] = {
+        {"MixtralForCausalLM", 32, 4096, 32, 8, 128, 14336, 131072, 0, 8, 2, 1e-5},
+        {"Qwen2MoeForCausalLM", 24, 2048, 16, 16, 128, 1408, 32768, 0, 60, 4, 1e-6},
+        {"Qwen3MoeForCausalLM", 24, 2048, 32, 4, 64, 768, 32768, 0, 128, 8, 1e-6},
+        {"Qwen3NextForCausalLM", 48, 2048, 16, 2, 256, 512, 32768, 0, 512, 10, 1e-6},
+        {"Qwen3_5ForCausalLM", 32, 4096, 16, 4, 256, 12288, 32768, 0, 0, 0, 1e-6},
+        {"Qwen3_5MoeForCausalLM", 40, 2048, 16, 2, 256, 512, 32768, 0, 256, 8, 1e-6},
+        {"Phi3ForCausalLM", 32, 3072, 32, 32, 96, 8192, 4096, 0, 0, 0, 1e-5},
+        {"Glm4ForCausalLM", 40, 4096, 32, 2, 128, 13696, 131072, 0, 0, 0, 1.5625e-7},
+        {"Glm4MoeForCausalLM", 46, 4096, 96, 8, 128, 10944, 131072, 0, 128, 8, 1e-5},
+        {"GptOssForCausalLM", 36, 2880, 64, 8, 64, 2880, 131072, 0, 128, 4, 1e-5},
+        {"Ministral3ForCausalLM", 34, 4096, 32, 8, 128, 14336, 262144, 0, 0, 0, 1e-5},
+        {"SmolLM3ForCausalLM", 36, 2048, 16, 4, 128, 11008, 32768, 1, 0, 0, 1e-6},
+        {"Olmo2ForCausalLM", 32, 4096, 32, 32, 128, 11008, 2048, 0, 0, 0, 1e-5},
+        {"GraniteForCausalLM", 32, 4096, 32, 32, 128, 11008, 2048, 0, 0, 0, 1e-6},
+        {"StableLmForCausalLM", 32, 2560, 32, 32, 80, 6912, 4096, 0, 0, 0, 1e-5},
+        {"Starcoder2ForCausalLM", 30, 3072, 24, 2, 128, 12288, 4096, 1, 0, 0, 1e-5},
+    };
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
+        struct hf_config c;
+        struct err e = {0};
+        const char *extra = strstr(d[i].class, "Glm4Moe") ? ", \"head_dim\": 128" : "";
+        if (read_class(&c, d[i].class, extra, &e)) fail_msg("%s: %s", d[i].class, e.msg);
+        if (c.n_layers != d[i].n_layers || c.dim != d[i].dim || c.n_heads != d[i].n_heads ||
+            c.n_kv_heads != d[i].n_kv_heads || c.head_dim != d[i].head_dim || c.ffn != d[i].ffn ||
+            c.context != d[i].context || c.tied != d[i].tied || c.n_experts != d[i].n_experts ||
+            c.top_k != d[i].top_k || c.norm_eps != d[i].eps)
+            fail_msg("%s: a default differs", d[i].class);
+        hfc_free(&c);
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const char *const r[][3] = {
+        {"DeepseekV3ForCausalLM", ", \"kv_lora_rank\": 512", "multi-head latent"},
+        {"Llama4ForConditionalGeneration", "", "Llama4ForConditionalGeneration"},
+        {"Phi3SmallForCausalLM", "", "Phi3SmallForCausalLM"},
+        {"StableLmForCausalLM", ", \"qk_layernorm\": true", "qk_layernorm"},
+        {"StableLmForCausalLM", ", \"use_parallel_residual\": true", "use_parallel_residual"},
+        {"MixtralForCausalLM", ", \"hidden_act\": \"gelu\"", "hidden_act 'gelu'"},
+        {"Starcoder2ForCausalLM", ", \"hidden_act\": \"silu\"", "hidden_act 'silu'"},
+        {"Glm4MoeForCausalLM", ", \"head_dim\": 128, \"scoring_func\": \"softmax\"",
+         "scoring_func"},
+        {"Glm4MoeForCausalLM", ", \"head_dim\": 128, \"n_group\": 3", "n_group"},
+        {"Qwen3_5ForCausalLM", ", \"attn_output_gate\": false", "attn_output_gate"},
+        {"Qwen3MoeForCausalLM", ", \"num_experts_per_tok\": 129", "num_experts_per_tok"},
+        {"Phi3ForCausalLM",
+         ", \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1]}",
+         "short_factor"},
+        {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"axial\"}", "axial"},
+        {"Glm4ForCausalLM", ", \"partial_rotary_factor\": 1.5", "partial_rotary_factor"},
+        {"Gemma4ForCausalLM", ", \"vocab_size_per_layer_input\": 8", "vocab_size_per_layer_input"},
+        {"SmolLM3ForCausalLM", ", \"no_rope_layers\": [1, 0]", "no_rope_layers"},
+        {"Qwen2MoeForCausalLM", ", \"layer_types\": [\"chunked_attention\"]", "chunked"},
+    };
+    for (size_t i = 0; i < sizeof r / sizeof *r; i++) {
+        struct hf_config c;
+        struct err e = {0};
+        if (!read_class(&c, r[i][0], r[i][1], &e)) fail_msg("%s%s is read", r[i][0], r[i][1]);
+        if (!strstr(e.msg, r[i][2])) fail_msg("%s%s: %s", r[i][0], r[i][1], e.msg);
+        hfc_free(&c);
+    }
+}
+
+static void near(float have, double want) { assert_true(fabs(have - want) <= 3e-7 * fabs(want)); }
+
+static void test_ropes(void **state)
+{
+    (void)state;
+    struct hf_config c;
+    struct err e = {0};
+    /* 8 of 16 dimensions rotate: pairs 4 to 7 have no frequency */
+    assert_int_equal(read_class(&c, "StableLmForCausalLM",
+                                ", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+                                "\"num_key_value_heads\": 4, \"partial_rotary_factor\": 0.5",
+                                &e),
+                     0);
+    assert_int_equal(c.rotary, 8);
+    near(c.inv_freq[1], 0.1);
+    assert_true(c.inv_freq[4] == 0 && c.inv_freq[7] == 0);
+    hfc_free(&c);
+    assert_int_equal(
+        read_class(&c, "Phi3ForCausalLM",
+                   ", \"hidden_size\": 16, \"num_attention_heads\": 4, "
+                   "\"max_position_embeddings\": 4096, \"original_max_position_embeddings\": "
+                   "64, \"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1, 2], "
+                   "\"long_factor\": [4, 5]}",
+                   &e),
+        0);
+    near(c.inv_freq[1], 0.005);
+    near(c.inv_freq_long[0], 0.25);
+    near(c.inv_freq_long[1], 0.002);
+    near((float)c.rope_scale, sqrt(1 + log(64) / log(64)));
+    assert_int_equal(c.rope_long_from, 64);
+    hfc_free(&c);
+    /* proportional: the first quarter of the pairs of the whole head; other heads without windows */
+    assert_int_equal(read_class(&c, "Gemma4ForCausalLM",
+                                ", \"hidden_size_per_layer_input\": 0, \"global_head_dim\": 32, "
+                                "\"head_dim\": 8",
+                                &e),
+                     0);
+    near(c.inv_freq[3], pow(1e6, -6.0 / 32));
+    assert_true(c.inv_freq[4] == 0 && c.inv_freq[15] == 0);
+    near(c.sliding_inv_freq[3], pow(1e4, -6.0 / 8));
+    assert_true(c.head_dims[5] == 32 && c.head_dims[0] == 8);
+    hfc_free(&c);
+    /* gpt-oss without rope keys: YaRN of 4096 positions, factor 32 */
+    assert_int_equal(read_class(&c, "GptOssForCausalLM", "", &e), 0);
+    near((float)c.rope_scale, 0.1 * log(32) + 1);
+    assert_true(c.windows[0] == 128 && c.windows[1] == 0);
+    hfc_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ropes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
