@@ -167,7 +167,8 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                     const struct phase_slots *s, int glu)
 {
     const struct op *o = hip_op(p, op);
-    int top_k = o->as.experts.top_k, by_row = s->v->gathers ? slots_of_row(p, op, w) : 1;
+    int top_k = o->as.experts.top_k, of_row = slots_of_row(p, op, w),
+        by_row = s->v->gathers ? of_row : 1, copies = s->v->gathers ? 1 : of_row;
     size_t first = (size_t)s->row0 * (size_t)(o->as.experts.each ? top_k : 1) * (size_t)w->in;
     struct slot_prepare_args a = {.prepare = {.x = (const float *)hip_in(p, op, 0) + first,
                                               .perm = w->d_perm,
@@ -181,18 +182,21 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                                               .first_tile = s->v->tile},
                                   .id = s->groups.id,
                                   .place = s->v->gathers ? NULL : s->groups.place,
-                                  .top_k = o->as.experts.each || by_row > 1 ? 1 : top_k};
+                                  .top_k = o->as.experts.each || by_row > 1 ? 1 : top_k,
+                                  .copies = copies};
     if (glu >= 0) {
         a.gate = (float *)hip_in(p, glu, 0) + first;
         a.up = (const float *)hip_in(p, glu, 1) + first;
         a.gelu = hip_op(p, glu)->as.glu.activation == ACTIVATION_GELU_TANH;
+        a.keep = hip_op(p, glu)->last[0] != op || hip_n_together(h, p, op, 0) < o->n;
     }
-    hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row, &a, sizeof a);
+    hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row / copies, &a,
+                    sizeof a);
 }
 
-/* Launches stacks first .. first + n - 1 of the operation on a phase's slots. */
-static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
-                   const struct phase_slots *s)
+/* Arguments for stacks first .. first + n - 1 of the operation on a phase's slots. */
+static struct experts_args args_of(const struct hip *h, const struct be_plan *p, int op, int first,
+                                   int n, const struct phase_slots *s)
 {
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
@@ -215,14 +219,28 @@ static void launch(struct hip *h, const struct be_plan *p, int op, int first, in
         a.linear.part[i] = hip_part_of(w, y, a.linear.n_blocks);
         a.linear.n_blocks += (w->out + v->outputs - 1) / v->outputs;
     }
-    struct hip_blocks blocks = {(size_t)a.linear.n_blocks, s->tiles, 1, 0};
+    return a;
+}
+
+static struct hip_blocks blocks_of(const struct hip *h, const struct phase_slots *s, int n_blocks)
+{
+    const struct hip_kernel_row *v = s->v;
+    struct hip_blocks blocks = {(size_t)n_blocks, s->tiles, 1, 0};
     if (v->persistent) {
         size_t tasks = blocks.x * blocks.y,
                resident = v->blocks * (size_t)hip_stream_multiprocessors(h->stream);
         blocks.x = smaller(tasks, resident);
         blocks.y = 1;
     }
-    hip_launch(h, (enum hip_kernel)(v - hip_kernels), blocks, &a, sizeof a);
+    return blocks;
+}
+
+static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
+                   const struct phase_slots *s)
+{
+    struct experts_args a = args_of(h, p, op, first, n, s);
+    hip_launch(h, (enum hip_kernel)(s->v - hip_kernels), blocks_of(h, s, a.linear.n_blocks), &a,
+               sizeof a);
 }
 
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
@@ -284,12 +302,11 @@ void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int ex
                     a.linear.n_blocks, &a, sizeof a);
 }
 
-void hip_route(struct hip *h, const struct be_plan *p, int op)
+static struct route_args route_args_of(const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode),
-        groups = o->as.route.groups ? o->as.route.groups : 1;
-    struct route_args a = {.x = hip_in(p, op, 0),
+    int groups = o->as.route.groups ? o->as.route.groups : 1;
+    return (struct route_args){.x = hip_in(p, op, 0),
                            .bias = hip_vector(p, op, 0),
                            .factor = hip_vector(p, op, 1),
                            .id = hip_out(p, op, 0),
@@ -301,8 +318,31 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
                            .groups = groups,
                            .kept_groups = o->as.route.groups ? o->as.route.kept_groups : 1,
                            .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
+}
+
+void hip_route(struct hip *h, const struct be_plan *p, int op)
+{
+    struct route_args a = route_args_of(p, op);
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
     hip_launch_rows(h, K_route_rows, rows, &a, sizeof a);
+}
+
+void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct be_linear *w = hip_weight(p, op + 1, 0);
+    struct phase_slots of[2];
+    lay_out(h, p, op + 1, w, of);
+    CHECK(!of[0].grouped && of[0].v->gathers);
+    if (of[0].v != &hip_kernels[K_q4_experts_mma_8]) {
+        hip_route(h, p, op);
+        hip_experts(h, p, op + 1, EXPERTS_PREPARED);
+        return;
+    }
+    struct route_experts_args a = {route_args_of(p, op),
+                                   args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0])};
+    hip_forget_grouping(h);
+    hip_launch(h, K_q4_experts_route, blocks_of(h, &of[0], a.experts.linear.n_blocks), &a, sizeof a);
 }
 
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op)

@@ -172,15 +172,17 @@ static void launch_norm_router(struct hip *h, const struct be_plan *p, int first
 
 static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_router_fits(h, p, first) && hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
+    return norm_router_fits(h, p, first) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
+           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
+           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0] &&
            hip_router_prepares(h, p, first + 3);
 }
 
 static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, int first)
 {
     hip_router(h, p, first, first + 1, first + 3);
-    hip_route(h, p, first + 2);
-    hip_experts(h, p, first + 3, EXPERTS_PREPARED);
+    hip_route_experts(h, p, first + 2);
 }
 
 static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first);

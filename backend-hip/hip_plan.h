@@ -129,7 +129,10 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
 int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op);
 /* Whether it can also prepare the input of the stacks of op. */
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
-/* Launches it. experts: the OP_EXPERTS whose input it prepares, -1: none. */
+/* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
+ * prepared. */
+void hip_route_experts(struct hip *h, const struct be_plan *p, int op);
+/* Launches the norm and the router. experts: the OP_EXPERTS whose input it prepares, -1: none. */
 void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
 /* Whether one launch can compute the stack of op with the OP_GLU before it and the OP_MIX after it
  * in steps of a single row; the launch. */

@@ -107,6 +107,7 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
+enum { EXPERTS_ROUTE_DEPTH = 5 };
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs and
  * results of 8 warps */
 enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
@@ -432,9 +433,11 @@ struct slot_prepare_args {
     struct prepare_args prepare;
     const int *id, *place; /* [slots]; place NULL: slot i has place i */
     int top_k;             /* slots of a row of x; 1: every slot has its own */
+    int copies;            /* slots that a block prepares: top_k, or 1 */
     float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
     const float *up;
     int gelu;
+    int keep; /* gate has other readers, too */
 };
 
 /* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
@@ -453,6 +456,12 @@ struct norm_router_args {
     void *packed;              /* fp16 [stride], as prepare_args has it; NULL: none */
     float *scale;              /* [1] of packed */
     int stride;
+};
+
+/* experts_decode_mma.hip: one row; experts.expert: the results of `route` */
+struct route_experts_args {
+    struct route_args route;
+    struct experts_args experts;
 };
 
 /* experts_mix_gemv.hip: one row */
