@@ -86,18 +86,20 @@ struct norm_job {
     float *x, *out;
     const float *delta, *weight, *bias;
     float eps;
-    int dim, centered;
+    int dim, groups, centered; /* a row is `groups` rows of dim elements */
 };
 
 static void norm_task(void *arg, int row, int thread)
 {
     const struct norm_job *j = arg;
     (void)thread;
-    size_t at = (size_t)row * (size_t)j->dim;
-    const float *delta = j->delta ? j->delta + at : NULL;
-    if (j->centered)
-        j->k->layer_norm(j->x + at, delta, j->weight, j->bias, j->eps, j->out + at, j->dim);
-    else j->k->norm(j->x + at, delta, j->weight, j->eps, j->out + at, j->dim);
+    size_t at = (size_t)row * (size_t)j->groups * (size_t)j->dim;
+    for (int i = 0; i < j->groups; i++, at += (size_t)j->dim) {
+        const float *delta = j->delta ? j->delta + at : NULL;
+        if (j->centered)
+            j->k->layer_norm(j->x + at, delta, j->weight, j->bias, j->eps, j->out + at, j->dim);
+        else j->k->norm(j->x + at, delta, j->weight, j->eps, j->out + at, j->dim);
+    }
 }
 
 static void run_norm(const struct call *t)
@@ -113,16 +115,17 @@ static void run_norm(const struct call *t)
         .bias = vector_of(t, 1),
         .eps = t->op->as.norm.eps,
         .dim = width / groups,
+        .groups = groups,
         .centered = t->op->as.norm.centered,
     };
     CHECK(width % groups == 0 && !(j.delta && (groups > 1 || j.out == j.x)));
-    pool_run(t->c->pool, rows_of(t, t->op->in[0]) * groups, norm_task, &j);
+    pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
 }
 
 struct add_job {
     const struct call *t;
-    float *x;                /* [rows][n] */
-    const float *y, *gate;   /* [rows][n] or NULL; [rows] or NULL */
+    float *x;                 /* [rows][n] */
+    const float *y, *gate;    /* [rows][n] or NULL; [rows] or NULL */
     const int32_t *logit_row; /* rows of the step; NULL: all */
     int n;
 };

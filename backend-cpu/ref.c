@@ -259,7 +259,8 @@ static void ref_route(const struct route_task *t)
 {
     const struct op *op = t->op;
     int n = op->as.route.n_experts, top = op->as.route.top_k, nan = 0, j = 0;
-    double s[ROUTE_MAX_EXPERTS], choice[ROUTE_MAX_EXPERTS], max = -INFINITY, sum = 0, chosen = 0;
+    double s[ROUTE_MAX_EXPERTS], choice[ROUTE_MAX_EXPERTS] = {0}, max = -INFINITY, sum = 0,
+                                                                  chosen = 0;
     char is[ROUTE_MAX_EXPERTS] = {0};
     for (int i = 0; i < n; i++) max = fmax(max, t->x[i]);
     for (int i = 0; i < n; i++) {

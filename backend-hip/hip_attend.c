@@ -5,16 +5,17 @@
 
 #include <string.h>
 
-/* The kernel for an fp16 KV cache, heads of 64 or 128 dimensions and scores without a softcap;
- * K_COUNT: none. */
+/* The kernel for an fp16 KV cache, heads of 64, 128 or 256 dimensions and scores without a softcap;
+ * K_COUNT: none. for_256: K_COUNT or a kernel */
 static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enum hip_kernel for_64,
-                               enum hip_kernel for_128)
+                               enum hip_kernel for_128, enum hip_kernel for_256)
 {
-    const struct heads *g = &attend->as.attend.heads;
-    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 ||
-        (g->head_dim != 64 && g->head_dim != 128))
-        return K_COUNT;
-    enum hip_kernel k = g->head_dim == 64 ? for_64 : for_128;
+    int dim = attend->as.attend.heads.head_dim;
+    enum hip_kernel k = dim == 64    ? for_64
+                        : dim == 128 ? for_128
+                        : dim == 256 ? for_256
+                                     : K_COUNT;
+    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 || k == K_COUNT) return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }
 
@@ -22,13 +23,13 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enu
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
     return h->config.act == ACT_F16
-               ? by_head(h, attend, K_attend_wgmma_half_64, K_attend_wgmma_half_128)
-               : by_head(h, attend, K_attend_wgmma_64, K_attend_wgmma_128);
+               ? by_head(h, attend, K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT)
+               : by_head(h, attend, K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT);
 }
 
 static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    return by_head(h, attend, K_attend_pages_64, K_attend_pages_128);
+    return by_head(h, attend, K_attend_pages_64, K_attend_pages_128, K_attend_pages_256);
 }
 
 /* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
@@ -218,7 +219,8 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
     return r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
-           rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT;
+           rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT &&
+           a->as.attend.heads.head_dim <= 128;
 }
 
 int hip_single_rows(const struct batch *b)
@@ -315,7 +317,8 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
     enum hip_kernel wgmma = wgmma_kernel(h, attend),
-                    tile = by_head(h, attend, K_attend_tile_64, K_attend_tile_128);
+                    tile = by_head(h, attend, K_attend_tile_64, K_attend_tile_128,
+                                   K_attend_tile_256);
     if (wgmma < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;

@@ -126,11 +126,13 @@ void hip_glu(struct hip *h, const struct be_plan *p, int op)
 void hip_add(struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode);
+    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode),
+                  of_step = p->plan->buffer[o->in[0]].rows == ROWS_STEP;
     struct add_args a = {.x = hip_in(p, op, 0),
                          .delta = hip_in(p, op, 1),
                          .gate = hip_in(p, op, 2),
                          .pos = h->shape.d_pos,
+                         .row = of_step ? NULL : h->shape.d_logit_row,
                          .dim = hip_width(p, op),
                          .original = o->as.add.original,
                          .scale = o->as.add.scale != 0 ? o->as.add.scale : 1,

@@ -132,7 +132,7 @@ static int open_model(struct ablation *a, int n_gen, struct err *e)
                                 .kv = KV_F16,
                                 .max_logits = N_PROMPTS};
     f.max_rows = largest(&a->o->parallel, N_PROMPTS);
-    if (open_batch(a, n_gen, &f.n_pages, e) || shape_open(&a->model, a->shape, e)) return -1;
+    if (open_batch(a, n_gen, &f.n_pages, e) || shape_open(&a->model, a->shape, 0, e)) return -1;
     f.max_seqs = N_PROMPTS;
     f.max_pages = a->map.stride;
     if (forward_open(&a->forward, &a->model, &backend_hip, &f, e) || setup_fill_kv(&a->forward, e))
@@ -373,21 +373,10 @@ static int static_table(struct out *out, struct err *e)
 
 /* ---- */
 
-static int find_shape(const char *name, const struct shape **s, struct err *e)
-{
-    char names[200] = "";
-    for (*s = shapes; (*s)->name; ++*s) {
-        if (!strcmp((*s)->name, name)) return 0;
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "",
-                 (*s)->name);
-    }
-    return err_set(e, "--shape %s: there are %s", name, names);
-}
-
 static int run_shape(struct ablation *a, const char *name, int n_gen, struct out *out,
                      struct out *table, struct err *e)
 {
-    if (find_shape(name, &a->shape, e)) return -1;
+    if (shape_find(name, &a->shape, e)) return -1;
     memset(&a->forward, 0, sizeof a->forward);
     memset(&a->model, 0, sizeof a->model);
     int rc = open_model(a, n_gen, e) || run_model(a, n_gen, out, e) || run_linears(a, out, table, e)

@@ -1,5 +1,6 @@
 #include "bench/cost.h"
 
+#include <math.h>
 #include <string.h>
 
 void cost_names_of(const struct step_plan *p, struct cost_names *n)
@@ -23,13 +24,19 @@ int cost_name(const struct cost_names *n, const char *name)
     return i;
 }
 
-static double linear_bytes(const struct linear *w)
+/* Of one linear of a stack. */
+static double one_linear_bytes(const struct linear *w)
 {
     double bytes = w->bias ? 4.0 * w->out : 0;
     if (!w->codes) return bytes + (double)w->in * w->out * (double)dtype_bytes(w->weight_type);
     double rows = (double)((w->out + MF_PANEL - 1) / MF_PANEL * MF_PANEL);
     bytes += rows * w->k / 2 + rows * w->n_groups * (1 + (double)dtype_bytes(w->scale_type));
     return bytes + (w->perm ? 4.0 * w->k : 0);
+}
+
+static double linear_bytes(const struct linear *w)
+{
+    return one_linear_bytes(w) * (w->stack ? w->stack : 1);
 }
 
 static int digits(const struct linear *w, enum act act)
@@ -59,6 +66,23 @@ static double position_bytes(const struct heads *g, enum kv_type kv)
     return 2.0 * g->n_kv_heads * g->head_dim * (kv == KV_F16 ? 2 : 4);
 }
 
+/* Experts are expected to be chosen with equal probability: n rows leave one out with (1 - top_k /
+ * experts)^n. */
+static struct cost experts(const struct step_plan *p, const struct op *op, double rows,
+                           enum act act)
+{
+    struct cost all = {0};
+    int top = op->as.experts.top_k;
+    for (int i = 0; i < op->n; i++) {
+        const struct linear *w = &p->weight[op->w[i]].linear;
+        struct cost c = cost_linear(w, (int)rows * top, act);
+        c.weights = one_linear_bytes(w) * w->stack *
+                    (1 - pow(1 - (double)top / w->stack, rows));
+        all = add(all, c);
+    }
+    return all;
+}
+
 static struct cost attend(const struct op *op, const struct step_shape *s, enum kv_type kv)
 {
     const struct heads *g = &op->as.attend.heads;
@@ -74,6 +98,18 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
                          .weights = op->w[0] >= 0 ? 4.0 * g->n_heads : 0,
                          .acts = 8.0 * s->n_seqs * s->rows * q,
                          .fp32 = 4 * q * s->n_seqs * seen}; /* scores, then values */
+}
+
+/* A state is read and written once a step. */
+static double state_bytes(const struct step_plan *p, int state, const struct step_shape *s)
+{
+    return 2.0 * s->n_seqs * (double)p->state[state].bytes;
+}
+
+/* Of S: its decay, k S, the sum with k u, q S. */
+static double delta_products(const struct op *op, double rows)
+{
+    return 7.0 * rows * op->as.delta.value_heads * op->as.delta.key_dim * op->as.delta.value_dim;
 }
 
 static double rows_of(const struct step_plan *p, int buffer, const struct step_shape *s)
@@ -116,10 +152,21 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
             w = add(w,
                     cost_linear(&p->weight[op->w[i]].linear, (int)rows_of(p, op->in[0], s), act));
         return w;
+    case OP_EXPERTS: return experts(p, op, rows_of(p, op->in[0], s), act);
     case OP_ROPE_STORE:
         if (op->in[1] >= 0) w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
         return w;
     case OP_ATTEND: return attend(op, s, kv);
+    case OP_CONV:
+        w.weights = 4.0 * p->weight[op->w[0]].n;
+        w.kv = state_bytes(p, op->as.conv.state, s);
+        w.fp32 = 2.0 * s->n_seqs * s->rows * op->as.conv.channels * op->as.conv.width;
+        return w;
+    case OP_DELTA:
+        w.weights = 8.0 * op->as.delta.value_heads;
+        w.kv = state_bytes(p, op->as.delta.state, s);
+        w.fp32 = delta_products(op, s->n_seqs * s->rows);
+        return w;
     case OP_GATHER: w.acts = 2.0 * s->n_seqs * (double)p->buffer[op->out[0]].row_bytes; return w;
     default: return w;
     }
@@ -155,6 +202,7 @@ void cost_model(const struct model *m, double *bytes, double *parameters)
         const struct linear *l = &w->linear;
         if (w->vector && is_frequency(&m->plan, i)) continue;
         *bytes += w->vector ? 4.0 * w->n : linear_bytes(l);
-        *parameters += w->vector ? w->n : (double)l->in * l->out + (l->bias ? l->out : 0);
+        *parameters += w->vector ? w->n : ((double)l->in * l->out + (l->bias ? l->out : 0)) *
+                                               (l->stack ? l->stack : 1);
     }
 }

@@ -26,7 +26,7 @@ struct step_shape {
 
 struct cost {
     double weights; /* bytes of weights */
-    double kv;      /* bytes of keys and values, read and written */
+    double kv;      /* bytes of keys, values and states, read and written */
     double acts;    /* bytes of activations, read and written; they fit the processor's caches, so
                        the lower bound of a time leaves them out */
     double fp32;    /* fp32 operations; a fused multiply-add counts as two */

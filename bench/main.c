@@ -72,12 +72,16 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
     if (check_machine(o, e)) return -1;
     if (o->probe) return bench_probe(o, &facts, out, e);
     if (o->ablation) return bench_ablation(o, &facts, out, e);
-    if (o->model ? model_open(&m, o->model, e) : shape_open(&m, &shapes[0], e)) return -1;
-    describe_model(&facts, &m, o->model ? o->model : "made-up TinyLlama-1.1B");
+    const struct shape *shape = &shapes[0];
+    if (o->shape.n && shape_find(o->shape.v[0], &shape, e)) return -1;
+    if (o->model ? model_open(&m, o->model, e) : shape_open(&m, shape, o->layers, e)) return -1;
+    char made[64];
+    snprintf(made, sizeof made, "made-up %s", shape == &shapes[0] ? "TinyLlama-1.1B" : shape->name);
+    describe_model(&facts, &m, o->model ? o->model : made);
     if (!o->model)
         fprintf(stderr,
-                "opt4gptq-bench: made-up weights of TinyLlama-1.1B's shape, %.2f GB (-m FILE "
-                "measures a model)%s",
+                "opt4gptq-bench: %s weights of %s's shape, %.2f GB (-m FILE "
+                "measures a model)%s", "made-up", made + strlen("made-up "),
                 facts.model_bytes * 1e-9, o->ops || o->roofline ? "\n" : ": ");
     int rc = (o->ops        ? bench_ops
               : o->roofline ? bench_roofline

@@ -63,8 +63,11 @@ static const struct args_row table[] = {
      .help = "the paper's table on a GPU: each optimization alone, and all; without a GPU, counts",
      .chooses = BENCH_ABLATION},
     {NAMES("--shape"), TEXTS(shape, "S,.."),
-     .help = "--ablation: models by shape (default: the paper's six)",
-     .modes = MODE(BENCH_ABLATION)},
+     .help = "made-up models by shape, with --ablation several (default: the paper's six)",
+     .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_ABLATION)},
+    {NAMES("--layers"), INT(layers, 0, 4096),
+     .help = "layers of a made-up model (default 0: as many as its shape has)",
+     .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE)},
     ARGS_COMMON_ROWS(common, "version"),
 };
 
@@ -122,6 +125,10 @@ static int check(const struct bench_options *o, struct err *e)
     int most = 0;
     for (int i = 0; i < o->prompt.n; i++) most = o->prompt.v[i] > most ? o->prompt.v[i] : most;
     for (int i = 0; i < o->gen.n; i++) most = o->gen.v[i] > most ? o->gen.v[i] : most;
+    if (o->given.mode != BENCH_ABLATION && o->shape.n > 1)
+        return err_set(e, "--shape: one, but with --ablation");
+    if (o->model && (o->shape.n || o->layers))
+        return err_set(e, "%s is of a model without a file (-m)", o->shape.n ? "--shape" : "--layers");
     return most ? 0 : err_set(e, "nothing to measure: -p and -n are 0");
 }
 

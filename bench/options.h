@@ -21,7 +21,7 @@ struct bench_options {
     struct args_ints prompt, gen, depth, parallel, threads;
     struct args_texts act, kv, cpu, variant, shape;
     const char *backend, *output, *hip_library;
-    int n_batch, repetitions, cpu_time, device;
+    int n_batch, repetitions, cpu_time, device, layers;
     int ops, roofline, probe, ablation;
     struct args_common common;
     struct args_given given; /* how it was written; its mode is an enum bench_mode */

@@ -59,7 +59,7 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
     return setup_fill_kv(&r->forward, e);
 }
 
-/* Refuses KV caches that exceed the free memory; the kernel would kill the process. */
+/* Refuses KV caches and states that exceed the free memory; the kernel would kill the process. */
 static int check_memory(const struct model *m, const struct setups *r,
                         const struct setup_size *size, struct err *e)
 {
@@ -70,11 +70,14 @@ static int check_memory(const struct model *m, const struct setups *r,
     for (int i = 0; i < r->n; i++)
         need += (double)forward_kv_bytes(m, r->setup[i].config.backend, r->setup[i].config.kv,
                                          size->n_pages);
+    for (int i = 0; i < m->plan.n_states; i++)
+        need += (double)r->n * size->max_seqs * (double)m->plan.state[i].bytes;
     if (available && need > (double)available)
         return err_set(e,
-                       "the KV caches of %d configuration%s need %.1f GiB, %.1f are free: measure "
-                       "fewer, shorter or shallower at once",
-                       r->n, r->n == 1 ? "" : "s", need / (1 << 30), (double)available / (1 << 30));
+                       "the KV caches%s of %d configuration%s need %.1f GiB, %.1f are free: "
+                       "measure fewer, shorter or shallower at once",
+                       m->plan.n_states ? " and states" : "", r->n, r->n == 1 ? "" : "s",
+                       need / (1 << 30), (double)available / (1 << 30));
     return 0;
 }
 

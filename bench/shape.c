@@ -5,16 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Keys of opt4gptq.config beside the sizes (core/model/modelfile.h). "experts" and "layer_types" are
+ * added layer by layer. */
+#define QWEN3_MOE \
+    "{\"n_experts\":128,\"top_k\":8,\"expert_ffn\":768,\"shared_ffn\":0," ROUTER "}"
+#define MIXTRAL \
+    "{\"n_experts\":8,\"top_k\":2,\"expert_ffn\":14336,\"shared_ffn\":0," ROUTER "}"
+#define QWEN3_5_MOE \
+    "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":512,\"shared_ffn\":512," ROUTER "," \
+    "\"linear_key_heads\":16,\"linear_value_heads\":32,\"linear_key_dim\":128," \
+    "\"linear_value_dim\":128,\"conv_width\":4}"
+#define ROUTER \
+    "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1," \
+    "\"router_groups\":1,\"router_kept_groups\":1"
+
 /* clang-format off */
 const struct shape shapes[] = {
-    {"tinyllama-1.1b", 22, 2048, 5632, 32, 4, 64, 32000, 2048, 128},
-    {"llama-3-8b", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 128},
-    {"llama-2-7b", 32, 4096, 11008, 32, 32, 128, 32000, 4096, 128},
-    {"codellama-7b", 32, 4096, 11008, 32, 32, 128, 32016, 16384, 128},
-    {"llama-13b", 40, 5120, 13824, 40, 40, 128, 32000, 2048, 128},
-    {"qwen1.5-1.8b", 24, 2048, 5504, 16, 16, 128, 151936, 32768, 128},
-    {"qwen1.5-4b", 40, 2560, 6912, 20, 20, 128, 151936, 32768, 128},
-    {"tiny", 1, 128, 256, 2, 1, 64, 320, 2048, 128},
+    {"tinyllama-1.1b", 22, 2048, 5632, 32, 4, 64, 32000, 2048, 128, NULL, NULL, 0},
+    {"llama-3-8b", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 128, NULL, NULL, 0},
+    {"llama-2-7b", 32, 4096, 11008, 32, 32, 128, 32000, 4096, 128, NULL, NULL, 0},
+    {"codellama-7b", 32, 4096, 11008, 32, 32, 128, 32016, 16384, 128, NULL, NULL, 0},
+    {"llama-13b", 40, 5120, 13824, 40, 40, 128, 32000, 2048, 128, NULL, NULL, 0},
+    {"qwen1.5-1.8b", 24, 2048, 5504, 16, 16, 128, 151936, 32768, 128, NULL, NULL, 0},
+    {"qwen1.5-4b", 40, 2560, 6912, 20, 20, 128, 151936, 32768, 128, NULL, NULL, 0},
+    {"qwen3-30b-a3b", 48, 2048, 768, 32, 4, 128, 151936, 32768, 128, "qwen3_moe", QWEN3_MOE, 0},
+    {"mixtral-8x7b", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 128, "mixtral", MIXTRAL, 0},
+    {"qwen3.5-35b-a3b", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next", QWEN3_5_MOE,
+     SHAPE_PLAIN},
+    {"qwen3.5-35b-a3b-8bit", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next",
+     QWEN3_5_MOE, SHAPE_PLAIN_8BIT},
+    {"tiny", 1, 128, 256, 2, 1, 64, 320, 2048, 128, NULL, NULL, 0},
     {0},
 };
 /* clang-format on */
@@ -55,39 +75,71 @@ static void fill_halves(uint16_t *p, size_t n, float scale)
         memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
 }
 
-static void make_linear(struct pool_of_bytes *p, struct linear *w, int in, int out, int group)
+/* Random signs and mantissas with one exponent, of fp16 2^-7, of bf16 2^-6: rows of a router differ,
+ * so that experts are chosen as often as each other. */
+static void fill_plain(void *p, size_t n, enum dtype type, uint64_t seed)
 {
-    size_t rows = ((size_t)out + 15) / 16 * 16, codes = rows * (size_t)in / 2,
-           groups = rows * (size_t)(in / group);
+    uint64_t keep = type == DT_F16 ? 0x83ff83ff83ff83ff : 0x807f807f807f807f,
+             exponent = type == DT_F16 ? 0x2000200020002000 : 0x3c803c803c803c80, *v = p;
+    fill_random(p, (n + 3) / 4 * 8, seed);
+    for (size_t i = 0; i < (n + 3) / 4; i++) v[i] = (v[i] & keep) | exponent;
+}
+
+/* eight: an 8-bit linear, which names every input twice (docs/model-file.md). */
+static void make_linear(struct pool_of_bytes *p, struct linear *w, int group, int eight)
+{
+    int k = eight ? 2 * w->in : w->in, n = w->stack ? w->stack : 1;
+    size_t rows = ((size_t)w->out + 15) / 16 * 16 * (size_t)n, codes = rows * (size_t)k / 2,
+           groups = rows * (size_t)(k / group);
     uint8_t *c = take(p, codes), *z = take(p, groups);
     uint16_t *s = take(p, groups * 2);
-    *w = (struct linear){.in = in,
-                         .out = out,
-                         .k = in,
-                         .group = group,
-                         .n_groups = in / group,
-                         .scale_type = DT_F16};
-    w->codes = c, w->zeros = z, w->scales = s;
+    int32_t *perm = eight ? take(p, (size_t)k * sizeof *perm) : NULL;
+    w->k = k, w->group = group, w->n_groups = k / group, w->scale_type = DT_F16;
+    w->codes = c, w->zeros = z, w->scales = s, w->perm = perm;
     if (!p->at) return;
-    fill_random(c, codes, (uint64_t)out);
+    fill_random(c, codes, (uint64_t)w->out + p->n);
     memset(z, 8, groups);
     for (size_t i = 0; i < groups; i++) s[i] = 0x2000; /* 2^-7 */
+    for (int i = 0; eight && i < k; i++) perm[i] = i / (2 * group) * group + i % group;
+}
+
+/* How a linear is stored. */
+enum storage { FOUR_BIT, EIGHT_BIT, PLAIN };
+
+static enum storage storage_of(const struct shape *s, const char *name)
+{
+    static const char *const plain[] = {"embed_tokens", "router", "expert_gate", ".b_proj",
+                                        ".a_proj"},
+                             *const mostly[] = {"lm_head", "self_attn", "linear_attn",
+                                                "shared_expert"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strstr(name, plain[i])) return PLAIN;
+    for (size_t i = 0; i < sizeof mostly / sizeof *mostly; i++)
+        if (s->plain && strstr(name, mostly[i]))
+            return s->plain == SHAPE_PLAIN_8BIT ? EIGHT_BIT : PLAIN;
+    return strcmp(name, "lm_head") ? FOUR_BIT : PLAIN;
 }
 
 static int made_linear(void *self, const char *name, int stack, int in, int out, struct linear *w,
                        struct err *e)
 {
     struct made *made = self;
+    const struct shape *s = made->shape;
     struct pool_of_bytes *p = &made->bytes;
-    (void)e, (void)stack;
-    if (strcmp(name, "embed_tokens") && strcmp(name, "lm_head")) {
-        make_linear(p, w, in, out, made->shape->group);
+    enum storage as = storage_of(s, name);
+    enum { GROUP_OF_8BIT = 32 };
+    (void)e;
+    *w = (struct linear){.in = in, .out = out, .stack = stack, .k = in};
+    if (as != PLAIN) {
+        make_linear(p, w, as == EIGHT_BIT ? GROUP_OF_8BIT : s->group, as == EIGHT_BIT);
         return 1;
     }
-    uint16_t *v = take(p, (size_t)in * (size_t)out * 2);
-    *w = (struct linear){.in = in, .out = out, .k = in, .weight = v, .weight_type = DT_F16};
-    if (p->at) fill_halves(v, (size_t)in * (size_t)out, 0.01f);
-    else w->weight = self; /* while bytes are counted: not NULL */
+    size_t n = (size_t)in * (size_t)out;
+    uint16_t *v = take(p, (n + 3) / 4 * 8);
+    w->weight_type = s->json ? DT_BF16 : DT_F16;
+    w->weight = p->at ? v : self; /* while bytes are counted: not NULL */
+    if (p->at && s->json) fill_plain(v, n, DT_BF16, p->n);
+    else if (p->at) fill_halves(v, n, 0.01f);
     return 1;
 }
 
@@ -95,7 +147,11 @@ static int made_vector(void *self, const char *name, int n, const float **out, s
 {
     struct made *made = self;
     (void)e;
-    if (strstr(name, "q_norm") || strstr(name, "k_norm") || strstr(name, ".long")) return 0;
+    int head_norm = strstr(name, "q_norm") || strstr(name, "k_norm");
+    const char *architecture = made->shape->architecture;
+    if (strstr(name, ".long") ||
+        (head_norm && (!architecture || strncmp(architecture, "qwen3", 5))))
+        return 0;
     float *v = take(&made->bytes, (size_t)n * sizeof *v);
     int angles = !strcmp(name, "rope.inv_freq");
     for (int i = 0; made->bytes.at && i < n; i++)
@@ -104,13 +160,40 @@ static int made_vector(void *self, const char *name, int n, const float **out, s
     return 1;
 }
 
-int shape_open(struct model *m, const struct shape *s, struct err *e)
+/* The configuration's keys; "experts": all layers; "layer_types": every fourth is attention. */
+static json_t *make_json(const struct shape *s, int n_layers)
+{
+    enum { FULL_EVERY = 4 };
+    if (!s->json) return NULL;
+    json_t *j = json_loads(s->json, 0, NULL), *experts = json_array(), *types = json_array();
+    for (int i = 0; i < n_layers; i++) {
+        json_array_append_new(experts, json_integer(1));
+        json_array_append_new(types, json_integer((i + 1) % FULL_EVERY != 0));
+    }
+    json_object_set_new(j, "experts", experts);
+    json_object_set_new(j, "layer_types", types);
+    return j;
+}
+
+int shape_find(const char *name, const struct shape **s, struct err *e)
+{
+    char names[400] = "";
+    for (*s = shapes; (*s)->name; ++*s) {
+        if (!strcmp((*s)->name, name)) return 0;
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "",
+                 (*s)->name);
+    }
+    return err_set(e, "--shape %s: there are %s", name, names);
+}
+
+int shape_open(struct model *m, const struct shape *s, int n_layers, struct err *e)
 {
     struct made made = {.shape = s};
     const struct weight_source from = {&made, s->name, made_linear, made_vector};
+    if (!n_layers) n_layers = s->n_layers;
+    json_t *json = make_json(s, n_layers);
     memset(m, 0, sizeof *m);
-    m->config = (struct model_config){.architecture = "llama",
-                                      .n_layers = s->n_layers,
+    m->config = (struct model_config){.n_layers = n_layers,
                                       .dim = s->dim,
                                       .ffn = s->ffn,
                                       .n_heads = s->n_heads,
@@ -121,9 +204,14 @@ int shape_open(struct model *m, const struct shape *s, struct err *e)
                                       .norm_eps = 1e-5f,
                                       .rope_scale = 1,
                                       .bos = -1};
-    m->config.windows = calloc((size_t)s->n_layers, sizeof *m->config.windows);
-    if (!m->config.windows) return err_memory(e);
-    if (arch_build(&m->plan, &m->config, NULL, &from, e)) goto fail; /* counts */
+    snprintf(m->config.architecture, sizeof m->config.architecture, "%s",
+             s->architecture ? s->architecture : "llama");
+    m->config.windows = calloc((size_t)n_layers, sizeof *m->config.windows);
+    if (!m->config.windows) {
+        err_memory(e);
+        goto fail;
+    }
+    if (arch_build(&m->plan, &m->config, json, &from, e)) goto fail; /* counts */
     step_plan_free(&m->plan);
     size_t bytes = made.bytes.n;
     made.bytes = (struct pool_of_bytes){aligned_alloc(MF_ALIGN, bytes), 0};
@@ -132,10 +220,12 @@ int shape_open(struct model *m, const struct shape *s, struct err *e)
         err_memory_for(e, "out of memory for made-up weights (%zu bytes)", bytes);
         goto fail;
     }
-    if (arch_build(&m->plan, &m->config, NULL, &from, e)) goto fail;
+    if (arch_build(&m->plan, &m->config, json, &from, e)) goto fail;
     CHECK(made.bytes.n == bytes);
+    json_decref(json);
     return 0;
 fail:
+    json_decref(json);
     shape_close(m);
     return -1;
 }

@@ -116,13 +116,17 @@ static void say_machine(const struct completion *c)
             "linears\n",
             g->architecture, g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
             g->context, step_plan_n_quantized(&c->engine.model.plan));
-    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions\n",
+    struct sched_stats s;
+    sched_stats(c->engine.sched, &s);
+    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions",
             c->engine.forward.be->ops->describe(c->engine.forward.be),
             (double)forward_kv_bytes(&c->engine.model, c->engine.forward.be->ops,
                                      c->engine.forward.options.kv,
                                      c->engine.forward.options.n_pages) /
                 (1 << 20),
             c->engine.forward.options.n_pages * KV_PAGE);
+    if (s.n_states) fprintf(stderr, ", states %.1f MiB", (double)s.state_bytes / (1 << 20));
+    fputc('\n', stderr);
     engine_say_variants(&c->engine);
 }
 

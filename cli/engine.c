@@ -10,6 +10,10 @@
 /* On a GPU sequences start in groups of a STARTS-th of all: with fewer, prompts leave most of its
  * multiprocessors idle; with more, free places do. */
 enum { LOGITS_BYTES = 32 << 20, STARTS = 8 };
+
+/* Slots of states beside those of the sequences, for snapshots of shared prefixes: as many as an
+ * eighth of the memory that is left holds, within these limits. */
+enum { FEWEST_SNAPSHOTS = 2, MOST_SNAPSHOTS = 32 };
 static const double mib = 1048576;
 
 /* ---- options */
@@ -95,16 +99,27 @@ static int find_budget(const struct engine *g, const struct forward_options *f, 
     return *bytes ? 0 : err_set(e, "cannot tell how much memory is free: give --mem SIZE");
 }
 
-/* Pages that the memory (a GPU's own, where that computes) allows, at most what all sequences can
- * fill. */
-static int choose_pages(const struct engine *g, const struct forward_options *f,
-                        const struct forward_need *need, int *n_pages, struct err *e)
+/* Slots of states for all sequences, and for snapshots what `left` bytes beside them allow. */
+static int choose_states(const struct engine *g, const struct forward_need *need, uint64_t left)
+{
+    uint64_t n = need->state ? left / 8 / need->state : 0;
+    if (n < FEWEST_SNAPSHOTS) n = FEWEST_SNAPSHOTS;
+    return g->o->n_seqs + (int)(n < MOST_SNAPSHOTS ? n : MOST_SNAPSHOTS);
+}
+
+/* Pages and slots of states that the memory (a GPU's own, where that computes) allows, at most what
+ * all sequences can fill. */
+static int choose_sizes(const struct engine *g, struct forward_options *f,
+                        const struct forward_need *need, struct err *e)
 {
     const struct options *o = g->o;
     const int positions = engine_context(g), context = kv_pages(positions);
-    uint64_t budget = 0, fixed = need->weights + need->steps, page = need->page;
+    uint64_t budget = 0, page = need->page ? need->page : 1, left,
+             fixed = need->weights + need->steps +
+                     need->state * (uint64_t)(o->n_seqs + FEWEST_SNAPSHOTS);
+    f->n_states = choose_states(g, need, 0);
     if (o->n_pages) {
-        *n_pages = o->n_pages;
+        f->n_pages = o->n_pages;
         return o->n_pages >= context
                    ? 0
                    : err_set(e,
@@ -113,17 +128,30 @@ static int choose_pages(const struct engine *g, const struct forward_options *f,
                              o->n_pages, positions, context);
     }
     if (find_budget(g, f, &budget, e)) return -1;
-    uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1),
-             fit = budget > fixed ? (budget - fixed) / page : 0;
-    if (fit < (uint64_t)context)
+    left = budget > fixed ? budget - fixed : 0;
+    if (left / page < (uint64_t)context)
         return err_set(e,
-                       "%s %.0f MiB: the model takes %.0f MiB and the KV cache of one context of "
+                       "%s %.0f MiB: the model%s takes %.0f MiB and the KV cache of one context of "
                        "%d tokens %.0f MiB (-c sets a smaller one)",
                        o->memory ? "--mem" : "free memory", (double)budget / mib,
+                       need->state ? " with the states of -np sequences" : "",
                        (double)fixed / mib, positions, (double)(page * (uint64_t)context) / mib);
+    f->n_states = choose_states(g, need, left - page * (uint64_t)context);
+    left -= need->state * (uint64_t)(f->n_states - o->n_seqs - FEWEST_SNAPSHOTS);
+    uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1), fit = left / page;
     if (fit > most) fit = most;
-    *n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
+    f->n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
     return 0;
+}
+
+/* "states 1130 MiB (18 slots of 62.8 MiB), " of a model with states, else "". */
+static const char *say_states(const struct forward_need *need, int n, char *text, size_t bytes)
+{
+    *text = 0;
+    if (need->state)
+        snprintf(text, bytes, "states %.0f MiB (%d slots of %.1f MiB), ",
+                 (double)(need->state * (uint64_t)n) / mib, n, (double)need->state / mib);
+    return text;
 }
 
 /* ---- opening */
@@ -172,13 +200,14 @@ int engine_open(struct engine *g, struct err *e)
                                     .prefix_cache = !o->no_prefix_cache,
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
                                     .overlap = ops->asynchronous};
-    if (choose_pages(g, &f, &need, &f.n_pages, e) || open_sized(g, &f, &s, e)) return -1;
+    if (choose_sizes(g, &f, &need, e) || open_sized(g, &f, &s, e)) return -1;
+    char states[96];
     fprintf(stderr,
             "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
-            "steps %.0f MiB\n",
+            "%ssteps %.0f MiB\n",
             ops->describe(g->forward.be), own ? "GPU " : "", (double)need.weights / mib,
             (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
-            (double)need.steps / mib);
+            say_states(&need, f.n_states, states, sizeof states), (double)need.steps / mib);
     engine_say_variants(g);
     return 0;
 }

@@ -188,6 +188,8 @@ void meter_report(struct meter *m, const struct sched_stats *s, const char *sett
     put_count(o, "steps", s->n_steps);
     put_count(o, "preemptions", s->n_preemptions);
     put_count(o, "kv_pages", (uint64_t)s->n_pages);
+    if (s->n_states) put_count(o, "state_slots", (uint64_t)s->n_states);
+    if (s->n_states) put_count(o, "state_bytes", s->state_bytes);
     put_times(o, "latency_seconds", &m->latency);
     put_times(o, "first_token_seconds", &m->first_token);
     put_count(o, "peak_memory_bytes", memory_peak());

@@ -23,18 +23,22 @@ static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen
     c->bos = b ? id_of(b) : f->bos;
     size_t n = json_is_array(x) ? json_array_size(x) : 1;
     if (n > 1000) return err_set(e, "eos_token_id lists %zu tokens", n);
-    if (!(c->eos = calloc(n + 1, sizeof *c->eos))) return err_memory(e);
+    if (!(c->eos = calloc(n + 3, sizeof *c->eos))) return err_memory(e);
     for (size_t i = 0; i < n; i++) {
         int id = !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x);
         if (id >= 0) c->eos[c->n_eos++] = id;
+    }
+    for (int i = 0; i < 2 && (!x || json_is_null(x)) && f->more_eos[i]; i++) {
+        if (!c->n_eos) c->eos[c->n_eos++] = f->eos;
+        c->eos[c->n_eos++] = f->more_eos[i];
     }
     return 0;
 }
 
 static int take_activation(const struct hf_family *f, const json_t *config, struct err *e)
 {
-    static const char *const silu[] = {"silu", "swish", NULL},
-                             *const gelu[] = {"gelu_pytorch_tanh", "gelu_new", NULL};
+    static const char *const silu[] = {"silu", "swish", NULL}, *const gelu[] = {"gelu_pytorch_tanh",
+                                                                                "gelu_new", NULL};
     const char *const *names = f->traits & HF_NO_GLU ? gelu : silu;
     const json_t *act = hff_value(config, "hidden_act");
     const char *have = json_string_value(act);
@@ -70,21 +74,8 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
 /* Biases and norms that a key of the family switches on. */
 static void take_flags(struct hf_config *c, const json_t *config, const struct hf_family *f)
 {
-    const char *name = f->name;
-    unsigned attention = HF_QKV_BIAS | HF_O_BIAS;
-    if (!strcmp(name, "qwen2_moe")) {
-        if (hff_flag(config, "qkv_bias", 1)) c->traits |= HF_QKV_BIAS;
-    } else if (!strcmp(name, "glm4") || !strcmp(name, "glm4_moe")) {
-        c->traits &= ~(unsigned)HF_QKV_BIAS;
-        if (hff_flag(config, "attention_bias", !strcmp(name, "glm4"))) c->traits |= HF_QKV_BIAS;
-        if (hff_flag(config, "use_qk_norm", 0)) c->traits |= HF_QK_NORM;
-    } else if (!strcmp(name, "stablelm")) {
-        if (hff_flag(config, "use_qkv_bias", 0)) c->traits |= HF_QKV_BIAS;
-    } else if (!strcmp(name, "starcoder2")) {
-        if (hff_flag(config, "use_bias", 1)) c->traits |= attention | HF_MLP_BIAS;
-    } else if (!strcmp(name, "gpt_oss")) {
-        if (hff_flag(config, "attention_bias", 1)) c->traits |= attention;
-    }
+    if (f->bias_key && hff_flag(config, f->bias_key, f->bias_default)) c->traits |= f->bias_traits;
+    if (c->traits & HF_CHOICE_BIAS && hff_flag(config, "use_qk_norm", 0)) c->traits |= HF_QK_NORM;
 }
 
 static int take_numbers(struct hf_config *c, const json_t *config, struct err *e)
@@ -127,13 +118,14 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
     if (c->traits & HF_QUERY_SCALE)
         own = json_pack("{s:{s:s, s:f, s:f, s:i, s:f, s:f}}", "rope_parameters", "rope_type",
                         "yarn", "rope_theta", 1e6, "factor", 16.0,
-                        "original_max_position_embeddings", 16384, "mscale", 1.0,
-                        "mscale_all_dim", 1.0);
+                        "original_max_position_embeddings", 16384, "mscale", 1.0, "mscale_all_dim",
+                        1.0);
     else if (c->traits & HF_GPT_OSS)
         own = json_pack("{s:{s:s, s:f, s:f, s:i, s:b}}", "rope_parameters", "rope_type", "yarn",
                         "rope_theta", f->rope.theta, "factor", 32.0,
                         "original_max_position_embeddings", 4096, "truncate", 0);
-    int rc = hfc_rope(c, own ? own : config, &f->rope, n, e);
+    else return hfc_rope(c, config, &f->rope, n, e);
+    int rc = own ? hfc_rope(c, own, &f->rope, n, e) : err_memory(e);
     json_decref(own);
     return rc;
 }

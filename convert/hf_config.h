@@ -29,13 +29,13 @@ enum hf_trait {
     HF_SHARED_GATE = 1 << 15, /* sigmoid gate of the shared expert */
     HF_HYBRID = 1 << 16,      /* layers of gated DeltaNet */
     HF_GEMMA4 = 1 << 17,
-    HF_PLE = 1 << 18,         /* per-layer embeddings (Gemma 4) */
-    HF_INTERLEAVED = 1 << 19, /* RoPE rotates pairs (2i, 2i + 1) */
-    HF_GPT_OSS = 1 << 20,     /* layouts of its experts; SwiGLU with limits */
-    HF_NO_ROPE = 1 << 21,     /* some layers have no RoPE */
-    HF_SCALES = 1 << 22,      /* four multipliers (Granite) */
-    HF_QUERY_SCALE = 1 << 23, /* queries grow with the position (Ministral 3) */
-    HF_MROPE = 1 << 24,       /* RoPE has sections for images: of text all positions are equal */
+    HF_PLE = 1 << 18,           /* per-layer embeddings (Gemma 4) */
+    HF_INTERLEAVED = 1 << 19,   /* RoPE rotates pairs (2i, 2i + 1) */
+    HF_GPT_OSS = 1 << 20,       /* layouts of its experts; SwiGLU with limits */
+    HF_NO_ROPE = 1 << 21,       /* some layers have no RoPE */
+    HF_SCALES = 1 << 22,        /* four multipliers (Granite) */
+    HF_QUERY_SCALE = 1 << 23,   /* queries grow with the position (Ministral 3) */
+    HF_MROPE = 1 << 24,         /* RoPE has sections for images: of text all positions are equal */
     HF_HEAD_IF_THERE = 1 << 25, /* tie_word_embeddings does not hide a head in the checkpoint */
 };
 
@@ -45,8 +45,8 @@ struct hf_config {
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
     int tied; /* the embedding is also the head (lm_head) */
     double norm_eps, rope_scale;
-    char rope[160];      /* description, for messages */
-    float *inv_freq;     /* [head_dim/2]; Gemma 4: [head dim of full layers / 2] */
+    char rope[160];       /* description, for messages */
+    float *inv_freq;      /* [head_dim/2]; Gemma 4: [head dim of full layers / 2] */
     float *inv_freq_long; /* [head_dim/2] for sequences of more than rope_long_from positions;
                              NULL: the same */
     int rope_long_from;
@@ -69,14 +69,14 @@ struct hf_config {
     /* HF_HYBRID: */
     int *linear; /* [n_layers] 1: gated DeltaNet, 0: attention */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
-    int *no_rope;                       /* HF_NO_ROPE: [n_layers] 1: the layer has none */
-    double query_beta, query_original;  /* HF_QUERY_SCALE */
+    int *no_rope;                      /* HF_NO_ROPE: [n_layers] 1: the layer has none */
+    double query_beta, query_original; /* HF_QUERY_SCALE */
     /* HF_GEMMA4: */
-    int *head_dims, *kv_heads, *ffns;   /* [n_layers] */
-    int *kv_from;                       /* [n_layers] layer whose keys and values it reads */
-    int k_eq_v;                         /* layers without a window have no v_proj */
-    double *layer_scalar;               /* [n_layers] filled from the tensors (plan.c) */
-    int ple_dim;                        /* 0: no per-layer embeddings */
+    int *head_dims, *kv_heads, *ffns; /* [n_layers] */
+    int *kv_from;                     /* [n_layers] layer whose keys and values it reads */
+    int k_eq_v;                       /* layers without a window have no v_proj */
+    double *layer_scalar;             /* [n_layers] filled from the tensors (plan.c) */
+    int ple_dim;                      /* 0: no per-layer embeddings */
 };
 
 /* Reads CONFIG (config.json) and GENERATION (generation_config.json or NULL). Messages begin with

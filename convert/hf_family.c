@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QWEN_HYBRID \
-    (HF_NORM_PLUS_1 | HF_QK_NORM | HF_OUTPUT_GATE | HF_HYBRID | HF_MROPE)
+#define QWEN_HYBRID (HF_NORM_PLUS_1 | HF_QK_NORM | HF_OUTPUT_GATE | HF_HYBRID | HF_MROPE)
 
+/* clang-format off */
 static const struct hf_family families[] = {
     {.name = "llama", .classes = {"LlamaForCausalLM", "LLaMAForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .context = 2048, .bos = 1, .eos = 2, .ffn = 11008},
@@ -45,8 +45,14 @@ static const struct hf_family families[] = {
      .eos = 32000, .ffn = 8192, .windows = WINDOWS_ALL, .eps = 1e-5},
     {.name = "glm4", .classes = {"Glm4ForCausalLM"},
      .layers = 40, .dim = 4096, .heads = 32, .vocab = 151552, .kv_heads = 2, .head_dim = 128,
-     .context = 131072, .bos = -1, .eos = 151329, .ffn = 13696,
-     .traits = HF_QKV_BIAS | HF_GLM_NORMS | HF_INTERLEAVED, .eps = 1.5625e-7, .rope = {0, 0.5}},
+     .context = 131072, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .ffn = 13696,
+     .traits = HF_GLM_NORMS | HF_INTERLEAVED, .eps = 1.5625e-7, .rope = {0, 0.5},
+     .bias_key = "attention_bias", .bias_default = 1, .bias_traits = HF_QKV_BIAS},
+    {.name = "llama", .classes = {"GlmForCausalLM"}, .types = {"glm"},
+     .layers = 40, .dim = 4096, .heads = 32, .vocab = 151552, .kv_heads = 2, .head_dim = 128,
+     .context = 131072, .bos = -1, .eos = 151329, .more_eos = {151336, 151338}, .ffn = 13696,
+     .traits = HF_INTERLEAVED, .eps = 1.5625e-7, .rope = {0, 0.5},
+     .bias_key = "attention_bias", .bias_default = 1, .bias_traits = HF_QKV_BIAS},
     {.name = "olmo2", .classes = {"Olmo2ForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .vocab = 50304, .context = 2048, .bos = -1,
      .eos = 50279, .ffn = 11008, .traits = HF_QK_NORM_WHOLE | HF_POST_NORMS, .eps = 1e-5},
@@ -60,11 +66,13 @@ static const struct hf_family families[] = {
     {.name = "stablelm", .classes = {"StableLmForCausalLM"},
      .layers = 32, .dim = 2560, .heads = 32, .vocab = 50304, .kv_heads = 32, .context = 4096,
      .bos = 0, .eos = 0, .ffn = 6912, .traits = HF_LAYER_NORM, .eps = 1e-5,
-     .eps_key = "layer_norm_eps", .rope = {0, 0.25}},
+     .eps_key = "layer_norm_eps", .rope = {0, 0.25}, .bias_key = "use_qkv_bias",
+     .bias_traits = HF_QKV_BIAS},
     {.name = "starcoder2", .classes = {"Starcoder2ForCausalLM"},
      .layers = 30, .dim = 3072, .heads = 24, .vocab = 49152, .kv_heads = 2, .context = 4096,
      .bos = 50256, .eos = 50256, .ffn = 12288, .tied = 1, .traits = HF_LAYER_NORM | HF_NO_GLU,
-     .windows = WINDOWS_ALL, .eps = 1e-5, .eps_key = "norm_epsilon"},
+     .windows = WINDOWS_ALL, .eps = 1e-5, .eps_key = "norm_epsilon", .bias_key = "use_bias",
+     .bias_default = 1, .bias_traits = HF_QKV_BIAS | HF_O_BIAS | HF_MLP_BIAS},
     {.name = "mixtral", .classes = {"MixtralForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .vocab = 32000, .kv_heads = 8, .context = 131072,
      .bos = 1, .eos = 2, .ffn = 14336, .traits = HF_EXPERTS, .windows = WINDOWS_ALL, .eps = 1e-5,
@@ -73,7 +81,7 @@ static const struct hf_family families[] = {
      .layers = 24, .dim = 2048, .heads = 16, .vocab = 151936, .kv_heads = 16, .context = 32768,
      .bos = -1, .eos = -1, .ffn = 5632, .traits = HF_EXPERTS | HF_SHARED_GATE,
      .windows = WINDOWS_EVEN, .window = 4096, .experts = 60, .top_k = 4, .expert_ffn = 1408,
-     .shared_ffn = 5632},
+     .shared_ffn = 5632, .bias_key = "qkv_bias", .bias_default = 1, .bias_traits = HF_QKV_BIAS},
     {.name = "qwen3_moe", .classes = {"Qwen3MoeForCausalLM"},
      .layers = 24, .dim = 2048, .heads = 32, .vocab = 151936, .kv_heads = 4, .context = 32768,
      .bos = -1, .eos = -1, .ffn = 6144, .traits = HF_EXPERTS | HF_QK_NORM,
@@ -100,14 +108,16 @@ static const struct hf_family families[] = {
      .layers = 46, .dim = 4096, .heads = 96, .vocab = 151552, .kv_heads = 8, .context = 131072,
      .bos = -1, .eos = -1, .ffn = 10944, .traits = HF_EXPERTS | HF_CHOICE_BIAS, .eps = 1e-5,
      .rope = {0, 0.5}, .experts = 128, .top_k = 8, .expert_ffn = 1408, .shared_ffn = 1,
-     .normalize = 1},
+     .normalize = 1, .bias_key = "attention_bias", .bias_traits = HF_QKV_BIAS},
     {.name = "gpt_oss", .classes = {"GptOssForCausalLM"},
      .layers = 36, .dim = 2880, .heads = 64, .vocab = 201088, .kv_heads = 8, .head_dim = 64,
      .context = 131072, .bos = -1, .eos = -1, .ffn = 2880,
      .traits = HF_EXPERTS | HF_GPT_OSS | HF_SINKS, .windows = WINDOWS_TYPES, .window = 128,
      .full_every = 2, .eps = 1e-5, .rope = {150000, 0}, .experts = 128, .top_k = 4,
-     .normalize = -1},
+     .normalize = -1, .bias_key = "attention_bias", .bias_default = 1,
+     .bias_traits = HF_QKV_BIAS | HF_O_BIAS},
 };
+/* clang-format on */
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static const struct hf_family *by_name(const char *class, const char *type)
@@ -166,8 +176,7 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
     return NULL;
 }
 
-int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out,
-            struct err *e)
+int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out, struct err *e)
 {
     const json_t *v = json_object_get(j, key);
     json_int_t x = fallback;
@@ -183,8 +192,8 @@ int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int 
     return 0;
 }
 
-int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi,
-               double *out, struct err *e)
+int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi, double *out,
+               struct err *e)
 {
     const json_t *v = json_object_get(j, key);
     *out = !v ? fallback : json_number_value(v);
@@ -212,8 +221,7 @@ int hff_list(int **list, int n, struct err *e)
     return *list ? 0 : err_memory(e);
 }
 
-int hff_types(const struct hf_config *c, const json_t *config, const json_t **types,
-              struct err *e)
+int hff_types(const struct hf_config *c, const json_t *config, const json_t **types, struct err *e)
 {
     *types = hff_value(config, "layer_types");
     if (*types && json_array_size(*types) != (size_t)c->n_layers)

@@ -17,9 +17,9 @@ enum hf_windows {
 
 /* Defaults of transformers' configuration classes, for keys that a config leaves out. */
 struct hf_family {
-    const char *name;       /* architecture in the model file */
-    const char *classes[3]; /* of `architectures` */
-    const char *types[4];   /* of model_type */
+    const char *name;              /* architecture in the model file */
+    const char *classes[3];        /* of `architectures` */
+    const char *types[4];          /* of model_type */
     int layers, dim, heads, vocab; /* vocab 0: required */
     int kv_heads;                  /* 0 = as many as heads */
     int head_dim;                  /* 0 = dim / heads */
@@ -27,15 +27,19 @@ struct hf_family {
     int tied;
     unsigned traits;
     enum hf_windows windows;
-    int window;      /* of a missing sliding_window; 0: none */
-    int full_every;  /* of so many layers the last has no window, or full attention */
-    int gemma;       /* 0, or the generation */
-    double eps;      /* 0: 1e-6 */
-    const char *eps_key; /* NULL: rms_norm_eps */
+    int window;                   /* of a missing sliding_window; 0: none */
+    int full_every;               /* of so many layers the last has no window, or full attention */
+    int gemma;                    /* 0, or the generation */
+    double eps;                   /* 0: 1e-6 */
+    const char *eps_key;          /* NULL: rms_norm_eps */
     struct hf_rope_defaults rope; /* 0: 10000, all of a head */
     double softcaps[2];           /* Gemma: of scores, of logits; 0: none */
     int experts, top_k, expert_ffn, shared_ffn;
-    int normalize; /* of the chosen experts' weights: -1: always */
+    const char *bias_key; /* switches on the traits bias_traits; NULL: none */
+    int bias_default;
+    unsigned bias_traits;
+    int more_eos[2]; /* beside eos; 0: none */
+    int normalize;   /* of the chosen experts' weights: -1: always */
 };
 
 /* The family of CONFIG; *nested: 1: its language model is in text_config; 2: and is of a family of
@@ -47,8 +51,8 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
 int hff_int(const json_t *j, const char *key, int fallback, int lo, int hi, int *out,
             struct err *e);
 /* A number of [lo, hi]. A missing key gives `fallback`, null 0. */
-int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi,
-               double *out, struct err *e);
+int hff_number(const json_t *j, const char *key, double fallback, double lo, double hi, double *out,
+               struct err *e);
 /* The value, or NULL for a missing key and null. */
 const json_t *hff_value(const json_t *j, const char *key);
 /* A boolean, or `fallback` for a missing key and null. */
@@ -56,8 +60,7 @@ int hff_flag(const json_t *j, const char *key, int fallback);
 /* *list: [n] zeros. */
 int hff_list(int **list, int n, struct err *e);
 /* layer_types: NULL where it is missing; an error unless it names c->n_layers layers. */
-int hff_types(const struct hf_config *c, const json_t *config, const json_t **types,
-              struct err *e);
+int hff_types(const struct hf_config *c, const json_t *config, const json_t **types, struct err *e);
 /* 1 if layer_types[layer] is `type`. */
 int hff_type_is(const json_t *types, int layer, const char *type);
 

@@ -30,8 +30,7 @@ static json_t *rope_of(const json_t *config, const struct hf_family *f, const ch
 static int take_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
                       const struct notes *n, struct err *e)
 {
-    struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context},
-                     full = sliding;
+    struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context}, full = sliding;
     json_t *keys = rope_of(config, f, "full_attention"),
            *local = rope_of(config, f, "sliding_attention");
     int rc = hff_int(config, "global_head_dim", f->gemma == 4 ? 512 : c->head_dim, 1, 4096,
@@ -45,8 +44,8 @@ static int take_ropes(struct hf_config *c, const json_t *config, const struct hf
     c->rope_scale = full.rope_scale, c->rotary = full.rotary, c->context = full.context;
     if (!rc && sliding.rope_scale != 1)
         rc = err_set(e, "config.json: rope of sliding_attention scales angles: not supported");
-    if (!rc && (full.inv_freq_long || sliding.inv_freq_long ||
-                full.rotary != full.head_dim || sliding.rotary != sliding.head_dim))
+    if (!rc && (full.inv_freq_long || sliding.inv_freq_long || full.rotary != full.head_dim ||
+                sliding.rotary != sliding.head_dim))
         rc = err_set(e, "config.json: rope '%.20s' is not supported for a %s model", full.rope,
                      f->name);
     free(full.inv_freq_long);
@@ -100,10 +99,10 @@ int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family 
     c->embed_scale = sqrt(c->dim);
     if (f->gemma == 4) return take_gemma4(c, config, f, n, e);
     if (hff_number(config, "query_pre_attn_scalar", 256, 1e-3, 1e6, &q, e) ||
-        hff_number(config, "attn_logit_softcapping", f->softcaps[0], 1e-3, 1e6,
-                   &c->attend_softcap, e) ||
-        hff_number(config, "final_logit_softcapping", f->softcaps[1], 1e-3, 1e6,
-                   &c->logits_softcap, e))
+        hff_number(config, "attn_logit_softcapping", f->softcaps[0], 1e-3, 1e6, &c->attend_softcap,
+                   e) ||
+        hff_number(config, "final_logit_softcapping", f->softcaps[1], 1e-3, 1e6, &c->logits_softcap,
+                   e))
         return -1;
     if (q <= 0) return err_set(e, "config.json: query_pre_attn_scalar is null");
     c->attend_scale = 1 / sqrt(q);
@@ -121,8 +120,8 @@ static int last_of_kind(const struct hf_config *c, int first, int i)
 int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e)
 {
     int shared, full_dim, full_kv, n = c->n_layers;
-    if (hff_list(&c->head_dims, n, e) || hff_list(&c->kv_heads, n, e) ||
-        hff_list(&c->ffns, n, e) || hff_list(&c->kv_from, n, e))
+    if (hff_list(&c->head_dims, n, e) || hff_list(&c->kv_heads, n, e) || hff_list(&c->ffns, n, e) ||
+        hff_list(&c->kv_from, n, e))
         return -1;
     if (!(c->layer_scalar = calloc((size_t)n, sizeof *c->layer_scalar))) return err_memory(e);
     if (hff_int(config, "num_kv_shared_layers", 0, 0, n - 1, &shared, e) ||

@@ -51,8 +51,7 @@ static void put_gemma4(json_t *j, const struct hf_config *c)
     put_ints(j, "kv_heads", c->kv_heads, n);
     put_ints(j, "ffns", c->ffns, n);
     put_ints(j, "kv_from", c->kv_from, n);
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(scalars, json_real(c->layer_scalar[i]));
+    for (size_t i = 0; i < n; i++) json_array_append_new(scalars, json_real(c->layer_scalar[i]));
     json_object_set_new(j, "layer_scalar", scalars);
     put_int(j, "ple_dim", c->ple_dim);
 }

@@ -51,8 +51,7 @@ static int slides(const struct hf_config *c, const struct hf_family *f, const js
     case WINDOWS_QWEN: return types ? hff_type_is(types, i, "sliding_attention") : i >= from;
     case WINDOWS_EVEN:
         return types ? hff_type_is(types, i, "sliding_attention") : i % 2 == 0 && i < from;
-    case WINDOWS_NO_ROPE:
-        return types ? hff_type_is(types, i, "sliding_attention") : c->no_rope[i];
+    case WINDOWS_NO_ROPE: return types ? hff_type_is(types, i, "sliding_attention") : c->no_rope[i];
     default: return 1;
     }
 }
@@ -173,6 +172,7 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
         hff_int(config, "topk_group", 1, 1, c->router_groups, &c->router_kept_groups, e) ||
         hff_number(config, "routed_scaling_factor", 1, 1e-6, 1e6, &c->router_scale, e))
         return -1;
+    if (c->router_scale <= 0) c->router_scale = 1; /* null */
     int group = c->n_experts / c->router_groups;
     if (c->n_experts % c->router_groups || (c->router_groups > 1 && group < 2))
         return err_set(e, "config.json: n_group %d does not divide %d experts into groups of 2",
@@ -188,8 +188,8 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
 {
     static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                          NULL};
-    static const char *const tops[] = {"num_experts_per_tok", "experts_per_token",
-                                       "top_k_experts", NULL};
+    static const char *const tops[] = {"num_experts_per_tok", "experts_per_token", "top_k_experts",
+                                       NULL};
     int shared = 0, required = f->expert_ffn ? f->expert_ffn : f->gemma ? 0 : c->ffn;
     if (hff_list(&c->experts, c->n_layers, e) ||
         hff_int(config, key_of(config, counts), f->experts, 1, 1 << 14, &c->n_experts, e) ||
@@ -212,10 +212,11 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
     for (int i = 0; i < c->n_layers; i++) dense |= !c->experts[i];
     if (!dense) c->ffn = c->expert_ffn;
     if (!(c->traits & HF_GPT_OSS)) return 0;
-    return hff_number(config, "swiglu_limit", 7, 1e-3, 1e6, &c->swiglu_limit, e) ||
-                   hff_number(config, "swiglu_alpha", 1.702, 1e-3, 1e6, &c->swiglu_alpha, e)
-               ? -1
-               : 0;
+    if (hff_number(config, "swiglu_limit", 7, 1e-3, 1e6, &c->swiglu_limit, e) ||
+        hff_number(config, "swiglu_alpha", 1.702, 1e-3, 1e6, &c->swiglu_alpha, e))
+        return -1;
+    if (c->swiglu_limit > 0 && c->swiglu_alpha > 0) return 0;
+    return err_set(e, "config.json: swiglu_limit or swiglu_alpha is null");
 }
 
 int hff_layers(struct hf_config *c, const json_t *config, const struct hf_family *f,

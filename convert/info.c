@@ -7,6 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *zeros_of(const struct plan *p)
+{
+    const struct plan_facts *f = &p->facts;
+    if (!f->n_quantized) return "none";
+    switch (p->quant->method) {
+    case QUANT_AWQ: return "awq";
+    case QUANT_COMPRESSED: return f->n_asymmetric ? "as they are" : "in the middle";
+    case QUANT_MXFP4: return "none";
+    case QUANT_GPTQ: break;
+    }
+    return p->quant->label == LABEL_PLANAR ? "gptq_p"
+           : !f->n_v1                      ? "v2"
+           : f->word_plus                  ? "v1, one added to whole words"
+                                           : "v1, one added to each field";
+}
+
 static json_t *quantization(const struct plan *p)
 {
     const struct plan_facts *f = &p->facts;
@@ -18,21 +34,17 @@ static json_t *quantization(const struct plan *p)
         json_decref(bits);
         bits = one;
     }
-    const char *method = !f->n_quantized ? "none" : p->quant->method == QUANT_AWQ ? "awq" : "gptq";
-    const char *zeros = p->quant->method == QUANT_AWQ     ? "awq"
-                        : p->quant->label == LABEL_PLANAR ? "gptq_p"
-                        : !f->n_v1                        ? "v2"
-                        : f->word_plus                    ? "v1, one added to whole words"
-                                                          : "v1, one added to each field";
-    return json_pack(
-        "{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i, s:i}", "method", method, "bits", bits,
-        "group",
-        f->group_min == f->group_max ? json_integer(f->group_min)
-                                     : json_pack("[i, i]", f->group_min, f->group_max),
-        "sym", f->n_quantized > 0 && !f->n_asymmetric && p->quant->method == QUANT_GPTQ,
-        "act_order", f->n_act_order > 0, "act_order_linears", f->n_act_order, "linears",
-        f->n_quantized, "plain_linears", f->n_plain, "zeros", f->n_quantized ? zeros : "none",
-        "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
+    json_t *j =
+        json_pack("{s:s, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:s, s:i, s:i}", "method",
+                  f->n_quantized ? qc_method_name(p->quant->method) : "none", "bits", bits, "group",
+                  f->group_min == f->group_max ? json_integer(f->group_min)
+                                               : json_pack("[i, i]", f->group_min, f->group_max),
+                  "sym", f->n_quantized > 0 && !f->n_asymmetric && p->quant->method != QUANT_AWQ,
+                  "act_order", f->n_act_order > 0, "act_order_linears", f->n_act_order, "linears",
+                  f->n_quantized, "plain_linears", f->n_plain, "zeros", zeros_of(p),
+                  "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
+    if (f->n_rounded) json_object_set_new(j, "plain_8bit", json_integer(f->n_rounded));
+    return j;
 }
 
 /* A file's name; "?" if it is not UTF-8. */
@@ -137,28 +149,58 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && !strcmp(s + n - m, tail);
 }
 
+/* Inputs of a linear: named by perm, or all packed ones. */
+static uint64_t inputs(const struct tview *codes, const struct tview *perm, int there)
+{
+    int64_t k = codes->shape[codes->n_dims - 3] * MF_BLOCK, most = 0;
+    const int32_t *p = perm->data;
+    if (!there || perm->dtype != DT_I32 || perm->shape[perm->n_dims - 1] != k) return (uint64_t)k;
+    for (int64_t j = 0; j < k; j++)
+        if (p[j] >= most) most = p[j] + 1;
+    return (uint64_t)most;
+}
+
+/* Outputs of a linear: rows of the last panel past them have scales of 0 in all groups. */
+static uint64_t outputs(const struct tview *scales)
+{
+    int d = scales->n_dims - 3;
+    int64_t panels = scales->shape[d], groups = scales->shape[d + 1], n = panels * MF_PANEL;
+    for (int empty = 1; n > (panels - 1) * MF_PANEL + 1 && empty; n -= empty)
+        for (int64_t g = 0; g < groups && empty; g++)
+            empty = f32_at(scales->data, scales->dtype,
+                           (size_t)(((panels - 1) * groups + g) * MF_PANEL + (n - 1) % MF_PANEL)) ==
+                    0;
+    return (uint64_t)n;
+}
+
+/* Parameters of the linear or stack whose codes are tensor x. */
+static uint64_t linear_parameters(const struct modelfile *m, const struct st_tensor *x)
+{
+    char name[512];
+    struct tview codes, scales, perm = {0};
+    int length = (int)strlen(x->name) - (int)sizeof ".codes" + 1, stack = x->n_dims == 5;
+    snprintf(name, sizeof name, "%.*s.scales", length, x->name);
+    if (x->n_dims - stack != 4 || !mf_find(m, x->name, &codes) || !mf_find(m, name, &scales) ||
+        scales.n_dims != x->n_dims - 1)
+        return 0;
+    snprintf(name, sizeof name, "%.*s.perm", length, x->name);
+    int there = mf_find(m, name, &perm);
+    return (stack ? (uint64_t)x->shape[0] : 1) * inputs(&codes, &perm, there) * outputs(&scales);
+}
+
 /* Counts parameters as usual: weights, norms and biases once each, without padding; the two planes
  * of 8-bit codes once. */
-static void count(const struct modelfile *m, const json_t *config, struct tally *t)
+static void count(const struct modelfile *m, struct tally *t)
 {
-    uint64_t dim = (uint64_t)integer(config, "dim"), ffn = (uint64_t)integer(config, "ffn"),
-             hd = (uint64_t)integer(config, "head_dim");
-    uint64_t q = hd * (uint64_t)integer(config, "n_heads"),
-             kv = hd * (uint64_t)integer(config, "n_kv_heads"),
-             vocab = (uint64_t)integer(config, "vocab");
     memset(t, 0, sizeof *t);
     for (size_t i = 0; i < m->st.n_tensors; i++) {
         const struct st_tensor *x = &m->st.tensors[i];
         if (!strncmp(x->name, "pad.", 4) || !strncmp(x->name, "file.", 5) ||
-            !strcmp(x->name, "rope.inv_freq"))
+            !strncmp(x->name, "rope.", 5))
             continue;
         if (ends_with(x->name, ".codes")) {
             t->codes_bytes += x->bytes;
-            int of_q = strstr(x->name, "q_proj") || strstr(x->name, "o_proj");
-            t->parameters += dim * (of_q                         ? q
-                                    : strstr(x->name, "mlp.")    ? ffn
-                                    : strstr(x->name, "lm_head") ? vocab
-                                                                 : kv);
+            t->parameters += linear_parameters(m, x);
         } else if (ends_with(x->name, ".scales")) {
             t->scale_bytes[x->dtype] += x->bytes;
         } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm") &&
@@ -173,7 +215,10 @@ static void print_quantization(FILE *out, const json_t *q, const struct tally *t
 {
     const json_t *group = json_object_get(q, "group");
     if (!integer(q, "linears")) {
-        fprintf(out, "quantization   none\n");
+        fprintf(out, "quantization   none");
+        if (integer(q, "plain_8bit"))
+            fprintf(out, "; %lld linears stored with 8 bits", (long long)integer(q, "plain_8bit"));
+        fprintf(out, "\n");
     } else {
         fprintf(out, "quantization   %s, ", string(q, "method"));
         print_numbers(out, json_object_get(q, "bits"), " and ");
@@ -185,9 +230,12 @@ static void print_quantization(FILE *out, const json_t *q, const struct tally *t
         if (integer(q, "sorted_ffns"))
             fprintf(out, " (in %lld layers gate and up are ordered as down wants them)",
                     (long long)integer(q, "sorted_ffns"));
-        fprintf(out, ", zero points %s; %lld linears (%lld not quantized)\n", string(q, "zeros"),
+        fprintf(out, ", zero points %s; %lld linears (%lld not quantized", string(q, "zeros"),
                 (long long)(integer(q, "linears") + integer(q, "plain_linears")),
                 (long long)integer(q, "plain_linears"));
+        if (integer(q, "plain_8bit"))
+            fprintf(out, ", %lld of them stored with 8 bits", (long long)integer(q, "plain_8bit"));
+        fprintf(out, ")\n");
     }
     fprintf(out, "weights        ");
     const char *sep = "";
@@ -243,13 +291,38 @@ int info_verify(FILE *out, const char *path, struct err *e)
     return rc;
 }
 
+/* Experts and recurrent layers. */
+static void print_layers(FILE *out, const json_t *c)
+{
+    const json_t *experts = json_object_get(c, "experts"),
+                 *types = json_object_get(c, "layer_types");
+    int64_t n = 0, keys = integer(c, "linear_key_heads") * integer(c, "linear_key_dim"),
+            values = integer(c, "linear_value_heads") * integer(c, "linear_value_dim");
+    for (size_t i = 0; i < json_array_size(experts); i++)
+        n += json_integer_value(json_array_get(experts, i)) != 0;
+    if (n)
+        fprintf(out, "experts        %lld in %lld of %lld layers, %lld active for a token%s\n",
+                (long long)integer(c, "n_experts"), (long long)n, (long long)integer(c, "n_layers"),
+                (long long)integer(c, "top_k"),
+                integer(c, "shared_ffn") ? " and a shared one" : "");
+    n = 0;
+    for (size_t i = 0; i < json_array_size(types); i++)
+        n += json_integer_value(json_array_get(types, i)) != 0;
+    double bytes = 4.0 * (double)n *
+                   (double)(values * integer(c, "linear_key_dim") +
+                            (2 * keys + values) * (integer(c, "conv_width") - 1));
+    if (n)
+        fprintf(out, "states         %lld of %lld layers are recurrent: %.2f MB for a sequence\n",
+                (long long)n, (long long)integer(c, "n_layers"), bytes / 1e6);
+}
+
 static void print_all(FILE *out, const struct modelfile *m, const json_t *c, const json_t *s,
                       const json_t *q)
 {
     struct tally t;
     char text[32];
     size_t n, files = 0;
-    count(m, c, &t);
+    count(m, &t);
     fprintf(out, "file           %s\n", m->st.path);
     fprintf(out, "size           %s bytes\n", thousands(m->st.file_bytes, text));
     fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"),
@@ -271,10 +344,11 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     if (windowed)
         fprintf(out, ", %lld layers see %lld tokens back", (long long)windowed, (long long)width);
     fprintf(out, "\n");
+    print_layers(out, c);
     print_quantization(out, q, &t);
     struct tview v;
     fprintf(out, "head           %s\n",
-            mf_find(m, "lm_head.codes", &v)    ? "quantized"
+            mf_find(m, "lm_head.codes", &v) ? "quantized"
             : mf_find(m, "lm_head.weight", &v) ? "16 or 32 bits"
                                                : "the embedding");
     fprintf(out, "tokenizer      %s\n",

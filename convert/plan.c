@@ -82,37 +82,37 @@ int plan_is_float(const struct hf_tensor *t, struct err *e)
                    st_dtype_name(type));
 }
 
-int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
-{
-    *out = NULL;
-    if (plan_is_float(t, e)) return -1;
-    if (t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
-        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
-                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(t->t->dtype), n);
-    return plan_numbers(t, n, out, e);
-}
-
-int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
+int plan_numbers_at(const struct hf_tensor *t, int64_t first, int64_t n, float **out, struct err *e)
 {
     enum dtype type = t->t->dtype;
     *out = NULL;
     if (plan_is_float(t, e)) return -1;
-    if (t->t->bytes / dtype_bytes(type) != (uint64_t)n)
-        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be %" PRId64,
-                       t->shard->path, t->t->name, t->t->bytes / dtype_bytes(type), n);
-    void *raw = malloc(t->t->bytes);
-    float *f = malloc((size_t)n * sizeof *f);
-    int rc = raw && f ? st_read(t->shard, raw, t->t->offset, t->t->bytes, e) : err_memory(e);
+    uint64_t at = (uint64_t)first * dtype_bytes(type), bytes = (uint64_t)n * dtype_bytes(type);
+    CHECK(at + bytes <= t->t->bytes);
+    void *raw = malloc(bytes + 1);
+    float *f = malloc((size_t)n * sizeof *f + 1);
+    int rc = raw && f ? st_read(t->shard, raw, t->t->offset + at, bytes, e) : err_memory(e);
     for (int64_t i = 0; i < n && !rc; i++) {
         f[i] = f32_at(raw, type, (size_t)i);
         if (!isfinite(f[i]))
             rc = err_set(e, "%s: tensor '%s' holds %s at %" PRId64 ": the checkpoint is damaged",
-                         t->shard->path, t->t->name, isnan(f[i]) ? "NaN" : "infinity", i);
+                         t->shard->path, t->t->name, isnan(f[i]) ? "NaN" : "infinity", first + i);
     }
     free(raw);
     if (rc) free(f);
     else *out = f;
     return rc;
+}
+
+int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e)
+{
+    *out = NULL;
+    if (plan_is_float(t, e)) return -1;
+    uint64_t have = t->t->bytes / dtype_bytes(t->t->dtype);
+    if (have != (uint64_t)n || t->t->n_dims < 1 || t->t->shape[t->t->n_dims - 1] != n)
+        return err_set(e, "%s: tensor '%s' holds %" PRIu64 " numbers, must be a vector of %" PRId64,
+                       t->shard->path, t->t->name, have, n);
+    return plan_numbers_at(t, 0, n, out, e);
 }
 
 const char *plan_shape(const struct hf_tensor *t, char text[128])

@@ -153,8 +153,9 @@ const struct hf_tensor *plan_find(struct plan *p, const char *module, const char
 /* Converts an F16, BF16 or F32 tensor of n numbers to fp32; NaN and infinity are errors. The caller
  * frees *out. */
 int plan_floats(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
-/* The same of a tensor of any shape. */
-int plan_numbers(const struct hf_tensor *t, int64_t n, float **out, struct err *e);
+/* The same of n numbers from number FIRST on, whatever the tensor's shape; they are in it. */
+int plan_numbers_at(const struct hf_tensor *t, int64_t first, int64_t n, float **out,
+                    struct err *e);
 /* Requires F16, BF16 or F32. */
 int plan_is_float(const struct hf_tensor *t, struct err *e);
 /* "[3, 4]" for messages. */

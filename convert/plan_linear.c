@@ -339,13 +339,13 @@ static int take_bias(const struct linear_part *part, const struct hf_tensor *t, 
 {
     float *all;
     char have[128];
-    int64_t n = part->out * (whole ? n_experts : 1);
     if (whole && (t->t->n_dims != 2 || t->t->shape[0] != n_experts || t->t->shape[1] != part->out))
         return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
                        t->shard->path, t->t->name, plan_shape(t, have), n_experts, part->out);
-    if (plan_floats(t, n, &all, e)) return -1;
-    const float *own = all + (whole ? x * part->out : 0);
-    for (int64_t i = 0; i < part->n_rows; i++) out[i] = own[part->rows ? part->rows[i] : i];
+    if (whole ? plan_numbers_at(t, x * part->out, part->out, &all, e)
+              : plan_floats(t, part->out, &all, e))
+        return -1;
+    for (int64_t i = 0; i < part->n_rows; i++) out[i] = all[part->rows ? part->rows[i] : i];
     free(all);
     return 0;
 }

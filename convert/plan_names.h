@@ -30,11 +30,11 @@ enum layer_size {
     SIZE_EXPERTS,
     SIZE_EXPERT_FFN,
     SIZE_SHARED_FFN,
-    SIZE_KEYS,        /* DeltaNet: all key heads */
-    SIZE_VALUES,      /* all value heads */
+    SIZE_KEYS,   /* DeltaNet: all key heads */
+    SIZE_VALUES, /* all value heads */
     SIZE_VALUE_HEADS,
-    SIZE_VALUE,       /* one value head */
-    SIZE_DELTA,       /* q, k and v */
+    SIZE_VALUE, /* one value head */
+    SIZE_DELTA, /* q, k and v */
     SIZE_PLE,
     N_SIZES
 };

@@ -148,7 +148,8 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
     free(g_idx);
     if (rc) return err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module);
     p->facts.n_act_order += s->act_order;
-    p->facts.n_unordered += s->assumed && p->quant->desc_act && p->quant->method == QUANT_GPTQ;
+    p->facts.n_unordered += s->assumed && p->quant->desc_act && p->quant->method == QUANT_GPTQ &&
+                            l->store == STORE_COLUMNS;
     return 0;
 }
 

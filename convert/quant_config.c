@@ -114,6 +114,7 @@ static int parse_auto_round(struct quant_config *q, const json_t *j, const char 
     const char *key, *p = json_string_value(first_of(j, pack_keys, &key)),
                      *type = json_string_value(json_object_get(j, "data_type"));
     int act = 16;
+    q->by_auto_round = 1;
     if (!p) p = "auto_round";
     if (type && strcmp(type, "int"))
         return err_set(e,

@@ -133,8 +133,8 @@ static int longrope(struct hf_config *c, const struct rope_options *o, const jso
     if (!(old > 1 && old < INT_MAX) || old != floor(old))
         return err_set(e, "config.json: original_max_position_embeddings is out of range");
     if (number(o, "factor", c->context / old, &factor, e) ||
-        number(o, "attention_factor",
-               factor <= 1 ? 1 : sqrt(1 + log(factor) / log(old)), &attention, e))
+        number(o, "attention_factor", factor <= 1 ? 1 : sqrt(1 + log(factor) / log(old)),
+               &attention, e))
         return -1;
     if (!(c->inv_freq_long = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq_long)))
         return err_memory(e);
@@ -157,8 +157,9 @@ static int take_rotary(struct hf_config *c, double part, int proportional, struc
         return err_set(e, "config.json: partial_rotary_factor is not a number of 0 to 1");
     c->rotary = proportional ? c->head_dim : (int)(c->head_dim * part);
     if (c->rotary % 2 || c->rotary < 2)
-        return err_set(e, "config.json: partial_rotary_factor %g: %d dimensions of a head of %d "
-                          "cannot be paired",
+        return err_set(e,
+                       "config.json: partial_rotary_factor %g: %d dimensions of a head of %d "
+                       "cannot be paired",
                        part, c->rotary, c->head_dim);
     return 0;
 }
@@ -224,8 +225,7 @@ static int scale_table(struct hf_config *c, const struct rope_options *o, const 
         return 0;
     }
     if (!strcmp(type, "llama3"))
-        return number(o, "factor", 0, factor, e) ||
-                       llama3(c->inv_freq, pairs, o, c->context, e)
+        return number(o, "factor", 0, factor, e) || llama3(c->inv_freq, pairs, o, c->context, e)
                    ? -1
                    : 0;
     if (!strcmp(type, "yarn")) return number(o, "factor", 1, factor, e) || yarn(c, o, e) ? -1 : 0;
@@ -245,8 +245,7 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_def
     if (options_of(&o, c, config, d, e) ||
         take_rotary(c, o.part, !strcmp(o.type, "proportional"), e))
         return -1;
-    if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq)))
-        return err_memory(e);
+    if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq))) return err_memory(e);
     c->rope_scale = 1;
     if (!strcmp(o.type, "dynamic")) {
         if (dynamic(c, &o, n, e)) return -1;

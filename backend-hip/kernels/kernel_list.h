@@ -317,7 +317,8 @@ KERNEL_ROW(repack_meta, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_16, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_32, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 
-/* Rows of activations (common/vector.hip, common/norm.hip, common/element.hip, nvidia/linear_plain_mma.hip, hopper/vector_1024.hip) */
+/* Rows of activations (common/vector.hip, common/norm.hip, common/element.hip,
+ * nvidia/linear_plain_mma.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(prepare_f16_4, ALL, FOR_PREPARE, THREADS, 0, 0, SHORT_PIECES, 0)
 KERNEL_ROW(prepare_f16_11, ALL, FOR_PREPARE, THREADS, 4, 0, MEDIUM_PIECES, 0)
@@ -367,7 +368,7 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
  * halves: fp16 parts of a softmax weight */
 #ifndef ATTEND_TILE
 #define ATTEND_TILE(name, images, dims)                                                            \
-    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, 0, 0, 0)
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
 #endif
 #ifndef ATTEND_WGMMA
 #define ATTEND_WGMMA(name, images, dims, halves)                                                   \
@@ -379,12 +380,14 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
+ATTEND_TILE(attend_tile_256, MMA, 256)
 ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
 ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
+ATTEND_PAGES(attend_pages_256, SM90, 256)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)

@@ -34,6 +34,7 @@
 #include "backend-hip/kernels/nvidia/ptx.h"
 
 #include "backend-hip/kernels/nvidia/attend_decode_mma.hip"
+#include "backend-hip/kernels/nvidia/attend_prefill_mma.hip"
 
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/ptx.h"
@@ -50,7 +51,6 @@
 
 #include "backend-hip/kernels/hopper/attend_prefill_wgmma.hip"
 #else
-#include "backend-hip/kernels/nvidia/attend_prefill_mma.hip"
 #include "backend-hip/kernels/nvidia/linear_decode_mma.hip"
 #include "backend-hip/kernels/nvidia/linear_prefill_mma.hip"
 #endif

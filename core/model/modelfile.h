@@ -85,7 +85,8 @@
  *              Without it k = in
  * Either may have
  *   P.bias     F32 [out]
- * A stack has one more dimension [n_experts] in front of each tensor; all experts or none have perm.
+ * A stack has one more dimension [n_experts] in front of each tensor; all experts or none have a
+ * perm.
  *
  * The converter expresses widths other than 4, act-order, short groups and v1 zeros by these: codes
  * are widened, inputs permuted, padded or repeated. Where down has act-order and gate, up and down

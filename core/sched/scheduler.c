@@ -400,4 +400,6 @@ void sched_stats(const struct sched *s, struct sched_stats *out)
     out->n_pages_used = s->kv.n_used;
     out->n_states = s->states.n_slots;
     out->n_states_used = s->states.n_used;
+    for (int i = 0; i < s->forward->plan.n_states; i++)
+        out->state_bytes += (uint64_t)s->forward->plan.state[i].bytes * (uint64_t)out->n_states;
 }

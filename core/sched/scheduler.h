@@ -31,6 +31,7 @@ struct sched_stats {
     int n_waiting, n_running;
     int n_pages, n_pages_used; /* used: referenced by a running sequence */
     int n_states, n_states_used; /* slots of states; 0 where the model has none */
+    uint64_t state_bytes;        /* of all slots */
     uint64_t n_steps;
     /* computed, recomputation after a preemption included; found in cached pages */
     uint64_t n_prompt_tokens, n_cached_tokens;

@@ -86,14 +86,15 @@ static int check_fit(const struct model *m, const struct backend *ops,
     forward_need(m, ops, o, &n);
     if (!n.weights) return 0;
     if (forward_available(ops, o, &available, e)) return -1;
-    uint64_t kv = n.page * (uint64_t)o->n_pages + n.state * (uint64_t)forward_n_states(o);
-    if (!available || n.weights + kv + n.steps <= available) return 0;
+    uint64_t kv = n.page * (uint64_t)o->n_pages, states = n.state * (uint64_t)forward_n_states(o);
+    if (!available || n.weights + kv + states + n.steps <= available) return 0;
     const double mib = 1 << 20;
     return err_memory_for(e,
                           "out of memory: weights %.0f MiB, KV cache %.0f MiB for %d positions, "
-                          "steps %.0f MiB: more than the %.0f MiB that are free",
+                          "%s%.0f MiB: more than the %.0f MiB that are free",
                           (double)n.weights / mib, (double)kv / mib, o->n_pages * KV_PAGE,
-                          (double)n.steps / mib, (double)available / mib);
+                          n.state ? "states and steps " : "steps ",
+                          (double)(n.steps + states) / mib, (double)available / mib);
 }
 
 static void *get(struct forward *f, size_t bytes, struct err *e)

@@ -6,7 +6,7 @@
  * the bits that it has beside others. For the hip backend every pattern of backend-hip/hip_fuse.c
  * that the device has kernels for must have been launched.
  * Which result is good to which error is checked by the other operations of checkop. */
-#include "tests/checkop/checkop.h"
+#include "tests/checkop/checkop_fuse.h"
 
 #include "backend-hip/hip.h"
 #include "core/base/dtype.h"
@@ -15,54 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum part {
-    EMBED = 1,
-    QKV = 2,
-    ROPE = 4,
-    ATTEND = 8,
-    O = 16,
-    MLP = 32,
-    TAIL = 64,
-    MOE = 256,
-    STATES = 128, /* convolution, delta rule and norm of groups, whose result o reads */
-    BLOCK = O | MLP,
-    BLOCK_OF_EXPERTS = O | MOE,
-    LAYER = QKV | ROPE | ATTEND | O | MLP,
-    WHOLE = EMBED | LAYER | TAIL
-};
-
-enum buffers {
-    B_X,
-    B_COS,
-    B_SIN,
-    B_H1,
-    B_Q,
-    B_K,
-    B_V,
-    B_A,
-    B_MIXED,
-    B_CONV,
-    B_DECAY,
-    B_BETA,
-    B_D1,
-    B_H2,
-    B_GATE,
-    B_UP,
-    B_SCORES,
-    B_IDS,
-    B_ROUTED,
-    B_GATES,
-    B_UPS,
-    B_SLOTS,
-    B_D2,
-    B_H3,
-    B_G,
-    B_LOGITS,
-    B_BEST,
-    B_TOP,
-    N_BUFFERS
-};
 
 static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "cos",
@@ -93,77 +45,12 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "best",
                                                     "top"};
 
-enum weights {
-    W_Q,
-    W_K,
-    W_V,
-    W_O,
-    W_GATE,
-    W_UP,
-    W_DOWN,
-    W_ROUTER,
-    W_GATES,
-    W_UPS,
-    W_DOWNS,
-    W_HEAD,
-    W_TABLE,
-    N_LINEARS
-};
-enum vectors {
-    V_NORM1,
-    V_NORM2,
-    V_NORM3,
-    V_Q_NORM,
-    V_K_NORM,
-    V_FREQ,
-    V_SINKS,
-    V_BIAS, /* of norms */
-    V_CONV,
-    V_DECAY,
-    V_DT,
-    N_VECTORS
-};
-
-/* The delta rule has the heads of attention as value heads, one key head, and a state of each
- * sequence; the convolution has a width of 4. */
-enum { CONV_WIDTH = 4 };
-
-/* Attributes of a case's operations. */
-enum more {
-    Q_NORM = 1,
-    SINKS = 2,
-    CENTERED = 4, /* norms */
-    QUERIES = 8,  /* rotation of queries only */
-    ADDED = 16,   /* an addition of its own in place of a norm's */
-    SIGMOID = 32, /* activations of the MLP */
-    CLAMPED = 64,
-    ALONE = 128 /* one without `up` */
-};
-
-/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
-enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
-enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 enum keep { KEEP_NONE, KEEP_ALL, KEEP_SOME, KEEPS };
 
 static const char *const keep_names[KEEPS] = {"kept none", "kept all", "kept some"};
 static const char *const format_names[] = {"4-bit", "4-bit of 32", "4-bit, f32 scales",
                                            "f16",   "bf16",        "f32"};
 static const char *const order_names[] = {"", ", permuted", ", permuted each"};
-
-enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 32, EXPERTS = 7, TOP_K = 3 };
-
-#define BIT(w) (1 << (w))
-
-struct fuse_case {
-    int quick, parts, dim, ffn;
-    struct heads heads;
-    enum kv_type kv;
-    int window, n_qkv;         /* n_qkv: linears of the first norm; the other results are given */
-    enum format format, other; /* linears in the set `others` have the format `other` */
-    int others;
-    enum order order;
-    int more; /* set of enum more */
-};
 
 #define H64                                                                                        \
     {                                                                                              \
@@ -232,8 +119,8 @@ static const struct fuse_case cases[] = {
     {0, MLP | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, DENSE_F32, BIT(W_GATE), IN_PLACE, 0},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
-    {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER),
-     OWN, 0},
+    {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,
+     0},
     {0, BLOCK_OF_EXPERTS | TAIL, 384, 256, H64, KV_F16, 0, 0, Q4_128, DENSE_F16,
      BIT(W_ROUTER) | BIT(W_DOWNS), IN_PLACE, 0},
     {0, BLOCK_OF_EXPERTS, 256, 96, H64, KV_F16, 0, 0, Q4_32, DENSE_F32, BIT(W_ROUTER), IN_PLACE, 0},
@@ -303,22 +190,6 @@ static const struct rows rows[] = {
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-/* A case on the host, and what of it is open for one variant. */
-struct fuse {
-    struct check *c;
-    int v;
-    const struct fuse_case *k;
-    const char *name;
-    enum act act;
-    struct linear w[N_LINEARS];
-    float *vector[N_VECTORS];
-    int n[N_VECTORS];
-    size_t width[N_BUFFERS]; /* bytes of a row */
-    struct side s;
-    struct be_linear *packed[N_LINEARS];
-    struct dbuf d_vector[N_VECTORS];
-};
-
 /* The inputs of a step, and what it left. */
 struct content {
     struct batch b;
@@ -335,343 +206,6 @@ static int rows_of(const struct batch *b, int buffer)
 static size_t bytes_of(const struct fuse *f, const struct batch *b, int buffer)
 {
     return (size_t)rows_of(b, buffer) * f->width[buffer];
-}
-
-/* ---- weights */
-static int32_t *make_perm(struct arena *a, struct rng *r, int k, int in)
-{
-    int32_t *perm = arena_get(a, (size_t)k * sizeof *perm);
-    for (int j = 0; j < k; j++) {
-        int other = rng_below(r, j + 1);
-        perm[j] = perm[other];
-        perm[other] = j < in ? j : -1;
-    }
-    return perm;
-}
-
-static struct linear make_quantized(struct arena *a, struct rng *r, enum format format, int in,
-                                    int out)
-{
-    int group = format == Q4_32 ? 32 : 128, groups = (in + group - 1) / group, k = groups * group;
-    size_t panels = ((size_t)out + 15) / 16, n = panels * (size_t)groups * 16;
-    uint8_t *codes = arena_get(a, panels * (size_t)k * 8), *zeros = arena_get(a, n);
-    uint16_t *half = arena_get(a, n * 2);
-    float *single = arena_get(a, n * 4);
-    for (size_t i = 0; i < panels * (size_t)k * 8; i += 8) {
-        uint64_t bits = rng_next(r);
-        memcpy(codes + i, &bits, 8);
-    }
-    for (size_t i = 0; i < n; i++) {
-        zeros[i] = (uint8_t)rng_below(r, 17);
-        single[i] = (1 + (float)rng_below(r, 1000)) * 1e-5f;
-        half[i] = f16_from_f32(single[i]);
-    }
-    return (struct linear){.in = in,
-                           .out = out,
-                           .k = k,
-                           .group = group,
-                           .n_groups = groups,
-                           .codes = codes,
-                           .zeros = zeros,
-                           .scales = format == Q4_F32 ? (void *)single : half,
-                           .scale_type = format == Q4_F32 ? DT_F32 : DT_F16};
-}
-
-static struct linear make_dense(struct arena *a, struct rng *r, enum format format, int in, int out)
-{
-    size_t n = (size_t)in * (size_t)out;
-    float *single = arena_get(a, n * 4);
-    uint16_t *half = arena_get(a, n * 2);
-    for (size_t i = 0; i < n; i++) {
-        single[i] = rng_normal(r) * 0.05f;
-        half[i] = format == DENSE_BF16 ? (uint16_t)(f32_bits(single[i]) >> 16)
-                                       : f16_from_f32(single[i]);
-    }
-    return (struct linear){.in = in,
-                           .out = out,
-                           .k = in,
-                           .weight = format == DENSE_F32 ? (void *)single : half,
-                           .weight_type = format == DENSE_F32    ? DT_F32
-                                          : format == DENSE_BF16 ? DT_BF16
-                                                                 : DT_F16};
-}
-
-/* The linears that the parts of a case have, as a set. */
-static int linears_of(const struct fuse_case *k)
-{
-    return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
-           (k->parts & MLP ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
-           (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
-           (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
-}
-
-static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP || w == W_UPS; }
-
-static int is_stack(int w) { return w >= W_GATES && w <= W_DOWNS; }
-
-/* Makes w, of the outputs of all experts, a stack; each expert's are whole panels. */
-static void make_stack(struct linear *w)
-{
-    w->stack = EXPERTS;
-    w->out /= EXPERTS;
-}
-
-/* The permutations of n experts. */
-static int32_t *make_perms(struct arena *a, struct rng *r, int n, int k, int in)
-{
-    int32_t *perms = arena_get(a, (size_t)(n * k) * sizeof *perms);
-    for (int i = 0; i < n; i++)
-        memcpy(perms + i * k, make_perm(a, r, k, in), (size_t)k * sizeof *perms);
-    return perms;
-}
-
-static void make_weights(struct fuse *f, struct arena *a, struct rng *r)
-{
-    const struct fuse_case *k = f->k;
-    int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
-    int ffn = k->ffn ? k->ffn : 16;
-    const int in[] = {k->dim, k->dim, k->dim, q,      k->dim, k->dim, ffn,
-                      k->dim, k->dim, k->dim, ffn,    k->dim, k->dim},
-              out[] = {q,       kv,  kv,  k->dim, ffn,   ffn,  k->dim,
-                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
-    const int32_t *before = NULL;
-    for (int i = 0; i < N_LINEARS; i++) {
-        if (!(linears_of(k) & BIT(i))) {
-            f->w[i] = make_dense(a, r, DENSE_F16, 16, 16); /* no operation has it */
-            continue;
-        }
-        enum format format = k->others & BIT(i) ? k->other
-                             : i >= W_HEAD      ? DENSE_F16
-                             : i == W_ROUTER    ? DENSE_BF16
-                                                : k->format;
-        f->w[i] = format >= DENSE_F16 ? make_dense(a, r, format, in[i], out[i])
-                                      : make_quantized(a, r, format, in[i], out[i]);
-        if (i % 2 == 0 && i < W_HEAD) {
-            float *bias = arena_get(a, (size_t)out[i] * sizeof *bias);
-            for (int j = 0; j < out[i]; j++) bias[j] = rng_normal(r) * 0.1f;
-            f->w[i].bias = bias;
-        }
-        if (is_stack(i)) make_stack(&f->w[i]);
-        if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
-        int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before =
-            alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
-    }
-    int channels = q + 2 * k->heads.head_dim;
-    const int n[] = {k->dim,
-                     k->dim,
-                     k->dim,
-                     k->heads.head_dim,
-                     k->heads.head_dim,
-                     k->heads.head_dim / 2,
-                     k->heads.n_heads,
-                     k->dim,
-                     channels * CONV_WIDTH,
-                     k->heads.n_heads,
-                     k->heads.n_heads};
-    for (int i = 0; i < N_VECTORS; i++) {
-        f->n[i] = n[i];
-        f->vector[i] = arena_get(a, (size_t)n[i] * 4);
-        for (int j = 0; j < n[i]; j++)
-            f->vector[i][j] = i == V_FREQ    ? powf(1e-4f, (float)j / (float)n[i])
-                              : i == V_DECAY ? -0.001f * (float)rng_below(r, 1000)
-                                             : 0.5f + 0.001f * (float)rng_below(r, 1000);
-    }
-}
-
-static void set_widths(struct fuse *f)
-{
-    const struct fuse_case *k = f->k;
-    int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
-    int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
-    int channels = q + 2 * k->heads.head_dim, heads = k->heads.n_heads;
-    const int n[N_BUFFERS] = {
-        k->dim, half,     half,     k->dim, q,       kv,          kv,          q,
-        channels, channels, heads,  heads,  k->dim,  k->dim,      ffn,         ffn,
-        EXPERTS, TOP_K,   TOP_K,    TOP_K * ffn,     TOP_K * ffn, TOP_K * k->dim,
-        k->dim, k->dim,   k->dim,   VOCAB,  1,       0};
-    for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
-    f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
-}
-
-/* ---- plans */
-struct numbers {
-    int buffer[N_BUFFERS], linear[N_LINEARS], vector[N_VECTORS], kv, state[2];
-    int more;
-};
-
-static void add_norm(struct trial *t, const struct numbers *n, int delta, int weight, int out)
-{
-    if (delta >= 0 && n->more & ADDED) {
-        struct op *op = trial_op(t, OP_ADD);
-        op->in[0] = op->out[0] = n->buffer[B_X];
-        op->in[1] = n->buffer[delta];
-        op->as.add.scale = 0.75f;
-        delta = -1;
-    }
-    struct op *op = trial_op(t, OP_NORM);
-    if (n->more & CENTERED) op->as.norm.centered = 1, op->w[1] = n->vector[V_BIAS];
-    op->in[0] = n->buffer[B_X];
-    if (delta >= 0) op->in[1] = n->buffer[delta], op->out[1] = n->buffer[B_X];
-    op->out[0] = n->buffer[out];
-    op->w[0] = n->vector[weight];
-    op->as.norm.eps = 1e-5f;
-}
-
-static void add_rope(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    struct op *op = trial_op(t, OP_ANGLES);
-    op->w[0] = n->vector[V_FREQ];
-    op->as.angles.pairs = f->k->heads.head_dim / 2;
-    op->as.angles.scale = 1;
-    op->out[0] = n->buffer[B_COS];
-    op->out[1] = n->buffer[B_SIN];
-    op = trial_op(t, OP_ROPE_STORE);
-    op->in[0] = op->out[0] = n->buffer[B_Q];
-    if (!(n->more & QUERIES)) {
-        op->in[1] = n->buffer[B_K];
-        op->in[2] = n->buffer[B_V];
-    }
-    op->in[3] = n->buffer[B_COS];
-    op->in[4] = n->buffer[B_SIN];
-    if (f->k->more & Q_NORM) op->w[0] = n->vector[V_Q_NORM], op->w[1] = n->vector[V_K_NORM];
-    op->as.rope.heads = f->k->heads;
-    op->as.rope.kv = n->kv;
-    op->as.rope.eps = 1e-6f;
-}
-
-static void add_attend(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    struct op *op = trial_op(t, OP_ATTEND);
-    op->in[0] = n->buffer[B_Q];
-    op->out[0] = n->buffer[B_A];
-    op->as.attend.heads = f->k->heads;
-    op->as.attend.kv = n->kv;
-    op->as.attend.window = f->k->window;
-    if (n->more & SINKS) op->w[0] = n->vector[V_SINKS];
-    op->as.attend.scale = 1 / sqrtf((float)f->k->heads.head_dim);
-}
-
-static void add_states(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    struct op *op = trial_op(t, OP_CONV);
-    op->in[0] = n->buffer[B_MIXED];
-    op->out[0] = n->buffer[B_CONV];
-    op->w[0] = n->vector[V_CONV];
-    op->as.conv.channels = (int)(f->width[B_MIXED] / 4);
-    op->as.conv.width = CONV_WIDTH;
-    op->as.conv.state = n->state[0];
-    op = trial_op(t, OP_DELTA);
-    op->in[0] = n->buffer[B_CONV];
-    op->in[1] = n->buffer[B_DECAY];
-    op->in[2] = n->buffer[B_BETA];
-    op->out[0] = n->buffer[B_A];
-    op->w[0] = n->vector[V_DECAY];
-    op->w[1] = n->vector[V_DT];
-    op->as.delta.key_heads = 1;
-    op->as.delta.value_heads = f->k->heads.n_heads;
-    op->as.delta.key_dim = op->as.delta.value_dim = f->k->heads.head_dim;
-    op->as.delta.state = n->state[1];
-    op = trial_op(t, OP_NORM);
-    op->in[0] = op->out[0] = n->buffer[B_A];
-    op->w[0] = n->vector[V_Q_NORM];
-    op->as.norm.eps = 1e-6f;
-    op->as.norm.groups = f->k->heads.n_heads;
-}
-
-static void add_mlp(struct trial *t, const struct numbers *n)
-{
-    add_norm(t, n, B_D1, V_NORM2, B_H2);
-    trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
-    struct op *op = trial_op(t, OP_GLU);
-    op->in[0] = op->out[0] = n->buffer[B_GATE];
-    if (!(n->more & ALONE)) op->in[1] = n->buffer[B_UP];
-    if (n->more & SIGMOID) op->as.glu.activation = ACTIVATION_SIGMOID;
-    if (n->more & CLAMPED) {
-        op->as.glu.activation = ACTIVATION_SWIGLU_CLAMPED;
-        op->as.glu.limit = 7;
-        op->as.glu.alpha = 1.702f;
-    }
-    trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_D2);
-}
-
-static struct op *add_experts(struct trial *t, const struct numbers *n, int in, int count, int w,
-                              int out)
-{
-    struct op *op = trial_op(t, OP_EXPERTS);
-    op->n = count;
-    op->in[0] = n->buffer[in];
-    op->in[1] = n->buffer[B_IDS];
-    op->as.experts.top_k = TOP_K;
-    for (int i = 0; i < count; i++)
-        op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
-    return op;
-}
-
-static void add_moe(struct trial *t, const struct numbers *n)
-{
-    add_norm(t, n, B_D1, V_NORM2, B_H2);
-    trial_linears(t, n->buffer[B_H2], 1, n->linear + W_ROUTER, n->buffer + B_SCORES);
-    struct op *op = trial_op(t, OP_ROUTE);
-    op->in[0] = n->buffer[B_SCORES];
-    op->out[0] = n->buffer[B_IDS];
-    op->out[1] = n->buffer[B_ROUTED];
-    op->as.route.n_experts = EXPERTS;
-    op->as.route.top_k = TOP_K;
-    op->as.route.normalize = 1;
-    add_experts(t, n, B_H2, 2, W_GATES, B_GATES);
-    op = trial_op(t, OP_GLU);
-    op->in[0] = op->out[0] = n->buffer[B_GATES];
-    op->in[1] = n->buffer[B_UPS];
-    add_experts(t, n, B_GATES, 1, W_DOWNS, B_SLOTS)->as.experts.each = 1;
-    op = trial_op(t, OP_MIX);
-    op->in[0] = n->buffer[B_SLOTS];
-    op->in[1] = n->buffer[B_ROUTED];
-    op->out[0] = n->buffer[B_D2];
-    op->as.mix.top_k = TOP_K;
-}
-
-static void add_tail(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    add_norm(t, n, B_D2, V_NORM3, B_H3);
-    struct op *op = trial_op(t, OP_GATHER);
-    op->in[0] = n->buffer[B_H3];
-    op->out[0] = n->buffer[B_G];
-    trial_linears(t, n->buffer[B_G], 1, n->linear + W_HEAD, n->buffer + B_LOGITS);
-    op = trial_op(t, OP_SOFTCAP);
-    op->in[0] = op->out[0] = n->buffer[B_LOGITS];
-    op->as.softcap.cap = 30;
-    op = trial_op(t, OP_ARGMAX);
-    op->in[0] = n->buffer[B_LOGITS];
-    op->out[0] = n->buffer[B_BEST];
-    if (!has(&f->c->v[f->v], "top")) return;
-    op = trial_op(t, OP_TOP);
-    op->in[0] = n->buffer[B_LOGITS];
-    op->out[0] = n->buffer[B_TOP];
-}
-
-/* The first linears of a norm that reads the x which o has left, where the case has o and not what
- * is between them: as from one layer to the next. */
-static void add_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
-{
-    int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV);
-    if (parts & EMBED) {
-        struct op *op = trial_op(t, OP_EMBED);
-        op->w[0] = n->linear[W_TABLE];
-        op->out[0] = n->buffer[B_X];
-    }
-    if (next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & QKV) {
-        add_norm(t, n, next ? B_D1 : -1, V_NORM1, B_H1);
-        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
-    }
-    if (parts & ROPE) add_rope(f, t, n);
-    if (parts & ATTEND) add_attend(f, t, n);
-    if (parts & STATES) add_states(f, t, n);
-    if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & MLP) add_mlp(t, n);
-    if (parts & MOE) add_moe(t, n);
-    if (parts & TAIL) add_tail(f, t, n);
 }
 
 static int has_id(const int *ids, int n, int id)
@@ -745,7 +279,7 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
                                                              : ROWS_STEP,
                                    f->width[i]);
     }
-    add_ops(f, &t, &n);
+    fuse_ops(f, &t, &n);
     for (int i = 0; i < N_BUFFERS; i++) {
         struct use u = use_of(&t, n.buffer[i]);
         if (u.given) f->s.ops->upload(f->s.be, d[i].d, in->buffer[i], d[i].bytes);
@@ -993,8 +527,8 @@ static void check_case(struct check *c, const struct fuse_case *k, enum act act)
              format_names[k->format], (unsigned)k->others, format_names[k->other],
              order_names[k->order], (unsigned)k->more);
     struct rng r = rng_for(c->seed, name);
-    set_widths(&f);
-    make_weights(&f, &a, &r);
+    fuse_widths(&f);
+    fuse_weights(&f, &a, &r);
     struct page_map m = pages_of(&f, &a, &r);
     for (f.v = 0; f.v < c->n && !is_caught(c); f.v++) {
         count_case(c, f.v);

@@ -199,7 +199,9 @@ static void run_add(struct check *c, int v, const char *name, const struct varia
 {
     struct side s;
     size_t row = (size_t)k->n * 4, rows = (size_t)k->rows;
-    side_open(&s, on, n_threads, plain_config(b->n_rows));
+    struct be_config config = plain_config(b->n_rows);
+    config.max_pages = b->pos[b->n_rows - 1] / KV_PAGE + 1;
+    side_open(&s, on, n_threads, config);
     struct dbuf dx = dbuf_from(&s, x, rows * row), dy = dbuf_from(&s, y, rows * row),
                 dg = dbuf_from(&s, gate, rows * 4);
     struct trial t = {0};

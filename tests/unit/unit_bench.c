@@ -30,7 +30,7 @@ static int open_tiny(void **state)
 {
     struct err e;
     (void)state;
-    return shape_open(&tiny, &shapes[0], &e);
+    return shape_open(&tiny, &shapes[0], 0, &e);
 }
 
 static int close_tiny(void **state)

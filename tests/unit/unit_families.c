@@ -1,5 +1,5 @@
-/* unit_families.c: convert/hf_config.h for every family: configurations as checkpoints have them,
- * defaults of missing keys, refusals. */
+/* unit_families.c: every family's configuration as checkpoints have it, defaults of missing keys,
+ * refusals; the rows that a linear takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +7,11 @@
 #include <cmocka.h>
 
 #include "convert/hf_config.h"
+#include "convert/plan_rows.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct notes quiet = {.quiet = 1};
@@ -294,7 +297,7 @@ static void test_families(void **state)
         if (hfc_read(&c, config, NULL, &quiet, &e)) fail_msg("%s: %s", cases[i].name, e.msg);
         json_t *have = hfc_to_json(&c);
         const char *key;
-        json_object_foreach(expected, key, want) {
+        json_object_foreach (expected, key, want) {
             const json_t *v = json_object_get(have, key);
             if (json_is_null(want) ? v != NULL : !json_equal(v, want))
                 fail_msg("%s: %s is %s", cases[i].name, key,
@@ -311,8 +314,7 @@ static void test_families(void **state)
 static int read_class(struct hf_config *c, const char *class, const char *extra, struct err *e)
 {
     char text[1024];
-    snprintf(text, sizeof text, "{\"architectures\": [\"%s\"], \"vocab_size\": 9%s}", class,
-             extra);
+    snprintf(text, sizeof text, "{\"architectures\": [\"%s\"], \"vocab_size\": 9%s}", class, extra);
     json_t *j = json_loads(text, 0, NULL);
     assert_non_null(j);
     int rc = hfc_read(c, j, NULL, &quiet, e);
@@ -336,6 +338,7 @@ static void test_defaults(void **state)
         {"Qwen3_5MoeForCausalLM", 40, 2048, 16, 2, 256, 512, 32768, 0, 256, 8, 1e-6},
         {"Phi3ForCausalLM", 32, 3072, 32, 32, 96, 8192, 4096, 0, 0, 0, 1e-5},
         {"Glm4ForCausalLM", 40, 4096, 32, 2, 128, 13696, 131072, 0, 0, 0, 1.5625e-7},
+        {"GlmForCausalLM", 40, 4096, 32, 2, 128, 13696, 131072, 0, 0, 0, 1.5625e-7},
         {"Glm4MoeForCausalLM", 46, 4096, 96, 8, 128, 10944, 131072, 0, 128, 8, 1e-5},
         {"GptOssForCausalLM", 36, 2880, 64, 8, 64, 2880, 131072, 0, 128, 4, 1e-5},
         {"Ministral3ForCausalLM", 34, 4096, 32, 8, 128, 14336, 262144, 0, 0, 0, 1e-5},
@@ -375,8 +378,7 @@ static void test_refusals(void **state)
         {"Glm4MoeForCausalLM", ", \"head_dim\": 128, \"n_group\": 3", "n_group"},
         {"Qwen3_5ForCausalLM", ", \"attn_output_gate\": false", "attn_output_gate"},
         {"Qwen3MoeForCausalLM", ", \"num_experts_per_tok\": 129", "num_experts_per_tok"},
-        {"Phi3ForCausalLM",
-         ", \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1]}",
+        {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1]}",
          "short_factor"},
         {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"axial\"}", "axial"},
         {"Glm4ForCausalLM", ", \"partial_rotary_factor\": 1.5", "partial_rotary_factor"},
@@ -424,7 +426,8 @@ static void test_ropes(void **state)
     near((float)c.rope_scale, sqrt(1 + log(64) / log(64)));
     assert_int_equal(c.rope_long_from, 64);
     hfc_free(&c);
-    /* proportional: the first quarter of the pairs of the whole head; other heads without windows */
+    /* proportional: the first quarter of the pairs of the whole head; other heads without windows
+     */
     assert_int_equal(read_class(&c, "Gemma4ForCausalLM",
                                 ", \"hidden_size_per_layer_input\": 0, \"global_head_dim\": 32, "
                                 "\"head_dim\": 8",
@@ -442,13 +445,78 @@ static void test_ropes(void **state)
     hfc_free(&c);
 }
 
+/* The rule of an output from a source. */
+static const struct linear_rule *rule_of(const char *to, const char *from)
+{
+    for (const struct linear_rule *r = linear_rules; r->to; r++)
+        if (!strcmp(r->to, to) && !strcmp(r->from, from)) return r;
+    fail_msg("no rule makes %s of %s", to, from);
+    return NULL;
+}
+
+/* Checks the rows that an output takes of a module of `total` outputs. */
+static void rows_are(const struct hf_config *c, const char *to, const char *from, int64_t total,
+                     const int32_t *want, size_t n)
+{
+    struct layer l = {.number = 1};
+    struct err e = {0};
+    int32_t *rows;
+    int64_t of;
+    const struct linear_rule *rule = rule_of(to, from);
+    rows_sizes(&l, c);
+    assert_int_equal(rows_pick(&l, c, rule, &rows, &of, &e), 0);
+    assert_int_equal(of, total);
+    assert_int_equal(l.size[rule->out], n);
+    assert_memory_equal(rows, want, n * sizeof *want);
+    free(rows);
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    struct hf_config c = {.n_layers = 2,
+                          .dim = 8,
+                          .n_heads = 2,
+                          .n_kv_heads = 1,
+                          .head_dim = 8,
+                          .rotary = 4,
+                          .expert_ffn = 3,
+                          .n_experts = 2,
+                          .ffn = 3,
+                          .ple_dim = 2,
+                          .linear_key_heads = 2,
+                          .linear_value_heads = 4,
+                          .linear_key_dim = 1,
+                          .linear_value_dim = 2};
+    /* pairs (0, 2), (1, 3) of 8 go to (0, 4), (1, 5); the others fill up */
+    static const int32_t halves[] = {16, 17, 20, 21, 18, 19, 22, 23},
+                         pairs[] = {16, 18, 20, 21, 17, 19, 22, 23};
+    rows_are(&c, "self_attn.k_proj", "self_attn.qkv_proj", 32, halves, 8);
+    c.traits = HF_INTERLEAVED;
+    rows_are(&c, "self_attn.k_proj", "self_attn.qkv_proj", 32, pairs, 8);
+    c.traits = 0, c.head_dim = 2, c.rotary = 2;
+    static const int32_t v[] = {6, 7}, q[] = {0, 1, 4, 5}, gate[] = {2, 3, 6, 7}, up[] = {3, 4, 5},
+                         odd[] = {1, 3, 5}, layer[] = {2, 3};
+    rows_are(&c, "self_attn.v_proj", "self_attn.qkv_proj", 8, v, 2);
+    rows_are(&c, "self_attn.q_proj", "self_attn.q_proj", 8, q, 4);
+    rows_are(&c, "self_attn.gate_proj", "self_attn.q_proj", 8, gate, 4);
+    rows_are(&c, "mlp.up_proj", "mlp.gate_up_proj", 6, up, 3);
+    rows_are(&c, "mlp.experts.up_proj", "mlp.experts.gate_up.%d", 6, odd, 3);
+    rows_are(&c, "per_layer_model_projection", "per_layer_model_projection", 4, layer, 2);
+    /* of each of 2 key heads: q 1, k 1, v 2 x 2, z 2 x 2 */
+    static const int32_t qkv[] = {0, 10, 1, 11, 2, 3, 4, 5, 12, 13, 14, 15},
+                         z[] = {6, 7, 8, 9, 16, 17, 18, 19}, a[] = {2, 3, 6, 7};
+    rows_are(&c, "linear_attn.qkv_proj", "linear_attn.in_proj_qkvz", 20, qkv, 12);
+    rows_are(&c, "linear_attn.z_proj", "linear_attn.in_proj_qkvz", 20, z, 8);
+    rows_are(&c, "linear_attn.a_proj", "linear_attn.in_proj_ba", 8, a, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_families),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ropes),
+        cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_ropes),
+        cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,7 @@ enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
 enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WGMMA_THREADS = 384 };
 enum { ATTEND_WGMMA_STEP = 64, ATTEND_WGMMA_STAGES = 6 };
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
+#define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
  * one block only. Without it all blocks of a launch that starts early (programmatic dependent
@@ -359,7 +360,8 @@ struct add_args {
     float *x;           /* [rows][dim] */
     const float *delta; /* the same or NULL */
     const float *gate;  /* [rows] or NULL */
-    const int *pos;     /* [rows] */
+    const int *pos;     /* of the rows of the step */
+    const int *row;     /* [rows] of the step, or NULL: in order */
     int dim, original;
     float scale, beta;
 };

@@ -36,6 +36,9 @@ KERNEL(add_rows, struct add_args)
         v = a->gate ? fma32(d, sigmoid32(a->gate[row]), v) : v + d;
     }
     v *= a->scale;
-    if (a->original) v *= fma32(a->beta, log32((float)(1 + a->pos[row] / a->original)), 1);
+    if (a->original) {
+        int pos = a->pos[a->row ? a->row[row] : row];
+        v *= fma32(a->beta, log32((float)(1 + pos / a->original)), 1);
+    }
     a->x[at] = v;
 }

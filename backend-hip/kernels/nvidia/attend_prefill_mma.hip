@@ -1,9 +1,11 @@
-/* attend_prefill_mma.hip: attention of prompt rows by mma on sm_80, FlashAttention-2 (Dao 2023)
+/* attend_prefill_mma.hip: attention of prompt rows by mma on sm_80, and on sm_90a for heads of 256
+ * dimensions, FlashAttention-2 (Dao 2023)
  * with online softmax (Milakov & Gimelshein 2018); fp16 KV cache.
  *   grid      (query head, group of up to 64 rows of one sequence); 128 threads
  *   warp      16 rows; steps of 64 positions, from an absolute multiple of 64 on
  *   operands  keys and values as they are in memory; queries and softmax weights in split precision
- *             (two halves, 22 bits)
+ *             (two halves, 22 bits). Queries of 256 dimensions are in shared memory, one place for
+ *             each lane, because registers have no room for them beside the sums
  * Bits: a row's result does not depend on the other rows of its tile: a step whose positions a row
  * does not see leaves the row unchanged. */
 
@@ -45,7 +47,53 @@ DEVICE void load_queries(const float *row[2], struct two_halves q[][2][4], float
     }
 }
 
-DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
+/* A lane's queries in shared memory: 16 bytes number i at [i][thread]. */
+DEVICE void put_queries(u32 *lds, struct two_halves q[][2][4], const int dims)
+{
+    u32x4 *to = (u32x4 *)lds + thread();
+    UNROLL for (int c = 0; c < dims / 32; c++) UNROLL for (int s = 0; s < 2; s++)
+        UNROLL for (int h = 0; h < 2; h++)
+    {
+        const struct two_halves *x = &q[c][s][2 * h];
+        to[(4 * c + 2 * s + h) * ATTEND_TILE_THREADS] =
+            (u32x4){x[0].high, x[0].low, x[1].high, x[1].low};
+    }
+}
+
+DEVICE void get_queries(const u32 *lds, int c, struct two_halves q[2][4])
+{
+    const u32x4 *from = (const u32x4 *)lds + thread() + 4 * c * ATTEND_TILE_THREADS;
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        u32x4 x = from[i * ATTEND_TILE_THREADS];
+        struct two_halves *to = &q[i / 2][i % 2 * 2];
+        to[0].high = x[0], to[0].low = x[1], to[1].high = x[2], to[1].low = x[3];
+    }
+}
+
+/* Scores of a step with queries in shared memory, in the order of those in registers. */
+DEVICE void tile_scores(const u32 *lds, const f16 *const page[], float score[][4], const int dims)
+{
+    int r = thread() % WARP / 4, t = thread() % 4;
+    UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int i = 0; i < 4; i++)
+        score[j][i] = 0;
+    NO_UNROLL for (int c = 0; c < dims / 32; c++)
+    {
+        struct two_halves q[2][4];
+        u32x4 k[ATTEND_STEP / 8];
+        UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
+            k[j] = ((const u32x4 *)page[j / 2] + t * PAGE + j % 2 * 8 + r)[c * 4 * PAGE];
+        get_queries(lds, c, q);
+        UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
+        {
+            mma_two(score[j], q[0], k[j][0], k[j][1]);
+            mma_two(score[j], q[1], k[j][2], k[j][3]);
+        }
+    }
+}
+
+/* lds: for heads of more than 128 dimensions, ATTEND_TILE_SHARED bytes */
+DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int dims)
 {
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4,
         head = block_x();
@@ -70,6 +118,7 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
         largest[i] = -__builtin_inff();
     }
     load_queries(from, q, undo, dims);
+    if (dims > 128) put_queries(lds, q, dims);
     UNROLL for (int i = 0; i < 2; i++) undo[i] *= a->scale;
     UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++) total[d][i] = 0;
     int begin = a->window && pos0 >= a->window ? pos0 - a->window + 1 : 0;
@@ -81,7 +130,8 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
             int index = p0 / PAGE + i < last / PAGE ? p0 / PAGE + i : last / PAGE;
             page[i] = pages + (u64)table[index] * (u64)a->n_kv_heads * page_size;
         }
-        UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
+        if (dims > 128) tile_scores(lds, page, score, dims);
+        else UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
         {
             const u32x4 *keys = (const u32x4 *)page[j / 2] + t * PAGE + j % 2 * 8 + r;
             UNROLL for (int i = 0; i < 4; i++) score[j][i] = 0;
@@ -152,5 +202,7 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, const int dims)
 }
 
 #define ATTEND_TILE(name, images, dims)                                                            \
-    ON_##images(KERNEL(name, struct attend_kernel_args) { attend_tile(ARGS, dims); })
+    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+        attend_tile(ARGS, (dims) > 128 ? dynamic_lds : (u32 *)0, dims);                            \
+    })
 #include "backend-hip/kernels/kernel_list.h"

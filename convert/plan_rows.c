@@ -1,0 +1,132 @@
+#include "convert/plan_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICES = 3 };
+
+void rows_sizes(struct layer *l, const struct hf_config *c)
+{
+    int i = l->number, gemma4 = (c->traits & HF_GEMMA4) != 0;
+    int64_t head = gemma4 ? c->head_dims[i] : c->head_dim,
+            kv_heads = gemma4 ? c->kv_heads[i] : c->n_kv_heads,
+            keys = (int64_t)c->linear_key_heads * c->linear_key_dim,
+            values = (int64_t)c->linear_value_heads * c->linear_value_dim;
+    const int64_t size[N_SIZES] = {
+        [SIZE_ONE] = 1,
+        [SIZE_DIM] = c->dim,
+        [SIZE_HEAD] = head,
+        [SIZE_HEADS] = c->n_heads,
+        [SIZE_Q] = c->n_heads * head,
+        [SIZE_KV] = kv_heads * head,
+        [SIZE_FFN] = gemma4 ? c->ffns[i] : c->ffn,
+        [SIZE_EXPERTS] = c->n_experts,
+        [SIZE_EXPERT_FFN] = c->expert_ffn,
+        [SIZE_SHARED_FFN] = c->shared_ffn,
+        [SIZE_KEYS] = keys,
+        [SIZE_VALUES] = values,
+        [SIZE_VALUE_HEADS] = c->linear_value_heads,
+        [SIZE_VALUE] = c->linear_value_dim,
+        [SIZE_DELTA] = 2 * keys + values,
+        [SIZE_PLE] = c->ple_dim,
+    };
+    memcpy(l->size, size, sizeof size);
+}
+
+/* Source row of output d of a head of `dim`. The model file rotates (i, i + dim/2); the source
+ * rotates the first c->rotary dimensions, of them (i, i + rotary/2) or (2i, 2i + 1). */
+int64_t rows_rope_source(const struct hf_config *c, int64_t dim, int64_t d)
+{
+    int64_t half = dim / 2, pairs = c->rotary / 2, i = d % half;
+    if (i >= pairs) return 2 * pairs + (d < half ? i - pairs : half - pairs + i - pairs);
+    if (c->traits & HF_INTERLEAVED) return 2 * i + (d >= half);
+    return d < half ? i : pairs + i;
+}
+
+int rows_keep_order(const struct hf_config *c)
+{
+    return c->traits & HF_GEMMA4 || (c->rotary == c->head_dim && !(c->traits & HF_INTERLEAVED));
+}
+
+/* Rows first, first + 1, ..., first + count - 1, then the same `stride` further on, `blocks`
+ * times. */
+struct slice {
+    int64_t first, count, stride, blocks;
+};
+
+/* The rows of a pick. *total: rows of the module. Returns the number of slices, 0: all rows. */
+static int slices_of(const struct layer *l, const struct hf_config *c,
+                     const struct linear_rule *rule, struct slice s[SLICES], int64_t *total)
+{
+    int64_t n = l->size[rule->out], q = l->size[SIZE_Q], kv = l->size[SIZE_KV],
+            head = l->size[SIZE_HEAD], nk = c->linear_key_heads, dk = c->linear_key_dim,
+            group = nk ? c->linear_value_heads / nk : 0, dv = group * c->linear_value_dim;
+    int second = 0;
+    *total = 2 * n;
+    switch (rule->pick) {
+    case PICK_ALL: *total = n; return 0;
+    case PICK_Q:
+        *total = q + 2 * kv;
+        s[0] = (struct slice){0, q, 0, 1};
+        return 1;
+    case PICK_K:
+        *total = q + 2 * kv;
+        s[0] = (struct slice){q, kv, 0, 1};
+        return 1;
+    case PICK_V:
+        *total = q + 2 * kv;
+        s[0] = (struct slice){q + kv, kv, 0, 1};
+        return 1;
+    case PICK_SECOND: second = 1; /* fall through */
+    case PICK_FIRST: s[0] = (struct slice){second * n, n, 0, 1}; return 1;
+    case PICK_ODD: second = 1; /* fall through */
+    case PICK_EVEN: s[0] = (struct slice){second, 1, 2, n}; return 1;
+    case PICK_HEAD_SECOND: second = 1; /* fall through */
+    case PICK_HEAD_FIRST: s[0] = (struct slice){second * head, head, 2 * head, n / head}; return 1;
+    case PICK_DELTA_QKV:
+        *total = 2 * nk * (dk + dv);
+        s[0] = (struct slice){0, dk, 2 * (dk + dv), nk};
+        s[1] = (struct slice){dk, dk, 2 * (dk + dv), nk};
+        s[2] = (struct slice){2 * dk, dv, 2 * (dk + dv), nk};
+        return 3;
+    case PICK_DELTA_Z:
+        *total = 2 * nk * (dk + dv);
+        s[0] = (struct slice){2 * dk + dv, dv, 2 * (dk + dv), nk};
+        return 1;
+    case PICK_DELTA_A: second = 1; /* fall through */
+    case PICK_DELTA_B: s[0] = (struct slice){second * group, group, 2 * group, nk}; return 1;
+    case PICK_LAYER:
+        *total = c->n_layers * n;
+        s[0] = (struct slice){l->number * n, n, 0, 1};
+        return 1;
+    }
+    return 0;
+}
+
+/* *rows [outputs of the rule]: the module's rows that they are; NULL: all in order. */
+int rows_pick(const struct layer *l, const struct hf_config *c, const struct linear_rule *rule,
+              int32_t **rows, int64_t *total, struct err *e)
+{
+    struct slice s[SLICES];
+    int64_t n = l->size[rule->out], head = l->size[SIZE_HEAD], at = 0;
+    int n_slices = slices_of(l, c, rule, s, total), moves = rule->how & ROPE && !rows_keep_order(c);
+    *rows = NULL;
+    if (!n_slices && !moves) return 0;
+    int32_t *r = malloc((size_t)n * sizeof *r), *moved = malloc((size_t)n * sizeof *moved);
+    if (!r || !moved) {
+        free(r);
+        free(moved);
+        return err_memory(e);
+    }
+    for (int k = 0; k < n_slices; k++)
+        for (int64_t b = 0; b < s[k].blocks; b++)
+            for (int64_t i = 0; i < s[k].count; i++)
+                r[at++] = (int32_t)(s[k].first + b * s[k].stride + i);
+    while (at < n) r[at] = (int32_t)at, at++;
+    CHECK(at == n);
+    for (int64_t i = 0; i < n && moves; i++)
+        moved[i] = r[i / head * head + rows_rope_source(c, head, i % head)];
+    *rows = moves ? moved : r;
+    free(moves ? r : moved);
+    return 0;
+}

@@ -1,0 +1,798 @@
+/* formats.c: the formats of weights that opt4gptq-convert reads, on checkpoints that this program
+ * writes: the weights of the model file must be those that were packed, for every expert; damaged
+ * and foreign checkpoints are refused by one line. Usage: formats BUILD_DIR. */
+#include "core/model/modelfile.h"
+#include "tests/harness.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Sizes of the models: one layer of EXPERTS experts. FFN is no multiple of the group. */
+enum { DIM = 64, FFN = 48, EXPERTS = 3, VOCAB = 32, MAX_TENSORS = 200, MAX_IN = 64, MAX_OUT = 96 };
+
+static char dir[] = "/tmp/opt4gptq-formats-XXXXXX";
+static const char *program;
+static uint32_t seed;
+
+static uint32_t next_random(void) { return seed = seed * 1664525u + 1013904223u, seed >> 8; }
+
+/* ---- a checkpoint that is being written */
+
+struct tensor {
+    char name[120];
+    const char *dtype;
+    int n_dims;
+    int64_t shape[4];
+    size_t bytes;
+    uint8_t *data;
+};
+
+static struct checkpoint {
+    struct tensor t[MAX_TENSORS];
+    int n;
+    const char *model; /* keys of config.json of the model */
+    char quant[1200];  /* quantization_config */
+} ck;
+
+static void clear(void)
+{
+    for (int i = 0; i < ck.n; i++) free(ck.t[i].data);
+    ck.n = 0;
+    ck.quant[0] = 0;
+}
+
+static size_t item_of(const char *dtype)
+{
+    return !strcmp(dtype, "I64")                            ? 8
+           : !strcmp(dtype, "I32") || !strcmp(dtype, "F32") ? 4
+           : !strcmp(dtype, "U8")                           ? 1
+                                                            : 2;
+}
+
+/* Adds a tensor of zeros; returns its data. */
+static void *add(const char *dtype, int n_dims, const int64_t *shape, const char *format, ...)
+{
+    if (ck.n == MAX_TENSORS) exit(2);
+    struct tensor *t = &ck.t[ck.n++];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(t->name, sizeof t->name, format, ap);
+    va_end(ap);
+    t->dtype = dtype, t->n_dims = n_dims, t->bytes = item_of(dtype);
+    for (int i = 0; i < n_dims; i++) t->shape[i] = shape[i], t->bytes *= (size_t)shape[i];
+    if (!(t->data = calloc(1, t->bytes + 8))) exit(2);
+    return t->data;
+}
+
+#define SHAPE(...)                                                                                 \
+    (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
+
+static struct tensor *tensor(const char *name)
+{
+    for (int i = 0; i < ck.n; i++)
+        if (!strcmp(ck.t[i].name, name)) return &ck.t[i];
+    fprintf(stderr, "no tensor %s\n", name);
+    exit(2);
+}
+
+static uint16_t bf16(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return (uint16_t)((u + 0x8000) >> 16);
+}
+
+/* A plain BF16 tensor of random numbers. */
+static uint16_t *add_random(int n_dims, const int64_t *shape, const char *name)
+{
+    uint16_t *d = add("BF16", n_dims, shape, "%s", name);
+    for (size_t i = 0; i < ck.t[ck.n - 1].bytes / 2; i++)
+        d[i] = bf16(((float)(next_random() % 2000) - 1000) / 4000);
+    return d;
+}
+
+static void write_checkpoint(void)
+{
+    char path[300], *header = malloc(400 * MAX_TENSORS + 100);
+    uint64_t at = 0, n = 1;
+    strcpy(header, "{");
+    for (int i = 0; i < ck.n; i++) {
+        const struct tensor *t = &ck.t[i];
+        n += (uint64_t)sprintf(header + n, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "",
+                               t->name, t->dtype);
+        for (int k = 0; k < t->n_dims; k++)
+            n += (uint64_t)sprintf(header + n, "%s%" PRId64, k ? "," : "", t->shape[k]);
+        n += (uint64_t)sprintf(header + n, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at,
+                               at + t->bytes);
+        at += t->bytes;
+    }
+    header[n++] = '}';
+    while (n % 8) header[n++] = ' ';
+    snprintf(path, sizeof path, "%s/c", dir);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/c/model.safetensors", dir);
+    FILE *f = fopen(path, "wb");
+    if (!f) exit(2);
+    fwrite(&n, 8, 1, f);
+    fwrite(header, 1, n, f);
+    for (int i = 0; i < ck.n; i++) fwrite(ck.t[i].data, 1, ck.t[i].bytes, f);
+    fclose(f);
+    snprintf(header, 4000, "{%s%s%s%s}", ck.model, *ck.quant ? ",\"quantization_config\":{" : "",
+             ck.quant, *ck.quant ? "}" : "");
+    snprintf(path, sizeof path, "%s/c/config.json", dir);
+    write_file(path, header, strlen(header));
+    free(header);
+}
+
+/* ---- packing, and the weights that are packed */
+
+struct how {
+    int bits, group; /* group 0: one */
+    int asym, act;   /* zero points that differ; a random order of inputs */
+    int minus_one;   /* GPTQ: zero points are stored minus one */
+};
+
+/* One linear: codes, scales, zeros and groups of inputs, and W [out][in]. */
+struct matrix {
+    int in, out, groups, of[MAX_IN], code[MAX_OUT][MAX_IN], zero[MAX_OUT][MAX_IN];
+    uint16_t scale[MAX_OUT][MAX_IN];
+    float w[MAX_OUT][MAX_IN];
+};
+
+static void make_matrix(struct matrix *m, int in, int out, const struct how *how)
+{
+    int group = how->group ? how->group : in, top = (1 << how->bits) - 1;
+    *m = (struct matrix){.in = in, .out = out, .groups = (in + group - 1) / group};
+    for (int i = 0; i < in; i++) m->of[i] = i / group;
+    for (int i = in - 1; i > 0 && how->act; i--) {
+        int j = (int)(next_random() % (uint32_t)(i + 1)), t = m->of[i];
+        m->of[i] = m->of[j], m->of[j] = t;
+    }
+    for (int r = 0; r < out; r++) {
+        for (int g = 0; g < m->groups; g++) {
+            m->scale[r][g] = bf16((float)(next_random() % 1000 + 500) / 40000);
+            m->zero[r][g] = how->asym ? (int)(next_random() % (uint32_t)top) + 1 : top / 2 + 1;
+        }
+        for (int i = 0; i < in; i++) {
+            m->code[r][i] = (int)(next_random() & (uint32_t)top);
+            m->w[r][i] = f32_from_bf16(m->scale[r][m->of[i]]) *
+                         (float)(m->code[r][i] - m->zero[r][m->of[i]]);
+        }
+    }
+}
+
+/* Puts field j of a bit stream. */
+static void put(uint32_t *words, size_t stride, int j, int bits, int code)
+{
+    words[(size_t)(j * bits / 32) * stride] |= (uint32_t)code << j * bits % 32;
+}
+
+static int words(int n, int bits) { return (n * bits + 31) / 32; }
+
+static void put_gptq(const struct matrix *m, const char *module, const struct how *how)
+{
+    int b = how->bits;
+    uint32_t *q = add("I32", SHAPE(words(m->in, b), m->out), "%s.qweight", module),
+             *z = add("I32", SHAPE(m->groups, words(m->out, b)), "%s.qzeros", module);
+    uint16_t *s = add("BF16", SHAPE(m->groups, m->out), "%s.scales", module);
+    int32_t *g = how->act ? add("I32", SHAPE(m->in), "%s.g_idx", module) : NULL;
+    for (int i = 0; i < m->in && g; i++) g[i] = m->of[i];
+    for (int r = 0; r < m->out; r++) {
+        for (int i = 0; i < m->in; i++) put(q + r, (size_t)m->out, i, b, m->code[r][i]);
+        for (int k = 0; k < m->groups; k++) {
+            s[k * m->out + r] = m->scale[r][k];
+            put(z + k * words(m->out, b), 1, r, b, m->zero[r][k] - how->minus_one);
+        }
+    }
+}
+
+static void put_awq(const struct matrix *m, const char *module, const struct how *how)
+{
+    static const int place[8] = {0, 4, 1, 5, 2, 6, 3, 7}; /* nibble of column 8c + i */
+    (void)how;
+    int n = m->out / 8;
+    uint32_t *q = add("I32", SHAPE(m->in, n), "%s.qweight", module),
+             *z = add("I32", SHAPE(m->groups, n), "%s.qzeros", module);
+    uint16_t *s = add("BF16", SHAPE(m->groups, m->out), "%s.scales", module);
+    for (int r = 0; r < m->out; r++) {
+        int at = 4 * place[r % 8];
+        for (int i = 0; i < m->in; i++) q[i * n + r / 8] |= (uint32_t)m->code[r][i] << at;
+        for (int k = 0; k < m->groups; k++) {
+            s[k * m->out + r] = m->scale[r][k];
+            z[k * n + r / 8] |= (uint32_t)m->zero[r][k] << at;
+        }
+    }
+}
+
+static void put_compressed(const struct matrix *m, const char *module, const struct how *how)
+{
+    int b = how->bits, n = words(m->in, b);
+    uint32_t *q = add("I32", SHAPE(m->out, n), "%s.weight_packed", module),
+             *z = how->asym ? add("I32", SHAPE(words(m->out, b), m->groups), "%s.weight_zero_point",
+                                  module)
+                            : NULL;
+    uint16_t *s = add("BF16", SHAPE(m->out, m->groups), "%s.weight_scale", module);
+    int64_t *shape = add("I64", SHAPE(2), "%s.weight_shape", module);
+    int32_t *g = how->act ? add("I32", SHAPE(m->in), "%s.weight_g_idx", module) : NULL;
+    shape[0] = m->out, shape[1] = m->in;
+    for (int i = 0; i < m->in && g; i++) g[i] = m->of[i];
+    for (int r = 0; r < m->out; r++) {
+        for (int i = 0; i < m->in; i++) put(q + r * n, 1, i, b, m->code[r][i]);
+        for (int k = 0; k < m->groups; k++) {
+            s[r * m->groups + k] = m->scale[r][k];
+            if (z) put(z + k, (size_t)m->groups, r, b, m->zero[r][k]);
+        }
+    }
+}
+
+static void put_plain(const struct matrix *m, const char *module, const struct how *how)
+{
+    (void)how;
+    float *w = add("F32", SHAPE(m->out, m->in), "%s.weight", module);
+    for (int r = 0; r < m->out; r++) memcpy(w + r * m->in, m->w[r], (size_t)m->in * 4);
+}
+
+/* ---- models */
+
+enum { GATE, UP, DOWN, LINEARS };
+static const char *const linear_names[] = {"gate_proj", "up_proj", "down_proj"};
+static struct matrix want[EXPERTS][LINEARS];
+
+typedef void put_fn(const struct matrix *, const char *, const struct how *);
+
+static const char qwen3_moe[] =
+    "\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\",\"hidden_size\":64,"
+    "\"intermediate_size\":48,\"moe_intermediate_size\":48,\"num_hidden_layers\":1,"
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,"
+    "\"num_experts\":3,\"num_experts_per_tok\":2,\"norm_topk_prob\":true,\"decoder_sparse_step\":1,"
+    "\"mlp_only_layers\":[],\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,"
+    "\"rope_theta\":10000.0,\"tie_word_embeddings\":true,\"hidden_act\":\"silu\"";
+
+/* All tensors of the model but its experts. */
+static void put_rest(void)
+{
+    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm",
+                                        "self_attn.q_norm", "self_attn.k_norm"};
+    char name[100];
+    add_random(SHAPE(VOCAB, DIM), "model.embed_tokens.weight");
+    add_random(SHAPE(DIM), "model.norm.weight");
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "model.layers.0.%s.weight", norms[i]);
+        add_random(SHAPE(i < 2 ? DIM : 32), name);
+    }
+    add_random(SHAPE(64, DIM), "model.layers.0.self_attn.q_proj.weight");
+    add_random(SHAPE(32, DIM), "model.layers.0.self_attn.k_proj.weight");
+    add_random(SHAPE(32, DIM), "model.layers.0.self_attn.v_proj.weight");
+    add_random(SHAPE(DIM, 64), "model.layers.0.self_attn.o_proj.weight");
+    add_random(SHAPE(EXPERTS, DIM), "model.layers.0.mlp.gate.weight");
+}
+
+/* A Qwen3-MoE whose experts are packed by `fn`. ODD: how expert 1's gate is made; NULL: as the
+ * others. */
+static void make_model(put_fn *fn, const struct how *how, const struct how *odd, const char *quant)
+{
+    char module[100];
+    clear();
+    ck.model = qwen3_moe;
+    snprintf(ck.quant, sizeof ck.quant, "%s", quant);
+    put_rest();
+    for (int x = 0; x < EXPERTS; x++)
+        for (int k = 0; k < LINEARS; k++) {
+            const struct how *h = odd && x == 1 && k == GATE ? odd : how;
+            make_matrix(&want[x][k], k == DOWN ? FFN : DIM, k == DOWN ? DIM : FFN, h);
+            snprintf(module, sizeof module, "model.layers.0.mlp.experts.%d.%s", x, linear_names[k]);
+            fn(&want[x][k], module, h);
+        }
+}
+
+/* ---- conversion */
+
+static int convert(const char *option, struct process *p)
+{
+    char line[700];
+    write_checkpoint();
+    snprintf(line, sizeof line, "cd %s && rm -f out && %s -q --no-tokenizer %s c out", dir, program,
+             option);
+    process_run(p, (char *[]){"/bin/sh", "-c", line, NULL}, NULL);
+    return p->code;
+}
+
+/* The weight of input i of output r of expert x (-1: no stack) of a linear of the model file; the
+ * sum over all slots that name the input. */
+static double weight_at(const struct modelfile *m, const char *name, int x, int r, int i)
+{
+    char full[150];
+    struct tview c, s, z, p, w;
+    snprintf(full, sizeof full, "%s.weight", name);
+    if (mf_find(m, full, &w)) {
+        int64_t rows = w.shape[w.n_dims - 2], in = w.shape[w.n_dims - 1];
+        return (double)f32_at(w.data, w.dtype, (size_t)(((x < 0 ? 0 : x) * rows + r) * in + i));
+    }
+    snprintf(full, sizeof full, "%s.codes", name);
+    if (!mf_find(m, full, &c)) return NAN;
+    snprintf(full, sizeof full, "%s.scales", name);
+    if (!mf_find(m, full, &s)) return NAN;
+    snprintf(full, sizeof full, "%s.zeros", name);
+    if (!mf_find(m, full, &z) || c.n_dims != (x < 0 ? 4 : 5)) return NAN;
+    snprintf(full, sizeof full, "%s.perm", name);
+    int has_perm = mf_find(m, full, &p), d = x < 0 ? 0 : 1;
+    int64_t panels = c.shape[d], k = c.shape[d + 1] * MF_BLOCK, groups = s.shape[d + 1];
+    int64_t panel = (x < 0 ? 0 : x) * panels + r / MF_PANEL;
+    double sum = 0;
+    for (int64_t j = 0; j < k; j++) {
+        int64_t input = has_perm ? ((const int32_t *)p.data)[(x < 0 ? 0 : x) * k + j] : j;
+        if (input != i) continue;
+        uint8_t byte =
+            ((const uint8_t *)c.data)[((panel * (k / 8) + j / 8) * 16 + r % 16) * 4 + j % 4];
+        size_t at = (size_t)((panel * groups + j / (k / groups)) * 16 + r % 16);
+        sum += (double)f32_at(s.data, s.dtype, at) *
+               ((j % 8 < 4 ? byte & 15 : byte >> 4) - ((const uint8_t *)z.data)[at]);
+    }
+    return sum;
+}
+
+/* Opens the result. */
+static int open_result(struct modelfile *m)
+{
+    char path[100];
+    struct err e;
+    snprintf(path, sizeof path, "%s/out", dir);
+    return mf_open(m, path, &e);
+}
+
+/* Converts; the experts of the model file must have the weights of `want`. */
+static void same(const char *what)
+{
+    struct process p;
+    struct modelfile m;
+    size_t n;
+    struct err e;
+    int rc = convert("", &p);
+    check(rc == 0 && !p.err_bytes, what, &p);
+    process_free(&p);
+    if (rc || open_result(&m)) return;
+    double worst = 0;
+    for (int x = 0; x < EXPERTS; x++)
+        for (int k = 0; k < LINEARS; k++) {
+            char name[100];
+            snprintf(name, sizeof name, "layers.0.mlp.experts.%s", linear_names[k]);
+            const struct matrix *w = &want[x][k];
+            for (int r = 0; r < w->out; r++)
+                for (int i = 0; i < w->in; i++) {
+                    double d = fabs(weight_at(&m, name, x, r, i) - (double)w->w[r][i]);
+                    if (!(d <= worst)) worst = d;
+                }
+        }
+    check_that(worst == 0, "%s: weights differ by %g", what, worst);
+    check_that(!mf_verify(&m, &n, &e), "%s: checksums", what);
+    mf_close(&m);
+}
+
+/* The conversion fails with one line that has SAYS. */
+static void refused(const char *says)
+{
+    struct process p;
+    convert("", &p);
+    check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, says) && !p.out_bytes, says, &p);
+    process_free(&p);
+}
+
+/* ---- the formats */
+
+#define GPTQ "\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"
+#define WEIGHTS(bits, group, strategy, sym)                                                        \
+    "\"weights\":{\"num_bits\":" bits ",\"group_size\":" group ",\"strategy\":\"" strategy         \
+    "\",\"symmetric\":" sym ",\"type\":\"int\"}"
+#define CT_GROUPS(groups)                                                                          \
+    "\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":"            \
+    "[\"lm_head\"],\"config_groups\":{" groups "}"
+#define CT(bits, group, strategy, sym)                                                             \
+    CT_GROUPS("\"group_0\":{\"targets\":[\"Linear\"]," WEIGHTS(bits, group, strategy, sym) "}")
+
+static void gptq_experts(void)
+{
+    static const struct how plain = {4, 32, 0, 0, 1}, order = {4, 32, 1, 1, 1},
+                            wide = {8, 32, 1, 0, 1}, as_stored = {4, 16, 1, 0, 0};
+    make_model(put_gptq, &plain, NULL, GPTQ);
+    same("experts of GPTQ");
+    make_model(put_gptq, &order, NULL, GPTQ ",\"desc_act\":true,\"sym\":false");
+    same("experts of GPTQ, each with an order of its own");
+    make_model(put_gptq, &plain, &order, GPTQ ",\"sym\":false");
+    same("one expert with an order");
+    make_model(put_gptq, &plain, &wide,
+               GPTQ ",\"dynamic\":{\"-:.*self_attn.*\":{},\"lm_head\":{},"
+                    "\"+:.*experts[.]1[.]gate.*\":{\"bits\":8,\"sym\":false}}");
+    same("one expert with 8 bits, by dynamic");
+    make_model(put_gptq, &as_stored, NULL,
+               "\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":16,\"sym\":false,"
+               "\"checkpoint_format\":\"gptq_v2\"");
+    same("experts of gptq_v2 in groups of 16");
+    make_model(put_awq, &(struct how){4, 32, 1, 0, 0}, NULL,
+               "\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32,\"version\":\"gemm\"");
+    same("experts of AWQ");
+    make_model(put_plain, &plain, NULL, "");
+    struct process p;
+    struct modelfile m;
+    check(!convert("", &p) && strstr(p.err, "not quantized"), "plain experts", &p);
+    process_free(&p);
+    if (open_result(&m)) return;
+    check_that(weight_at(&m, "layers.0.mlp.experts.up_proj", 2, 7, 9) ==
+                   (double)want[2][UP].w[7][9],
+               "plain experts");
+    mf_close(&m);
+}
+
+static void compressed_tensors(void)
+{
+    static const struct how g32 = {4, 32, 0, 0, 0}, asym = {4, 32, 1, 0, 0},
+                            order = {4, 32, 1, 1, 0}, channel = {4, 0, 0, 0, 0},
+                            wide = {8, 32, 0, 0, 0}, wide_channel = {8, 0, 1, 0, 0},
+                            two = {2, 32, 1, 0, 0};
+    make_model(put_compressed, &g32, NULL, CT("4", "32", "group", "true"));
+    same("compressed-tensors, symmetric");
+    make_model(put_compressed, &asym, NULL, CT("4", "32", "group", "false"));
+    same("compressed-tensors, asymmetric");
+    make_model(put_compressed, &order, NULL, CT("4", "32", "group", "false"));
+    same("compressed-tensors with weight_g_idx");
+    make_model(put_compressed, &channel, NULL, CT("4", "null", "channel", "true"));
+    same("compressed-tensors, one scale for an output");
+    make_model(put_compressed, &wide, NULL, CT("8", "32", "group", "true"));
+    same("compressed-tensors, 8 bits");
+    make_model(put_compressed, &wide_channel, NULL, CT("8", "null", "channel", "false"));
+    same("compressed-tensors, 8 bits, asymmetric, one scale for an output");
+    make_model(put_compressed, &two, NULL, CT("2", "32", "group", "false"));
+    same("compressed-tensors, 2 bits");
+    make_model(put_compressed, &g32, &wide,
+               CT_GROUPS("\"a\":{\"targets\":[\"Linear\"]," WEIGHTS(
+                   "4", "32", "group",
+                   "true") "},"
+                           "\"b\":{\"targets\":[\"re:.*experts[.]1[.]gate_proj$\"]," WEIGHTS(
+                               "8", "32", "group", "true") "}"));
+    same("compressed-tensors: a pattern has priority over a class");
+    make_model(put_compressed, &g32, &wide,
+               CT_GROUPS("\"a\":{\"targets\":[\"model.layers.0.mlp.experts.1.gate_proj\"]," WEIGHTS(
+                   "8", "32", "group",
+                   "true") "},\"b\":{\"targets\":[\"re:.*experts.*\"]," WEIGHTS("4", "32", "group",
+                                                                                "true") "}"));
+    same("compressed-tensors: a name has priority over a pattern");
+    make_model(put_compressed, &g32, NULL, CT("4", "32", "group", "true"));
+    int32_t *g = add("I32", SHAPE(DIM), "model.layers.0.mlp.experts.0.up_proj.weight_g_idx");
+    for (int i = 0; i < DIM; i++) g[i] = -1;
+    same("compressed-tensors: weight_g_idx of -1 says nothing");
+}
+
+static void auto_round(void)
+{
+    static const struct how as_stored = {4, 32, 1, 0, 0}, minus_one = {4, 32, 1, 0, 1},
+                            wide = {8, 32, 1, 0, 1};
+#define AUTO_ROUND                                                                                 \
+    "\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":32,\"sym\":false,\"data_type\":"    \
+    "\"int\",\"packing_format\":"
+    make_model(put_gptq, &minus_one, NULL, AUTO_ROUND "\"auto_round:auto_gptq\"");
+    same("AutoRound, zero points minus one");
+    make_model(put_gptq, &minus_one, NULL, AUTO_ROUND "\"auto_round:gptq:exllamav2\"");
+    same("AutoRound, an older name of it");
+    make_model(put_gptq, &as_stored, NULL, AUTO_ROUND "\"auto_round\"");
+    same("AutoRound, zero points as they are");
+    make_model(put_awq, &as_stored, NULL, AUTO_ROUND "\"auto_round:auto_awq\"");
+    same("AutoRound, AWQ's layout");
+    make_model(put_gptq, &minus_one, &wide,
+               AUTO_ROUND "\"auto_round:auto_gptq\",\"extra_config\":{\"model.layers.0.mlp.experts."
+                          "1.gate_proj\":{\"bits\":8},\"model.layers.0.self_attn.q_proj\":{\"bits\""
+                          ":16,\"data_type\":\"float\"}}");
+    same("AutoRound, extra_config by name");
+    make_model(put_gptq, &minus_one, &wide,
+               AUTO_ROUND "\"auto_round:auto_gptq\",\"extra_config\":{\".*experts.1.gate.*\":"
+                          "{\"bits\":8}}");
+    same("AutoRound, extra_config by pattern");
+    make_model(put_gptq, &as_stored, NULL, AUTO_ROUND "\"auto_round:fp8\"");
+    refused("auto-round packing_format 'auto_round:fp8' is not supported");
+}
+
+/* ---- MXFP4 of gpt-oss: the same weights as 4-bit floats and as plain numbers */
+
+static const char gpt_oss[] =
+    "\"architectures\":[\"GptOssForCausalLM\"],\"model_type\":\"gpt_oss\",\"hidden_size\":64,"
+    "\"intermediate_size\":32,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+    "\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,\"num_local_experts\":3,"
+    "\"num_experts_per_tok\":2,\"sliding_window\":16,\"layer_types\":[\"full_attention\"],"
+    "\"attention_bias\":true,\"hidden_act\":\"silu\",\"swiglu_limit\":7.0,"
+    "\"max_position_embeddings\":128,\"rms_norm_eps\":1e-5,\"rope_theta\":150000.0,"
+    "\"tie_word_embeddings\":false";
+enum { OSS_FFN = 32 };
+
+static uint8_t oss_blocks[EXPERTS][2 * OSS_FFN][DIM / 2],
+    oss_scales[EXPERTS][2 * OSS_FFN][DIM / 32];
+
+static float oss_weight(int x, int r, int i)
+{
+    static const float value[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    int code = oss_blocks[x][r][i / 2] >> (i % 2 ? 4 : 0) & 15;
+    return ldexpf(code & 8 ? -value[code & 7] : value[code & 7], oss_scales[x][r][i / 32] - 127);
+}
+
+/* BLOCKS: as MXFP4, else as BF16 [E][in][out]. */
+static void make_oss(int blocks)
+{
+    static const char *const qkvo[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    char name[100];
+    clear();
+    seed = 77;
+    ck.model = gpt_oss;
+    if (blocks) strcpy(ck.quant, "\"quant_method\":\"mxfp4\",\"modules_to_not_convert\":[]");
+    add_random(SHAPE(VOCAB, DIM), "model.embed_tokens.weight");
+    add_random(SHAPE(VOCAB, DIM), "lm_head.weight");
+    add_random(SHAPE(DIM), "model.norm.weight");
+    add_random(SHAPE(DIM), "model.layers.0.input_layernorm.weight");
+    add_random(SHAPE(DIM), "model.layers.0.post_attention_layernorm.weight");
+    for (int i = 0; i < 4; i++) {
+        int out = i == 1 || i == 2 ? 32 : 64;
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s.weight", qkvo[i]);
+        add_random(SHAPE(out, 64), name);
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s.bias", qkvo[i]);
+        add_random(SHAPE(out), name);
+    }
+    add_random(SHAPE(2), "model.layers.0.self_attn.sinks");
+    add_random(SHAPE(EXPERTS, DIM), "model.layers.0.mlp.router.weight");
+    add_random(SHAPE(EXPERTS), "model.layers.0.mlp.router.bias");
+    add_random(SHAPE(EXPERTS, 2 * OSS_FFN), "model.layers.0.mlp.experts.gate_up_proj_bias");
+    add_random(SHAPE(EXPERTS, DIM), "model.layers.0.mlp.experts.down_proj_bias");
+    for (int k = 0; k < 2; k++) {
+        int in = k ? OSS_FFN : DIM, out = k ? DIM : 2 * OSS_FFN;
+        const char *which = k ? "down_proj" : "gate_up_proj";
+        for (int x = 0; x < EXPERTS; x++)
+            for (int r = 0; r < out; r++) {
+                for (int i = 0; i < in / 2; i++) oss_blocks[x][r][i] = (uint8_t)next_random();
+                for (int g = 0; g < in / 32; g++)
+                    oss_scales[x][r][g] = (uint8_t)(110 + next_random() % 12);
+            }
+        if (blocks) {
+            uint8_t *b = add("U8", SHAPE(EXPERTS, out, in / 32, 16),
+                             "model.layers.0.mlp.experts.%s_blocks", which),
+                    *s = add("U8", SHAPE(EXPERTS, out, in / 32),
+                             "model.layers.0.mlp.experts.%s_scales", which);
+            for (int x = 0; x < EXPERTS; x++)
+                for (int r = 0; r < out; r++) {
+                    memcpy(b + (x * out + r) * in / 2, oss_blocks[x][r], (size_t)in / 2);
+                    memcpy(s + (x * out + r) * in / 32, oss_scales[x][r], (size_t)in / 32);
+                }
+        } else {
+            uint16_t *w = add("BF16", SHAPE(EXPERTS, in, out), "model.layers.0.mlp.experts.%s",
+                              which);
+            for (int x = 0; x < EXPERTS; x++)
+                for (int r = 0; r < out; r++)
+                    for (int i = 0; i < in; i++)
+                        w[(x * in + i) * out + r] = bf16(oss_weight(x, r, i));
+        }
+    }
+}
+
+static void mxfp4(void)
+{
+    struct process p;
+    struct modelfile m[2];
+    char command[300];
+    int bad = 0;
+    for (int plain = 0; plain < 2; plain++) {
+        make_oss(!plain);
+        check(!convert("", &p), plain ? "gpt-oss, plain experts" : "gpt-oss, MXFP4", &p);
+        int failed = p.code;
+        process_free(&p);
+        if (failed) return;
+        snprintf(command, sizeof command, "cp %s/out %s/out%d", dir, dir, plain);
+        process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+        process_free(&p);
+        snprintf(command, sizeof command, "%s/out%d", dir, plain);
+        struct err e;
+        if (mf_open(&m[plain], command, &e)) return;
+    }
+    for (int k = 0; k < LINEARS; k++) {
+        char name[100];
+        int in = k == DOWN ? OSS_FFN : DIM, out = k == DOWN ? DIM : OSS_FFN;
+        struct tview a, b;
+        snprintf(name, sizeof name, "layers.0.mlp.experts.%s", linear_names[k]);
+        for (int x = 0; x < EXPERTS; x++)
+            for (int r = 0; r < out; r++)
+                for (int i = 0; i < in; i++)
+                    bad += weight_at(&m[0], name, x, r, i) != weight_at(&m[1], name, x, r, i);
+        strcat(name, ".bias");
+        bad += !mf_find(&m[0], name, &a) || !mf_find(&m[1], name, &b) ||
+               memcmp(a.data, b.data, a.bytes) != 0;
+    }
+    check_that(!bad, "MXFP4 equals the same numbers in BF16: %d differ", bad);
+    mf_close(&m[0]);
+    mf_close(&m[1]);
+    make_oss(1);
+    tensor("model.layers.0.mlp.experts.down_proj_scales")->data[5] = 255;
+    refused("down_proj_scales' holds a scale that is not a number");
+    make_oss(1);
+    tensor("model.layers.0.mlp.experts.down_proj_blocks")->shape[2] = 2;
+    tensor("model.layers.0.mlp.experts.down_proj_blocks")->shape[3] = 8;
+    refused("down_proj_blocks' is [3, 64, 2, 8], config.json wants [3, 64, 1, 16]");
+}
+
+/* ---- --plain 8bit */
+
+static void rounded(void)
+{
+    static const struct how how = {4, 32, 0, 0, 1};
+    struct process p;
+    struct modelfile m;
+    struct tview v;
+    make_model(put_gptq, &how, NULL, GPTQ);
+    check(!convert("--plain 8bit", &p), "--plain 8bit", &p);
+    process_free(&p);
+    if (open_result(&m)) return;
+    const struct tensor *q = tensor("model.layers.0.self_attn.q_proj.weight"),
+                        *e = tensor("model.embed_tokens.weight");
+    double over = 0, worst = 0;
+    for (int r = 0; r < 64; r++)
+        for (int g = 0; g < DIM; g += 32) {
+            double largest = 0;
+            for (int i = g; i < g + 32; i++)
+                largest = fmax(largest,
+                               fabs((double)f32_at(q->data, DT_BF16, (size_t)(r * DIM + i))));
+            for (int i = g; i < g + 32; i++) {
+                double d = fabs(weight_at(&m, "layers.0.self_attn.q_proj", -1, r, i) -
+                                (double)f32_at(q->data, DT_BF16, (size_t)(r * DIM + i)));
+                over = fmax(over, d / (largest / 127 * 0.5 * 1.001));
+            }
+        }
+    for (int r = 0; r < VOCAB; r++)
+        for (int i = 0; i < DIM; i++)
+            worst = fmax(worst, fabs(weight_at(&m, "lm_head", -1, r, i) -
+                                     (double)f32_at(e->data, DT_BF16, (size_t)(r * DIM + i))));
+    check_that(over > 0.5 && over <= 1, "--plain 8bit rounds to nearest: %g half steps", over);
+    check_that(worst > 0 && worst < 0.26 / 127, "--plain 8bit: the tied head: %g", worst);
+    check_that(mf_find(&m, "layers.0.mlp.router.weight", &v) &&
+                   mf_find(&m, "embed_tokens.weight", &v) &&
+                   !mf_find(&m, "layers.0.self_attn.q_proj.weight", &v) &&
+                   mf_find(&m, "layers.0.self_attn.q_proj.scales", &v) && v.dtype == DT_F16,
+               "--plain 8bit: the router stays, scales are F16");
+    mf_close(&m);
+    for (size_t i = 0; i < q->bytes / 2; i++)
+        ((uint16_t *)(void *)q->data)[i] = bf16(f32_at(q->data, DT_BF16, i) * 1e-4f);
+    check(!convert("--plain 8bit", &p), "--plain 8bit of small weights", &p);
+    process_free(&p);
+    if (open_result(&m)) return;
+    check_that(mf_find(&m, "layers.0.self_attn.q_proj.scales", &v) && v.dtype == DT_F32,
+               "--plain 8bit of small weights has F32 scales");
+    mf_close(&m);
+    ((uint16_t *)(void *)q->data)[9] = 0x7f80;
+    check(convert("--plain 8bit", &p) == 1 && lines(p.err) == 1 &&
+              strstr(p.err, "q_proj.weight' holds NaN or infinity"),
+          "--plain 8bit of infinity", &p);
+    process_free(&p);
+}
+
+/* ---- what is refused */
+
+static void damaged(void)
+{
+    static const struct how how = {4, 32, 0, 1, 1}, other = {4, 16, 0, 0, 1}, ct = {4, 32, 1, 1, 0};
+    static const char up[] = "model.layers.0.mlp.experts.2.up_proj";
+    char name[100];
+    make_model(put_gptq, &how, NULL, GPTQ);
+    snprintf(name, sizeof name, "%s.qweight", up);
+    strcpy(tensor(name)->name, "model.layers.0.mlp.experts.9.up_proj.qweight");
+    refused("module 'model.layers.0.mlp.experts.2.up_proj' has neither qweight nor weight");
+    make_model(put_gptq, &how, NULL, GPTQ);
+    snprintf(name, sizeof name, "%s.g_idx", up);
+    ((int32_t *)(void *)tensor(name)->data)[3] = 2;
+    refused("experts.2.up_proj': g_idx[3] is 2, but there are 2 groups");
+    make_model(put_gptq, &how, NULL, GPTQ);
+    snprintf(name, sizeof name, "%s.qweight", up);
+    tensor(name)->shape[0] = 4, tensor(name)->shape[1] = 2 * FFN;
+    refused("experts.2.up_proj.qweight' is [4, 96], must be [8, 48]");
+    make_model(put_gptq, &how, &other, GPTQ);
+    refused("of the same stack of experts");
+    make_model(put_gptq, &how, NULL, GPTQ);
+    add_random(SHAPE(FFN, DIM), "model.layers.0.mlp.experts.0.gate_proj.weight");
+    snprintf(name, sizeof name, "model.layers.0.mlp.experts.0.gate_proj.qweight");
+    strcpy(tensor(name)->name, "model.extra");
+    refused("experts.1.gate_proj' is quantized, unlike others of the same linear or stack");
+    make_model(put_compressed, &ct, NULL, CT("4", "32", "group", "false"));
+    snprintf(name, sizeof name, "%s.weight_shape", up);
+    ((int64_t *)(void *)tensor(name)->data)[1] = 32;
+    refused("experts.2.up_proj.weight_shape' is [48, 32], config.json wants [48, 64]");
+    make_model(put_compressed, &ct, NULL, CT("4", "32", "group", "false"));
+    snprintf(name, sizeof name, "%s.weight_zero_point", up);
+    strcpy(tensor(name)->name, "model.extra");
+    refused("is asymmetric in config.json but has no weight_zero_point");
+    make_model(put_compressed, &ct, NULL, CT("4", "32", "group", "false"));
+    snprintf(name, sizeof name, "%s.weight_g_idx", up);
+    ((int32_t *)(void *)tensor(name)->data)[60] = -1;
+    refused("experts.2.up_proj': g_idx[60] is -1");
+    make_model(put_compressed, &ct, NULL, CT("8", "32", "group", "false"));
+    refused("experts.0.gate_proj.weight_packed' is [48, 8], must be [48, 16] for 64 inputs");
+    make_model(put_compressed, &ct, NULL,
+               CT_GROUPS("\"a\":{\"targets\":[\"re:.*self_attn.*\"]," WEIGHTS("4", "32", "group",
+                                                                              "false") "}"));
+    refused("but no group of config_groups has a target for it");
+}
+
+static void foreign(void)
+{
+    static const char *const quants[][2] = {
+        {"\"quant_method\":\"fp8\"", "quant_method 'fp8' (8-bit floats) is not supported"},
+        {"\"quant_method\":\"bitsandbytes\"", "quant_method 'bitsandbytes' ("},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\"",
+         "format 'float-quantized', 8-bit floats (fp8), is not supported: use the W4A16"},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"int-quantized\"",
+         "format 'int-quantized', 8-bit integers for weights and activations (W8A8)"},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"nvfp4-pack-quantized\"",
+         "(nvfp4), is not supported"},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"",
+         "format 'marlin-24', a layout for one GPU kernel"},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\"",
+         "has no config_groups"},
+        {CT_GROUPS(
+             "\"a\":{\"targets\":[\"Linear\"],\"input_activations\":{\"num_bits\":8}," WEIGHTS(
+                 "4", "32", "group", "true") "}"),
+         "group 'a' quantizes activations"},
+        {CT("3", "32", "group", "true"), "num_bits 3 is not supported (2, 4 and 8 are)"},
+        {CT("4", "32", "block", "true"), "strategy 'block' is not supported"},
+        {"\"quant_method\":\"auto-round\",\"data_type\":\"mx_fp\"",
+         "auto-round data_type 'mx_fp' is not supported"},
+    };
+    static const struct how how = {4, 32, 0, 0, 0};
+    for (size_t i = 0; i < sizeof quants / sizeof *quants; i++) {
+        make_model(put_compressed, &how, NULL, quants[i][0]);
+        refused(quants[i][1]);
+    }
+}
+
+/* ---- --list */
+
+static void list(void)
+{
+    static const struct how how = {4, 32, 0, 0, 0};
+    struct process p;
+    char path[100];
+    snprintf(path, sizeof path, "%s/c", dir);
+    make_model(put_compressed, &how, NULL, CT("4", "32", "group", "true"));
+    write_checkpoint();
+    process_run(&p, (char *[]){(char *)program, "--list", path, NULL}, NULL);
+    check(p.code == 0 && !p.err_bytes &&
+              strstr(p.out, "compressed-tensors, 4 bits, groups of 32") &&
+              strstr(p.out, "converts       yes, as qwen3_moe\n") &&
+              strstr(p.out, "experts        3 in 1 of 1 layers, 2 active for a token\n") &&
+              strstr(p.out, "memory ") && strstr(p.out, "with --plain 8bit"),
+          "--list", &p);
+    process_free(&p);
+    make_model(put_compressed, &how, NULL, "\"quant_method\":\"hqq\"");
+    write_checkpoint();
+    process_run(&p, (char *[]){(char *)program, "--list", path, NULL}, NULL);
+    check(p.code == 1 && lines(p.err) == 1 && strstr(p.out, "model          qwen3_moe") &&
+              strstr(p.out, "converts       no: "),
+          "--list of what does not convert", &p);
+    process_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    struct process p;
+    char path[1100], *build;
+    if (argc != 2 || !(build = realpath(argv[1], NULL)) || !mkdtemp(dir)) return 2;
+    snprintf(path, sizeof path, "%s/opt4gptq-convert", build);
+    program = path;
+    gptq_experts();
+    compressed_tensors();
+    auto_round();
+    mxfp4();
+    rounded();
+    damaged();
+    foreign();
+    list();
+    clear();
+    process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
+    process_free(&p);
+    free(build);
+    return report("formats");
+}

@@ -1,0 +1,153 @@
+/* states.c: hybrids and mixtures of experts in the batch mode: conversations have the same bytes
+ * however they are computed: sequences, rows, threads, order, shards, prefix cache, few pages, runs
+ * that are killed. Needs ../shared/fixtures/newer; usage: states BUILD_DIR SHARED_DIR. */
+#include "tests/harness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VOCAB = 320, RECORDS = 48, SYSTEM = 100, LONGEST = 440 };
+
+static char dir[] = "/tmp/opt4gptq-states-XXXXXX";
+static const char *build_dir, *shared;
+static unsigned long long seed = 5;
+
+static int below(int n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((seed >> 33) % (unsigned)n);
+}
+
+/* Runs a command in sh; what it prints is the caller's. */
+__attribute__((format(printf, 1, 2))) static struct process shell(const char *fmt, ...)
+{
+    struct process p;
+    char command[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(command, sizeof command, fmt, ap);
+    va_end(ap);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    return p;
+}
+
+static void put_record(FILE *f, int i, const int *prompt, int n)
+{
+    static const int lengths[] = {4, 24, 60};
+    fprintf(f, "{\"custom_id\":\"r%d\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":", i);
+    fprintf(f, "{\"model\":\"m\",\"logprobs\":2,\"max_tokens\":%d", lengths[below(3)]);
+    if (i % 2) fprintf(f, ",\"seed\":%d", i);
+    else fprintf(f, ",\"temperature\":0");
+    if (i % 5 == 4) fprintf(f, ",\"n\":3");
+    for (int k = 0; k < n; k++) fprintf(f, "%s%d", k ? "," : ",\"prompt\":[", prompt[k]);
+    fprintf(f, "]}}\n");
+}
+
+/* Conversations of four turns, each prompt the one before and more; half of them begin alike. */
+static void write_conversations(void)
+{
+    char path[300];
+    int system[SYSTEM], prompt[LONGEST], n = 0;
+    snprintf(path, sizeof path, "%s/in", dir);
+    FILE *f = fopen(path, "w");
+    if (!f) exit(2);
+    for (int i = 0; i < SYSTEM; i++) system[i] = 4 + below(VOCAB - 4);
+    for (int i = 0; i < RECORDS; i++) {
+        int more = i % 4 ? 5 + below(60) : 3 + below(120);
+        if (i % 4 == 0) n = i % 8 ? 0 : SYSTEM;
+        for (int k = 0; i % 4 == 0 && k < n; k++) prompt[k] = system[k];
+        for (; more > 0 && n < LONGEST; more--) prompt[n++] = 4 + below(VOCAB - 4);
+        put_record(f, i, prompt, n);
+    }
+    fclose(f);
+}
+
+static const struct way {
+    const char *what, *options;
+    enum { PLAIN, REVERSED, KILLED, SHARDS } how;
+    const char *report; /* must be in the report: what the way is there for */
+} ways[] = {
+    {"-np 1", "-np 1", PLAIN, NULL},
+    {"-np 3 -b 16", "-np 3 -b 16", PLAIN, NULL},
+    {"-np 16 -b 64", "-np 16 -b 64", PLAIN, NULL},
+    {"-np 16 -b 512 -t 2", "-np 16 -b 512 -t 2", PLAIN, NULL},
+    {"reversed", "-np 3 -b 64", REVERSED, NULL},
+    {"no prefix cache", "-np 16 -b 64 --no-prefix-cache", PLAIN, NULL},
+    {"no prefix cache, -np 1", "-np 1 -b 16 --no-prefix-cache", PLAIN, NULL},
+    {"few pages", "-np 16 -b 64 --kv-pages 40", PLAIN, "preemptions"},
+    {"few pages, reversed", "-np 7 -b 16 --kv-pages 33", REVERSED, "preemptions"},
+    {"killed and resumed", "-np 3 -b 16", KILLED, NULL},
+    {"two shards", "-np 5 -b 64", SHARDS, NULL},
+};
+
+static char *run_way(const struct way *w, const char *model)
+{
+    static const char *const commands[] = {
+        [PLAIN] = "$R -i $D/in -o $D/out --report $D/report",
+        [REVERSED] = "tac $D/in > $D/ni && $R -i $D/ni -o $D/out --report $D/report",
+        [KILLED] = "for t in .1 .2 .3 .4; do timeout -s KILL $t $R -i $D/in -o $D/out; done; "
+                   "$R -i $D/in -o $D/out",
+        [SHARDS] = "$R -i $D/in -o $D/out0 --shard 0/2 && $R -i $D/in -o $D/out1 --shard 1/2 && "
+                   "cat $D/out0 $D/out1 > $D/out",
+    };
+    struct process p = shell("D=%s; R='%s/opt4gptq-run -m %s -c 512 -t 1 %s'; rm -f $D/out*; { %s; "
+                             "} 1>&2 && sort $D/out | sha256sum | cut -c1-16",
+                             dir, build_dir, model, w->options, commands[w->how]);
+    check(p.code == 0, w->what, &p);
+    if (w->report) {
+        struct process r = shell("grep -o '\"%s\":[1-9]' %s/report", w->report, dir);
+        check(r.code == 0, "the pages run out", &r);
+        process_free(&r);
+    }
+    char *hash = strndup(p.out, strcspn(p.out, "\n"));
+    process_free(&p);
+    return hash;
+}
+
+static void test_model(const char *name)
+{
+    char model[300];
+    snprintf(model, sizeof model, "%s/%s.safetensors", dir, name);
+    struct process p = shell("%s/opt4gptq-convert -q %s/fixtures/newer/gptq/%s %s", build_dir,
+                             shared, name, model);
+    check(p.code == 0, name, &p);
+    process_free(&p);
+    static const char *const arithmetic[] = {"f32", "i16"};
+    for (int k = 0; k < 2; k++) {
+        char *first = NULL;
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            struct way w = ways[i];
+            char options[200];
+            snprintf(options, sizeof options, "%s --act %s", w.options, arithmetic[k]);
+            w.options = options;
+            char *hash = run_way(&w, model);
+            if (!first) first = hash;
+            printf("%-12s %s %-24s %s\n", name, arithmetic[k], w.what, hash);
+            check_that(!strcmp(hash, first), "%s %s, %s: other bytes", name, arithmetic[k],
+                       w.what);
+            if (hash != first) free(hash);
+        }
+        free(first);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const models[] = {"qwen3.5", "qwen3.5-moe", "qwen3-moe"};
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    build_dir = argv[1];
+    shared = argc > 2 ? argv[2] : "../shared";
+    write_conversations();
+    for (int i = 0; i < 3; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/fixtures/newer/gptq/%s", shared, models[i]);
+        if (access(path, R_OK)) skip("%s: not here", path);
+        else test_model(models[i]);
+    }
+    struct process p = shell("rm -rf %s", dir);
+    process_free(&p);
+    return report("states");
+}
