@@ -26,7 +26,7 @@ struct hip_linear_run {
 struct hip_linears {
     int n_runs; /* 0: not an OP_LINEAR */
     int gemv;   /* in steps of a single row a kernel of hopper/linear_gemv.hip computes it */
-    int adds;   /* then it adds its result to the x of the norm that follows */
+    int adds;   /* it, or an OP_MIX, then adds its result to the x of the norm that follows */
     struct hip_linear_run run[OP_OUTS];
 };
 
@@ -121,8 +121,23 @@ int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i);
 void hip_experts_need(const struct be_config *c, const struct step_plan *p,
                       size_t need[EXPERTS_SCRATCH]);
 void hip_route(struct hip *h, const struct be_plan *p, int op);
-/* Launches the stacks of an operation. glu: the OP_GLU before it in the same launch, -1: none. */
+/* Launches the stacks of an operation. glu: the OP_GLU before it in the same launch, -1: none;
+ * EXPERTS_PREPARED: hip_router() has prepared the input. */
+enum { EXPERTS_PREPARED = -2 };
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
+/* Whether one launch can compute the norm and the router after it, op, in steps of a single row. */
+int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op);
+/* Whether it can also prepare the input of the stacks of op. */
+int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
+/* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
+ * prepared. */
+void hip_route_experts(struct hip *h, const struct be_plan *p, int op);
+/* Launches the norm and the router. experts: the OP_EXPERTS whose input it prepares, -1: none. */
+void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
+/* Whether one launch can compute the stack of op with the OP_GLU before it and the OP_MIX after it
+ * in steps of a single row; the launch. */
+int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
+void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
 /* At the begin of a run: results of earlier runs are grouped anew. */
 void hip_forget_grouping(struct hip *h);

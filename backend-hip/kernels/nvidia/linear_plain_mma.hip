@@ -76,8 +76,10 @@ KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
     struct prepare_args a;
-    const float *x = slot_input(s, block_x(), &a);
-    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_F16);
+    for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
+        const float *x = slot_input(s, slot, &a);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_F16);
+    }
 }
 
 KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
@@ -85,8 +87,10 @@ KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
     struct prepare_args a;
-    const float *x = slot_input(s, block_x(), &a);
-    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_BF16);
+    for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
+        const float *x = slot_input(s, slot, &a);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_BF16);
+    }
 }
 
 /* Position of output r's inputs in a chunk, [piece t][16 outputs ^ 2t][16 bytes], without bank
