@@ -437,7 +437,8 @@ void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const floa
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
-void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *from, int rows, int n)
+void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *from, int rows,
+                    int n)
 {
     for (int r = 0; r < rows; r++, from += n) {
         float *to = y + (size_t)row[r] * stride;

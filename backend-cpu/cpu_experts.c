@@ -163,8 +163,8 @@ static struct q4_digits digits_of(const struct experts_job *j, const struct unit
     size_t at = (size_t)place, inputs = (size_t)j->w[0]->k * (size_t)j->n_digits,
            groups = (size_t)j->subgroups;
     if (!u)
-        return (struct q4_digits){1, j->n_digits, c->digit + at * inputs, c->act_scale + at * groups,
-                                  c->act_sum + at * groups};
+        return (struct q4_digits){1, j->n_digits, c->digit + at * inputs,
+                                  c->act_scale + at * groups, c->act_sum + at * groups};
     return (struct q4_digits){u->rows, j->n_digits, s->digit + at * inputs,
                               s->act_scale + at * groups, s->act_sum + at * groups};
 }

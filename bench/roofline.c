@@ -32,8 +32,8 @@ static double floor_of(const struct cost *w, const struct probe_limits *l, const
     return memory > compute ? memory : compute;
 }
 
-/* Linears, experts and attention: their floor says something; the rest is small change that ought to be
- * small. what: of timed.h. */
+/* Linears, experts and attention: their floor says something; the rest is small change that ought
+ * to be small. what: of timed.h. */
 static int is_small(const struct timed *t, int what)
 {
     if (what < TIMED_OPS || what >= TIMED_OPS + t->names.n) return 1;
