@@ -1,4 +1,5 @@
-/* avx2_experts.h: how variant "avx2" stores digits of two, and its kernels of OP_ROUTE and OP_MIX. */
+/* avx2_experts.h: the digits of variant "avx2" in rows of a block; its kernels of OP_ROUTE, OP_MIX.
+ */
 #ifndef BACKEND_CPU_AVX2_EXPERTS_H
 #define BACKEND_CPU_AVX2_EXPERTS_H
 
