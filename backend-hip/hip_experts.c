@@ -253,7 +253,8 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
         group(h, w, of);
         for (int i = 0; i < 2; i++) {
             if (!of[i].rows) continue;
-            if (glu != EXPERTS_PREPARED) prepare(h, p, op, w, &of[i], first ? -1 : glu);
+            if (glu != EXPERTS_PREPARED || i || first)
+                prepare(h, p, op, w, &of[i], first || glu < 0 ? -1 : glu);
             launch(h, p, op, first, n, &of[i]);
         }
     }
@@ -326,6 +327,22 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
     hip_launch_rows(h, K_route_rows, rows, &a, sizeof a);
+}
+
+void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
+{
+    const struct be_linear *w = hip_weight(p, norm + 3, 0);
+    struct phase_slots of[2];
+    lay_out(h, p, norm + 3, w, of);
+    int takes = of[0].rows && of[0].v->gathers && !w->perm && !w->dense &&
+                !hip_op(p, norm + 3)->as.experts.each;
+    struct prepare_args half = {.packed = h->experts.d_packed,
+                                .scale = h->experts.d_scale,
+                                .stride = w->n_chunks * CHUNK,
+                                .top = 14};
+    hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
+    hip_route(h, p, norm + 2);
+    hip_experts(h, p, norm + 3, takes ? EXPERTS_PREPARED : -1);
 }
 
 void hip_route_experts(struct hip *h, const struct be_plan *p, int op)

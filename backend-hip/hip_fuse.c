@@ -199,6 +199,25 @@ static void launch_glu_experts_mix(struct hip *h, const struct be_plan *p, int f
     hip_experts_mix(h, p, first + 1);
 }
 
+/* ---- routers and other plain linears with the norm before them */
+static int norm_parts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_takes_norm_parts(h, p, first, first + 1);
+}
+
+static void launch_norm_parts(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_norm_parts(h, p, first, first + 1, NULL, 0);
+}
+
+static int norm_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_parts_fits(h, p, first) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
+           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
+           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0];
+}
+
 /* ---- experts with the activation of their inputs */
 static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
@@ -254,6 +273,10 @@ static const struct hip_pattern patterns[] = {
      rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
      attend_fits, launch_attend_linear, K_COUNT},
+    {"norm + linear + route + experts", ANY_ROWS, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
+    {"norm + plain linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR},
+     norm_parts_fits, launch_norm_parts, K_norm_parts_f16},
     {"glu + experts", ANY_ROWS, 2, {OP_GLU, OP_EXPERTS},
      glu_experts_fits, launch_glu_experts, K_COUNT},
     {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { MANY_ROWS = 512 }; /* so many prompt rows fill the device with CONV_ROWS for a thread */
+enum { MANY_ROWS = 128 }; /* so many prompt rows fill the device with CONV_ROWS for a thread */
 
 int hip_check_state(const struct op *op, struct err *e)
 {

@@ -454,6 +454,14 @@ struct experts_args {
     int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
 };
 
+/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows */
+enum { NORM_PARTS_INPUTS = 4096 };
+struct norm_parts_args {
+    struct norm_args norm;
+    struct prepare_args parts, half;
+    int n_half;
+};
+
 /* router_gemv.hip: a norm without delta and linears of its result, for one row */
 struct norm_router_args {
     struct norm_args norm;
