@@ -17,6 +17,7 @@ enum {
     OFF_LINE = 4,
     THREAD_STRIP = UNIT_ROWS * STRIP + 16,
     AWAY_SLOTS = 512,
+    GATHER_SLOTS = 8, /* of a task */
 };
 
 /* Slots of one expert, at most UNIT_ROWS: they read its weights together. */
@@ -195,15 +196,13 @@ static void convert_task(void *arg, int row, int thread)
 }
 
 /* The activations of the slot at `place` into its unit's. */
-static void gather_task(void *arg, int place, int thread)
+static void gather(const struct experts_job *j, int place)
 {
-    const struct experts_job *j = arg;
     const struct experts_scratch *s = j->s;
     const struct unit *u = &s->unit[s->unit_of[place]];
     int slot = s->slot[place], row = place - u->first;
     struct linear w = linear_of_stack(j->w[0], u->expert);
     const float *x = input_of(j, slot);
-    (void)thread;
     if (!is_gathered(j, u)) return;
     if (!w.codes) {
         memcpy(s->packed + (size_t)place * (size_t)w.in, x, (size_t)w.in * sizeof *x);
@@ -221,6 +220,14 @@ static void gather_task(void *arg, int place, int thread)
         cpu_pack_row(&w, x, s->packed + (size_t)u->first * (size_t)w.k, u->rows, row,
                      j->round_f16 && !converted);
     }
+}
+
+static void gather_task(void *arg, int task, int thread)
+{
+    const struct experts_job *j = arg;
+    int place = task * GATHER_SLOTS, end = place + GATHER_SLOTS;
+    (void)thread;
+    for (; place < end && place < j->n_slots; place++) gather(j, place);
 }
 
 /* Outputs n0 .. n1-1 as a linear; n0 is a multiple of 16 where it has codes. */
@@ -356,7 +363,7 @@ static void multiply_experts(const struct call *t, struct experts_job *j)
     int converts = !j->by_slot && (j->n_digits || j->round_f16), gathers = 0;
     if (converts) pool_run(pool, rows_of(t, t->op->in[0]), convert_task, j);
     for (int i = 0; i < j->n_units; i++) gathers |= is_gathered(j, &j->s->unit[i]);
-    if (gathers) pool_run(pool, j->n_slots, gather_task, j);
+    if (gathers) pool_run(pool, (j->n_slots + GATHER_SLOTS - 1) / GATHER_SLOTS, gather_task, j);
     cut_runs(j);
     pool_run(pool, j->n_units * j->end[j->n - 1], experts_task, j);
 }
