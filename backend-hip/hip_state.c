@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { MANY_ROWS = 512, ROWS_OF_THREAD = 8 };
+enum { MANY_ROWS = 128 }; /* so many prompt rows fill the device with CONV_ROWS for a thread */
 
 int hip_check_state(const struct op *op, struct err *e)
 {
@@ -13,12 +13,12 @@ int hip_check_state(const struct op *op, struct err *e)
     if (op->kind == OP_CONV && op->as.conv.width < 1)
         return err_set(e, "--backend hip: a convolution of width %d", op->as.conv.width);
     if (op->kind != OP_DELTA) return 0;
-    int dk = op->as.delta.key_dim, values = op->as.delta.value_heads * op->as.delta.value_dim;
-    if (dk > most || dk % 4 || values % 4)
+    int dk = op->as.delta.key_dim, dv = op->as.delta.value_dim;
+    if (dk > most || dk % 4 || dv % 2 || op->as.delta.value_heads * dv % 4)
         return err_set(e,
                        "--backend hip: DeltaNet with keys of %d dimensions and values of %d; "
-                       "multiples of 4, keys up to %d are supported",
-                       dk, values, most);
+                       "multiples of 4, keys of up to %d are supported",
+                       dk, dv, most);
     return 0;
 }
 
@@ -37,7 +37,7 @@ void hip_conv(struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     int rows = h->shape.n_rows, channels = o->as.conv.channels,
-        of_thread = rows - h->shape.n_decode >= MANY_ROWS ? ROWS_OF_THREAD : 1;
+        of_thread = rows - h->shape.n_decode >= MANY_ROWS ? CONV_ROWS : 1;
     struct conv_args a = {.state = state_rows(h, p, o->as.conv.state),
                           .x = hip_in(p, op, 0),
                           .weight = hip_vector(p, op, 0),
@@ -71,7 +71,11 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
                            .key_dim = dk,
                            .value_dim = dv};
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
-    hip_launch(h, dk <= 128 ? K_delta_128 : K_delta_256,
+    int one = h->shape.n_rows == h->shape.n_seqs;
+    enum hip_kernel k = dk <= 128 ? one ? K_delta_one_128 : K_delta_128
+                        : one     ? K_delta_one_256
+                                  : K_delta_256;
+    hip_launch(h, k,
                (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
                sizeof a);
 }

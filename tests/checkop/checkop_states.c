@@ -22,10 +22,10 @@
 enum { MAX_SEQS = 3 };
 
 struct state_case {
-    int width, channels;            /* conv */
-    int nk, nv, dk, dv;             /* delta: width is 0 */
-    int n_seqs, rows[MAX_SEQS];     /* rows of each sequence */
-    int shared; /* the first rows of sequence 1 are those of sequence 0 */
+    int width, channels;        /* conv */
+    int nk, nv, dk, dv;         /* delta: width is 0 */
+    int n_seqs, rows[MAX_SEQS]; /* rows of each sequence */
+    int shared;                 /* the first rows of sequence 1 are those of sequence 0 */
 };
 
 /* Inputs of all rows, sequence by sequence. */
@@ -67,7 +67,7 @@ static void expect_conv(struct state_data *d, int seq)
 
 /* The double-precision state of one value head and the bounds of its columns. */
 struct head {
-    double s[128 * 128], error[128];
+    double s[160 * 128], error[128];
 };
 
 /* One row of one value head. */
@@ -76,7 +76,7 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
     const struct state_case *k = d->k;
     int key = h / (k->nv / k->nk), nk = k->nk * k->dk;
     const float *x = d->in[0] + r * d->in_cols[0], *v = x + 2 * nk + h * k->dv;
-    double q[128], kk[128], N = (k->dk + 6) / 2.0 + 8;
+    double q[160], kk[160], N = (k->dk + 6) / 2.0 + 8;
     for (int i = 0; i < k->dk; i++) q[i] = x[key * k->dk + i], kk[i] = x[nk + key * k->dk + i];
     double nq = sqrt(norm2(q, k->dk) * norm2(q, k->dk) + 1e-6) * sqrt(k->dk),
            nkey = sqrt(norm2(kk, k->dk) * norm2(kk, k->dk) + 1e-6);
@@ -106,8 +106,7 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
         *e += U * sqrt(after);
         int at = r * d->out_cols + h * k->dv + c;
         d->want[at] = (float)out;
-        d->bound[at] = (float)(size_q * *e + (k->dk + N + 1) * U * size_q * sqrt(after) +
-                               0x1p-120);
+        d->bound[at] = (float)(size_q * *e + (k->dk + N + 1) * U * size_q * sqrt(after) + 0x1p-120);
     }
 }
 
@@ -222,8 +221,7 @@ static void run_trial(struct state_run *u, const struct batch *b)
         op->in[i] = trial_buffer(&t, u->in[i].d, ROWS_STEP,
                                  (size_t)u->d->in_cols[i] * sizeof(float));
     op->out[0] = trial_buffer(&t, u->out.d, ROWS_STEP, (size_t)u->d->out_cols * sizeof(float));
-    for (int i = 0; i < u->d->n_w; i++)
-        op->w[i] = trial_vector(&t, u->w[i].d, u->d->w_floats[i]);
+    for (int i = 0; i < u->d->n_w; i++) op->w[i] = trial_vector(&t, u->w[i].d, u->d->w_floats[i]);
     int state = trial_state(&t, u->slots.d, u->d->state_floats * sizeof(float));
     if (k->width) {
         op->as.conv.channels = k->channels;
@@ -293,10 +291,7 @@ static void run_step(struct state_run *u, const struct state_step *s)
 
 enum how { WHOLE, ONE_BY_ONE, CUT, SHARED };
 
-static int left_of(const struct state_run *u, int q)
-{
-    return u->d->k->rows[q] - u->done[q];
-}
+static int left_of(const struct state_run *u, int q) { return u->d->k->rows[q] - u->done[q]; }
 
 /* Sequence 0 computes the shared rows, and sequence 1 continues from its state. */
 static void share(struct state_run *u)
@@ -376,9 +371,10 @@ void check_conv(struct check *c)
         {.width = 4, .channels = 1, .n_seqs = 1, .rows = {7}},
         {.width = 2, .channels = 37, .n_seqs = 2, .rows = {5, 6}, .shared = 1},
         {.width = 4, .channels = 1100, .n_seqs = 2, .rows = {2, 17}, .shared = 2},
+        {.width = 4, .channels = 6, .n_seqs = 2, .rows = {150, 13}, .shared = 3},
         {.width = 3, .channels = 512, .n_seqs = 1, .rows = {20}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 4); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 5); i++)
         check_case(c, &cases[i]);
 }
 
@@ -388,8 +384,9 @@ void check_delta(struct check *c)
         {.nk = 1, .nv = 2, .dk = 16, .dv = 16, .n_seqs = 3, .rows = {9, 11, 1}, .shared = 4},
         {.nk = 2, .nv = 2, .dk = 32, .dv = 64, .n_seqs = 2, .rows = {6, 3}, .shared = 2},
         {.nk = 2, .nv = 6, .dk = 24, .dv = 40, .n_seqs = 1, .rows = {13}},
+        {.nk = 1, .nv = 1, .dk = 160, .dv = 8, .n_seqs = 2, .rows = {19, 2}, .shared = 1},
         {.nk = 2, .nv = 4, .dk = 128, .dv = 128, .n_seqs = 2, .rows = {70, 9}, .shared = 8},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 3); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 4); i++)
         check_case(c, &cases[i]);
 }

@@ -1,7 +1,8 @@
 /* convert_faults.c: the converter, and opening its files, when allocations and system calls fail.
  * Each allocation fails once, and from there on; each system call fails once; the process is killed
  * at each change on disk. What is done in spite of it has the bytes of an undisturbed run; else
- * there is one message and no file. Usage: convert_faults.
+ * there is one message and no file. Usage: convert_faults [CHECKPOINT..] (only the allocations of
+ * converting those).
  *
  * The converter is linked into this program with its allocations and system calls wrapped
  * (Makefile: -Wl,--wrap), those of the libraries that are linked statically, too; every run is a
@@ -449,7 +450,7 @@ static void shrinking_mapped(void)
     free(said);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const char small[] = "tests/data/gptq/llama-act-order-asym",
                       sharded[] = "tests/data/gptq/llama-sharded-tied",
@@ -462,6 +463,8 @@ int main(void)
     if (mkdir(out_path, 0755)) return 2;
     strcat(out_path, "/out.safetensors");
     snprintf(model_path, sizeof model_path, "%s/model.safetensors", dir);
+    for (int i = 1; i < argc; i++) allocations(argv[i], alone, argv[i], 2000);
+    if (argc > 1) return report("convert_faults");
     run(alone, small);
     if (shared->rc || !(wanted = read_file(out_path, &n_wanted)) || rename(out_path, model_path)) {
         fprintf(stderr, "convert_faults: %s\n", shared->message);

@@ -47,11 +47,38 @@ DEVICE void conv_row(const struct conv_args *a, int row, int channel, const int 
     a->out[(u64)row * (u64)a->channels + (u64)channel] = gated(sum, 1, 0);
 }
 
+/* CONV_ROWS rows for a width of 4, with all loads in flight at once. */
+DEVICE void conv_four(const struct conv_args *a, int first, int channel)
+{
+    const float *w = a->weight + (u64)channel * 4;
+    u64 at = (u64)first * (u64)a->channels + (u64)channel, next = (u64)a->channels;
+    float x[CONV_ROWS + 3];
+    UNROLL for (int i = 0; i < CONV_ROWS + 3; i++) x[i] = a->x[at + (u64)i * next - 3 * next];
+    float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+    UNROLL for (int i = 0; i < CONV_ROWS; i++)
+    {
+        float sum = fma32(w3, x[i + 3], fma32(w2, x[i + 2], fma32(w1, x[i + 1], w0 * x[i])));
+        a->out[at + (u64)i * next] = gated(sum, 1, 0);
+    }
+}
+
+/* Whether a thread's rows are CONV_ROWS of one sequence, none of which reads its state. */
+DEVICE int conv_is_inside(const struct conv_args *a, int first)
+{
+    if (a->width != 4 || a->of_thread != CONV_ROWS || first + CONV_ROWS > a->rows) return 0;
+    int seq = a->state.seq[first];
+    return a->state.seq[first + CONV_ROWS - 1] == seq && first - a->state.seq_start[seq] >= 3;
+}
+
 KERNEL(conv_rows, struct conv_args)
 {
     const struct conv_args *a = ARGS;
     int channel = block_x() * THREADS + thread(), first = block_y() * a->of_thread;
     if (channel >= a->channels) return;
+    if (conv_is_inside(a, first)) {
+        conv_four(a, first, channel);
+        return;
+    }
     NO_UNROLL for (int row = first; row < first + a->of_thread && row < a->rows; row++)
     {
         int seq = a->state.seq[row], start = a->state.seq_start[seq];

@@ -1,185 +1,323 @@
 /* delta.hip: the gated delta rule (OP_DELTA; Yang et al. 2025, 3), one row of a sequence after
- * another. Block (columns of a value head, sequence): four neighbouring threads have a column of
- * the state S in registers, thread `part` rows i with i / 4 % 4 = part. Rows come through shared
- * memory, DELTA_ROWS at a time, while those before are computed; q and k are normed on the way.
- * The product k S of a row, with its sum over the threads, is what its update depends on; q S of
- * the row before is computed beside it.
- * Bits: a sum over the key dimensions has four partial sums in each thread, i % 4, ascending; they
- * are added by pairs, then those of the threads. Squares of q and k: 8 threads have four
- * neighbouring dimensions of each 32. k (g S) is computed as g (k S). */
+ * another. Block (DELTA_COLUMNS columns of a value head, sequence): eight neighbouring threads, the
+ * consumers, have two columns of the state S in registers, thread `part` rows i with i / 4 % 8 =
+ * part. As many threads behind them, the producers, load rows, norm q and k and compute the gates;
+ * they leave a chunk of rows in shared memory while the consumers compute the chunk before.
+ * k S of a row, with its sum over the threads, is what the update depends on; q S of the row before
+ * is computed beside it.
+ * Bits: a sum over the key dimensions has two partial sums in each thread, i % 2, ascending and
+ * fused; they are added, then those of neighbours, pairs and fours of threads. Squares of q and k:
+ * 8 threads have four neighbouring dimensions of each 32. k (g S) is computed as g (k S). */
 
-/* A chunk of rows in shared memory, and the second one behind it. */
+/* A chunk of rows in shared memory; the second one is behind it. */
 struct delta_stage {
-    float *k, *q, *v, *decay, *beta; /* [DELTA_ROWS][dims], the same, [DELTA_ROWS][DELTA_COLUMNS],
-                                        [DELTA_ROWS], the same */
+    float *k, *q, *v, *decay, *beta; /* [rows][dims], the same, [rows][DELTA_COLUMNS], [rows], the
+                                        same */
 };
 
-DEVICE struct delta_stage delta_stage_of(float *lds, int chunk, const int dims)
+DEVICE struct delta_stage delta_stage_of(float *lds, int chunk, const int dims, const int rows)
 {
     struct delta_stage s;
-    s.k = lds + chunk % 2 * DELTA_STAGE(dims);
-    s.q = s.k + DELTA_ROWS * dims;
-    s.v = s.q + DELTA_ROWS * dims;
-    s.decay = s.v + DELTA_ROWS * DELTA_COLUMNS;
-    s.beta = s.decay + DELTA_ROWS;
+    s.k = lds + chunk % 2 * DELTA_STAGE(dims, rows);
+    s.q = s.k + rows * dims;
+    s.v = s.q + rows * dims;
+    s.decay = s.v + rows * DELTA_COLUMNS;
+    s.beta = s.decay + rows;
     return s;
 }
 
-/* The loads of a thread for a chunk: a part of one q or k, two elements of v, the gates of a
- * row. */
-struct delta_loads {
-    f32x4 x[8];
-    float v[DELTA_ROWS * DELTA_COLUMNS / DELTA_THREADS], a, b;
+/* The block's columns and rows. */
+struct delta_block {
+    int head, column0, seq, row, end;
 };
 
-/* Rows from `row` up to end - 1. */
-DEVICE void delta_load(const struct delta_args *a, struct delta_loads *l, int head, int column0,
-                       int row, int end, const int dims)
+DEVICE struct delta_block delta_block_of(const struct delta_args *a)
 {
-    int t = thread(), keys = a->key_heads * a->key_dim, values = a->value_heads * a->value_dim,
-        key_head = head / (a->value_heads / a->key_heads), is_q = t / 8 / DELTA_ROWS,
-        of_x = row + t / 8 % DELTA_ROWS;
+    int of_head = (a->value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS, seq = block_y();
+    return (struct delta_block){block_x() / of_head, block_x() % of_head * DELTA_COLUMNS, seq,
+                                a->state.seq_start[seq], a->state.seq_start[seq + 1]};
+}
+
+/* The loads of a producer for a chunk: parts of q or k, elements of v, the gates of a row. */
+struct delta_loads {
+    f32x4 x[8];
+    float v[4], a, b;
+};
+
+enum { DELTA_VECTORS = DELTA_THREADS / 8 }; /* of q and k that the producers load at once */
+
+/* A chunk from `row` on; rows behind the sequence are zeros. t: number of the producer */
+DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
+                       struct delta_loads *l, int t, int row, const int dims, const int rows)
+{
+    int keys = a->key_heads * a->key_dim, values = a->value_heads * a->value_dim,
+        key_head = b->head / (a->value_heads / a->key_heads);
     u64 width = (u64)(2 * keys + values);
-    const float *x = a->x + (u64)of_x * width + (u64)((is_q ? 0 : keys) + key_head * a->key_dim);
     const f32x4 none = {0, 0, 0, 0};
-    UNROLL for (int j = 0, i = 4 * (t % 8); j < dims / 32; j++, i += 32)
+    UNROLL for (int n = 0; n < (2 * rows + DELTA_VECTORS - 1) / DELTA_VECTORS; n++)
     {
-        l->x[j] = none;
-        if (of_x < end && i < a->key_dim) l->x[j] = *(const f32x4 *)(x + i);
+        int vector = n * DELTA_VECTORS + t / 8, is_q = vector / rows, of_x = row + vector % rows;
+        const float *x =
+            a->x + (u64)of_x * width + (u64)((is_q ? 0 : keys) + key_head * a->key_dim);
+        UNROLL for (int j = 0, i = 4 * (t % 8); j < dims / 32; j++, i += 32)
+        {
+            f32x4 *to = &l->x[n * (dims / 32) + j];
+            *to = none;
+            if (is_q < 2 && of_x < b->end && i < a->key_dim) *to = *(const f32x4 *)(x + i);
+        }
     }
-    UNROLL for (int j = 0; j < DELTA_ROWS * DELTA_COLUMNS / DELTA_THREADS; j++)
+    UNROLL for (int n = 0; n < (rows * DELTA_COLUMNS + DELTA_THREADS - 1) / DELTA_THREADS; n++)
     {
-        int of_v = row + (t + j * DELTA_THREADS) / DELTA_COLUMNS,
-            column = column0 + t % DELTA_COLUMNS;
-        l->v[j] = 0;
-        if (of_v < end && column < a->value_dim)
-            l->v[j] = a->x[(u64)of_v * width + (u64)(2 * keys + head * a->value_dim + column)];
+        int at = t + n * DELTA_THREADS, of_v = row + at / DELTA_COLUMNS,
+            column = b->column0 + at % DELTA_COLUMNS;
+        l->v[n] = 0;
+        if (of_v < b->end && column < a->value_dim && at < rows * DELTA_COLUMNS)
+            l->v[n] = a->x[(u64)of_v * width + (u64)(2 * keys + b->head * a->value_dim + column)];
     }
     l->a = l->b = 0;
-    if (t < DELTA_ROWS && row + t < end) {
-        u64 at = (u64)(row + t) * (u64)a->value_heads + (u64)head;
+    if (t < rows && row + t < b->end) {
+        u64 at = (u64)(row + t) * (u64)a->value_heads + (u64)b->head;
         l->a = a->a[at];
         l->b = a->b[at];
     }
 }
 
 /* Norms q and k, computes the gates, and stores all in shared memory. */
-DEVICE void delta_store(const struct delta_args *a, const struct delta_loads *l, int head,
-                        const struct delta_stage *s, const int dims)
+DEVICE void delta_store(const struct delta_args *a, const struct delta_block *b,
+                        const struct delta_loads *l, int t, const struct delta_stage *s,
+                        const int dims, const int rows)
 {
-    int t = thread(), is_q = t / 8 / DELTA_ROWS, row = t / 8 % DELTA_ROWS;
-    float sum = 0, *to = (is_q ? s->q : s->k) + row * dims;
-    UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
-        sum = fma32(l->x[j][e], l->x[j][e], sum);
-    float f = rsqrt32(sum_of_8(sum) + 1e-6f);
-    if (is_q) f *= a->q_scale;
-    UNROLL for (int j = 0; j < dims / 32; j++)
+    UNROLL for (int n = 0; n < (2 * rows + DELTA_VECTORS - 1) / DELTA_VECTORS; n++)
     {
-        f32x4 y = l->x[j];
-        UNROLL for (int e = 0; e < 4; e++) y[e] *= f;
-        *(f32x4 *)(to + 4 * (t % 8) + 32 * j) = y;
+        int vector = n * DELTA_VECTORS + t / 8, is_q = vector / rows;
+        float sum = 0, *to = (is_q ? s->q : s->k) + vector % rows * dims + 4 * (t % 8);
+        const f32x4 *x = &l->x[n * (dims / 32)];
+        UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
+            sum = fma32(x[j][e], x[j][e], sum);
+        float f = rsqrt32(sum_of_8(sum) + 1e-6f);
+        if (is_q) f *= a->q_scale;
+        UNROLL for (int j = 0; j < dims / 32 && is_q < 2; j++)
+        {
+            f32x4 y = x[j];
+            UNROLL for (int e = 0; e < 4; e++) y[e] *= f;
+            *(f32x4 *)(to + 32 * j) = y;
+        }
     }
-    UNROLL for (int j = 0; j < DELTA_ROWS * DELTA_COLUMNS / DELTA_THREADS; j++)
-        s->v[t + j * DELTA_THREADS] = l->v[j];
-    if (t < DELTA_ROWS) {
-        s->decay[t] = exp32(a->decay[head] * softplus32(l->a + a->dt[head]));
+    UNROLL for (int n = 0; n < (rows * DELTA_COLUMNS + DELTA_THREADS - 1) / DELTA_THREADS; n++)
+        if (t + n * DELTA_THREADS < rows * DELTA_COLUMNS)
+            s->v[t + n * DELTA_THREADS] = l->v[n];
+    if (t < rows) {
+        s->decay[t] = exp32(a->decay[b->head] * softplus32(l->a + a->dt[b->head]));
         s->beta[t] = sigmoid32(l->b);
     }
 }
 
-DEVICE float delta_sum(f32x4 d) { return sum_of_4((d[0] + d[1]) + (d[2] + d[3])); }
+/* A consumer's part of its two columns: element e of [j] is dimension 4 (part + 8 j) + e. */
+struct delta_columns {
+    f32x4 first[8], second[8];
+};
 
-/* y [dims] in shared memory times a column. */
-DEVICE float delta_dot(const f32x4 *state, const float *y, const int dims)
+/* x [dims] in shared memory, from the thread's part on. */
+DEVICE void delta_get(const float *x, f32x4 *y, const int dims)
 {
-    f32x4 d = {0, 0, 0, 0};
-    UNROLL for (int j = 0; j < dims / 16; j++)
-    {
-        f32x4 v = *(const f32x4 *)(y + 16 * j);
-        UNROLL for (int e = 0; e < 4; e++) d[e] = fma32(v[e], state[j][e], d[e]);
-    }
-    return delta_sum(d);
+    UNROLL for (int j = 0; j < dims / 32; j++) y[j] = *(const f32x4 *)(x + 32 * j);
 }
 
-/* n rows of a chunk; out: of the first, this thread's column, stride floats to the next row;
- * NULL: not this thread. */
-DEVICE void delta_rows(f32x4 *state, const struct delta_stage *s, int n, float *out, int stride,
-                       const int dims)
+/* y times both columns, of this thread. */
+DEVICE f32x2 delta_product(const struct delta_columns *c, const f32x4 *y, const int dims)
 {
-    int part = 4 * (thread() % 4), column = thread() / 4;
-    NO_UNROLL for (int r = 0; r < n; r++)
+    f32x2 first = {0, 0}, second = {0, 0};
+    UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
     {
-        const float *k = s->k + r * dims + part, *q = s->q + (r ? r - 1 : 0) * dims + part;
-        f32x4 key[16], dk = {0, 0, 0, 0}, dq = {0, 0, 0, 0};
-        float decay = s->decay[r], beta = s->beta[r], v = s->v[r * DELTA_COLUMNS + column];
-        UNROLL for (int j = 0; j < dims / 16; j++)
-        {
-            f32x4 query = *(const f32x4 *)(q + 16 * j);
-            key[j] = *(const f32x4 *)(k + 16 * j);
-            UNROLL for (int e = 0; e < 4; e++)
-            {
-                dk[e] = fma32(key[j][e], state[j][e], dk[e]);
-                dq[e] = fma32(query[e], state[j][e], dq[e]);
-            }
-        }
-        float u = beta * fma32(-decay, delta_sum(dk), v), y = delta_sum(dq);
-        if (out && r) out[(u64)(r - 1) * (u64)stride] = y;
-        UNROLL for (int j = 0; j < dims / 16; j++) UNROLL for (int e = 0; e < 4; e++)
-            state[j][e] = fma32(key[j][e], u, decay * state[j][e]);
+        first[e % 2] = fma32(y[j][e], c->first[j][e], first[e % 2]);
+        second[e % 2] = fma32(y[j][e], c->second[j][e], second[e % 2]);
     }
-    float y = delta_dot(state, s->q + (n - 1) * dims + part, dims);
-    if (out) out[(u64)(n - 1) * (u64)stride] = y;
+    return (f32x2){first[0] + first[1], second[0] + second[1]};
 }
 
-/* The rows of one sequence. lds [2 * DELTA_STAGE(dims)] */
-DEVICE void delta(const struct delta_args *a, float *lds, const int dims)
+DEVICE f32x2 delta_sum(f32x2 x) { return (f32x2){sum_of_8(x[0]), sum_of_8(x[1])}; }
+
+/* S = g S + k u */
+DEVICE void delta_update(struct delta_columns *c, const f32x4 *k, f32x2 u, float decay,
+                         const int dims)
 {
-    const struct state_rows *at = &a->state;
-    int of_head = (a->value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS, head = block_x() / of_head,
-        column0 = block_x() % of_head * DELTA_COLUMNS, column = column0 + thread() / 4,
-        part = thread() % 4, seq = block_y(), dv = a->value_dim, there = column < dv,
-        row = at->seq_start[seq], end = at->seq_start[seq + 1], from = at->from[seq],
-        stride = a->value_heads * dv;
-    u64 begin = (u64)head * (u64)(a->key_dim * dv) + (u64)column;
-    const float *old = (const float *)at->slots + (u64)from * at->slot_floats + begin;
-    struct delta_loads l;
-    f32x4 state[16];
-    delta_load(a, &l, head, column0, row, end, dims);
-    UNROLL for (int j = 0, i = 4 * part; j < dims / 16; j++, i += 16)
+    UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
     {
-        state[j] = (f32x4){0, 0, 0, 0};
+        c->first[j][e] = fma32(k[j][e], u[0], decay * c->first[j][e]);
+        c->second[j][e] = fma32(k[j][e], u[1], decay * c->second[j][e]);
+    }
+}
+
+/* The sums of four products over the threads, side by side. */
+DEVICE f32x4 delta_sums(f32x2 a, f32x2 b)
+{
+    f32x4 x = {a[0], a[1], b[0], b[1]};
+#if defined(__AMDGCN__)
+    UNROLL for (int i = 0; i < 4; i++) x[i] = sum_of_8(x[i]);
+#else
+    UNROLL for (int w = 1; w < 8; w *= 2)
+    {
+        f32x4 other;
+        UNROLL for (int i = 0; i < 4; i++) other[i] = f32_of(shuffle_xor(bits_of(x[i]), w));
+        x = x + other;
+    }
+#endif
+    return x;
+}
+
+/* Row r of a chunk of n: k of the row; q of the row before, replaced by that of the row; next: takes
+ * k of the row behind, or NULL. Returns q S of the row before. */
+DEVICE f32x2 delta_row(struct delta_columns *c, const struct delta_stage *s, int r, int n,
+                       const f32x4 *k, f32x4 *next, f32x4 *q, const int dims)
+{
+    int at = 4 * (thread() % 8);
+    float decay = s->decay[r], beta = s->beta[r];
+    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + thread() / 8 * 2);
+    f32x4 sum = delta_sums(delta_product(c, k, dims), delta_product(c, q, dims));
+    f32x2 u = {beta * fma32(-decay, sum[0], v[0]), beta * fma32(-decay, sum[1], v[1])};
+    if (next) delta_get(s->k + (r + 1 < n ? r + 1 : r) * dims + at, next, dims);
+    delta_get(s->q + r * dims + at, q, dims);
+    delta_update(c, k, u, decay, dims);
+    return (f32x2){sum[2], sum[3]};
+}
+
+/* n rows of a chunk; out: of the first, this thread's columns, stride floats to the next row; NULL:
+ * another thread writes them. */
+DEVICE void delta_rows(struct delta_columns *c, const struct delta_stage *s, int n, float *out,
+                       int stride, const int dims)
+{
+    f32x4 k0[8], k1[8], q[8];
+    int at = 4 * (thread() % 8);
+    f32x2 y;
+    delta_get(s->k + at, k0, dims);
+    delta_get(s->q + at, q, dims);
+    NO_UNROLL for (int r = 0; r < n && dims > 128; r++) /* no registers for two keys */
+    {
+        if (r) delta_get(s->k + r * dims + at, k0, dims);
+        y = delta_row(c, s, r, n, k0, (f32x4 *)0, q, dims);
+        if (out && r) *(f32x2 *)(out + (u64)(r - 1) * (u64)stride) = y;
+    }
+    NO_UNROLL for (int r = 0; r < n && dims <= 128; r += 2)
+    {
+        y = delta_row(c, s, r, n, k0, k1, q, dims);
+        if (out && r) *(f32x2 *)(out + (u64)(r - 1) * (u64)stride) = y;
+        if (r + 1 == n) break;
+        y = delta_row(c, s, r + 1, n, k1, k0, q, dims);
+        if (out) *(f32x2 *)(out + (u64)r * (u64)stride) = y;
+    }
+    y = delta_sum(delta_product(c, q, dims));
+    if (out) *(f32x2 *)(out + (u64)(n - 1) * (u64)stride) = y;
+}
+
+/* A slot's state from a column pair on, as pairs of floats. */
+DEVICE u64 delta_begin(const struct delta_args *a, const struct delta_block *b, int slot)
+{
+    return (u64)slot * a->state.slot_floats + (u64)b->head * (u64)(a->key_dim * a->value_dim) +
+           (u64)(b->column0 + thread() / 8 * 2);
+}
+
+DEVICE void delta_read(const struct delta_args *a, const struct delta_block *b, int there,
+                       struct delta_columns *c, const int dims)
+{
+    int from = a->state.from[b->seq], dv = a->value_dim;
+    const float *slots = (const float *)a->state.slots;
+    u64 begin = from < 0 ? 0 : delta_begin(a, b, from);
+    UNROLL for (int j = 0, i = 4 * (thread() % 8); j < dims / 32; j++, i += 32)
+    {
+        c->first[j] = c->second[j] = (f32x4){0, 0, 0, 0};
         if (!there || from < 0 || i >= a->key_dim) continue;
-        UNROLL for (int e = 0; e < 4; e++) state[j][e] = old[(u64)((i + e) * dv)];
+        UNROLL for (int e = 0; e < 4; e++)
+        {
+            f32x2 v = *(const f32x2 *)(slots + begin + (u64)((i + e) * dv));
+            c->first[j][e] = v[0], c->second[j][e] = v[1];
+        }
     }
-    struct delta_stage s = delta_stage_of(lds, 0, dims);
-    delta_store(a, &l, head, &s, dims);
-    barrier();
-    NO_UNROLL for (int chunk = 0; row < end; chunk++, row += DELTA_ROWS)
-    {
-        int n = end - row < DELTA_ROWS ? end - row : DELTA_ROWS, more = row + DELTA_ROWS < end;
-        float *out = (float *)0;
-        if (there && part == 0)
-            out = a->out + (u64)row * (u64)stride + (u64)(head * dv + column);
-        s = delta_stage_of(lds, chunk, dims);
-        if (more) delta_load(a, &l, head, column0, row + DELTA_ROWS, end, dims);
-        delta_rows(state, &s, n, out, stride, dims);
-        s = delta_stage_of(lds, chunk + 1, dims);
-        if (more) delta_store(a, &l, head, &s, dims);
-        barrier();
-    }
-    float *after = (float *)at->slots + (u64)at->to[seq] * at->slot_floats + begin;
-    part = (int)of_lane((u32)part); /* conditions are not kept from the loads */
-    UNROLL for (int j = 0, i = 4 * part; j < dims / 16; j++, i += 16)
+}
+
+DEVICE void delta_write(const struct delta_args *a, const struct delta_block *b, int there,
+                        const struct delta_columns *c, const int dims)
+{
+    int dv = a->value_dim;
+    int part = (int)of_lane((u32)thread() % 8); /* conditions are not kept from delta_read() */
+    float *to = (float *)a->state.slots + delta_begin(a, b, a->state.to[b->seq]);
+    UNROLL for (int j = 0, i = 4 * part; j < dims / 32; j++, i += 32)
     {
         if (!there || i >= a->key_dim) continue;
-        UNROLL for (int e = 0; e < 4; e++) after[(u64)((i + e) * dv)] = state[j][e];
+        UNROLL for (int e = 0; e < 4; e++)
+            *(f32x2 *)(to + (u64)((i + e) * dv)) = (f32x2){c->first[j][e], c->second[j][e]};
     }
 }
 
-#define DELTA(name, images, dims, blocks)                                                          \
+/* The output of the block's first row from this thread's columns on; NULL: of another thread. */
+DEVICE float *delta_out(const struct delta_args *a, const struct delta_block *b, int there)
+{
+    if (!there || thread() % 8) return (float *)0;
+    return a->out + (u64)b->row * (u64)(a->value_heads * a->value_dim) +
+           (u64)(b->head * a->value_dim + b->column0 + thread() / 8 * 2);
+}
+
+/* The rows of one sequence, `rows` at a time. lds [2 * DELTA_STAGE(dims, rows)] */
+DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const int rows)
+{
+    struct delta_block b = delta_block_of(a);
+    int produces = thread() >= DELTA_THREADS, t = thread() - DELTA_THREADS,
+        there = b.column0 + thread() / 8 * 2 < a->value_dim,
+        stride = a->value_heads * a->value_dim, n_chunks = (b.end - b.row + rows - 1) / rows;
+    if (produces) {
+        struct delta_loads l;
+        delta_load(a, &b, &l, t, b.row, dims, rows);
+        NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
+        {
+            struct delta_stage s = delta_stage_of(lds, chunk, dims, rows);
+            delta_store(a, &b, &l, t, &s, dims, rows);
+            if (chunk + 1 < n_chunks)
+                delta_load(a, &b, &l, t, b.row + (chunk + 1) * rows, dims, rows);
+            barrier();
+        }
+        barrier();
+    } else {
+        struct delta_columns c;
+        float *out = delta_out(a, &b, there);
+        delta_read(a, &b, there, &c, dims);
+        barrier();
+        NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
+        {
+            struct delta_stage s = delta_stage_of(lds, chunk, dims, rows);
+            int left = b.end - b.row - chunk * rows;
+            delta_rows(&c, &s, left < rows ? left : rows, out, stride, dims);
+            if (out) out += (u64)rows * (u64)stride;
+            barrier();
+        }
+        delta_write(a, &b, there, &c, dims);
+    }
+}
+
+/* Sequences of one row: the consumers load it themselves, and more blocks fit a multiprocessor. */
+DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims)
+{
+    struct delta_block b = delta_block_of(a);
+    int there = b.column0 + thread() / 8 * 2 < a->value_dim;
+    struct delta_stage s = delta_stage_of(lds, 0, dims, 1);
+    struct delta_loads l;
+    struct delta_columns c;
+    delta_load(a, &b, &l, thread(), b.row, dims, 1);
+    delta_read(a, &b, there, &c, dims);
+    delta_store(a, &b, &l, thread(), &s, dims, 1);
+    barrier();
+    delta_rows(&c, &s, 1, delta_out(a, &b, there), 0, dims);
+    delta_write(a, &b, there, &c, dims);
+}
+
+#define DELTA(name, images, dims, rows)                                                            \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
-        LDS(float, lds, 2 * DELTA_STAGE(dims));                                                    \
-        delta(ARGS, lds, dims);                                                                    \
+        LDS(float, lds, 2 * DELTA_STAGE(dims, rows));                                              \
+        delta(ARGS, lds, dims, rows);                                                              \
+    }
+#define DELTA_ONE(name, images, dims, blocks)                                                      \
+    KERNEL(name, struct delta_args)                                                                \
+    {                                                                                              \
+        LDS(float, lds, DELTA_STAGE(dims, 1));                                                     \
+        delta_one(ARGS, lds, dims);                                                                \
     }
 #include "backend-hip/kernels/kernel_list.h"
