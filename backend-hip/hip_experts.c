@@ -222,11 +222,11 @@ static struct experts_args args_of(const struct hip *h, const struct be_plan *p,
     return a;
 }
 
-static struct hip_blocks blocks_of(const struct hip *h, const struct phase_slots *s, int n_blocks)
+static struct hip_blocks blocks_of(const struct hip *h, const struct hip_kernel_row *v,
+                                   const struct phase_slots *s, int n_blocks)
 {
-    const struct hip_kernel_row *v = s->v;
     struct hip_blocks blocks = {(size_t)n_blocks, s->tiles, 1, 0};
-    if (v->persistent) {
+    if (v->persistent || v->op != FOR_EXPERTS) {
         size_t tasks = blocks.x * blocks.y,
                resident = v->blocks * (size_t)hip_stream_multiprocessors(h->stream);
         blocks.x = smaller(tasks, resident);
@@ -239,8 +239,8 @@ static void launch(struct hip *h, const struct be_plan *p, int op, int first, in
                    const struct phase_slots *s)
 {
     struct experts_args a = args_of(h, p, op, first, n, s);
-    hip_launch(h, (enum hip_kernel)(s->v - hip_kernels), blocks_of(h, s, a.linear.n_blocks), &a,
-               sizeof a);
+    hip_launch(h, (enum hip_kernel)(s->v - hip_kernels), blocks_of(h, s->v, s, a.linear.n_blocks),
+               &a, sizeof a);
 }
 
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
@@ -359,7 +359,9 @@ void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
     struct route_experts_args a = {route_args_of(p, op),
                                    args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0])};
     hip_forget_grouping(h);
-    hip_launch(h, K_q4_experts_route, blocks_of(h, &of[0], a.experts.linear.n_blocks), &a, sizeof a);
+    hip_launch(h, K_q4_experts_route,
+               blocks_of(h, &hip_kernels[K_q4_experts_route], &of[0], a.experts.linear.n_blocks),
+               &a, sizeof a);
 }
 
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op)
@@ -390,16 +392,21 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_q4_experts_mix, blocks, &a, sizeof a);
 }
 
-void hip_mix(struct hip *h, const struct be_plan *p, int op)
+struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),
         top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
-    struct mix_args a = {.x = hip_in(p, op, 0),
-                         .weight = hip_in(p, op, 1),
-                         .out = hip_out(p, op, 0),
-                         .count = (size_t)rows * (size_t)n,
-                         .n = n,
-                         .top_k = top_k};
+    return (struct mix_args){.x = hip_in(p, op, 0),
+                             .weight = hip_in(p, op, 1),
+                             .out = hip_out(p, op, 0),
+                             .count = (size_t)rows * (size_t)n,
+                             .n = n,
+                             .top_k = top_k};
+}
+
+void hip_mix(struct hip *h, const struct be_plan *p, int op)
+{
+    struct mix_args a = hip_mix_args(h, p, op);
     if (hip_single(h) && p->linears[op].adds) {
         a.out = hip_in(p, op + 1, 0);
         a.add = 1;

@@ -46,6 +46,14 @@ static int glu_fits(const struct hip *h, const struct be_plan *p, int first)
     return hip_glu_is_plain(p, first) && feeds_linear(h, p, first);
 }
 
+static int feeds_norm(const struct be_plan *p, int op, int width);
+
+static int mix_norm_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return feeds_norm(p, first, hip_width(p, first) / hip_op(p, first)->as.mix.top_k) &&
+           norm_fits(h, p, first + 1);
+}
+
 static void launch_produced(struct hip *h, const struct be_plan *p, int first)
 {
     hip_linear(h, p, first + 1, first);
@@ -265,6 +273,8 @@ static const struct hip_pattern patterns[] = {
     {"norm + router", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
      norm_router_fits, launch_norm_router, K_norm_router_f16},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},
+    {"mix + norm + linear", ANY_ROWS, 3, {OP_MIX, OP_NORM, OP_LINEAR},
+     mix_norm_fits, hip_mix_norm_linear, K_mix_norm_1024_4},
     {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced, K_COUNT},
     {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced, K_COUNT},
     {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},

@@ -393,6 +393,27 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
         launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
 }
 
+void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
+{
+    int norm = mix + 1, op = mix + 2, n_decode,
+        rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    const struct hip_linears *l = &p->linears[op];
+    struct prepare_args a = prepare_args_of(h, p, op, &l->run[0], rows, n_decode);
+    if (hip_single(h) || !hip_has(h, K_mix_norm_1024_4) ||
+        hip_size_of(longest_of(&a)) != SIZE_4 ||
+        !uses_1024_threads(h, hip_op(p, norm), &a, rows)) {
+        hip_mix(h, p, mix);
+        hip_linear(h, p, op, norm);
+        return;
+    }
+    struct mix_norm_args both = {{hip_norm_args(h, p, norm), a}, hip_mix_args(h, p, mix)};
+    both.both.norm.delta = NULL;
+    if (hip_op(p, norm)->last[0] == op) both.both.norm.out = NULL;
+    hip_launch_rows(h, K_mix_norm_1024_4, rows, &both, sizeof both);
+    for (int i = 0; i < l->n_runs; i++)
+        launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+}
+
 int hip_takes_producer(const struct be_plan *p, int op)
 {
     const struct hip_linears *l = &p->linears[op];

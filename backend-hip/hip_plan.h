@@ -122,6 +122,10 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
 /* The number of linears or stacks of an operation from number i on that one launch computes. */
 int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i);
 
+/* Launches a weighted sum of experts, the norm after it and the linears of that, operations mix .. mix
+ * + 2: sum and norm together where a kernel for so few rows can. */
+void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix);
+
 /* ---- hip_experts.c: mixtures of experts */
 /* Bytes of scratch for one plan, in the order of struct hip_experts. */
 void hip_experts_need(const struct be_config *c, const struct step_plan *p,
@@ -147,6 +151,7 @@ void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int ex
  * in steps of a single row; the launch. */
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
 void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
+struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
 /* At the begin of a run: results of earlier runs are grouped anew. */
 void hip_forget_grouping(struct hip *h);

@@ -117,10 +117,13 @@ static const struct fuse_case cases[] = {
     {0, BLOCK, 255, 385, H36, KV_F16, 0, 0, Q4_32, 0, 0, OWN, 0},
     {0, MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, MLP | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, DENSE_F32, BIT(W_GATE), IN_PLACE, 0},
+    {1, QKV, 256, 0, H64, KV_F16, 0, 2, DENSE_F16, 0, 0, IN_PLACE, 0},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,
      0},
+    {1, MOE | QKV, 256, 128, H64, KV_F16, 0, 3, Q4_128, 0, 0, IN_PLACE, 0},
+    {0, MOE | QKV, 384, 128, H64, KV_F16, 0, 3, Q4_128, 0, 0, ALIKE, 0},
     {0, BLOCK_OF_EXPERTS | TAIL, 384, 256, H64, KV_F16, 0, 0, Q4_128, DENSE_F16,
      BIT(W_ROUTER) | BIT(W_DOWNS), IN_PLACE, 0},
     {0, BLOCK_OF_EXPERTS, 256, 96, H64, KV_F16, 0, 0, Q4_32, DENSE_F32, BIT(W_ROUTER), IN_PLACE, 0},

@@ -314,8 +314,8 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op->out[0] = n->buffer[B_TOP];
 }
 
-/* The first linears of a norm that reads the x which o has left, where the case has o and not what
- * is between them: as from one layer to the next. */
+/* The first linears of a norm that reads the x which o or experts have left, where the case has these
+ * and not what is between them: as from one layer to the next. */
 void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV);
@@ -325,7 +325,7 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
         op->out[0] = n->buffer[B_X];
     }
     if (next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & QKV) {
+    if (parts & QKV && !(parts & MOE)) {
         add_norm(t, n, next ? B_D1 : -1, V_NORM1, B_H1);
         trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
     }
@@ -335,5 +335,9 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
     if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
     if (parts & MOE) add_moe(t, n);
+    if (parts & MOE && parts & QKV) {
+        add_norm(t, n, B_D2, V_NORM1, B_H1);
+        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
+    }
     if (parts & TAIL) add_tail(f, t, n);
 }

@@ -107,7 +107,7 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
-enum { EXPERTS_ROUTE_DEPTH = 5 };
+enum { EXPERTS_ROUTE_DEPTH = 16 };
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs and
  * results of 8 warps */
 enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
@@ -493,6 +493,12 @@ struct mix_args {
     unsigned long long count;
     int n, top_k;
     int add; /* out += */
+};
+
+/* vector_1024.hip: a norm whose delta is a weighted sum of experts; norm.delta is unused */
+struct mix_norm_args {
+    struct norm_prepare_args both;
+    struct mix_args mix;
 };
 
 struct gather_args {

@@ -3,6 +3,9 @@
  * block computes the whole norm, block 0 writes it. Bits: those of norm_rows, prepare_row() and
  * linear_plain_mma.hip. */
 
+/* Stages of a warp whose weights are in registers. */
+enum { ROUTER_EARLY = 4 };
+
 /* Splits a thread's pairs of the row y [dim] into parts. */
 DEVICE void router_parts(const float *y, u32 *to, int dim, float factor, const int kind)
 {
@@ -27,8 +30,8 @@ DEVICE void norm_router(const struct norm_router_args *a, u32 *lds, float *scrat
     u32 *packed = lds;
     float *y = (float *)(lds + l->n_chunks * parts * 16), *sums = y + dim, sum = 0, largest = 0;
     struct power_of_two power = {1, 1};
-    prefetch_lines(w, l->n_chunks * 2 * DENSE_PIECE);
-    prefetch_lines(w + THREADS * 128, l->n_chunks * 2 * DENSE_PIECE - THREADS * 128);
+    struct few_weights early[ROUTER_EARLY];
+    UNROLL for (int i = 0; i < ROUTER_EARLY; i++) early[i] = few_load(l, w, t / WARP + i * WARPS);
     wait_for_producer();
     for (int i = t; i < dim; i += THREADS) {
         float v = n->x[i];
@@ -52,11 +55,18 @@ DEVICE void norm_router(const struct norm_router_args *a, u32 *lds, float *scrat
         if (t == 0) *a->scale = half.undo;
     }
     barrier();
-    for (int item = t / WARP; item < n_items; item += WARPS) {
-        float part[2][4];
-        few_stage(l, w, packed, item, part, kind, 1);
-        if (t % WARP < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
-            sums[item * PANEL + 8 * j + 2 * (t % 4) + i] = part[j][i];
+    for (int first = t / WARP; first < n_items; first += ROUTER_EARLY * WARPS) {
+        UNROLL for (int k = 0; k < ROUTER_EARLY; k++)
+        {
+            int item = first + k * WARPS;
+            float part[2][4];
+            if (item >= n_items) continue;
+            few_stage(l, &early[k], packed, item, part, kind, 1);
+            if (t % WARP < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
+                sums[item * PANEL + 8 * j + 2 * (t % 4) + i] = part[j][i];
+        }
+        UNROLL for (int k = 0; k < ROUTER_EARLY; k++)
+            early[k] = few_load(l, w, first + (ROUTER_EARLY + k) * WARPS);
     }
     barrier();
     int output = (block_x() - p.first) * PANEL + t;
