@@ -148,75 +148,71 @@ DEVICE void delta_update(struct delta_columns *c, const f32x4 *k, f32x2 u, float
     }
 }
 
-/* The sums of four products over the threads, side by side. */
-DEVICE f32x4 delta_sums(f32x2 a, f32x2 b)
+/* The consumer's pair of columns within the block. Threads beyond the last one compute it, too, so
+ * that the rows need no branches. */
+DEVICE int delta_pair(const struct delta_args *a, const struct delta_block *b)
 {
-    f32x4 x = {a[0], a[1], b[0], b[1]};
-#if defined(__AMDGCN__)
-    UNROLL for (int i = 0; i < 4; i++) x[i] = sum_of_8(x[i]);
-#else
-    UNROLL for (int w = 1; w < 8; w *= 2)
-    {
-        f32x4 other;
-        UNROLL for (int i = 0; i < 4; i++) other[i] = f32_of(shuffle_xor(bits_of(x[i]), w));
-        x = x + other;
-    }
-#endif
-    return x;
+    int last = (a->value_dim - b->column0) / 2 - 1, pair = thread() / 8;
+    return pair < last ? pair : last;
 }
 
-/* Row r of a chunk of n: k of the row; q of the row before, replaced by that of the row; next: takes
- * k of the row behind, or NULL. Returns q S of the row before. */
-DEVICE f32x2 delta_row(struct delta_columns *c, const struct delta_stage *s, int r, int n,
-                       const f32x4 *k, f32x4 *next, f32x4 *q, const int dims)
+/* A chunk of n rows for a consumer: its pair of columns, its outputs of the first row, floats to
+ * the next row. */
+struct delta_chunk {
+    struct delta_stage s;
+    float *out;
+    int n, pair, stride;
+};
+
+/* Row r: k of the row; q of the row before, replaced by that of the row; next: takes k of the row
+ * behind, or NULL. Writes the output of the row before; row 0 writes what the next row replaces. */
+DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *of, int r, const f32x4 *k,
+                      f32x4 *next, f32x4 *q, const int dims)
 {
+    const struct delta_stage *s = &of->s;
     int at = 4 * (thread() % 8);
     float decay = s->decay[r], beta = s->beta[r];
-    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + thread() / 8 * 2);
-    f32x4 sum = delta_sums(delta_product(c, k, dims), delta_product(c, q, dims));
+    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + of->pair * 2);
+    f32x2 of_k = delta_product(c, k, dims), of_q = delta_product(c, q, dims), sum = delta_sum(of_k);
     f32x2 u = {beta * fma32(-decay, sum[0], v[0]), beta * fma32(-decay, sum[1], v[1])};
-    if (next) delta_get(s->k + (r + 1 < n ? r + 1 : r) * dims + at, next, dims);
+    if (next) delta_get(s->k + (r + 1 < of->n ? r + 1 : r) * dims + at, next, dims);
     delta_get(s->q + r * dims + at, q, dims);
     delta_update(c, k, u, decay, dims);
-    return (f32x2){sum[2], sum[3]};
+    *(f32x2 *)(of->out + (u64)((r ? r - 1 : 0) * of->stride)) = delta_sum(of_q);
 }
 
-/* n rows of a chunk; out: of the first, this thread's columns, stride floats to the next row; NULL:
- * another thread writes them. */
-DEVICE void delta_rows(struct delta_columns *c, const struct delta_stage *s, int n, float *out,
-                       int stride, const int dims)
+/* All rows of a chunk. Four rows at a time are one piece of code without a branch, so that the
+ * compiler computes q S of a row beside k S of the next. Keys of more than 128 dimensions leave no
+ * registers for that. */
+DEVICE void delta_rows(struct delta_columns *c, const struct delta_chunk *of, const int dims)
 {
     f32x4 k0[8], k1[8], q[8];
-    int at = 4 * (thread() % 8);
-    f32x2 y;
-    delta_get(s->k + at, k0, dims);
-    delta_get(s->q + at, q, dims);
-    NO_UNROLL for (int r = 0; r < n && dims > 128; r++) /* no registers for two keys */
+    int at = 4 * (thread() % 8), r = 0;
+    delta_get(of->s.k + at, k0, dims);
+    delta_get(of->s.q + at, q, dims);
+    NO_UNROLL for (; r + 4 <= of->n && dims <= 128; r += 4)
     {
-        if (r) delta_get(s->k + r * dims + at, k0, dims);
-        y = delta_row(c, s, r, n, k0, (f32x4 *)0, q, dims);
-        if (out && r) *(f32x2 *)(out + (u64)(r - 1) * (u64)stride) = y;
+        delta_row(c, of, r, k0, k1, q, dims);
+        delta_row(c, of, r + 1, k1, k0, q, dims);
+        delta_row(c, of, r + 2, k0, k1, q, dims);
+        delta_row(c, of, r + 3, k1, k0, q, dims);
     }
-    NO_UNROLL for (int r = 0; r < n && dims <= 128; r += 2)
+    NO_UNROLL for (; r < of->n; r++)
     {
-        y = delta_row(c, s, r, n, k0, k1, q, dims);
-        if (out && r) *(f32x2 *)(out + (u64)(r - 1) * (u64)stride) = y;
-        if (r + 1 == n) break;
-        y = delta_row(c, s, r + 1, n, k1, k0, q, dims);
-        if (out) *(f32x2 *)(out + (u64)r * (u64)stride) = y;
+        delta_get(of->s.k + r * dims + at, k0, dims);
+        delta_row(c, of, r, k0, (f32x4 *)0, q, dims);
     }
-    y = delta_sum(delta_product(c, q, dims));
-    if (out) *(f32x2 *)(out + (u64)(n - 1) * (u64)stride) = y;
+    *(f32x2 *)(of->out + (u64)((of->n - 1) * of->stride)) = delta_sum(delta_product(c, q, dims));
 }
 
 /* A slot's state from a column pair on, as pairs of floats. */
 DEVICE u64 delta_begin(const struct delta_args *a, const struct delta_block *b, int slot)
 {
     return (u64)slot * a->state.slot_floats + (u64)b->head * (u64)(a->key_dim * a->value_dim) +
-           (u64)(b->column0 + thread() / 8 * 2);
+           (u64)(b->column0 + delta_pair(a, b) * 2);
 }
 
-DEVICE void delta_read(const struct delta_args *a, const struct delta_block *b, int there,
+DEVICE void delta_read(const struct delta_args *a, const struct delta_block *b,
                        struct delta_columns *c, const int dims)
 {
     int from = a->state.from[b->seq], dv = a->value_dim;
@@ -225,7 +221,7 @@ DEVICE void delta_read(const struct delta_args *a, const struct delta_block *b, 
     UNROLL for (int j = 0, i = 4 * (thread() % 8); j < dims / 32; j++, i += 32)
     {
         c->first[j] = c->second[j] = (f32x4){0, 0, 0, 0};
-        if (!there || from < 0 || i >= a->key_dim) continue;
+        if (from < 0 || i >= a->key_dim) continue;
         UNROLL for (int e = 0; e < 4; e++)
         {
             f32x2 v = *(const f32x2 *)(slots + begin + (u64)((i + e) * dv));
@@ -234,7 +230,7 @@ DEVICE void delta_read(const struct delta_args *a, const struct delta_block *b, 
     }
 }
 
-DEVICE void delta_write(const struct delta_args *a, const struct delta_block *b, int there,
+DEVICE void delta_write(const struct delta_args *a, const struct delta_block *b,
                         const struct delta_columns *c, const int dims)
 {
     int dv = a->value_dim;
@@ -242,18 +238,24 @@ DEVICE void delta_write(const struct delta_args *a, const struct delta_block *b,
     float *to = (float *)a->state.slots + delta_begin(a, b, a->state.to[b->seq]);
     UNROLL for (int j = 0, i = 4 * part; j < dims / 32; j++, i += 32)
     {
-        if (!there || i >= a->key_dim) continue;
+        if (i >= a->key_dim) continue;
         UNROLL for (int e = 0; e < 4; e++)
             *(f32x2 *)(to + (u64)((i + e) * dv)) = (f32x2){c->first[j][e], c->second[j][e]};
     }
 }
 
-/* The output of the block's first row from this thread's columns on; NULL: of another thread. */
-DEVICE float *delta_out(const struct delta_args *a, const struct delta_block *b, int there)
+/* The sequence's first rows; the stage is the first. */
+DEVICE struct delta_chunk delta_chunk_of(const struct delta_args *a, const struct delta_block *b,
+                                         float *lds, const int dims, const int rows)
 {
-    if (!there || thread() % 8) return (float *)0;
-    return a->out + (u64)b->row * (u64)(a->value_heads * a->value_dim) +
-           (u64)(b->head * a->value_dim + b->column0 + thread() / 8 * 2);
+    struct delta_chunk c;
+    c.pair = delta_pair(a, b);
+    c.stride = a->value_heads * a->value_dim;
+    c.out = a->out + (u64)b->row * (u64)c.stride +
+            (u64)(b->head * a->value_dim + b->column0 + c.pair * 2);
+    c.s = delta_stage_of(lds, 0, dims, rows);
+    c.n = b->end - b->row < rows ? b->end - b->row : rows;
+    return c;
 }
 
 /* The rows of one sequence, `rows` at a time. lds [2 * DELTA_STAGE(dims, rows)] */
@@ -261,8 +263,7 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
 {
     struct delta_block b = delta_block_of(a);
     int produces = thread() >= DELTA_THREADS, t = thread() - DELTA_THREADS,
-        there = b.column0 + thread() / 8 * 2 < a->value_dim,
-        stride = a->value_heads * a->value_dim, n_chunks = (b.end - b.row + rows - 1) / rows;
+        n_chunks = (b.end - b.row + rows - 1) / rows;
     if (produces) {
         struct delta_loads l;
         delta_load(a, &b, &l, t, b.row, dims, rows);
@@ -277,18 +278,19 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
         barrier();
     } else {
         struct delta_columns c;
-        float *out = delta_out(a, &b, there);
-        delta_read(a, &b, there, &c, dims);
+        struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, rows);
+        delta_read(a, &b, &c, dims);
         barrier();
         NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
         {
-            struct delta_stage s = delta_stage_of(lds, chunk, dims, rows);
             int left = b.end - b.row - chunk * rows;
-            delta_rows(&c, &s, left < rows ? left : rows, out, stride, dims);
-            if (out) out += (u64)rows * (u64)stride;
+            of.s = delta_stage_of(lds, chunk, dims, rows);
+            of.n = left < rows ? left : rows;
+            delta_rows(&c, &of, dims);
+            of.out += (u64)rows * (u64)of.stride;
             barrier();
         }
-        delta_write(a, &b, there, &c, dims);
+        delta_write(a, &b, &c, dims);
     }
 }
 
@@ -296,16 +298,16 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
 DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims)
 {
     struct delta_block b = delta_block_of(a);
-    int there = b.column0 + thread() / 8 * 2 < a->value_dim;
-    struct delta_stage s = delta_stage_of(lds, 0, dims, 1);
+    struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, 1);
+    of.n = 1; /* a constant */
     struct delta_loads l;
     struct delta_columns c;
     delta_load(a, &b, &l, thread(), b.row, dims, 1);
-    delta_read(a, &b, there, &c, dims);
-    delta_store(a, &b, &l, thread(), &s, dims, 1);
+    delta_read(a, &b, &c, dims);
+    delta_store(a, &b, &l, thread(), &of.s, dims, 1);
     barrier();
-    delta_rows(&c, &s, 1, delta_out(a, &b, there), 0, dims);
-    delta_write(a, &b, there, &c, dims);
+    delta_rows(&c, &of, dims);
+    delta_write(a, &b, &c, dims);
 }
 
 #define DELTA(name, images, dims, rows)                                                            \

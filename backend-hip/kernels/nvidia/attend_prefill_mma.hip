@@ -71,24 +71,41 @@ DEVICE void get_queries(const u32 *lds, int c, struct two_halves q[2][4])
     }
 }
 
-/* Scores of a step with queries in shared memory, in the order of those in registers. */
-DEVICE void tile_scores(const u32 *lds, const f16 *const page[], float score[][4], const int dims)
+/* Loads chunk c of the keys of half of a step's positions. */
+enum { HALF_STEP = ATTEND_STEP / 16 };
+
+DEVICE void get_keys(const f16 *const page[], int c, u32x4 k[HALF_STEP])
 {
     int r = thread() % WARP / 4, t = thread() % 4;
+    UNROLL for (int j = 0; j < HALF_STEP; j++)
+        k[j] = ((const u32x4 *)page[j / 2] + t * PAGE + j % 2 * 8 + r)[c * 4 * PAGE];
+}
+
+DEVICE void add_scores(float score[][4], struct two_halves q[2][4], const u32x4 k[HALF_STEP])
+{
+    UNROLL for (int j = 0; j < HALF_STEP; j++)
+    {
+        mma_two(score[j], q[0], k[j][0], k[j][1]);
+        mma_two(score[j], q[1], k[j][2], k[j][3]);
+    }
+}
+
+/* Scores of a step with queries in shared memory, in the order of those in registers. The keys of
+ * one half of the positions are loaded while the other half is multiplied. */
+DEVICE void tile_scores(const u32 *lds, const f16 *const page[], float score[][4], const int dims)
+{
+    u32x4 k0[HALF_STEP], k1[HALF_STEP];
     UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int i = 0; i < 4; i++)
         score[j][i] = 0;
+    get_keys(page, 0, k0);
     NO_UNROLL for (int c = 0; c < dims / 32; c++)
     {
         struct two_halves q[2][4];
-        u32x4 k[ATTEND_STEP / 8];
-        UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
-            k[j] = ((const u32x4 *)page[j / 2] + t * PAGE + j % 2 * 8 + r)[c * 4 * PAGE];
+        get_keys(page + HALF_STEP / 2, c, k1);
         get_queries(lds, c, q);
-        UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++)
-        {
-            mma_two(score[j], q[0], k[j][0], k[j][1]);
-            mma_two(score[j], q[1], k[j][2], k[j][3]);
-        }
+        add_scores(score, q, k0);
+        get_keys(page, c + 1 < dims / 32 ? c + 1 : c, k0);
+        add_scores(score + HALF_STEP, q, k1);
     }
 }
 
