@@ -437,6 +437,18 @@ void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const floa
     fp32_rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
 }
 
+void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *from, int rows,
+                    int n)
+{
+    for (int r = 0; r < rows; r++, from += n) {
+        float *to = y + (size_t)row[r] * stride;
+        if (((uintptr_t)to & 63) || n % 16) memcpy(to, from, (size_t)n * sizeof *to);
+        else
+            for (int i = 0; i < n; i += 16) _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i));
+    }
+    _mm_sfence();
+}
+
 void avx512_route(const struct route_task *t) { fp32_route(t, avx512_exps); }
 
 void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n)
@@ -461,6 +473,7 @@ const struct cpu_kernels cpu_avx512 = {
     .cached_bytes = CACHED_BYTES,
     .states = &avx512_states,
     .copy_digits = digits_copy,
+    .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
 };

@@ -20,6 +20,8 @@ void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const floa
 void avx512_attend(const struct attend_task *t, float *scratch);
 void avx512_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void avx512_softcap(float *x, float cap, size_t n);
+void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *from, int rows,
+                    int n);
 void avx512_route(const struct route_task *t);
 void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n);
 extern const struct state_kernels avx512_states;

@@ -10,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNIT_ROWS = 256, STRIP = CPU_PANELS * 16 };
+/* AWAY_SLOTS: from this many slots on, outputs leave the caches before they are read. */
+enum {
+    UNIT_ROWS = 256,
+    STRIP = CPU_PANELS * 16,
+    OFF_LINE = 4,
+    THREAD_STRIP = UNIT_ROWS * STRIP + 16,
+    AWAY_SLOTS = 512,
+    GATHER_SLOTS = 8, /* of a task */
+};
 
 /* Slots of one expert, at most UNIT_ROWS: they read its weights together. */
 struct unit {
@@ -32,7 +40,7 @@ struct experts_scratch {
     float *act_scale;        /* [groups] */
     int32_t *act_sum;        /* [groups] */
     struct run *run;         /* [n_threads] */
-    float *strip;            /* [n_threads][UNIT_ROWS * STRIP] */
+    float *strip;            /* [n_threads][THREAD_STRIP] */
 };
 
 /* ---- scratch ---- */
@@ -102,7 +110,7 @@ int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e)
                  {(void **)&s->act_scale, n.groups * sizeof *s->act_scale},
                  {(void **)&s->act_sum, n.groups * sizeof *s->act_sum},
                  {(void **)&s->run, threads * sizeof *s->run},
-                 {(void **)&s->strip, threads * UNIT_ROWS * STRIP * sizeof *s->strip}};
+                 {(void **)&s->strip, threads * THREAD_STRIP * sizeof *s->strip}};
     int failed = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         failed |= !(*parts[i].p = c->be.ops->alloc(&c->be, parts[i].bytes));
@@ -156,8 +164,8 @@ static struct q4_digits digits_of(const struct experts_job *j, const struct unit
     size_t at = (size_t)place, inputs = (size_t)j->w[0]->k * (size_t)j->n_digits,
            groups = (size_t)j->subgroups;
     if (!u)
-        return (struct q4_digits){1, j->n_digits, c->digit + at * inputs, c->act_scale + at * groups,
-                                  c->act_sum + at * groups};
+        return (struct q4_digits){1, j->n_digits, c->digit + at * inputs,
+                                  c->act_scale + at * groups, c->act_sum + at * groups};
     return (struct q4_digits){u->rows, j->n_digits, s->digit + at * inputs,
                               s->act_scale + at * groups, s->act_sum + at * groups};
 }
@@ -188,15 +196,13 @@ static void convert_task(void *arg, int row, int thread)
 }
 
 /* The activations of the slot at `place` into its unit's. */
-static void gather_task(void *arg, int place, int thread)
+static void gather(const struct experts_job *j, int place)
 {
-    const struct experts_job *j = arg;
     const struct experts_scratch *s = j->s;
     const struct unit *u = &s->unit[s->unit_of[place]];
     int slot = s->slot[place], row = place - u->first;
     struct linear w = linear_of_stack(j->w[0], u->expert);
     const float *x = input_of(j, slot);
-    (void)thread;
     if (!is_gathered(j, u)) return;
     if (!w.codes) {
         memcpy(s->packed + (size_t)place * (size_t)w.in, x, (size_t)w.in * sizeof *x);
@@ -214,6 +220,14 @@ static void gather_task(void *arg, int place, int thread)
         cpu_pack_row(&w, x, s->packed + (size_t)u->first * (size_t)w.k, u->rows, row,
                      j->round_f16 && !converted);
     }
+}
+
+static void gather_task(void *arg, int task, int thread)
+{
+    const struct experts_job *j = arg;
+    int place = task * GATHER_SLOTS, end = place + GATHER_SLOTS;
+    (void)thread;
+    for (; place < end && place < j->n_slots; place++) gather(j, place);
 }
 
 /* Outputs n0 .. n1-1 as a linear; n0 is a multiple of 16 where it has codes. */
@@ -285,8 +299,13 @@ static void experts_task(void *arg, int any, int thread)
         multiply(j, u, &w, y + (size_t)*slot * (size_t)out, thread);
         return;
     }
-    float *strip = j->s->strip + (size_t)thread * UNIT_ROWS * STRIP;
+    /* Off a line's start: no kernel then stores it past the caches, from which it is copied. */
+    float *strip = j->s->strip + (size_t)thread * THREAD_STRIP + OFF_LINE;
     multiply(j, u, &w, strip, thread);
+    if (j->n_slots >= AWAY_SLOTS && j->c->kernels->scatter) {
+        j->c->kernels->scatter(y, (size_t)out, slot, strip, u->rows, w.out);
+        return;
+    }
     for (int r = 0; r < u->rows; r++)
         memcpy(y + (size_t)slot[r] * (size_t)out, strip + r * w.out, (size_t)w.out * sizeof *y);
 }
@@ -344,7 +363,7 @@ static void multiply_experts(const struct call *t, struct experts_job *j)
     int converts = !j->by_slot && (j->n_digits || j->round_f16), gathers = 0;
     if (converts) pool_run(pool, rows_of(t, t->op->in[0]), convert_task, j);
     for (int i = 0; i < j->n_units; i++) gathers |= is_gathered(j, &j->s->unit[i]);
-    if (gathers) pool_run(pool, j->n_slots, gather_task, j);
+    if (gathers) pool_run(pool, (j->n_slots + GATHER_SLOTS - 1) / GATHER_SLOTS, gather_task, j);
     cut_runs(j);
     pool_run(pool, j->n_units * j->end[j->n - 1], experts_task, j);
 }

@@ -59,7 +59,10 @@ static inline void *in_of(const struct call *t, int i)
 {
     return t->op->in[i] < 0 ? NULL : t->p->memory->buffer[t->op->in[i]];
 }
-static inline void *out_of(const struct call *t, int i) { return t->p->memory->buffer[t->op->out[i]]; }
+static inline void *out_of(const struct call *t, int i)
+{
+    return t->p->memory->buffer[t->op->out[i]];
+}
 static inline const float *vector_of(const struct call *t, int i)
 {
     return t->op->w[i] < 0 ? NULL : t->p->memory->vector[t->op->w[i]];

@@ -108,7 +108,7 @@ struct delta_job {
     int key_heads, value_heads, key_dim, value_dim;
     float *unit;     /* [nk][rows][2][dk] */
     float *g, *beta; /* [nv][rows] */
-    int blocks; /* of columns of one head */
+    int blocks;      /* of columns of one head */
 };
 
 static size_t qkv_floats(const struct delta_job *j)

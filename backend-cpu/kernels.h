@@ -126,6 +126,10 @@ struct cpu_kernels {
      * makes of the same activations */
     void (*copy_digits)(const struct linear *w, const struct q4_digits *from,
                         const struct q4_digits *to, int row);
+    /* Copies rows [n] of `from` to row[i] of y, whose rows are `stride` floats apart, past the
+     * caches. NULL: the variant has no such stores. */
+    void (*scatter)(float *y, size_t stride, const int32_t *row, const float *from, int rows,
+                    int n);
     void (*route)(const struct route_task *t);
     /* one row of OP_MIX: x [top_k][n], weight [top_k], out [n] */
     void (*mix)(const float *x, const float *weight, int top_k, float *out, int n);

@@ -262,7 +262,7 @@ static void ref_route(const struct route_task *t)
     double s[ROUTE_MAX_EXPERTS], choice[ROUTE_MAX_EXPERTS] = {0}, max = -INFINITY, sum = 0,
                                                                   chosen = 0;
     char is[ROUTE_MAX_EXPERTS] = {0};
-    for (int i = 0; i < n; i++) max = fmax(max, t->x[i]);
+    for (int i = 0; i < n; i++) max = t->x[i] > max ? t->x[i] : max; /* NaN excluded */
     for (int i = 0; i < n; i++) {
         s[i] = op->as.route.score == ROUTER_SIGMOID ? 1 / (1 + exp(-(double)t->x[i]))
                                                     : exp(t->x[i] - max);

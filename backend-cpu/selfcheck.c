@@ -205,6 +205,51 @@ static void run_softcap(const struct cpu_kernels *k, struct vectors *v, int cap,
     k->softcap(r->f, (float)cap, VECTOR);
 }
 
+static void run_conv(const struct cpu_kernels *k, struct vectors *v, int width, struct result *r)
+{
+    k->states->conv(&(struct conv_task){.x = v->bias,
+                                        .out = r->f,
+                                        .before = v->x + MANY,
+                                        .weight = v->x,
+                                        .row_stride = 0,
+                                        .rows = 1,
+                                        .width = width,
+                                        .channels = VECTOR});
+}
+
+/* Three rows of a head, and what they leave of S. */
+static void run_delta(const struct cpu_kernels *k, struct vectors *v, int columns, struct result *r)
+{
+    enum { DELTA_ROWS = 3 };
+    float g[DELTA_ROWS], beta[DELTA_ROWS], *s = r->f + DELTA_ROWS * DELTA_COLUMNS,
+                                               *unit = v->scratch;
+    for (int i = 0; i < DELTA_ROWS; i++)
+        k->states->delta_prepare(&(struct delta_inputs){.key_heads = 1,
+                                                        .value_heads = 1,
+                                                        .key_dim = HEAD_DIM,
+                                                        .qk = v->x + i * K,
+                                                        .a = v->x + i * K + HEAD_DIM,
+                                                        .b = v->x + i,
+                                                        .decay = v->bias,
+                                                        .bias = v->bias + 1,
+                                                        .unit = unit + i * 2 * HEAD_DIM,
+                                                        .g = g + i,
+                                                        .beta = beta + i});
+    for (int i = 0; i < HEAD_DIM * DELTA_COLUMNS; i++)
+        s[i] = i % DELTA_COLUMNS < columns ? v->x[i] : 0;
+    k->states->delta(&(struct delta_task){.unit = unit,
+                                          .v = v->x + K,
+                                          .g = g,
+                                          .beta = beta,
+                                          .out = r->f,
+                                          .s = s,
+                                          .v_stride = K,
+                                          .out_stride = DELTA_COLUMNS,
+                                          .rows = DELTA_ROWS,
+                                          .key_dim = HEAD_DIM,
+                                          .columns = columns});
+}
+
 static const struct {
     const char *kernel;
     void (*run)(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r);
@@ -244,6 +289,10 @@ static const struct {
     {"glu", run_glu, ALONE + ACTIVATION_GELU_TANH},
     {"glu", run_glu, ALONE + ACTIVATION_SIGMOID},
     {"softcap", run_softcap, 2},
+    {"conv", run_conv, 2},
+    {"conv", run_conv, 4},
+    {"delta", run_delta, DELTA_COLUMNS},
+    {"delta", run_delta, 20},
 };
 
 const char *cpu_selfcheck(const struct cpu_kernels *k)

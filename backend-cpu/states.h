@@ -15,8 +15,8 @@ enum {
 
 /* Consecutive rows of one sequence, some channels. */
 struct conv_task {
-    const float *x; /* [rows], a row is row_stride floats, channels of them are read */
-    float *out;     /* the same shape */
+    const float *x;      /* [rows], a row is row_stride floats, channels of them are read */
+    float *out;          /* the same shape */
     const float *before; /* [width - 1][CONV_CHANNELS] the rows before the first */
     const float *weight; /* [width][CONV_CHANNELS] */
     int row_stride, rows, width, channels;
@@ -25,8 +25,8 @@ struct conv_task {
 /* One row of the inputs of OP_DELTA for delta_task: of in0, in1, in2. */
 struct delta_inputs {
     int key_heads, value_heads, key_dim;
-    const float *qk;   /* q, k: [2 key_heads][key_dim] */
-    const float *a, *b; /* in1, in2: [value_heads] */
+    const float *qk;           /* q, k: [2 key_heads][key_dim] */
+    const float *a, *b;        /* in1, in2: [value_heads] */
     const float *decay, *bias; /* w0, w1: [value_heads] */
     float *unit; /* out, of each key head unit_stride floats apart: [2][key_dim] q and k over their
                     norms, q over sqrt(key_dim) */
@@ -40,7 +40,7 @@ struct delta_task {
     const float *v;        /* [rows][columns], a row is v_stride floats */
     const float *g, *beta; /* [rows] */
     float *out;            /* [rows][columns], a row is out_stride floats */
-    float *s; /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
+    float *s;              /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
     int v_stride, out_stride;
     int rows, key_dim, columns;
 };

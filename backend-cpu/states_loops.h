@@ -53,7 +53,8 @@ ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
     for (int h = 0; h < 2 * t->key_heads; h++) {
         const float *x = t->qk + h * n;
         int is_q = h < t->key_heads;
-        float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n, f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
+        float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n;
+        float f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
         if (is_q)
             for (int i = 0; i < n; i++) y[i] = x[i] * f * root;
         else
@@ -119,22 +120,27 @@ ALWAYS_INLINE void delta_ask(const struct delta_task *t, int r)
     }
 }
 
+ALWAYS_INLINE void copy_columns(float *to, const float *from, int n)
+{
+    if (n == DELTA_COLUMNS) memcpy(to, from, DELTA_COLUMNS * sizeof *to);
+    else memcpy(to, from, (size_t)n * sizeof *to);
+}
+
 ALWAYS_INLINE void states_delta(const struct delta_task *t)
 {
     vec sum[DELTA_VECS], out[DELTA_VECS], u[DELTA_VECS];
     float v[DELTA_COLUMNS] = {0};
-    size_t bytes = (size_t)t->columns * sizeof *v;
     delta_begin(t, sum);
     for (int r = 0; r < t->rows; r++) {
         delta_ask(t, r + 4);
         vec beta = vec_set1(t->beta[r]);
-        memcpy(v, t->v + (size_t)r * (size_t)t->v_stride, bytes);
+        copy_columns(v, t->v + (size_t)r * (size_t)t->v_stride, t->columns);
         EACH_VEC (c, DELTA_VECS)
             u[c] = vec_mul(beta, vec_sub(vec_load(v + c * VEC_LANES), sum[c]));
         if (r + 1 < t->rows) delta_row(t, r, u, sum, out, 1);
         else delta_row(t, r, u, sum, out, 0);
         EACH_VEC (c, DELTA_VECS) vec_store(v + c * VEC_LANES, out[c]);
-        memcpy(t->out + (size_t)r * (size_t)t->out_stride, v, bytes);
+        copy_columns(t->out + (size_t)r * (size_t)t->out_stride, v, t->columns);
     }
 }
 

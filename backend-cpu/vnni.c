@@ -49,6 +49,7 @@ const struct cpu_kernels cpu_vnni = {
     .cached_bytes = CACHED_BYTES,
     .states = &avx512_states,
     .copy_digits = digits_copy,
+    .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
 };

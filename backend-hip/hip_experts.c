@@ -167,7 +167,8 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                     const struct phase_slots *s, int glu)
 {
     const struct op *o = hip_op(p, op);
-    int top_k = o->as.experts.top_k, by_row = s->v->gathers ? slots_of_row(p, op, w) : 1;
+    int top_k = o->as.experts.top_k, of_row = slots_of_row(p, op, w),
+        by_row = s->v->gathers ? of_row : 1, copies = s->v->gathers ? 1 : of_row;
     size_t first = (size_t)s->row0 * (size_t)(o->as.experts.each ? top_k : 1) * (size_t)w->in;
     struct slot_prepare_args a = {.prepare = {.x = (const float *)hip_in(p, op, 0) + first,
                                               .perm = w->d_perm,
@@ -181,18 +182,21 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                                               .first_tile = s->v->tile},
                                   .id = s->groups.id,
                                   .place = s->v->gathers ? NULL : s->groups.place,
-                                  .top_k = o->as.experts.each || by_row > 1 ? 1 : top_k};
+                                  .top_k = o->as.experts.each || by_row > 1 ? 1 : top_k,
+                                  .copies = copies};
     if (glu >= 0) {
         a.gate = (float *)hip_in(p, glu, 0) + first;
         a.up = (const float *)hip_in(p, glu, 1) + first;
         a.gelu = hip_op(p, glu)->as.glu.activation == ACTIVATION_GELU_TANH;
+        a.keep = hip_op(p, glu)->last[0] != op || hip_n_together(h, p, op, 0) < o->n;
     }
-    hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row, &a, sizeof a);
+    hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row / copies, &a,
+                    sizeof a);
 }
 
-/* Launches stacks first .. first + n - 1 of the operation on a phase's slots. */
-static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
-                   const struct phase_slots *s)
+/* Arguments for stacks first .. first + n - 1 of the operation on a phase's slots. */
+static struct experts_args args_of(const struct hip *h, const struct be_plan *p, int op, int first,
+                                   int n, const struct phase_slots *s)
 {
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
@@ -215,14 +219,28 @@ static void launch(struct hip *h, const struct be_plan *p, int op, int first, in
         a.linear.part[i] = hip_part_of(w, y, a.linear.n_blocks);
         a.linear.n_blocks += (w->out + v->outputs - 1) / v->outputs;
     }
-    struct hip_blocks blocks = {(size_t)a.linear.n_blocks, s->tiles, 1, 0};
-    if (v->persistent) {
+    return a;
+}
+
+static struct hip_blocks blocks_of(const struct hip *h, const struct hip_kernel_row *v,
+                                   const struct phase_slots *s, int n_blocks)
+{
+    struct hip_blocks blocks = {(size_t)n_blocks, s->tiles, 1, 0};
+    if (v->persistent || v->op != FOR_EXPERTS) {
         size_t tasks = blocks.x * blocks.y,
                resident = v->blocks * (size_t)hip_stream_multiprocessors(h->stream);
         blocks.x = smaller(tasks, resident);
         blocks.y = 1;
     }
-    hip_launch(h, (enum hip_kernel)(v - hip_kernels), blocks, &a, sizeof a);
+    return blocks;
+}
+
+static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
+                   const struct phase_slots *s)
+{
+    struct experts_args a = args_of(h, p, op, first, n, s);
+    hip_launch(h, (enum hip_kernel)(s->v - hip_kernels), blocks_of(h, s->v, s, a.linear.n_blocks),
+               &a, sizeof a);
 }
 
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
@@ -235,18 +253,61 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
         group(h, w, of);
         for (int i = 0; i < 2; i++) {
             if (!of[i].rows) continue;
-            prepare(h, p, op, w, &of[i], first ? -1 : glu);
+            if (glu != EXPERTS_PREPARED || i || first)
+                prepare(h, p, op, w, &of[i], first || glu < 0 ? -1 : glu);
             launch(h, p, op, first, n, &of[i]);
         }
     }
 }
 
-void hip_route(struct hip *h, const struct be_plan *p, int op)
+/* ---- the router of a single row */
+int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op)
+{
+    const struct op *n = hip_op(p, norm), *o = hip_op(p, op);
+    int complete = n->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
+    if (h->pinned >= 0 || !complete || !hip_norm_is_plain(p, norm) || o->in[0] != n->out[0] || !hip_has(h, K_norm_router_f16)) return 0;
+    for (int i = 0; i < o->n; i++) {
+        const struct be_linear *w = hip_weight(p, op, i);
+        if (!w->dense || w->kind == WEIGHT_F32 || w->kind != hip_weight(p, op, 0)->kind ||
+            w->in > ROUTER_INPUTS || w->in % 64)
+            return 0;
+    }
+    return 1;
+}
+
+int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode),
-        groups = o->as.route.groups ? o->as.route.groups : 1;
-    struct route_args a = {.x = hip_in(p, op, 0),
+    return !o->as.experts.each && hip_n_together(h, p, op, 0) == o->n &&
+           choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k)->gathers &&
+           !hip_weight(p, op, 0)->perm;
+}
+
+void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts)
+{
+    const struct op *o = hip_op(p, op);
+    const struct be_linear *first = hip_weight(p, op, 0);
+    struct norm_router_args a = {
+        .norm = hip_norm_args(h, p, norm),
+        .linear = {.n_parts = o->n, .rows = 1, .n_chunks = first->n_chunks}};
+    for (int i = 0; i < o->n; i++) {
+        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
+        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
+    }
+    if (experts >= 0) {
+        a.packed = h->experts.d_packed;
+        a.scale = h->experts.d_scale;
+        a.stride = hip_weight(p, experts, 0)->n_chunks * CHUNK;
+    }
+    hip_launch_rows(h, first->kind == WEIGHT_F16 ? K_norm_router_f16 : K_norm_router_bf16,
+                    a.linear.n_blocks, &a, sizeof a);
+}
+
+static struct route_args route_args_of(const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int groups = o->as.route.groups ? o->as.route.groups : 1;
+    return (struct route_args){.x = hip_in(p, op, 0),
                            .bias = hip_vector(p, op, 0),
                            .factor = hip_vector(p, op, 1),
                            .id = hip_out(p, op, 0),
@@ -258,19 +319,97 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
                            .groups = groups,
                            .kept_groups = o->as.route.groups ? o->as.route.kept_groups : 1,
                            .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
+}
+
+void hip_route(struct hip *h, const struct be_plan *p, int op)
+{
+    struct route_args a = route_args_of(p, op);
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
     hip_launch_rows(h, K_route_rows, rows, &a, sizeof a);
 }
 
-void hip_mix(struct hip *h, const struct be_plan *p, int op)
+void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
+{
+    const struct be_linear *w = hip_weight(p, norm + 3, 0);
+    struct phase_slots of[2];
+    lay_out(h, p, norm + 3, w, of);
+    int takes = of[0].rows && of[0].v->gathers && !w->perm && !w->dense &&
+                !hip_op(p, norm + 3)->as.experts.each;
+    struct prepare_args half = {.packed = h->experts.d_packed,
+                                .scale = h->experts.d_scale,
+                                .stride = w->n_chunks * CHUNK,
+                                .top = 14};
+    hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
+    hip_route(h, p, norm + 2);
+    hip_experts(h, p, norm + 3, takes ? EXPERTS_PREPARED : -1);
+}
+
+void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct be_linear *w = hip_weight(p, op + 1, 0);
+    struct phase_slots of[2];
+    lay_out(h, p, op + 1, w, of);
+    CHECK(!of[0].grouped && of[0].v->gathers);
+    if (of[0].v != &hip_kernels[K_q4_experts_mma_8]) {
+        hip_route(h, p, op);
+        hip_experts(h, p, op + 1, EXPERTS_PREPARED);
+        return;
+    }
+    struct route_experts_args a = {route_args_of(p, op),
+                                   args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0])};
+    hip_forget_grouping(h);
+    hip_launch(h, K_q4_experts_route,
+               blocks_of(h, &hip_kernels[K_q4_experts_route], &of[0], a.experts.linear.n_blocks),
+               &a, sizeof a);
+}
+
+int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    const struct be_linear *w = hip_weight(p, op, 0);
+    return h->pinned < 0 && h->config.act == ACT_F16 && hip_has(h, K_q4_experts_mix) && o->n == 1 &&
+           o->as.experts.each && o->as.experts.top_k <= MIX_SLOTS && hip_is_plain(w) && !w->perm &&
+           w->in % 4 == 0 && w->n_chunks * CHUNK <= MIX_INPUTS;
+}
+
+void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct be_linear *w = hip_weight(p, op, 0);
+    int adds = p->linears[op + 1].adds, blocks = (w->out + PANEL - 1) / PANEL;
+    struct experts_mix_args a = {
+        .experts = {.linear = {.n_parts = 1, .n_chunks = w->n_chunks, .n_blocks = blocks},
+                    .expert = hip_in(p, op, 1)},
+        .gate = hip_in(p, op - 1, 0),
+        .up = hip_in(p, op - 1, 1),
+        .weight = hip_in(p, op + 1, 1),
+        .in = w->in,
+        .slots = hip_op(p, op)->as.experts.top_k,
+        .gelu = hip_op(p, op - 1)->as.glu.activation == ACTIVATION_GELU_TANH,
+        .add = adds};
+    a.experts.linear.part[0] =
+        hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0), 0);
+    hip_launch_rows(h, K_q4_experts_mix, blocks, &a, sizeof a);
+}
+
+struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),
         top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
-    struct mix_args a = {.x = hip_in(p, op, 0),
-                         .weight = hip_in(p, op, 1),
-                         .out = hip_out(p, op, 0),
-                         .count = (size_t)rows * (size_t)n,
-                         .n = n,
-                         .top_k = top_k};
+    return (struct mix_args){.x = hip_in(p, op, 0),
+                             .weight = hip_in(p, op, 1),
+                             .out = hip_out(p, op, 0),
+                             .count = (size_t)rows * (size_t)n,
+                             .n = n,
+                             .top_k = top_k};
+}
+
+void hip_mix(struct hip *h, const struct be_plan *p, int op)
+{
+    struct mix_args a = hip_mix_args(h, p, op);
+    if (hip_single(h) && p->linears[op].adds) {
+        a.out = hip_in(p, op + 1, 0);
+        a.add = 1;
+    }
     hip_launch_elements(h, K_mix_slots, a.count, &a, sizeof a);
 }

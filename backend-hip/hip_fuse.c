@@ -46,6 +46,14 @@ static int glu_fits(const struct hip *h, const struct be_plan *p, int first)
     return hip_glu_is_plain(p, first) && feeds_linear(h, p, first);
 }
 
+static int feeds_norm(const struct be_plan *p, int op, int width);
+
+static int mix_norm_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return feeds_norm(p, first, hip_width(p, first) / hip_op(p, first)->as.mix.top_k) &&
+           norm_fits(h, p, first + 1);
+}
+
 static void launch_produced(struct hip *h, const struct be_plan *p, int first)
 {
     hip_linear(h, p, first + 1, first);
@@ -159,14 +167,71 @@ static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int 
     attend_then_gemv(h, p, first + 1, first);
 }
 
+/* ---- steps of a single decode row: routers */
+static int norm_router_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_router_takes(h, p, first, first + 1);
+}
+
+static void launch_norm_router(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_router(h, p, first, first + 1, -1);
+}
+
+static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_router_fits(h, p, first) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
+           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
+           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0] &&
+           hip_router_prepares(h, p, first + 3);
+}
+
+static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_router(h, p, first, first + 1, first + 3);
+    hip_route_experts(h, p, first + 2);
+}
+
+static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first);
+
+static int glu_experts_mix_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return glu_experts_fits(h, p, first) && hip_experts_mixes(h, p, first + 1) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
+           only_for(p, first, 0, first + 1) && only_for(p, first + 1, 0, first + 2);
+}
+
+static void launch_glu_experts_mix(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_experts_mix(h, p, first + 1);
+}
+
+/* ---- routers and other plain linears with the norm before them */
+static int norm_parts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_takes_norm_parts(h, p, first, first + 1);
+}
+
+static void launch_norm_parts(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_norm_parts(h, p, first, first + 1, NULL, 0);
+}
+
+static int norm_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_parts_fits(h, p, first) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
+           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
+           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0];
+}
+
 /* ---- experts with the activation of their inputs */
 static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
     const struct op *glu = hip_op(p, first), *experts = hip_op(p, first + 1);
-    enum activation a = glu->as.glu.activation;
     (void)h;
-    return experts->as.experts.each && experts->in[0] == glu->out[0] && glu->in[1] >= 0 &&
-           (a == ACTIVATION_SILU || a == ACTIVATION_GELU_TANH);
+    return experts->as.experts.each && experts->in[0] == glu->out[0] && hip_glu_is_plain(p, first);
 }
 
 static void launch_glu_experts(struct hip *h, const struct be_plan *p, int first)
@@ -201,7 +266,15 @@ static const struct hip_pattern patterns[] = {
      rope_attend_gemv_fits, launch_rope_attend_gemv, K_q4_gemv_combine},
     {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR},
      attend_gemv_fits, launch_attend_gemv, K_q4_gemv_combine},
+    {"norm + router + route + experts", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_router_experts_fits, launch_norm_router_experts, K_norm_router_f16},
+    {"glu + experts + mix", SINGLE_ROW, 3, {OP_GLU, OP_EXPERTS, OP_MIX},
+     glu_experts_mix_fits, launch_glu_experts_mix, K_q4_experts_mix},
+    {"norm + router", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
+     norm_router_fits, launch_norm_router, K_norm_router_f16},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},
+    {"mix + norm + linear", ANY_ROWS, 3, {OP_MIX, OP_NORM, OP_LINEAR},
+     mix_norm_fits, hip_mix_norm_linear, K_mix_norm_1024_4},
     {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced, K_COUNT},
     {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced, K_COUNT},
     {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
@@ -210,6 +283,10 @@ static const struct hip_pattern patterns[] = {
      rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
      attend_fits, launch_attend_linear, K_COUNT},
+    {"norm + linear + route + experts", ANY_ROWS, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
+    {"norm + plain linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR},
+     norm_parts_fits, launch_norm_parts, K_norm_parts_f16},
     {"glu + experts", ANY_ROWS, 2, {OP_GLU, OP_EXPERTS},
      glu_experts_fits, launch_glu_experts, K_COUNT},
     {"embed", ANY_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},
@@ -296,21 +373,29 @@ static int gemv_takes_norm(const struct be_plan *p, int norm)
            only_for(p, norm, 0, norm + 1);
 }
 
-/* Chooses the linears that are GEMVs in steps of a single row, and among them those that add their
- * result to the x of the next norm. A linear whose norm does not fit a GEMV stays with the general
+/* Whether the result of an operation can be added to the x of the norm that follows instead. */
+static int feeds_norm(const struct be_plan *p, int op, int width)
+{
+    return op + 1 < p->plan->n_ops && hip_op(p, op + 1)->kind == OP_NORM &&
+           hip_op(p, op + 1)->in[1] == hip_op(p, op)->out[0] && only_for(p, op, 0, op + 1) &&
+           hip_width(p, op + 1) == width;
+}
+
+/* Chooses the linears that are GEMVs in steps of a single row, and among them and the weighted sums
+ * of experts those that add their result to the x of the next norm. A linear whose norm does not fit a GEMV stays with the general
  * kernels. */
 static void compile_gemvs(const struct hip *h, struct be_plan *p)
 {
     for (int i = 0; i < p->plan->n_ops; i++) {
         const struct op *op = hip_op(p, i);
         struct hip_linears *l = &p->linears[i];
+        if (op->kind == OP_MIX && hip_has(h, K_norm_router_f16))
+            l->adds = feeds_norm(p, i, hip_width(p, i) / op->as.mix.top_k);
         if (op->kind != OP_LINEAR || !hip_gemv_takes(h, p, i)) continue;
         int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM && hip_norm_is_plain(p, i - 1) &&
                      hip_op(p, i - 1)->out[0] == op->in[0];
         l->gemv = !normed || gemv_takes_norm(p, i - 1);
-        l->adds = l->gemv && op->n == 1 && i + 1 < p->plan->n_ops &&
-                  hip_op(p, i + 1)->kind == OP_NORM && hip_op(p, i + 1)->in[1] == op->out[0] &&
-                  only_for(p, i, 0, i + 1) && hip_width(p, i + 1) == hip_weight(p, i, 0)->out;
+        l->adds = l->gemv && op->n == 1 && feeds_norm(p, i, hip_weight(p, i, 0)->out);
     }
 }
 

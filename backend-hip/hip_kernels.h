@@ -36,6 +36,7 @@ struct hip_kernel_row {
                  tiles */
     enum linear_set linears;
     int slower;      /* percent, against others of its phase for the same outputs and rows */
+    int few;         /* for few outputs and up to FEW_INPUTS inputs */
     int gathers;     /* FOR_EXPERTS: takes inputs by row, and finds each slot's row */
     int in_clusters; /* a cluster of CLUSTER blocks computes a tile */
 };

@@ -45,7 +45,7 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
     const struct hip_kernel_row *v = &hip_kernels[k];
     return v->rows && v->op == of && (v->phase == phase || v->phase == PHASE_BOTH) &&
            v->format == format_of(h, w) && hip_has(h, k) &&
-           (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
+           (!v->few || w->in <= FEW_INPUTS) && (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
            (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
@@ -81,6 +81,9 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
     return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
 }
 
+/* Outputs of linears for which a kernel for few is the best one. */
+enum { FEW_OUTPUTS = 512 };
+
 /* The kernel for n linears of one format and input: the pinned kernel where it applies, else the
  * best one; on ties the first in the list. */
 static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int n,
@@ -92,7 +95,8 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
     for (int i = 0; i < n; i++) outputs += w[i]->out;
     for (int k = 0; k < K_COUNT; k++)
         if (applies(h, (enum hip_kernel)k, phase, w[0]) &&
-            (best < 0 || better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
+            (!hip_kernels[k].few || outputs <= FEW_OUTPUTS) &&
+            (best < 0 || hip_kernels[k].few || better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
             best = k;
     CHECK(best >= 0);
     return (enum hip_kernel)best;
@@ -217,6 +221,26 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
     }
 }
 
+static struct prepare_args prepare_args_of(const struct hip *h, const struct be_plan *p, int op,
+                                           const struct hip_linear_run *r, int rows, int n_decode)
+{
+    const struct be_linear *w = hip_weight(p, op, r->first);
+    struct layout l = layout_of(r, w, rows, n_decode);
+    return (struct prepare_args){.x = hip_in(p, op, 0),
+                                 .perm = w->d_perm,
+                                 .order = w->d_order,
+                                 .packed = h->d_packed,
+                                 .scale = h->d_scale,
+                                 .in = w->in,
+                                 .k = w->k,
+                                 .stride = w->n_chunks * CHUNK,
+                                 .top = w->stride ? 8 : 14,
+                                 .n_first = n_decode,
+                                 .first_tile = l.first_tile,
+                                 .rest_tile = l.rest_tile,
+                                 .rest_at = l.rest_at};
+}
+
 /* Prepares the input of a run: permutes it, and converts it to the precision that the run's kernels
  * take. producer: as hip_linear() has it, for the first run. */
 static void prepare(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,
@@ -225,20 +249,7 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
     static const enum hip_kernel by_size[SIZES] = {
         [SIZE_4] = K_prepare_f16_4, [SIZE_11] = K_prepare_f16_11, [SIZE_14] = K_prepare_f16_14};
     const struct be_linear *w = hip_weight(p, op, r->first);
-    struct layout l = layout_of(r, w, rows, n_decode);
-    struct prepare_args a = {.x = hip_in(p, op, 0),
-                             .perm = w->d_perm,
-                             .order = w->d_order,
-                             .packed = h->d_packed,
-                             .scale = h->d_scale,
-                             .in = w->in,
-                             .k = w->k,
-                             .stride = w->n_chunks * CHUNK,
-                             .top = w->stride ? 8 : 14,
-                             .n_first = n_decode,
-                             .first_tile = l.first_tile,
-                             .rest_tile = l.rest_tile,
-                             .rest_at = l.rest_at};
+    struct prepare_args a = prepare_args_of(h, p, op, r, rows, n_decode);
     enum hip_kernel k = K_prepare_f32;
     if (producer >= 0) {
         prepare_produced(h, p, producer, &a, rows, hip_op(p, producer)->last[0] != op);
@@ -351,6 +362,56 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
                    &(struct phase_rows){PHASE_PREFILL, n_decode, rows - n_decode, rest_at});
         }
     }
+}
+
+int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op)
+{
+    const struct hip_linears *l = &p->linears[op];
+    const struct be_linear *w = hip_weight(p, op, 0);
+    for (int i = 1; i < l->n_runs; i++)
+        if (l->run[i].prepares) return 0;
+    return hip_has(h, K_norm_parts_f16) && hip_norm_is_plain(p, norm) && l->run[0].parts &&
+           !w->perm && w->in <= NORM_PARTS_INPUTS && hip_op(p, op)->in[0] == hip_op(p, norm)->out[0];
+}
+
+void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
+                    const struct prepare_args *half, int n_half)
+{
+    const struct hip_linears *l = &p->linears[op];
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    struct norm_parts_args a = {
+        .norm = hip_norm_args(h, p, norm),
+        .parts = prepare_args_of(h, p, op, &l->run[0], rows, n_decode),
+        .n_half = n_half};
+    if (n_half) a.half = *half;
+    CHECK(rows <= h->config.max_rows);
+    if (!rows) return;
+    hip_launch_rows(h,
+                    hip_weight(p, op, 0)->kind == WEIGHT_F16 ? K_norm_parts_f16 : K_norm_parts_bf16,
+                    rows, &a, sizeof a);
+    for (int i = 0; i < l->n_runs; i++)
+        launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+}
+
+void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
+{
+    int norm = mix + 1, op = mix + 2, n_decode,
+        rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    const struct hip_linears *l = &p->linears[op];
+    struct prepare_args a = prepare_args_of(h, p, op, &l->run[0], rows, n_decode);
+    if (hip_single(h) || !hip_has(h, K_mix_norm_1024_4) ||
+        hip_size_of(longest_of(&a)) != SIZE_4 ||
+        !uses_1024_threads(h, hip_op(p, norm), &a, rows)) {
+        hip_mix(h, p, mix);
+        hip_linear(h, p, op, norm);
+        return;
+    }
+    struct mix_norm_args both = {{hip_norm_args(h, p, norm), a}, hip_mix_args(h, p, mix)};
+    both.both.norm.delta = NULL;
+    if (hip_op(p, norm)->last[0] == op) both.both.norm.out = NULL;
+    hip_launch_rows(h, K_mix_norm_1024_4, rows, &both, sizeof both);
+    for (int i = 0; i < l->n_runs; i++)
+        launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
 }
 
 int hip_takes_producer(const struct be_plan *p, int op)

@@ -26,7 +26,7 @@ struct hip_linear_run {
 struct hip_linears {
     int n_runs; /* 0: not an OP_LINEAR */
     int gemv;   /* in steps of a single row a kernel of hopper/linear_gemv.hip computes it */
-    int adds;   /* then it adds its result to the x of the norm that follows */
+    int adds;   /* it, or an OP_MIX, then adds its result to the x of the norm that follows */
     struct hip_linear_run run[OP_OUTS];
 };
 
@@ -105,6 +105,12 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e);
 /* Launches the linears of an operation. producer: the operation before it whose launch also
  * prepares their input (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: none. */
 void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
+/* Whether one launch can compute a norm and prepare the input of the plain linears of op; the launch,
+ * then the linears. half: the preparation of the first n_half rows as fp16 beside it; n_half 0:
+ * none. */
+int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
+void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
+                    const struct prepare_args *half, int n_half);
 /* Whether a producer's launch can include the preparation: fp16 activations, one preparation for
  * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);
@@ -116,13 +122,36 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
 /* The number of linears or stacks of an operation from number i on that one launch computes. */
 int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i);
 
+/* Launches a weighted sum of experts, the norm after it and the linears of that, operations mix .. mix
+ * + 2: sum and norm together where a kernel for so few rows can. */
+void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix);
+
 /* ---- hip_experts.c: mixtures of experts */
 /* Bytes of scratch for one plan, in the order of struct hip_experts. */
 void hip_experts_need(const struct be_config *c, const struct step_plan *p,
                       size_t need[EXPERTS_SCRATCH]);
 void hip_route(struct hip *h, const struct be_plan *p, int op);
-/* Launches the stacks of an operation. glu: the OP_GLU before it in the same launch, -1: none. */
+/* Launches the stacks of an operation. glu: the OP_GLU before it in the same launch, -1: none;
+ * EXPERTS_PREPARED: the input of decode rows is prepared. */
+enum { EXPERTS_PREPARED = -2 };
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
+/* Whether one launch can compute the norm and the router after it, op, in steps of a single row. */
+int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op);
+/* Whether it can also prepare the input of the stacks of op. */
+int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
+/* Launches norm, router, choice of experts and the stacks after it, four operations from `norm` on,
+ * where the norm prepares the inputs of the router and of decode rows' experts. */
+void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm);
+/* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
+ * prepared. */
+void hip_route_experts(struct hip *h, const struct be_plan *p, int op);
+/* Launches the norm and the router. experts: the OP_EXPERTS whose input it prepares, -1: none. */
+void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
+/* Whether one launch can compute the stack of op with the OP_GLU before it and the OP_MIX after it
+ * in steps of a single row; the launch. */
+int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
+void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
+struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
 /* At the begin of a run: results of earlier runs are grouped anew. */
 void hip_forget_grouping(struct hip *h);

@@ -75,14 +75,15 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
     const struct shape *shape = &shapes[0];
     if (o->shape.n && shape_find(o->shape.v[0], &shape, e)) return -1;
     if (o->model ? model_open(&m, o->model, e) : shape_open(&m, shape, o->layers, e)) return -1;
+    const char *name = shape == &shapes[0] ? "TinyLlama-1.1B" : shape->name;
     char made[64];
-    snprintf(made, sizeof made, "made-up %s", shape == &shapes[0] ? "TinyLlama-1.1B" : shape->name);
+    snprintf(made, sizeof made, "made-up %s", name);
     describe_model(&facts, &m, o->model ? o->model : made);
     if (!o->model)
         fprintf(stderr,
-                "opt4gptq-bench: %s weights of %s's shape, %.2f GB (-m FILE "
-                "measures a model)%s", "made-up", made + strlen("made-up "),
-                facts.model_bytes * 1e-9, o->ops || o->roofline ? "\n" : ": ");
+                "opt4gptq-bench: made-up weights of %s's shape, %.2f GB (-m FILE "
+                "measures a model)%s",
+                name, facts.model_bytes * 1e-9, o->ops || o->roofline ? "\n" : ": ");
     int rc = (o->ops        ? bench_ops
               : o->roofline ? bench_roofline
                             : bench_runs)(o, &m, &facts, out, e);

@@ -208,7 +208,7 @@ static void shape_text(const struct ops *x, const struct op_case *k, char *out, 
     int dim = x->m->config.dim;
     if (!op) {
         snprintf(out, n, "%d->%d %s", dim, dim, type_name(k->type));
-    } else if (op->kind == OP_LINEAR) {
+    } else if (op->kind == OP_LINEAR || op->kind == OP_EXPERTS) {
         linear_text(p, op, out, n);
     } else if (op->kind == OP_ATTEND || op->kind == OP_ROPE_STORE) {
         const struct heads *g = op->kind == OP_ATTEND ? &op->as.attend.heads : &op->as.rope.heads;
@@ -333,7 +333,8 @@ static int per_sequence(const struct ops *x, const struct op *op)
 
 static int is_quantized(const struct ops *x, const struct op *op)
 {
-    return op->kind == OP_LINEAR && x->m->plan.weight[op->w[0]].linear.codes;
+    return (op->kind == OP_LINEAR || op->kind == OP_EXPERTS) &&
+           x->m->plan.weight[op->w[0]].linear.codes;
 }
 
 /* Rows of decode steps, then those of prompts. */

@@ -128,7 +128,8 @@ static int check(const struct bench_options *o, struct err *e)
     if (o->given.mode != BENCH_ABLATION && o->shape.n > 1)
         return err_set(e, "--shape: one, but with --ablation");
     if (o->model && (o->shape.n || o->layers))
-        return err_set(e, "%s is of a model without a file (-m)", o->shape.n ? "--shape" : "--layers");
+        return err_set(e, "%s is of a model without a file (-m)",
+                       o->shape.n ? "--shape" : "--layers");
     return most ? 0 : err_set(e, "nothing to measure: -p and -n are 0");
 }
 

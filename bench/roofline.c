@@ -32,13 +32,13 @@ static double floor_of(const struct cost *w, const struct probe_limits *l, const
     return memory > compute ? memory : compute;
 }
 
-/* Linears and attention: their floor says something; the rest is small change that ought to be
- * small. what: of timed.h. */
+/* Linears, experts and attention: their floor says something; the rest is small change that ought
+ * to be small. what: of timed.h. */
 static int is_small(const struct timed *t, int what)
 {
     if (what < TIMED_OPS || what >= TIMED_OPS + t->names.n) return 1;
     enum op_kind kind = t->forward->plan.op[t->names.first[what - TIMED_OPS]].kind;
-    return kind != OP_LINEAR && kind != OP_ATTEND;
+    return kind != OP_LINEAR && kind != OP_EXPERTS && kind != OP_ATTEND;
 }
 
 /* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some

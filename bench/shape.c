@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of opt4gptq.config beside the sizes (core/model/modelfile.h). "experts" and "layer_types" are
- * added layer by layer. */
+/* Keys of opt4gptq.config beside the sizes (core/model/modelfile.h). "experts" and "layer_types"
+ * are added layer by layer. */
 #define QWEN3_MOE \
     "{\"n_experts\":128,\"top_k\":8,\"expert_ffn\":768,\"shared_ffn\":0," ROUTER "}"
 #define MIXTRAL \
@@ -75,8 +75,8 @@ static void fill_halves(uint16_t *p, size_t n, float scale)
         memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
 }
 
-/* Random signs and mantissas with one exponent, of fp16 2^-7, of bf16 2^-6: rows of a router differ,
- * so that experts are chosen as often as each other. */
+/* Random signs and mantissas with one exponent, of fp16 2^-7, of bf16 2^-6: the rows of a router
+ * differ, so that experts are chosen equally often. */
 static void fill_plain(void *p, size_t n, enum dtype type, uint64_t seed)
 {
     uint64_t keep = type == DT_F16 ? 0x83ff83ff83ff83ff : 0x807f807f807f807f,

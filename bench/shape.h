@@ -21,7 +21,7 @@ enum { SHAPE_PLAIN = 1, SHAPE_PLAIN_8BIT };
  * with a NULL name. */
 extern const struct shape shapes[];
 
-/* A model without a file: everything but `file` is filled. n_layers: 0: as many as the shape has. */
+/* A model without a file: everything but `file` is filled. n_layers 0: as many as the shape has. */
 int shape_open(struct model *m, const struct shape *s, int n_layers, struct err *e);
 /* The shape of this name; the error lists all. */
 int shape_find(const char *name, const struct shape **s, struct err *e);

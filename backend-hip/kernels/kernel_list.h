@@ -128,6 +128,15 @@ DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
 
+/* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
+#ifndef DENSE_FEW
+#define DENSE_FEW(name, images, weights)                                                           \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 0, FEW_SHARED(FEW_INPUTS), .phase = PHASE_BOTH,      \
+           .format = FORMAT_DENSE(weights), .rows = 16, .outputs = PANEL, .few = 1)
+#endif
+DENSE_FEW(dense_few_f16, MMA, WEIGHT_F16)
+DENSE_FEW(dense_few_bf16, MMA, WEIGHT_BF16)
+
 /* Dense linears of decode rows (common/linear_decode.hip) */
 #ifndef DENSE_DECODE
 #define DENSE_DECODE(name, images, weights, of_block)                                              \
@@ -217,18 +226,18 @@ KERNEL_ROW(paper_result, ALL, FOR_PAPER, THREADS, 0, 0, 0, 0)
            .persistent = 1, .gathers = 1, .linears = which)
 #endif
 #ifndef EXPERTS_WGMMA /* hopper/linear_prefill_wgmma.hip */
-#define EXPERTS_WGMMA(name, images, tile_rows, groups, stages, which)                              \
+#define EXPERTS_WGMMA(name, images, of_phase, tile_rows, groups, stages, which)                    \
     LINEAR(name, images, FOR_EXPERTS, 128 * (groups) + WGMMA_PRODUCERS, 1,                         \
-           WGMMA_SHARED(tile_rows, 64 * (groups), stages), .phase = PHASE_PREFILL,                 \
+           WGMMA_SHARED(tile_rows, 64 * (groups), stages), .phase = of_phase,                      \
            .format = FORMAT_Q4_F16, .rows = tile_rows, .outputs = 64 * (groups), .persistent = 1,  \
            .tile = tile_rows, .linears = which)
 #endif
 EXPERTS_MMA(q4_experts_mma_8, SM90, 1, 5, PLAIN_LINEAR, 3)
-EXPERTS_MMA(q4_experts_mma_16, SM90, 2, 5, PLAIN_LINEAR, 2)
-EXPERTS_MMA(q4_experts_mma_32, SM90, 4, 5, PLAIN_LINEAR, 2)
 EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
-EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, 64, 2, 8, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, 64, 2, 7, OTHER_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 2, 10, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #ifndef Q4_DECODE_MMA_EXPERTS
 #define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),           \
@@ -284,6 +293,13 @@ KERNEL_ROW(slots_prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_f16, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_parts_f16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
+KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
+KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 1, EXPERTS_MMA_SHARED(EXPERTS_ROUTE_DEPTH),
+           0, 0)
+KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 1, MIX_SHARED, 0, 0)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -322,6 +338,7 @@ KERNEL_ROW(norm_prepare_11, ALL, FOR_NORM, THREADS, 0, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(norm_prepare_14, ALL, FOR_NORM, THREADS, 0, 0, ROW_PIECES, 0)
 KERNEL_ROW(norm_1024_4, SM90, FOR_NORM, THREADS_1024, 2, 0, SHORT_PIECES, 0)
 KERNEL_ROW(norm_1024_11, SM90, FOR_NORM, THREADS_1024, 1, 0, MEDIUM_PIECES, 0)
+KERNEL_ROW(mix_norm_1024_4, SM90, FOR_NORM, THREADS_1024, 2, 0, SHORT_PIECES, 0)
 KERNEL_ROW(glu, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(glu_any, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(add_rows, ALL, FOR_ADD, THREADS, 0, 0, 0, 0)
@@ -419,6 +436,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_PREFILL_EXPERTS
 #undef DENSE_MMA
 #undef DENSE_DECODE
+#undef DENSE_FEW
 #undef Q4_PREFILL
 #undef DENSE_PREFILL
 #undef PAPER

@@ -41,6 +41,7 @@
 
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
 #include "backend-hip/kernels/hopper/experts_decode_mma.hip"
+#include "backend-hip/kernels/hopper/experts_mix_gemv.hip"
 #include "backend-hip/kernels/hopper/vector_1024.hip"
 
 #include "backend-hip/kernels/hopper/linear_gemv.hip"
@@ -55,6 +56,10 @@
 #endif
 
 #include "backend-hip/kernels/nvidia/linear_plain_mma.hip"
+#include "backend-hip/kernels/nvidia/linear_few_mma.hip"
+#if HAS_WGMMA
+#include "backend-hip/kernels/hopper/router_gemv.hip"
+#endif
 #endif
 
 #if HAS_AMD_MATRIX

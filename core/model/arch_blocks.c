@@ -113,7 +113,8 @@ static struct arch_head_norms head_norms(struct builder *b, const struct arch_at
     int n = a->heads.head_dim;
     switch (a->head_norm) {
     case HEAD_NORM_IF_THERE: return arch_head_norms(b, q, k, n);
-    case HEAD_NORM_EACH: return (struct arch_head_norms){arch_vector(b, q, n), arch_vector(b, k, n)};
+    case HEAD_NORM_EACH:
+        return (struct arch_head_norms){arch_vector(b, q, n), arch_vector(b, k, n)};
     default: return (struct arch_head_norms){NO_WEIGHT, NO_WEIGHT};
     }
 }
@@ -205,8 +206,8 @@ void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, in
 
 struct arch_moe arch_moe(struct builder *b)
 {
-    static const char *const scores[] = {[ROUTER_SOFTMAX] = "softmax",
-                                         [ROUTER_SIGMOID] = "sigmoid"};
+    static const char *const scores[] = {
+        [ROUTER_SOFTMAX] = "softmax", [ROUTER_SIGMOID] = "sigmoid"};
     struct arch_moe m = {.activation = ACTIVATION_SILU};
     m.n_experts = arch_int(b, "n_experts", 1, ROUTE_MAX_EXPERTS);
     m.top_k = arch_int(b, "top_k", 1, m.n_experts < ROUTE_MAX_TOP ? m.n_experts : ROUTE_MAX_TOP);
@@ -266,7 +267,8 @@ void arch_moe_route(struct builder *b, const struct arch_moe *m, int in)
 void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int out)
 {
     int dim = b->config->dim, ffn = m->ffn, ids = ids_room(b, m), weights = weights_room(b, m);
-    const int gate_up[] = {arch_room(b, "gate", m->top_k * ffn), arch_room(b, "up", m->top_k * ffn)};
+    const int gate_up[] = {arch_room(b, "gate", m->top_k * ffn),
+                           arch_room(b, "up", m->top_k * ffn)};
     const int w[] = {arch_stack(b, "layers.%d.mlp.experts.gate_proj", m->n_experts, dim, ffn),
                      arch_stack(b, "layers.%d.mlp.experts.up_proj", m->n_experts, dim, ffn)};
     int w_down = arch_stack(b, "layers.%d.mlp.experts.down_proj", m->n_experts, ffn, dim);

@@ -1,7 +1,7 @@
-/* arch_blocks.h: the blocks of a decoder: the residual stream with its norms, attention, MLP, mixture
- * of experts. A file arch_*.c puts them in order and says what its models have of them.
- * Owns: the tensors' names in these blocks, the order of their operations, their buffers (arch_room).
- * Must not know: architectures. */
+/* arch_blocks.h: the blocks of a decoder: the residual stream with its norms, attention, MLP,
+ * mixture of experts. A file arch_*.c puts them in order and says what its models have of them.
+ * Owns: the tensors' names in these blocks, the order of their operations, their buffers
+ * (arch_room). Must not know: architectures. */
 #ifndef CORE_ARCH_BLOCKS_H
 #define CORE_ARCH_BLOCKS_H
 
@@ -15,7 +15,7 @@ struct arch_stream {
     int layer_norm;  /* norms are LayerNorms with a bias, else RMSNorms */
     struct arch_tail tail;
 };
-/* Fetches embed_tokens, lm_head (absent: the table), norm.weight and, for a LayerNorm, norm.bias. */
+/* Fetches embed_tokens, lm_head (absent: the table), norm.weight and a LayerNorm's norm.bias. */
 struct arch_stream arch_stream(struct builder *b, int layer_norm);
 /* x += what is to be added; h = norm of x with the weight "NAME.weight" (and "NAME.bias"). */
 void arch_stream_norm(struct builder *b, struct arch_stream *s, const char *name);
@@ -38,8 +38,8 @@ enum arch_head_norm {
 struct arch_attention {
     struct heads heads;
     struct arch_rope rope;
-    int window;   /* 0: all positions */
-    float scale;  /* of q.k */
+    int window;    /* 0: all positions */
+    float scale;   /* of q.k */
     float softcap; /* 0: none */
     enum arch_head_norm head_norm;
     int gated; /* the result times sigmoid(gate_proj) (Qwen3-Next) */

@@ -1,5 +1,5 @@
-/* arch_gemma4.c: Gemma 4 (text): Gemma 3 with heads and MLPs whose sizes differ by layer, norms of the
- * heads of v, layers that read the keys and values of an earlier one, a factor on every layer's
+/* arch_gemma4.c: Gemma 4 (text): Gemma 3 with heads and MLPs whose sizes differ by layer, norms of
+ * the heads of v, layers that read the keys and values of an earlier one, a factor on every layer's
  * result; a mixture of experts beside the MLP; embeddings of their own for every layer
  * (per-layer embeddings, Gemma 3n). */
 #include "core/model/arch_blocks.h"
@@ -46,8 +46,7 @@ static int source_of(struct builder *b, int layer, int *cache)
     int from = entry(b, "kv_from", layer, 0, layer);
     struct heads own = heads_of(b, layer), its = heads_of(b, from);
     if (entry(b, "kv_from", from, 0, from) != from || own.head_dim != its.head_dim ||
-        own.n_kv_heads != its.n_kv_heads ||
-        !b->config->windows[layer] != !b->config->windows[from])
+        own.n_kv_heads != its.n_kv_heads || !b->config->windows[layer] != !b->config->windows[from])
         arch_bad_key(b, "kv_from");
     *cache = 0;
     for (int i = 0; i < from && !b->failed; i++) *cache += entry(b, "kv_from", i, 0, i) == i;
@@ -74,8 +73,8 @@ static void norm(struct builder *b, const char *weight, int in, int out)
     arch_norm(b, "norm_out", in, NO_BUFFER, w, out);
 }
 
-/* Projects, rotates and stores a layer's own keys and values; its KV cache. Without v_proj the values
- * are the raw keys. */
+/* Projects, rotates and stores a layer's own keys and values; its KV cache. Without v_proj the
+ * values are the raw keys. */
 static int keys_and_values(struct builder *b, const struct arch_attention *a, int in, int q,
                            int w_q)
 {
@@ -117,7 +116,8 @@ static void attention(struct builder *b, struct gemma4 *m)
     arch_stream_norm_delta(b, &m->s, "layers.%d.post_attention_layernorm");
 }
 
-/* delta += the experts' result: both read the stream before the MLP and are normed by themselves. */
+/* y = norm(norm(MLP's result) + norm(experts' result)); router and experts have norms of their own
+ * of the stream before the MLP. */
 static void experts(struct builder *b, struct gemma4 *m)
 {
     struct arch_stream *s = &m->s;
@@ -148,8 +148,8 @@ static void mlp(struct builder *b, struct gemma4 *m)
 }
 
 /* What a layer adds for its own embedding of the token:
- * e = (norm(projection(stream before the first layer) / sqrt(dim)) + embedding) / sqrt(2); the norm's
- * eps has that factor instead. */
+ * e = (norm(projection(stream before the first layer) / sqrt(dim)) + embedding) / sqrt(2); the
+ * norm's eps has that factor instead. */
 static void per_layer_embedding(struct builder *b, struct gemma4 *m)
 {
     const struct model_config *g = b->config;
@@ -163,8 +163,8 @@ static void per_layer_embedding(struct builder *b, struct gemma4 *m)
     arch_stream_add(b, s, 0);
     arch_embed(b, table, token)->as.embed.scale = sqrtf((float)n);
     arch_linears(b, "ple_model", m->embedded, 1, &w_model, &raw);
-    arch_norm(b, "ple_norm", raw, NO_BUFFER, m->ple_norm, e)->as.norm.eps =
-        g->norm_eps * (float)g->dim;
+    struct op *op = arch_norm(b, "ple_norm", raw, NO_BUFFER, m->ple_norm, e);
+    op->as.norm.eps = g->norm_eps * (float)g->dim;
     arch_add(b, "ple_add", e, token)->as.add.scale = sqrtf(0.5f);
     arch_linears(b, "ple_gate", s->x, 1, &w_gate, &gate);
     arch_glu(b, gate, e, ACTIVATION_GELU_TANH);

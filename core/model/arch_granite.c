@@ -1,4 +1,4 @@
-/* arch_granite.c: Granite: Llama with factors on embeddings, scores, what blocks add, and logits. */
+/* arch_granite.c: Granite: Llama with factors on embeddings, scores, blocks and logits. */
 #include "core/model/arch_blocks.h"
 
 static float factor(struct builder *b, const char *key) { return arch_number(b, key, 1e-6, 1e6); }

@@ -1,6 +1,6 @@
-/* arch_moe.c: Mixtral, Qwen2-MoE, Qwen3-MoE, GLM-4.5: Llama with a mixture of experts in place of the
- * MLP of some or all layers. Qwen2-MoE and GLM-4.5 have a shared expert, the former with a gate;
- * GLM-4.5 chooses by scores with a bias. */
+/* arch_moe.c: Mixtral, Qwen2-MoE, Qwen3-MoE, GLM-4.5: Llama with a mixture of experts in place of
+ * the MLP of some or all layers. Qwen2-MoE and GLM-4.5 have a shared expert, the former with a
+ * gate; GLM-4.5 chooses by scores with a bias. */
 #include "core/model/arch_blocks.h"
 
 #include <string.h>

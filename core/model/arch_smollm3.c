@@ -1,5 +1,5 @@
-/* arch_smollm3.c: SmolLM3: Llama with layers without RoPE (NoPE: Kazemnejad et al. 2023), whose table
- * has frequencies of 0. */
+/* arch_smollm3.c: SmolLM3: Llama with layers without RoPE (NoPE: Kazemnejad et al. 2023), whose
+ * table has frequencies of 0. */
 #include "core/model/arch_blocks.h"
 
 static int any_without_rope(struct builder *b)

@@ -1,5 +1,5 @@
-/* arch_starcoder2.c: StarCoder 2: LayerNorm, an MLP of two linears with GELU, windows; its biases are
- * parts of the linears. */
+/* arch_starcoder2.c: StarCoder 2: LayerNorm, an MLP of two linears with GELU, windows; its biases
+ * are parts of the linears. */
 #include "core/model/arch_blocks.h"
 
 static void build(struct builder *b)

@@ -29,7 +29,8 @@
  *       head_dims, kv_heads, ffns, kv_from, layer_scalar, ple_dim         of Gemma 4
  *                                docs/model-file.md says what they mean
  *   opt4gptq.quantization    for people: method, bits, group, sym, act_order, zeros, sorted_ffns
- *                            (number of layers with mlp.order; absent: none)
+ *                            (number of layers with mlp.order; absent: none),
+ *                            plain_8bit (plain linears stored with 8 bits; absent: none)
  *   opt4gptq.source          for people: directory, files with sizes, quantizer, converter version
  *   opt4gptq.crc32           {tensor name: 8 hex digits} for every tensor but pad.N
  *   opt4gptq.header_crc32    8 hex digits: crc32 of the whole header with these digits as zeros;
@@ -85,13 +86,14 @@
  *              Without it k = in
  * Either may have
  *   P.bias     F32 [out]
- * A stack has one more dimension [n_experts] in front of each tensor; all experts or none have a
- * perm.
+ * A stack has one more dimension [n_experts] in front of each tensor (codes have 5, of
+ * ST_MAX_DIMS); all experts have the same k, group and types, and all or none a perm.
  *
- * The converter expresses widths other than 4, act-order, short groups and v1 zeros by these: codes
- * are widened, inputs permuted, padded or repeated. Where down has act-order and gate, up and down
- * are 4-bit, the outputs of gate and up are sorted by down's groups (the operations between are
- * elementwise), so that down has no perm, or one that only pads or repeats. */
+ * The converter expresses widths other than 4, act-order, short groups, v1 zeros, MXFP4 and plain
+ * linears rounded to 8 bits by these: codes are widened, inputs permuted, padded or repeated. Where
+ * down has act-order and gate, up and down are 4-bit, the outputs of gate and up are sorted by
+ * down's groups (the operations between are elementwise), so that down has no perm, or one that
+ * only pads or repeats. */
 #ifndef CORE_MODELFILE_H
 #define CORE_MODELFILE_H
 

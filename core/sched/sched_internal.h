@@ -135,6 +135,9 @@ enum { SNAPSHOT_FROM = 2 * KV_PAGE };
 /* Queued requests whose prompts are compared with that of a request that starts. */
 enum { SNAPSHOT_QUEUE = 64 };
 
+/* Positions of whole pages that the prompts of two requests share, and that each can take from the
+ * cache. */
+int requests_alike(const struct request *a, const struct request *b);
 /* Takes cached pages for the sequence's next tokens, as far as their rows have no results to emit.
  */
 void seq_find_pages(struct sched *s, struct seq *q);

@@ -183,6 +183,32 @@ static int next_snapshot(const struct sched *s, const struct seq *q)
     return next;
 }
 
+int requests_alike(const struct request *a, const struct request *b)
+{
+    int n = 0, most = (a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt) - 1;
+    while (n < most && a->prompt[n] == b->prompt[n]) n++;
+    return n / KV_PAGE * KV_PAGE;
+}
+
+/* 1 if order[index] has computed nothing and can continue from a snapshot that an older sequence
+ * will leave: it waits for that. */
+static int waits(const struct sched *s, int index)
+{
+    const struct seq *q = s->order[index];
+    if (!s->states.n_slots || q->n_computed) return 0;
+    for (int i = 0; i < index; i++) {
+        const struct seq *p = s->order[i];
+        const struct request *r = p->job->request;
+        if (p->state != SEQ_RUNNING || p->job->root != q->job->root) continue;
+        int writes = p->n_rows && p->to != p->own,
+            at = writes ? p->n_computed + p->n_rows : next_snapshot(s, p);
+        if (at < r->n_prompt && p->n_computed < at && requests_alike(r, q->job->request) >= at &&
+            first_row_with_results(s, q, 0) >= at)
+            return 1;
+    }
+    return 0;
+}
+
 /* Plans the rows of one sequence. Called for the oldest sequence first, so that only younger ones
  * are preempted for it. */
 static void plan_seq(struct sched *s, int index)
@@ -190,6 +216,7 @@ static void plan_seq(struct sched *s, int index)
     struct seq *q = s->order[index];
     int n_prompt = q->job->request->n_prompt;
     seq_find_pages(s, q);
+    if (waits(s, index)) return;
     int snapshot = next_snapshot(s, q), end = q->n_computed < n_prompt ? snapshot : seq_n_tokens(q),
         rows = q->reserved + s->rows_left;
     if (rows > end - q->n_computed) rows = end - q->n_computed;

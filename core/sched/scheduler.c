@@ -202,24 +202,15 @@ static int enter(struct sched *s, struct seq *q)
     return 1;
 }
 
-/* Positions of whole pages that the prompts of two requests share, and that each can take from the
- * cache. */
-static int n_alike(const struct request *a, const struct request *b)
-{
-    int n = 0, most = least(a->n_prompt, b->n_prompt) - 1;
-    while (n < most && a->prompt[n] == b->prompt[n]) n++;
-    return n / KV_PAGE * KV_PAGE;
-}
-
 /* Where the sequences of a job leave snapshots: at the last page of the prompt when its choices
  * continue from there, and where a queued request leaves the prompt. */
 static void choose_snapshots(struct sched *s, struct sched_job *j)
 {
     const struct request *r = j->request;
     if (!s->states.n_slots) return;
-    if (r->n_choices > 1 && r->max_tokens) j->leave_at[0] = n_alike(r, r);
+    if (r->n_choices > 1 && r->max_tokens) j->leave_at[0] = requests_alike(r, r);
     for (int i = 1; s->options.prefix_cache && i < s->n_queue && i <= SNAPSHOT_QUEUE; i++) {
-        int n = n_alike(r, s->queue[(s->queue_first + i) % s->queue_size]);
+        int n = requests_alike(r, s->queue[(s->queue_first + i) % s->queue_size]);
         if (n > j->leave_at[1]) j->leave_at[1] = n;
     }
     for (int i = 0; i < 2; i++)

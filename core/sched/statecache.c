@@ -5,8 +5,8 @@
 
 int states_open(struct states *s, int n_slots, struct err *e)
 {
-    *s = (struct states){.n_slots = n_slots, .n_buckets = 1, .first = n_slots ? 0 : -1,
-                         .last = n_slots - 1};
+    *s = (struct states){
+        .n_slots = n_slots, .n_buckets = 1, .first = n_slots ? 0 : -1, .last = n_slots - 1};
     while (s->n_buckets < n_slots && s->n_buckets < 1 << 30) s->n_buckets *= 2;
     s->slot = calloc((size_t)n_slots + 1, sizeof *s->slot);
     s->bucket = malloc((size_t)s->n_buckets * sizeof *s->bucket);

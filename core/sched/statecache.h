@@ -21,9 +21,9 @@ struct state_slot {
 };
 
 struct states {
-    int n_slots, n_used; /* n_used: slots with references */
-    int32_t n_buckets;   /* a power of two */
-    int32_t first, last; /* slots without references; first is taken next */
+    int n_slots, n_used;     /* n_used: slots with references */
+    int32_t n_buckets;       /* a power of two */
+    int32_t first, last;     /* slots without references; first is taken next */
     struct state_slot *slot; /* [n_slots] */
     int32_t *bucket;         /* [n_buckets] first slot, -1: none */
 };

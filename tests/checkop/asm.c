@@ -3,8 +3,8 @@
  * usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross build)
  * A loop is the set of instructions on the paths from the target of a backward jump to that jump;
  * an inner loop contains no other loop. Inner loops that multiply and add vectors must have no
- * gather, no call, no division (except silu's) and no vector register stored on the stack (a
- * spill); they may reload constants and addresses from the stack. Their instruction counts are
+ * gather, no call, no division (except silu's and softplus's) and no vector register stored on the
+ * stack (a spill); they may reload constants and addresses from the stack. Their instruction counts are
  * printed. asm_sample.c has one loop with each fault, which must be found. Must not know: the
  * kernels; every function of a variant's object is searched. */
 #include <ctype.h>
@@ -220,7 +220,8 @@ static void each_loop(const char *function, each_fn *each, void *arg)
     for (int i = 0; i < n_insns && i < 16; i++)
         frame_pointer |= !strcmp(insn[i].op, "mov") && starts(insn[i].args, "%rsp,%rbp");
     for (int i = 0; i < n; i++) {
-        int may_divide = strstr(function, "glu") || strstr(function, "softcap");
+        int may_divide = strstr(function, "glu") || strstr(function, "softcap") ||
+                         strstr(function, "conv") || strstr(function, "prepare");
         struct facts f = look(&loop[i], frame_pointer, may_divide);
         if (f.products) each(function, &loop[i], &f, arg);
         free(loop[i].body);

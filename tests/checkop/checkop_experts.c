@@ -261,7 +261,7 @@ static const struct experts_case experts_cases[] = {
       {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0}}, 2, 6, 2, 11, 0, 0},
     {{{100, 70, 0, 100, PERM_NONE, 0, 0, DT_F16, 0}}, 1, 4, 2, 3, 1, 0},
     {{{64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0},
-      {64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 1, 300, 0, 1},
+      {64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 300, 0, 1},
     {{{64, 20, 32, 64, PERM_NONE, SCALE_F16, 1, 0, 0}}, 1, 3, 2, 140, 1, 2},
 };
 

@@ -32,6 +32,12 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "h of gate, up",
                                                     "gate",
                                                     "up",
+                                                    "scores of experts",
+                                                    "ids of experts",
+                                                    "weights of experts",
+                                                    "gate of experts",
+                                                    "up of experts",
+                                                    "down of experts",
                                                     "delta of down",
                                                     "h of logits",
                                                     "gathered",
@@ -111,6 +117,20 @@ static const struct fuse_case cases[] = {
     {0, BLOCK, 255, 385, H36, KV_F16, 0, 0, Q4_32, 0, 0, OWN, 0},
     {0, MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, MLP | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, DENSE_F32, BIT(W_GATE), IN_PLACE, 0},
+    {1, QKV, 256, 0, H64, KV_F16, 0, 2, DENSE_F16, 0, 0, IN_PLACE, 0},
+    /* mixtures of experts */
+    {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,
+     0},
+    {1, MOE | QKV, 256, 128, H64, KV_F16, 0, 3, Q4_128, 0, 0, IN_PLACE, 0},
+    {0, MOE | QKV, 384, 128, H64, KV_F16, 0, 3, Q4_128, 0, 0, ALIKE, 0},
+    {0, BLOCK_OF_EXPERTS | TAIL, 384, 256, H64, KV_F16, 0, 0, Q4_128, DENSE_F16,
+     BIT(W_ROUTER) | BIT(W_DOWNS), IN_PLACE, 0},
+    {0, BLOCK_OF_EXPERTS, 256, 96, H64, KV_F16, 0, 0, Q4_32, DENSE_F32, BIT(W_ROUTER), IN_PLACE, 0},
+    {0, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_F32, 0, 0, IN_PLACE, 0},
+    {0, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, DENSE_BF16, Q4_128, BIT(W_O),
+     IN_PLACE, 0},
+    {0, MOE | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, Q4_32, BIT(W_UPS), IN_PLACE, 0},
     /* sizes of norms */
     {0, O | QKV, 4096, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, ALIKE, 0},
     {0, O | QKV, 4224, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, IN_PLACE, 0},
@@ -318,6 +338,9 @@ static void set_logits(struct arena *a, struct rng *r, struct batch *b)
 /* Rows of all kinds, but of queries, keys and values such as fp16 holds after the rotation. */
 static void fill_buffer(struct rng *r, int buffer, float *x, int n_rows, int width)
 {
+    for (int i = 0; buffer == B_IDS && i < n_rows * width; i++)
+        ((int32_t *)(void *)x)[i] = i % width;
+    if (buffer == B_IDS) return;
     if (buffer != B_Q && buffer != B_K && buffer != B_V) {
         fill_rows(r, 0, x, n_rows, width);
         return;

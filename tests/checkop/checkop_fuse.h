@@ -13,7 +13,9 @@ enum part {
     MLP = 32,
     TAIL = 64,
     STATES = 128, /* convolution, delta rule and norm of groups, whose result o reads */
+    MOE = 256,
     BLOCK = O | MLP,
+    BLOCK_OF_EXPERTS = O | MOE,
     LAYER = QKV | ROPE | ATTEND | O | MLP,
     WHOLE = EMBED | LAYER | TAIL
 };
@@ -35,6 +37,12 @@ enum buffers {
     B_H2,
     B_GATE,
     B_UP,
+    B_SCORES,
+    B_IDS,
+    B_ROUTED,
+    B_GATES,
+    B_UPS,
+    B_SLOTS,
     B_D2,
     B_H3,
     B_G,
@@ -44,7 +52,22 @@ enum buffers {
     N_BUFFERS
 };
 
-enum weights { W_Q, W_K, W_V, W_O, W_GATE, W_UP, W_DOWN, W_HEAD, W_TABLE, N_LINEARS };
+enum weights {
+    W_Q,
+    W_K,
+    W_V,
+    W_O,
+    W_GATE,
+    W_UP,
+    W_DOWN,
+    W_ROUTER,
+    W_GATES,
+    W_UPS,
+    W_DOWNS,
+    W_HEAD,
+    W_TABLE,
+    N_LINEARS
+};
 enum vectors {
     V_NORM1,
     V_NORM2,
@@ -80,7 +103,7 @@ enum more {
 enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
 enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 
-enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 32 };
+enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 48, EXPERTS = 7, TOP_K = 3 };
 
 #define BIT(w) (1 << (w))
 

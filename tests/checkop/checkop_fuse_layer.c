@@ -70,25 +70,49 @@ static int linears_of(const struct fuse_case *k)
 {
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
            (k->parts & MLP ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
+           (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
            (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
 
-static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP; }
+static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP || w == W_UPS; }
+
+static int is_stack(int w) { return w >= W_GATES && w <= W_DOWNS; }
+
+/* Makes w, of the outputs of all experts, a stack; each expert's are whole panels. */
+static void make_stack(struct linear *w)
+{
+    w->stack = EXPERTS;
+    w->out /= EXPERTS;
+}
+
+/* The permutations of n experts. */
+static int32_t *make_perms(struct arena *a, struct rng *r, int n, int k, int in)
+{
+    int32_t *perms = arena_get(a, (size_t)(n * k) * sizeof *perms);
+    for (int i = 0; i < n; i++)
+        memcpy(perms + i * k, make_perm(a, r, k, in), (size_t)k * sizeof *perms);
+    return perms;
+}
 
 void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
 {
     const struct fuse_case *k = f->k;
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int ffn = k->ffn ? k->ffn : 16;
-    const int in[] = {k->dim, k->dim, k->dim, q, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q, kv, kv, k->dim, ffn, ffn, k->dim, VOCAB, VOCAB};
+    const int in[] = {k->dim, k->dim, k->dim, q,   k->dim, k->dim, ffn,
+                      k->dim, k->dim, k->dim, ffn, k->dim, k->dim},
+              out[] = {q,       kv,            kv,            k->dim,           ffn,   ffn,  k->dim,
+                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
             f->w[i] = make_dense(a, r, DENSE_F16, 16, 16); /* no operation has it */
             continue;
         }
-        enum format format = k->others & BIT(i) ? k->other : i >= W_HEAD ? DENSE_F16 : k->format;
+        enum format format = k->others & BIT(i) ? k->other
+                             : i >= W_HEAD      ? DENSE_F16
+                             : i == W_ROUTER    ? DENSE_BF16
+                                                : k->format;
         f->w[i] = format >= DENSE_F16 ? make_dense(a, r, format, in[i], out[i])
                                       : make_quantized(a, r, format, in[i], out[i]);
         if (i % 2 == 0 && i < W_HEAD) {
@@ -96,9 +120,11 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
             for (int j = 0; j < out[i]; j++) bias[j] = rng_normal(r) * 0.1f;
             f->w[i].bias = bias;
         }
+        if (is_stack(i)) make_stack(&f->w[i]);
         if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before = alike ? before : make_perm(a, r, f->w[i].k, in[i]);
+        f->w[i].perm = before =
+            alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
     }
     int channels = q + 2 * k->heads.head_dim;
     const int n[] = {k->dim,
@@ -128,10 +154,11 @@ void fuse_widths(struct fuse *f)
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
     int channels = q + 2 * k->heads.head_dim, heads = k->heads.n_heads;
-    const int n[N_BUFFERS] = {k->dim, half,     half,     k->dim, q,      kv,     kv,  q,
-                              channels, channels, heads, heads,
-                              k->dim, k->dim,   ffn,      ffn,    k->dim, k->dim, k->dim, VOCAB,
-                              1,      0};
+    const int n[N_BUFFERS] = {k->dim,   half,     half,   k->dim,      q,           kv,
+                              kv,       q,        channels, channels,  heads,       heads,
+                              k->dim,   k->dim,   ffn,    ffn,         EXPERTS,     TOP_K,
+                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, k->dim,
+                              k->dim,   k->dim,   VOCAB,  1,           0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
@@ -232,6 +259,42 @@ static void add_mlp(struct trial *t, const struct numbers *n)
     trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_D2);
 }
 
+static struct op *add_experts(struct trial *t, const struct numbers *n, int in, int count, int w,
+                              int out)
+{
+    struct op *op = trial_op(t, OP_EXPERTS);
+    op->n = count;
+    op->in[0] = n->buffer[in];
+    op->in[1] = n->buffer[B_IDS];
+    op->as.experts.top_k = TOP_K;
+    for (int i = 0; i < count; i++)
+        op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
+    return op;
+}
+
+static void add_moe(struct trial *t, const struct numbers *n)
+{
+    add_norm(t, n, B_D1, V_NORM2, B_H2);
+    trial_linears(t, n->buffer[B_H2], 1, n->linear + W_ROUTER, n->buffer + B_SCORES);
+    struct op *op = trial_op(t, OP_ROUTE);
+    op->in[0] = n->buffer[B_SCORES];
+    op->out[0] = n->buffer[B_IDS];
+    op->out[1] = n->buffer[B_ROUTED];
+    op->as.route.n_experts = EXPERTS;
+    op->as.route.top_k = TOP_K;
+    op->as.route.normalize = 1;
+    add_experts(t, n, B_H2, 2, W_GATES, B_GATES);
+    op = trial_op(t, OP_GLU);
+    op->in[0] = op->out[0] = n->buffer[B_GATES];
+    op->in[1] = n->buffer[B_UPS];
+    add_experts(t, n, B_GATES, 1, W_DOWNS, B_SLOTS)->as.experts.each = 1;
+    op = trial_op(t, OP_MIX);
+    op->in[0] = n->buffer[B_SLOTS];
+    op->in[1] = n->buffer[B_ROUTED];
+    op->out[0] = n->buffer[B_D2];
+    op->as.mix.top_k = TOP_K;
+}
+
 static void add_tail(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     add_norm(t, n, B_D2, V_NORM3, B_H3);
@@ -251,8 +314,8 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op->out[0] = n->buffer[B_TOP];
 }
 
-/* The first linears of a norm that reads the x which o has left, where the case has o and not what
- * is between them: as from one layer to the next. */
+/* The first linears of a norm that reads the x which o or experts have left, where the case has these
+ * and not what is between them: as from one layer to the next. */
 void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV);
@@ -262,7 +325,7 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
         op->out[0] = n->buffer[B_X];
     }
     if (next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & QKV) {
+    if (parts & QKV && !(parts & MOE)) {
         add_norm(t, n, next ? B_D1 : -1, V_NORM1, B_H1);
         trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
     }
@@ -271,5 +334,10 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
     if (parts & STATES) add_states(f, t, n);
     if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
+    if (parts & MOE) add_moe(t, n);
+    if (parts & MOE && parts & QKV) {
+        add_norm(t, n, B_D2, V_NORM1, B_H1);
+        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
+    }
     if (parts & TAIL) add_tail(f, t, n);
 }

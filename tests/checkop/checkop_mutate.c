@@ -49,6 +49,13 @@ enum kind {
     UP,
     ELEMENT,
     LOGIT_ROW,
+    NO_CHOICE_BIAS,
+    NO_FACTOR,
+    NO_NORMALIZE,
+    NO_GROUPS,
+    NEXT_EXPERT,
+    NOT_EACH,
+    FACTOR,
     LAST_TIE,
     NAN_UNSEEN,
     FEW_OF_TOP,
@@ -176,6 +183,30 @@ static const struct mutant {
     {BY_ROWS, "delta", "last bit depends on the number of rows"},
     {BY_THREADS, "delta", "last bit depends on the number of threads"},
     {LOGIT_ROW, "gather", "last row wrong"},
+    {NO_CHOICE_BIAS, "route", "no bias of the choice"},
+    {NO_FACTOR, "route", "no factor of an expert"},
+    {NO_NORMALIZE, "route", "weights over the sum of all"},
+    {NO_GROUPS, "route", "experts of any group"},
+    {LAST_TIE, "route", "a higher index on ties"},
+    {NAN_UNSEEN, "route", "weights 0 for a row with NaN"},
+    {TAIL, "route", "last weight not written"},
+    {OVERRUN, "route", "one weight too many written"},
+    {BY_THREADS, "route", "last bit depends on the number of threads"},
+    {CODE, "experts", "one 4-bit code off by one"},
+    {SCALE, "experts", "one scale off by one ulp"},
+    {PERM, "experts", "one perm entry wrong"},
+    {WEIGHT, "experts", "one plain weight off by one ulp"},
+    {NO_BIAS, "experts", "no bias"},
+    {NEXT_EXPERT, "experts", "the last slot takes the expert after its own"},
+    {NOT_EACH, "experts", "all slots of a row read one input"},
+    {TAIL, "experts", "last output of the last slot not written"},
+    {OVERRUN, "experts", "one output too many written"},
+    {BY_ROWS, "experts", "last bit depends on the number of rows"},
+    {BY_THREADS, "experts", "last bit depends on the number of threads"},
+    {FACTOR, "mix", "one weight off by 1%"},
+    {TAIL, "mix", "last output not written"},
+    {BY_ROWS, "mix", "last bit depends on the number of rows"},
+    {BY_THREADS, "mix", "last bit depends on the number of threads"},
     {LAST_TIE, "argmax", "highest index on ties"},
     {NAN_UNSEEN, "argmax", "NaN passes for a number"},
     {FEW_OF_TOP, "top", "only what is among the 63 largest"},
@@ -283,7 +314,8 @@ static void *copy_of_device(struct arena *a, struct be *inner, const void *d, si
 /* The last output and an input in the middle that matters to it. */
 static void break_quantized(struct mutant_be *m, struct linear *w)
 {
-    size_t panels = (size_t)(w->out + 15) / 16, n_scales = panels * (size_t)w->n_groups * 16;
+    size_t panels = (size_t)(w->out + 15) / 16 * (size_t)(w->stack ? w->stack : 1),
+           n_scales = panels * (size_t)w->n_groups * 16;
     int n = w->out - 1, j = w->k / 2 + 3;
     while (w->perm && w->perm[j] < 0) j = (j + 1) % w->k;
     size_t group_at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j / w->group)) * 16 +
@@ -315,7 +347,8 @@ static void break_quantized(struct mutant_be *m, struct linear *w)
         }
         w->scales = scales;
     } else if (now == PERM && w->perm) {
-        int32_t *perm = copy(m, w->perm, (size_t)w->k * sizeof *perm);
+        size_t perms = (size_t)w->k * (size_t)(w->stack ? w->stack : 1);
+        int32_t *perm = copy(m, w->perm, perms * sizeof *perm);
         perm[j] = (perm[j] + 1) % w->in;
         w->perm = perm;
     } else if (now == FIRST_PERM && w->perm) {
@@ -331,13 +364,15 @@ static int m_pack(struct be *be, const struct linear *good, struct be_linear **o
     if (w.codes) break_quantized(m, &w);
     else if (now == WEIGHT) {
         size_t n = (size_t)w.in * (size_t)w.out;
-        void *weight = copy(m, w.weight, n * dtype_bytes(w.weight_type));
+        void *weight = copy(m, w.weight,
+                            n * (size_t)(w.stack ? w.stack : 1) * dtype_bytes(w.weight_type));
         if (w.weight_type == DT_F32) ((float *)weight)[n - 1] *= 1 + 0x1p-11f;
         else ((uint16_t *)weight)[n - 1] ^= 1;
         w.weight = weight;
     }
     if (now == BIAS && w.bias) {
-        float *bias = copy(m, w.bias, (size_t)w.out * sizeof *bias);
+        size_t n = (size_t)w.out * (size_t)(w.stack ? w.stack : 1);
+        float *bias = copy(m, w.bias, n * sizeof *bias);
         bias[w.out - 1] = next_bit(bias[w.out - 1]);
         w.bias = bias;
     }
@@ -414,6 +449,13 @@ static void change(struct op *op)
     if (op->kind == OP_GLU && now == LIMIT) op->as.glu.limit *= 1.01f;
     if (op->kind == OP_GLU && now == ALPHA) op->as.glu.alpha *= 1.01f;
     if (op->kind == OP_SOFTCAP && now == CAP) op->as.softcap.cap *= 1.01f;
+    if (op->kind == OP_ROUTE) {
+        if (now == NO_CHOICE_BIAS) op->w[0] = NO_WEIGHT;
+        if (now == NO_FACTOR) op->w[1] = NO_WEIGHT;
+        if (now == NO_NORMALIZE) op->as.route.normalize = 0;
+        if (now == NO_GROUPS) op->as.route.groups = 1;
+    }
+    if (op->kind == OP_EXPERTS && now == NOT_EACH) op->as.experts.each = 0;
     if (op->kind != OP_ATTEND) return;
     if (now == NO_CAP) op->as.attend.softcap = 0;
     if (now == NO_SINKS) op->w[0] = NO_WEIGHT;
@@ -477,6 +519,16 @@ static void before(struct be *inner, const struct stepwise_call *c)
         poke(inner, sink, peek(inner, sink) * 1.01f);
     }
     if (op->kind == OP_DELTA) break_delta(inner, c);
+    if (op->kind == OP_EXPERTS && now == NEXT_EXPERT) {
+        struct place id = place_of(c, op->in[1]);
+        int n = c->plan->weight[op->w[0]].linear.stack;
+        int32_t last = (int32_t)f32_bits(peek(inner, id.d + id.n - 1));
+        poke(inner, id.d + id.n - 1, f32_from_bits((uint32_t)((last + 1) % n)));
+    }
+    if (op->kind == OP_MIX && now == FACTOR) {
+        struct place w = place_of(c, op->in[1]);
+        poke(inner, w.d + w.n - 1, peek(inner, w.d + w.n - 1) * 1.01f);
+    }
     if (op->kind != OP_ROPE_STORE || op->in[1] < 0) return;
     struct place k = place_of(c, op->in[1]), v = place_of(c, op->in[2]);
     if (now == VALUE) poke(inner, v.d, peek(inner, v.d) * 1.01f);
@@ -498,6 +550,30 @@ static void break_argmax(struct be *inner, const struct stepwise_call *c)
             if (x[i] >= x[id[r]]) id[r] = i;
     }
     fns()->upload(inner, best.d, id, best.n * sizeof *id);
+    arena_free(&a);
+}
+
+/* Logits that are equal are scores that tie, where there is no bias. */
+static void break_route(struct be *inner, const struct stepwise_call *c)
+{
+    struct place x = place_of(c, c->op->in[0]), id = place_of(c, c->op->out[0]),
+                 w = place_of(c, c->op->out[1]);
+    size_t n = x.n / (size_t)x.rows, top = id.n / (size_t)id.rows;
+    break_output(inner, &w);
+    if (now != LAST_TIE && now != NAN_UNSEEN) return;
+    struct arena a = {0};
+    const float *logits = copy_of_device(&a, inner, x.d, x.n * sizeof *logits);
+    float *weight = copy_of_device(&a, inner, w.d, w.n * sizeof *weight);
+    int32_t *ids = copy_of_device(&a, inner, id.d, id.n * sizeof *ids);
+    for (size_t i = 0; i < w.n; i++)
+        if (now == NAN_UNSEEN && weight[i] != weight[i]) weight[i] = 0;
+    for (size_t r = 0; now == LAST_TIE && r < (size_t)x.rows; r++) {
+        int32_t *last = &ids[r * top + top - 1];
+        for (size_t e = (size_t)*last + 1; e < n; e++)
+            if (logits[r * n + e] == logits[r * n + (size_t)*last]) *last = (int32_t)e;
+    }
+    fns()->upload(inner, w.d, weight, w.n * sizeof *weight);
+    fns()->upload(inner, id.d, ids, id.n * sizeof *ids);
     arena_free(&a);
 }
 
@@ -583,6 +659,9 @@ static void after(struct be *inner, const struct stepwise_call *c)
         break_output(inner, &out);
         if (now == ELEMENT && out.n >= 8) poke(inner, out.d + 1, next_bit(peek(inner, out.d + 1)));
         break;
+    case OP_ROUTE: break_route(inner, c); break;
+    case OP_EXPERTS:
+    case OP_MIX: break_output(inner, &out); break;
     case OP_ARGMAX: break_argmax(inner, c); break;
     case OP_TOP: break_top(inner, c); break;
     default: break;

@@ -83,6 +83,7 @@ static struct rope_data make_data(struct arena *a, struct rng *r, const struct r
     float *inv_freq = arena_get(a, hd / 2 * 4);
     for (size_t i = 0; i < hd / 2; i++)
         inv_freq[i] = (float)pow(k->base, -2.0 * (double)i / (double)hd);
+    if (k->rope_scale != 1) inv_freq[hd / 2 - 1] = 0; /* a pair that does not rotate */
     d.inv_freq = inv_freq;
     d.config = (struct be_config){.act = ACT_F32,
                                   .kv = k->kv,
@@ -105,7 +106,8 @@ static void rotate(const struct rope_data *d, const float *x, const float *norm,
             double f = norm ? 1 / sqrt(squares / hd + (double)d->eps) : 1;
             for (int i = 0; i < half; i++) {
                 float angle = (float)d->batch.pos[row] * d->inv_freq[i];
-                double c = cos(angle) * d->k->rope_scale, s = sin(angle) * d->k->rope_scale;
+                double scale = d->inv_freq[i] != 0 ? d->k->rope_scale : 1;
+                double c = cos(angle) * scale, s = sin(angle) * scale;
                 double a = x[i] * f * (norm ? norm[i] : 1),
                        b = x[i + half] * f * (norm ? norm[i + half] : 1);
                 y[i] = (float)(a * c - b * s);

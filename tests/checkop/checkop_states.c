@@ -22,10 +22,10 @@
 enum { MAX_SEQS = 3 };
 
 struct state_case {
-    int width, channels;            /* conv */
-    int nk, nv, dk, dv;             /* delta: width is 0 */
-    int n_seqs, rows[MAX_SEQS];     /* rows of each sequence */
-    int shared; /* the first rows of sequence 1 are those of sequence 0 */
+    int width, channels;        /* conv */
+    int nk, nv, dk, dv;         /* delta: width is 0 */
+    int n_seqs, rows[MAX_SEQS]; /* rows of each sequence */
+    int shared;                 /* the first rows of sequence 1 are those of sequence 0 */
 };
 
 /* Inputs of all rows, sequence by sequence. */
@@ -106,8 +106,7 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
         *e += U * sqrt(after);
         int at = r * d->out_cols + h * k->dv + c;
         d->want[at] = (float)out;
-        d->bound[at] = (float)(size_q * *e + (k->dk + N + 1) * U * size_q * sqrt(after) +
-                               0x1p-120);
+        d->bound[at] = (float)(size_q * *e + (k->dk + N + 1) * U * size_q * sqrt(after) + 0x1p-120);
     }
 }
 
@@ -222,8 +221,7 @@ static void run_trial(struct state_run *u, const struct batch *b)
         op->in[i] = trial_buffer(&t, u->in[i].d, ROWS_STEP,
                                  (size_t)u->d->in_cols[i] * sizeof(float));
     op->out[0] = trial_buffer(&t, u->out.d, ROWS_STEP, (size_t)u->d->out_cols * sizeof(float));
-    for (int i = 0; i < u->d->n_w; i++)
-        op->w[i] = trial_vector(&t, u->w[i].d, u->d->w_floats[i]);
+    for (int i = 0; i < u->d->n_w; i++) op->w[i] = trial_vector(&t, u->w[i].d, u->d->w_floats[i]);
     int state = trial_state(&t, u->slots.d, u->d->state_floats * sizeof(float));
     if (k->width) {
         op->as.conv.channels = k->channels;
@@ -293,10 +291,7 @@ static void run_step(struct state_run *u, const struct state_step *s)
 
 enum how { WHOLE, ONE_BY_ONE, CUT, SHARED };
 
-static int left_of(const struct state_run *u, int q)
-{
-    return u->d->k->rows[q] - u->done[q];
-}
+static int left_of(const struct state_run *u, int q) { return u->d->k->rows[q] - u->done[q]; }
 
 /* Sequence 0 computes the shared rows, and sequence 1 continues from its state. */
 static void share(struct state_run *u)

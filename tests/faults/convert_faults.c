@@ -1,7 +1,8 @@
 /* convert_faults.c: the converter, and opening its files, when allocations and system calls fail.
  * Each allocation fails once, and from there on; each system call fails once; the process is killed
  * at each change on disk. What is done in spite of it has the bytes of an undisturbed run; else
- * there is one message and no file. Usage: convert_faults.
+ * there is one message and no file. Usage: convert_faults [CHECKPOINT..] (only the allocations of
+ * converting those).
  *
  * The converter is linked into this program with its allocations and system calls wrapped
  * (Makefile: -Wl,--wrap), those of the libraries that are linked statically, too; every run is a
@@ -9,6 +10,7 @@
 #include "tests/harness.h"
 #include "convert/convert.h"
 #include "convert/info.h"
+#include "convert/list.h"
 #include "core/sample/gen_config.h"
 #include "core/model/model.h"
 #include "core/base/process.h"
@@ -176,16 +178,18 @@ static void check_call(int ok, const char *what, const char *of, long number)
 
 static char out_path[300], model_path[300]; /* the first in a directory of its own */
 
-static int do_convert(const char *what, int n_threads, struct err *e)
+static int do_convert(const char *what, int n_threads, int plain8, struct err *e)
 {
     static const volatile sig_atomic_t never;
     struct convert_options o = {
-        .dir = what, .out = {out_path, n_threads, 0, &never}, .notes = {.quiet = 1}};
+        .dir = what, .out = {out_path, n_threads, 0, &never}, .notes = {.quiet = 1},
+        .plan = {.plain8 = plain8}};
     return convert_run(&o, e);
 }
 
-static int alone(const char *what, struct err *e) { return do_convert(what, 1, e); }
-static int in_threads(const char *what, struct err *e) { return do_convert(what, 3, e); }
+static int alone(const char *what, struct err *e) { return do_convert(what, 1, 0, e); }
+static int in_threads(const char *what, struct err *e) { return do_convert(what, 3, 0, e); }
+static int rounded(const char *what, struct err *e) { return do_convert(what, 1, 1, e); }
 
 /* F prints to shared->out. */
 static int print(const char *path, int (*f)(FILE *, const char *, struct err *), struct err *e)
@@ -202,6 +206,7 @@ static int print(const char *path, int (*f)(FILE *, const char *, struct err *),
 }
 
 static int info(const char *what, struct err *e) { return print(what, info_print, e); }
+static int list(const char *what, struct err *e) { return print(what, list_print, e); }
 static int verify(const char *what, struct err *e) { return print(what, info_verify, e); }
 
 static int open_model(const char *what, struct err *e)
@@ -445,10 +450,11 @@ static void shrinking_mapped(void)
     free(said);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const char small[] = "tests/data/gptq/llama-act-order-asym",
-                      sharded[] = "tests/data/gptq/llama-sharded-tied";
+                      sharded[] = "tests/data/gptq/llama-sharded-tied",
+                      experts[] = "tests/data/gptq/gpt-oss";
     char command[300];
     int has_out;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -457,6 +463,8 @@ int main(void)
     if (mkdir(out_path, 0755)) return 2;
     strcat(out_path, "/out.safetensors");
     snprintf(model_path, sizeof model_path, "%s/model.safetensors", dir);
+    for (int i = 1; i < argc; i++) allocations(argv[i], alone, argv[i], 2000);
+    if (argc > 1) return report("convert_faults");
     run(alone, small);
     if (shared->rc || !(wanted = read_file(out_path, &n_wanted)) || rename(out_path, model_path)) {
         fprintf(stderr, "convert_faults: %s\n", shared->message);
@@ -465,6 +473,8 @@ int main(void)
     allocations("convert", alone, small, 4000);
     allocations("convert a checkpoint in shards", alone, sharded, 4000);
     allocations("convert the demo", alone, "models/demo", 100);
+    allocations("convert experts, plain linears with 8 bits", rounded, experts, 500);
+    allocations("--list", list, experts, 500);
     allocations("--info", info, model_path, 4000);
     allocations("--verify", verify, model_path, 4000);
     allocations("open", open_model, model_path, 4000);

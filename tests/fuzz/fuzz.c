@@ -170,7 +170,7 @@ static struct result run(const char *program, ...)
 
 static struct result generate(const char *model, int check_tensors)
 {
-    return run("opt4gptq-run", "-m", model, "--prompt-ids", "1,17,42,99,3,156,7,8,9,10", "-n", "6",
+    return run("opt4gptq-run", "-m", model, "--prompt-ids", "1,17,42,99,3,120,7,8,9,10", "-n", "6",
                "--temp", "0", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--ignore-eos",
                "--format", "ids", "-t", "1", check_tensors ? "--check-tensors" : NULL, NULL);
 }

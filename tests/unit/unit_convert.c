@@ -7,8 +7,10 @@
 #include <cmocka.h>
 
 #include "convert/hf_config.h"
+#include "convert/mxfp4.h"
 #include "convert/panels.h"
 #include "convert/quant_config.h"
+#include "convert/round8.h"
 #include "convert/slots.h"
 #include "convert/unpack.h"
 #include "convert/writer.h"
@@ -121,6 +123,54 @@ static void test_awq_order(void **state)
         assert_int_equal(codes[c], c);
         assert_int_equal(z[c], c);
     }
+}
+
+/* Single columns of AWQ, as for a list of rows. */
+static void test_awq_columns(void **state)
+{
+    (void)state;
+    const uint32_t row[2] = {0x75316420, 0xfdb9eca8}; /* columns 0..15 hold their own number */
+    static const int32_t columns[5] = {13, 0, 7, 8, 3};
+    uint32_t words[5];
+    uint8_t codes[16];
+    for (int i = 0; i < 5; i++) words[i] = row[columns[i] / 8];
+    unpack_awq_columns(codes, words, 5, 1, columns, 5);
+    for (int i = 0; i < 16; i++) assert_int_equal(codes[i], i < 5 ? columns[i] : 0);
+}
+
+/* OCP Microscaling Formats 1.0, table 5: E2M1; 2^(scale - 127) are the scales. */
+static void test_mxfp4(void **state)
+{
+    (void)state;
+    static const float value[16] = {0, 0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                    0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    uint8_t codes[16];
+    for (int i = 0; i < 16; i++) codes[i] = (uint8_t)i;
+    mxfp4_codes(codes, 16);
+    for (int i = 0; i < 16; i++)
+        assert_true(mxfp4_scale(130) * (float)(codes[i] - MXFP4_ZERO) == 8 * value[i]);
+    assert_true(mxfp4_scale(0) == 0x1p-128f && isnan(mxfp4_scale(255)));
+}
+
+static void test_round8(void **state)
+{
+    (void)state;
+    float w[40] = {0}, scales[2];
+    uint8_t codes[40];
+    assert_int_equal(round8_scale_type(0), DT_F16);
+    assert_int_equal(round8_scale_type(1), DT_F16);
+    assert_int_equal(round8_scale_type(1e-3f), DT_F32);
+    assert_int_equal(round8_scale_type(1e6f), DT_F32);
+    w[0] = 127, w[1] = -127, w[2] = 2.5f, w[3] = 3.5f, w[4] = -0.5f, w[35] = -1;
+    round8_row(codes, 1, scales, 1, DT_F16, w, 40);
+    assert_true(scales[0] == 1);
+    assert_true(codes[0] == 255 && codes[1] == 1);                      /* the ends */
+    assert_true(codes[2] == 130 && codes[3] == 132 && codes[4] == 128); /* ties to even */
+    assert_true(scales[1] >= 1 / 127.f && scales[1] < 1.001f / 127 && codes[35] == 1 &&
+                codes[36] == 128);
+    assert_true(f32_from_f16(f16_from_f32(scales[1])) == scales[1]);
+    round8_row(codes, 1, scales, 1, DT_F32, (float[32]){0}, 32);
+    assert_true(scales[0] == 0 && codes[0] == 128);
 }
 
 static void plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n, int said, int planes)
@@ -564,7 +614,8 @@ int main(void)
         cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
         cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
         cmocka_unit_test(test_windows),         cmocka_unit_test(test_gemma),
-        cmocka_unit_test(test_quant_config),
+        cmocka_unit_test(test_quant_config),    cmocka_unit_test(test_awq_columns),
+        cmocka_unit_test(test_mxfp4),           cmocka_unit_test(test_round8),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,7 +217,9 @@ static void snapshots_save_work(void **state)
     struct record *all = alike(N, 1);
     struct way u = {.n_seqs = 1, .n_batch = 64, .cache = 1, .n_pages = 100, .n_states = 4};
     assert_int_equal(run(&u, all, N).n_prompt_tokens, 96 + 4 * N);
-    u.cache = 0;
+    u.n_seqs = 4, u.n_states = 6;
+    assert_int_equal(run(&u, all, N).n_prompt_tokens, 96 + 4 * N);
+    u.cache = 0, u.n_seqs = 1;
     assert_int_equal(run(&u, all, N).n_prompt_tokens, 100 * N);
     u.cache = 1, u.n_states = 1;
     assert_int_equal(run(&u, all, N).n_prompt_tokens, 100 * N);

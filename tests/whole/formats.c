@@ -17,7 +17,7 @@
 enum { DIM = 64, FFN = 48, EXPERTS = 3, VOCAB = 32, MAX_TENSORS = 200, MAX_IN = 64, MAX_OUT = 96 };
 
 static char dir[] = "/tmp/opt4gptq-formats-XXXXXX";
-static const char *program;
+static const char *program, *run_program;
 static uint32_t seed;
 
 static uint32_t next_random(void) { return seed = seed * 1664525u + 1013904223u, seed >> 8; }
@@ -573,6 +573,43 @@ static void make_oss(int blocks)
     }
 }
 
+/* The reference's logits of both model files of gpt-oss; only the order of sums differs. */
+static void check_logits(void)
+{
+    struct st_file f[2];
+    struct process p;
+    struct err e;
+    char line[700], path[100];
+    float logits[2][4 * VOCAB];
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line,
+                 "cd %s && %s -m out%d --prompt-ids 3,9,4,20 -n 0 --act f32 --kv f32 --cpu ref "
+                 "--logits-out logits%d",
+                 dir, run_program, i, i);
+        process_run(&p, (char *[]){"/bin/sh", "-c", line, NULL}, NULL);
+        check(!p.code, "logits of gpt-oss", &p);
+        process_free(&p);
+        snprintf(path, sizeof path, "%s/logits%d", dir, i);
+        if (st_open(&f[i], path, &e)) {
+            check_that(0, "%s", e.msg);
+            return;
+        }
+        const struct st_tensor *t = st_find(&f[i], "logits");
+        int ok = t && t->bytes == sizeof logits[i] &&
+                 !st_read(&f[i], logits[i], t->offset, t->bytes, &e);
+        check_that(ok, "logits of 4 tokens");
+        st_close(&f[i]);
+        if (!ok) return;
+    }
+    double worst = 0, largest = 0;
+    for (int i = 0; i < 4 * VOCAB; i++) {
+        worst = fmax(worst, fabs((double)logits[0][i] - (double)logits[1][i]));
+        largest = fmax(largest, fabs((double)logits[1][i]));
+    }
+    check_that(largest > 0 && worst <= 2e-6 * largest, "logits of MXFP4 differ by %g of %g", worst,
+               largest);
+}
+
 static void mxfp4(void)
 {
     struct process p;
@@ -608,6 +645,7 @@ static void mxfp4(void)
     check_that(!bad, "MXFP4 equals the same numbers in BF16: %d differ", bad);
     mf_close(&m[0]);
     mf_close(&m[1]);
+    check_logits();
     make_oss(1);
     tensor("model.layers.0.mlp.experts.down_proj_scales")->data[5] = 255;
     refused("down_proj_scales' holds a scale that is not a number");
@@ -778,10 +816,11 @@ static void list(void)
 int main(int argc, char **argv)
 {
     struct process p;
-    char path[1100], *build;
+    char path[1100], run_path[1100], *build;
     if (argc != 2 || !(build = realpath(argv[1], NULL)) || !mkdtemp(dir)) return 2;
     snprintf(path, sizeof path, "%s/opt4gptq-convert", build);
-    program = path;
+    snprintf(run_path, sizeof run_path, "%s/opt4gptq-run", build);
+    program = path, run_program = run_path;
     gptq_experts();
     compressed_tensors();
     auto_round();

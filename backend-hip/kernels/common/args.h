@@ -107,11 +107,21 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
+enum { EXPERTS_ROUTE_DEPTH = 16 };
+/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs and
+ * results of 8 warps */
+enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
+#define MIX_SHARED (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL))
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
+/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/router_gemv.hip: parts of
+ * a row, the row, and a sum of a panel for each 64 inputs */
+enum { FEW_INPUTS = 8192, ROUTER_INPUTS = 4096 };
+#define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
+#define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
@@ -428,9 +438,11 @@ struct slot_prepare_args {
     struct prepare_args prepare;
     const int *id, *place; /* [slots]; place NULL: slot i has place i */
     int top_k;             /* slots of a row of x; 1: every slot has its own */
+    int copies;            /* slots that a block prepares: top_k, or 1 */
     float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
     const float *up;
     int gelu;
+    int keep; /* gate has other readers, too */
 };
 
 /* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
@@ -442,12 +454,51 @@ struct experts_args {
     int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
 };
 
+/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows */
+enum { NORM_PARTS_INPUTS = 4096 };
+struct norm_parts_args {
+    struct norm_args norm;
+    struct prepare_args parts, half;
+    int n_half;
+};
+
+/* router_gemv.hip: a norm without delta and linears of its result, for one row */
+struct norm_router_args {
+    struct norm_args norm;
+    struct linear_args linear; /* x, scale: unused */
+    void *packed;              /* fp16 [stride], as prepare_args has it; NULL: none */
+    float *scale;              /* [1] of packed */
+    int stride;
+};
+
+/* experts_decode_mma.hip: one row; experts.expert: the results of `route` */
+struct route_experts_args {
+    struct route_args route;
+    struct experts_args experts;
+};
+
+/* experts_mix_gemv.hip: one row */
+struct experts_mix_args {
+    struct experts_args experts; /* every slot is a tile; part[0].y [n] */
+    const float *gate, *up;      /* [slots][in] */
+    const float *weight;         /* [slots] */
+    int in, slots, gelu;
+    int add; /* y += */
+};
+
 struct mix_args {
     const float *x;      /* [rows][top_k][n] */
     const float *weight; /* [rows][top_k] */
     float *out;          /* [rows][n] */
     unsigned long long count;
     int n, top_k;
+    int add; /* out += */
+};
+
+/* vector_1024.hip: a norm whose delta is a weighted sum of experts; norm.delta is unused */
+struct mix_norm_args {
+    struct norm_prepare_args both;
+    struct mix_args mix;
 };
 
 struct gather_args {

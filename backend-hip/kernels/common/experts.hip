@@ -5,37 +5,54 @@
 /* Whether element i comes before element e in descending order of c. */
 DEVICE int comes_before(float ci, int i, float ce, int e) { return ci > ce || (ci == ce && i < e); }
 
-/* The number of elements of c [n] that come before element e. */
-DEVICE int rank_of(const float *c, int n, int e)
+/* The number of elements of c [n] that come before element e. c is filled up to a multiple of 4 with
+ * -inf. */
+DEVICE int rank_of(const f32x4 *c, int n, int e)
 {
-    float ce = c[e];
+    float ce = ((const float *)c)[e];
     int rank = 0;
-    for (int i = 0; i < n; i++) rank += comes_before(c[i], i, ce, e);
+    UNROLL_4 for (int i = 0; i < n; i += 4)
+    {
+        f32x4 v = c[i / 4];
+        UNROLL for (int k = 0; k < 4; k++) rank += comes_before(v[k], i + k, ce, e);
+    }
     return rank;
 }
 
-/* The scores of a row, s [n]: softmax or sigmoid. 1: one of them is NaN. */
-DEVICE int route_scores(const struct route_args *a, const float *x, float *s, float *scratch)
+/* Fills c [n] up to a multiple of 4. */
+DEVICE void fill_up(float *c, int n)
 {
-    float largest = -__builtin_inff(), sum = 0, bad = 0;
+    if (thread() < (n + 3) / 4 * 4 - n) c[n + thread()] = -__builtin_inff();
+}
+
+/* Shared memory of a block. */
+struct route_shared {
+    float *score, *choice, *other; /* [MAX_EXPERTS], by expert, or by group */
+    int *list, *id;                /* [MAX_TOP_K] chosen experts, by rank and ascending */
+    float *scratch;                /* [THREADS] */
+};
+
+/* The scores of a row: softmax or sigmoid. 1: one of them is NaN. */
+DEVICE int route_scores(const struct route_args *a, const float *x, const struct route_shared *l)
+{
+    float largest = -__builtin_inff(), sum = 0, *s = l->score;
     if (!a->sigmoid) {
         for (int i = thread(); i < a->n; i += THREADS) largest = max32(largest, x[i]);
-        largest = block_max(largest, scratch);
+        largest = block_max(largest, l->scratch);
     }
     for (int i = thread(); i < a->n; i += THREADS) {
         float v = a->sigmoid ? rcp32(1 + exp32(-x[i])) : exp32(x[i] - largest);
         s[i] = v;
         sum += v;
-        if (v != v) bad = 1;
     }
-    if (!a->sigmoid) {
-        float whole = block_sum(sum, scratch), r = rcp32(whole);
+    sum = block_sum(sum, l->scratch);
+    float r = rcp32(sum);
+    if (!a->sigmoid)
         for (int i = thread(); i < a->n; i += THREADS) {
             float v = s[i], q = v * r;
-            s[i] = fma32(fma32(-q, whole, v), r, q); /* the quotient v / whole */
+            s[i] = fma32(fma32(-q, sum, v), r, q); /* the quotient v / sum */
         }
-    }
-    return block_max(bad, scratch) > 0;
+    return sum != sum;
 }
 
 /* Keeps the choices of the groups whose two largest have the largest sums; sums [groups]. */
@@ -51,67 +68,73 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
         }
         sums[g] = size > 1 ? first + second : first;
     }
+    fill_up(sums, a->groups);
     barrier();
     for (int i = thread(); i < a->n; i += THREADS)
-        if (rank_of(sums, a->groups, i / size) >= a->kept_groups) choice[i] = -__builtin_inff();
+        if (rank_of((const f32x4 *)sums, a->groups, i / size) >= a->kept_groups)
+            choice[i] = -__builtin_inff();
     barrier();
 }
 
-/* The order of scores without a bias is that of the inputs, which have no rounding. */
-DEVICE void route(const struct route_args *a, int row, float *score, float *choice, float *other,
-                  int *chosen, float *scratch)
+/* Chooses the experts of a row; their ids are in l->id when it returns. writes: the results, too. The
+ * order of scores without a bias is that of the inputs, which have no rounding. */
+DEVICE void route(const struct route_args *a, int row, const struct route_shared *l, int writes)
 {
     const float *x = a->x + (u64)row * (u64)a->n;
-    int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups;
+    int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups, t = thread();
     float *weight = a->weight + (u64)row * (u64)a->top_k;
-    int bad = route_scores(a, x, score, scratch);
-    for (int i = thread(); i < a->n; i += THREADS)
-        choice[i] = a->bias ? score[i] + a->bias[i] : by_groups ? score[i] : x[i];
-    barrier();
-    if (bad) {
-        for (int j = thread(); j < a->top_k; j += THREADS) {
-            id[j] = j;
-            weight[j] = f32_of(0x7fc00000u);
-        }
-        return;
-    }
-    if (by_groups) keep_groups(a, choice, other);
-    for (int i = thread(); i < a->n; i += THREADS)
-        chosen[i] = rank_of(choice, a->n, i) < a->top_k;
-    barrier();
-    for (int i = thread(); i < a->n; i += THREADS) {
-        int at = 0;
-        if (!chosen[i]) continue;
-        for (int j = 0; j < i; j++) at += chosen[j];
-        id[at] = i;
-        other[at] = score[i];
+    int bad = route_scores(a, x, l);
+    for (int i = t; i < a->n; i += THREADS)
+        l->choice[i] = a->bias ? l->score[i] + a->bias[i] : by_groups ? l->score[i] : x[i];
+    fill_up(l->choice, a->n);
+    if (bad && t < a->top_k) {
+        l->id[t] = t;
+        if (writes) id[t] = t, weight[t] = f32_of(0x7fc00000u);
     }
     barrier();
-    float sum = 0;
-    for (int j = 0; j < a->top_k; j++) sum += other[j];
-    for (int i = thread(); i < a->n; i += THREADS) {
-        int at = 0;
-        if (!chosen[i]) continue;
-        for (int j = 0; j < i; j++) at += chosen[j];
-        float v = score[i];
-        if (a->normalize) {
-            float r = rcp32(sum), q = v * r;
-            v = fma32(fma32(-q, sum, v), r, q);
-        }
-        v *= a->scale;
-        weight[at] = a->factor ? v * a->factor[i] : v;
+    if (bad) return;
+    if (by_groups) keep_groups(a, l->choice, l->other);
+    for (int i = t; i < a->n; i += THREADS) {
+        int rank = rank_of((const f32x4 *)l->choice, a->n, i);
+        if (rank < a->top_k) l->list[rank] = i;
     }
+    barrier();
+    int mine = 0, at = 0;
+    if (t < a->top_k) {
+        mine = l->list[t];
+        for (int j = 0; j < a->top_k; j++) at += l->list[j] < mine;
+        l->id[at] = mine;
+        l->other[at] = l->score[mine];
+    }
+    barrier();
+    if (!writes || t >= a->top_k) return;
+    float v = l->score[mine], sum = 0;
+    if (a->normalize) {
+        for (int j = 0; j < a->top_k; j++) sum += l->other[j];
+        float r = rcp32(sum), q = v * r;
+        v = fma32(fma32(-q, sum, v), r, q);
+    }
+    v *= a->scale;
+    id[at] = mine;
+    weight[at] = a->factor ? v * a->factor[mine] : v;
 }
+
+#define ROUTE_LDS(l)                                                                               \
+    LDS(f32x4, route_score, MAX_EXPERTS / 4);                                                      \
+    LDS(f32x4, route_choice, MAX_EXPERTS / 4);                                                     \
+    LDS(f32x4, route_other, MAX_EXPERTS / 4);                                                      \
+    LDS(int, route_list, MAX_TOP_K);                                                               \
+    LDS(int, route_id, MAX_TOP_K);                                                                 \
+    LDS(float, route_scratch, THREADS);                                                            \
+    const struct route_shared l = {(float *)route_score, (float *)route_choice,                    \
+                                   (float *)route_other, route_list,                               \
+                                   route_id,             route_scratch}
 
 /* One block to a row. */
 KERNEL(route_rows, struct route_args)
 {
-    LDS(float, score, MAX_EXPERTS);
-    LDS(float, choice, MAX_EXPERTS);
-    LDS(float, other, MAX_EXPERTS);
-    LDS(int, chosen, MAX_EXPERTS);
-    LDS(float, scratch, THREADS);
-    route(ARGS, block_x(), score, choice, other, chosen, scratch);
+    ROUTE_LDS(l);
+    route(ARGS, block_x(), &l, 1);
 }
 
 /* sum[t] = the sum of v of threads 0 .. t. */
@@ -193,23 +216,59 @@ DEVICE int place_of_slot(const struct slot_prepare_args *s, int slot)
     return s->place ? uniform_int(s->place[slot]) : slot;
 }
 
-/* One block to a slot. */
+/* One block to `copies` slots. */
 KERNEL(slots_prepare_f32, struct slot_prepare_args)
 {
     const struct slot_prepare_args *s = ARGS;
     struct prepare_args a;
-    const float *x = slot_input(s, block_x(), &a);
-    float *packed = (float *)a.packed + (u64)place_of_slot(s, block_x()) * (u64)a.stride;
-    for (int j = thread(); j < a.stride; j += THREADS) packed[j] = permuted(&a, x, j);
+    for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
+        const float *x = slot_input(s, slot, &a);
+        float *packed = (float *)a.packed + (u64)place_of_slot(s, slot) * (u64)a.stride;
+        for (int j = thread(); j < a.stride; j += THREADS) packed[j] = permuted(&a, x, j);
+    }
+}
+
+/* The same in registers, without permutation; the slots of a block have equal inputs. */
+DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *scratch)
+{
+    const struct prepare_args *a = &s->prepare;
+    const float *x = a->x + (u64)(slot / s->top_k) * (u64)a->in;
+    f32x4 v[SHORT_PIECES];
+    FOR_PIECES(SHORT_PIECES, j, i, a->in)
+    {
+        if (s->gate) {
+            float *gate = s->gate + (u64)slot * (u64)a->in + i;
+            f32x4 g = *(const f32x4 *)gate,
+                  u = *(const f32x4 *)(s->up + (u64)slot * (u64)a->in + i);
+            UNROLL for (int e = 0; e < 4; e++) v[j][e] = gated(g[e], u[e], s->gelu);
+            if (s->keep) *(f32x4 *)gate = v[j];
+        } else {
+            v[j] = *(const f32x4 *)(x + i);
+        }
+    }
+    struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, SHORT_PIECES);
+    for (int c = 0; c < s->copies; c++) {
+        int to = place_of_slot(s, slot + c);
+        struct row_place place = place_of(a, to);
+        if (thread() == 0) a->scale[to] = p.undo;
+        place_pieces(a, &place, v, p.factor, 0, 0, SHORT_PIECES, THREADS);
+    }
 }
 
 KERNEL(slots_prepare_f16, struct slot_prepare_args)
 {
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
-    struct prepare_args a;
-    const float *x = slot_input(s, block_x(), &a);
-    prepare_row(&a, x, place_of_slot(s, block_x()), scratch);
+    int slot = block_x() * s->copies;
+    if (!s->prepare.perm && fits_pieces(&s->prepare, SHORT_PIECES)) {
+        prepare_copies(s, slot, scratch);
+        return;
+    }
+    for (int c = 0; c < s->copies; c++, slot++) {
+        struct prepare_args a;
+        const float *x = slot_input(s, slot, &a);
+        prepare_row(&a, x, place_of_slot(s, slot), scratch);
+    }
 }
 
 /* One thread to an element. */
@@ -223,5 +282,5 @@ KERNEL(mix_slots, struct mix_args)
                 *w = a->weight + row * (u64)a->top_k;
     float sum = w[0] * x[0];
     for (int j = 1; j < a->top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)a->n], sum);
-    a->out[i] = sum;
+    a->out[i] = a->add ? a->out[i] + sum : sum;
 }

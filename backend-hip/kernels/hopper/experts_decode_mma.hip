@@ -70,12 +70,31 @@ struct tile_rows {
     float scale[8];
 };
 
+/* Brings the inputs of a tile's rows into the L1 cache together. */
+DEVICE void touch_tile(const struct experts_args *e, int first, int end)
+{
+    const struct linear_args *a = &e->linear;
+    int lines = a->n_chunks / 2, n = lines * (end - first);
+    for (int i = thread() % WARP; i < n; i += 4 * WARP) {
+        const char *at[4];
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            int line = i + j * WARP < n ? i + j * WARP : i, place = first + line / lines,
+                slot = e->end ? a->slot[place] : place;
+            at[j] = (const char *)a->x + (u64)(slot / e->top_k) * (u64)(a->n_chunks * CHUNK * 2) +
+                    line % lines * 128;
+        }
+        touch(at);
+    }
+}
+
 DEVICE void tile_rows_of(const struct experts_args *e, struct tile_rows *r, int tile,
                          const int tiles)
 {
     const struct linear_args *a = &e->linear;
     int lane = thread() % WARP, first = e->end ? tile * 8 * tiles : tile,
         end = e->end ? e->end[tile] : tile + 1;
+    touch_tile(e, first, end);
     UNROLL for (int m = 0; m < tiles; m++)
     {
         int place = first + 8 * m + lane / 4; /* one beyond the last is a copy of the first */
@@ -201,4 +220,16 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int tiles,
     ON_##images(KERNEL(name, struct experts_args) {                                                \
         experts_mma(EARLY_ARGS, dynamic_lds, tiles, depth, (which) == PLAIN_LINEAR);               \
     })
+/* The stacks of a single row with the choice of its experts: every block makes it, block 0 writes
+ * it. */
+KERNEL(q4_experts_route, struct route_experts_args)
+{
+    const struct route_experts_args *a = EARLY_ARGS;
+    struct experts_args e = a->experts;
+    ROUTE_LDS(l);
+    wait_for_producer();
+    route(&a->route, 0, &l, block_x() == 0);
+    e.expert = l.id;
+    experts_mma(&e, dynamic_lds, 1, EXPERTS_ROUTE_DEPTH, 1);
+}
 #include "backend-hip/kernels/kernel_list.h"

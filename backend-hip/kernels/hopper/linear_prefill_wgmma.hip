@@ -257,7 +257,7 @@ DEVICE void multiply_prefetched(struct consumer_state *at, struct prefetched_ite
 }
 
 /* Epilogue: writes what a lane has of 16 outputs and n rows, from its first row and output on. */
-DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0, int rows,
+DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0,
                        int output, const float *total, const int n)
 {
     float bias[2];
@@ -270,14 +270,51 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     UNROLL for (int i = 0; i < n / 4; i++)
     {
         int row = row0 + i / 2 * 8 + i % 2;
-        if (row >= rows) continue;
-        u64 to = (u64)(a->slot ? a->slot[row] : row);
-        float scale = a->scale[row], *y = p->y + to * (u64)p->out + (u64)output;
+        if (row >= a->rows) continue;
+        float scale = a->scale[row], *y = p->y + (u64)row * (u64)p->out + (u64)output;
         UNROLL for (int j = 0; j < 2; j++)
         {
             float v = total[i / 2 * 4 + 2 * j + i % 2] * scale;
             if (there[j]) y[8 * j] = p->bias ? v + bias[j] : v;
         }
+    }
+}
+
+/* Where a lane's results of a tile of experts go; loaded ahead of the products. */
+struct slot_rows {
+    int slot[16]; /* -1: none */
+    float scale[16];
+};
+
+DEVICE void slot_rows_of(const struct linear_args *a, struct slot_rows *to, int row0, int rows,
+                         const int n)
+{
+    UNROLL for (int i = 0; i < n / 4; i++)
+    {
+        int row = row0 + i / 2 * 8 + i % 2;
+        to->slot[i] = row < rows ? a->slot[row] : -1;
+        to->scale[i] = row < rows ? a->scale[row] : 0;
+    }
+}
+
+DEVICE void write_slots(const struct linear_part *p, const struct slot_rows *to, int output,
+                        const float *total, const int n)
+{
+    float bias[2];
+    int there[2];
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        there[j] = output + 8 * j < p->out;
+        bias[j] = p->bias && there[j] ? p->bias[output + 8 * j] : 0;
+    }
+    UNROLL for (int i = 0; i < n / 4; i++)
+    {
+        float *y = p->y + (u64)to->slot[i] * (u64)p->out + (u64)output;
+        if (to->slot[i] >= 0) UNROLL for (int j = 0; j < 2; j++)
+            {
+                float v = total[i / 2 * 4 + 2 * j + i % 2] * to->scale[i];
+                if (there[j]) y[8 * j] = p->bias ? v + bias[j] : v;
+            }
     }
 }
 
@@ -312,6 +349,8 @@ DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args
         struct tile t = tile_of(a, e, index, n);
         float total[64], sum[64], part[64];
         int panel = t.out_tile * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
+        struct slot_rows to;
+        if (e) slot_rows_of(a, &to, t.row_tile * n + lane % 4 * 2, t.rows, n);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
         if (prefetches) prefetch_item(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
@@ -331,8 +370,8 @@ DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args
             if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
-        write_rows(a, &t.p, t.row_tile * n + lane % 4 * 2, t.rows, panel * PANEL + lane / 4, total,
-                   n);
+        if (e) write_slots(&t.p, &to, panel * PANEL + lane / 4, total, n);
+        else write_rows(a, &t.p, t.row_tile * n + lane % 4 * 2, panel * PANEL + lane / 4, total, n);
     }
 }
 
@@ -371,10 +410,10 @@ DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args 
         q4_wgmma(EARLY_ARGS, 0, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,      \
                  (phase) == PHASE_DECODE);                                                         \
     })
-#define EXPERTS_WGMMA(name, images, tile_rows, groups, stages, which)                              \
+#define EXPERTS_WGMMA(name, images, phase, tile_rows, groups, stages, which)                       \
     ON_##images(KERNEL(name, struct experts_args) {                                                \
         const struct experts_args *e = EARLY_ARGS;                                                 \
         q4_wgmma(&e->linear, e, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,   \
-                 0);                                                                               \
+                 (phase) == PHASE_DECODE);                                                         \
     })
 #include "backend-hip/kernels/kernel_list.h"

@@ -53,8 +53,8 @@ DEVICE float squares_of(const f32x4 *values, int dim, const int pieces)
 
 /* values [pieces * THREADS]: passes the row to the first THREADS threads, which sum the squares;
  * then holds the permuted row. */
-DEVICE void norm_1024(const struct norm_prepare_args *a, float *scratch, f32x4 *values,
-                      const int pieces)
+DEVICE void norm_1024(const struct norm_prepare_args *a, const struct mix_args *mix, float *scratch,
+                      f32x4 *values, const int pieces)
 {
     const int n = PIECES_FOR(pieces, THREADS_1024);
     const struct norm_args *of = &a->norm;
@@ -66,7 +66,22 @@ DEVICE void norm_1024(const struct norm_prepare_args *a, float *scratch, f32x4 *
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim) w[j] = *(const f32x4 *)(of->weight + i);
     wait_for_producer();
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = *(const f32x4 *)(of->x + at + i);
-    if (of->delta) {
+    if (mix) {
+        const float *w_mix = mix->weight + (u64)block_x() * (u64)mix->top_k,
+                    *x_mix = mix->x + at * (u64)mix->top_k;
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
+        {
+            f32x4 first = *(const f32x4 *)(x_mix + i);
+            UNROLL for (int e = 0; e < 4; e++) delta[j][e] = w_mix[0] * first[e];
+        }
+        UNROLL_8 for (int k = 1; k < mix->top_k; k++) FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
+        {
+            f32x4 x = *(const f32x4 *)(x_mix + (u64)k * (u64)dim + i);
+            UNROLL for (int e = 0; e < 4; e++) delta[j][e] = fma32(w_mix[k], x[e], delta[j][e]);
+        }
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = v[j] + delta[j];
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(of->x + at + i) = v[j];
+    } else if (of->delta) {
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) delta[j] = *(const f32x4 *)(of->delta + at + i);
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = v[j] + delta[j];
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(of->x + at + i) = v[j];
@@ -88,14 +103,22 @@ KERNEL(norm_1024_4, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
     LDS(f32x4, values, PIECES_OF_norm_1024_4 * THREADS);
-    norm_1024(EARLY_ARGS, scratch, values, PIECES_OF_norm_1024_4);
+    norm_1024(EARLY_ARGS, 0, scratch, values, PIECES_OF_norm_1024_4);
+}
+
+KERNEL(mix_norm_1024_4, struct mix_norm_args)
+{
+    LDS(float, scratch, THREADS + 1);
+    LDS(f32x4, values, PIECES_OF_mix_norm_1024_4 * THREADS);
+    const struct mix_norm_args *a = EARLY_ARGS;
+    norm_1024(&a->both, &a->mix, scratch, values, PIECES_OF_mix_norm_1024_4);
 }
 
 KERNEL(norm_1024_11, struct norm_prepare_args)
 {
     LDS(float, scratch, THREADS + 1);
     LDS(f32x4, values, PIECES_OF_norm_1024_11 * THREADS);
-    norm_1024(EARLY_ARGS, scratch, values, PIECES_OF_norm_1024_11);
+    norm_1024(EARLY_ARGS, 0, scratch, values, PIECES_OF_norm_1024_11);
 }
 
 KERNEL(glu_1024_14, struct glu_prepare_args)

@@ -71,13 +71,60 @@ KERNEL(prepare_parts_bf16, struct prepare_args)
     prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16);
 }
 
+/* The norm of a row, its preparation for a plain linear, and that for the experts of a decode row.
+ * y [NORM_PARTS_INPUTS] */
+DEVICE void norm_parts(const struct norm_parts_args *a, float *scratch, float *y, const int kind)
+{
+    const struct norm_args *n = &a->norm;
+    int row = block_x(), dim = n->dim;
+    u64 at = (u64)row * (u64)dim;
+    float sum = 0, largest = 0;
+    for (int i = thread(); i < dim; i += THREADS) {
+        float v = n->x[at + (u64)i];
+        if (n->delta) n->x[at + (u64)i] = v = v + n->delta[at + (u64)i];
+        y[i] = v;
+        sum = fma32(v, v, sum);
+    }
+    float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
+    for (int i = thread(); i < dim; i += THREADS) {
+        float v = y[i] * f * n->weight[i];
+        y[i] = v;
+        if (n->out) n->out[at + (u64)i] = v;
+        largest = max32(abs32(v), largest);
+    }
+    barrier();
+    prepare_parts(&a->parts, y, row, scratch, kind);
+    if (row >= a->n_half) return;
+    struct power_of_two p = power_for(block_max(largest, scratch), a->half.top);
+    for (int i = thread(); i < a->half.stride; i += THREADS)
+        ((f16 *)a->half.packed)[(u64)row * (u64)a->half.stride + (u64)i] =
+            i < dim ? (f16)(y[i] * p.factor) : (f16)0;
+    if (thread() == 0) a->half.scale[row] = p.undo;
+}
+
+KERNEL(norm_parts_f16, struct norm_parts_args)
+{
+    LDS(float, scratch, THREADS);
+    LDS(float, y, NORM_PARTS_INPUTS);
+    norm_parts(ARGS, scratch, y, WEIGHT_F16);
+}
+
+KERNEL(norm_parts_bf16, struct norm_parts_args)
+{
+    LDS(float, scratch, THREADS);
+    LDS(float, y, NORM_PARTS_INPUTS);
+    norm_parts(ARGS, scratch, y, WEIGHT_BF16);
+}
+
 KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
 {
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
     struct prepare_args a;
-    const float *x = slot_input(s, block_x(), &a);
-    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_F16);
+    for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
+        const float *x = slot_input(s, slot, &a);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_F16);
+    }
 }
 
 KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
@@ -85,8 +132,10 @@ KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
     struct prepare_args a;
-    const float *x = slot_input(s, block_x(), &a);
-    prepare_parts(&a, x, place_of_slot(s, block_x()), scratch, WEIGHT_BF16);
+    for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
+        const float *x = slot_input(s, slot, &a);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_BF16);
+    }
 }
 
 /* Position of output r's inputs in a chunk, [piece t][16 outputs ^ 2t][16 bytes], without bank

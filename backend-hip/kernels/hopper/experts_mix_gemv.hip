@@ -1,0 +1,101 @@
+/* hopper/experts_mix_gemv.hip: the last stack of a mixture of experts for a single decode row on
+ * sm_90a, with the activation that precedes it and the weighted sum that follows; plain weights.
+ *   grid      one block of 256 threads for each panel of 16 outputs
+ *   warp      one slot: its activation, packed into shared memory, and its panel over all inputs
+ *   pipeline  a ring of MIX_DEPTH items in shared memory for each warp, filled by cp.async
+ *   epilogue  the results of the slots are in shared memory and are added in order
+ * Bits: those of slots_prepare_f16, hopper/experts_decode_mma.hip and mix_slots. */
+
+/* Packs the activated inputs of a slot into `to` [inputs]; returns the row's scale. */
+DEVICE float mix_inputs(const struct experts_mix_args *a, int slot, f16 *to)
+{
+    int lane = thread() % WARP, in = a->in, whole = a->experts.linear.n_chunks * CHUNK;
+    const float *gate = a->gate + slot * in, *up = a->up + slot * in;
+    f32x4 v[MIX_INPUTS / 128];
+    float largest = 0;
+    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
+    {
+        int i = j * 128 + lane * 4;
+        if (i >= in) continue;
+        f32x4 g = *(const f32x4 *)(gate + i), u = *(const f32x4 *)(up + i);
+        UNROLL for (int k = 0; k < 4; k++) v[j][k] = gated(g[k], u[k], a->gelu);
+        largest = largest_of(v[j], largest);
+    }
+    struct power_of_two p = power_for(f32_of(max_of_warp(bits_of(largest))), 14);
+    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
+    {
+        int i = j * 128 + lane * 4;
+        if (i >= whole) continue;
+        const f32x4 none = {0, 0, 0, 0};
+        f32x4 y = i < in ? v[j] : none;
+        f16x2 lo = {(f16)(y[0] * p.factor), (f16)(y[1] * p.factor)},
+              hi = {(f16)(y[2] * p.factor), (f16)(y[3] * p.factor)};
+        *(u64 *)(to + i) = (u64)word_of(lo) | (u64)word_of(hi) << 32;
+    }
+    return p.undo;
+}
+
+/* lds: rings [WARPS][MIX_DEPTH][SLOT], inputs [WARPS][MIX_INPUTS], results [WARPS][PANEL] */
+KERNEL(q4_experts_mix, struct experts_mix_args)
+{
+    const struct experts_mix_args *a = EARLY_ARGS;
+    const struct experts_args *e = &a->experts;
+    enum { RING = MIX_DEPTH * SLOT };
+    u32 *lds = dynamic_lds;
+    int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
+        panel = block_x(), at = 0, slice = 1;
+    const u32 *ring = lds + warp * (RING / 4);
+    f16 *inputs = (f16 *)(lds + WARPS * (RING / 4)) + warp * MIX_INPUTS;
+    float *results = (float *)(lds + WARPS * (RING / 4) + WARPS * (MIX_INPUTS / 2));
+    u32 ring_end = lds_address(ring) + RING + 16 * (u32)lane;
+    wait_for_producer();
+    if (warp < a->slots) {
+        struct task_prefetch f;
+        float part[1][4], total[1][4] = {{0, 0, 0, 0}}, sum[4] = {0, 0, 0, 0};
+        int task = warp * e->linear.n_blocks + panel;
+        struct linear_part p = task_part(e, task);
+        task_prefetch_begin(e, &f, task);
+        f.to = ring_end - RING;
+        NO_UNROLL for (int i = 0; i < MIX_DEPTH; i++)
+            task_prefetch_item(e, &f, task + 1, n_items, ring_end, RING, 1);
+        float scale = mix_inputs(a, warp, inputs);
+        warp_barrier();
+        NO_UNROLL for (int item = 0; item < n_items; item++)
+        {
+            u32x4 q[2];
+            u32 meta[2];
+            if (item >= slice_begin(n_items, slice)) {
+                UNROLL for (int i = 0; i < 4; i++) sum[i] += total[0][i], total[0][i] = 0;
+                while (item >= slice_begin(n_items, slice)) slice++;
+            }
+            COPIES_WAIT(MIX_DEPTH - 1);
+            warp_barrier();
+            UNROLL for (int b = 0; b < 2; b++)
+                q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
+            UNROLL for (int j = 0; j < 2; j++) meta[j] = ring[at + ITEM_CODES + lane / 4 + 8 * j];
+            warp_barrier();
+            task_prefetch_item(e, &f, task + 1, n_items, ring_end, RING, 1);
+            UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
+            {
+                u32x4 v[4];
+                v[0] = *(const u32x4 *)(inputs + (item * ITEM_CHUNKS + c) * CHUNK + lane % 4 * 8);
+                task_chunk(&p, q[c / 2][c % 2 * 2], q[c / 2][c % 2 * 2 + 1], meta, v, panel, item,
+                           part, total, c, 1, 1);
+            }
+            at = at == (MIX_DEPTH - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
+        }
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            int output = panel * PANEL + lane / 4 + 8 * j;
+            float v = (sum[2 * j] + total[0][2 * j]) * scale;
+            if (p.bias && output < p.out) v += p.bias[output];
+            if (lane % 4 == 0) results[warp * PANEL + lane / 4 + 8 * j] = v;
+        }
+    }
+    barrier();
+    int t = thread(), output = panel * PANEL + t;
+    if (t >= PANEL || output >= e->linear.part[0].out) return;
+    float mixed = a->weight[0] * results[t], *y = e->linear.part[0].y + output;
+    for (int j = 1; j < a->slots; j++) mixed = fma32(a->weight[j], results[j * PANEL + t], mixed);
+    *y = a->add ? *y + mixed : mixed;
+}

@@ -1,0 +1,93 @@
+/* linear_few_mma.hip: fp16 and bf16 linears with few outputs (routers, gates of heads) by mma on
+ * sm_80 and sm_90a, for all rows.
+ *   grid      (panel of 16 outputs, 16 rows), so that few outputs still occupy many multiprocessors
+ *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
+ *   epilogue  the sums of every stage are in shared memory and are added in order of the inputs
+ * Bits: those of linear_plain_mma.hip, whose order of sums is the same. */
+
+/* The weights of a stage that a lane has. */
+struct few_weights {
+    u32x4 q[SUM_CHUNKS][2];
+};
+
+DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, int item)
+{
+    const u32x4 none = {0, 0, 0, 0};
+    struct few_weights v;
+    int lane = thread() % WARP, at = (lane % 4 * PANEL + lane / 4) * 16;
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int j = 0; j < 2; j++)
+    {
+        int chunk = item * SUM_CHUNKS + c;
+        const u32x4 *from = (const u32x4 *)(w + (u64)chunk * (2 * DENSE_PIECE) + at + j * 128);
+        v.q[c][j] = chunk < a->n_chunks ? *from : none;
+    }
+    return v;
+}
+
+/* The products of stage `item`. x: parts of rows as prepare_parts() packs them, of this lane; with
+ * `single` the words of row 0 alone, [chunk][part][h][4 lanes][2 words]. */
+DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, const void *x,
+                      int item, float part[2][4], const int kind, const int single)
+{
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const u32x4 none = {0, 0, 0, 0};
+    int lane = thread() % WARP, r = lane / 4, t = lane % 4;
+    UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
+    {
+        int chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
+        const u32x4 *q = w->q[c];
+        UNROLL for (int s = 0; s < parts; s++) UNROLL for (int h = 0; h < 2; h++)
+        {
+            u32x4 v = none;
+            int at = (chunk * parts + s) * 2 + h;
+            if (there && !single) v = ((const u32x4 *)x)[(u64)at * WARP];
+            if (there && single && r == 0) {
+                u64 two = ((const u64 *)x)[at * 4 + t];
+                v = (u32x4){(u32)two, 0, (u32)(two >> 32), 0};
+            }
+            UNROLL for (int j = 0; j < 2; j++)
+            {
+                if (kind == WEIGHT_BF16)
+                    mma_bf16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
+                else
+                    mma_16x8x16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
+            }
+        }
+    }
+}
+
+/* sums [stages][DENSE_ROWS][PANEL] */
+DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
+{
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    struct linear_part p = part_of(a, block_x());
+    int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, t = thread();
+    const char *w = (const char *)p.weight +
+                    (u64)(block_x() - p.first) * (u64)a->n_chunks * (2 * DENSE_PIECE);
+    const u32x4 *x = (const u32x4 *)a->x +
+                     (u64)block_y() * (u64)(a->n_chunks * parts * 2 * WARP) + (u64)(t % WARP);
+    struct few_weights next = few_load(a, w, t / WARP);
+    prefetch_lines(w, a->n_chunks * 2 * DENSE_PIECE);
+    wait_for_producer();
+    for (int item = t / WARP; item < n_items; item += WARPS) {
+        struct few_weights now = next;
+        float part[2][4], *to = sums + item * (DENSE_ROWS * PANEL);
+        int r = t % WARP / 4;
+        next = few_load(a, w, item + WARPS);
+        few_stage(a, &now, x, item, part, kind, 0);
+        UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
+            to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];
+    }
+    barrier();
+    float sum = 0;
+    for (int item = 0; item < n_items; item++) sum += sums[item * (DENSE_ROWS * PANEL) + t];
+    write_output(a, &p, block_y() * DENSE_ROWS + t / PANEL,
+                 (block_x() - p.first) * PANEL + t % PANEL, sum);
+}
+
+#define DENSE_FEW(name, images, weights)                                                           \
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        few_mma(EARLY_ARGS, (float *)dynamic_lds, weights);                                        \
+    })
+#include "backend-hip/kernels/kernel_list.h"

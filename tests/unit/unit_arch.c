@@ -1,0 +1,445 @@
+/* unit_arch.c: the plans of architectures, built from a source of weights that records names and
+ * shapes: which tensors and keys each one asks for, and what it refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/base/json.h"
+#include "core/model/arch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 256, NAME_ROOM = 96 };
+
+/* Has every tensor but those whose name contains one of `absent`. */
+struct made {
+    const char *const *absent;           /* ends with NULL */
+    char tensor[MAX_TENSORS][NAME_ROOM]; /* "NAME IN>OUT", "NAME STACK*IN>OUT", "NAME N" */
+    int n;
+};
+
+static int is_absent(const struct made *m, const char *name)
+{
+    for (const char *const *a = m->absent; *a; a++)
+        if (strstr(name, *a)) return 1;
+    return 0;
+}
+
+static int made_linear(void *self, const char *name, int stack, int in, int out, struct linear *w,
+                       struct err *e)
+{
+    struct made *m = self;
+    (void)e;
+    if (is_absent(m, name)) return 0;
+    assert_true(m->n < MAX_TENSORS);
+    if (stack) snprintf(m->tensor[m->n++], NAME_ROOM, "%s %d*%d>%d", name, stack, in, out);
+    else snprintf(m->tensor[m->n++], NAME_ROOM, "%s %d>%d", name, in, out);
+    *w = (struct linear){.in = in, .out = out, .stack = stack, .k = in, .weight = self};
+    return 1;
+}
+
+static int made_vector(void *self, const char *name, int n, const float **v, struct err *e)
+{
+    struct made *m = self;
+    (void)e;
+    if (is_absent(m, name)) return 0;
+    assert_true(m->n < MAX_TENSORS);
+    snprintf(m->tensor[m->n++], NAME_ROOM, "%s %d", name, n);
+    *v = self;
+    return 1;
+}
+
+/* A plan of two layers, the second with a window: 6 heads and 3 KV heads of 16. */
+struct built {
+    struct made made;
+    struct step_plan plan;
+    struct err e;
+    int rc;
+};
+
+static int windows[] = {0, 8};
+
+static void build(struct built *b, const char *architecture, const char *keys,
+                  const char *const *absent)
+{
+    struct model_config g = {.n_layers = 2,
+                             .dim = 64,
+                             .ffn = 160,
+                             .n_heads = 6,
+                             .n_kv_heads = 3,
+                             .head_dim = 16,
+                             .vocab = 128,
+                             .context = 256,
+                             .norm_eps = 1e-6f,
+                             .rope_scale = 1,
+                             .bos = -1,
+                             .windows = windows};
+    json_t *json = json_loads(keys, 0, NULL);
+    assert_non_null(json);
+    snprintf(g.architecture, sizeof g.architecture, "%s", architecture);
+    memset(b, 0, sizeof *b);
+    b->made.absent = absent;
+    const struct weight_source from = {&b->made, "made", made_linear, made_vector};
+    b->rc = arch_build(&b->plan, &g, json, &from, &b->e);
+    json_decref(json);
+}
+
+static const char *const none[] = {".long", "lm_head", NULL}, *const no_head_norms[] = {
+                                                                  ".long", "lm_head", "q_norm",
+                                                                  "k_norm", NULL};
+
+static int has(const struct made *m, const char *tensor)
+{
+    for (int i = 0; i < m->n; i++)
+        if (!strcmp(m->tensor[i], tensor)) return 1;
+    return 0;
+}
+
+/* The tensors of layer 1, and those without a layer besides embed_tokens, norm.weight and a table
+ * of RoPE, are exactly the expected ones. */
+static void expect(const struct built *b, const char *architecture, const char *const *tensors)
+{
+    int n = 0, expected = 0;
+    if (b->rc) fail_msg("%s: %s", architecture, b->e.msg);
+    for (; tensors[expected]; expected++)
+        if (!has(&b->made, tensors[expected]))
+            fail_msg("%s does not ask for '%s'", architecture, tensors[expected]);
+    assert_true(has(&b->made, "embed_tokens 64>128") && has(&b->made, "norm.weight 64"));
+    for (int i = 0; i < b->made.n; i++) {
+        const char *t = b->made.tensor[i];
+        int other = !strncmp(t, "layers.0.", 9) || !strcmp(t, "embed_tokens 64>128") ||
+                    !strcmp(t, "norm.weight 64") || !strcmp(t, "rope.inv_freq 8");
+        int known = other;
+        for (int k = 0; k < expected; k++) known |= !strcmp(t, tensors[k]);
+        if (!known) fail_msg("%s asks for '%s'", architecture, t);
+        n += !other;
+    }
+    assert_int_equal(n, expected);
+}
+
+#define LAYER "layers.1."
+#define NORMS LAYER "input_layernorm.weight 64", LAYER "post_attention_layernorm.weight 64"
+#define NORM_BIASES                                                                                \
+    LAYER "input_layernorm.bias 64", LAYER "post_attention_layernorm.bias 64", "norm.bias 64"
+#define ATTENTION                                                                                  \
+    LAYER "self_attn.q_proj 64>96", LAYER "self_attn.k_proj 64>48",                                \
+        LAYER "self_attn.v_proj 64>48", LAYER "self_attn.o_proj 96>64"
+#define HEAD_NORMS LAYER "self_attn.q_norm.weight 16", LAYER "self_attn.k_norm.weight 16"
+#define MLP LAYER "mlp.gate_proj 64>160", LAYER "mlp.up_proj 64>160", LAYER "mlp.down_proj 160>64"
+#define EXPERTS                                                                                    \
+    LAYER "mlp.router 64>6", LAYER "mlp.experts.gate_proj 6*64>32",                                \
+        LAYER "mlp.experts.up_proj 6*64>32", LAYER "mlp.experts.down_proj 6*32>64"
+#define SHARED                                                                                     \
+    LAYER "mlp.shared_expert.gate_proj 64>48", LAYER "mlp.shared_expert.up_proj 64>48",            \
+        LAYER "mlp.shared_expert.down_proj 48>64"
+#define SHARED_GATE LAYER "mlp.shared_expert_gate 64>1"
+#define FEEDFORWARD_NORMS                                                                          \
+    LAYER "pre_feedforward_layernorm.weight 64", LAYER "post_feedforward_layernorm.weight 64"
+#define DELTA_NET                                                                                  \
+    LAYER "linear_attn.qkv_proj 64>88", LAYER "linear_attn.z_proj 64>40",                          \
+        LAYER "linear_attn.b_proj 64>4", LAYER "linear_attn.a_proj 64>4",                          \
+        LAYER "linear_attn.conv.weight 352", LAYER "linear_attn.decay 4",                          \
+        LAYER "linear_attn.dt_bias 4", LAYER "linear_attn.norm.weight 10",                         \
+        LAYER "linear_attn.out_proj 40>64"
+
+/* Keys of experts but for `experts` and shared_ffn. */
+#define MOE_KEYS                                                                                   \
+    "\"n_experts\": 6, \"top_k\": 2, \"expert_ffn\": 32, \"router_score\": \"softmax\","           \
+    "\"router_normalize\": 1, \"router_scale\": 1.0, \"router_groups\": 1,"                        \
+    "\"router_kept_groups\": 1"
+#define SPARSE(shared) "\"experts\": [0, 1], \"shared_ffn\": " #shared ", " MOE_KEYS
+#define DELTA_KEYS                                                                                 \
+    "\"layer_types\": [0, 1], \"linear_key_heads\": 2, \"linear_value_heads\": 4,"                 \
+    "\"linear_key_dim\": 12, \"linear_value_dim\": 10, \"conv_width\": 4"
+#define GEMMA_KEYS "\"embed_scale\": 8.0, \"attend_scale\": 1.0, \"logits_softcap\": 30.0"
+#define GEMMA4_KEYS                                                                                \
+    GEMMA_KEYS ", \"head_dims\": [32, 16], \"kv_heads\": [1, 3], \"ffns\": [160, 320],"            \
+               "\"layer_scalar\": [1.5, 0.5]"
+
+static const struct {
+    const char *architecture, *keys;
+    const char *const *absent, *const *tensors;
+} cases[] = {
+    {"llama", "{}", no_head_norms, (const char *const[]){NORMS, ATTENTION, MLP, NULL}},
+    {"qwen3", "{}", none, (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, MLP, NULL}},
+    {"phi3", "{\"rope_long_from\": 64}", (const char *const[]){"lm_head", "_norm", NULL},
+     (const char *const[]){NORMS, ATTENTION, MLP, "rope.inv_freq.long 8", NULL}},
+    {"gemma3", "{" GEMMA_KEYS ", \"attend_softcap\": 0.0}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, FEEDFORWARD_NORMS, MLP,
+                           "rope.full.inv_freq 8", "rope.sliding.inv_freq 8", NULL}},
+    {"glm4", "{}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, FEEDFORWARD_NORMS, MLP, NULL}},
+    {"olmo2", "{}", none,
+     (const char *const[]){ATTENTION, MLP, LAYER "self_attn.q_norm.weight 96",
+                           LAYER "self_attn.k_norm.weight 48",
+                           LAYER "post_attention_layernorm.weight 64",
+                           LAYER "post_feedforward_layernorm.weight 64", NULL}},
+    {"granite",
+     "{\"embed_scale\": 12.0, \"attend_scale\": 0.4, \"residual_scale\": 0.5,"
+     "\"logits_scale\": 0.125}",
+     no_head_norms, (const char *const[]){NORMS, ATTENTION, MLP, NULL}},
+    {"smollm3", "{\"no_rope\": [0, 1]}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, MLP, "rope.none.inv_freq 8", NULL}},
+    {"ministral3", "{\"query_beta\": 0.1, \"query_original\": 16384.0}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, MLP, NULL}},
+    {"stablelm", "{}", no_head_norms,
+     (const char *const[]){NORMS, NORM_BIASES, ATTENTION, MLP, NULL}},
+    {"starcoder2", "{}", no_head_norms,
+     (const char *const[]){NORMS, NORM_BIASES, ATTENTION, LAYER "mlp.up_proj 64>160",
+                           LAYER "mlp.down_proj 160>64", NULL}},
+    {"mixtral", "{" SPARSE(0) "}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, EXPERTS, NULL}},
+    {"qwen2_moe", "{" SPARSE(48) "}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, EXPERTS, SHARED, SHARED_GATE, NULL}},
+    {"qwen3_moe", "{" SPARSE(0) "}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, EXPERTS, NULL}},
+    {"glm4_moe", "{" SPARSE(48) "}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, EXPERTS, SHARED, LAYER "mlp.router.choice_bias 6",
+                           NULL}},
+    {"gpt_oss", "{" SPARSE(0) ", \"swiglu_limit\": 7.0, \"swiglu_alpha\": 1.702}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, LAYER "self_attn.sinks 6", EXPERTS, NULL}},
+    {"qwen3_next", "{" DELTA_KEYS "}", none, (const char *const[]){NORMS, DELTA_NET, MLP, NULL}},
+    {"qwen3_next", "{" DELTA_KEYS ", " SPARSE(48) "}", none,
+     (const char *const[]){NORMS, DELTA_NET, EXPERTS, SHARED, SHARED_GATE, NULL}},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, LAYER "self_attn.v_norm.weight 16",
+                           FEEDFORWARD_NORMS, LAYER "mlp.gate_proj 64>320",
+                           LAYER "mlp.up_proj 64>320", LAYER "mlp.down_proj 320>64",
+                           "rope.full.inv_freq 16", "rope.sliding.inv_freq 8", NULL}},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 8, \"kv_from\": [0, 1], " SPARSE(0) "}",
+     (const char *const[]){"lm_head", ".long", "v_proj", NULL},
+     (const char *const[]){NORMS,
+                           LAYER "self_attn.q_proj 64>96",
+                           LAYER "self_attn.k_proj 64>48",
+                           LAYER "self_attn.o_proj 96>64",
+                           HEAD_NORMS,
+                           LAYER "self_attn.v_norm.weight 16",
+                           FEEDFORWARD_NORMS,
+                           LAYER "mlp.gate_proj 64>320",
+                           LAYER "mlp.up_proj 64>320",
+                           LAYER "mlp.down_proj 320>64",
+                           EXPERTS,
+                           LAYER "mlp.router.norm.weight 64",
+                           LAYER "mlp.router.expert_scale 6",
+                           LAYER "post_feedforward_layernorm_1.weight 64",
+                           LAYER "pre_feedforward_layernorm_2.weight 64",
+                           LAYER "post_feedforward_layernorm_2.weight 64",
+                           LAYER "embed_tokens_per_layer 8>128",
+                           LAYER "per_layer_model_projection 64>8",
+                           LAYER "per_layer_input_gate 64>8",
+                           LAYER "per_layer_projection 8>64",
+                           LAYER "post_per_layer_input_norm.weight 64",
+                           "per_layer_projection_norm.weight 8",
+                           "rope.full.inv_freq 16",
+                           "rope.sliding.inv_freq 8",
+                           NULL}},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+static void test_tensors(void **state)
+{
+    static struct built b;
+    (void)state;
+    for (int i = 0; i < N_CASES; i++) {
+        build(&b, cases[i].architecture, cases[i].keys, cases[i].absent);
+        expect(&b, cases[i].architecture, cases[i].tensors);
+        step_plan_free(&b.plan);
+    }
+}
+
+/* Every tensor that must be there is missed by its name. */
+static void test_missing_tensors(void **state)
+{
+    static struct built b;
+    (void)state;
+    for (int i = 0; i < N_CASES; i++)
+        for (const char *const *t = cases[i].tensors; *t; t++) {
+            char name[NAME_ROOM], says[2 * NAME_ROOM];
+            const char *absent[16] = {name};
+            int n = 1;
+            for (const char *const *a = cases[i].absent; *a; a++) absent[n++] = *a;
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(*t, " "), *t);
+            if (strstr(name, ".long")) continue; /* optional */
+            if (strstr(name, "v_proj") && !strcmp(cases[i].architecture, "gemma4")) continue;
+            snprintf(says, sizeof says, "tensor '%s", name);
+            build(&b, cases[i].architecture, cases[i].keys, absent);
+            if (!b.rc || !strstr(b.e.msg, says) || !strstr(b.e.msg, "is missing"))
+                fail_msg("%s without %s: '%s'", cases[i].architecture, name, b.rc ? b.e.msg : "");
+        }
+}
+
+/* Every key that must be there is missed by its name. */
+static void test_missing_keys(void **state)
+{
+    static struct built b;
+    (void)state;
+    for (int i = 0; i < N_CASES; i++) {
+        json_t *all = json_loads(cases[i].keys, 0, NULL), *v;
+        const char *key;
+        json_object_foreach (all, key, v) {
+            json_t *rest = json_copy(all);
+            json_object_del(rest, key);
+            char *text = json_dumps(rest, 0), says[100];
+            build(&b, cases[i].architecture, text, cases[i].absent);
+            snprintf(says, sizeof says, "'%s' is missing", key);
+            int optional = !strcmp(key, "experts") && strcmp(cases[i].architecture, "gpt_oss") &&
+                           !b.rc; /* dense models of the same architecture */
+            int unread = !strcmp(key, "experts") && !strcmp(cases[i].architecture, "gpt_oss");
+            if (!optional && !unread && (!b.rc || !strstr(b.e.msg, says)))
+                fail_msg("%s without %s: '%s'", cases[i].architecture, key, b.rc ? b.e.msg : "");
+            if (!b.rc) step_plan_free(&b.plan);
+            free(text);
+            json_decref(rest);
+        }
+        json_decref(all);
+    }
+}
+
+/* Values that do not go together. */
+static void test_refused(void **state)
+{
+    static struct built b;
+    static const struct {
+        const char *architecture, *base, *change, *says;
+    } bad[] = {
+        {"mixtral", "{" SPARSE(0) "}", "{\"top_k\": 7}", "'top_k'"},
+        {"mixtral", "{" SPARSE(0) "}", "{\"n_experts\": 1025}", "'n_experts'"},
+        {"mixtral", "{" SPARSE(0) "}", "{\"router_groups\": 4}", "'router_groups'"},
+        {"mixtral", "{" SPARSE(0) "}", "{\"router_groups\": 6, \"router_kept_groups\": 2}",
+         "'router_groups'"},
+        {"mixtral", "{" SPARSE(0) "}",
+         "{\"router_groups\": 3, \"router_kept_groups\": 1, \"top_k\": 3}", "'router_kept_groups'"},
+        {"mixtral", "{" SPARSE(0) "}", "{\"router_score\": \"tanh\"}", "'router_score'"},
+        {"mixtral", "{" SPARSE(0) "}", "{\"expert_ffn\": 16777216}", "'expert_ffn'"},
+        {"mixtral", "{" SPARSE(0) "}", "{\"experts\": [0]}", "'experts'"},
+        {"qwen3_next", "{" DELTA_KEYS "}", "{\"linear_value_heads\": 3}", "'linear_value_heads'"},
+        {"qwen3_next", "{" DELTA_KEYS "}", "{\"conv_width\": 1}", "'conv_width'"},
+        {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
+        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+         "{\"head_dims\": [32, 15]}", "'head_dims'"},
+        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+         "{\"kv_heads\": [1, 4]}", "'kv_heads'"},
+        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+         "{\"kv_from\": [0, 0]}", "'kv_from'"},
+        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+         "{\"kv_from\": [1, 1]}", "'kv_from'"},
+        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+         "{\"layer_scalar\": [1.0, 0.0]}", "'layer_scalar'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        json_t *keys = json_loads(bad[i].base, 0, NULL),
+               *change = json_loads(bad[i].change, 0, NULL);
+        json_object_update(keys, change);
+        char *text = json_dumps(keys, 0);
+        build(&b, bad[i].architecture, text, none);
+        if (!b.rc || !strstr(b.e.msg, bad[i].says))
+            fail_msg("%s %s: '%s'", bad[i].architecture, bad[i].change, b.rc ? b.e.msg : "");
+        free(text);
+        json_decref(keys);
+        json_decref(change);
+    }
+    build(&b, "nothing", "{}", none);
+    assert_true(b.rc && strstr(b.e.msg, "architecture 'nothing' is not known"));
+}
+
+static int count(const struct step_plan *p, enum op_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_ops; i++) n += p->op[i].kind == kind;
+    return n;
+}
+
+static const struct op *first(const struct step_plan *p, enum op_kind kind)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->op[i].kind == kind) return &p->op[i];
+    fail_msg("no operation of kind %d", kind);
+    return NULL;
+}
+
+static size_t row_bytes(const struct step_plan *p, int buffer)
+{
+    return p->buffer[buffer].row_bytes;
+}
+
+static void test_experts(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "qwen2_moe", "{" SPARSE(48) "}", no_head_norms);
+    const struct op *route = first(p, OP_ROUTE), *up = first(p, OP_EXPERTS), *glu = up + 1,
+                    *down = up + 2, *mix = up + 3;
+    assert_int_equal(count(p, OP_ROUTE), 1); /* layer 0 is dense */
+    assert_int_equal(count(p, OP_EXPERTS), 2);
+    assert_true(glu->kind == OP_GLU && down->kind == OP_EXPERTS && mix->kind == OP_MIX);
+    assert_int_equal(row_bytes(p, route->out[0]), 2 * 4);
+    assert_int_equal(row_bytes(p, up->out[1]), 2 * 32 * 4);
+    assert_int_equal(row_bytes(p, down->out[0]), 2 * 64 * 4);
+    assert_true(up->in[1] == route->out[0] && !up->as.experts.each && up->n == 2);
+    assert_true(down->in[0] == glu->out[0] && down->as.experts.each && down->n == 1);
+    assert_true(mix->in[0] == down->out[0] && mix->in[1] == route->out[1]);
+    const struct op *add = first(p, OP_ADD); /* the shared expert with its gate */
+    assert_true(add->in[0] == mix->out[0] && row_bytes(p, add->in[2]) == 4);
+    step_plan_free(&b.plan);
+}
+
+static void test_states(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "qwen3_next", "{" DELTA_KEYS "}", none);
+    assert_int_equal(p->n_states, 2);
+    assert_int_equal(p->n_kv, 1);
+    assert_int_equal(p->state[first(p, OP_CONV)->as.conv.state].bytes, 3 * 88 * 4);
+    assert_int_equal(p->state[first(p, OP_DELTA)->as.delta.state].bytes, 4 * 12 * 10 * 4);
+    assert_true(first(p, OP_GLU)->as.glu.activation == ACTIVATION_SIGMOID); /* layer 0's gate */
+    step_plan_free(&b.plan);
+}
+
+/* A layer that reads the keys and values of an earlier one. */
+static void test_shared_keys(void **state)
+{
+    static const char keys[] =
+        "{" GEMMA_KEYS ", \"head_dims\": [16, 16], \"kv_heads\": [3, 3], \"ffns\": [160, 160],"
+        "\"layer_scalar\": [1.0, 1.0], \"ple_dim\": 0, \"kv_from\": [0, 0]}";
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    int n = 0;
+    (void)state;
+    build(&b, "gemma4", keys, none);
+    assert_true(b.rc && strstr(b.e.msg, "'kv_from'")); /* one layer has a window */
+    windows[0] = 8;
+    build(&b, "gemma4", keys, none);
+    windows[0] = 0;
+    assert_int_equal(b.rc, 0);
+    assert_int_equal(p->n_kv, 1);
+    assert_false(has(&b.made, "layers.1.self_attn.k_proj 64>48"));
+    assert_false(has(&b.made, "rope.full.inv_freq 8"));
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->op[i];
+        if (op->kind == OP_ATTEND) assert_int_equal(op->as.attend.kv, 0);
+        if (op->kind != OP_ROPE_STORE) continue;
+        assert_true((op->in[1] >= 0) == (op->layer == 0) && (op->w[1] >= 0) == (op->layer == 0));
+        n++;
+    }
+    assert_int_equal(n, 2);
+    step_plan_free(&b.plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_missing_tensors),
+        cmocka_unit_test(test_missing_keys), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_experts),      cmocka_unit_test(test_states),
+        cmocka_unit_test(test_shared_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
