@@ -170,7 +170,7 @@ DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *of, int
                       f32x4 *next, f32x4 *q, const int dims)
 {
     const struct delta_stage *s = &of->s;
-    int at = 4 * (thread() % 8);
+    int at = 4 * (thread() % 8), before = r - 1 > 0 ? r - 1 : 0;
     float decay = s->decay[r], beta = s->beta[r];
     f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + of->pair * 2);
     f32x2 of_k = delta_product(c, k, dims), of_q = delta_product(c, q, dims), sum = delta_sum(of_k);
@@ -178,7 +178,7 @@ DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *of, int
     if (next) delta_get(s->k + (r + 1 < of->n ? r + 1 : r) * dims + at, next, dims);
     delta_get(s->q + r * dims + at, q, dims);
     delta_update(c, k, u, decay, dims);
-    *(f32x2 *)(of->out + (u64)((r ? r - 1 : 0) * of->stride)) = delta_sum(of_q);
+    *(f32x2 *)(of->out + (u64)(before * of->stride)) = delta_sum(of_q);
 }
 
 /* All rows of a chunk. Four rows at a time are one piece of code without a branch, so that the
