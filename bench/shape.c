@@ -154,8 +154,9 @@ static int made_vector(void *self, const char *name, int n, const float **out, s
         return 0;
     float *v = take(&made->bytes, (size_t)n * sizeof *v);
     int angles = !strcmp(name, "rope.inv_freq");
+    float same = strstr(name, ".decay") ? -0.05f : 1; /* states of DeltaNet must not grow */
     for (int i = 0; made->bytes.at && i < n; i++)
-        v[i] = angles ? powf(10000.0f, -(float)i / (float)n) : 1;
+        v[i] = angles ? powf(10000.0f, -(float)i / (float)n) : same;
     *out = made->bytes.at ? v : self; /* while bytes are counted: not NULL */
     return 1;
 }
