@@ -44,8 +44,8 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
 {
     const struct hip_kernel_row *v = &hip_kernels[k];
     return v->rows && v->op == of && (v->phase == phase || v->phase == PHASE_BOTH) &&
-           v->format == format_of(h, w) && hip_has(h, k) &&
-           (!v->few || w->in <= FEW_INPUTS) && (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
+           v->format == format_of(h, w) && hip_has(h, k) && (!v->few || w->in <= FEW_INPUTS) &&
+           (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
            (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
@@ -81,8 +81,15 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
     return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
 }
 
-/* Outputs of linears for which a kernel for few is the best one. */
-enum { FEW_OUTPUTS = 512 };
+/* Whether a kernel for few outputs is better than kernel b: always up to FEW_OUTPUTS, and for few
+ * rows where b would leave half of the multiprocessors idle. */
+static int better_for_few(const struct hip *h, const struct hip_kernel_row *b, int outputs, int rows)
+{
+    enum { FEW_OUTPUTS = 512, FEW_ROWS = 64 };
+    int blocks = (outputs + b->outputs - 1) / b->outputs * n_tiles(b, rows);
+    return outputs <= FEW_OUTPUTS ||
+           (rows <= FEW_ROWS && 2 * blocks <= hip_stream_multiprocessors(h->stream));
+}
 
 /* The kernel for n linears of one format and input: the pinned kernel where it applies, else the
  * best one; on ties the first in the list. */
@@ -94,11 +101,14 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
         return (enum hip_kernel)h->pinned;
     for (int i = 0; i < n; i++) outputs += w[i]->out;
     for (int k = 0; k < K_COUNT; k++)
-        if (applies(h, (enum hip_kernel)k, phase, w[0]) &&
-            (!hip_kernels[k].few || outputs <= FEW_OUTPUTS) &&
-            (best < 0 || hip_kernels[k].few || better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
+        if (!hip_kernels[k].few && applies(h, (enum hip_kernel)k, phase, w[0]) &&
+            (best < 0 || better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
             best = k;
     CHECK(best >= 0);
+    for (int k = 0; k < K_COUNT; k++)
+        if (hip_kernels[k].few && applies(h, (enum hip_kernel)k, phase, w[0]) &&
+            better_for_few(h, &hip_kernels[best], outputs, rows))
+            return (enum hip_kernel)k;
     return (enum hip_kernel)best;
 }
 

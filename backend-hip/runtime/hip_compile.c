@@ -15,7 +15,7 @@
 static const char main_source[] = "backend-hip/kernels/kernels.hip";
 static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                                         "libhiprtc.so"};
-enum { MAX_HEADERS = 32, MAX_NAMES = 16 };
+enum { MAX_HEADERS = 64, MAX_NAMES = 16 };
 
 /* hiprtc's functions, with the prototypes of its header. */
 struct rtc {

@@ -445,7 +445,8 @@ static int takes(const struct fuse *f, const struct rows *of)
     return !(of->use & MANY) || (!long_rows && !many_heads);
 }
 
-/* By variant and pattern, in the runs of whole plans. */
+/* By variant and pattern, in runs that are compared; patterns of several operations are launched in
+ * whole plans alone. */
 static long launched[MAX_VARIANTS][MAX_PATTERNS];
 
 static void count_patterns(const struct fuse *f, int sign)
@@ -470,8 +471,8 @@ static void check_rows(struct fuse *f, const struct page_map *m, const struct ro
                                            : (unsigned)rng_next(&r) | 1u << B_X;
         count_patterns(f, -1);
         run(f, &x, kept, 0, &a, &fused);
-        count_patterns(f, 1);
         run(f, &x, kept, 1, &a, &apart);
+        count_patterns(f, 1);
         compare_contents(f, name, &fused, &apart);
         if (of->n_decode > 1 && (keep != KEEP_ALL || !f->c->quick))
             rows_alone(f, name, of, m, &x, kept, &fused);

@@ -61,7 +61,6 @@ static void errors(void)
         {"--roofl", "1", "unknown option '--roofl' (is --roofline meant?)", 2},
         {"--n_prompt=x", "-h", "--n-prompt: 'x' is not an integer", 2},
         {"--ops", "--probe", "--ops and --probe exclude each other", 2},
-        {"--shape", "tiny", "--shape needs --ablation", 2},
         {"--ablation", "--model=x", "--ablation and --model exclude each other: --ablation makes",
          2},
         {"--backend=hip", "--cpu=avx2", "--cpu needs --backend cpu", 2},

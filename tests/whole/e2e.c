@@ -115,8 +115,9 @@ static void find_rungs(void)
     snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
     char *argv[] = {bin, "--version", NULL};
     char *from = run(argv, version, sizeof version) ? NULL : strstr(version, "cpu (ref scalar");
-    for (char *name = from ? strtok(from + strlen("cpu (ref scalar"), " )\n") : NULL;
-         name && n < MAX_CONFIGS - 1 && strcmp(name, "not"); name = strtok(NULL, " )\n")) {
+    if (from) from[strcspn(from, ")")] = 0;
+    for (char *name = from ? strtok(from + strlen("cpu (ref scalar"), " \n") : NULL;
+         name && n < MAX_CONFIGS - 1 && strcmp(name, "not"); name = strtok(NULL, " \n")) {
         every_rung[n] = every_rung[n - 1];
         every_rung[n].name = every_rung[n].cpu = name;
         n++;

@@ -5,13 +5,20 @@
 /* Whether element i comes before element e in descending order of c. */
 DEVICE int comes_before(float ci, int i, float ce, int e) { return ci > ce || (ci == ce && i < e); }
 
+/* Unrolled, the comparisons need more scalar registers than AMD's compiler has. */
+#if defined(__NVPTX__)
+#define RANK_UNROLL UNROLL_4
+#else
+#define RANK_UNROLL NO_UNROLL
+#endif
+
 /* The number of elements of c [n] that come before element e. c is filled up to a multiple of 4 with
  * -inf. */
 DEVICE int rank_of(const f32x4 *c, int n, int e)
 {
     float ce = ((const float *)c)[e];
     int rank = 0;
-    UNROLL_4 for (int i = 0; i < n; i += 4)
+    RANK_UNROLL for (int i = 0; i < n; i += 4)
     {
         f32x4 v = c[i / 4];
         UNROLL for (int k = 0; k < 4; k++) rank += comes_before(v[k], i + k, ce, e);
@@ -61,7 +68,7 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
     int size = a->n / a->groups;
     for (int g = thread(); g < a->groups; g += THREADS) {
         float first = -__builtin_inff(), second = first;
-        for (int i = g * size; i < (g + 1) * size; i++) {
+        NO_UNROLL for (int i = g * size; i < (g + 1) * size; i++) {
             float c = choice[i];
             second = c > first ? first : max32(second, c);
             first = max32(first, c);
@@ -102,7 +109,7 @@ DEVICE void route(const struct route_args *a, int row, const struct route_shared
     int mine = 0, at = 0;
     if (t < a->top_k) {
         mine = l->list[t];
-        for (int j = 0; j < a->top_k; j++) at += l->list[j] < mine;
+        NO_UNROLL for (int j = 0; j < a->top_k; j++) at += l->list[j] < mine;
         l->id[at] = mine;
         l->other[at] = l->score[mine];
     }
@@ -110,7 +117,7 @@ DEVICE void route(const struct route_args *a, int row, const struct route_shared
     if (!writes || t >= a->top_k) return;
     float v = l->score[mine], sum = 0;
     if (a->normalize) {
-        for (int j = 0; j < a->top_k; j++) sum += l->other[j];
+        NO_UNROLL for (int j = 0; j < a->top_k; j++) sum += l->other[j];
         float r = rcp32(sum), q = v * r;
         v = fma32(fma32(-q, sum, v), r, q);
     }
