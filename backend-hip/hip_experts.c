@@ -265,7 +265,9 @@ int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int
 {
     const struct op *n = hip_op(p, norm), *o = hip_op(p, op);
     int complete = n->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    if (h->pinned >= 0 || !complete || !hip_norm_is_plain(p, norm) || o->in[0] != n->out[0] || !hip_has(h, K_norm_router_f16)) return 0;
+    if (h->pinned >= 0 || !complete || !hip_norm_is_plain(p, norm) || o->in[0] != n->out[0] ||
+        !hip_has(h, K_norm_router_f16))
+        return 0;
     for (int i = 0; i < o->n; i++) {
         const struct be_linear *w = hip_weight(p, op, i);
         if (!w->dense || w->kind == WEIGHT_F32 || w->kind != hip_weight(p, op, 0)->kind ||

@@ -382,8 +382,8 @@ static int feeds_norm(const struct be_plan *p, int op, int width)
 }
 
 /* Chooses the linears that are GEMVs in steps of a single row, and among them and the weighted sums
- * of experts those that add their result to the x of the next norm. A linear whose norm does not fit a GEMV stays with the general
- * kernels. */
+ * of experts those that add their result to the x of the next norm. A linear whose norm does not
+ * fit a GEMV stays with the general kernels. */
 static void compile_gemvs(const struct hip *h, struct be_plan *p)
 {
     for (int i = 0; i < p->plan->n_ops; i++) {

@@ -83,7 +83,8 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
 
 /* Whether a kernel for few outputs is better than kernel b: always up to FEW_OUTPUTS, and for few
  * rows where b would leave half of the multiprocessors idle. */
-static int better_for_few(const struct hip *h, const struct hip_kernel_row *b, int outputs, int rows)
+static int better_for_few(const struct hip *h, const struct hip_kernel_row *b, int outputs,
+                          int rows)
 {
     enum { FEW_OUTPUTS = 512, FEW_ROWS = 64 };
     int blocks = (outputs + b->outputs - 1) / b->outputs * n_tiles(b, rows);
@@ -381,7 +382,8 @@ int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm,
     for (int i = 1; i < l->n_runs; i++)
         if (l->run[i].prepares) return 0;
     return hip_has(h, K_norm_parts_f16) && hip_norm_is_plain(p, norm) && l->run[0].parts &&
-           !w->perm && w->in <= NORM_PARTS_INPUTS && hip_op(p, op)->in[0] == hip_op(p, norm)->out[0];
+           !w->perm && w->in <= NORM_PARTS_INPUTS &&
+           hip_op(p, op)->in[0] == hip_op(p, norm)->out[0];
 }
 
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,

@@ -33,8 +33,8 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
 
 static void pack_meta(struct hip *h, const struct linear *w, struct be_linear *l)
 {
-    size_t total = number_of(w) * panels_of(w) * (size_t)w->n_groups * PANEL, bytes = dtype_bytes(w->scale_type),
-           at_once = STAGE_BYTES / 8;
+    size_t total = number_of(w) * panels_of(w) * (size_t)w->n_groups * PANEL,
+           bytes = dtype_bytes(w->scale_type), at_once = STAGE_BYTES / 8;
     for (size_t i = 0; i < total; i += at_once) {
         size_t n = total - i < at_once ? total - i : at_once;
         unsigned char *d_zeros = (unsigned char *)h->d_stage + at_once * 4;
@@ -159,7 +159,8 @@ uint64_t hip_packed_bytes(const struct linear *w)
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
-    if (!w->perm || w->stack || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16) return 0;
+    if (!w->perm || w->stack || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16)
+        return 0;
     uint16_t *place = calloc((size_t)w->in, sizeof *place);
     char *named = calloc((size_t)w->in, 1);
     int n = 0;
@@ -186,8 +187,8 @@ static int pack_places(struct be *be, const struct linear *w, struct be_linear *
 static int pack_order(struct be *be, const struct linear *w, struct be_linear *l)
 {
     int n = l->n_chunks * CHUNK;
-    if (!w->perm || w->stack || ((const struct hip *)be)->config.act != ACT_F16 || n > ROW_PIECES * PIECE ||
-        w->in > ROW_PIECES * PIECE)
+    if (!w->perm || w->stack || ((const struct hip *)be)->config.act != ACT_F16 ||
+        n > ROW_PIECES * PIECE || w->in > ROW_PIECES * PIECE)
         return 0;
     uint16_t *order = malloc((size_t)n * sizeof *order);
     if (!order) return -1;

@@ -105,9 +105,9 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e);
 /* Launches the linears of an operation. producer: the operation before it whose launch also
  * prepares their input (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: none. */
 void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
-/* Whether one launch can compute a norm and prepare the input of the plain linears of op; the launch,
- * then the linears. half: the preparation of the first n_half rows as fp16 beside it; n_half 0:
- * none. */
+/* Whether one launch can compute a norm and prepare the input of the plain linears of op; the
+ * launch, then the linears. half: the preparation of the first n_half rows as fp16 beside it;
+ * n_half 0: none. */
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half);
@@ -122,8 +122,8 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
 /* The number of linears or stacks of an operation from number i on that one launch computes. */
 int hip_n_together(const struct hip *h, const struct be_plan *p, int op, int i);
 
-/* Launches a weighted sum of experts, the norm after it and the linears of that, operations mix .. mix
- * + 2: sum and norm together where a kernel for so few rows can. */
+/* Launches a weighted sum of experts, the norm after it and the linears of that, operations mix ..
+ * mix + 2: sum and norm together where a kernel for so few rows can. */
 void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix);
 
 /* ---- hip_experts.c: mixtures of experts */

@@ -203,8 +203,8 @@ struct weight {
     struct linear linear;
     const float *vector; /* [n]; NULL: a linear */
     int n;
-    const float *longer; /* [n] or NULL: takes the vector's place where sequences of the run may have
-                            more than longer_from positions */
+    const float *longer; /* [n] or NULL: takes the vector's place where sequences of the run may
+                            have more than longer_from positions */
     int longer_from;
 };
 

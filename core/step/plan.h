@@ -44,7 +44,8 @@ int step_plan_add_state(struct step_plan *p, struct state state, struct err *e);
  * are read after the step; with keep_all all buffers are. */
 void step_plan_liveness(struct step_plan *p, int keep_all);
 /* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights, KV
- * caches and states; all results are kept. *out owns its operations only: free it by step_plan_free_slice. */
+ * caches and states; all results are kept. *out owns its operations only: free it by
+ * step_plan_free_slice. */
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
                     struct err *e);
 void step_plan_free_slice(struct step_plan *p);

@@ -1,11 +1,10 @@
 /* asm.c: checks the compiled inner loops of the CPU variants, read from `objdump -d` of the object
- * files.
- * usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross build)
+ * files. usage: asm BUILD_DIR [TOOL_PREFIX]   (aarch64-linux-gnu- for the objects of a cross build)
  * A loop is the set of instructions on the paths from the target of a backward jump to that jump;
  * an inner loop contains no other loop. Inner loops that multiply and add vectors must have no
  * gather, no call, no division (except silu's and softplus's) and no vector register stored on the
- * stack (a spill); they may reload constants and addresses from the stack. Their instruction counts are
- * printed. asm_sample.c has one loop with each fault, which must be found. Must not know: the
+ * stack (a spill); they may reload constants and addresses from the stack. Their instruction counts
+ * are printed. asm_sample.c has one loop with each fault, which must be found. Must not know: the
  * kernels; every function of a variant's object is searched. */
 #include <ctype.h>
 #include <stdint.h>

@@ -314,8 +314,8 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op->out[0] = n->buffer[B_TOP];
 }
 
-/* The first linears of a norm that reads the x which o or experts have left, where the case has these
- * and not what is between them: as from one layer to the next. */
+/* The first linears of a norm that reads the x which o or experts have left, where the case has
+ * these and not what is between them: as from one layer to the next. */
 void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV);

@@ -5,15 +5,16 @@
  * additions in each of 16 lanes, 4 to fold them. The root halves it. Then: mean, eps, root,
  * reciprocal, two products, and the reference's own rounding: 7.
  *     |y - ref| <= ((dim/16 + 6) / 2 + 7) * 2^-24 * |ref|
- * x itself becomes x + delta, one IEEE addition: exact.
- * LayerNorm: y = (x - m) f w + b. With M = mean(|x|) and s = sqrt(var + eps) the mean is off by (N +
- * 2) U M, N = dim/16 + 4 the longest chain and its quotient, which is r = (N + 2) U M / s of the
- * result's unit. It shifts x - m, and the variance by r^2; the squares of rounded differences have
- * 3 + N roundings, of which the root halves, then come 7 of norm's, the difference and the sum:
+ * x itself becomes x + delta, one IEEE addition: exact. LayerNorm: y = (x - m) f w + b. With M =
+ * mean(|x|) and s = sqrt(var + eps) the mean is off by (N + 2) U M, N = dim/16 + 4 the longest
+ * chain and its quotient, which is r = (N + 2) U M / s of the result's unit. It shifts x - m, and
+ * the variance by r^2; the squares of rounded differences have 3 + N roundings, of which the root
+ * halves, then come 7 of norm's, the difference and the sum:
  *     |y - ref| <= ((N/2 + 11) U + r^2) |ref - b| + r |w| + 2 U |ref|
  *
- * add: y = (x + d g) s f. g = 1 / (1 + e^-z): 4 roundings of the exponential, the sum, the quotient.
- * Product, sum, the factors' product, f's rounding and its product: with the reference's 10 in all
+ * add: y = (x + d g) s f. g = 1 / (1 + e^-z): 4 roundings of the exponential, the sum, the
+ * quotient. Product, sum, the factors' product, f's rounding and its product: with the reference's
+ * 10 in all
  *     |y - ref| <= 10 U (|x| + |d g|) |s f|
  * f itself is the float nearest to 1 + beta ln n; a device may take it 4 roundings off: 14.
  *
@@ -47,8 +48,8 @@ struct norm_case {
 
 static int norm_groups(const struct norm_case *k) { return k->groups ? k->groups : 1; }
 
-/* The norm of the rows of a batch, at byte offset `at` of x, delta and y; d: x, weights then biases,
- * delta, y. */
+/* The norm of the rows of a batch, at byte offset `at` of x, delta and y; d: x, weights then
+ * biases, delta, y. */
 static void apply_norm(struct side *s, const struct norm_case *k, const struct dbuf d[4], size_t at,
                        const struct batch *b)
 {

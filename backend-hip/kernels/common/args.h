@@ -108,8 +108,8 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
 enum { EXPERTS_ROUTE_DEPTH = 16 };
-/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs and
- * results of 8 warps */
+/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs
+ * and results of 8 warps */
 enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
 #define MIX_SHARED (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL))
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
@@ -117,8 +117,8 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
-/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/router_gemv.hip: parts of
- * a row, the row, and a sum of a panel for each 64 inputs */
+/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/router_gemv.hip: parts
+ * of a row, the row, and a sum of a panel for each 64 inputs */
 enum { FEW_INPUTS = 8192, ROUTER_INPUTS = 4096 };
 #define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
 #define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
@@ -403,9 +403,9 @@ struct delta_args {
 };
 
 /* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
- * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile t
- * has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count from
- * the first row of a phase, each of which is grouped by itself. */
+ * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile
+ * t has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count
+ * from the first row of a phase, each of which is grouped by itself. */
 enum { MAX_EXPERTS = 1024, MAX_TOP_K = 64 };
 
 struct route_args {
@@ -451,10 +451,11 @@ struct experts_args {
     const int *expert;         /* [tiles]; of slots where every slot is a tile */
     const int *end;            /* [tiles]; NULL: every slot is a tile */
     const int *n_tiles;        /* [1] */
-    int top_k; /* experts_decode_mma.hip: x and scale are of rows, of which each has so many slots */
+    int top_k; /* experts_decode_mma.hip: x and scale are of rows, each of so many slots */
 };
 
-/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows */
+/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows
+ */
 enum { NORM_PARTS_INPUTS = 4096 };
 struct norm_parts_args {
     struct norm_args norm;

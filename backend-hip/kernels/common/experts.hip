@@ -12,8 +12,8 @@ DEVICE int comes_before(float ci, int i, float ce, int e) { return ci > ce || (c
 #define RANK_UNROLL NO_UNROLL
 #endif
 
-/* The number of elements of c [n] that come before element e. c is filled up to a multiple of 4 with
- * -inf. */
+/* The number of elements of c [n] that come before element e. c is filled up to a multiple of 4
+ * with -inf. */
 DEVICE int rank_of(const f32x4 *c, int n, int e)
 {
     float ce = ((const float *)c)[e];
@@ -83,12 +83,13 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
     barrier();
 }
 
-/* Chooses the experts of a row; their ids are in l->id when it returns. writes: the results, too. The
- * order of scores without a bias is that of the inputs, which have no rounding. */
+/* Chooses the experts of a row; their ids are in l->id when it returns. writes: the results, too.
+ * The order of scores without a bias is that of the inputs, which have no rounding. */
 DEVICE void route(const struct route_args *a, int row, const struct route_shared *l, int writes)
 {
     const float *x = a->x + (u64)row * (u64)a->n;
-    int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups, t = thread();
+    int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups,
+        t = thread();
     float *weight = a->weight + (u64)row * (u64)a->top_k;
     int bad = route_scores(a, x, l);
     for (int i = t; i < a->n; i += THREADS)

@@ -25,8 +25,8 @@ DEVICE struct linear_part part_of_expert(const struct linear_part *stack, int ex
     return p;
 }
 
-/* Tile number `tile` of a grouping as a launch of linears: the weights of its expert, rows up to the
- * end of its places. 0: there is no such tile. */
+/* Tile number `tile` of a grouping as a launch of linears: the weights of its expert, rows up to
+ * the end of its places. 0: there is no such tile. */
 DEVICE int expert_tile(const struct experts_args *e, int tile, struct linear_args *a)
 {
     if (e->end && tile >= *e->n_tiles) return 0;

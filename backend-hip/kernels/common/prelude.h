@@ -359,8 +359,8 @@ DEVICE float softcapped(float x, float cap) { return cap * tanh32(x * rcp32(cap)
 
 DEVICE float sigmoid32(float x) { return rcp32(1 + exp32(-x)); }
 
-/* ln(1 + x) for 0 <= x <= 1, 4 ulp: 2 artanh(s) of s = x / (2 + x) by its Taylor series, whose first
- * omitted term is below 2^-32 of the result. */
+/* ln(1 + x) for 0 <= x <= 1, 4 ulp: 2 artanh(s) of s = x / (2 + x) by its Taylor series, whose
+ * first omitted term is below 2^-32 of the result. */
 DEVICE float log1p32(float x)
 {
     float s = x * rcp32(2 + x), z = s * s;

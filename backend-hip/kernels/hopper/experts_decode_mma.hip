@@ -1,11 +1,12 @@
 /* hopper/experts_decode_mma.hip: stacks of 4-bit linears for decode rows by mma on sm_90a.
- *   grid      persistent; every warp works for itself and has an equal range of the tasks (tile of a
- *             grouping, panel of 16 outputs), tiles first
+ *   grid      persistent; every warp works for itself and has an equal range of the tasks (tile of
+ *             a grouping, panel of 16 outputs), tiles first
  *   warp      a panel over all inputs: no sums are exchanged
- *   pipeline  a ring of `depth` items in shared memory for each warp, filled by cp.async across tasks
+ *   pipeline  a ring of `depth` items in shared memory for each warp, filled by cp.async across
+ *             tasks
  *   inputs    row-major, each slot's row found by index (gather), through the L1 cache
- * Bits: those of hopper/linear_decode_mma.hip: the eighths of the inputs are summed by themselves and
- * added in order. */
+ * Bits: those of hopper/linear_decode_mma.hip: the eighths of the inputs are summed by themselves
+ * and added in order. */
 
 /* Position of a warp's prefetch: the next item that it loads. */
 struct task_prefetch {
@@ -114,8 +115,8 @@ DEVICE void tile_rows_of(const struct experts_args *e, struct tile_rows *r, int 
     }
 }
 
-/* Multiplies chunk c of an item by v[tile]. part carries the sums of an item of one group from chunk
- * to chunk. */
+/* Multiplies chunk c of an item by v[tile]. part carries the sums of an item of one group from
+ * chunk to chunk. */
 DEVICE void task_chunk(const struct linear_part *p, u32 q0, u32 q1, const u32 meta[2],
                        const u32x4 v[4], int panel, int item, float part[][4], float total[][4],
                        const int c, const int tiles, const int plain)
@@ -166,7 +167,8 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int tiles,
     int n_blocks = e->linear.n_blocks, n_tasks = (e->end ? *e->n_tiles : e->linear.rows) * n_blocks,
         at = 0, tile = -1;
     u64 number = (u64)(block_x() * WARPS + warp), all = (u64)(grid_x() * WARPS);
-    int task = (int)((u64)n_tasks * number / all), end_task = (int)((u64)n_tasks * (number + 1) / all);
+    int task = (int)((u64)n_tasks * number / all),
+        end_task = (int)((u64)n_tasks * (number + 1) / all);
     struct task_prefetch f;
     struct tile_rows r;
     if (task == end_task) return;

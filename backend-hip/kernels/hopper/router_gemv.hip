@@ -1,7 +1,7 @@
-/* router_gemv.hip: the router of a single decode row on sm_90a with the norm that precedes it and the
- * preparation of the experts' input. A block of 256 threads computes a panel of 16 outputs; every
- * block computes the whole norm, block 0 writes it. Bits: those of norm_rows, prepare_row() and
- * linear_plain_mma.hip. */
+/* router_gemv.hip: the router of a single decode row on sm_90a with the norm that precedes it and
+ * the preparation of the experts' input. A block of 256 threads computes a panel of 16 outputs;
+ * every block computes the whole norm, block 0 writes it. Bits: those of norm_rows, prepare_row()
+ * and linear_plain_mma.hip. */
 
 /* Stages of a warp whose weights are in registers. */
 enum { ROUTER_EARLY = 4 };
