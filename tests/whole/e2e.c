@@ -39,7 +39,7 @@ enum { MAX_IDS = 4096, MAX_CONFIGS = 16 };
 #define ROUNDED 1.5
 
 static const struct config *configs = cpu_configs;
-static struct config every_rung[MAX_CONFIGS]; /* cpu_configs and each instruction set by itself */
+static struct config every_rung[MAX_CONFIGS]; /* cpu_configs and the sets of find_rungs() */
 static const char *library;                   /* of the GPU, NULL: the installed one */
 
 static const char *build_dir;
