@@ -1,0 +1,61 @@
+/* grammar.h: constrained answers: compiling what a record asks for, following an answer, and the
+ * tokens that may come next. Owns: the kinds of grammars, their caches, the bounds on time and
+ * memory. Must not know: records, requests, logits.
+ *
+ * A grammar is shared by all records with the same text; it locks itself. A cursor is one answer's
+ * place in it. The tokens that a mask allows are exactly those after which some complete document
+ * still exists; EOS is not among them: grammar_may_end says whether the answer may end. */
+#ifndef CORE_GRAMMAR_H
+#define CORE_GRAMMAR_H
+
+#include "core/base/err.h"
+#include "core/grammar/vocab.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct grammar;
+
+enum grammar_kind {
+    GRAMMAR_JSON,   /* any JSON object (response_format json_object) */
+    GRAMMAR_SCHEMA, /* text: a JSON schema */
+    GRAMMAR_REGEX,  /* text: a regular expression of ECMA-262, from begin to end */
+    GRAMMAR_CHOICE, /* text: a JSON array of strings */
+    GRAMMAR_GBNF,   /* text: llama.cpp's GBNF, rule root */
+};
+
+struct grammar_spec {
+    enum grammar_kind kind;
+    const char *text; /* [bytes] UTF-8 */
+    size_t bytes;
+    int schema_order; /* properties only in the order of the schema */
+    int compact;      /* no white space but where a string has it */
+};
+
+/* -1: *e says in one line what is wrong or not supported (keyword and JSON pointer), err_is_memory
+ * when memory is short. Bounded: about 100 ms. V is the model's and outlives the grammar. */
+int grammar_open(struct grammar **g, const struct grammar_spec *spec, const struct vocab *v,
+                 struct err *e);
+void grammar_close(struct grammar *g);
+
+/* One answer's place. Keeps the answer's bytes: the grammar's caches may be emptied in between. */
+struct grammar_cursor;
+int grammar_cursor_open(struct grammar_cursor **c, struct grammar *g, struct err *e);
+void grammar_cursor_close(struct grammar_cursor *c);
+/* Back to the beginning. */
+void grammar_cursor_reset(struct grammar_cursor *c);
+
+/* Reads TEXT [n] further. 1: done; 0: it does not fit, the cursor stays; -1: *e. */
+int grammar_accept(struct grammar_cursor *c, const char *text, size_t n, struct err *e);
+int grammar_accept_token(struct grammar_cursor *c, int32_t id, struct err *e);
+/* 1: the answer may end here. */
+int grammar_may_end(struct grammar_cursor *c);
+/* 1: the document is complete and nothing but white space could follow: the answer ends here. */
+int grammar_must_end(struct grammar_cursor *c);
+
+/* Writes the set of tokens that may come next: bit id % 32 of bits[id / 32], [(vocab_n + 31) / 32].
+ * *n_allowed is their number, *only (may be NULL) the one of lowest id. */
+int grammar_mask(struct grammar_cursor *c, uint32_t *bits, int *n_allowed, int32_t *only,
+                 struct err *e);
+
+#endif

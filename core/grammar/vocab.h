@@ -1,0 +1,25 @@
+/* vocab.h: the tokens of a tokenizer as bytes, sorted into tries, for masks. Made once for a model,
+ * constant afterwards, shared by all grammars and threads. Must not know: grammars, requests. */
+#ifndef CORE_VOCAB_H
+#define CORE_VOCAB_H
+
+#include "core/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vocab;
+
+/* token(arg, id, &bytes) gives what ID adds to the answer's text, as bytes (a token may end inside
+ * a character); NULL or no bytes: the token is never allowed (special tokens, unused ids). */
+struct vocab_source {
+    int n; /* ids */
+    const char *(*token)(void *arg, int32_t id, size_t *bytes);
+    void *arg;
+};
+int vocab_open(struct vocab **v, const struct vocab_source *source, struct err *e);
+void vocab_close(struct vocab *v);
+int vocab_n(const struct vocab *v);
+const char *vocab_token(const struct vocab *v, int32_t id, size_t *bytes);
+
+#endif
