@@ -32,6 +32,10 @@ struct automaton {
      * cap] of lang: bytes but '"', '\\' and controls are read by these alone, and lead back into
      * the string. Returns 0 where that is not so (or more than CAP). NULL: never. */
     int (*contents)(const struct automaton *a, state_id s, lang_bytes *out, int cap, int *n);
+    /* A state from which the same texts are live as from S, as far as they have less than three
+     * '"': it forgets the texts of keys, so that walks from it share their states. Masks are made
+     * from it, for tokens of three '"' from S. NULL: S itself. May be STATE_UNKNOWN as fill. */
+    state_id (*loose)(struct automaton *a, state_id s);
     /* Forgets all states but START, which keeps its id. */
     void (*rewind)(struct automaton *a);
     void (*close)(struct automaton *a);

@@ -44,19 +44,21 @@ struct shape_object {
     int64_t min, max;                /* number of members; max -1: any */
 };
 
-/* Between min and max elements satisfy VALUE (max -1: any). NOT_VALUE is its complement. */
+/* Between min and max elements satisfy it (max -1: any). */
 struct shape_contains {
-    value_id value, not_value;
     int64_t min, max;
 };
 
+/* An element's values are given for each set of contains that it satisfies: bit c of SET is set for
+ * those that satisfy contains[c], clear for those that do not. Without contains the only set is 0,
+ * so prefix[i] is the value of element i and items[0] that of all after the prefix. */
 struct shape_array {
-    int n_prefix, n_contains;
-    const value_id *prefix; /* [n_prefix] */
-    value_id items;         /* of the elements after the prefix; 0: none may follow */
+    int n_prefix, n_contains;              /* n_contains <= 4 */
+    const value_id *prefix;                /* [n_prefix << n_contains]: (i << n_contains) + SET */
+    const value_id *items;                 /* [1 << n_contains]; all 0: none may follow */
     const struct shape_contains *contains; /* [n_contains] */
     int64_t min, max;                      /* max -1: any */
-    int unique;
+    int unique;                            /* only of strings, numbers and literals */
 };
 
 struct shapes {
