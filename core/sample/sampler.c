@@ -1,4 +1,4 @@
-#include "core/sample/sampler.h"
+#include "core/sample/sampler_internal.h"
 
 #include "core/sample/logits.h"
 
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512 };              /* logits per partial sum in draw_any */
-static const double GREEDY = 1e-5; /* lower temperatures count as 0, as in vLLM */
+enum { BLOCK = 512 }; /* logits per partial sum in draw_any */
+const double sampler_greedy = 1e-5;
 static const uint32_t IN_PROMPT = 1u << 31;
 
 /* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose values over a counter pass
@@ -29,10 +29,10 @@ uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice)
     return mix(mix(mix(seed + GOLDEN) ^ stream) + (choice + 1) * GOLDEN);
 }
 
-/* Uniform in [0, 1) with 53 bits. */
-static double draw(const struct sampler_context *c)
+double sampler_draw(const struct sampler_context *c, uint64_t use)
 {
-    return (double)(mix(c->key + ((uint64_t)c->n_generated + 1) * GOLDEN) >> 11) * 0x1p-53;
+    uint64_t key = use ? mix(c->key ^ use) : c->key;
+    return (double)(mix(key + ((uint64_t)c->n_generated + 1) * GOLDEN) >> 11) * 0x1p-53;
 }
 
 int sampler_open(struct sampler *s, int vocab, struct err *e)
@@ -56,56 +56,138 @@ void sampler_close(struct sampler *s)
     memset(s, 0, sizeof *s);
 }
 
-static int penalizes(const struct sampler_params *p)
+int sampler_penalizes(const struct sampler_params *p)
 {
     return p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
 }
 
+int sampler_steps(const struct sampler_params *p, const uint8_t **step)
+{
+    static const uint8_t usual[] = {SAMPLER_PENALTIES,   SAMPLER_DRY,   SAMPLER_TEMPERATURE,
+                                    SAMPLER_TOP_N_SIGMA, SAMPLER_MIN_P, SAMPLER_TOP_K,
+                                    SAMPLER_TYPICAL,     SAMPLER_TOP_P, SAMPLER_XTC};
+    *step = p->n_steps ? p->step : usual;
+    return p->n_steps ? p->n_steps : (int)sizeof usual;
+}
+
+int sampler_n_leading(const struct sampler_params *p)
+{
+    const uint8_t *step;
+    int n = sampler_steps(p, &step), i = 0;
+    while (i < n && (step[i] == SAMPLER_PENALTIES || step[i] == SAMPLER_DRY)) i++;
+    return i;
+}
+
+/* 1 if a step that sampler_adjust applies does anything. */
+static int adjusts_by_steps(const struct sampler_params *p)
+{
+    const uint8_t *step;
+    sampler_steps(p, &step);
+    for (int i = 0; i < sampler_n_leading(p); i++)
+        if (step[i] == SAMPLER_DRY ? p->dry.multiplier != 0 : sampler_penalizes(p)) return 1;
+    return 0;
+}
+
 int sampler_adjusts(const struct sampler_params *p, int n_generated)
 {
-    return n_generated < p->min_tokens || p->n_bias || penalizes(p);
+    return n_generated < p->min_tokens || p->n_bias || adjusts_by_steps(p);
+}
+
+/* 1 if the steps must be taken one after the other. */
+static int needs_chain(const struct sampler_params *p)
+{
+    if (p->n_steps) return 1;
+    return p->temperature >= sampler_greedy &&
+           (p->mirostat || p->xtc_probability > 0 || p->top_n_sigma > 0);
 }
 
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top)
 {
-    if (sampler_adjusts(p, n_generated)) return SAMPLER_WANTS_LOGITS;
-    if (p->temperature < GREEDY) return SAMPLER_WANTS_BEST;
+    if (sampler_adjusts(p, n_generated) || needs_chain(p)) return SAMPLER_WANTS_LOGITS;
+    if (p->temperature < sampler_greedy) return SAMPLER_WANTS_BEST;
     return p->top_k > 0 && p->top_k <= n_top ? SAMPLER_WANTS_TOP : SAMPLER_WANTS_LOGITS;
 }
 
-static void penalize(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n,
-                     float *logits)
+struct dry_history sampler_history(const struct sampler_context *c)
+{
+    return (struct dry_history){c->prompt, c->generated, c->n_prompt, c->n_generated};
+}
+
+/* The tokens that the penalties look at: prompt [n] and generated [m]. */
+static void find_penalized(const struct sampler_context *c, const int32_t **prompt, int *n,
+                           const int32_t **generated, int *m)
+{
+    int all = c->n_prompt + c->n_generated, last = c->params->penalty_last_n;
+    int skip = last && all > last ? all - last : 0;
+    int of_prompt = skip < c->n_prompt ? skip : c->n_prompt;
+    *n = c->params->repetition_penalty != 1 ? c->n_prompt - of_prompt : 0;
+    *prompt = *n ? c->prompt + of_prompt : NULL;
+    *m = c->n_generated - (skip - of_prompt);
+    *generated = *m ? c->generated + (skip - of_prompt) : NULL;
+}
+
+void sampler_count(struct sampler *s, const struct sampler_context *c)
+{
+    const int32_t *prompt, *generated;
+    int n, m;
+    find_penalized(c, &prompt, &n, &generated, &m);
+    for (int i = 0; i < m; i++) s->seen[generated[i]]++;
+    for (int i = 0; i < n; i++) s->seen[prompt[i]] |= IN_PROMPT;
+}
+
+float sampler_penalized(const struct sampler_params *p, uint32_t seen, float l)
 {
     float r = (float)p->repetition_penalty, f = (float)p->frequency_penalty,
           a = (float)p->presence_penalty;
+    uint32_t times = seen & ~IN_PROMPT;
+    l = l > 0 ? l / r : l * r;
+    return times ? l - (f * (float)times + a) : l;
+}
+
+static void uncount(struct sampler *s, const struct sampler_params *p, const int32_t *id, int n,
+                    float *logits)
+{
     for (int i = 0; i < n; i++) {
-        uint32_t seen = s->seen[id[i]], times = seen & ~IN_PROMPT;
-        float *l = &logits[id[i]];
+        uint32_t seen = s->seen[id[i]];
         if (!seen) continue; /* penalized at an earlier occurrence of the token */
-        *l = *l > 0 ? *l / r : *l * r;
-        if (times) *l -= f * (float)times + a;
+        if (logits) logits[id[i]] = sampler_penalized(p, seen, logits[id[i]]);
         s->seen[id[i]] = 0;
     }
+}
+
+void sampler_uncount(struct sampler *s, const struct sampler_context *c, float *logits)
+{
+    const int32_t *prompt, *generated;
+    int n, m;
+    find_penalized(c, &prompt, &n, &generated, &m);
+    uncount(s, c->params, prompt, n, logits);
+    uncount(s, c->params, generated, m, logits);
 }
 
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits)
 {
     const struct sampler_params *p = c->params;
+    const struct dry_history h = sampler_history(c);
+    const uint8_t *step;
     if (c->n_generated < p->min_tokens) {
         for (int i = 0; i < c->n_eos; i++) logits[c->eos[i]] = -INFINITY;
         for (int i = 0; i < p->n_stop_ids; i++) logits[p->stop_ids[i]] = -INFINITY;
     }
     for (int i = 0; i < p->n_bias; i++) logits[p->bias[i].id] += p->bias[i].value;
-    if (!penalizes(p)) return;
-    for (int i = 0; i < c->n_generated; i++) s->seen[c->generated[i]]++;
-    int n_prompt = p->repetition_penalty != 1 ? c->n_prompt : 0;
-    for (int i = 0; i < n_prompt; i++) s->seen[c->prompt[i]] |= IN_PROMPT;
-    penalize(s, p, c->prompt, n_prompt, logits);
-    penalize(s, p, c->generated, c->n_generated, logits);
+    sampler_steps(p, &step);
+    for (int i = 0; i < sampler_n_leading(p); i++) {
+        if (step[i] == SAMPLER_DRY && p->dry.multiplier != 0) {
+            dry_mark(&p->dry, &h, s->seen);
+            dry_clear(&p->dry, &h, s->seen, logits);
+        }
+        if (step[i] == SAMPLER_PENALTIES && sampler_penalizes(p)) {
+            sampler_count(s, c);
+            sampler_uncount(s, c, logits);
+        }
+    }
 }
 
-/* A total order, so that every selection is unique. */
-static int before(const struct sampler_candidate *a, const struct sampler_candidate *b)
+int sampler_before(const struct sampler_candidate *a, const struct sampler_candidate *b)
 {
     return a->key < b->key || (a->key == b->key && a->id < b->id);
 }
@@ -187,23 +269,22 @@ static int gather(struct sampler *s, const float *logits, double floor)
     return n;
 }
 
-/* Moves the smallest set of best candidates with a total weight >= MASS to the front; returns its
- * size, at least 1. Quickselect on weights: only the last few are sorted. */
-static int select_mass(struct sampler_candidate *c, int n, double mass)
+/* Quickselect on weights: only the last few are sorted. */
+int sampler_select_mass(struct sampler_candidate *c, int n, double mass)
 {
     int lo = 0, hi = n;
     double have = 0; /* weight of c[0 .. lo-1], which are all selected */
     while (hi - lo > 16) {
         struct sampler_candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2],
                                  *last = &c[hi - 1];
-        if (before(middle, first)) swap(middle, first);
-        if (before(last, middle)) swap(last, middle);
-        if (before(middle, first)) swap(middle, first);
+        if (sampler_before(middle, first)) swap(middle, first);
+        if (sampler_before(last, middle)) swap(last, middle);
+        if (sampler_before(middle, first)) swap(middle, first);
         swap(middle, last); /* pivot: the median of three */
         int at = lo;
         double left = 0;
         for (int i = lo; i < hi - 1; i++)
-            if (before(&c[i], last)) {
+            if (sampler_before(&c[i], last)) {
                 swap(&c[i], &c[at]);
                 left += c[at++].weight;
             }
@@ -213,30 +294,28 @@ static int select_mass(struct sampler_candidate *c, int n, double mass)
         else lo = at + 1, have += left;
     }
     for (int i = lo + 1; i < hi; i++)
-        for (int j = i; j > lo && before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
+        for (int j = i; j > lo && sampler_before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
     while (lo < hi && (lo == 0 || have < mass)) have += c[lo++].weight;
     return lo;
 }
 
-static double total_weight(const struct sampler_candidate *c, int n)
+double sampler_total(const struct sampler_candidate *c, int n)
 {
     double total = 0;
     for (int i = 0; i < n; i++) total += c[i].weight;
     return total;
 }
 
-/* Locally typical sampling (Meister et al. 2022, section 3): orders candidates by the distance of
- * their information from the entropy. A key is minus the logit before and after. */
-static int select_typical(struct sampler_candidate *c, int n, double max, double scale,
-                          double typical_p)
+int sampler_select_typical(struct sampler_candidate *c, int n, double max, double scale,
+                           double typical_p)
 {
-    double total = total_weight(c, n), log_total = logits_log(total), expected = 0;
+    double total = sampler_total(c, n), log_total = logits_log(total), expected = 0;
     for (int i = 0; i < n; i++) {
         c[i].key = log_total - (c[i].logit - max) * scale;
         expected += c[i].weight / total * c[i].key;
     }
     for (int i = 0; i < n; i++) c[i].key = fabs(c[i].key - expected);
-    n = select_mass(c, n, typical_p * total);
+    n = sampler_select_mass(c, n, typical_p * total);
     for (int i = 0; i < n; i++) c[i].key = -c[i].logit;
     return n;
 }
@@ -274,11 +353,12 @@ static int32_t draw_one(struct sampler *s, const struct sampler_context *context
 {
     const struct sampler_params *p = context->params;
     struct sampler_candidate *c = s->candidates;
-    double scale = 1 / p->temperature, u = draw(context);
+    double scale = 1 / p->temperature, u = sampler_draw(context, 0);
     for (int i = 0; i < n; i++) c[i].weight = logits_exp((c[i].logit - max) * scale);
-    if (p->typical_p < 1) n = select_typical(c, n, max, scale, p->typical_p);
-    if (p->top_p < 1) n = select_mass(c, n, mass > 0 ? mass : p->top_p * total_weight(c, n));
-    u *= total_weight(c, n);
+    if (p->typical_p < 1) n = sampler_select_typical(c, n, max, scale, p->typical_p);
+    if (p->top_p < 1)
+        n = sampler_select_mass(c, n, mass > 0 ? mass : p->top_p * sampler_total(c, n));
+    u *= sampler_total(c, n);
     for (int i = 0; i < n - 1; i++) {
         u -= c[i].weight;
         if (u < 0) return c[i].id;
@@ -301,7 +381,7 @@ static int32_t sample(struct sampler *s, const struct sampler_context *c, const 
     if (p->top_k > 0 && p->top_k < s->vocab)
         return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
     if (p->min_p <= 0 && p->typical_p >= 1) {
-        if (p->top_p >= 1) return draw_any(s, logits, max, scale, draw(c));
+        if (p->top_p >= 1) return draw_any(s, logits, max, scale, sampler_draw(c, 0));
         /* The total weight of lower logits is less than top_p's tail, (1 - top_p) * total. */
         double total = sum_blocks(s, logits, max, scale);
         mass = p->top_p * total;
@@ -322,7 +402,10 @@ int sampler_choose(struct sampler *s, const struct sampler_context *c, const flo
                    int best, int32_t *token, struct err *e)
 {
     if (check_largest(best, e)) return -1;
-    *token = c->params->temperature < GREEDY ? best : sample(s, c, logits, logits[best]);
+    if (needs_chain(c->params)) *token = chain_choose(s, c, logits);
+    else
+        *token = c->params->temperature < sampler_greedy ? best
+                                                         : sample(s, c, logits, logits[best]);
     return 0;
 }
 

@@ -5,15 +5,18 @@
  * frequency and presence penalties; temperature; min-p relative to the largest probability (Nguyen
  * et al. 2024); top-k (Fan et al. 2018); locally typical (Meister et al. 2022; between top-k and
  * top-p as in llama.cpp); top-p of the remaining mass (Holtzman et al. 2020); one draw.
- * Probabilities are computed in double precision.
+ * Probabilities are computed in double precision. Also: DRY (dry.h) behind the penalties,
+ * top-n-sigma (Tang et al. 2024) behind the temperature, XTC (p-e-w 2024) at the end, Mirostat 2
+ * (Basu et al. 2021) in place of all truncation, and any other order of these steps.
  *
  * A choice is a function of the logits, the parameters, the tokens so far and (seed, stream,
- * choice, number of the draw). The sampler keeps no state between calls, so one serves all
- * sequences. */
+ * choice, number of the draw), of Mirostat also of the choices before. The sampler keeps no state
+ * between calls, so one serves all sequences; Mirostat's is the caller's. */
 #ifndef CORE_SAMPLER_H
 #define CORE_SAMPLER_H
 
 #include "core/base/err.h"
+#include "core/sample/dry.h"
 #include "core/sample/logits.h"
 
 #include <stddef.h>
@@ -22,6 +25,20 @@
 struct sampler_bias {
     int32_t id;
     float value; /* finite, or -INFINITY: the token is forbidden */
+};
+
+/* The steps of a choice in their default order. min_tokens and logit_bias come before all. */
+enum sampler_step {
+    SAMPLER_PENALTIES,
+    SAMPLER_DRY,
+    SAMPLER_TEMPERATURE,
+    SAMPLER_TOP_N_SIGMA,
+    SAMPLER_MIN_P,
+    SAMPLER_TOP_K,
+    SAMPLER_TYPICAL,
+    SAMPLER_TOP_P,
+    SAMPLER_XTC,
+    SAMPLER_STEPS /* their number */
 };
 
 struct sampler_params {
@@ -33,8 +50,18 @@ struct sampler_params {
     double repetition_penalty; /* 1: off; over prompt and generated tokens */
     double presence_penalty;   /* 0: off; over generated tokens */
     double frequency_penalty;  /* 0: off; over generated tokens */
-    int min_tokens;            /* EOS and stop_ids are forbidden before so many tokens */
-    int ignore_eos;            /* EOS is an ordinary token (min_tokens still forbids it) */
+    int penalty_last_n;        /* 0: these penalties look at all tokens; n: at the last n of both */
+    struct dry_params dry;
+    double top_n_sigma; /* 0: off; keeps logits within so many standard deviations of the largest */
+    double xtc_probability, xtc_threshold; /* probability 0: off */
+    int mirostat; /* 1: Mirostat 2 truncates; the other truncations are off */
+    double mirostat_tau, mirostat_eta;
+    /* [n_steps] an enum sampler_step each, none twice; what is missing is off. n_steps 0: the
+     * default order */
+    int n_steps;
+    uint8_t step[SAMPLER_STEPS];
+    int min_tokens; /* EOS and stop_ids are forbidden before so many tokens */
+    int ignore_eos; /* EOS is an ordinary token (min_tokens still forbids it) */
     int n_stop_ids, n_bias;
     /* [n_stop_ids] tokens that end the answer beside EOS; the caller's, inside the vocabulary */
     const int32_t *stop_ids;
@@ -49,13 +76,16 @@ struct sampler_context {
     uint64_t key;                            /* of sampler_key */
     int n_prompt, n_generated, n_eos;        /* n_generated is also the number of the draw */
     const int32_t *prompt, *generated, *eos; /* [n_prompt], [n_generated], [n_eos] */
+    /* Mirostat's bound on surprise in bits, written by every choice, from n_generated 0 on; may be
+     * NULL without Mirostat */
+    double *mu;
 };
 
 struct sampler_candidate {
     double key;    /* smaller is better */
     double weight; /* exp((logit - largest) / temperature) */
+    double logit;
     int32_t id;
-    float logit;
 };
 
 /* Scratch memory for one vocabulary. */
@@ -76,7 +106,8 @@ int sampler_adjusts(const struct sampler_params *p, int n_generated);
 /* The logits that a choice needs: the argmax only; the n_top largest as well; or all of them. */
 enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
-/* Applies all that precedes the temperature to logits [vocab]. */
+/* Applies to logits [vocab] min_tokens, logit_bias, and the penalties and DRY where no other step
+ * precedes them. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
 /* Chooses a token from adjusted logits [vocab]; `best` is their logits_argmax. A greedy choice does
  * not read them. best < 0 (NaN) is an error: a model that overflows must not appear to answer. */

@@ -44,6 +44,7 @@ struct seq {
     struct sched_job *job;
     int choice;
     uint64_t key; /* of the random stream (sampler_key) */
+    double mu;    /* Mirostat's; a preemption keeps it, as it keeps the tokens */
     int n_computed, n_generated;
     int n_pages;
     int n_shared; /* leading pages that were found or published; CHAIN is their prefix's serial */

@@ -34,6 +34,7 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
                                       .n_eos = g->n_eos,
                                       .prompt = r->prompt,
                                       .generated = q->generated,
+                                      .mu = &row->seq->mu,
                                       .eos = g->eos};
     if (row->top_at >= 0) {
         const struct logits_entry *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;

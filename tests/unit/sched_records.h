@@ -132,6 +132,20 @@ static void random_sampling(struct record *r)
                                  .min_tokens = below(3) ? 0 : below(40),
                                  .ignore_eos = !below(4),
                                  .seed = (uint64_t)below(3)};
+    if (!below(3))
+        p->dry = (struct dry_params){
+            .multiplier = 2, .base = 1.5, .allowed_length = 1 + below(2), .last_n = below(2) * 30};
+    if (!below(3)) p->penalty_last_n = 1 + below(20);
+    if (!below(3)) p->xtc_probability = 0.5, p->xtc_threshold = 0.01;
+    if (!below(4)) p->top_n_sigma = 1.5;
+    if (!below(4)) p->mirostat = 1, p->mirostat_tau = 3, p->mirostat_eta = 0.2;
+    for (int i = 0; !below(4) && i < SAMPLER_STEPS; i++) p->step[p->n_steps++] = (uint8_t)i;
+    for (int i = p->n_steps - 1; i > 0; i--) { /* any order */
+        int j = below(i + 1);
+        uint8_t t = p->step[i];
+        p->step[i] = p->step[j];
+        p->step[j] = t;
+    }
     r->bias[0] = (struct sampler_bias){model.config.eos[0],
                                        (float)below(3)}; /* so that some answers end by EOS */
     r->bias[1] = (struct sampler_bias){below(VOCAB - 3) + 3, -INFINITY};

@@ -385,6 +385,7 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
     const struct sampler_params *p = &q->sampling;
     const char *at = r->log[choice];
     int32_t token[N_CTX + 1];
+    double mu;
     struct err e;
     enum finish why = FINISH_LENGTH, got;
     memcpy(token, r->prompt, sizeof r->prompt);
@@ -398,7 +399,8 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           model.config.n_eos,
                                           token,
                                           token + q->n_prompt,
-                                          model.config.eos};
+                                          model.config.eos,
+                                          &mu};
         memcpy(adjusted, logits, sizeof adjusted);
         sampler_adjust(s, &c, adjusted);
         assert_int_equal(sampler_choose(s, &c, adjusted, logits_argmax(adjusted, VOCAB), &id, &e),
