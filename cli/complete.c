@@ -1,6 +1,7 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
+#include "cli/breakers.h"
 #include "cli/engine.h"
 #include "cli/sampling.h"
 #include "core/base/clock.h"
@@ -18,6 +19,9 @@ struct completion {
     const struct options *o;
     struct engine engine;
     struct request request;
+    struct sampler_bias *bias;
+    struct dry_breakers breakers;
+    struct breaker_texts texts;
     struct tok_stream *stream;
     struct stop stop;
     struct logits_file *logits;
@@ -66,6 +70,23 @@ static int rows_of_logits(const struct completion *c)
     return c->o->logits_out && row < LOGITS_BYTES ? (int)(LOGITS_BYTES / row) : 1;
 }
 
+static int open_sampling(struct completion *c, struct err *e)
+{
+    const struct options *o = c->o;
+    struct sampler_params *p = &c->request.sampling;
+    int n;
+    const char *const *breakers = sampling_breakers(o, &n);
+    if (sampling_choose(p, o, &c->engine.model.file, &sampling_llama, e) ||
+        sampling_read_bias(&o->logit_bias, c->engine.model.config.vocab, &c->bias, &p->n_bias, e))
+        return -1;
+    sampling_set_windows(p, o->repeat_last_n, o->dry_last_n);
+    p->bias = c->bias;
+    p->dry.breakers = &c->breakers;
+    return p->dry.multiplier == 0
+               ? 0
+               : breakers_open(&c->breakers, &c->texts, c->engine.tokenizer, breakers, n, e);
+}
+
 static int open_engine(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
@@ -73,9 +94,7 @@ static int open_engine(struct completion *c, struct err *e)
     if (engine_open_model(g, o, e)) return -1;
     if (c->text_mode && !g->tokenizer && o->n_predict)
         return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
-    if (read_prompt(c, e) ||
-        sampling_choose(&c->request.sampling, o, &g->model.file, &sampling_llama, e))
-        return -1;
+    if (read_prompt(c, e) || open_sampling(c, e)) return -1;
     int n_prompt = (int)c->prompt.n;
     c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - n_prompt ? n_prompt + o->n_predict
                                                                         : c->n_ctx;
@@ -85,6 +104,7 @@ static int open_engine(struct completion *c, struct err *e)
 static int open_all(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
+    run_say_seed(o, o->seed.value);
     if (open_engine(c, e) || stop_open(&c->stop, o->stop.v, o->stop.n, e)) return -1;
     if (c->engine.tokenizer && tok_stream_open_after(&c->stream, c->engine.tokenizer, !o->special,
                                                      c->prompt.id, c->prompt.n, e))
@@ -103,6 +123,8 @@ static int close_all(struct completion *c, int failed, struct err *e)
     tok_stream_close(c->stream);
     stop_close(&c->stop);
     engine_close(&c->engine);
+    breakers_close(&c->texts);
+    free(c->bias);
     tok_ids_free(&c->prompt);
     free(c->text);
     return rc;

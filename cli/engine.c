@@ -134,8 +134,8 @@ static int choose_sizes(const struct engine *g, struct forward_options *f,
                        "%s %.0f MiB: the model%s takes %.0f MiB and the KV cache of one context of "
                        "%d tokens %.0f MiB (-c sets a smaller one)",
                        o->memory ? "--mem" : "free memory", (double)budget / mib,
-                       need->state ? " with the states of -np sequences" : "",
-                       (double)fixed / mib, positions, (double)(page * (uint64_t)context) / mib);
+                       need->state ? " with the states of -np sequences" : "", (double)fixed / mib,
+                       positions, (double)(page * (uint64_t)context) / mib);
     f->n_states = choose_states(g, need, left - page * (uint64_t)context);
     left -= need->state * (uint64_t)(f->n_states - o->n_seqs - FEWEST_SNAPSHOTS);
     uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1), fit = left / page;

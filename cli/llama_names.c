@@ -10,8 +10,7 @@
     "there is no interactive mode: --chat -p TEXT answers one message, a batch line with "         \
     "messages "                                                                                    \
     "(-i) has several turns"
-#define SAMPLERS                                                                                   \
-    "there is no such sampler: --temp, --top-k, --top-p, --min-p and the penalties are here"
+#define SAMPLERS "there is no such sampler: --samplers names those that are here"
 #define CONSTRAINED "answers cannot be constrained by a grammar or a schema"
 #define NO_DRAFT "there is no speculative decoding and no draft model"
 #define ROPE                                                                                       \
@@ -90,8 +89,6 @@ const struct args_other llama_names[] = {
      ARGS_REFUSED, TEXT_ONLY},
 
     /* prompt and chat */
-    {"-e --escape", ARGS_REFUSED,
-     "texts are taken as they are: a shell makes a newline, as in -p $'one\\ntwo'"},
     {"-sysf --system-prompt-file", ARGS_REFUSED, "-sys \"$(cat FILE)\" gives a file's text"},
     {"--verbose-prompt", ARGS_REFUSED, "--tokenize -p TEXT prints the ids of a prompt"},
     {"--interactive -if --interactive-first -ins --instruct -cnv --conversation -mli "
@@ -128,14 +125,9 @@ const struct args_other llama_names[] = {
     {"-nocb --no-cont-batching", ARGS_REFUSED, "-np 1 computes one sequence after the other"},
 
     /* sampling */
-    {"--samplers --sampler-seq --sampling-seq --typical --typical-p --tfs --top-nsigma "
-     "--top-n-sigma --xtc-probability --xtc-threshold --dry-multiplier --dry-base "
-     "--dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
-     "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent "
-     "--mirostat-eta --mirostat-tau --cfg-negative-prompt --cfg-negative-prompt-file --cfg-scale",
+    {"--tfs --adaptive-target --adaptive-decay --dynatemp-range --dynatemp-exp "
+     "--cfg-negative-prompt --cfg-negative-prompt-file --cfg-scale",
      ARGS_REFUSED, SAMPLERS},
-    {"--repeat-last-n", ARGS_REFUSED, "penalties look at all of prompt and text"},
-    {"-l --logit-bias", ARGS_REFUSED, "logit_bias of a batch line has it (docs/batch.md)"},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", ARGS_REFUSED, CONSTRAINED},
     {"-md --model-draft --spec-draft-model --draft --draft-n --draft-max --draft-min --draft-n-min "
      "--draft-p-min --draft-p-split -hfd -hfrd --hf-repo-draft --spec-draft-hf -td --threads-draft "

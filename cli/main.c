@@ -28,6 +28,7 @@ static int list_devices(const struct options *o, struct err *e)
 static int run(struct options *o, struct err *e)
 {
     usage_say(o);
+    run_draw_seed(o);
     engine_settle(o);
     process_maps(o->model);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */

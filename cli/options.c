@@ -10,7 +10,7 @@
 #define EVALUATION (MODE(RUN_PERPLEXITY) | MODE(RUN_CHOICES))
 #define PROMPT_AS_IDS (MODE(RUN_COMPLETE) | MODE(RUN_TOKENIZE) | MODE(RUN_DETOKENIZE))
 #define PROMPT_AS_TEXT (PROMPT_AS_IDS | MODE(RUN_PERPLEXITY))
-enum { NO_GROUP, PROMPT };
+enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS };
 
 #define ARGS_STRUCT struct options
 static const struct args_row table[] = {
@@ -23,6 +23,9 @@ static const struct args_row table[] = {
      .group = PROMPT},
     {NAMES("--prompt-ids"), TEXT(prompt_ids, "1,2,3"), .help = "prompt as token ids, exactly these",
      .modes = PROMPT_AS_IDS, .group = PROMPT},
+    {NAMES("-e", "--escape"), FLAG(escape), .group = ESCAPES,
+     .help = "\\n, \\t, \\r, \\', \\\", \\\\ and \\xHH in -p, -sys, --stop and "
+             "--dry-sequence-breaker stand for the characters"},
     {NAMES("--chat"), FLAG(chat),
      .help = "the prompt (of a batch of plain text: each line) is a message: apply the model's "
              "chat template",
@@ -57,7 +60,47 @@ static const struct args_row table[] = {
      .help = "subtracted once from tokens already generated (default 0)"},
     {NAMES("--frequency-penalty"), REAL(frequency_penalty, -100, 100),
      .help = "subtracted for every time a token was generated (default 0)"},
-    {NAMES("-s", "--seed"), SEED(seed), .help = "random seed (default 0: a run repeats)"},
+    {NAMES("--repeat-last-n"), INT(repeat_last_n, -1, 1 << 24),
+     .help = "these penalties look at the last N tokens (default -1: all; 0: off)"},
+    {NAMES("--typical", "--typical-p"), REAL(typical_p, 0, 1),
+     .help = "locally typical tokens with this much probability (default 1: all)"},
+    {NAMES("--top-nsigma", "--top-n-sigma"), REAL(top_n_sigma, -1, 1000),
+     .help = "only logits within X standard deviations of the largest (default -1: off)"},
+    {NAMES("--xtc-probability"), REAL(xtc_probability, 0, 1),
+     .help = "how often XTC drops all but the last of the tokens that reach its threshold "
+             "(default 0: never)"},
+    {NAMES("--xtc-threshold"), REAL(xtc_threshold, 0, 1),
+     .help = "probability at which a token counts for XTC (default 0.1)"},
+    {NAMES("--dry-multiplier"), REAL(dry_multiplier, 0, 1000),
+     .help = "DRY: what a token loses that would repeat --dry-allowed-length tokens (default 0: "
+             "off)"},
+    {NAMES("--dry-base"), REAL(dry_base, 1, 1000),
+     .help = "times as much for each token more (default 1.75)"},
+    {NAMES("--dry-allowed-length"), INT(dry_allowed_length, 1, 1 << 24),
+     .help = "tokens of a repetition that begins to count (default 2)"},
+    {NAMES("--dry-penalty-last-n"), INT(dry_last_n, -1, 1 << 24),
+     .help = "DRY looks at the last N tokens (default -1: all; 0: off)"},
+    {NAMES("--dry-sequence-breaker"), STRINGS(dry_breakers, "TEXT"),
+     .help = "no repetition reaches over TEXT (default newline, :, \" and *; may be given several "
+             "times; none: there is none)"},
+    {NAMES("--mirostat"), INT(mirostat, 0, 2),
+     .help = "2: Mirostat 2 instead of all truncation (default 0)"},
+    {NAMES("--mirostat-ent", "--mirostat-tau"), REAL(mirostat_tau, 0, 100),
+     .help = "surprise in bits that Mirostat keeps to (default 5)"},
+    {NAMES("--mirostat-lr", "--mirostat-eta"), REAL(mirostat_eta, 0, 100),
+     .help = "how fast it does (default 0.1)"},
+    {NAMES("--samplers"), TEXT(samplers, "A;B;.."), .group = ORDER_OF_SAMPLERS,
+     .help = "only these steps, in this order (default "
+             "penalties; dry; temperature; top_n_sigma; min_p; top_k; typ_p; top_p; xtc)"},
+    {NAMES("--sampler-seq", "--sampling-seq"), TEXT(sampler_seq, "LETTERS"),
+     .group = ORDER_OF_SAMPLERS, .help = "the same by letters (default edtsmkypx)"},
+    {NAMES("-l", "--logit-bias"), STRINGS(logit_bias, "ID+X"),
+     .help = "adds X to the logit of a token: 15043+1, 15043-1, 15043-inf; may be given several "
+             "times"},
+    {NAMES("--min-tokens"), INT(min_tokens, 0, 1 << 24),
+     .help = "no end of text before so many tokens (default 0)"},
+    {NAMES("-s", "--seed"), SEED(seed),
+     .help = "random seed (default 0: a run repeats; -1: one that is drawn and printed)"},
     {HEADING("Output")},
     {NAMES("--format"), TEXT(format, "text|ids|jsonl"), VALUES("text", "ids", "jsonl"),
      .help = "stream text (default) or print ids on one line; of batches: jsonl (default), a line "
@@ -156,7 +199,7 @@ static const struct args_row table[] = {
     {NAMES("--detokenize"), FLAG(detokenize), .help = "print the text of the ids in -p or -f",
      .chooses = RUN_DETOKENIZE},
     ARGS_COMMON_ROWS(common, "version and what this build contains"),
-    {NAMES("--no-escape"), FLAG(no_escape)}, /* the default, not in the help */
+    {NAMES("--no-escape"), FLAG(no_escape), .group = ESCAPES}, /* the default, not in the help */
 };
 
 static const struct args_mode modes[] = {
@@ -194,6 +237,14 @@ static void set_defaults(struct options *o)
     o->n_batch = o->n_seqs = OPT_UNSET;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
+    o->repeat_last_n = o->dry_last_n = -1;
+    o->typical_p = 1;
+    o->top_n_sigma = -1;
+    o->xtc_threshold = 0.1;
+    o->dry_base = 1.75;
+    o->dry_allowed_length = 2;
+    o->mirostat_tau = 5;
+    o->mirostat_eta = 0.1;
     o->input_format = "auto";
     o->order = "input";
     o->grace = 20;

@@ -33,8 +33,12 @@ struct options {
     struct args_strings stop;
     /* sampling; unset values come from the checkpoint */
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    int top_k;
-    uint64_t seed;
+    double typical_p, top_n_sigma, xtc_probability, xtc_threshold;
+    double dry_multiplier, dry_base, mirostat_tau, mirostat_eta;
+    int top_k, repeat_last_n, dry_allowed_length, dry_last_n, mirostat, min_tokens;
+    const char *samplers, *sampler_seq;
+    struct args_strings dry_breakers, logit_bias;
+    struct args_seed seed;
     /* output */
     const char *format, *logits_out;
     int no_display_prompt, verbose;
@@ -48,7 +52,7 @@ struct options {
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
     int threads, check_tensors, device, gpu_timeout;
     /* other modes */
-    int tokenize, detokenize, list_devices, no_escape;
+    int tokenize, detokenize, list_devices, escape, no_escape;
     struct args_common common;
     struct args_given given; /* how it was written; its mode is an enum run_mode */
 };

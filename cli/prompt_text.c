@@ -1,10 +1,12 @@
-/* prompt_text.c: reads the text of -p, -f or standard input. */
+/* prompt_text.c: reads the text of -p, -f or standard input; the escapes of -e; --seed -1. */
 #include "cli/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { MAX_PROMPT_BYTES = 1 << 30 };
@@ -53,4 +55,41 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
     free(p);
     if (fd) close(fd);
     return -1;
+}
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) % 16 : -1;
+}
+
+int run_unescape(char *text)
+{
+    static const char letters[] = "nrt'\"\\", meant[] = "\n\r\t'\"\\";
+    char *to = text;
+    for (const char *at = text; *at;) {
+        const char *known = at[0] == '\\' && at[1] ? strchr(letters, at[1]) : NULL;
+        int high = at[0] == '\\' && at[1] == 'x' ? hex_digit(at[2]) : -1,
+            low = high < 0 ? -1 : hex_digit(at[3]);
+        if (known) *to++ = meant[known - letters], at += 2;
+        else if (low < 0) *to++ = *at++;
+        else if (high || low) *to++ = (char)(high << 4 | low), at += 4;
+        else return -1;
+    }
+    *to = 0;
+    return 0;
+}
+
+void run_draw_seed(struct options *o)
+{
+    if (!o->seed.is_random) return;
+    while (getrandom(&o->seed.value, sizeof o->seed.value, 0) != sizeof o->seed.value) {
+    }
+    o->seed.value >>= 32; /* easier to type */
+}
+
+void run_say_seed(const struct options *o, uint64_t seed)
+{
+    if (o->seed.is_random) fprintf(stderr, "seed: %llu\n", (unsigned long long)seed);
 }

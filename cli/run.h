@@ -41,6 +41,13 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
                     struct err *e);
 /* Seconds since 1970-01-01 00:00 by the local wall clock: the time that a chat template reads. */
 int64_t run_local_time(void);
+/* --seed -1: draws the seed. */
+void run_draw_seed(struct options *o);
+/* Prints a seed that was drawn. */
+void run_say_seed(const struct options *o, uint64_t seed);
+/* -e: replaces \n, \xHH and so on in TEXT in place; an escape that is not known stays. -1: a NUL
+ * would come out. */
+int run_unescape(char *text);
 /* --chat-template-file as text; *text NULL when none is given. */
 int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* Appends {"role", "content"} to an array of messages; WHAT names the text in an error. */

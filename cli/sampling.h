@@ -1,4 +1,5 @@
-/* sampling.h: from the options of the command line to the sampler's parameters.
+/* sampling.h: from the options of the command line to the sampler's parameters, and the forms in
+ * which people write orders of samplers and biases.
  * Must not know: records, which may have parameters of their own. */
 #ifndef CLI_SAMPLING_H
 #define CLI_SAMPLING_H
@@ -9,8 +10,21 @@
 
 /* The defaults of llama.cpp, for one prompt, and those of OpenAI and vLLM, for a batch. */
 extern const struct sampler_params sampling_llama, sampling_openai;
-/* *p: what the options say, else the checkpoint's generation_config, else `otherwise`. */
+/* *p: what the options say, else the checkpoint's generation_config, else `otherwise`. The windows
+ * of the penalties and of DRY are left to sampling_set_windows, breakers to breakers.h. */
 int sampling_choose(struct sampler_params *p, const struct options *o, const struct modelfile *m,
                     const struct sampler_params *otherwise, struct err *e);
+/* The last tokens that the penalties and DRY look at, as llama.cpp writes them: -1 all, 0 off. */
+void sampling_set_windows(struct sampler_params *p, int repeat_last_n, int dry_last_n);
+
+/* The order of steps as names separated by semicolons or blanks ("top_k;temperature"), also with
+ * "-" for "_", or as llama.cpp's letters ("kt"). -1: *e says which is unknown or comes twice. */
+int sampling_read_names(struct sampler_params *p, const char *names, struct err *e);
+int sampling_read_letters(struct sampler_params *p, const char *letters, struct err *e);
+/* The sequence breakers of the command line, or the default ones; *n of them. */
+const char *const *sampling_breakers(const struct options *o, int *n);
+/* --logit-bias: biases [*n], malloc'd; NULL when there is none. Ids must be below `vocab`. */
+int sampling_read_bias(const struct args_strings *s, int vocab, struct sampler_bias **bias, int *n,
+                       struct err *e);
 
 #endif

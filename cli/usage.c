@@ -3,9 +3,11 @@
 #include "cli/backends.h"
 #include "cli/batch/shard.h"
 #include "cli/run.h"
+#include "cli/sampling.h"
 #include "core/base/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -67,6 +69,35 @@ static int check_texts(const struct options *o, struct err *e)
     return 0;
 }
 
+/* Orders of samplers and biases, which are read again when the vocabulary is known. */
+static int check_sampling(const struct options *o, struct err *e)
+{
+    struct sampler_params p = {0};
+    struct sampler_bias *bias;
+    int n;
+    if (o->mirostat == 1)
+        return err_set(e, "%s 1 is not here, 2 (Mirostat 2) is", options_given(o, &o->mirostat));
+    if (o->samplers && sampling_read_names(&p, o->samplers, e))
+        return err_prefix(e, "%s", options_given(o, &o->samplers));
+    if (o->sampler_seq && sampling_read_letters(&p, o->sampler_seq, e))
+        return err_prefix(e, "%s", options_given(o, &o->sampler_seq));
+    if (sampling_read_bias(&o->logit_bias, INT32_MAX, &bias, &n, e)) return -1;
+    free(bias);
+    return 0;
+}
+
+/* -e, in the memory of the command line: escapes are longer than what they stand for. */
+static int unescape(const struct options *o, struct err *e)
+{
+    const char *const *lists[] = {&o->prompt, &o->system_prompt, o->stop.v, o->dry_breakers.v};
+    const int n[] = {o->prompt != NULL, o->system_prompt != NULL, o->stop.n, o->dry_breakers.n};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < n[i]; k++)
+            if (run_unescape((char *)(uintptr_t)lists[i][k]))
+                return err_set(e, "%s: a text cannot hold \\x00", options_given(o, &o->escape));
+    return 0;
+}
+
 static int check_values(const struct options *o, struct err *e)
 {
     uint64_t bytes;
@@ -91,7 +122,8 @@ int usage_check(struct options *o, struct err *e)
     if (o->given.mode == RUN_DEVICES) return 0;
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
     if (args_check(&run_program, &o->given, e) || check_relations(o, e)) return -1;
-    if (check_texts(o, e) || check_values(o, e)) return -1;
+    if (o->escape && unescape(o, e)) return -1;
+    if (check_texts(o, e) || check_sampling(o, e) || check_values(o, e)) return -1;
     if (!o->format) o->format = o->input ? "jsonl" : "text";
     if (!o->input && !strcmp(o->format, "jsonl"))
         return err_set(e, "%s jsonl needs -i FILE: without it text or ids",
@@ -108,16 +140,14 @@ static void say_escapes(const char *name, const char *text)
     const char *p = text;
     while (p && (p = strchr(p, '\\')) && (!p[1] || !strchr(letters, p[1]))) p += p[1] ? 2 : 1;
     if (!p || strchr(text, '\n')) return;
-    fprintf(
-        stderr,
-        "note: %s: \\%c is a backslash and a letter here; a shell makes the character of $'\\%c'\n",
-        name, p[1], p[1]);
+    fprintf(stderr, "note: %s: \\%c is a backslash and a letter here; -e makes it the character\n",
+            name, p[1]);
 }
 
 void usage_say(const struct options *o)
 {
     args_say(&o->given);
-    if (o->no_escape) return;
+    if (o->escape || o->no_escape) return;
     say_escapes(options_given(o, &o->prompt), o->prompt);
     say_escapes(options_given(o, &o->system_prompt), o->system_prompt);
     for (int i = 0; i < o->stop.n; i++) say_escapes(options_given(o, &o->stop), o->stop.v[i]);

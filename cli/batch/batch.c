@@ -36,6 +36,13 @@ static int open_defaults(struct batch_run *b, struct err *e)
     const struct options *o = b->o;
     if (sampling_choose(&b->defaults.sampling, o, &b->engine.model.file, &sampling_openai, e))
         return -1;
+    if (sampling_read_bias(&o->logit_bias, b->engine.model.config.vocab, &b->bias,
+                           &b->defaults.sampling.n_bias, e))
+        return -1;
+    b->defaults.sampling.bias = b->bias;
+    b->defaults.repeat_last_n = o->repeat_last_n;
+    b->defaults.dry_last_n = o->dry_last_n;
+    b->defaults.breakers = sampling_breakers(o, &b->defaults.n_breakers);
     b->defaults.max_tokens = o->n_predict == OPT_UNSET ? -1 : o->n_predict < 0 ? -2 : o->n_predict;
     b->defaults.stop = o->stop.v;
     b->defaults.n_stop = o->stop.n;
@@ -53,8 +60,11 @@ static int open_chat(struct batch_run *b, struct err *e)
     size_t n, n_old = 0;
     const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
     b->started = run_local_time();
-    if (old && manifest_started(old, n_old, &b->started, e))
+    b->seed = b->o->seed.value;
+    if (old && (manifest_started(old, n_old, &b->started, e) ||
+                (b->o->seed.is_random && manifest_seed(old, n_old, &b->seed, e))))
         return err_prefix(e, "%s", b->journal_path);
+    run_say_seed(b->o, b->seed);
     if (run_read_template(b->o, &given, &n, e)) return -1;
     if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
     int rc = chat_open_model(&b->chat, &b->engine.model.file, given, n, b->started, e);
@@ -92,7 +102,8 @@ static int open_model(struct batch_run *b, struct err *e)
         .n_eos = b->engine.model.config.n_eos,
         .vocab = b->engine.model.config.vocab,
         .n_ctx = engine_context(&b->engine),
-        .seed = o->seed,
+        .texts = &b->texts,
+        .seed = b->seed,
         .done = on_done,
         .arg = b,
         .clock = clock_now,
@@ -230,6 +241,7 @@ static int match_journal(struct batch_run *b, struct err *e)
         .model_name = b->model_name,
         .model_crc = st_meta(&b->engine.model.file.st, "opt4gptq.header_crc32"),
         .sampling = b->defaults.sampling,
+        .seed = b->seed,
         .n_ctx = b->env.n_ctx,
         .backend = b->o->backend,
         .instructions = engine_sums(&b->engine),
@@ -552,6 +564,8 @@ int run_batch(const struct options *o, struct err *e)
     result_close(&b.result);
     journal_close(b.journal);
     token_text_close(&b.tokens);
+    breakers_close(&b.texts);
+    free(b.bias);
     chat_close(b.chat);
     engine_close(&b.engine);
     input_close(b.input);

@@ -20,6 +20,9 @@ struct batch_run {
     uint32_t template_crc; /* of --chat-template-file */
     int64_t started;       /* when the run was first begun */
     struct token_text tokens;
+    struct breaker_texts texts; /* for DRY */
+    struct sampler_bias *bias;  /* of --logit-bias */
+    uint64_t seed;              /* of the run: a drawn one is that of its first start */
     struct engine engine;
     struct input *input;
     int plain;                                /* a prompt a line */

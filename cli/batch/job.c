@@ -213,6 +213,11 @@ static int make_requests(struct job *j, struct err *e)
     struct record *r = &j->record;
     uint64_t stream = r->has_seed ? 0 : record_hash(r);
     if (!r->has_seed) r->sampling.seed = j->env->seed;
+    r->sampling.dry.breakers = &j->breakers;
+    if (r->sampling.dry.multiplier != 0 && r->n_breakers &&
+        breakers_open(&j->breakers, j->env->texts, j->env->tokenizer, r->breakers, r->n_breakers,
+                      e))
+        return -1;
     for (int i = 0; i < j->n_prompts; i++) {
         struct job_prompt *p = &j->prompt[i];
         p->request = (struct request){

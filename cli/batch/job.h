@@ -6,6 +6,7 @@
 
 #include "cli/out.h"
 #include "cli/batch/record.h"
+#include "cli/breakers.h"
 #include "core/sched/request.h"
 #include "core/text/stop.h"
 #include "core/text/tokenizer.h"
@@ -23,6 +24,7 @@ struct job_env {
     const char *system_prompt; /* before a line of text that is a message, or NULL */
     const int32_t *eos;        /* [n_eos] */
     int n_eos, vocab, n_ctx;
+    struct breaker_texts *texts;
     uint64_t seed;                          /* of the run, for records without one */
     void (*done)(void *arg, struct job *j); /* all requests of J ended */
     void *arg;
@@ -69,6 +71,7 @@ struct job_prompt {
 struct job {
     const struct job_env *env;
     struct record record;
+    struct dry_breakers breakers;
     int n_prompts, n_running;  /* requests not yet ended */
     struct job_prompt *prompt; /* [n_prompts] */
     uint64_t bytes;            /* about as many as its answer has, as far as it is known */

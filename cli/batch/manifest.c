@@ -42,6 +42,17 @@ static void real(struct out *o, const char *name, double v)
     text(o, name, s);
 }
 
+static void strings(struct out *o, const char *name, const struct args_strings *v)
+{
+    key(o, name);
+    out_text(o, "[");
+    for (int i = 0; i < v->n; i++) {
+        if (i) out_text(o, ",");
+        out_string(o, v->v[i], strlen(v->v[i]));
+    }
+    out_text(o, "]");
+}
+
 int manifest_write(struct out *o, const struct manifest *m, struct err *e)
 {
     const struct options *p = m->options;
@@ -67,7 +78,7 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     text(o, "--shard", s);
     if (p->n_predict == OPT_UNSET) text(o, "-n", NULL);
     else integer(o, "-n", p->n_predict);
-    snprintf(s, sizeof s, "%llu", (unsigned long long)p->seed);
+    snprintf(s, sizeof s, "%llu", (unsigned long long)m->seed);
     text(o, "--seed", s);
     real(o, "temperature", m->sampling.temperature);
     integer(o, "top-k", m->sampling.top_k);
@@ -77,17 +88,27 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     real(o, "repeat-penalty", m->sampling.repetition_penalty);
     real(o, "presence-penalty", m->sampling.presence_penalty);
     real(o, "frequency-penalty", m->sampling.frequency_penalty);
+    integer(o, "repeat-last-n", p->repeat_last_n);
+    real(o, "top-nsigma", m->sampling.top_n_sigma);
+    real(o, "xtc-probability", m->sampling.xtc_probability);
+    real(o, "xtc-threshold", m->sampling.xtc_threshold);
+    real(o, "dry-multiplier", m->sampling.dry.multiplier);
+    real(o, "dry-base", m->sampling.dry.base);
+    integer(o, "dry-allowed-length", m->sampling.dry.allowed_length);
+    integer(o, "dry-penalty-last-n", p->dry_last_n);
+    strings(o, "--dry-sequence-breaker", &p->dry_breakers);
+    integer(o, "mirostat", m->sampling.mirostat);
+    real(o, "mirostat-ent", m->sampling.mirostat_tau);
+    real(o, "mirostat-lr", m->sampling.mirostat_eta);
+    text(o, "--samplers", p->samplers);
+    text(o, "--sampler-seq", p->sampler_seq);
+    strings(o, "--logit-bias", &p->logit_bias);
+    integer(o, "--min-tokens", p->min_tokens);
     integer(o, "--chat", p->chat);
     text(o, "--system-prompt", p->system_prompt);
     integer(o, "--ignore-eos", p->ignore_eos);
     integer(o, "--special", p->special);
-    key(o, "--stop");
-    out_text(o, "[");
-    for (int i = 0; i < p->stop.n; i++) {
-        if (i) out_text(o, ",");
-        out_string(o, p->stop.v[i], strlen(p->stop.v[i]));
-    }
-    out_text(o, "]");
+    strings(o, "--stop", &p->stop);
     integer(o, "started", m->started);
     out_text(o, "}\n");
     return out_failed(o) ? err_memory(e) : 0;
@@ -117,6 +138,20 @@ int manifest_started(const char *old, size_t n_old, int64_t *started, struct err
             ? 0
             : err_set(e,
                       "is damaged: it does not say when the run was begun: --restart starts over");
+    json_decref(v);
+    return rc;
+}
+
+int manifest_seed(const char *old, size_t n_old, uint64_t *seed, struct err *e)
+{
+    json_t *v;
+    char *end;
+    if (load(&v, old, n_old, e)) return -1;
+    const char *t = json_string_value(json_object_get(v, "--seed"));
+    *seed = t ? strtoull(t, &end, 10) : 0;
+    int rc = t && *t && !*end ? 0
+                              : err_set(e, "is damaged: it does not say which seed the run has: "
+                                           "--restart starts over");
     json_decref(v);
     return rc;
 }

@@ -18,6 +18,7 @@ struct manifest {
         *model_crc; /* 8 hex digits, of the model file's header, which holds every tensor's crc32 */
     uint32_t template_crc;          /* of --chat-template-file; the model's own is in the model */
     struct sampler_params sampling; /* where records say nothing */
+    uint64_t seed;
     int n_ctx;
     const char *backend;
     const char *instructions; /* as engine_sums gives them; NULL: they do not matter */
@@ -29,6 +30,8 @@ struct manifest {
 int manifest_write(struct out *o, const struct manifest *m, struct err *e);
 /* When the run that wrote OLD [n_old] was begun. -1: OLD is not what manifest_write wrote. */
 int manifest_started(const char *old, size_t n_old, int64_t *started, struct err *e);
+/* The seed of that run, likewise. */
+int manifest_seed(const char *old, size_t n_old, uint64_t *seed, struct err *e);
 /* Compares an OLD one [n_old] with the line that manifest_write gave. 1: *e names what changed; -1:
  * failed. */
 int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now, struct err *e);

@@ -1,5 +1,6 @@
 #include "cli/batch/record.h"
 
+#include "cli/sampling.h"
 #include "core/base/json.h"
 #include "core/sched/request.h"
 
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64, MAX_STOP_BYTES = 4096 };
+enum { MAX_CHOICES = 1024, MAX_RECORD_STOPS = 64, MAX_STOP_BYTES = 4096, MAX_BREAKER_BYTES = 256 };
 enum { MAX_VALUES = 4 << 20 }; /* of a line: jansson takes up to 200 bytes for each */
 
 /* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an
@@ -31,6 +32,18 @@ static const struct field {
     {"repetition_penalty", BOTH, F_REAL, AT(sampling.repetition_penalty), 0.01, 100},
     {"presence_penalty", BOTH, F_REAL, AT(sampling.presence_penalty), -100, 100},
     {"frequency_penalty", BOTH, F_REAL, AT(sampling.frequency_penalty), -100, 100},
+    {"typical_p", BOTH, F_REAL, AT(sampling.typical_p), 0, 1},
+    {"top_n_sigma", BOTH, F_REAL, AT(sampling.top_n_sigma), -1, 1000},
+    {"repeat_last_n", BOTH, F_INT, AT(repeat_last_n), -1, 1 << 24},
+    {"dry_multiplier", BOTH, F_REAL, AT(sampling.dry.multiplier), 0, 1000},
+    {"dry_base", BOTH, F_REAL, AT(sampling.dry.base), 1, 1000},
+    {"dry_allowed_length", BOTH, F_INT, AT(sampling.dry.allowed_length), 1, 1 << 24},
+    {"dry_penalty_last_n", BOTH, F_INT, AT(dry_last_n), -1, 1 << 24},
+    {"xtc_probability", BOTH, F_REAL, AT(sampling.xtc_probability), 0, 1},
+    {"xtc_threshold", BOTH, F_REAL, AT(sampling.xtc_threshold), 0, 1},
+    {"mirostat", BOTH, F_INT, AT(sampling.mirostat), 0, 2},
+    {"mirostat_tau", BOTH, F_REAL, AT(sampling.mirostat_tau), 0, 100},
+    {"mirostat_eta", BOTH, F_REAL, AT(sampling.mirostat_eta), 0, 100},
     {"min_tokens", BOTH, F_INT, AT(sampling.min_tokens), 0, 1 << 24},
     {"ignore_eos", BOTH, F_BOOL, AT(sampling.ignore_eos), 0, 0},
     {"n", BOTH, F_INT, AT(n), 1, MAX_CHOICES},
@@ -57,6 +70,8 @@ static const struct field {
     {"stop", BOTH, F_OTHER, 0, 0, 0},
     {"stop_token_ids", BOTH, F_OTHER, 0, 0, 0},
     {"logit_bias", BOTH, F_OTHER, 0, 0, 0},
+    {"dry_sequence_breakers", BOTH, F_OTHER, 0, 0, 0},
+    {"samplers", BOTH, F_OTHER, 0, 0, 0},
     {"response_format", BOTH, F_OTHER, 0, 0, 0},
     {"best_of", COMPLETION, F_OTHER, 0, 0, 0},
     {"modalities", CHAT, F_OTHER, 0, 0, 0},
@@ -151,6 +166,48 @@ static int read_stop(struct record *r, const json_t *v, struct refusal *why, str
         stop[r->n_stop++] = json_string_value(s);
     }
     return 0;
+}
+
+/* DRY's breakers: [] stands for none. */
+static int read_breakers(struct record *r, const json_t *v, struct refusal *why, struct err *e)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v))
+        return refuse(why, "dry_sequence_breakers", "must be an array of strings");
+    if (n > MAX_RECORD_STOPS) return refuse(why, "dry_sequence_breakers", "more than 64 strings");
+    if (!(r->breakers = malloc((n + 1) * sizeof *r->breakers))) return err_memory(e);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *s = json_array_get(v, i);
+        if (!json_is_string(s) || !json_string_length(s) ||
+            json_string_length(s) > MAX_BREAKER_BYTES ||
+            strlen(json_string_value(s)) != json_string_length(s))
+            return refuse(why, "dry_sequence_breakers",
+                          "must be an array of strings of 1 to 256 bytes");
+        r->breakers[r->n_breakers++] = json_string_value(s);
+    }
+    return 0;
+}
+
+/* The order of steps: a list of names, or a text of names or letters. */
+static int read_samplers(struct record *r, const json_t *v, struct refusal *why)
+{
+    char names[512] = "";
+    const char *text = json_string_value(v);
+    struct err inner = {0};
+    struct sampler_params *p = &r->sampling;
+    size_t i, n = 0;
+    json_t *name;
+    if (!text && !json_is_array(v))
+        return refuse(why, "samplers", "must be an array of names, or a text");
+    json_array_foreach ((json_t *)v, i, name) {
+        if (!json_is_string(name) || n + json_string_length(name) + 2 > sizeof names)
+            return refuse(why, "samplers", "must be an array of names");
+        n += (size_t)snprintf(names + n, sizeof names - n, i ? ";%s" : "%s",
+                              json_string_value(name));
+    }
+    int rc = sampling_read_names(p, text ? text : names, &inner);
+    if (rc && text && !strchr(text, ';')) rc = sampling_read_letters(p, text, &inner);
+    return rc ? refuse(why, "samplers", inner.msg) : 0;
 }
 
 static int read_stop_ids(struct record *r, const json_t *v, int vocab, struct refusal *why,
@@ -251,6 +308,10 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
         return read_stop_ids(r, v, vocab, why, e);
     } else if (!strcmp(name, "logit_bias")) {
         return read_bias(r, v, vocab, why, e);
+    } else if (!strcmp(name, "dry_sequence_breakers")) {
+        return read_breakers(r, v, why, e);
+    } else if (!strcmp(name, "samplers")) {
+        return read_samplers(r, v, why);
     } else if (!strcmp(name, "response_format")) {
         return read_response_format(v, why);
     } else if (!strcmp(name, "best_of")) {
@@ -298,6 +359,8 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
         if (rc) return rc;
     }
     if (r->sampling.top_k < 0) r->sampling.top_k = 0;
+    if (r->sampling.mirostat == 1)
+        return refuse(why, "mirostat", "1 is not served, 2 (Mirostat 2) and 0 are");
     if (r->kind == RECORD_CHAT && read_logprobs_of_chat(r, body, why)) return 1;
     if (r->max_tokens >= 0 && r->sampling.min_tokens > r->max_tokens)
         return refuse(why, "min_tokens", "is more than max_tokens");
@@ -426,6 +489,31 @@ static int refuse_big(const struct record *r, const json_t *body, struct refusal
     return refuse(why, NULL, "a number is too large");
 }
 
+/* Lists that the record leaves out. */
+static int take_defaults(struct record *r, const struct record_defaults *d, struct err *e)
+{
+    struct sampler_params *p = &r->sampling;
+    if (!r->stop && d->n_stop) {
+        if (!(r->stop = malloc((size_t)d->n_stop * sizeof *r->stop))) return err_memory(e);
+        memcpy(r->stop, d->stop, (size_t)d->n_stop * sizeof *r->stop);
+        r->n_stop = d->n_stop;
+    }
+    if (!r->breakers && d->n_breakers && p->dry.multiplier != 0) {
+        r->breakers = malloc((size_t)d->n_breakers * sizeof *r->breakers);
+        if (!r->breakers) return err_memory(e);
+        memcpy(r->breakers, d->breakers, (size_t)d->n_breakers * sizeof *r->breakers);
+        r->n_breakers = d->n_breakers;
+    }
+    if (!p->bias && d->sampling.n_bias) {
+        struct sampler_bias *bias = malloc((size_t)d->sampling.n_bias * sizeof *bias);
+        if (!(p->bias = bias)) return err_memory(e);
+        memcpy(bias, d->sampling.bias, (size_t)d->sampling.n_bias * sizeof *bias);
+        p->n_bias = d->sampling.n_bias;
+    }
+    sampling_set_windows(p, r->repeat_last_n, r->dry_last_n);
+    return 0;
+}
+
 int record_parse(struct record *r, const struct input_line *line, int plain,
                  const struct record_defaults *d, struct refusal *why, struct err *e)
 {
@@ -435,6 +523,10 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
                          .logprobs = -1,
                          .skip_special = !d->include_special};
     r->sampling = d->sampling;
+    r->sampling.bias = NULL;
+    r->sampling.n_bias = 0;
+    r->repeat_last_n = d->repeat_last_n;
+    r->dry_last_n = d->dry_last_n;
     r->id = r->name;
     r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "line-%llu",
                                    (unsigned long long)line->number);
@@ -459,11 +551,7 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
         if (json_check(e)) return -1;
         if (rc) return rc;
     }
-    if (!r->stop && d->n_stop) {
-        if (!(r->stop = malloc((size_t)d->n_stop * sizeof *r->stop))) return err_memory(e);
-        memcpy(r->stop, d->stop, (size_t)d->n_stop * sizeof *r->stop);
-        r->n_stop = d->n_stop;
-    }
+    if (take_defaults(r, d, e)) return -1;
     if (r->max_tokens < 0 && d->max_tokens >= 0) r->max_tokens = d->max_tokens;
     if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION)
         r->max_tokens = 16;
@@ -476,6 +564,7 @@ void record_free(struct record *r)
     free((void *)r->sampling.stop_ids);
     free((void *)r->sampling.bias);
     free(r->stop);
+    free(r->breakers);
     *r = (struct record){0};
 }
 
@@ -487,7 +576,8 @@ void record_settle(struct record *r)
     r->prompt = r->messages = r->tools = r->kwargs = NULL;
     json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id"))
         json_object_del(r->root, key);
-    json_object_foreach_safe(body, next, key, v) if (strcmp(key, "stop") && strcmp(key, "model"))
+    json_object_foreach_safe(body, next, key, v) if (strcmp(key, "stop") && strcmp(key, "model") &&
+                                                     strcmp(key, "dry_sequence_breakers"))
         json_object_del(body, key);
 }
 

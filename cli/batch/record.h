@@ -19,6 +19,10 @@ struct record_defaults {
                      */
     const char *const *stop;
     int n_stop;
+    /* windows of penalties and DRY (sampling_set_windows), which `sampling` is without */
+    int repeat_last_n, dry_last_n;
+    const char *const *breakers; /* [n_breakers] of DRY */
+    int n_breakers;
     int vocab;
     int chat;            /* a line of plain text is a message */
     int include_special; /* special tokens are part of the text */
@@ -41,8 +45,11 @@ struct record {
     int logprobs;      /* -1: none; else that many alternatives */
     int echo, return_ids, include_stop, skip_special, add_special, add_generation_prompt;
     int has_seed;
-    struct sampler_params sampling; /* stop_ids and bias are the record's */
-    const char **stop;              /* [n_stop] */
+    struct sampler_params sampling; /* stop_ids and bias are the record's; no DRY breakers yet */
+    int repeat_last_n, dry_last_n;
+    const char **breakers; /* [n_breakers] strings of DRY */
+    int n_breakers;
+    const char **stop; /* [n_stop] */
     int n_stop;
 };
 

@@ -123,15 +123,16 @@ static int take_other(struct words *w, const struct args_other *o, const char *w
 
 /* ---- values */
 
-static int parse_seed(const struct found *f, uint64_t *out, struct err *e)
+static int parse_seed(const struct found *f, struct args_seed *out, struct err *e)
 {
     char *end;
     errno = 0;
+    *out = (struct args_seed){.is_random = !strcmp(f->value, "-1")};
+    if (out->is_random) return 0;
     unsigned long long v = strtoull(f->value, &end, 10);
     if (errno || end == f->value || *end || strchr(f->value, '-'))
-        return err_set(e, "%s: '%s' is not a number from 0 to 2^64-1%s", f->name, f->value,
-                       strcmp(f->value, "-1") ? "" : " (none is random: a run repeats)");
-    *out = v;
+        return err_set(e, "%s: '%s' is not a number from 0 to 2^64-1, or -1", f->name, f->value);
+    out->value = v;
     return 0;
 }
 

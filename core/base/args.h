@@ -15,7 +15,7 @@
 
 enum {
     ARGS_NAMES = 6,    /* of one option */
-    ARGS_ROWS = 96,    /* of a table */
+    ARGS_ROWS = 160,   /* of a table */
     ARGS_NOTES = 32,   /* of one command line */
     ARGS_WORDS = 2,    /* that are no options */
     ARGS_LIST = 16,    /* elements of a list with commas */
@@ -36,12 +36,18 @@ struct args_strings {
     const char *v[ARGS_REPEATS];
 };
 
+/* -1 asks for one that differs from run to run: the program draws it. */
+struct args_seed {
+    uint64_t value;
+    int is_random;
+};
+
 /* The type of an option's field, and how its value is written. */
 enum args_kind {
     ARGS_IS_FLAG,    /* int; takes no value */
     ARGS_IS_INT,     /* int */
     ARGS_IS_REAL,    /* double */
-    ARGS_IS_SEED,    /* uint64_t */
+    ARGS_IS_SEED,    /* struct args_seed */
     ARGS_IS_TEXT,    /* const char * */
     ARGS_IS_STRINGS, /* struct args_strings: one value each time */
     ARGS_IS_INTS,    /* struct args_ints: a list with commas; each time adds to it */

@@ -272,11 +272,11 @@ static void options_are_checked(void **state)
     assert_int_equal(o.n_predict, 5);
     assert_true(o.temperature == 0.5);
     assert_int_equal(o.stop.n, 2);
-    assert_true(o.seed == UINT64_MAX);
+    assert_true(o.seed.value == UINT64_MAX && !o.seed.is_random);
     char **const bad[] = {
         ARGV("-n", "x"),        ARGV("-n", "-2"),   ARGV("--temp", "nan"),
         ARGV("--top-p", "1.5"), ARGV("--nonsense"), ARGV("-m"),
-        ARGV("word"),           ARGV("-s", "-1"),   ARGV("-n", "99999999999999999999"),
+        ARGV("word"),           ARGV("-s", "-2"),   ARGV("-n", "99999999999999999999"),
         ARGV("--stop", ""),     ARGV("-t", "1.5")};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         e.msg[0] = 0;
