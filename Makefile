@@ -48,7 +48,7 @@ ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-
 ALL_LDFLAGS += -fsanitize=address,undefined
 endif
 # Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
-LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz $(if $(STATIC),,-Wl,-Bdynamic) -lm
+LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -ledit -ltinfo -lbsd -lmd $(if $(STATIC),,-Wl,-Bdynamic) -lm
 
 comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)) # of a folder and those in it

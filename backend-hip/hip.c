@@ -200,6 +200,7 @@ const struct backend backend_hip = {
     .name = "hip",
     .kinds = (1u << OP_KINDS) - 1,
     .asynchronous = 1,
+    .phases = 1,
     .available = hip_available,
     .packed_bytes = hip_packed_bytes,
     .scratch_bytes = hip_scratch_bytes,

@@ -1,16 +1,16 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
-#include "cli/breakers.h"
 #include "cli/engine.h"
 #include "cli/sampling.h"
+#include "cli/show.h"
 #include "core/base/clock.h"
-#include "core/text/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { LOGITS_BYTES = 64 << 20 };
 
@@ -19,11 +19,8 @@ struct completion {
     const struct options *o;
     struct engine engine;
     struct request request;
-    struct sampler_bias *bias;
-    struct dry_breakers breakers;
-    struct breaker_texts texts;
-    struct tok_stream *stream;
-    struct stop stop;
+    struct sampling_memory sampling;
+    struct show show; /* of text */
     struct logits_file *logits;
     struct tok_ids prompt;
     char *text; /* prompt as text or NULL */
@@ -70,23 +67,6 @@ static int rows_of_logits(const struct completion *c)
     return c->o->logits_out && row < LOGITS_BYTES ? (int)(LOGITS_BYTES / row) : 1;
 }
 
-static int open_sampling(struct completion *c, struct err *e)
-{
-    const struct options *o = c->o;
-    struct sampler_params *p = &c->request.sampling;
-    int n;
-    const char *const *breakers = sampling_breakers(o, &n);
-    if (sampling_choose(p, o, &c->engine.model.file, &sampling_llama, e) ||
-        sampling_read_bias(&o->logit_bias, c->engine.model.config.vocab, &c->bias, &p->n_bias, e))
-        return -1;
-    sampling_set_windows(p, o->repeat_last_n, o->dry_last_n);
-    p->bias = c->bias;
-    p->dry.breakers = &c->breakers;
-    return p->dry.multiplier == 0
-               ? 0
-               : breakers_open(&c->breakers, &c->texts, c->engine.tokenizer, breakers, n, e);
-}
-
 static int open_engine(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
@@ -94,7 +74,9 @@ static int open_engine(struct completion *c, struct err *e)
     if (engine_open_model(g, o, e)) return -1;
     if (c->text_mode && !g->tokenizer && o->n_predict)
         return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
-    if (read_prompt(c, e) || open_sampling(c, e)) return -1;
+    if (read_prompt(c, e) || sampling_open(&c->request.sampling, &c->sampling, o, &g->model.file,
+                                           g->tokenizer, g->model.config.vocab, e))
+        return -1;
     int n_prompt = (int)c->prompt.n;
     c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - n_prompt ? n_prompt + o->n_predict
                                                                         : c->n_ctx;
@@ -105,9 +87,13 @@ static int open_all(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
     run_say_seed(o, o->seed.value);
-    if (open_engine(c, e) || stop_open(&c->stop, o->stop.v, o->stop.n, e)) return -1;
-    if (c->engine.tokenizer && tok_stream_open_after(&c->stream, c->engine.tokenizer, !o->special,
-                                                     c->prompt.id, c->prompt.n, e))
+    if (open_engine(c, e)) return -1;
+    const struct show_how how = {.tokenizer = c->engine.tokenizer,
+                                 .special = o->special,
+                                 .stop = &o->stop,
+                                 .reasoning = show_reasoning_of(o),
+                                 .terminal = isatty(1)};
+    if (how.tokenizer && show_open(&c->show, &how, &c->prompt, c->text, c->text_bytes, e))
         return -1;
     run_say_on_signal("\nstopping after this step; a second signal ends at once\n",
                       "stopped at once\n");
@@ -120,11 +106,9 @@ static int open_all(struct completion *c, struct err *e)
 static int close_all(struct completion *c, int failed, struct err *e)
 {
     int rc = logits_file_close(c->logits, !failed, e);
-    tok_stream_close(c->stream);
-    stop_close(&c->stop);
+    show_close(&c->show);
     engine_close(&c->engine);
-    breakers_close(&c->texts);
-    free(c->bias);
+    sampling_close(&c->sampling);
     tok_ids_free(&c->prompt);
     free(c->text);
     return rc;
@@ -152,12 +136,6 @@ static void say_machine(const struct completion *c)
     engine_say_variants(&c->engine);
 }
 
-static int put(const char *text, size_t n, struct err *e)
-{
-    if (fwrite(text, 1, n, stdout) == n && !fflush(stdout)) return 0;
-    return err_sys(e, "cannot write to stdout");
-}
-
 static int is_eos(const struct model_config *g, int32_t id)
 {
     for (int i = 0; i < g->n_eos; i++)
@@ -168,32 +146,10 @@ static int is_eos(const struct model_config *g, int32_t id)
 /* Shows one generated token. Returns 1 when a stop string ended the text. */
 static int show(struct completion *c, int32_t id, struct err *e)
 {
-    if (!c->text_mode) {
-        char number[16];
-        return put(number,
-                   (size_t)snprintf(number, sizeof number, c->n_generated ? " %d" : "%d", id), e);
-    }
-    const char *piece, *certain;
-    size_t n, n_certain;
-    if (tok_stream_push(c->stream, id, &piece, &n, e)) return -1;
-    int stopped = stop_push(&c->stop, piece, n, &certain, &n_certain, e);
-    if (stopped < 0 || put(certain, n_certain, e)) return -1;
-    return stopped;
-}
-
-static int show_rest(struct completion *c, struct err *e)
-{
-    const char *piece, *certain;
-    size_t n;
-    if (!c->text_mode) return put("\n", 1, e);
-    if (tok_stream_flush(c->stream, &piece, &n, e)) return -1;
-    int stopped = stop_push(&c->stop, piece, n, &certain, &n, e);
-    if (stopped < 0 || put(certain, n, e)) return -1;
-    if (!stopped) {
-        stop_flush(&c->stop, &certain, &n);
-        if (put(certain, n, e)) return -1;
-    }
-    return put("\n", 1, e);
+    char number[16];
+    if (c->text_mode) return show_token(&c->show, id, e);
+    return show_put(number,
+                    (size_t)snprintf(number, sizeof number, c->n_generated ? " %d" : "%d", id), e);
 }
 
 /* --- what the scheduler calls */
@@ -208,7 +164,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     struct completion *c = arg;
     (void)choice;
     if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && !c->o->chat &&
-        put(c->text, c->text_bytes, e))
+        show_put(c->text, c->text_bytes, e))
         return -1;
     c->begun = 1;
     if (is_eos(&c->engine.model.config, t->id) && !c->o->ignore_eos) return 0;
@@ -258,8 +214,7 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
         *seconds += clock_now() - before;
     }
     if (rc < 0 || !c->begun) return rc < 0 ? -1 : 0;
-    if (c->ended_by_text) return c->text_mode ? put("\n", 1, e) : 0;
-    return show_rest(c, e);
+    return c->text_mode ? show_end(&c->show, c->ended_by_text, e) : show_put("\n", 1, e);
 }
 
 static void report(const struct completion *c)

@@ -13,6 +13,7 @@ enum { LOGITS_BYTES = 32 << 20, STARTS = 8 };
 
 /* Slots of states beside those of the sequences, for snapshots of shared prefixes: as many as an
  * eighth of the memory that is left holds, within these limits. */
+enum { FEWEST_POSITIONS = 4096 }; /* of a conversation's context, unless the model has fewer */
 enum { FEWEST_SNAPSHOTS = 2, MOST_SNAPSHOTS = 32 };
 static const double mib = 1048576;
 
@@ -223,6 +224,36 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
                                     .n_batch = f.max_rows,
                                     .n_ctx = one->n_positions,
                                     .overlap = g->entry->ops->asynchronous};
+    return open_sized(g, &f, &s, e);
+}
+
+int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
+{
+    const struct backend *ops = g->entry->ops;
+    struct forward_options f = forward_of(g);
+    struct forward_need need;
+    uint64_t budget;
+    *n_ctx = engine_context(g);
+    f.max_rows = g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx;
+    f.max_logits = f.max_seqs = 1;
+    f.n_states = 1 + FEWEST_SNAPSHOTS;
+    f.max_pages = kv_pages(*n_ctx);
+    forward_need(&g->model, ops, &f, &need);
+    if (!need.weights) need.weights = g->model.file.st.file_bytes; /* in the file's mapping */
+    if (forward_available(ops, &f, &budget, e)) return -1;
+    budget = budget / 10 * 9;
+    uint64_t fixed = need.weights + need.steps + need.state * (uint64_t)f.n_states,
+             left = budget > fixed ? budget - fixed : 0;
+    while (!g->o->n_ctx && budget && *n_ctx > FEWEST_POSITIONS &&
+           need.page * (uint64_t)kv_pages(*n_ctx) > left)
+        *n_ctx /= 2;
+    f.n_pages = f.max_pages = kv_pages(*n_ctx);
+    const struct sched_options s = {.n_seqs = 1,
+                                    .n_batch = f.max_rows,
+                                    .n_ctx = *n_ctx,
+                                    .prefix_cache = 1,
+                                    .share_generated = !ops->phases && !ops->asynchronous,
+                                    .overlap = ops->asynchronous};
     return open_sized(g, &f, &s, e);
 }
 

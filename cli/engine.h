@@ -39,6 +39,9 @@ int engine_open_model(struct engine *g, const struct options *o, struct err *e);
 int engine_open(struct engine *g, struct err *e);
 /* Opens them for one sequence. */
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e);
+/* Opens them for a conversation: one sequence at a time, whose keys and values stay for the next;
+ * *n_ctx receives the context, which is the model's or less where memory is short. */
+int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e);
 /* Also of an engine that was opened in part, or only zeroed. */
 void engine_close(struct engine *g);
 

@@ -6,10 +6,7 @@
     "OUT.safetensors, then -m OUT.safetensors"
 #define NO_LAYERS "there are no layers to offload: --backend hip computes all of them on a GPU"
 #define ONE_DEVICE "one device computes everything: --device N chooses the GPU"
-#define NO_CHAT_LOOP                                                                               \
-    "there is no interactive mode: --chat -p TEXT answers one message, a batch line with "         \
-    "messages "                                                                                    \
-    "(-i) has several turns"
+#define CHAT_LOOP "-cnv is the interactive mode; a line that ends with \\ goes on in the next"
 #define SAMPLERS "there is no such sampler: --samplers names those that are here"
 #define CONSTRAINED "answers cannot be constrained by a grammar or a schema"
 #define NO_DRAFT "there is no speculative decoding and no draft model"
@@ -91,17 +88,19 @@ const struct args_other llama_names[] = {
     /* prompt and chat */
     {"-sysf --system-prompt-file", ARGS_REFUSED, "-sys \"$(cat FILE)\" gives a file's text"},
     {"--verbose-prompt", ARGS_REFUSED, "--tokenize -p TEXT prints the ids of a prompt"},
-    {"--interactive -if --interactive-first -ins --instruct -cnv --conversation -mli "
-     "--multiline-input --in-prefix --in-prefix-bos --in-suffix",
-     ARGS_REFUSED, NO_CHAT_LOOP},
+    {"--interactive -if --interactive-first -ins --instruct -mli --multiline-input --in-prefix "
+     "--in-prefix-bos --in-suffix",
+     ARGS_REFUSED, CHAT_LOOP},
     {"-st --single-turn", ARGS_REFUSED, "--chat -p TEXT answers one message and ends"},
     {"-cml --chatml --chat-template", ARGS_REFUSED,
      "--chat applies the model's own template, --chat-template-file FILE the one in a file"},
     {"--no-jinja", ARGS_REFUSED, "--chat applies a Jinja template; without it there is none"},
     {"--chat-template-kwargs", ARGS_REFUSED,
      "chat_template_kwargs of a batch line has them (docs/batch.md)"},
-    {"--skip-chat-parsing --no-skip-chat-parsing --reasoning-format -rea --reasoning "
-     "--reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve "
+    {"--reasoning-format -rea", ARGS_REFUSED,
+     "--reasoning keep, hide or only says what is printed of it"},
+    {"--skip-chat-parsing --no-skip-chat-parsing --reasoning-effort --reasoning-budget "
+     "--reasoning-budget-message --reasoning-preserve "
      "--no-reasoning-preserve --think --prefill-assistant --no-prefill-assistant",
      ARGS_REFUSED,
      "an answer is printed as the model writes it; chat_template_kwargs of a batch line are the "

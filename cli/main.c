@@ -34,6 +34,7 @@ static int run(struct options *o, struct err *e)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
     switch ((enum run_mode)o->given.mode) {
     case RUN_COMPLETE: return run_complete(o, e);
+    case RUN_CONVERSATION: return run_conversation(o, e);
     case RUN_BATCH: return run_batch(o, e);
     case RUN_PERPLEXITY: return run_perplexity(o, e);
     case RUN_CHOICES: return run_choices(o, e);

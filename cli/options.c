@@ -8,6 +8,7 @@
 
 /* Sets of modes, and the group of what a prompt is taken from. */
 #define EVALUATION (MODE(RUN_PERPLEXITY) | MODE(RUN_CHOICES))
+#define PROMPT_OF_TALK MODE(RUN_CONVERSATION)
 #define PROMPT_AS_IDS (MODE(RUN_COMPLETE) | MODE(RUN_TOKENIZE) | MODE(RUN_DETOKENIZE))
 #define PROMPT_AS_TEXT (PROMPT_AS_IDS | MODE(RUN_PERPLEXITY))
 enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS };
@@ -16,8 +17,8 @@ enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS };
 static const struct args_row table[] = {
     {HEADING("Model and prompt")},
     {NAMES("-m", "--model"), TEXT(model, "FILE"), .help = "model file made by opt4gptq-convert"},
-    {NAMES("-p", "--prompt"), TEXT(prompt, "TEXT"), .help = "prompt", .modes = PROMPT_AS_TEXT,
-     .group = PROMPT},
+    {NAMES("-p", "--prompt"), TEXT(prompt, "TEXT"), .help = "prompt; with -cnv the first message",
+     .modes = PROMPT_AS_TEXT | PROMPT_OF_TALK, .group = PROMPT},
     {NAMES("-f", "--file", "--in-file", "-bf", "--binary-file"), TEXT(file, "FILE"),
      .help = "prompt from a file, byte for byte; - is stdin", .modes = PROMPT_AS_TEXT,
      .group = PROMPT},
@@ -29,11 +30,19 @@ static const struct args_row table[] = {
     {NAMES("--chat"), FLAG(chat),
      .help = "the prompt (of a batch of plain text: each line) is a message: apply the model's "
              "chat template",
-     .modes = MODE(RUN_COMPLETE) | MODE(RUN_BATCH) | MODE(RUN_TOKENIZE)},
+     .modes = MODE(RUN_COMPLETE) | MODE(RUN_BATCH) | MODE(RUN_TOKENIZE) | PROMPT_OF_TALK},
     {NAMES("-sys", "--system-prompt"), TEXT(system_prompt, "TEXT"),
-     .help = "with --chat: the system message", .needs = "--chat"},
+     .help = "with --chat or -cnv: the system message", .needs = "--chat -cnv"},
     {NAMES("--chat-template-file"), TEXT(chat_template_file, "FILE"),
-     .help = "with --chat: this Jinja template, not the model's"},
+     .help = "with --chat or -cnv: this Jinja template, not the model's"},
+    {NAMES("--reasoning"), TEXT(reasoning, "keep|hide|only"), VALUES("keep", "hide", "only"),
+     .help = "with --chat or -cnv: what stands between <think> and </think> is printed, dim on a "
+             "terminal (default), is left out, or is all that is printed",
+     .modes = MODE(RUN_COMPLETE) | MODE(RUN_CONVERSATION), .needs = "--chat -cnv"},
+    {NAMES("-cnv", "--conversation"), FLAG(conversation),
+     .help = "converse: messages from the terminal, or a line each from stdin; /help lists its "
+             "commands. --chat without a prompt does so on a terminal",
+     .chooses = RUN_CONVERSATION},
     {HEADING("Generation")},
     {NAMES("-n", "--predict", "--n-predict"), INT(n_predict, -1, 1 << 24),
      .help = "tokens to generate (default -1: until end of text or context; a batch has its own; "
@@ -210,6 +219,7 @@ static const struct args_mode modes[] = {
     [RUN_DETOKENIZE] = {.needed = "--detokenize"},
     [RUN_TOKENIZE] = {.needed = "--tokenize"},
     [RUN_DEVICES] = {.needed = "--list-devices", .alone = 1},
+    [RUN_CONVERSATION] = {.needed = "-cnv"},
 };
 
 static const char *const usage[] = {"-m MODEL -p PROMPT [options]",

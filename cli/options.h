@@ -20,6 +20,7 @@ enum run_mode {
     RUN_DETOKENIZE,
     RUN_TOKENIZE,
     RUN_DEVICES,
+    RUN_CONVERSATION,
 };
 
 struct options {
@@ -27,7 +28,8 @@ struct options {
     /* prompt */
     const char *prompt, *file, *prompt_ids;
     const char *system_prompt, *chat_template_file;
-    int chat;
+    const char *reasoning; /* NULL: not given */
+    int chat, conversation;
     /* generation; n_predict OPT_UNSET where not given */
     int n_predict, n_ctx, n_batch, ignore_eos, special;
     struct args_strings stop;

@@ -14,6 +14,11 @@ extern volatile sig_atomic_t run_stop_requested;
  * is something to bring to an end: until then a signal ends the process at once, whatever it waits
  * for. A call that waits (an answer's pipe) returns with EINTR. */
 void run_catch_signals(void);
+/* While ON, SIGINT only sets run_stop_requested, however often; SIGTERM is as above. The value is
+ * the signal's number. */
+void run_interrupts_only_ask(int on);
+/* A descriptor that can be read once a signal came, on whatever thread; -1: the system has none. */
+int run_signal_fd(void);
 /* The texts of the first signal and of the second, which then ends the process with exit code 4.
  * NULL (the default): says nothing; the second signal kills. The texts are the caller's until
  * replaced. */
@@ -28,6 +33,8 @@ int run_batch(const struct options *o, struct err *e);
 int run_perplexity(const struct options *o, struct err *e);
 /* Accuracy on questions with choices (--multiple-choice). */
 int run_choices(const struct options *o, struct err *e);
+/* Messages and answers in turns (-cnv). */
+int run_conversation(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 

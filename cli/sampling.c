@@ -184,3 +184,27 @@ int sampling_read_bias(const struct args_strings *s, int vocab, struct sampler_b
     *n = s->n;
     return 0;
 }
+
+int sampling_open(struct sampler_params *p, struct sampling_memory *own, const struct options *o,
+                  const struct modelfile *m, const struct tokenizer *tokenizer, int vocab,
+                  struct err *e)
+{
+    int n;
+    const char *const *breakers = sampling_breakers(o, &n);
+    if (sampling_choose(p, o, m, &sampling_llama, e) ||
+        sampling_read_bias(&o->logit_bias, vocab, &own->bias, &p->n_bias, e))
+        return -1;
+    sampling_set_windows(p, o->repeat_last_n, o->dry_last_n);
+    p->bias = own->bias;
+    p->dry.breakers = &own->breakers;
+    return p->dry.multiplier == 0
+               ? 0
+               : breakers_open(&own->breakers, &own->texts, tokenizer, breakers, n, e);
+}
+
+void sampling_close(struct sampling_memory *own)
+{
+    breakers_close(&own->texts);
+    free(own->bias);
+    *own = (struct sampling_memory){0};
+}

@@ -4,6 +4,7 @@
 #ifndef CLI_SAMPLING_H
 #define CLI_SAMPLING_H
 
+#include "cli/breakers.h"
 #include "cli/options.h"
 #include "core/model/modelfile.h"
 #include "core/sample/sampler.h"
@@ -26,5 +27,18 @@ const char *const *sampling_breakers(const struct options *o, int *n);
 /* --logit-bias: biases [*n], malloc'd; NULL when there is none. Ids must be below `vocab`. */
 int sampling_read_bias(const struct args_strings *s, int vocab, struct sampler_bias **bias, int *n,
                        struct err *e);
+
+/* What the parameters of one prompt or of a conversation point to; zero-initialize. */
+struct sampling_memory {
+    struct sampler_bias *bias;
+    struct dry_breakers breakers;
+    struct breaker_texts texts;
+};
+
+/* All parameters that the options give, with llama.cpp's defaults. Tokenizer may be NULL. */
+int sampling_open(struct sampler_params *p, struct sampling_memory *own, const struct options *o,
+                  const struct modelfile *m, const struct tokenizer *tokenizer, int vocab,
+                  struct err *e);
+void sampling_close(struct sampling_memory *own);
 
 #endif

@@ -3,13 +3,16 @@
 #include "cli/run.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { EXIT_STOPPED = 4 };
 
 volatile sig_atomic_t run_stop_requested;
 
+static volatile sig_atomic_t only_ask, wake = -1;
 static const char *volatile first_words, *volatile second_words;
 
 static void say(const char *s)
@@ -28,11 +31,22 @@ void run_say_on_signal(const char *first, const char *second)
     second_words = second;
 }
 
+void run_interrupts_only_ask(int on) { only_ask = on; }
+
+int run_signal_fd(void)
+{
+    if (wake < 0) wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return wake;
+}
+
 static void on_signal(int sig)
 {
     int saved = errno;
-    if (!run_stop_requested) {
-        run_stop_requested = 1;
+    const uint64_t one = 1;
+    if (only_ask && (sig == SIGINT || run_stop_requested == SIGINT)) {
+        run_stop_requested = sig;
+    } else if (!run_stop_requested) {
+        run_stop_requested = sig;
         say(first_words);
     } else if (second_words) {
         say(second_words);
@@ -41,6 +55,7 @@ static void on_signal(int sig)
         signal(sig, SIG_DFL);
         raise(sig);
     }
+    if (wake >= 0 && write(wake, &one, sizeof one) < 0) errno = saved; /* it can be read already */
     errno = saved;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 /* What a batch needs beside its input. */
@@ -29,7 +30,8 @@ static int check_prompt(const struct options *o, struct err *e)
                                            : NULL;
     if (o->prompt_ids && with_ids)
         return err_set(e, "%s needs the prompt as text (-p or -f)", with_ids);
-    if (o->prompt || o->file || o->prompt_ids || o->input || o->choices) return 0;
+    if (o->prompt || o->file || o->prompt_ids || o->input || o->choices || o->conversation)
+        return 0;
     return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
 }
 
@@ -40,7 +42,9 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s needs --few-shot-file", options_given(o, &o->n_few_shot));
     if (o->few_shot_file && !o->n_few_shot)
         return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
-    if (o->chat_template_file && !o->chat && !o->input)
+    if (o->conversation && o->format && strcmp(o->format, "text"))
+        return err_set(e, "%s %s: a conversation is text", options_given(o, &o->format), o->format);
+    if (o->chat_template_file && !o->chat && !o->conversation && !o->input)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
     if (o->input && check_batch(o, e)) return -1;
     return check_prompt(o, e);
@@ -63,7 +67,7 @@ static int check_texts(const struct options *o, struct err *e)
             return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->stop));
     if (o->system_prompt && !is_utf8(o->system_prompt))
         return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->system_prompt));
-    if (o->chat && o->prompt && !is_utf8(o->prompt))
+    if ((o->chat || o->conversation) && o->prompt && !is_utf8(o->prompt))
         return err_set(e, "%s: the text is not UTF-8, a message (--chat) must be",
                        options_given(o, &o->prompt));
     return 0;
@@ -120,6 +124,11 @@ static int check_values(const struct options *o, struct err *e)
 int usage_check(struct options *o, struct err *e)
 {
     if (o->given.mode == RUN_DEVICES) return 0;
+    if (o->given.mode == RUN_COMPLETE && o->chat && !o->prompt && !o->file && !o->prompt_ids &&
+        isatty(0)) {
+        o->given.mode = RUN_CONVERSATION;
+        o->conversation = 1;
+    }
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
     if (args_check(&run_program, &o->given, e) || check_relations(o, e)) return -1;
     if (o->escape && unescape(o, e)) return -1;

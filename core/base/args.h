@@ -66,7 +66,7 @@ struct args_row {
     unsigned modes;             /* bits of the modes that it belongs to; 0: all */
     int chooses;                /* the mode that it chooses; 0: none */
     int group;                  /* options of one group exclude each other; 0: none */
-    const char *needs;          /* name of the option without which it is refused, or NULL */
+    const char *needs;          /* names of options; without any of them it is refused; or NULL */
 };
 
 /* Options of every program (ARGS_COMMON_ROWS in args_table.h). */

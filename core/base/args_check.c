@@ -46,10 +46,24 @@ static int wrong_mode(const struct args_program *p, const struct args_given *g, 
                       struct err *e)
 {
     const struct args_row *r = &p->rows[i];
+    const char *chose = chooser(p, g, g->mode); /* NULL: the program itself has */
     char list[200];
-    if (r->modes & args_bit(0)) return excluded(p, g->mode, chooser(p, g, g->mode), g->name[i], e);
+    if (r->modes & args_bit(0))
+        return excluded(p, g->mode, chose ? chose : p->modes[g->mode].needed, g->name[i], e);
     args_modes_needed(p, r->modes, list, sizeof list);
     return err_set(e, "%s needs %s", g->name[i], list);
+}
+
+/* "-sys needs --chat or -cnv". */
+static int lacks(const char *name, const char *needs, struct err *e)
+{
+    err_set(e, "%s needs", name);
+    for (const char *at = needs; *at; at += strspn(at, " ")) {
+        size_t n = strlen(e->msg), word = strcspn(at, " ");
+        snprintf(e->msg + n, sizeof e->msg - n, "%s %.*s", at == needs ? "" : " or", (int)word, at);
+        at += word;
+    }
+    return -1;
 }
 
 int args_check(const struct args_program *p, const struct args_given *g, struct err *e)
@@ -65,8 +79,7 @@ int args_check(const struct args_program *p, const struct args_given *g, struct 
         for (int k = i + 1; k < p->n_rows && r->group; k++)
             if (g->name[k] && p->rows[k].group == r->group)
                 return excluded(p, 0, g->name[i], g->name[k], e);
-        if (r->needs && !args_any_given(p, g, r->needs))
-            return err_set(e, "%s needs %s", g->name[i], r->needs);
+        if (r->needs && !args_any_given(p, g, r->needs)) return lacks(g->name[i], r->needs, e);
     }
     return 0;
 }

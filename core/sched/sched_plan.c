@@ -107,16 +107,30 @@ void seq_find_pages(struct sched *s, struct seq *q)
     s->stats.n_cached_tokens += (uint64_t)(q->n_computed - start);
 }
 
-/* Publishes the full prompt pages that this step completes. Other sequences may use them in the
- * same step, because every layer stores the keys and values of all rows before it attends; of a
- * model with states they lack a snapshot until the step has begun. */
+/* The tokens of a full page, perhaps in `text` [KV_PAGE]. */
+static const int32_t *page_tokens(const struct seq *q, int page, int32_t *text)
+{
+    const struct request *r = q->job->request;
+    int from = page * KV_PAGE;
+    if (from + KV_PAGE <= r->n_prompt) return r->prompt + from;
+    for (int i = 0; i < KV_PAGE; i++)
+        text[i] = from + i < r->n_prompt ? r->prompt[from + i]
+                                         : q->generated[from + i - r->n_prompt];
+    return text;
+}
+
+/* Publishes the full pages of the prompt, or of all tokens, that this step completes. Other
+ * sequences may use them in the same step, because every layer stores the keys and values of all
+ * rows before it attends; of a model with states they lack a snapshot until the step has begun. */
 static void publish(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
-    int computed = q->n_computed + q->n_rows, end = computed < r->n_prompt ? computed : r->n_prompt;
+    int32_t text[KV_PAGE];
+    int end = q->n_computed + q->n_rows;
+    if (end > r->n_prompt && !s->options.share_generated) end = r->n_prompt;
     for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++)
         q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain,
-                              r->prompt + q->n_shared * KV_PAGE);
+                              page_tokens(q, q->n_shared, text));
 }
 
 /* The last page first, so that the end of a prefix is reused before its beginning. */

@@ -65,6 +65,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
           f->options.max_logits > 0);
+    CHECK(!o->share_generated || (o->prefix_cache && !o->overlap && !f->be->ops->phases));
     struct sched *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e);
     s->forward = f;
@@ -208,7 +209,8 @@ static void choose_snapshots(struct sched *s, struct sched_job *j)
 {
     const struct request *r = j->request;
     if (!s->states.n_slots) return;
-    if (r->n_choices > 1 && r->max_tokens) j->leave_at[0] = requests_alike(r, r);
+    if ((r->n_choices > 1 && r->max_tokens) || s->options.share_generated)
+        j->leave_at[0] = requests_alike(r, r);
     for (int i = 1; s->options.prefix_cache && i < s->n_queue && i <= SNAPSHOT_QUEUE; i++) {
         int n = requests_alike(r, s->queue[(s->queue_first + i) % s->queue_size]);
         if (n > j->leave_at[1]) j->leave_at[1] = n;

@@ -19,6 +19,9 @@ struct sched_options {
     int n_batch;      /* most rows of a step; <= forward's max_rows */
     int n_ctx;        /* most positions of a sequence */
     int prefix_cache; /* requests share the pages of equal prefixes */
+    /* these may be generated tokens of an earlier request, too: for conversations, on backends
+     * without phases and without overlap */
+    int share_generated;
     /* new sequences start only when this many can start together, for backends on which a few
      * prompt rows take nearly as long as many; 0: they start at once */
     int gather;
@@ -29,7 +32,7 @@ struct sched_options {
 
 struct sched_stats {
     int n_waiting, n_running;
-    int n_pages, n_pages_used; /* used: referenced by a running sequence */
+    int n_pages, n_pages_used;   /* used: referenced by a running sequence */
     int n_states, n_states_used; /* slots of states; 0 where the model has none */
     uint64_t state_bytes;        /* of all slots */
     uint64_t n_steps;

@@ -52,6 +52,7 @@ struct backend {
     const char *name;
     unsigned kinds;   /* bit k: it has operations of enum op_kind k */
     int asynchronous; /* steps run while the host does something else */
+    int phases;       /* a row's bits depend on its phase; 0: decode and prompt rows are alike */
     /* Sizes in bytes, before anything is opened. available: what can be allocated now, 0 when
      * unknown. packed_bytes: of a packed linear, 0 when it is read from the mapped file.
      * scratch_bytes: what an open backend allocates for itself. */

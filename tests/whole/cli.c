@@ -431,21 +431,13 @@ static void invariance(void)
     static const struct {
         const char *variant, *threads, *chunk;
     } runs[] = {
-        {"scalar", "2", "512"},
-        {"auto", "1", "512"},
-        {"auto", "4", "512"},
-        {"auto", "1", "1"},
-        {"auto", "3", "7"},
+        {"scalar", "2", "512"}, {"auto", "1", "512"}, {"auto", "4", "512"},
+        {"auto", "1", "1"},     {"auto", "3", "7"},
 #if defined(__x86_64__)
-        {"avx2", "2", "512"},
-        {"avx2", "1", "33"},
-        {"avx512", "2", "33"},
-        {"vnni", "2", "33"},
-        {"amx", "2", "512"},
+        {"avx2", "2", "512"},   {"avx2", "1", "33"},  {"avx512", "2", "33"},
+        {"vnni", "2", "33"},    {"amx", "2", "512"},
 #elif defined(__aarch64__)
-        {"neon", "2", "512"},
-        {"neon", "1", "33"},
-        {"dotprod", "2", "512"},
+        {"neon", "2", "512"},   {"neon", "1", "33"},  {"dotprod", "2", "512"},
         {"dotprod", "1", "33"},
 #endif
     };
@@ -577,7 +569,16 @@ static void chat(void)
     check(q.code == 0 && !strcmp(p.out, q.out), "--chat applies the model's own template", &q);
     process_free(&p);
     process_free(&q);
-    ERROR(1, "no chat template", "-m", model, "--chat", "-p", "x");
+    char plain[720], command2[4000];
+    snprintf(plain, sizeof plain, "%s/plain.safetensors", dir);
+    snprintf(
+        command2, sizeof command2,
+        "cp -r models/demo %s/plain && rm %s/plain/chat_template.jinja && %s -q %s/plain %s && "
+        "rm -r %s/plain",
+        dir, dir, convert_bin, dir, plain, dir);
+    if (system(command2)) exit(2);
+    ERROR(1, "no chat template", "-m", plain, "--chat", "-p", "x");
+    unlink(plain);
     ERROR(1, "/nonexistent/t", "-m", model, "--chat", "-p", "x", "--chat-template-file",
           "/nonexistent/t");
     ERROR(2, "-sys needs --chat", "-m", model, "-p", "x", "-sys", "y");

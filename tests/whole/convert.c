@@ -223,7 +223,7 @@ int main(int argc, char **argv)
              "cd %s; C=%s/opt4gptq-convert R=%s/opt4gptq-run D=%s; "
              "new() { rm -rf c; mkdir c; n=$1; [ $n = demo ] && n=../../../models/demo; for f in "
              "$D/$n/*; do ln -s $f c; done; rm -f "
-             "c/expected*; }; ",
+             "c/expected* c/chat_template.jinja; }; ",
              dir, build, build, data);
     special_files();
     texts();

@@ -1,0 +1,202 @@
+/* commands.c: /reset, /system, /save, /load, /regen, /help, /exit. */
+#include "cli/conversation/conversation.h"
+
+#include "cli/batch/durable.h"
+#include "cli/run.h"
+#include "core/base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_SAVED = 256 << 20 };
+
+static const char help[] =
+    "/help           this text\n"
+    "/reset          forget all messages but the system message\n"
+    "/system TEXT    set the system message; without TEXT: none\n"
+    "/regen          answer the last message again, with other random numbers\n"
+    "/save FILE      write the messages as JSON, as a record of a batch has them\n"
+    "/load FILE      continue such messages instead of these\n"
+    "/exit           end, as Ctrl-D does\n"
+    "A line that ends with \\ goes on in the next one. Text that begins with / is sent with a\n"
+    "space before it. Ctrl-C stops an answer; what there is of it counts.\n";
+
+const char *conversation_last(const struct conversation *c)
+{
+    size_t n = json_array_size(c->messages);
+    const char *role =
+        n ? json_string_value(json_object_get(json_array_get(c->messages, n - 1), "role")) : NULL;
+    return role ? role : "";
+}
+
+void conversation_drop(struct conversation *c)
+{
+    size_t n = json_array_size(c->messages);
+    if (n) json_array_remove(c->messages, n - 1);
+}
+
+static int has_system(const struct conversation *c)
+{
+    const char *role = json_string_value(json_object_get(json_array_get(c->messages, 0), "role"));
+    return role && !strcmp(role, "system");
+}
+
+static int reset(struct conversation *c, const char *rest, enum command_then *then, struct err *e)
+{
+    (void)rest, (void)then, (void)e;
+    while (json_array_size(c->messages) > (size_t)has_system(c)) conversation_drop(c);
+    return 0;
+}
+
+static int set_system(struct conversation *c, const char *rest, enum command_then *then,
+                      struct err *e)
+{
+    json_t *one = json_array();
+    (void)then;
+    int rc = !one    ? err_memory(e)
+             : *rest ? run_add_message(one, "system", rest, strlen(rest), "the system message", e)
+                     : 0;
+    if (!rc && has_system(c)) json_array_remove(c->messages, 0);
+    if (!rc && *rest && json_array_insert(c->messages, 0, json_array_get(one, 0)))
+        rc = err_memory(e);
+    json_decref(one);
+    return rc;
+}
+
+static int regen(struct conversation *c, const char *rest, enum command_then *then, struct err *e)
+{
+    (void)rest;
+    const char *last = conversation_last(c);
+    if (!strcmp(last, "assistant")) {
+        conversation_drop(c);
+        c->n_again++;
+    }
+    if (strcmp(conversation_last(c), "user")) return err_set(e, "there is nothing to answer");
+    *then = COMMAND_ANSWER;
+    return 0;
+}
+
+/* The messages of a saved conversation, of a batch's line or of its body; NULL: it has none. */
+static json_t *messages_of(json_t *v)
+{
+    json_t *body = json_object_get(v, "body");
+    json_t *m = json_is_array(v) ? v : json_object_get(body ? body : v, "messages");
+    return json_is_array(m) ? m : NULL;
+}
+
+/* *v: the JSON of a file. */
+static int read_saved(const char *path, json_t **v, struct err *e)
+{
+    const struct options file = {.file = path};
+    struct stat st;
+    char *text = NULL;
+    size_t n = 0;
+    *v = NULL;
+    if (stat(path, &st)) return err_sys(e, "%s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > MAX_SAVED)
+        return err_set(e, "%s: is not a regular file of less than 256 MiB", path);
+    if (run_read_text(&file, &text, &n, e)) return -1;
+    *v = json_read(text, n, 0, NULL, e);
+    free(text);
+    if (*v && messages_of(*v)) return 0;
+    int no_memory = !*v && err_is_memory(e);
+    json_decref(*v);
+    *v = NULL;
+    return no_memory ? -1 : err_set(e, "%s: is not JSON with messages", path);
+}
+
+static int load(struct conversation *c, const char *path, enum command_then *then, struct err *e)
+{
+    json_t *v, *checked;
+    (void)then;
+    if (!*path) return err_set(e, "/load needs a file");
+    if (read_saved(path, &v, e)) return -1;
+    int rc = chat_messages(c->chat, messages_of(v), &checked, e) ? err_prefix(e, "%s", path) : 0;
+    if (!rc) {
+        json_decref(checked);
+        json_decref(c->messages);
+        c->messages = json_incref(messages_of(v));
+        c->n_again = 0;
+        fprintf(stderr, "%zu messages\n", json_array_size(c->messages));
+    }
+    json_decref(v);
+    return rc;
+}
+
+/* Only a saved conversation is written over. */
+static int may_write(const char *path, struct err *e)
+{
+    struct stat st;
+    json_t *v;
+    if (lstat(path, &st) || (S_ISREG(st.st_mode) && !st.st_size)) return 0;
+    if (!S_ISREG(st.st_mode) || read_saved(path, &v, e))
+        return err_set(e, "%s: is there and is no saved conversation: it stays as it is", path);
+    json_decref(v);
+    return 0;
+}
+
+static int save(struct conversation *c, const char *path, enum command_then *then, struct err *e)
+{
+    char *part = NULL, *text = NULL;
+    int fd = -1, rc = -1;
+    (void)then;
+    if (!*path) return err_set(e, "/save needs a file");
+    json_t *v = json_pack("{s:O}", "messages", c->messages);
+    if (!v || !(text = json_dumps(v, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) ||
+        asprintf(&part, "%s.part", path) < 0) {
+        part = NULL;
+        err_memory(e);
+    } else if (!may_write(path, e) && !dur_create(&fd, part, e)) {
+        FILE *f = fdopen(fd, "wb");
+        int bad = !f || fprintf(f, "%s\n", text) < 0;
+        if (f ? fclose(f) : close(fd)) bad = 1;
+        rc = bad || rename(part, path) ? err_sys(e, "%s", path) : 0;
+        if (rc) unlink(part);
+        else fprintf(stderr, "%zu messages\n", json_array_size(c->messages));
+    }
+    json_decref(v);
+    free(text);
+    free(part);
+    return rc;
+}
+
+static int show_help(struct conversation *c, const char *rest, enum command_then *then,
+                     struct err *e)
+{
+    (void)c, (void)rest, (void)then, (void)e;
+    fputs(help, stderr);
+    return 0;
+}
+
+static int leave(struct conversation *c, const char *rest, enum command_then *then, struct err *e)
+{
+    (void)c, (void)rest, (void)e;
+    *then = COMMAND_EXIT;
+    return 0;
+}
+
+int conversation_command(struct conversation *c, const char *line, enum command_then *then,
+                         struct err *e)
+{
+    static const struct {
+        const char *name;
+        int (*run)(struct conversation *c, const char *rest, enum command_then *then,
+                   struct err *e);
+        int takes_text;
+    } commands[] = {{"/help", show_help, 0},    {"/?", show_help, 0}, {"/reset", reset, 0},
+                    {"/clear", reset, 0},       {"/regen", regen, 0}, {"/save", save, 1},
+                    {"/system", set_system, 1}, {"/load", load, 1},   {"/read", load, 1},
+                    {"/exit", leave, 0},        {"/quit", leave, 0}};
+    size_t n = strcspn(line, " \t"), i = 0;
+    const char *rest = line + n + strspn(line + n, " \t");
+    *then = COMMAND_DONE;
+    for (; i < sizeof commands / sizeof *commands; i++)
+        if (strlen(commands[i].name) == n && !memcmp(commands[i].name, line, n)) break;
+    if (i == sizeof commands / sizeof *commands)
+        return err_set(e, "%.*s is no command (/help lists them)", (int)(n < 40 ? n : 40), line);
+    if (*rest && !commands[i].takes_text) return err_set(e, "%s takes no text", commands[i].name);
+    return commands[i].run(c, rest, then, e);
+}

@@ -1,0 +1,495 @@
+/* conversation.c: -cnv through a pipe and on a terminal: the answers of a batch with the same
+ * messages, what is computed for each turn, commands, signals, reasoning. Works on models/demo;
+ * usage: conversation BUILD_DIR. */
+#include "tests/harness.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+static char run_bin[512], dir[] = "/tmp/opt4gptq-conversation-XXXXXX", model[600], saved[600],
+                          input[600], template[600];
+
+/* A conversation through a pipe. */
+#define TALK(p, text, ...)                                                                         \
+    process_run(p, (char *[]){run_bin, "-m", model, "-cnv", __VA_ARGS__, NULL}, text)
+
+static json_t *load_messages(void)
+{
+    json_t *v = json_load_file(saved, 0, NULL), *m = json_incref(json_object_get(v, "messages"));
+    json_decref(v);
+    return m;
+}
+
+static const char *content(const json_t *messages, size_t i)
+{
+    const char *s = json_string_value(json_object_get(json_array_get(messages, i), "content"));
+    return s ? s : "(no message)";
+}
+
+/* ---- the answers of a batch */
+
+/* Each answer of a saved conversation is that of a batch's record with the messages before it. */
+static void compare(const char *what, const char *members, char *const args[])
+{
+    json_t *messages = load_messages(), *before = json_array();
+    struct process p;
+    char *argv[20] = {run_bin, "-m", model, "-i", input, "-o", "-", "--format", "text"},
+         want[8000] = "";
+    FILE *f = fopen(input, "w");
+    int n = 9, n_answers = 0;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        json_t *m = json_array_get(messages, i);
+        if (!strcmp(json_string_value(json_object_get(m, "role")), "assistant")) {
+            char *text = json_dumps(before, JSON_COMPACT);
+            fprintf(f,
+                    "{\"custom_id\":\"%zu\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\","
+                    "\"body\":{\"messages\":%s,%s}}\n",
+                    i, text, members);
+            free(text);
+            n_answers++;
+            size_t at = strlen(want);
+            for (const char *s = content(messages, i); *s; s++)
+                at += (size_t)sprintf(want + at,
+                                      *s == '\n'   ? "\\n"
+                                      : *s == '\\' ? "\\\\"
+                                                   : "%c",
+                                      *s);
+            strcat(want, "\n");
+        }
+        json_array_append(before, m);
+    }
+    fclose(f);
+    for (int i = 0; args[i]; i++) argv[n++] = args[i];
+    process_run(&p, argv, NULL);
+    check(p.code == 0 && n_answers == 3 && !strcmp(p.out, want), what, &p);
+    process_free(&p);
+    json_decref(messages);
+    json_decref(before);
+}
+
+static void turns(void)
+{
+    struct process p, q;
+    char text[900];
+    snprintf(text, sizeof text,
+             "What is the heart?\nAnd who was\\\nthe king?\r\n\n   \nWhy?\n/save %s\n", saved);
+#define GREEDY "-n", "40", "--temp", "0"
+    TALK(&p, text, GREEDY, "-sys", "This is a book.");
+    check(p.code == 0 && strlen(p.out) > 200 && !strchr(p.out, 27) && !strchr(p.out, '>'),
+          "three turns through a pipe, without prompts and escapes", &p);
+    json_t *m = load_messages();
+    check(json_array_size(m) == 7 && !strcmp(content(m, 0), "This is a book.") &&
+              !strcmp(content(m, 3), "And who was\nthe king?"),
+          "the saved conversation", &p);
+    size_t at = 0;
+    int same = 1;
+    for (size_t i = 2; i < 7; i += 2) { /* stdout is the answers, a newline behind each */
+        size_t n = strlen(content(m, i));
+        same = same && !strncmp(p.out + at, content(m, i), n) && p.out[at + n] == '\n';
+        at += n + 1;
+    }
+    check(same && !p.out[at], "stdout is the answers", &p);
+    json_decref(m);
+    compare("the answers are those of a batch", "\"temperature\":0,\"max_tokens\":40",
+            (char *[]){NULL});
+    TALK(&q, text, GREEDY, "-sys", "This is a book.", "-t", "1", "-b", "7");
+    check(q.code == 0 && !strcmp(p.out, q.out), "the same with other steps", &q);
+    process_free(&p);
+    process_free(&q);
+    TALK(&p, text, "-n", "40", "-s", "11", "--temp", "0.9", "--top-k", "0", "--top-p", "1",
+         "--min-p", "0.02", "--dry-multiplier", "0.5");
+    check(p.code == 0, "a conversation with a seed", &p);
+    process_free(&p);
+    compare(
+        "the drawn answers are those of a batch",
+        "\"temperature\":0.9,\"min_p\":0.02,\"dry_multiplier\":0.5,\"seed\":11,\"max_tokens\":40",
+        (char *[]){NULL});
+    TALK(&p, text, "-n", "40", "-s", "12", "--temp", "1", "--mirostat", "2", "--act", "f32", "--kv",
+         "f32");
+    check(p.code == 0, "a conversation with other arithmetic", &p);
+    process_free(&p);
+    compare("the answers are those of a batch, with Mirostat and f32",
+            "\"temperature\":1,\"mirostat\":2,\"seed\":12,\"max_tokens\":40",
+            (char *[]){"--act", "f32", "--kv", "f32", NULL});
+}
+
+/* ---- what is computed */
+
+/* The counts of the lines of -v. */
+static int counts(const struct process *p, int (*v)[4])
+{
+    int n = 0;
+    for (const char *s = p->err; (s = strstr(s, "prompt ")) && n < 8; s++)
+        if (sscanf(s, "prompt %d tokens, %d of them kept, %d computed; generated %d", &v[n][0],
+                   &v[n][1], &v[n][2], &v[n][3]) == 4)
+            n++;
+    return n;
+}
+
+/* Each turn computes its new tokens, and of those before at most the rest of a page (16) and the
+ * last token, whose keys and values no step has needed. */
+static void kept(void)
+{
+    struct process p;
+    int v[8][4];
+    TALK(&p, "What is the heart?\nAnd who was the king?\nWhy?\nIs it?\n", "-n", "100", "--temp",
+         "0", "-v");
+    int n = counts(&p, v);
+    check(p.code == 0 && n == 4 && v[0][1] == 0, "-v counts the tokens of four turns", &p);
+    for (int i = 0; i < n; i++) {
+        check(v[i][0] == v[i][1] + v[i][2], "a prompt is kept or computed", &p);
+        if (!i) continue;
+        int known = v[i - 1][0] + v[i - 1][3] - 1; /* positions with keys and values */
+        check(v[i][1] == known / 16 * 16, "what was computed is kept, the answer, too", &p);
+        check(v[i][2] < v[i][0] / 2, "most of a later turn is kept", &p);
+    }
+    process_free(&p);
+    /* a changed system message changes all behind it */
+    TALK(&p, "What is the heart?\n/system You are old.\n/regen\n", "-n", "40", "--temp", "0", "-v");
+    check(p.code == 0 && counts(&p, v) == 2 && v[1][1] == 0, "/system", &p);
+    process_free(&p);
+    TALK(&p, "What is the heart of the king?\nWhy?\n/reset\nWhat is the heart of the king?\n", "-n",
+         "40", "--temp", "0", "-v");
+    n = counts(&p, v);
+    check(p.code == 0 && n == 3 && v[2][0] == v[0][0] && v[2][1] > 0, "/reset", &p);
+    process_free(&p);
+}
+
+/* ---- commands */
+
+static void commands(void)
+{
+    struct process p, q;
+    char text[2000];
+    /* again with other random numbers, and the same ones in another run */
+    for (int i = 0; i < 2; i++)
+        TALK(i ? &q : &p, "What is the heart?\n/regen\n/regen\n", "-n", "12", "-s", "3");
+    check(p.code == 0 && !strcmp(p.out, q.out), "/regen repeats from run to run", &p);
+    process_free(&q);
+    TALK(&q, "What is the heart?\n", "-n", "12", "-s", "3");
+    size_t n = strlen(q.out);
+    check(!strncmp(p.out, q.out, n) && strncmp(p.out + n, q.out, n), "/regen draws anew", &p);
+    process_free(&p);
+    process_free(&q);
+    /* what goes wrong is said, and nothing has changed */
+    write_file(input, "{\"messages\": [{\"role\": 3}]}", 27);
+    snprintf(
+        text, sizeof text,
+        "/nonsense\n/reset now\n/regen\n/save\n/load\n/load /nonexistent/x\n/load %s\n/save %s\n"
+        "/save /nonexistent/x\nWhat?\n/exit\nnever read\n",
+        input, model);
+    TALK(&p, text, "-n", "4", "--temp", "0");
+    static const char *const says[] = {"/nonsense is no command (/help lists them)",
+                                       "/reset takes no text",
+                                       "there is nothing to answer",
+                                       "/save needs a file",
+                                       "/load needs a file",
+                                       "/nonexistent/x: No such file",
+                                       "messages[0].role is not a text",
+                                       "is there and is no saved conversation",
+                                       "/nonexistent/x"};
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        check(strstr(p.err, says[i]) != NULL, says[i], &p);
+    check(p.code == 1 && lines(p.out) == 1 && strstr(p.err, "1 answers;"),
+          "a pipe's errors give exit code 1; /exit ends", &p);
+    process_free(&p);
+    /* a saved conversation goes on where it was, also from a batch's line */
+    snprintf(text, sizeof text, "What is the heart?\n/save %s\nWhy?\n", saved);
+    TALK(&p, text, "-n", "20", "--temp", "0");
+    snprintf(text, sizeof text, "Who?\n/load %s\nWhy?\n/save %s\n", saved, saved);
+    TALK(&q, text, "-n", "20", "--temp", "0");
+    check(q.code == 0 && strrchr(p.out, 'W') && lines(p.out) >= 2, "/load", &q);
+    json_t *m = load_messages();
+    check(json_array_size(m) == 4 && strstr(p.out, content(m, 3)) && strstr(q.out, content(m, 3)),
+          "/save writes over a saved conversation", &q);
+    process_free(&p);
+    process_free(&q);
+    FILE *f = fopen(input, "w");
+    json_t *line = json_pack("{s:s, s:{s:O}}", "custom_id", "x", "body", "messages", m);
+    json_dumpf(line, f, 0);
+    fclose(f);
+    snprintf(text, sizeof text, "/load %s\n/regen\n", input);
+    TALK(&p, text, "-n", "20", "--temp", "0");
+    check(p.code == 0 && strstr(p.out, content(m, 3)), "/load of a batch's line, /regen", &p);
+    process_free(&p);
+    json_decref(line);
+    json_decref(m);
+    /* a first message, text with a slash, a message that is no UTF-8, one that is too long */
+    TALK(&p, " /etc/passwd?\n\xff\xfe\n", "-n", "4", "--temp", "0", "-p", "What?");
+    check(p.code == 1 && strstr(p.err, "2 answers;") && strstr(p.err, "not valid UTF-8"),
+          "-p is the first message", &p);
+    process_free(&p);
+    TALK(&p, "Who is it that is there, and why is it not here, and what is it?\nHi\n", "-c", "24",
+         "--temp", "0");
+    check(p.code == 1 && strstr(p.err, "the context 24: /reset begins") &&
+              strstr(p.err, "1 answers;") && strstr(p.err, "context of 24 tokens is full"),
+          "a context that is full", &p);
+    process_free(&p);
+}
+
+/* ---- reasoning */
+
+static void reasoning(void)
+{
+    static const char text[] =
+        "{{ bos_token }}{% for m in messages %}{{ m.content }}{% if m.reasoning_content %}"
+        "[thought {{ m.reasoning_content | length > 5 }}]{% endif %}\n{% endfor %}"
+        "{% if add_generation_prompt %}<think>\n{% endif %}";
+    struct process p, q;
+    write_file(template, text, sizeof text - 1);
+#define THINK "-n", "20", "--temp", "0", "--chat-template-file", template
+    for (int chat = 0; chat < 2; chat++) {
+        char *how[] = {"keep", "hide", "only"};
+        for (int i = 0; i < 3; i++) {
+            char *talk[] = {run_bin, "-m", model, "-cnv", THINK, "--reasoning", how[i], NULL},
+                 *ask[] = {run_bin, "-m",  model,         "--chat", "-p",
+                           "Why?",  THINK, "--reasoning", how[i],   NULL};
+            process_run(&p, chat ? ask : talk, chat ? NULL : "Why?\n");
+            check(p.code == 0 && (i == 1) == !strcmp(p.out, "\n") && !strchr(p.out, 27), how[i],
+                  &p);
+            process_free(&p);
+        }
+    }
+    TALK(&p, "Why?\nHow?\n/save /dev/null\n", THINK);
+    char command[900];
+    snprintf(command, sizeof command, "Why?\nHow?\n/save %s\n", saved);
+    TALK(&q, command, THINK);
+    json_t *m = load_messages();
+    const char *thought =
+        json_string_value(json_object_get(json_array_get(m, 1), "reasoning_content"));
+    check(p.code == 1 && strstr(p.err, "/dev/null: is there and is no saved conversation"),
+          "/save to a device", &p);
+    check(q.code == 0 && thought && strlen(thought) > 5 && !*content(m, 1) &&
+              strstr(q.out, thought),
+          "reasoning is kept apart from the answer", &q);
+    json_decref(m);
+    process_free(&p);
+    process_free(&q);
+}
+
+/* ---- a terminal */
+
+struct screen {
+    pid_t pid;
+    int fd, code;
+    char text[1 << 18]; /* all that was shown */
+    size_t n, from;     /* from: where the last wait ended */
+};
+
+static void start(struct screen *s, char *const argv[])
+{
+    struct winsize w = {.ws_row = 24, .ws_col = 80};
+    char name[64];
+    s->n = s->from = 0;
+    s->text[0] = 0;
+    s->fd = posix_openpt(O_RDWR | O_NOCTTY);
+    if (s->fd < 0 || grantpt(s->fd) || unlockpt(s->fd)) exit(2);
+    snprintf(name, sizeof name, "%s", ptsname(s->fd));
+    fflush(NULL);
+    if (!(s->pid = fork())) {
+        setsid();
+        int fd = open(name, O_RDWR); /* becomes the controlling terminal: ^C is a signal */
+        if (fd < 0 || ioctl(fd, TIOCSWINSZ, &w)) _exit(126);
+        for (int i = 0; i < 3; i++) dup2(fd, i);
+        setenv("TERM", "xterm", 1);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+}
+
+/* Reads until the text that is new holds WANT; NULL: until the end. */
+static void wait_for(struct screen *s, const char *want, const char *what)
+{
+    for (;;) {
+        const char *found = want ? strstr(s->text + s->from, want) : NULL;
+        if (found) {
+            s->from = (size_t)(found - s->text) + strlen(want);
+            return;
+        }
+        struct pollfd p = {.fd = s->fd, .events = POLLIN};
+        ssize_t got = poll(&p, 1, 60000) == 1
+                          ? read(s->fd, s->text + s->n, sizeof s->text - 1 - s->n)
+                          : 0;
+        if (got <= 0) break;
+        s->n += (size_t)got;
+        s->text[s->n] = 0;
+    }
+    if (want)
+        check_that(0, "%s: '%s' does not come after: %.600s", what, want,
+                   s->text + (s->n > 600 ? s->n - 600 : 0));
+}
+
+/* A prompt, of which libedit takes keys: it prints the prompt before that. */
+static void wait_for_prompt(struct screen *s, const char *what)
+{
+    struct termios t;
+    wait_for(s, "\n> ", what);
+    for (int i = 0; i < 60000 && !tcgetattr(s->fd, &t) && t.c_lflag & ICANON; i++) usleep(1000);
+}
+
+static void type(struct screen *s, const char *keys)
+{
+    if (write(s->fd, keys, strlen(keys)) < 0) s->code = -1;
+}
+
+static void finish(struct screen *s)
+{
+    int status;
+    wait_for(s, NULL, "");
+    kill(s->pid, SIGKILL); /* when it does not end by itself */
+    waitpid(s->pid, &status, 0);
+    s->code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    close(s->fd);
+}
+
+static void terminal(void)
+{
+    static struct screen s;
+    struct process p;
+    char first[400], text[900];
+    /* the answers of a pipe, with editing and history */
+    TALK(&p, "Who is it?\n", "-n", "12", "--temp", "0");
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(p.out, "\n"), p.out);
+    process_free(&p);
+    start(&s, (char *[]){run_bin, "-m", model, "--chat", "-n", "12", "--temp", "0", NULL});
+    wait_for_prompt(&s, "the first prompt");
+    type(&s, "Who is he?\x7f\x7f\x7fit?\r"); /* two letters and the mark are taken back */
+    wait_for(&s, first, "an edited line");
+    wait_for_prompt(&s, "the next prompt");
+    type(&s, "/reset\r");
+    wait_for_prompt(&s, "after /reset");
+    type(&s, "\x1b[A\x1b[A\r"); /* the line before the last */
+    wait_for(&s, first, "a line of the history");
+    wait_for_prompt(&s, "the next prompt");
+    type(&s, "/help\r");
+    wait_for(&s, "/regen ", "the help");
+    wait_for_prompt(&s, "the next prompt");
+    type(&s, "gr\xc3\xbc\xc3\x9f\x7f\xc3\x9f"
+             "e");
+    wait_for(&s, "e", "letters beyond ASCII");
+    type(&s, "\r");
+    wait_for_prompt(&s, "the next prompt");
+    snprintf(text, sizeof text, "/save %s\r", saved);
+    type(&s, text);
+    wait_for_prompt(&s, "after /save");
+    type(&s, "\x04");
+    finish(&s);
+    json_t *m = load_messages();
+    check_that(s.code == 0 && !strcmp(content(m, 2), "gr\xc3\xbc\xc3\x9f"
+                                                     "e"),
+               "Ctrl-D ends; the message is '%s'", content(m, 2));
+    json_decref(m);
+
+    /* Ctrl-C stops an answer, and the conversation goes on; twice at the prompt ends */
+    start(&s, (char *[]){run_bin, "-m", model, "-cnv", "--temp", "0", "--ignore-eos", "--cpu",
+                         "ref", "-v", NULL});
+    wait_for_prompt(&s, "the first prompt");
+    type(&s, "Who is it?\r");
+    wait_for(&s, first, "an answer without end");
+    type(&s, "\x03");
+    wait_for(&s, ", stopped", "Ctrl-C");
+    wait_for_prompt(&s, "the prompt after it");
+    type(&s, "half a line\x03");
+    wait_for(&s, "Ctrl-C again ends", "Ctrl-C at the prompt");
+    wait_for_prompt(&s, "the prompt after it");
+    snprintf(text, sizeof text, "/save %s\r", saved);
+    type(&s, text);
+    wait_for_prompt(&s, "after /save");
+    type(&s, "\x03");
+    wait_for(&s, "Ctrl-C again ends", "Ctrl-C, once more");
+    wait_for_prompt(&s, "the prompt after it");
+    type(&s, "\x03");
+    finish(&s);
+    m = load_messages();
+    check_that(s.code == 0 && json_array_size(m) == 2 && strstr(content(m, 1), first),
+               "Ctrl-C twice ends with exit code 0 (%d); what there was of the answer counts",
+               s.code);
+    json_decref(m);
+
+    /* SIGTERM ends at once, at the prompt and within an answer */
+    for (int i = 0; i < 2; i++) {
+        start(&s, (char *[]){run_bin, "-m", model, "-cnv", "--temp", "0", "--ignore-eos", "--cpu",
+                             "ref", NULL});
+        wait_for_prompt(&s, "the first prompt");
+        if (i) type(&s, "Who is it?\r");
+        if (i) wait_for(&s, first, "an answer without end");
+        kill(s.pid, SIGTERM);
+        finish(&s);
+        check_that(s.code == 4, "SIGTERM %s: exit code %d",
+                   i ? "within an answer" : "at the prompt", s.code);
+    }
+
+    /* reasoning is dim on a terminal */
+    start(&s, (char *[]){run_bin, "-m", model, "--chat", THINK, "-p", "Why?", NULL});
+    finish(&s);
+    check_that(s.code == 0 && strstr(s.text, "\033[2m") && strstr(s.text, "\033[0m"),
+               "reasoning is dim: %s", s.text);
+    start(&s, (char *[]){run_bin, "-m", model, "--chat", "-n", "5", "-p", "Why?", NULL});
+    finish(&s);
+    check_that(s.code == 0 && !strchr(s.text, 27), "an answer is not: %s", s.text);
+}
+
+static void refusals(void)
+{
+    static const struct {
+        const char *says;
+        char *args[6];
+    } all[] = {
+        {"-i and -cnv exclude each other", {"-cnv", "-i", "x"}},
+        {"-cnv and --logits-out exclude each other", {"-cnv", "--logits-out", "x"}},
+        {"--format ids: a conversation is text", {"-cnv", "--format", "ids"}},
+        {"--reasoning needs --chat or -cnv", {"-p", "x", "--reasoning", "hide"}},
+        {"--reasoning on: must be one of keep, hide, only", {"-cnv", "--reasoning", "on"}},
+        {"-sys needs --chat or -cnv", {"-p", "x", "-sys", "y"}},
+        {"no prompt given", {"--chat"}},
+        {"-ins: -cnv is the interactive mode", {"-ins"}},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct process p;
+        char *argv[12] = {run_bin, "-m", "/nonexistent"};
+        for (int k = 0; k < 6 && (argv[3 + k] = all[i].args[k]); k++) {
+        }
+        process_run(&p, argv, NULL);
+        check(p.code == 2 && lines(p.err) == 1 && strstr(p.err, all[i].says), all[i].says, &p);
+        process_free(&p);
+    }
+    struct process p;
+    write_file(template, "{{ raise_exception('not today') }}", 34);
+    TALK(&p, "Hi\n", "--chat-template-file", template);
+    check(p.code == 1 && strstr(p.err, "not today") && !p.out_bytes, "a template that refuses", &p);
+    process_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    struct process p;
+    char convert_bin[600], command[700];
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
+    snprintf(convert_bin, sizeof convert_bin, "%s/opt4gptq-convert", argv[1]);
+    snprintf(model, sizeof model, "%s/demo.safetensors", dir);
+    snprintf(saved, sizeof saved, "%s/saved.json", dir);
+    snprintf(input, sizeof input, "%s/in", dir);
+    snprintf(template, sizeof template, "%s/t.jinja", dir);
+    process_run(&p, (char *[]){convert_bin, "models/demo", model, NULL}, NULL);
+    check(p.code == 0, "convert models/demo", &p);
+    process_free(&p);
+    turns();
+    kept();
+    commands();
+    reasoning();
+    terminal();
+    refusals();
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    if (system(command)) return 2;
+    return report("conversation");
+}
