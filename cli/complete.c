@@ -3,9 +3,11 @@
 
 #include "cli/engine.h"
 #include "cli/sampling.h"
+#include "cli/scores.h"
 #include "cli/show.h"
 #include "core/base/clock.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,9 @@ struct completion {
     struct sampling_memory sampling;
     struct show show; /* of text */
     struct logits_file *logits;
+    int logits_of_prompt, logits_of_text;
+    struct tok_ids chosen; /* with logits_of_text */
+    struct scores scores;  /* --logprobs */
     struct tok_ids prompt;
     char *text; /* prompt as text or NULL */
     size_t text_bytes;
@@ -64,7 +69,8 @@ static int read_prompt(struct completion *c, struct err *e)
 static int rows_of_logits(const struct completion *c)
 {
     size_t row = (size_t)c->engine.model.config.vocab * sizeof(float);
-    return c->o->logits_out && row < LOGITS_BYTES ? (int)(LOGITS_BYTES / row) : 1;
+    const int many = c->logits_of_prompt || c->o->logprobs >= 0;
+    return many && row < LOGITS_BYTES ? (int)(LOGITS_BYTES / row) : 1;
 }
 
 static int open_engine(struct completion *c, struct err *e)
@@ -86,8 +92,16 @@ static int open_engine(struct completion *c, struct err *e)
 static int open_all(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
+    const char *of = !o->logits_out ? "" : o->logits_of ? o->logits_of : "prompt";
+    c->logits_of_prompt = !strcmp(of, "prompt") || !strcmp(of, "all");
+    c->logits_of_text = !strcmp(of, "generated") || !strcmp(of, "all");
     run_say_seed(o, o->seed.value);
     if (open_engine(c, e)) return -1;
+    if (o->logprobs >= 0 && !c->engine.tokenizer)
+        return err_set(e, "%s: has no tokenizer: --logprobs prints tokens as text", o->model);
+    if (o->logprobs >= 0 &&
+        scores_open(&c->scores, c->engine.tokenizer, !strcmp(o->format, "jsonl"), e))
+        return -1;
     const struct show_how how = {.tokenizer = c->engine.tokenizer,
                                  .special = o->special,
                                  .stop = &o->stop,
@@ -98,14 +112,19 @@ static int open_all(struct completion *c, struct err *e)
     run_say_on_signal("\nstopping after this step; a second signal ends at once\n",
                       "stopped at once\n");
     run_catch_signals();
-    return o->logits_out ? logits_file_open(&c->logits, o->logits_out, (int)c->prompt.n,
-                                            c->engine.model.config.vocab, e)
-                         : 0;
+    return o->logits_out
+               ? logits_file_open(&c->logits, o->logits_out, c->engine.model.config.vocab, e)
+               : 0;
 }
 
 static int close_all(struct completion *c, int failed, struct err *e)
 {
-    int rc = logits_file_close(c->logits, !failed, e);
+    int rc = c->logits && c->logits_of_text && !failed
+                 ? logits_file_ids(c->logits, c->chosen.id, c->chosen.n, e)
+                 : 0;
+    if (logits_file_close(c->logits, !failed && !rc, rc ? &(struct err){0} : e)) rc = -1;
+    scores_close(&c->scores);
+    tok_ids_free(&c->chosen);
     show_close(&c->show);
     engine_close(&c->engine);
     sampling_close(&c->sampling);
@@ -159,10 +178,53 @@ static int on_logits(void *arg, int pos, const float *logits, struct err *e)
     return logits_file_write(((struct completion *)arg)->logits, logits, 1, e);
 }
 
+static int on_token_logits(void *arg, int choice, const float *logits, struct err *e)
+{
+    struct completion *c = arg;
+    int last_of_prompt = !c->chosen.n && c->logits_of_prompt; /* this row is there already */
+    (void)choice;
+    return last_of_prompt ? 0 : logits_file_write(c->logits, logits, 1, e);
+}
+
+/* Keeps the id of a token whose logits were written. */
+static int keep_id(struct completion *c, int32_t id, struct err *e)
+{
+    struct tok_ids *t = &c->chosen;
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? 2 * t->cap : 64;
+        int32_t *grown = realloc(t->id, cap * sizeof *grown);
+        if (!grown) return err_memory(e);
+        t->id = grown;
+        t->cap = cap;
+    }
+    t->id[t->n++] = id;
+    return 0;
+}
+
+/* A token with --logprobs; the first of the text has none. EOS is listed, too. */
+static int list(struct completion *c, const struct token_info *t, int is_prompt, struct err *e)
+{
+    const struct token_info first = {.id = c->prompt.id[0], .logprob = NAN};
+    if (!c->scores.n && scores_add(&c->scores, &first, 1, e)) return -1;
+    return scores_add(&c->scores, t, is_prompt, e);
+}
+
+static int on_prompt_token(void *arg, int pos, const struct token_info *t, struct err *e)
+{
+    (void)pos;
+    return list(arg, t, 1, e);
+}
+
 static int on_token(void *arg, int choice, const struct token_info *t, struct err *e)
 {
     struct completion *c = arg;
     (void)choice;
+    if (c->logits_of_text && keep_id(c, t->id, e)) return -1;
+    if (c->o->logprobs >= 0) {
+        c->begun = 1;
+        c->n_generated++;
+        return list(c, t, 0, e);
+    }
     if (!c->begun && c->text && c->text_mode && !c->o->no_display_prompt && !c->o->chat &&
         show_put(c->text, c->text_bytes, e))
         return -1;
@@ -184,25 +246,24 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return msg ? err_set(e, "%s: %s", ((struct completion *)arg)->o->model, msg) : 0;
 }
 
-static const struct request_sink sink = {.token = on_token,
-                                         .finished = on_finished,
-                                         .done = on_done};
-static const struct request_sink sink_with_logits = {.prompt_logits = on_logits,
-                                                     .token = on_token,
-                                                     .finished = on_finished,
-                                                     .done = on_done};
-
 /* Steps until the answer is complete or a signal asks for the end; *n_prompt receives the prompt
  * tokens computed. */
 static int compute(struct completion *c, size_t *n_prompt, struct err *e)
 {
     struct request *r = &c->request;
+    const struct request_sink sink = {.prompt_token = on_prompt_token,
+                                      .prompt_logits = c->logits_of_prompt ? on_logits : NULL,
+                                      .token_logits = c->logits_of_text ? on_token_logits : NULL,
+                                      .token = on_token,
+                                      .finished = on_finished,
+                                      .done = on_done};
     r->prompt = c->prompt.id;
     r->n_prompt = (int)c->prompt.n;
     r->n_choices = 1;
     r->max_tokens = c->n_used - r->n_prompt;
-    r->n_top = r->prompt_top = -1;
-    r->sink = c->logits ? &sink_with_logits : &sink;
+    r->n_top = r->prompt_top = c->o->logprobs >= 0 ? c->o->logprobs : -1;
+    r->score_from = 1;
+    r->sink = &sink;
     r->arg = c;
     int rc = sched_submit(c->engine.sched, r, e) ? -1 : 1;
     while (rc > 0 && !run_stop_requested) {
@@ -213,7 +274,9 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
         *n_prompt = stats.n_prompt_tokens;
         *seconds += clock_now() - before;
     }
-    if (rc < 0 || !c->begun) return rc < 0 ? -1 : 0;
+    if (rc < 0) return -1;
+    if (c->o->logprobs >= 0) scores_end(&c->scores);
+    if (!c->begun || c->o->logprobs >= 0) return 0;
     return c->text_mode ? show_end(&c->show, c->ended_by_text, e) : show_put("\n", 1, e);
 }
 

@@ -36,7 +36,8 @@ static int run(struct options *o, struct err *e)
     case RUN_COMPLETE: return run_complete(o, e);
     case RUN_CONVERSATION: return run_conversation(o, e);
     case RUN_BATCH: return run_batch(o, e);
-    case RUN_PERPLEXITY: return run_perplexity(o, e);
+    case RUN_PERPLEXITY:
+        return strcmp(o->perplexity, "documents") ? run_perplexity(o, e) : run_documents(o, e);
     case RUN_CHOICES: return run_choices(o, e);
     case RUN_DETOKENIZE:
     case RUN_TOKENIZE: return run_tokens(o, e);

@@ -119,7 +119,16 @@ static const struct args_row table[] = {
     {NAMES("-sp", "--special"), FLAG(special),
      .help = "print special tokens; with --tokenize add BOS/EOS"},
     {NAMES("--logits-out"), TEXT(logits_out, "FILE"),
-     .help = "write the prompt's logits, fp32 [tokens, vocab], as safetensors",
+     .help = "write logits, fp32 [tokens, vocab], as safetensors", .modes = MODE(RUN_COMPLETE)},
+    {NAMES("--logits-of"), TEXT(logits_of, "prompt|generated|all"),
+     VALUES("prompt", "generated", "all"),
+     .help =
+         "those after each token of the prompt (default), those from which each generated token "
+         "was chosen, or both",
+     .modes = MODE(RUN_COMPLETE), .needs = "--logits-out"},
+    {NAMES("--logprobs"), INT(logprobs, 0, 20),
+     .help = "instead of the text print each token of prompt and answer with its log-probability "
+             "and the N likeliest; --format jsonl: as JSON lines",
      .modes = MODE(RUN_COMPLETE)},
     {NAMES("-v", "--verbose", "--log-verbose"), FLAG(verbose),
      .help = "say more about model and machine"},
@@ -162,11 +171,14 @@ static const struct args_row table[] = {
     {NAMES("--trace"), TEXT(trace, "FILE"), .help = "write the steps as Chrome trace events",
      .modes = MODE(RUN_BATCH)},
     {HEADING("Evaluation")},
-    {NAMES("--perplexity"), TEXT(perplexity, "MODE"), VALUES("second-half", "contiguous"),
-     .help = "of the text of -f (or -p) in windows of -c tokens; MODE is second-half or contiguous",
+    {NAMES("--perplexity"), TEXT(perplexity, "MODE"),
+     VALUES("second-half", "contiguous", "documents"),
+     .help =
+         "of the text of -f (or -p) in windows of -c tokens; MODE is second-half or contiguous; "
+         "documents: -f has JSON lines with a text each, which stand by themselves",
      .chooses = RUN_PERPLEXITY},
     {NAMES("--windows", "--chunks"), INT(n_windows, 1, 1 << 30),
-     .help = "only the first N windows (default: all)", .modes = MODE(RUN_PERPLEXITY)},
+     .help = "only the first N windows or documents (default: all)", .modes = MODE(RUN_PERPLEXITY)},
     {NAMES("--multiple-choice"), TEXT(choices, "FILE"),
      .help = "accuracy on JSON lines of query, choices, gold", .chooses = RUN_CHOICES},
     {NAMES("--limit", "--multiple-choice-tasks"), INT(n_limit, 1, 1 << 30),
@@ -244,7 +256,7 @@ static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
     o->n_predict = OPT_UNSET;
-    o->n_batch = o->n_seqs = OPT_UNSET;
+    o->n_batch = o->n_seqs = o->logprobs = OPT_UNSET;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
     o->repeat_last_n = o->dry_last_n = -1;

@@ -42,7 +42,8 @@ struct options {
     struct args_strings dry_breakers, logit_bias;
     struct args_seed seed;
     /* output */
-    const char *format, *logits_out;
+    const char *format, *logits_out, *logits_of;
+    int logprobs; /* OPT_UNSET where not given */
     int no_display_prompt, verbose;
     /* batch; NULL and 0 where not given */
     const char *input, *output, *input_format, *order, *shard, *memory, *report, *trace;

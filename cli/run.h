@@ -31,6 +31,8 @@ int run_complete(const struct options *o, struct err *e);
 int run_batch(const struct options *o, struct err *e);
 /* How well the model predicts a text (--perplexity). */
 int run_perplexity(const struct options *o, struct err *e);
+/* The same for documents, each by itself (--perplexity documents). */
+int run_documents(const struct options *o, struct err *e);
 /* Accuracy on questions with choices (--multiple-choice). */
 int run_choices(const struct options *o, struct err *e);
 /* Messages and answers in turns (-cnv). */
@@ -63,13 +65,14 @@ int run_add_message(json_t *messages, const char *role, const char *text, size_t
 /* Ids separated by commas, spaces or newlines. */
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
 
-/* A safetensors file with one tensor `logits` fp32 [n_rows][vocab], written row by row, visible
- * when complete. */
+/* A safetensors file with the tensor `logits` fp32 [rows][vocab], written row by row, and perhaps
+ * `generated` I32: the ids that were chosen; visible when complete. */
 struct logits_file;
-int logits_file_open(struct logits_file **f, const char *path, int n_rows, int vocab,
-                     struct err *e);
+int logits_file_open(struct logits_file **f, const char *path, int vocab, struct err *e);
 int logits_file_write(struct logits_file *f, const float *rows, int n, struct err *e);
 /* Finishes (keep != 0) or removes the file; frees f. */
 int logits_file_close(struct logits_file *f, int keep, struct err *e);
+/* Adds the tensor `generated` [n], once, after the last row. */
+int logits_file_ids(struct logits_file *f, const int32_t *ids, size_t n, struct err *e);
 
 #endif

@@ -46,6 +46,8 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s %s: a conversation is text", options_given(o, &o->format), o->format);
     if (o->chat_template_file && !o->chat && !o->conversation && !o->input)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
+    if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
+        return err_set(e, "%s documents needs -f FILE", options_given(o, &o->perplexity));
     if (o->input && check_batch(o, e)) return -1;
     return check_prompt(o, e);
 }
@@ -134,9 +136,11 @@ int usage_check(struct options *o, struct err *e)
     if (o->escape && unescape(o, e)) return -1;
     if (check_texts(o, e) || check_sampling(o, e) || check_values(o, e)) return -1;
     if (!o->format) o->format = o->input ? "jsonl" : "text";
-    if (!o->input && !strcmp(o->format, "jsonl"))
-        return err_set(e, "%s jsonl needs -i FILE: without it text or ids",
+    if (!o->input && o->logprobs == OPT_UNSET && !strcmp(o->format, "jsonl"))
+        return err_set(e, "%s jsonl needs -i FILE or --logprobs: without them text or ids",
                        options_given(o, &o->format));
+    if (o->logprobs >= 0 && !strcmp(o->format, "ids"))
+        return err_set(e, "%s needs --format text or jsonl", options_given(o, &o->logprobs));
     if (o->stop.n && !strcmp(o->format, "ids"))
         return err_set(e, "%s needs --format text", options_given(o, &o->stop));
     return 0;

@@ -13,6 +13,7 @@ but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(CORE)
 $(BIN)/cli: $B/cli/llama_names.o # every name is tried
+$(BIN)/numbers: $(CPU) # the reference kernels
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $(BACKENDS) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o

@@ -40,6 +40,9 @@ struct request_sink {
     /* May be NULL. The raw logits [vocab] after prompt token POS, once for every POS from 0, in
      * order; the request then shares no pages. */
     int (*prompt_logits)(void *arg, int pos, const float *logits, struct err *e);
+    /* May be NULL. The raw logits [vocab] from which the choice's next token was chosen, before
+     * that token. */
+    int (*token_logits)(void *arg, int choice, const float *logits, struct err *e);
     /* A generated token, EOS and stop_token_ids included. Returns 1 to end this choice here (a stop
      * string is complete), 0 to go on. */
     int (*token)(void *arg, int choice, const struct token_info *t, struct err *e);

@@ -27,11 +27,13 @@ static int fail_request(struct sched *s, struct seq *q, const char *msg, struct 
     return r->sink->done(r->arg, msg, e);
 }
 
-static int emit_token(struct sched *s, const struct sched_row *row, struct err *e)
+static int emit_token(struct sched *s, const struct sched_row *row, const float *logits,
+                      struct err *e)
 {
     struct seq *q = row->seq;
     const struct request *r = q->job->request;
     if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
+    if (r->sink->token_logits && r->sink->token_logits(r->arg, q->choice, logits, e)) return -1;
     s->stats.n_generated_tokens++;
     int end = r->sink->token(r->arg, q->choice, &row->token, e);
     if (end < 0) return -1;
@@ -75,7 +77,8 @@ static int emit_seq(struct sched *s, const struct flight *f, const struct flight
                               (size_t)at * (size_t)s->forward->model->config.vocab;
         CHECK(row->seq == q);
         if ((row->scores || row->shows) && emit_prompt_row(s, row, logits, e)) return -1;
-        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE && emit_token(s, row, e))
+        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE &&
+            emit_token(s, row, logits, e))
             return -1;
     }
     if (q->state == SEQ_DONE && !q->n_flights) q->state = SEQ_FREE;

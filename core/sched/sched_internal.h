@@ -87,8 +87,8 @@ struct flight_seq {
 /* A step that has begun and whose results are not emitted yet. */
 struct flight {
     int n_seqs, n_logits;
-    /* n_wanted: rows of which the host needs more than the argmax. shows: some logits go to a sink.
-     */
+    /* n_wanted: rows of which the host needs more than the argmax. shows: some logits go to a
+     * sink. */
     int n_wanted, shows;
     struct flight_seq *seq; /* [n_slots] */
     struct sched_row *row;  /* [max_logits] by logits row of the step */

@@ -41,8 +41,9 @@ static int wants(const struct sched *s, const struct seq *q, int row)
     const struct request *r = q->job->request;
     if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
     if (!generates(q, row)) return WANTS_NOTHING;
-    return r->n_top >= 0 ? WANTS_LOGITS
-                         : what[sampler_wants(&r->sampling, q->n_generated, max_top_k(s))];
+    return r->n_top >= 0 || r->sink->token_logits
+               ? WANTS_LOGITS
+               : what[sampler_wants(&r->sampling, q->n_generated, max_top_k(s))];
 }
 
 /* The first row from FROM on whose results are needed; at the latest the last token's. */
@@ -279,7 +280,7 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         to->generates = generates(q, pos);
         to->scores = scores(q, pos);
         to->shows = shows(q, pos);
-        f->shows |= to->shows;
+        f->shows |= to->shows || (to->generates && r->sink->token_logits);
         b->logit_row[b->n_logits++] = row;
     }
     CHECK(b->n_logits - q->first_logit == q->n_logits);

@@ -284,7 +284,7 @@ static void manuals_and_completion(void)
         return;
     }
     completes(run_bin, "--perp", "--perplexity");
-    completes(run_bin, "--perplexity ''", "second-half contiguous");
+    completes(run_bin, "--perplexity ''", "second-half contiguous documents");
     completes(run_bin, "-m x --backend c", "cpu");
     completes(run_bin, "--model ''", "");
     completes(run_bin, "-n ''", "");
