@@ -54,7 +54,8 @@ int logits_file_ids(struct logits_file *f, const int32_t *ids, size_t n, struct 
 {
     f->has_ids = 1;
     f->n_ids = n;
-    return fwrite(ids, sizeof *ids, n, f->out) == n ? 0 : err_sys(e, "--logits-out %s", f->path);
+    return !n || fwrite(ids, sizeof *ids, n, f->out) == n ? 0
+                                                          : err_sys(e, "--logits-out %s", f->path);
 }
 
 /* Fills the room at the beginning of the file. */

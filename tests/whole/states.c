@@ -126,6 +126,60 @@ static void write_tokenizer(void)
     json_decref(all);
 }
 
+/* A conversation whose turns continue from snapshots has the answers of a batch. */
+static void converse(const char *name, const char *model)
+{
+    char path[300];
+    struct process p = shell(
+        "D=%s; printf '{%%%% for m in messages %%%%}{{ m.content }}|{%%%% endfor %%%%}' > $D/t; "
+        "printf '%%0200d\\nand why\\nwhat then\\nno\\n/save %%s/talk\\n' 7 $D | "
+        "%s/opt4gptq-run -m %s -cnv -v -n 20 --temp 0 --ignore-eos --chat-template-file $D/t; "
+        "rm -f $D/out*",
+        dir, build_dir, model);
+    int kept = 0, most = 0;
+    for (const char *s = p.err; (s = strstr(s, "tokens, ")); s++)
+        if (sscanf(s, "tokens, %d of them kept, ", &kept) == 1 && kept > most) most = kept;
+    check(p.code == 0 && most >= 64, "a conversation keeps what it computed", &p);
+    process_free(&p);
+    snprintf(path, sizeof path, "%s/talk", dir);
+    json_t *saved = json_load_file(path, 0, NULL), *m = json_object_get(saved, "messages"), *v,
+           *before = json_array();
+    size_t i;
+    snprintf(path, sizeof path, "%s/talk.jsonl", dir);
+    FILE *f = fopen(path, "w");
+    if (!f) exit(2);
+    json_array_foreach (m, i, v) {
+        if (i % 2) {
+            char *text = json_dumps(before, JSON_COMPACT);
+            fprintf(f,
+                    "{\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{"
+                    "\"messages\":%s,\"temperature\":0,\"ignore_eos\":true,\"max_tokens\":20}}\n",
+                    text);
+            free(text);
+        }
+        json_array_append(before, v);
+    }
+    fclose(f);
+    p = shell("%s/opt4gptq-run -m %s -i %s -o - --chat-template-file %s/t -np 1 --no-prefix-cache",
+              build_dir, model, path, dir);
+    const char *at = p.out;
+    for (i = 1; i < json_array_size(m); i += 2) {
+        json_t *line = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+        const json_t *choice = json_array_get(
+            json_object_get(json_object_get(json_object_get(line, "response"), "body"), "choices"),
+            0);
+        const json_t *text = json_object_get(json_object_get(choice, "message"), "content");
+        check_that(text && json_equal(text, json_object_get(json_array_get(m, i), "content")),
+                   "%s: turn %zu is that of a batch", name, i / 2);
+        json_decref(line);
+        at = strchr(at, '\n') ? strchr(at, '\n') + 1 : "";
+    }
+    check(i == 9, "four turns", &p);
+    process_free(&p);
+    json_decref(saved);
+    json_decref(before);
+}
+
 static void test_model(const char *name, const char *from)
 {
     char model[300];
@@ -151,6 +205,7 @@ static void test_model(const char *name, const char *from)
         }
         free(first);
     }
+    converse(name, model);
 }
 
 int main(int argc, char **argv)
