@@ -199,6 +199,7 @@ static int read_samplers(struct record *r, const json_t *v, struct refusal *why)
     json_t *name;
     if (!text && !json_is_array(v))
         return refuse(why, "samplers", "must be an array of names, or a text");
+    if (asks_for_nothing(v)) return 0;
     json_array_foreach ((json_t *)v, i, name) {
         if (!json_is_string(name) || n + json_string_length(name) + 2 > sizeof names)
             return refuse(why, "samplers", "must be an array of names");

@@ -21,8 +21,8 @@ static const char help[] =
     "/save FILE      write the messages as JSON, as a record of a batch has them\n"
     "/load FILE      continue such messages instead of these\n"
     "/exit           end, as Ctrl-D does\n"
-    "A line that ends with \\ goes on in the next one. Text that begins with / is sent with a\n"
-    "space before it. Ctrl-C stops an answer; what there is of it counts.\n";
+    "A line that ends with \\ goes on in the next one; a message that begins with /\n"
+    "needs a space before it. Ctrl-C stops an answer; what there is of it counts.\n";
 
 const char *conversation_last(const struct conversation *c)
 {
@@ -178,8 +178,7 @@ static int leave(struct conversation *c, const char *rest, enum command_then *th
     return 0;
 }
 
-int conversation_command(struct conversation *c, const char *line, enum command_then *then,
-                         struct err *e)
+int conversation_command(struct conversation *c, char *line, enum command_then *then, struct err *e)
 {
     static const struct {
         const char *name;
@@ -190,6 +189,7 @@ int conversation_command(struct conversation *c, const char *line, enum command_
                     {"/clear", reset, 0},       {"/regen", regen, 0}, {"/save", save, 1},
                     {"/system", set_system, 1}, {"/load", load, 1},   {"/read", load, 1},
                     {"/exit", leave, 0},        {"/quit", leave, 0}};
+    for (size_t end = strlen(line); end && strchr(" \t", line[end - 1]);) line[--end] = 0;
     size_t n = strcspn(line, " \t"), i = 0;
     const char *rest = line + n + strspn(line + n, " \t");
     *then = COMMAND_DONE;

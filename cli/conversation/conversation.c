@@ -190,7 +190,7 @@ static int take_message(struct conversation *c, const char *text, size_t n, stru
 static int take_text(struct conversation *c, const struct out *text, struct err *e)
 {
     enum command_then then;
-    const char *p = text->p;
+    char *p = text->p;
     if (p[0] != '/')
         return take_message(c, p + (p[0] == ' ' && p[1] == '/'),
                             text->n - 1 - (p[0] == ' ' && p[1] == '/'), e);
@@ -286,13 +286,11 @@ static void report(const struct conversation *c)
 {
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
-    fprintf(
-        stderr,
-        "%llu answers; prompts %llu tokens, %llu of them kept; generated %llu tokens in %.3f s; "
-        "peak memory %.0f MiB\n",
-        (unsigned long long)c->n_answers, (unsigned long long)c->n_prompt,
-        (unsigned long long)s.n_cached_tokens, (unsigned long long)c->n_generated,
-        c->generate_seconds, (double)memory_peak() / (1 << 20));
+    fprintf(stderr,
+            "%llu answers; prompts %llu tokens, %llu kept; generated %llu in %.1f s; %.0f MiB\n",
+            (unsigned long long)c->n_answers, (unsigned long long)c->n_prompt,
+            (unsigned long long)s.n_cached_tokens, (unsigned long long)c->n_generated,
+            c->generate_seconds, (double)memory_peak() / (1 << 20));
 }
 
 int run_conversation(const struct options *o, struct err *e)

@@ -33,8 +33,9 @@ struct conversation {
 /* What a command leaves to be done. */
 enum command_then { COMMAND_DONE, COMMAND_ANSWER, COMMAND_EXIT };
 
-/* A line that begins with "/". -1: it failed, *e says why, and nothing has changed. */
-int conversation_command(struct conversation *c, const char *line, enum command_then *then,
+/* A line that begins with "/"; blanks at its end are taken off. -1: it failed, *e says why, and
+ * nothing has changed. */
+int conversation_command(struct conversation *c, char *line, enum command_then *then,
                          struct err *e);
 /* The role of the last message, or "". */
 const char *conversation_last(const struct conversation *c);

@@ -86,6 +86,8 @@ static void pairs(void)
          "\"temperature\":2,\"top_p\":0.5,\"samplers\":\"pt\""},
         {{"--top-p", "0.5", "--temp", "2", "--sampler-seq", "pt"},
          "\"temperature\":2,\"top_p\":0.5,\"samplers\":\"top_p;temperature\""},
+        {{"--temp", "0", "--repeat-penalty", "1.5"},
+         "\"temperature\":0,\"repetition_penalty\":1.5,\"samplers\":[]"},
         {{"--temp", "0", "--logit-bias", "260-inf", "-l", "300+2.5"},
          "\"temperature\":0,\"logit_bias\":{\"260\":-100,\"300\":2.5}"},
     };
