@@ -234,7 +234,7 @@ static const struct args_mode modes[] = {
     [RUN_CONVERSATION] = {.needed = "-cnv"},
 };
 
-static const char *const usage[] = {"-m MODEL -p PROMPT [options]",
+static const char *const usage[] = {"-m MODEL -p PROMPT [options]", "-m MODEL -cnv [options]",
                                     "-m MODEL -i PROMPTS -o ANSWERS [options]", NULL};
 
 const struct args_program run_program = {
