@@ -133,8 +133,12 @@ static int edit(struct line_reader *r, struct err *e)
         fflush(stdout);
         return LINE_INTERRUPTED;
     }
-    if (!text || n <= 0)
-        return errno && errno != EINTR ? err_sys(e, "cannot read a line") : LINE_END;
+    if (!text || n <= 0) {
+        if (errno && errno != EINTR) return err_sys(e, "cannot read a line");
+        fputs("\n", stdout); /* behind ^D */
+        fflush(stdout);
+        return LINE_END;
+    }
     if (strspn(text, " \t\n") < (size_t)n) history(r->history, &event, H_ENTER, text);
     if (keep(r, text, (size_t)n, e)) return -1;
     if (r->line[r->n - 1] == '\n') r->line[--r->n] = 0;
