@@ -126,7 +126,6 @@ static int edit(struct line_reader *r, struct err *e)
     int n = 0;
     HistEvent event;
     el_resize(r->editor);
-    errno = 0;
     const char *text = el_gets(r->editor, &n);
     if (run_stop_requested) {
         fputs("\n", stdout);
@@ -134,8 +133,7 @@ static int edit(struct line_reader *r, struct err *e)
         return LINE_INTERRUPTED;
     }
     if (!text || n <= 0) {
-        if (errno && errno != EINTR) return err_sys(e, "cannot read a line");
-        fputs("\n", stdout); /* behind ^D */
+        fputs("\n", stdout); /* behind ^D; a terminal that is gone ends it, too */
         fflush(stdout);
         return LINE_END;
     }
