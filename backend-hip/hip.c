@@ -72,8 +72,6 @@ static int hip_available(const struct be_config *c, uint64_t *bytes, struct err 
 
 static int hip_open(struct be **out, const struct be_config *config, struct err *e)
 {
-    if (config->act != ACT_F32 && config->act != ACT_F16)
-        return err_set(e, "--backend hip: activations are f16 or f32 (--act)");
     if (hip_max_splits(config) >= COMBINE_WEIGHTS)
         return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported",
                        config->max_pages * PAGE, COMBINE_WEIGHTS * KV_SPLIT / 4 * 3);
@@ -84,6 +82,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     if (open_device(h, e)) {
         free(h);
         return -1;
+    }
+    if (h->pinned >= 0 && hip_is_exact(h)) {
+        free(h);
+        return err_set(e, "--variant %s: needs --act f16 or f32", config->variant);
     }
     if (hip_runs_paper(h) && config->act != ACT_F16) {
         free(h);
@@ -105,13 +107,14 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
 static const char *hip_describe(const struct be *be)
 {
     struct hip *h = (struct hip *)be;
+    static const char *const act[] = {
+        [ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16"};
     const struct hip_device *d = h->device;
     snprintf(h->description, sizeof h->description,
              "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
              d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch,
-             h->config.act == ACT_F16 ? "f16" : "f32",
-             h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto", (double)h->bytes / (1 << 30),
-             (double)d->memory / (1 << 30));
+             act[h->config.act], h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
+             (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
     return h->description;
 }
 

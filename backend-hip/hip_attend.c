@@ -11,10 +11,7 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enu
                                enum hip_kernel for_128, enum hip_kernel for_256)
 {
     int dim = attend->as.attend.heads.head_dim;
-    enum hip_kernel k = dim == 64    ? for_64
-                        : dim == 128 ? for_128
-                        : dim == 256 ? for_256
-                                     : K_COUNT;
+    enum hip_kernel k = dim == 64 ? for_64 : dim == 128 ? for_128 : dim == 256 ? for_256 : K_COUNT;
     if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 || k == K_COUNT) return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }
@@ -168,7 +165,7 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
     return n;
 }
 
-static struct rope_kernel_args rope_args(const struct hip *h, const struct be_plan *p, int op)
+struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct heads *g = &hip_op(p, op)->as.rope.heads;
     const float *q_norm = hip_vector(p, op, 0), *k_norm = hip_vector(p, op, 1);
@@ -211,7 +208,7 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
 
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 {
-    struct rope_kernel_args a = rope_args(h, p, op);
+    struct rope_kernel_args a = hip_rope_args(h, p, op);
     launch_rope(h, &a, 0, h->shape.n_rows);
 }
 
@@ -219,7 +216,7 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
     return r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
-           rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT &&
+           hip_rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT &&
            a->as.attend.heads.head_dim <= 128;
 }
 
@@ -305,8 +302,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
         hip_launch(h, is_long ? K_attend_combine_512 : K_attend_combine,
-                   (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m,
-                   sizeof m);
+                   (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m, sizeof m);
     }
 }
 
@@ -364,11 +360,11 @@ static void rotate(struct hip *h, const struct op *attend, const struct rope_ker
     if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
 }
 
-void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     const struct heads *g = &o->as.attend.heads;
-    struct attend_kernel_args a = {
+    return (struct attend_kernel_args){
         .q = hip_in(p, op, 0),
         .pages = p->memory->kv[o->as.attend.kv],
         .out = hip_out(p, op, 0),
@@ -384,9 +380,14 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         .n_kv_heads = g->n_kv_heads,
         .head_dim = g->head_dim,
     };
-    struct attend_kernel_args prompts = a;
+}
+
+void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+{
+    const struct op *o = hip_op(p, op);
+    struct attend_kernel_args a = hip_attend_args(h, p, op), prompts = a;
     if (rope >= 0) {
-        struct rope_kernel_args r = rope_args(h, p, rope);
+        struct rope_kernel_args r = hip_rope_args(h, p, rope);
         rotate(h, o, &r, &a, &prompts);
     }
     attend_kv_splits(h, p, op, &a, leave);

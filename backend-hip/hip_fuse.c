@@ -11,7 +11,7 @@ enum { MAX_PATTERN = 4 };
 
 struct hip_pattern {
     const char *name;
-    enum hip_regime regime;
+    int regime; /* enum hip_regime, or EXACT_ROWS */
     int n;
     enum op_kind kind[MAX_PATTERN];
     /* Whether the pattern applies to the operations from first on, whose kinds match; NULL:
@@ -306,6 +306,18 @@ static const struct hip_pattern patterns[] = {
     {"experts", ANY_ROWS, 1, {OP_EXPERTS}, NULL, launch_experts, K_COUNT},
     {"mix", ANY_ROWS, 1, {OP_MIX}, NULL, hip_mix, K_COUNT},
     {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},
+    {"exact embed", EXACT_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},
+    {"exact angles", EXACT_ROWS, 1, {OP_ANGLES}, NULL, hip_exact_angles, K_COUNT},
+    {"exact norm", EXACT_ROWS, 1, {OP_NORM}, NULL, hip_exact_norm, K_COUNT},
+    {"exact linear", EXACT_ROWS, 1, {OP_LINEAR}, NULL, hip_exact_linear, K_COUNT},
+    {"exact rope", EXACT_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_exact_rope, K_COUNT},
+    {"exact attend", EXACT_ROWS, 1, {OP_ATTEND}, NULL, hip_exact_attend, K_COUNT},
+    {"exact glu", EXACT_ROWS, 1, {OP_GLU}, NULL, hip_exact_glu, K_COUNT},
+    {"exact add", EXACT_ROWS, 1, {OP_ADD}, NULL, hip_exact_add, K_COUNT},
+    {"exact softcap", EXACT_ROWS, 1, {OP_SOFTCAP}, NULL, hip_exact_softcap, K_COUNT},
+    {"exact gather", EXACT_ROWS, 1, {OP_GATHER}, NULL, hip_gather, K_COUNT},
+    {"exact argmax", EXACT_ROWS, 1, {OP_ARGMAX}, NULL, hip_argmax, K_COUNT},
+    {"exact top", EXACT_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},
 };
 
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
@@ -322,6 +334,7 @@ long hip_pattern_count(const struct be *be, int i)
 int hip_has_pattern(const struct be *be, int i)
 {
     const struct hip *h = (const struct hip *)be;
+    if ((patterns[i].regime == EXACT_ROWS) != hip_is_exact(h)) return 0;
     if (patterns[i].regime == SINGLE_ROW && h->pinned >= 0) return 0;
     return patterns[i].needs == K_COUNT || hip_has(h, (enum hip_kernel)patterns[i].needs);
 }
@@ -352,11 +365,14 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     if (!(p->group[r] = calloc((size_t)n, sizeof *p->group[r]))) return err_memory(e);
     for (int at = 0; at < n;) {
         int end = at < p->plan->n_body ? p->plan->n_body : n, k = 0;
-        while (k < N_PATTERNS && ((patterns[k].regime == SINGLE_ROW && r == ANY_ROWS) ||
+        while (k < N_PATTERNS && ((patterns[k].regime == EXACT_ROWS) != hip_is_exact(h) ||
+                                  (patterns[k].regime == SINGLE_ROW && r == ANY_ROWS) ||
                                   !applies(h, p, &patterns[k], r, at, end)))
             k++;
         if (k == N_PATTERNS)
-            return err_set(e, "--backend hip: has no operation '%s'", hip_op(p, at)->name);
+            return err_set(e, "--backend hip%s: has no operation '%s'",
+                           hip_is_exact(h) ? " with integer activations (--act)" : "",
+                           hip_op(p, at)->name);
         p->group[r][p->n_groups[r]++] = (struct hip_group){&patterns[k], at};
         at += patterns[k].n;
         if (at <= p->plan->n_body) p->n_body[r] = p->n_groups[r];
@@ -401,6 +417,6 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
 
 int hip_fuse(const struct hip *h, struct be_plan *p, struct err *e)
 {
-    compile_gemvs(h, p);
+    if (!hip_is_exact(h)) compile_gemvs(h, p);
     return match(h, p, ANY_ROWS, e) || match(h, p, SINGLE_ROW, e) ? -1 : 0;
 }

@@ -121,6 +121,11 @@ static inline int hip_wait_seconds(const struct be_config *c)
 {
     return c->wait_seconds ? c->wait_seconds : 120;
 }
+/* Whether the arithmetic is one of integers: every operation has the CPU's bits. */
+static inline int hip_is_exact(const struct hip *h)
+{
+    return h->config.act == ACT_I16 || h->config.act == ACT_INT8;
+}
 static inline int hip_runs_paper(const struct hip *h)
 {
     return h->pinned >= 0 && hip_kernels[h->pinned].op == FOR_PAPER;

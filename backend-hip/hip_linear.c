@@ -472,6 +472,7 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e)
     p->linears = calloc((size_t)n_ops, sizeof *p->linears);
     p->kernels = calloc((size_t)n + 1, classes);
     if (!p->linears || !p->kernels) return err_memory(e);
+    if (hip_is_exact(h)) return 0; /* hip_exact.c */
     uint8_t *at = p->kernels;
     for (int i = 0; i < n_ops; i++) {
         struct hip_linears *l = &p->linears[i];

@@ -33,6 +33,7 @@ struct hip_linears {
 /* Steps of a single decode row have groups of their own: GEMVs fused with the operations around
  * them. */
 enum hip_regime { ANY_ROWS, SINGLE_ROW, REGIMES };
+enum { EXACT_ROWS = REGIMES }; /* of a pattern: any rows, in the CPU's order (hip_exact.c) */
 
 struct be_plan {
     const struct step_plan *plan;
@@ -172,6 +173,8 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 /* Attention. rope: the rotation that it includes, -1: none. leave: the next launch combines the KV
  * splits; only if hip_leaves_combine(). */
 void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
+struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
+struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
@@ -181,8 +184,21 @@ int hip_check_state(const struct op *op, struct err *e);
 void hip_conv(struct hip *h, const struct be_plan *p, int op);
 void hip_delta(struct hip *h, const struct be_plan *p, int op);
 
+/* ---- hip_exact.c: operations in the CPU's order */
+void hip_exact_angles(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_norm(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_linear(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_rope(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_attend(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_glu(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_add(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_softcap(struct hip *h, const struct be_plan *p, int op);
+
 /* ---- hip_vector.c */
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);
+struct angles_args hip_angles_args(const struct hip *h, const struct be_plan *p, int op);
+struct add_args hip_add_args(const struct hip *h, const struct be_plan *p, int op);
+struct glu_any_args hip_glu_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_norm(struct hip *h, const struct be_plan *p, int op);
 void hip_glu(struct hip *h, const struct be_plan *p, int op);
 /* Whether the launches that include other operations know the norm, the activation. */

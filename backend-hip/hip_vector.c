@@ -22,17 +22,21 @@ void hip_embed(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_embed_rows, h->shape.n_rows, &a, sizeof a);
 }
 
+struct angles_args hip_angles_args(const struct hip *h, const struct be_plan *p, int op)
+{
+    return (struct angles_args){.pos = h->shape.d_pos,
+                                .inv_freq = hip_vector(p, op, 0),
+                                .cos = hip_out(p, op, 0),
+                                .sin = hip_out(p, op, 1),
+                                .scale = hip_op(p, op)->as.angles.scale,
+                                .rows = h->shape.n_rows,
+                                .half = hip_op(p, op)->as.angles.pairs};
+}
+
 void hip_angles(struct hip *h, const struct be_plan *p, int op)
 {
-    int pairs = hip_op(p, op)->as.angles.pairs, rows = h->shape.n_rows;
-    struct angles_args a = {.pos = h->shape.d_pos,
-                            .inv_freq = hip_vector(p, op, 0),
-                            .cos = hip_out(p, op, 0),
-                            .sin = hip_out(p, op, 1),
-                            .scale = hip_op(p, op)->as.angles.scale,
-                            .rows = rows,
-                            .half = pairs};
-    hip_launch_elements(h, K_rope_angles, (size_t)rows * (size_t)pairs, &a, sizeof a);
+    struct angles_args a = hip_angles_args(h, p, op);
+    hip_launch_elements(h, K_rope_angles, (size_t)a.rows * (size_t)a.half, &a, sizeof a);
 }
 
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op)
@@ -97,46 +101,48 @@ int hip_glu_is_plain(const struct be_plan *p, int op)
                              o->as.glu.activation == ACTIVATION_GELU_TANH);
 }
 
-static void glu_any(struct hip *h, const struct be_plan *p, int op, int rows)
+struct glu_any_args hip_glu_args(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    struct glu_any_args a = {.gate = hip_in(p, op, 0),
-                             .up = hip_in(p, op, 1),
-                             .n = (size_t)rows * (size_t)hip_width(p, op),
-                             .activation = (int)o->as.glu.activation,
-                             .limit = o->as.glu.limit,
-                             .alpha = o->as.glu.alpha};
-    hip_launch_elements(h, K_glu_any, a.n, &a, sizeof a);
+    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode);
+    return (struct glu_any_args){.gate = hip_in(p, op, 0),
+                                 .up = hip_in(p, op, 1),
+                                 .n = (size_t)rows * (size_t)hip_width(p, op),
+                                 .activation = (int)o->as.glu.activation,
+                                 .limit = o->as.glu.limit,
+                                 .alpha = o->as.glu.alpha};
 }
 
 void hip_glu(struct hip *h, const struct be_plan *p, int op)
 {
-    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    struct glu_any_args any = hip_glu_args(h, p, op);
     if (!hip_glu_is_plain(p, op)) {
-        glu_any(h, p, op, rows);
+        hip_launch_elements(h, K_glu_any, any.n, &any, sizeof any);
         return;
     }
-    struct glu_args a = {.gate = hip_in(p, op, 0),
-                         .up = hip_in(p, op, 1),
-                         .n = (size_t)rows * (size_t)hip_width(p, op),
-                         .gelu = hip_op(p, op)->as.glu.activation == ACTIVATION_GELU_TANH};
+    struct glu_args a = {any.gate, any.up, any.n, any.activation == ACTIVATION_GELU_TANH};
     hip_launch_elements(h, K_glu, a.n, &a, sizeof a);
+}
+
+struct add_args hip_add_args(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int of_step = p->plan->buffer[o->in[0]].rows == ROWS_STEP;
+    return (struct add_args){.x = hip_in(p, op, 0),
+                             .delta = hip_in(p, op, 1),
+                             .gate = hip_in(p, op, 2),
+                             .pos = h->shape.d_pos,
+                             .row = of_step ? NULL : h->shape.d_logit_row,
+                             .dim = hip_width(p, op),
+                             .original = o->as.add.original,
+                             .scale = o->as.add.scale != 0 ? o->as.add.scale : 1,
+                             .beta = o->as.add.beta};
 }
 
 void hip_add(struct hip *h, const struct be_plan *p, int op)
 {
-    const struct op *o = hip_op(p, op);
-    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode),
-                  of_step = p->plan->buffer[o->in[0]].rows == ROWS_STEP;
-    struct add_args a = {.x = hip_in(p, op, 0),
-                         .delta = hip_in(p, op, 1),
-                         .gate = hip_in(p, op, 2),
-                         .pos = h->shape.d_pos,
-                         .row = of_step ? NULL : h->shape.d_logit_row,
-                         .dim = hip_width(p, op),
-                         .original = o->as.add.original,
-                         .scale = o->as.add.scale != 0 ? o->as.add.scale : 1,
-                         .beta = o->as.add.beta};
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    struct add_args a = hip_add_args(h, p, op);
     hip_launch(h, K_add_rows,
                (struct hip_blocks){((size_t)a.dim + THREADS - 1) / THREADS, (size_t)rows, 1, 0}, &a,
                sizeof a);
@@ -170,7 +176,6 @@ void hip_argmax(struct hip *h, const struct be_plan *p, int op)
 
 void hip_top(struct hip *h, const struct be_plan *p, int op)
 {
-    struct top_args a = {hip_in(p, op, 0), h->shape.d_top_row, hip_out(p, op, 0),
-                         hip_width(p, op)};
+    struct top_args a = {hip_in(p, op, 0), h->shape.d_top_row, hip_out(p, op, 0), hip_width(p, op)};
     hip_launch_rows(h, K_top_rows, h->shape.n_top, &a, sizeof a);
 }

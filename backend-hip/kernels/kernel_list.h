@@ -313,6 +313,30 @@ Q4_GEMV(q4_gemv_norm_glu, SM90, GEMV_NORM, 2, 6, 3, GEMV_NORM_PIECES)
 Q4_GEMV(q4_gemv_combine, SM90, GEMV_COMBINE, 1, 8, 2, ROW_PIECES)
 Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 
+/* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip).
+ * of_block: rows of a block */
+#ifndef EXACT_Q4
+#define EXACT_Q4(name, images, of_block) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#endif
+#ifndef EXACT_DENSE
+#define EXACT_DENSE(name, images, weights) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#endif
+EXACT_Q4(exact_q4_1, NO_MMA, 1)
+EXACT_Q4(exact_q4_4, NO_MMA, 4)
+EXACT_Q4(exact_q4_8, ALL, 8)
+EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
+EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
+EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)
+KERNEL_ROW(exact_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_norm, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_angles, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_rope_store, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_f16, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_glu, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_softcap, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+
 /* common/pack.hip */
 KERNEL_ROW(repack_codes, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_rows, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
@@ -441,6 +465,8 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_PREFILL
 #undef PAPER
 #undef Q4_GEMV
+#undef EXACT_Q4
+#undef EXACT_DENSE
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES

@@ -65,3 +65,8 @@
 #if HAS_AMD_MATRIX
 #include "backend-hip/kernels/amd/linear_prefill_matrix.hip"
 #endif
+
+#include "backend-hip/kernels/common/exact_vector.hip"
+
+#include "backend-hip/kernels/common/exact_attend.hip"
+#include "backend-hip/kernels/common/exact_linear.hip"

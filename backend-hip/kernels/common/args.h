@@ -72,7 +72,8 @@ enum kernel_op {
     FOR_ADD,
     FOR_STATE,
     FOR_ROUTE,
-    FOR_EXPERTS
+    FOR_EXPERTS,
+    FOR_EXACT
 };
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
@@ -325,9 +326,8 @@ struct gemv_args {
                                   part[0].y = silu(part 0) * part 1 */
     struct norm_args norm;
     struct combine_args combine;
-    const unsigned short
-        *place; /* [in] packed position of each input; NULL: not permuted */
-    int add;    /* residual epilogue: part[0].y += the result of the only part */
+    const unsigned short *place; /* [in] packed position of each input; NULL: not permuted */
+    int add;                     /* residual epilogue: part[0].y += the result of the only part */
 };
 
 /* Limits: pieces of a normed row; KV splits of a combined row, and their weights, splits + 1 for
@@ -392,12 +392,12 @@ enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
 #define DELTA_STAGE(dims, rows) ((rows) * (2 * (dims) + DELTA_COLUMNS + 2))
 
 struct delta_args {
-    struct state_rows state;  /* [value_heads][key_dim][value_dim] of a slot */
-    const float *x;           /* [rows][2 * key_heads * key_dim + value_heads * value_dim] */
-    const float *a, *b;       /* [rows][value_heads] */
-    const float *decay, *dt;  /* [value_heads] */
-    float *out;               /* [rows][value_heads * value_dim] */
-    float q_scale;            /* 1 / sqrt(key_dim) */
+    struct state_rows state; /* [value_heads][key_dim][value_dim] of a slot */
+    const float *x;          /* [rows][2 * key_heads * key_dim + value_heads * value_dim] */
+    const float *a, *b;      /* [rows][value_heads] */
+    const float *decay, *dt; /* [value_heads] */
+    float *out;              /* [rows][value_heads * value_dim] */
+    float q_scale;           /* 1 / sqrt(key_dim) */
     int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of
                                                         x; value_dim: of 2 */
 };
@@ -419,11 +419,11 @@ struct route_args {
 };
 
 struct expert_groups {
-    const int *id;    /* [n_slots] expert of a slot */
-    int *place;       /* [n_slots] of a slot */
-    int *slot;        /* [places] of a place in use */
+    const int *id;     /* [n_slots] expert of a slot */
+    int *place;        /* [n_slots] of a slot */
+    int *slot;         /* [places] of a place in use */
     int *expert, *end; /* [tiles] */
-    int *n_tiles;     /* [1] */
+    int *n_tiles;      /* [1] */
     int n_slots, tile;
 };
 
@@ -500,6 +500,51 @@ struct mix_args {
 struct mix_norm_args {
     struct norm_prepare_args both;
     struct mix_args mix;
+};
+
+/* ---- the CPU's order (common/exact_*.hip) ---- */
+/* Sub-groups of a 4-bit linear: at most 4 chunks of one group each, `each` to a group, n in all. */
+struct exact_groups {
+    int group_chunks, each, n, n_chunks; /* n_chunks: of all inputs, without padding */
+};
+
+/* Activations as integers: [row][digit][stride] bytes, 128 * first digit + second; within 8 inputs
+ * in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. scale and sum (of the
+ * integers) [row][sub-group]. */
+struct exact_digits {
+    void *digit;
+    float *scale;
+    int *sum;
+    int stride, digits;
+};
+
+struct exact_quantize_args {
+    const float *x;  /* [rows][in] */
+    const int *perm; /* [k] or NULL; -1 gives 0 */
+    struct exact_digits to;
+    struct exact_groups groups;
+    int in;
+    const int *slot_expert; /* experts: [slots] whose permutations [experts][k] apply; row i is slot
+                               i of x [slots / top_k][in]; NULL: rows */
+    int k, top_k;
+};
+
+struct exact_linear_args {
+    struct linear_args linear; /* x: dense linears only */
+    struct exact_digits of;
+    struct exact_groups groups;
+    const int
+        *slot_expert; /* experts: of slot i, the input of row i / top_k (each: i); NULL: rows */
+    int top_k, n_experts;
+};
+
+/* Rows and panels of a block of exact_dense */
+enum { EXACT_DENSE_ROWS = 4, EXACT_DENSE_PANELS = THREADS / 32 };
+
+struct exact_norm_args {
+    struct norm_args norm;
+    const float *bias; /* centered: [dim] or NULL */
+    int groups, centered;
 };
 
 struct gather_args {

@@ -292,6 +292,23 @@ DEVICE void await_4(u32 *v)
 
 DEVICE float f32_of_bf16(u32 u) { return f32_of(u << 16); }
 
+/* c + the sum of products of 4 signed bytes. */
+DEVICE int dot4(u32 a, u32 b, int c)
+{
+#if defined(__AMDGCN__) && HAS_DOT2 && (defined(GFX11) || defined(GFX12))
+    return __builtin_amdgcn_sudot4(1, (int)a, 1, (int)b, c, 0);
+#elif defined(__AMDGCN__) && HAS_DOT2
+    return __builtin_amdgcn_sdot4((int)a, (int)b, c, 0);
+#elif defined(__NVPTX__)
+    int d;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+#else
+    for (int i = 0; i < 32; i += 8) c += (int)(signed char)(a >> i) * (int)(signed char)(b >> i);
+    return c;
+#endif
+}
+
 /* c + a[0] * b[0] + a[1] * b[1]: exact products, fp32 sums. */
 DEVICE float dot2(f16x2 a, f16x2 b, float c)
 {
@@ -396,6 +413,11 @@ DEVICE float sum_of_4(float x)
     x = DPP_SUM(x, SWAP_NEIGHBOURS);
     return DPP_SUM(x, SWAP_PAIRS);
 }
+DEVICE int int_sum_of_4(int x)
+{
+    x += __builtin_amdgcn_update_dpp(0, x, SWAP_NEIGHBOURS, 0xf, 0xf, 1);
+    return x + __builtin_amdgcn_update_dpp(0, x, SWAP_PAIRS, 0xf, 0xf, 1);
+}
 DEVICE float sum_of_8(float x)
 {
     x = sum_of_4(x);
@@ -406,6 +428,11 @@ DEVICE float sum_of_4(float x)
 {
     x += f32_of(shuffle_xor(bits_of(x), 1));
     return x + f32_of(shuffle_xor(bits_of(x), 2));
+}
+DEVICE int int_sum_of_4(int x)
+{
+    x += (int)shuffle_xor((u32)x, 1);
+    return x + (int)shuffle_xor((u32)x, 2);
 }
 DEVICE float sum_of_8(float x)
 {

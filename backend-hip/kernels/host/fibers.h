@@ -38,6 +38,7 @@ unsigned fiber_transposed(unsigned v);
 /* Four such matrices, or their transposes; lane 8i + j gives the address of row j of matrix i. */
 void fiber_load_matrices(unsigned address, unsigned m[4], int transposed);
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
+void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b); /* of 16x8x32 signed bytes */
 
 /* ---- for hopper/ptx.h, which documents each ---- */
 void fiber_phase_init(unsigned barrier, int arrivals);

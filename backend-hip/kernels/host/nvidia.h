@@ -36,6 +36,11 @@ DEVICE void mma_16x8x16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 
     const u32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
     fiber_mma(c, a, b, 0);
 }
+DEVICE void mma_s8(int c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+    const u32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
+    fiber_mma_s8(c, a, b);
+}
 DEVICE void mma_bf16(float c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
     const u32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};

@@ -165,6 +165,22 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
         c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
 }
 
+void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
+{
+    static signed char operand[2][MAX_THREADS / 32][24][32]; /* rows of A and columns of B */
+    static int turn_of[MAX_THREADS];
+    int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
+    signed char(*of)[32] = operand[turn][t / 32];
+    for (int i = 0; i < 4; i++)
+        memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
+    for (int i = 0; i < 2; i++) memcpy(&of[16 + lane / 4][lane % 4 * 4 + i * 16], &b[i], 4);
+    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    if (wrong_lane() && lane == 1) lane = 2;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 32; j++)
+            c[i] += of[lane / 4 + i / 2 * 8][j] * of[16 + lane % 4 * 2 + i % 2][j];
+}
+
 /* ---- matrix instructions of AMD ---- */
 enum { MFMA, WMMA, WMMA12 }; /* enum matrix_kind */
 

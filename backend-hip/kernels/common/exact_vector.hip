@@ -1,0 +1,212 @@
+/* exact_vector.hip: quantization, norms, angles, rotation and operations on elements in the order
+ * of the CPU backend (docs/numerics.md), to the bit. */
+
+#include "backend-hip/kernels/common/exact_math.h"
+
+enum { EXACT_LANES = 16 }; /* of a reduction on the CPU */
+
+/* The first chunk of a sub-group, and its number of chunks. */
+DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
+{
+    int group = sub / g->each, at = sub % g->each * 4, first = group * g->group_chunks + at,
+        left = g->group_chunks - at;
+    if (left > g->n_chunks - first) left = g->n_chunks - first;
+    *n = left < 4 ? left : 4;
+    return first;
+}
+
+/* s[EXACT_LANES] folded 8, 4, 2, 1 */
+DEVICE float exact_fold(const float *s)
+{
+    float v[EXACT_LANES / 2];
+    UNROLL for (int i = 0; i < 8; i++) v[i] = s[i] + s[i + 8];
+    UNROLL for (int i = 0; i < 4; i++) v[i] += v[i + 4];
+    UNROLL for (int i = 0; i < 2; i++) v[i] += v[i + 2];
+    return v[0] + v[1];
+}
+
+/* Block (16 sub-groups, row): 16 threads to a sub-group, 8 inputs each. The integers are those of
+ * backend-cpu/act_quant.h. */
+KERNEL(exact_quantize, struct exact_quantize_args)
+{
+    LDS(int, largest_bits, THREADS);
+    LDS(int, sums, THREADS);
+    const struct exact_quantize_args *a = ARGS;
+    int t = thread(), octet = t % 16, sub = block_x() * 16 + t / 16, row = block_y(), n = 0,
+        most = 0;
+    int first = sub < a->groups.n ? exact_begin(&a->groups, sub, &n) * CHUNK : 0;
+    int there = octet * 8 < n * CHUNK, at = first + octet * 8;
+    const float *x = a->x + (u64)(row / a->top_k) * (u64)a->in;
+    const int *perm = a->perm;
+    if (perm && a->slot_expert) perm += (u64)a->slot_expert[row] * (u64)a->k;
+    float v[8];
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        int from = !there ? -1 : perm ? perm[at + i] : at + i;
+        v[i] = from < 0 ? 0 : x[from];
+        int bits = (int)(bits_of(v[i]) & 0x7fffffffu);
+        most = bits > most ? bits : most;
+    }
+    largest_bits[t] = most;
+    barrier();
+    UNROLL for (int i = 0; i < 16; i++)
+    {
+        int bits = largest_bits[t / 16 * 16 + i];
+        most = bits > most ? bits : most;
+    }
+    int two = a->to.digits == 2, finite = most < 0x7f800000, sum = 0;
+    float largest = f32_of((u32)most), top = two ? 16256 : 127;
+    float inverse = finite && largest > 0x1p-100f ? top / largest : 0;
+    u32 word[2][2] = {{0, 0}, {0, 0}};
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        int q = inverse == 0 ? 0 : (int)(v[i] * inverse + 0x1.8p23f - 0x1.8p23f);
+        int high = two ? (q + 64) >> 7 : q, low = q - high * 128, place = i % 2 * 16 + i / 4 * 8;
+        sum += q;
+        word[0][i / 2 % 2] |= ((u32)high & 0xff) << place;
+        word[1][i / 2 % 2] |= ((u32)low & 0xff) << place;
+    }
+    sums[t] = sum;
+    barrier();
+    if (there) {
+        u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(a->to.digits * a->to.stride) + (u64)at;
+        *(u64 *)to = (u64)word[0][0] | (u64)word[0][1] << 32;
+        if (two) *(u64 *)(to + a->to.stride) = (u64)word[1][0] | (u64)word[1][1] << 32;
+    }
+    if (octet || sub >= a->groups.n) return;
+    u64 to = (u64)row * (u64)a->groups.n + (u64)sub;
+    for (int i = 1; i < 16; i++) sum += sums[t + i];
+    a->to.scale[to] = finite ? largest / top : f32_of(0x7fc00000u);
+    a->to.sum[to] = sum;
+}
+
+/* The sum of v [n] in 16 lanes, in every thread: x - mean (power 1) or its square. scratch
+ * [EXACT_SPAN] */
+enum { EXACT_SPAN = 2048 };
+DEVICE float exact_sum(const float *x, int n, float mean, const int power, float *scratch)
+{
+    float sum = 0;
+    for (int from = 0; from < n; from += EXACT_SPAN) {
+        int left = n - from < EXACT_SPAN ? n - from : EXACT_SPAN;
+        for (int i = thread(); i < left; i += THREADS) {
+            float v = x[from + i] - mean;
+            scratch[i] = power == 2 ? v * v : v;
+        }
+        barrier();
+        if (thread() < EXACT_LANES)
+            UNROLL_8 for (int i = thread(); i < left; i += EXACT_LANES) sum += scratch[i];
+        barrier();
+    }
+    if (thread() < EXACT_LANES) scratch[thread()] = sum;
+    barrier();
+    sum = exact_fold(scratch);
+    barrier();
+    return sum;
+}
+
+/* Block: a row, or one of its groups. */
+KERNEL(exact_norm, struct exact_norm_args)
+{
+    LDS(float, scratch, EXACT_SPAN);
+    const struct exact_norm_args *a = ARGS;
+    const struct norm_args *of = &a->norm;
+    int dim = of->dim;
+    u64 at = (u64)block_x() * (u64)dim;
+    float *x = of->x + at, mean = 0;
+    if (of->delta) {
+        for (int i = thread(); i < dim; i += THREADS) x[i] += of->delta[at + (u64)i];
+        barrier();
+    }
+    if (a->centered) mean = exact_sum(x, dim, 0, 1, scratch) / (float)dim;
+    float f = 1.0f / exact_sqrt(exact_sum(x, dim, mean, 2, scratch) / (float)dim + of->eps);
+    for (int i = thread(); i < dim; i += THREADS) {
+        float y = (x[i] - mean) * f * of->weight[i];
+        of->out[at + (u64)i] = a->bias ? y + a->bias[i] : y;
+    }
+}
+
+KERNEL(exact_angles, struct angles_args)
+{
+    const struct angles_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i >= (u64)a->rows * (u64)a->half) return;
+    float s, c, inv_freq = a->inv_freq[i % (u64)a->half];
+    exact_sincos((float)a->pos[i / (u64)a->half] * inv_freq, &s, &c);
+    a->sin[i] = inv_freq == 0 ? s : s * a->scale;
+    a->cos[i] = inv_freq == 0 ? c : c * a->scale;
+}
+
+/* Block (row, head): query heads, then KV heads. */
+KERNEL(exact_rope_store, struct rope_kernel_args)
+{
+    LDS(float, scratch, EXACT_SPAN);
+    LDS(float, x, LONG_HEAD_DIM);
+    const struct rope_kernel_args *a = ARGS;
+    int row = block_x(), is_key = block_y() >= a->n_heads,
+        head = is_key ? block_y() - a->n_heads : block_y();
+    int hd = a->head_dim, half = hd / 2, d8 = round8(hd);
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
+    const float *weight = is_key ? a->k_norm : a->q_norm, *all = (is_key ? a->k : a->q) + from;
+    float f = 1;
+    if (weight) f = 1.0f / exact_sqrt(exact_sum(all, hd, 0, 2, scratch) / (float)hd + a->eps);
+    for (int d = thread(); d < hd; d += THREADS) x[d] = weight ? all[d] * f * weight[d] : all[d];
+    barrier();
+    int slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    for (int d = thread(); d < d8; d += THREADS) {
+        float y = 0; /* also the padding of a key to a multiple of 8 */
+        if (d < hd) {
+            u64 angle = (u64)row * (u64)half + (u64)(d % half);
+            float c = a->cos[angle], s = a->sin[angle];
+            y = d < half ? x[d] * c - x[d + half] * s : x[d] * c + x[d - half] * s;
+            if (!is_key) a->q[from + (u64)d] = y;
+        }
+        if (!is_key) continue;
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
+        store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
+              a->kv_f32);
+    }
+}
+
+KERNEL(exact_glu, struct glu_any_args)
+{
+    const struct glu_any_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i >= a->n) return;
+    float g = a->gate[i], up = a->up ? a->up[i] : 0, z;
+    if (a->activation == IS_SWIGLU_CLAMPED) {
+        g = g > a->limit ? a->limit : g;
+        up = up > a->limit ? a->limit : up;
+        up = (up < -a->limit ? -a->limit : up) + 1;
+        z = a->alpha * g;
+    } else if (a->activation == IS_GELU_TANH) {
+        z = g * fma32(0x1.2444f2p-4f, g * g, 0x1.988454p+0f);
+    } else {
+        z = g;
+    }
+    float y = (a->activation == IS_SIGMOID ? 1 : g) / (1 + exact_exp(-z));
+    a->gate[i] = a->up ? y * up : y;
+}
+
+/* Block (elements, row) */
+KERNEL(exact_add, struct add_args)
+{
+    const struct add_args *a = ARGS;
+    int i = block_x() * THREADS + thread(), row = block_y();
+    if (i >= a->dim) return;
+    u64 at = (u64)row * (u64)a->dim + (u64)i;
+    float v = a->x[at], factor = a->scale;
+    if (a->original) {
+        double n = 1 + a->pos[a->row ? a->row[row] : row] / a->original;
+        factor *= (float)(1 + (double)a->beta * exact_log(n));
+    }
+    if (a->delta) v = fma32(a->delta[at], a->gate ? 1 / (1 + exact_exp(-a->gate[row])) : 1, v);
+    a->x[at] = v * factor;
+}
+
+KERNEL(exact_softcap, struct softcap_args)
+{
+    const struct softcap_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread();
+    if (i < a->n) a->x[i] = a->cap * exact_tanh(a->x[i] / a->cap);
+}
