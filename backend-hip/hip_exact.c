@@ -30,17 +30,15 @@ static struct exact_groups groups_of(const struct be_linear *w)
     return g;
 }
 
-/* Digits, scales and sums of `rows` rows in the scratch memory for inputs. */
-static struct exact_digits digits_of(const struct hip *h, const struct be_linear *w,
-                                     const struct exact_groups *g, int rows)
+/* Digits, scales and sums of `rows` rows at d. */
+static struct exact_digits digits_at(const struct hip *h, void *d, const struct be_linear *w,
+                                     const struct exact_groups *g, size_t rows)
 {
-    struct exact_digits d = {.digit = h->d_packed,
-                             .stride = w->n_chunks * CHUNK,
-                             .digits = h->config.act == ACT_I16 ? 2 : 1};
-    size_t bytes = (size_t)rows * (size_t)(d.stride * d.digits), n = (size_t)rows * (size_t)g->n;
-    d.scale = (float *)((char *)h->d_packed + bytes);
-    d.sum = (int *)(d.scale + n);
-    return d;
+    struct exact_digits x = {
+        .digit = d, .stride = w->n_chunks * CHUNK, .digits = h->config.act == ACT_I16 ? 2 : 1};
+    x.scale = (float *)((char *)d + rows * (size_t)(x.stride * x.digits));
+    x.sum = (int *)(x.scale + rows * (size_t)g->n);
+    return x;
 }
 
 static int same_digits(const struct be_linear *a, const struct be_linear *b)
@@ -49,62 +47,96 @@ static int same_digits(const struct be_linear *a, const struct be_linear *b)
            a->k == b->k && (a->dense || a->group_chunks == b->group_chunks);
 }
 
-static void linears(struct hip *h, const struct be_plan *p, int op, int first, int n, int rows)
+/* Rows of a launch of linears or stacks, and the rows of its input; experts: slots. */
+struct exact_rows {
+    int rows, inputs;
+    const int *expert; /* of slots, or NULL */
+    int top_k;         /* slot i reads input i / top_k */
+    void *d_digits;
+};
+
+/* Linears first .. first + n - 1 of the operation, which read the same integers. */
+static void linears(struct hip *h, const struct be_plan *p, int op, int first, int n,
+                    const struct exact_rows *of)
 {
     static const enum hip_kernel dense[] = {[WEIGHT_F16] = K_exact_dense_f16,
                                             [WEIGHT_BF16] = K_exact_dense_bf16,
                                             [WEIGHT_F32] = K_exact_dense_f32};
     const struct be_linear *w = hip_weight(p, op, first);
     struct exact_linear_args a = {
-        .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = rows, .n_chunks = w->n_chunks},
-        .top_k = 1};
+        .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = of->rows, .n_chunks = w->n_chunks},
+        .slot_expert = of->expert,
+        .top_k = of->top_k};
     for (int i = 0; i < n; i++) {
         const struct be_linear *v = hip_weight(p, op, first + i);
         a.linear.part[i] = hip_part_of(v, hip_out(p, op, first + i), a.linear.n_blocks);
         a.linear.n_blocks += (v->out + PANEL - 1) / PANEL;
     }
+    size_t panels = (size_t)a.linear.n_blocks, rows = (size_t)of->rows;
     if (w->dense) {
+        size_t of_block = of->expert ? 1 : EXACT_DENSE_ROWS;
         a.groups.n = w->in;
         hip_launch(h, dense[w->kind],
-                   (struct hip_blocks){
-                       ((size_t)a.linear.n_blocks + EXACT_DENSE_PANELS - 1) / EXACT_DENSE_PANELS,
-                       ((size_t)rows + EXACT_DENSE_ROWS - 1) / EXACT_DENSE_ROWS, 1, 0},
+                   (struct hip_blocks){(panels + EXACT_DENSE_PANELS - 1) / EXACT_DENSE_PANELS,
+                                       (rows + of_block - 1) / of_block, 1, 0},
                    &a, sizeof a);
         return;
     }
+    int by_slot = of->expert && w->perm;
+    size_t prepared = by_slot ? rows : (size_t)of->inputs;
     a.groups = groups_of(w);
-    a.of = digits_of(h, w, &a.groups, rows);
+    a.of = digits_at(h, of->d_digits, w, &a.groups, prepared);
     struct exact_quantize_args q = {.x = hip_in(p, op, 0),
                                     .perm = w->d_perm,
                                     .to = a.of,
                                     .groups = a.groups,
                                     .in = w->in,
+                                    .slot_expert = of->expert,
                                     .k = w->k,
-                                    .top_k = 1};
+                                    .top_k = by_slot ? of->top_k : 1};
+    if (by_slot) a.top_k = 1;
     hip_launch(h, K_exact_quantize,
-               (struct hip_blocks){((size_t)a.groups.n + 15) / 16, (size_t)rows, 1, 0}, &q,
-               sizeof q);
-    int of_block = !hip_has(h, K_exact_q4_1) || rows > 4 ? 8 : rows > 1 ? 4 : 1;
+               (struct hip_blocks){((size_t)a.groups.n + 15) / 16, prepared, 1, 0}, &q, sizeof q);
+    size_t of_block = of->expert || rows == 1 ? 1 : rows > 4 || !hip_has(h, K_exact_q4_4) ? 8 : 4;
     hip_launch(h,
                of_block == 8   ? K_exact_q4_8
                : of_block == 4 ? K_exact_q4_4
                                : K_exact_q4_1,
-               (struct hip_blocks){(size_t)a.linear.n_blocks,
-                                   (size_t)((rows + of_block - 1) / of_block), 1, 0},
-               &a, sizeof a);
+               (struct hip_blocks){panels, (rows + of_block - 1) / of_block, 1, 0}, &a, sizeof a);
 }
 
-void hip_exact_linear(struct hip *h, const struct be_plan *p, int op)
+static void all_linears(struct hip *h, const struct be_plan *p, int op, const struct exact_rows *of)
 {
-    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode), all = hip_op(p, op)->n;
-    CHECK(rows <= h->config.max_rows);
-    for (int first = 0, n; first < all && rows; first += n) {
+    int all = hip_op(p, op)->n;
+    for (int first = 0, n; first < all && of->rows; first += n) {
         n = 1;
         while (first + n < all && n < MAX_PARTS &&
                same_digits(hip_weight(p, op, first), hip_weight(p, op, first + n)))
             n++;
-        linears(h, p, op, first, n, rows);
+        linears(h, p, op, first, n, of);
     }
+}
+
+void hip_exact_linear(struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    CHECK(rows <= h->config.max_rows);
+    all_linears(
+        h, p, op,
+        &(struct exact_rows){.rows = rows, .inputs = rows, .top_k = 1, .d_digits = h->d_packed});
+}
+
+void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode), slots = rows * o->as.experts.top_k,
+                  each = o->as.experts.each;
+    all_linears(h, p, op,
+                &(struct exact_rows){.rows = slots,
+                                     .inputs = each ? slots : rows,
+                                     .expert = hip_in(p, op, 1),
+                                     .top_k = each ? 1 : o->as.experts.top_k,
+                                     .d_digits = h->experts.d_packed});
 }
 
 void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)

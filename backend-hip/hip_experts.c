@@ -328,7 +328,7 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     struct route_args a = route_args_of(p, op);
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
-    hip_launch_rows(h, K_route_rows, rows, &a, sizeof a);
+    hip_launch_rows(h, hip_is_exact(h) ? K_exact_route : K_route_rows, rows, &a, sizeof a);
 }
 
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)

@@ -45,7 +45,7 @@ struct hip_view {
     size_t bytes;
 };
 
-enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 48 };
+enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 64 };
 
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */

@@ -192,6 +192,7 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_add(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_experts(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_softcap(struct hip *h, const struct be_plan *p, int op);
 
 /* ---- hip_vector.c */

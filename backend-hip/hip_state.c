@@ -46,7 +46,7 @@ void hip_conv(struct hip *h, const struct be_plan *p, int op)
                           .channels = channels,
                           .width = o->as.conv.width,
                           .of_thread = of_thread};
-    hip_launch(h, K_conv_rows,
+    hip_launch(h, hip_is_exact(h) ? K_exact_conv : K_conv_rows,
                (struct hip_blocks){((size_t)channels + THREADS - 1) / THREADS,
                                    ((size_t)rows + (size_t)of_thread - 1) / (size_t)of_thread, 1,
                                    0},
@@ -70,6 +70,12 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
                            .value_heads = nv,
                            .key_dim = dk,
                            .value_dim = dv};
+    if (hip_is_exact(h)) {
+        size_t blocks = (size_t)nv * (((size_t)dv + THREADS - 1) / THREADS);
+        hip_launch(h, dk <= 128 ? K_exact_delta_128 : K_exact_delta_256,
+                   (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a, sizeof a);
+        return;
+    }
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
     int one = h->shape.n_rows == h->shape.n_seqs;
     enum hip_kernel k = dk <= 128 ? one ? K_delta_one_128 : K_delta_128

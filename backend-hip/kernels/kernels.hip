@@ -17,6 +17,8 @@
 
 #include "backend-hip/kernels/common/vector.hip"
 
+#include "backend-hip/kernels/common/exact_math.h"
+
 #include "backend-hip/kernels/common/argmax.hip"
 #include "backend-hip/kernels/common/attend.hip"
 #include "backend-hip/kernels/common/conv.hip"
@@ -70,3 +72,4 @@
 
 #include "backend-hip/kernels/common/exact_attend.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
+#include "backend-hip/kernels/common/exact_states.hip"

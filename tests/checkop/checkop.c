@@ -1,6 +1,7 @@
 /* checkop.c: compares every variant of every operation with the reference.
  * usage: checkop [--backend NAME] [--hip-library PATH] [--device N] [--variant NAME,..]
- *                [--op NAME,..] [--seed N] [--quick] [--mutate] [--list]
+ *                [--op NAME,..] [--act i16|int8] [--seed N] [--quick] [--mutate] [--list]
+ * --act: --backend hip alone in this arithmetic, to the bit as the CPU's variant scalar
  * --quick: the small cases, and no mutants; --mutate: only mutants */
 #include "tests/checkop/checkop.h"
 
@@ -56,7 +57,7 @@ static int usage(const char *why)
     fprintf(stderr,
             "checkop: %s\nusage: checkop [--backend " BACKEND_CHOICE
             "] [--hip-library PATH] [--device N] "
-            "[--variant NAME,..] [--op NAME,..] [--seed N] "
+            "[--variant NAME,..] [--op NAME,..] [--act i16|int8] [--seed N] "
             "[--quick] [--mutate] [--list]\n",
             why);
     return 2;
@@ -83,6 +84,12 @@ int has(const struct variant *v, const char *op)
     return 1;
 }
 
+/* Operations that choose their arithmetic themselves, or are about others. */
+static int in_this_arithmetic(const char *op)
+{
+    return gpu.act == ACT_F32 || !listed("f16,i16,int8,paper,outlier,fuse", op);
+}
+
 int listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -103,6 +110,7 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
             struct err e;
             if (strcmp(a->backend, v.ops->name)) continue;
             if (a->variant && !listed(a->variant, v.name)) continue;
+            if (gpu.act != ACT_F32 && i > 0) continue;
             config.variant = v.name;
             config.n_threads = 1;
             config.library = gpu.library;
@@ -144,19 +152,25 @@ int main(int argc, char **argv)
         else if (!strcmp(o, "--hip-library")) gpu.library = value, i++;
         else if (!strcmp(o, "--device")) gpu.device = atoi(value), i++;
         else if (!strcmp(o, "--op")) a.op = value, i++;
+        else if (!strcmp(o, "--act"))
+            gpu.act = !strcmp(value, "i16") ? ACT_I16 : ACT_INT8, i++;
         else if (!strcmp(o, "--seed")) a.seed = strtoull(value, NULL, 10), i++;
         else return usage(o);
     }
-    struct check c = {.ref = {&backend_cpu, "ref", 0}, .seed = a.seed, .quick = a.quick};
+    struct check c = {
+        .ref = {&backend_cpu, "ref", 0}, .seed = a.seed, .quick = a.quick, .act = gpu.act};
     int n_skipped = 0, n_failed = 0, n_passed = 0, n_ops = 0;
     find_variants(&c, &a, &n_skipped);
     if (!c.n) return usage("no such backend or variant here");
+    if (gpu.act != ACT_F32) c.v[c.n++] = (struct variant){&backend_cpu, "scalar", 1};
     for (int i = 0; a.list && ops[i].name; i++) printf("op %s\n", ops[i].name);
     if (a.list) return 0;
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     for (int i = 0; ops[i].name && !a.mutate; i++) {
-        if ((a.op && !listed(a.op, ops[i].name)) || !has(&c.v[0], ops[i].name)) continue;
+        if ((a.op && !listed(a.op, ops[i].name)) || !has(&c.v[0], ops[i].name) ||
+            !has(&c.v[c.n - 1], ops[i].name) || !in_this_arithmetic(ops[i].name))
+            continue;
         c.op = ops[i].name;
         memset(&c.ref_tally, 0, sizeof c.ref_tally);
         memset(c.tally, 0, sizeof c.tally);
@@ -171,7 +185,7 @@ int main(int argc, char **argv)
     }
     if (!a.mutate && !n_ops) return usage("no such operation");
     if (a.mutate || (!a.op && !a.quick)) {
-        int n_mutants, missed = check_mutants(&c, &c.v[c.n - 1], a.op, &n_mutants);
+        int n_mutants, missed = check_mutants(&c, &c.v[gpu.act != ACT_F32 ? 0 : c.n - 1], a.op, &n_mutants);
         n_failed += missed;
         n_passed += n_mutants - missed;
     }

@@ -23,6 +23,9 @@ struct variant {
 extern struct gpu_choice {
     const char *library;
     int device;
+    /* --act i16, int8: the arithmetic in place of fp32, in which every variant has the bits of the
+     * CPU's variant scalar; ACT_F32: none */
+    enum act act;
 } gpu;
 
 /* 1 when name is one of the names between the commas of list. */

@@ -429,6 +429,7 @@ void check_attend(struct check *c)
         for (int i = 0; i < f->n; i++)
             if (!c->quick || i < f->n_quick) check_case(c, &f->k[i], f);
     if (!strcmp(c->v[0].ops->name, "cpu")) return; /* its attention is that of fp32 */
+    if (gpu.act != ACT_F32) return;
     c->act = ACT_F16;
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16))

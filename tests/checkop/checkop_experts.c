@@ -495,14 +495,14 @@ void check_experts(struct check *c)
         const char *op; /* that a backend with this arithmetic has */
     } acts[] = {{ACT_F32, "linear"}, {ACT_I16, "i16"}, {ACT_INT8, "int8"}, {ACT_F16, "f16"}};
     for (int i = 0; i < 4; i++) {
-        if (!has(&c->v[0], acts[i].op)) continue;
+        if (!has(&c->v[0], acts[i].op) || (gpu.act != ACT_F32 && gpu.act != acts[i].act)) continue;
         c->act = acts[i].act;
         for (size_t j = 0; j < sizeof experts_cases / sizeof *experts_cases; j++) {
             if (is_caught(c) || (c->quick && experts_cases[j].rows > 100)) continue;
             check_experts_case(c, &experts_cases[j]);
         }
     }
-    c->act = ACT_F32;
+    c->act = gpu.act;
 }
 
 /* ---- mix ---- */

@@ -89,6 +89,7 @@ void side_open(struct side *s, const struct variant *v, int n_threads, struct be
     config.n_threads = n_threads;
     config.library = gpu.library;
     config.device = gpu.device;
+    if (config.act == ACT_F32) config.act = gpu.act;
     s->ops = v->ops;
     if (s->ops->open(&s->be, &config, &e)) die(v->name, e.msg);
 }
@@ -220,7 +221,7 @@ void compare_variants(struct check *c, int v, const char *name, const char *what
 {
     if (!c->v[v].agrees) return;
     for (int u = 0; u < v; u++)
-        if (c->v[u].agrees && c->v[u].ops == c->v[v].ops) {
+        if (c->v[u].agrees && (gpu.act != ACT_F32 || c->v[u].ops == c->v[v].ops)) {
             char text[96];
             snprintf(text, sizeof text, "%s, against variant %s", what, c->v[u].name);
             compare_bits(c, v, name, text, got, kept, n, cols);

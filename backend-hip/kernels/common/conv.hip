@@ -12,7 +12,8 @@ DEVICE float conv_input(const struct conv_args *a, const float *old, int start, 
 }
 
 /* The first rows of a sequence, and its new state. */
-DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channel)
+DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channel,
+                       const int exact)
 {
     const struct state_rows *s = &a->state;
     const float *w = a->weight + (u64)channel * (u64)a->width;
@@ -28,7 +29,7 @@ DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channe
             float v = conv_input(a, old, start, row - before + t, channel);
             sum = t ? fma32(w[t], v, sum) : w[t] * v;
         }
-        a->out[(u64)row * (u64)a->channels + (u64)channel] = gated(sum, 1, 0);
+        a->out[(u64)row * (u64)a->channels + (u64)channel] = exact ? exact_silu(sum) : gated(sum, 1, 0);
     }
     /* ascending: an element of the same slot is read before it is replaced */
     for (int i = 0; i < before; i++)
@@ -37,18 +38,19 @@ DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channe
 }
 
 /* width: a->width as a constant, or 0 */
-DEVICE void conv_row(const struct conv_args *a, int row, int channel, const int width)
+DEVICE void conv_row(const struct conv_args *a, int row, int channel, const int width,
+                     const int exact)
 {
     const float *w = a->weight + (u64)channel * (u64)a->width;
     const float *x = a->x + (u64)(row - a->width + 1) * (u64)a->channels + (u64)channel;
     float sum = w[0] * x[0];
     UNROLL for (int t = 1; t < (width ? width : a->width); t++)
         sum = fma32(w[t], x[(u64)t * (u64)a->channels], sum);
-    a->out[(u64)row * (u64)a->channels + (u64)channel] = gated(sum, 1, 0);
+    a->out[(u64)row * (u64)a->channels + (u64)channel] = exact ? exact_silu(sum) : gated(sum, 1, 0);
 }
 
 /* CONV_ROWS rows for a width of 4, with all loads in flight at once. */
-DEVICE void conv_four(const struct conv_args *a, int first, int channel)
+DEVICE void conv_four(const struct conv_args *a, int first, int channel, const int exact)
 {
     const float *w = a->weight + (u64)channel * 4;
     u64 at = (u64)first * (u64)a->channels + (u64)channel, next = (u64)a->channels;
@@ -58,7 +60,7 @@ DEVICE void conv_four(const struct conv_args *a, int first, int channel)
     UNROLL for (int i = 0; i < CONV_ROWS; i++)
     {
         float sum = fma32(w3, x[i + 3], fma32(w2, x[i + 2], fma32(w1, x[i + 1], w0 * x[i])));
-        a->out[at + (u64)i * next] = gated(sum, 1, 0);
+        a->out[at + (u64)i * next] = exact ? exact_silu(sum) : gated(sum, 1, 0);
     }
 }
 
@@ -70,21 +72,24 @@ DEVICE int conv_is_inside(const struct conv_args *a, int first)
     return a->state.seq[first + CONV_ROWS - 1] == seq && first - a->state.seq_start[seq] >= 3;
 }
 
-KERNEL(conv_rows, struct conv_args)
+/* exact: SiLU in the CPU's order */
+DEVICE void conv_thread(const struct conv_args *a, const int exact)
 {
-    const struct conv_args *a = ARGS;
     int channel = block_x() * THREADS + thread(), first = block_y() * a->of_thread;
     if (channel >= a->channels) return;
     if (conv_is_inside(a, first)) {
-        conv_four(a, first, channel);
+        conv_four(a, first, channel, exact);
         return;
     }
     NO_UNROLL for (int row = first; row < first + a->of_thread && row < a->rows; row++)
     {
         int seq = a->state.seq[row], start = a->state.seq_start[seq];
-        if (row == start) conv_begin(a, seq, start, channel);
+        if (row == start) conv_begin(a, seq, start, channel, exact);
         if (row - start < a->width - 1) continue;
-        if (a->width == 4) conv_row(a, row, channel, 4);
-        else conv_row(a, row, channel, 0);
+        if (a->width == 4) conv_row(a, row, channel, 4, exact);
+        else conv_row(a, row, channel, 0, exact);
     }
 }
+
+KERNEL(conv_rows, struct conv_args) { conv_thread(ARGS, 0); }
+KERNEL(exact_conv, struct conv_args) { conv_thread(ARGS, 1); }

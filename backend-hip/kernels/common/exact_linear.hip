@@ -57,14 +57,15 @@ DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2
     }
 }
 
-/* The sub-groups sub0 .. sub1 - 1 of rows row0 .. of a panel: terms[sub - sub0][rows][PANEL]. Warps
- * of 32 threads take sub-groups in turn; lane 4r + t has octet t of outputs r and r + 8. */
+/* The sub-groups sub0 .. sub1 - 1 of rows row0 .. n_rows - 1 of a panel: terms[sub -
+ * sub0][rows][PANEL]. Warps of 32 threads take sub-groups in turn; lane 4r + t has octet t of
+ * outputs r and r + 8. */
 #if HAS_MMA
 DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
-                        int row0, int sub0, int sub1, float *terms, const int rows,
+                        int row0, int n_rows, int sub0, int sub1, float *terms, const int rows,
                         const int digits)
 {
-    int lane = thread() % 32, of_row = row0 + lane / 4, n_rows = a->linear.rows;
+    int lane = thread() % 32, of_row = row0 + lane / 4;
     const u32 *codes = (const u32 *)p->weight + (u64)panel * (u64)(a->linear.n_chunks * 4 * PANEL);
     for (int sub = sub0 + thread() / 32; sub < sub1; sub += THREADS / 32) {
         int n, first = exact_begin(&a->groups, sub, &n), sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -87,7 +88,7 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
         {
             int row = lane % 4 * 2 + e % 2,
                 v = digits == 2 ? sum[0][e] * 128 + sum[1][e] : sum[0][e];
-            if (row0 + row < n_rows)
+            if (row < rows && row0 + row < n_rows)
                 terms[((sub - sub0) * rows + row) * PANEL + lane / 4 + e / 2 * 8] =
                     exact_term(a, &w[e / 2], row0 + row, sub, v);
         }
@@ -95,10 +96,10 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
 }
 #else
 DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
-                        int row0, int sub0, int sub1, float *terms, const int rows,
+                        int row0, int n_rows, int sub0, int sub1, float *terms, const int rows,
                         const int digits)
 {
-    int lane = thread() % 32, n_rows = a->linear.rows;
+    int lane = thread() % 32;
     const u32 *codes = (const u32 *)p->weight + (u64)panel * (u64)(a->linear.n_chunks * 4 * PANEL);
     for (int step = sub0; step < sub1; step += THREADS / 32) {
         int sub = step + thread() / 32, n = 0;
@@ -140,19 +141,23 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
 }
 #endif
 
-/* Block (panel of all parts, `rows` rows) */
+/* Block (panel of all parts, `rows` rows); experts: (the same, slot) */
 DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int rows,
                      const int digits)
 {
     struct linear_part p = part_of(&a->linear, block_x());
-    int panel = block_x() - p.first, row0 = block_y() * rows, t = thread(),
-        output = panel * PANEL + t % PANEL, row = row0 + t / PANEL,
-        there = t < PANEL * rows && row < a->linear.rows && output < p.out;
-    if (a->slot_expert) p = part_of_expert(&p, uniform_int(a->slot_expert[row0]));
+    int panel = block_x() - p.first, row0 = block_y() * rows, end = a->linear.rows, t = thread(),
+        output = panel * PANEL + t % PANEL, row = row0 + t / PANEL, x0 = row0;
+    int there = t < PANEL * rows && row < end && output < p.out;
+    if (a->slot_expert) {
+        p = part_of_expert(&p, uniform_int(a->slot_expert[row0]));
+        x0 = row0 / a->top_k;
+        end = x0 + 1;
+    }
     float sum = 0;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += EXACT_SUBS(rows)) {
         int n = a->groups.n - sub0 < EXACT_SUBS(rows) ? a->groups.n - sub0 : EXACT_SUBS(rows);
-        exact_terms(a, &p, panel, row0, sub0, sub0 + n, terms, rows, digits);
+        exact_terms(a, &p, panel, x0, end, sub0, sub0 + n, terms, rows, digits);
         barrier();
         if (there) UNROLL_8 for (int i = 0; i < n; i++) sum = sum + terms[i * rows * PANEL + t];
         barrier();
@@ -168,7 +173,7 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int 
         else exact_q4(a, terms, of_block, 1);                                                      \
     })
 
-/* Block (8 panels of all parts, 4 rows): a thread has half of the lanes of an output. */
+/* Block (8 panels of all parts, 4 rows or a slot): a thread has half of the lanes of an output. */
 
 /* 8 neighbouring inputs of an output, of the piece layout of args.h; octet: 8 inputs */
 DEVICE void dense_octet(const void *weight, u64 octet, int output, const int kind, float v[8])
@@ -193,7 +198,8 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *lanes, const i
 {
     const struct linear_args *l = &a->linear;
     int t = thread(), half = t / PANEL % 2, block = block_x() * EXACT_DENSE_PANELS + t / 32,
-        row0 = block_y() * EXACT_DENSE_ROWS;
+        row0 = block_y() * (a->slot_expert ? 1 : EXACT_DENSE_ROWS),
+        end = a->slot_expert ? row0 + 1 : l->rows;
     int exists = block < l->n_blocks;
     struct linear_part p = part_of(l, exists ? block : 0);
     int panel = exists ? block - p.first : 0, output = panel * PANEL + t % PANEL, in = a->groups.n;
@@ -209,7 +215,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *lanes, const i
         UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
         {
             int row = row0 + m;
-            if (row >= l->rows) break;
+            if (row >= end) break;
             const float *v = x + (u64)(row / a->top_k) * (u64)in + (u64)j;
             if (j + 8 <= in && in % 4 == 0) {
                 float each[8];
@@ -226,7 +232,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *lanes, const i
         barrier();
         UNROLL for (int i = 0; i < 8; i++) lanes[t * 8 + i] = sum[m][i];
         barrier();
-        if (half || !exists || output >= p.out || row0 + m >= l->rows) continue;
+        if (half || !exists || output >= p.out || row0 + m >= end) continue;
         float all[16];
         UNROLL for (int i = 0; i < 8; i++)
         {

@@ -79,4 +79,32 @@ DEVICE void exact_sincos(float angle, float *s, float *c)
     *c = (float)(quadrant == 1 || quadrant == 2 ? -cc : cc);
 }
 
+enum { EXACT_LANES = 16 }; /* of a reduction on the CPU */
+
+/* s[EXACT_LANES] folded 8, 4, 2, 1 */
+DEVICE float exact_fold(const float *s)
+{
+    float v[EXACT_LANES / 2];
+    UNROLL for (int i = 0; i < 8; i++) v[i] = s[i] + s[i + 8];
+    UNROLL for (int i = 0; i < 4; i++) v[i] += v[i + 4];
+    UNROLL for (int i = 0; i < 2; i++) v[i] += v[i + 2];
+    return v[0] + v[1];
+}
+
+/* ln(1 + e^x), as cpu_softplusf() */
+DEVICE float exact_softplus(float x)
+{
+    float y = exact_exp(-abs32(x)), z = y / (2 + y), z2 = z * z;
+    float p = fma32(1.0f / 17, z2, 1.0f / 15);
+    p = fma32(p, z2, 1.0f / 13);
+    p = fma32(p, z2, 1.0f / 11);
+    p = fma32(p, z2, 1.0f / 9);
+    p = fma32(p, z2, 1.0f / 7);
+    p = fma32(p, z2, 1.0f / 5);
+    p = fma32(p, z2, 1.0f / 3);
+    return (x > 0 ? x : 0) + 2 * fma32(p, z2 * z, z);
+}
+
+DEVICE float exact_silu(float x) { return x / (1 + exact_exp(-x)); }
+
 #endif

@@ -1,10 +1,6 @@
 /* exact_vector.hip: quantization, norms, angles, rotation and operations on elements in the order
  * of the CPU backend (docs/numerics.md), to the bit. */
 
-#include "backend-hip/kernels/common/exact_math.h"
-
-enum { EXACT_LANES = 16 }; /* of a reduction on the CPU */
-
 /* The first chunk of a sub-group, and its number of chunks. */
 DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
 {
@@ -13,16 +9,6 @@ DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
     if (left > g->n_chunks - first) left = g->n_chunks - first;
     *n = left < 4 ? left : 4;
     return first;
-}
-
-/* s[EXACT_LANES] folded 8, 4, 2, 1 */
-DEVICE float exact_fold(const float *s)
-{
-    float v[EXACT_LANES / 2];
-    UNROLL for (int i = 0; i < 8; i++) v[i] = s[i] + s[i + 8];
-    UNROLL for (int i = 0; i < 4; i++) v[i] += v[i + 4];
-    UNROLL for (int i = 0; i < 2; i++) v[i] += v[i + 2];
-    return v[0] + v[1];
 }
 
 /* Block (16 sub-groups, row): 16 threads to a sub-group, 8 inputs each. The integers are those of

@@ -62,6 +62,36 @@ DEVICE int route_scores(const struct route_args *a, const float *x, const struct
     return sum != sum;
 }
 
+/* The same in the CPU's order: exponentials summed in 16 lanes, quotients rounded once. */
+DEVICE int exact_route_scores(const struct route_args *a, const float *x,
+                              const struct route_shared *l)
+{
+    float largest = -__builtin_inff(), sum = 0, *s = l->score;
+    int nan = 0;
+    for (int i = thread(); i < a->n; i += THREADS) {
+        nan |= x[i] != x[i];
+        largest = max32(largest, x[i]);
+    }
+    largest = block_max(largest, l->scratch);
+    int bad = block_max((float)nan, l->scratch) > 0;
+    if (a->sigmoid) {
+        for (int i = thread(); i < a->n; i += THREADS) s[i] = 1 / (1 + exact_exp(-x[i]));
+        barrier();
+        return bad;
+    }
+    for (int i = thread(); i < a->n; i += THREADS) s[i] = exact_exp(x[i] - largest);
+    barrier();
+    if (thread() < EXACT_LANES) {
+        for (int i = thread(); i < a->n; i += EXACT_LANES) sum += s[i];
+        l->scratch[thread()] = sum;
+    }
+    barrier();
+    sum = exact_fold(l->scratch);
+    for (int i = thread(); i < a->n; i += THREADS) s[i] = s[i] / sum;
+    barrier();
+    return bad || !(abs32(largest) < __builtin_inff());
+}
+
 /* Keeps the choices of the groups whose two largest have the largest sums; sums [groups]. */
 DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
 {
@@ -84,16 +114,20 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
 }
 
 /* Chooses the experts of a row; their ids are in l->id when it returns. writes: the results, too.
- * The order of scores without a bias is that of the inputs, which have no rounding. */
-DEVICE void route(const struct route_args *a, int row, const struct route_shared *l, int writes)
+ * The order of scores without a bias is that of the inputs, which have no rounding; exact: that of
+ * the scores, as on the CPU. */
+DEVICE void route(const struct route_args *a, int row, const struct route_shared *l, int writes,
+                  const int exact)
 {
     const float *x = a->x + (u64)row * (u64)a->n;
     int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups,
         t = thread();
     float *weight = a->weight + (u64)row * (u64)a->top_k;
-    int bad = route_scores(a, x, l);
+    int bad = exact ? exact_route_scores(a, x, l) : route_scores(a, x, l);
     for (int i = t; i < a->n; i += THREADS)
-        l->choice[i] = a->bias ? l->score[i] + a->bias[i] : by_groups ? l->score[i] : x[i];
+        l->choice[i] = a->bias              ? l->score[i] + a->bias[i]
+                       : by_groups || exact ? l->score[i]
+                                            : x[i];
     fill_up(l->choice, a->n);
     if (bad && t < a->top_k) {
         l->id[t] = t;
@@ -120,7 +154,7 @@ DEVICE void route(const struct route_args *a, int row, const struct route_shared
     if (a->normalize) {
         NO_UNROLL for (int j = 0; j < a->top_k; j++) sum += l->other[j];
         float r = rcp32(sum), q = v * r;
-        v = fma32(fma32(-q, sum, v), r, q);
+        v = exact ? v / sum : fma32(fma32(-q, sum, v), r, q);
     }
     v *= a->scale;
     id[at] = mine;
@@ -142,7 +176,13 @@ DEVICE void route(const struct route_args *a, int row, const struct route_shared
 KERNEL(route_rows, struct route_args)
 {
     ROUTE_LDS(l);
-    route(ARGS, block_x(), &l, 1);
+    route(ARGS, block_x(), &l, 1, 0);
+}
+
+KERNEL(exact_route, struct route_args)
+{
+    ROUTE_LDS(l);
+    route(ARGS, block_x(), &l, 1, 1);
 }
 
 /* sum[t] = the sum of v of threads 0 .. t. */

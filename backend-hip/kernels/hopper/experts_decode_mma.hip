@@ -230,7 +230,7 @@ KERNEL(q4_experts_route, struct route_experts_args)
     struct experts_args e = a->experts;
     ROUTE_LDS(l);
     wait_for_producer();
-    route(&a->route, 0, &l, block_x() == 0);
+    route(&a->route, 0, &l, block_x() == 0, 0);
     e.expert = l.id;
     experts_mma(&e, dynamic_lds, 1, EXPERTS_ROUTE_DEPTH, 1);
 }
