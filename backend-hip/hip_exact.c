@@ -32,12 +32,13 @@ static struct exact_groups groups_of(const struct be_linear *w)
 
 /* Digits, scales and sums of `rows` rows at d. */
 static struct exact_digits digits_at(const struct hip *h, void *d, const struct be_linear *w,
-                                     const struct exact_groups *g, size_t rows)
+                                     size_t rows)
 {
-    struct exact_digits x = {
-        .digit = d, .stride = w->n_chunks * CHUNK, .digits = h->config.act == ACT_I16 ? 2 : 1};
-    x.scale = (float *)((char *)d + rows * (size_t)(x.stride * x.digits));
-    x.sum = (int *)(x.scale + rows * (size_t)g->n);
+    struct exact_digits x = {.digit = d,
+                             .stride = w->n_chunks * CHUNK,
+                             .digits = h->config.act == ACT_I16 ? 2 : 1,
+                             .rows = (int)rows};
+    x.scaled = (struct exact_scaled *)((char *)d + rows * (size_t)(x.stride * x.digits));
     return x;
 }
 
@@ -85,7 +86,7 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     int by_slot = of->expert && w->perm;
     size_t prepared = by_slot ? rows : (size_t)of->inputs;
     a.groups = groups_of(w);
-    a.of = digits_at(h, of->d_digits, w, &a.groups, prepared);
+    a.of = digits_at(h, of->d_digits, w, prepared);
     struct exact_quantize_args q = {.x = hip_in(p, op, 0),
                                     .perm = w->d_perm,
                                     .to = a.of,
@@ -97,6 +98,13 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     if (by_slot) a.top_k = 1;
     hip_launch(h, K_exact_quantize,
                (struct hip_blocks){((size_t)a.groups.n + 15) / 16, prepared, 1, 0}, &q, sizeof q);
+    if (!of->expert && rows > EXACT_FEW_ROWS && hip_has(h, K_exact_q4_mma)) {
+        hip_launch(h, K_exact_q4_mma,
+                   (struct hip_blocks){(rows + EXACT_MMA_ROWS - 1) / EXACT_MMA_ROWS,
+                                       (panels + EXACT_MMA_PANELS - 1) / EXACT_MMA_PANELS, 1, 0},
+                   &a, sizeof a);
+        return;
+    }
     size_t of_block = of->expert || rows == 1 ? 1 : rows > 4 || !hip_has(h, K_exact_q4_4) ? 8 : 4;
     hip_launch(h,
                of_block == 8   ? K_exact_q4_8

@@ -50,6 +50,13 @@ static void cpu_print_version(FILE *f)
 /* ---- hip */
 
 /* The device's name up to what may follow it there. */
+/* The integer arithmetics have the CPU's order. */
+static int hip_is_exact(enum act act, const char *variant)
+{
+    (void)variant;
+    return act == ACT_I16 || act == ACT_INT8;
+}
+
 static void hip_identify(const struct be *be, char *out, size_t cap)
 {
     const char *name = hip_device_name(be);
@@ -100,6 +107,7 @@ const struct backend_entry backend_entries[] = {
         .paper = 1,
         .probe = hip_probe,
         .variant = hip_variant_name,
+        .is_exact = hip_is_exact,
         .identify = hip_identify,
         .print_version = hip_print_version,
         .print_variants = hip_print_variants,

@@ -36,7 +36,7 @@ void engine_settle(struct options *o)
     o->backend = b->ops->name;
     if (o->n_batch == OPT_UNSET) o->n_batch = b->n_batch;
     if (o->n_seqs == OPT_UNSET) o->n_seqs = b->n_seqs;
-    if (!strcmp(o->act, "auto")) o->act = backend_best_act(b);
+    if (!strcmp(o->act, "auto")) o->act = o->same_bits ? "i16" : backend_best_act(b);
     int processors = pool_n_processors();
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a
@@ -84,6 +84,12 @@ const char *engine_sums(const struct engine *g)
 {
     const struct forward_options *f = &g->forward.options;
     return g->entry->is_exact && g->entry->is_exact(f->act, f->variant) ? NULL : g->identity;
+}
+
+const char *engine_order(const struct engine *g)
+{
+    enum act act = g->forward.options.act;
+    return (act == ACT_I16 || act == ACT_INT8) && !engine_sums(g) ? "cpu" : g->entry->ops->name;
 }
 
 /* ---- memory */

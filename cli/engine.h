@@ -54,5 +54,8 @@ void engine_say_variants(const struct engine *g);
 /* The instructions or device on which the bytes of answers depend, beside backend and arithmetic;
  * NULL: on none, because all sums are exact. */
 const char *engine_sums(const struct engine *g);
+/* The backend whose order of operations the bytes have: in the integer arithmetics all have the
+ * CPU's (docs/numerics.md). */
+const char *engine_order(const struct engine *g);
 
 #endif

@@ -201,6 +201,9 @@ static const struct args_row table[] = {
     {NAMES("--act"), TEXT(act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
              "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU f16"},
+    {NAMES("--same-bits"), FLAG(same_bits),
+     .help = "the same bytes on every processor and GPU: --act i16 unless int8 is asked for; what "
+             "would break it is refused"},
     {NAMES("--kv"), TEXT(kv, "f16|f32"), VALUES("f16", "f32"),
      .help = "storage of keys and values (default f16)"},
     {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},

@@ -55,7 +55,7 @@ struct options {
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
     int threads, check_tensors, device, gpu_timeout;
     /* other modes */
-    int tokenize, detokenize, list_devices, escape, no_escape;
+    int tokenize, detokenize, list_devices, escape, no_escape, same_bits;
     struct args_common common;
     struct args_given given; /* how it was written; its mode is an enum run_mode */
 };

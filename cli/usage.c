@@ -48,6 +48,11 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
     if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
         return err_set(e, "%s documents needs -f FILE", options_given(o, &o->perplexity));
+    if (o->same_bits && (!strcmp(o->act, "f32") || !strcmp(o->act, "f16")))
+        return err_set(e, "--same-bits: --act %s has sums of its own on every backend: i16 or int8",
+                       o->act);
+    if (o->same_bits && !strcmp(o->cpu, "ref"))
+        return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
     if (o->input && check_batch(o, e)) return -1;
     return check_prompt(o, e);
 }

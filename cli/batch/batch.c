@@ -243,7 +243,7 @@ static int match_journal(struct batch_run *b, struct err *e)
         .sampling = b->defaults.sampling,
         .seed = b->seed,
         .n_ctx = b->env.n_ctx,
-        .backend = b->o->backend,
+        .backend = engine_order(&b->engine),
         .instructions = engine_sums(&b->engine),
         .template_crc = b->template_crc,
         .started = b->started,

@@ -508,14 +508,17 @@ struct exact_groups {
     int group_chunks, each, n, n_chunks; /* n_chunks: of all inputs, without padding */
 };
 
-/* Activations as integers: [row][digit][stride] bytes, 128 * first digit + second; within 8 inputs
- * in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. scale and sum (of the
- * integers) [row][sub-group]. */
+/* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
+ * inputs in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. */
+struct exact_scaled {
+    float scale; /* activation = scale * integer */
+    int sum;     /* of the integers */
+};
+
 struct exact_digits {
     void *digit;
-    float *scale;
-    int *sum;
-    int stride, digits;
+    struct exact_scaled *scaled; /* [sub-group][rows] */
+    int stride, digits, rows;
 };
 
 struct exact_quantize_args {
@@ -537,6 +540,12 @@ struct exact_linear_args {
         *slot_expert; /* experts: of slot i, the input of row i / top_k (each: i); NULL: rows */
     int top_k, n_experts;
 };
+
+/* nvidia/exact_linear_mma.hip: rows and panels of a block, bytes between rows of digits in shared
+ * memory, and of all; rows up to which the kernel for few rows is faster */
+enum { EXACT_MMA_ROWS = 64, EXACT_MMA_PANELS = 8, EXACT_MMA_STRIDE = 160, EXACT_FEW_ROWS = 16 };
+enum { EXACT_MMA_STAGE = 2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE };
+#define EXACT_MMA_SHARED (2 * EXACT_MMA_STAGE)
 
 /* Rows and panels of a block of exact_dense */
 enum { EXACT_DENSE_ROWS = 4, EXACT_DENSE_PANELS = THREADS / 32 };

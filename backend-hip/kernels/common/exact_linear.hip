@@ -29,11 +29,14 @@ DEVICE u64 exact_octet(const struct exact_digits *x, int row, int digit, int chu
     return *(const u64 *)(from + (u64)(chunk * CHUNK + octet * 8));
 }
 
-DEVICE float exact_term(const struct exact_linear_args *a, const struct exact_scale *w, int row,
-                        int sub, int sum)
+DEVICE float exact_term(const struct exact_scaled *x, const struct exact_scale *w, int sum)
 {
-    u64 at = (u64)row * (u64)a->groups.n + (u64)sub;
-    return (float)(sum - w->zero * a->of.sum[at]) * (a->of.scale[at] * w->scale);
+    return (float)(sum - w->zero * x->sum) * (x->scale * w->scale);
+}
+
+DEVICE const struct exact_scaled *exact_scaled_at(const struct exact_digits *x, int row, int sub)
+{
+    return x->scaled + (u64)sub * (u64)x->rows + (u64)row;
 }
 
 /* A lane's codes of the n chunks from `first` on: octet lane % 4 of outputs lane / 4 and lane / 4 +
@@ -90,7 +93,7 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
                 v = digits == 2 ? sum[0][e] * 128 + sum[1][e] : sum[0][e];
             if (row < rows && row0 + row < n_rows)
                 terms[((sub - sub0) * rows + row) * PANEL + lane / 4 + e / 2 * 8] =
-                    exact_term(a, &w[e / 2], row0 + row, sub, v);
+                    exact_term(exact_scaled_at(&a->of, row0 + row, sub), &w[e / 2], v);
         }
     }
 }
@@ -135,7 +138,7 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
             int all = int_sum_of_4(sum[m][j]);
             if (lane % 4 == m % 4 && row0 + m < n_rows && sub < sub1)
                 terms[((sub - sub0) * rows + m) * PANEL + lane / 4 + 8 * j] =
-                    exact_term(a, &w[j], row0 + m, sub, all);
+                    exact_term(exact_scaled_at(&a->of, row0 + m, sub), &w[j], all);
         }
     }
 }

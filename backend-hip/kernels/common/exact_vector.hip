@@ -60,10 +60,9 @@ KERNEL(exact_quantize, struct exact_quantize_args)
         if (two) *(u64 *)(to + a->to.stride) = (u64)word[1][0] | (u64)word[1][1] << 32;
     }
     if (octet || sub >= a->groups.n) return;
-    u64 to = (u64)row * (u64)a->groups.n + (u64)sub;
     for (int i = 1; i < 16; i++) sum += sums[t + i];
-    a->to.scale[to] = finite ? largest / top : f32_of(0x7fc00000u);
-    a->to.sum[to] = sum;
+    a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] =
+        (struct exact_scaled){finite ? largest / top : f32_of(0x7fc00000u), sum};
 }
 
 /* The sum of v [n] in 16 lanes, in every thread: x - mean (power 1) or its square. scratch

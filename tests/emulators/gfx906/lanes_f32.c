@@ -145,6 +145,22 @@ static inline double min_d(double x, double y)
 {
     return x != x ? y : y != y ? x : x < y || (x == y && signbit(x)) ? x : y;
 }
+/* V_DIV_FIXUP_F64, likewise */
+static inline uint64_t div_fixup_64(double quotient, double den, double num)
+{
+    uint64_t sign = (bits64(den) ^ bits64(num)) & 1ull << 63, infinite = 0x7ffull << 52;
+    int e_den = (int)(bits64(den) >> 52 & 2047), e_num = (int)(bits64(num) >> 52 & 2047);
+    double n = fabs(num), d = fabs(den);
+    if (num != num) return bits64(num) | 1ull << 51;
+    if (den != den) return bits64(den) | 1ull << 51;
+    if ((n == 0 && d == 0) || (n == INFINITY && d == INFINITY)) return 0xfff8ull << 48;
+    if (d == 0 || n == INFINITY) return sign | infinite;
+    if (d == INFINITY || n == 0) return sign;
+    if (e_num - e_den < -1075) return sign;
+    if (e_den == 2047) return sign | infinite;
+    return sign | (bits64(quotient) & ~(1ull << 63));
+}
+LANE64(v_div_fixup_f64, div_fixup_64(DA, DB, DC))
 LANE64(v_add_f64, bits64(DA + DB))
 LANE64(v_mul_f64, bits64(DA *DB))
 LANE64(v_min_f64, bits64(min_d(DA, DB)))
@@ -298,6 +314,7 @@ const struct op LANE_TABLE[] = {
     {ENC_VOP3, 0x1d6, "v_med3_f32", "ffff", .lane = v_med3_f32},
     {ENC_VOP3, 0x1dd, "v_cvt_pk_u8_f32", "ifii", .lane = v_cvt_pk_u8_f32},
     {ENC_VOP3, 0x1de, "v_div_fixup_f32", "ffff", .lane = v_div_fixup_f32},
+    {ENC_VOP3, 0x1df, "v_div_fixup_f64", "dddd", .lane = v_div_fixup_f64},
     {ENC_VOP3, 0x288, "v_ldexp_f32", "ffi", .lane = v_ldexp_f32},
     {ENC_VOP3, 0x294, "v_cvt_pknorm_i16_f32", "iff", .lane = v_cvt_pknorm_i16_f32},
     {ENC_VOP3, 0x295, "v_cvt_pknorm_u16_f32", "iff", .lane = v_cvt_pknorm_u16_f32},

@@ -331,7 +331,8 @@ static double div_scaled(double a, double den, double num, const struct range *r
     bool rcp_small = fabs(1 / den) < least, q_small = fabs(num / den) < least;
     if (e_num - e_den >= r->far) return *post = true, a == den ? up : a;
     if (fabs(den) < least) return up;
-    if (rcp_small && q_small) return *post = true, a == den ? up : a;
+    /* the documents scale up here, which would leave the range; v_div_fmas scales down */
+    if (rcp_small && q_small) return *post = true, a == den ? ldexp(a, -r->scale) : a;
     if (rcp_small) return ldexp(a, -r->scale);
     if (q_small) return *post = true, a == num ? up : a;
     return e_num - 1 <= r->small ? up : a;
