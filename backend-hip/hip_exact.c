@@ -3,21 +3,29 @@
  * chooses among kernels. Must not know: the other arithmetics. */
 #include "backend-hip/hip_plan.h"
 
+#include <limits.h>
+
 void hip_exact_angles(struct hip *h, const struct be_plan *p, int op)
 {
     struct angles_args a = hip_angles_args(h, p, op);
     hip_launch_elements(h, K_exact_angles, (size_t)a.rows * (size_t)a.half, &a, sizeof a);
 }
 
-void hip_exact_norm(struct hip *h, const struct be_plan *p, int op)
+static struct exact_norm_args norm_args(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    int groups = o->as.norm.groups > 1 ? o->as.norm.groups : 1, n_decode,
-        rows = hip_rows(h, p, o->in[0], &n_decode);
+    int groups = o->as.norm.groups > 1 ? o->as.norm.groups : 1;
     struct exact_norm_args a = {hip_norm_args(h, p, op), hip_vector(p, op, 1), groups,
                                 o->as.norm.centered};
     a.norm.dim /= groups;
-    hip_launch_rows(h, K_exact_norm, rows * groups, &a, sizeof a);
+    return a;
+}
+
+void hip_exact_norm(struct hip *h, const struct be_plan *p, int op)
+{
+    struct exact_norm_args a = norm_args(h, p, op);
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    hip_launch_rows(h, K_exact_norm, rows * a.groups, &a, sizeof a);
 }
 
 static struct exact_groups groups_of(const struct be_linear *w)
@@ -54,7 +62,52 @@ struct exact_rows {
     const int *expert; /* of slots, or NULL */
     int top_k;         /* slot i reads input i / top_k */
     void *d_digits;
+    int producer; /* operation in the launch that quantizes: OP_NORM, OP_GLU; -1: none */
 };
+
+/* Quantizes the rows, in the launch of their producer if there is one. */
+static void quantize(struct hip *h, const struct be_plan *p, const struct exact_quantize_args *q,
+                     size_t rows, int producer)
+{
+    const struct hip_blocks blocks = {((size_t)q->groups.n + 15) / 16, rows, 1, 0};
+    struct exact_quantize_args a = *q;
+    if (producer >= 0 && hip_op(p, producer)->kind == OP_NORM) {
+        struct exact_norm_quantize_args both = {norm_args(h, p, producer), a};
+        hip_launch_rows(h, K_exact_norm_quantize, (int)rows, &both, sizeof both);
+        return;
+    }
+    if (producer >= 0) {
+        a.glu = hip_glu_args(h, p, producer);
+        a.x = a.glu.gate;
+    }
+    hip_launch(h, K_exact_quantize, blocks, &a, sizeof a);
+}
+
+/* The kernel for so many rows; experts: one row a block. */
+static void launch_q4(struct hip *h, const struct exact_linear_args *a, int experts)
+{
+    static const struct {
+        enum hip_kernel k;
+        int rows, panels, most; /* of a block; rows that it is for */
+    } kernel[] = {
+        {K_exact_split_8, 8, 1, 16},
+        {K_exact_split_32, 32, 2, 128},
+        {K_exact_q4_mma, EXACT_MMA_ROWS, EXACT_MMA_PANELS, INT_MAX},
+        {K_exact_q4_1, 1, 1, 1},
+        {K_exact_q4_4, 4, 1, 4},
+        {K_exact_q4_8, 8, 1, INT_MAX},
+    };
+    int i = 0, rows = a->linear.rows;
+    while (!hip_has(h, kernel[i].k) || (kernel[i].most < rows && !experts)) i++;
+    size_t across = ((size_t)a->linear.n_blocks + (size_t)kernel[i].panels - 1) /
+                    (size_t)kernel[i].panels,
+           down = experts ? (size_t)rows
+                          : ((size_t)rows + (size_t)kernel[i].rows - 1) / (size_t)kernel[i].rows;
+    int is_tiled = kernel[i].k == K_exact_q4_mma; /* neighbouring blocks share weights */
+    hip_launch(h, kernel[i].k,
+               (struct hip_blocks){is_tiled ? down : across, is_tiled ? across : down, 1, 0}, a,
+               sizeof *a);
+}
 
 /* Linears first .. first + n - 1 of the operation, which read the same integers. */
 static void linears(struct hip *h, const struct be_plan *p, int op, int first, int n,
@@ -62,7 +115,10 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
 {
     static const enum hip_kernel dense[] = {[WEIGHT_F16] = K_exact_dense_f16,
                                             [WEIGHT_BF16] = K_exact_dense_bf16,
-                                            [WEIGHT_F32] = K_exact_dense_f32};
+                                            [WEIGHT_F32] = K_exact_dense_f32},
+                                 dense_8[] = {[WEIGHT_F16] = K_exact_dense_f16_8,
+                                              [WEIGHT_BF16] = K_exact_dense_bf16_8,
+                                              [WEIGHT_F32] = K_exact_dense_f32_8};
     const struct be_linear *w = hip_weight(p, op, first);
     struct exact_linear_args a = {
         .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = of->rows, .n_chunks = w->n_chunks},
@@ -75,12 +131,14 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     }
     size_t panels = (size_t)a.linear.n_blocks, rows = (size_t)of->rows;
     if (w->dense) {
-        size_t of_block = of->expert ? 1 : EXACT_DENSE_ROWS;
+        int few = of->expert || rows <= EXACT_DENSE_ROWS / 2;
+        size_t across = few ? EXACT_DENSE_PANELS : 2 * EXACT_DENSE_PANELS,
+               down = few ? 1 : EXACT_DENSE_ROWS;
         a.groups.n = w->in;
-        hip_launch(h, dense[w->kind],
-                   (struct hip_blocks){(panels + EXACT_DENSE_PANELS - 1) / EXACT_DENSE_PANELS,
-                                       (rows + of_block - 1) / of_block, 1, 0},
-                   &a, sizeof a);
+        hip_launch(
+            h, few ? dense[w->kind] : dense_8[w->kind],
+            (struct hip_blocks){(panels + across - 1) / across, (rows + down - 1) / down, 1, 0}, &a,
+            sizeof a);
         return;
     }
     int by_slot = of->expert && w->perm;
@@ -96,21 +154,8 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
                                     .k = w->k,
                                     .top_k = by_slot ? of->top_k : 1};
     if (by_slot) a.top_k = 1;
-    hip_launch(h, K_exact_quantize,
-               (struct hip_blocks){((size_t)a.groups.n + 15) / 16, prepared, 1, 0}, &q, sizeof q);
-    if (!of->expert && rows > EXACT_FEW_ROWS && hip_has(h, K_exact_q4_mma)) {
-        hip_launch(h, K_exact_q4_mma,
-                   (struct hip_blocks){(rows + EXACT_MMA_ROWS - 1) / EXACT_MMA_ROWS,
-                                       (panels + EXACT_MMA_PANELS - 1) / EXACT_MMA_PANELS, 1, 0},
-                   &a, sizeof a);
-        return;
-    }
-    size_t of_block = of->expert || rows == 1 ? 1 : rows > 4 || !hip_has(h, K_exact_q4_4) ? 8 : 4;
-    hip_launch(h,
-               of_block == 8   ? K_exact_q4_8
-               : of_block == 4 ? K_exact_q4_4
-                               : K_exact_q4_1,
-               (struct hip_blocks){panels, (rows + of_block - 1) / of_block, 1, 0}, &a, sizeof a);
+    quantize(h, p, &q, prepared, first ? -1 : of->producer);
+    launch_q4(h, &a, of->expert != NULL);
 }
 
 static void all_linears(struct hip *h, const struct be_plan *p, int op, const struct exact_rows *of)
@@ -125,13 +170,45 @@ static void all_linears(struct hip *h, const struct be_plan *p, int op, const st
     }
 }
 
-void hip_exact_linear(struct hip *h, const struct be_plan *p, int op)
+static void produced_linear(struct hip *h, const struct be_plan *p, int op, int producer)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     CHECK(rows <= h->config.max_rows);
-    all_linears(
-        h, p, op,
-        &(struct exact_rows){.rows = rows, .inputs = rows, .top_k = 1, .d_digits = h->d_packed});
+    all_linears(h, p, op,
+                &(struct exact_rows){.rows = rows,
+                                     .inputs = rows,
+                                     .top_k = 1,
+                                     .d_digits = h->d_packed,
+                                     .producer = producer});
+}
+
+void hip_exact_linear(struct hip *h, const struct be_plan *p, int op)
+{
+    produced_linear(h, p, op, -1);
+}
+
+int hip_exact_takes_norm(const struct hip *h, const struct be_plan *p, int norm)
+{
+    (void)h; /* the result is stored for other readers */
+    return !hip_weight(p, norm + 1, 0)->dense && hip_op(p, norm)->as.norm.groups <= 1 &&
+           hip_op(p, norm + 1)->in[0] == hip_op(p, norm)->out[0];
+}
+
+int hip_exact_takes_glu(const struct hip *h, const struct be_plan *p, int glu)
+{
+    const struct op *linear = hip_op(p, glu + 1);
+    (void)h;
+    for (int i = 0; i < linear->n; i++)
+        if (hip_weight(p, glu + 1, i)->dense ||
+            !same_digits(hip_weight(p, glu + 1, 0), hip_weight(p, glu + 1, i)))
+            return 0;
+    return linear->n <= MAX_PARTS && linear->in[0] == hip_op(p, glu)->out[0] &&
+           hip_op(p, glu)->last[0] == glu + 1;
+}
+
+void hip_exact_produced_linear(struct hip *h, const struct be_plan *p, int producer)
+{
+    produced_linear(h, p, producer + 1, producer);
 }
 
 void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
@@ -144,7 +221,8 @@ void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
                                      .inputs = each ? slots : rows,
                                      .expert = hip_in(p, op, 1),
                                      .top_k = each ? 1 : o->as.experts.top_k,
-                                     .d_digits = h->experts.d_packed});
+                                     .d_digits = h->experts.d_packed,
+                                     .producer = -1});
 }
 
 void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
@@ -159,8 +237,17 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
-    hip_launch(h, h->config.kv == KV_F32 ? K_exact_attend_f32 : K_exact_attend_f16,
-               (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
+    int f32 = h->config.kv == KV_F32, by_rows = a.head_dim <= GPU_HEAD_DIM,
+        rows = by_rows ? h->shape.n_decode : h->shape.n_rows;
+    hip_launch(h, f32 ? K_exact_attend_f32 : K_exact_attend_f16,
+               (struct hip_blocks){(size_t)rows, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
+    if (!by_rows) return;
+    a.tiles = h->shape.d_tiles;
+    hip_launch(h, f32 ? K_exact_attend_rows_f32 : K_exact_attend_rows_f16,
+               (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
+                                       (GROUP_ROWS / EXACT_ATTEND_ROWS),
+                                   (size_t)a.n_heads, 1, 0},
+               &a, sizeof a);
 }
 
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op)

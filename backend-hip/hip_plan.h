@@ -188,6 +188,11 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_angles(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_norm(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_linear(struct hip *h, const struct be_plan *p, int op);
+/* Whether one launch can compute the operation and quantize its result for the linears after it;
+ * both operations. */
+int hip_exact_takes_norm(const struct hip *h, const struct be_plan *p, int norm);
+int hip_exact_takes_glu(const struct hip *h, const struct be_plan *p, int glu);
+void hip_exact_produced_linear(struct hip *h, const struct be_plan *p, int producer);
 void hip_exact_rope(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op);

@@ -87,7 +87,7 @@ int has(const struct variant *v, const char *op)
 /* Operations that choose their arithmetic themselves, or are about others. */
 static int in_this_arithmetic(const char *op)
 {
-    return gpu.act == ACT_F32 || !listed("f16,i16,int8,paper,outlier,fuse", op);
+    return gpu.act == ACT_F32 || !listed("f16,i16,int8,paper,outlier", op);
 }
 
 int listed(const char *list, const char *name)

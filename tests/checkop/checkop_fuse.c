@@ -550,7 +550,7 @@ static void check_coverage(struct check *c, int v)
     struct be_config config = plain_config(1);
     struct side s;
     if (c->v[v].ops != &backend_hip) return;
-    config.act = ACT_F16;
+    config.act = gpu.act != ACT_F32 ? gpu.act : ACT_F16;
     side_open(&s, &c->v[v], 1, config);
     for (int i = 0; hip_pattern_name(i); i++)
         if (hip_has_pattern(s.be, i) && !launched[v][i])
@@ -566,8 +566,9 @@ void check_fuse(struct check *c)
     memset(launched, 0, sizeof launched);
     for (int i = 0; i < N_CASES; i++) {
         if (c->quick && !cases[i].quick) continue;
-        check_case(c, &cases[i], ACT_F16);
-        if (!c->quick || cases[i].parts & ATTEND) check_case(c, &cases[i], ACT_F32);
+        if (gpu.act == ACT_F32) check_case(c, &cases[i], ACT_F16);
+        if (gpu.act != ACT_F32 || !c->quick || cases[i].parts & ATTEND)
+            check_case(c, &cases[i], ACT_F32);
     }
     for (int v = 0; v < c->n; v++) check_coverage(c, v);
     c->quick = quick;

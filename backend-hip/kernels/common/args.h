@@ -530,6 +530,8 @@ struct exact_quantize_args {
     const int *slot_expert; /* experts: [slots] whose permutations [experts][k] apply; row i is slot
                                i of x [slots / top_k][in]; NULL: rows */
     int k, top_k;
+    /* x is activation(x) * up, not stored; only where glu.gate is there. Pointers as x */
+    struct glu_any_args glu;
 };
 
 struct exact_linear_args {
@@ -541,19 +543,31 @@ struct exact_linear_args {
     int top_k, n_experts;
 };
 
-/* nvidia/exact_linear_mma.hip: rows and panels of a block, bytes between rows of digits in shared
- * memory, and of all; rows up to which the kernel for few rows is faster */
-enum { EXACT_MMA_ROWS = 64, EXACT_MMA_PANELS = 8, EXACT_MMA_STRIDE = 160, EXACT_FEW_ROWS = 16 };
-enum { EXACT_MMA_STAGE = 2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE };
+/* nvidia/exact_linear_mma.hip: rows and panels of a tile, bytes between rows of digits in shared
+ * memory; a stage: digits, then scales and sums of 4 sub-groups. Terms of a block for few rows */
+enum { EXACT_MMA_ROWS = 64, EXACT_MMA_PANELS = 8, EXACT_MMA_STRIDE = 160 };
+enum { EXACT_MMA_DIGITS = 2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE };
+enum { EXACT_MMA_STAGE = EXACT_MMA_DIGITS + 4 * EXACT_MMA_ROWS * 8 };
+enum { EXACT_SPLIT_TERMS = 16384 };
 #define EXACT_MMA_SHARED (2 * EXACT_MMA_STAGE)
+#define EXACT_SPLIT_SHARED(tiles) ((tiles) == 1 ? EXACT_SPLIT_TERMS * 2 : EXACT_SPLIT_TERMS * 4)
 
 /* Rows and panels of a block of exact_dense */
-enum { EXACT_DENSE_ROWS = 4, EXACT_DENSE_PANELS = THREADS / 32 };
+enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };
+
+/* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
+enum { EXACT_ATTEND_ROWS = 8 };
 
 struct exact_norm_args {
     struct norm_args norm;
     const float *bias; /* centered: [dim] or NULL */
     int groups, centered;
+};
+
+/* A norm and the quantization of its result, which is stored, too. */
+struct exact_norm_quantize_args {
+    struct exact_norm_args norm;
+    struct exact_quantize_args quantize;
 };
 
 struct gather_args {

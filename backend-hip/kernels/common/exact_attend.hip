@@ -88,3 +88,173 @@ KERNEL(exact_attend_f32, struct attend_kernel_args)
     LDS(float, weights, KV_SPLIT);
     exact_attend(ARGS, scratch, q, weights, 1);
 }
+
+/* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
+ * read keys and values once. Positions that a row does not see have a weight of 0 and add nothing.
+ */
+struct exact_rows {
+    float *q;           /* [EXACT_ATTEND_ROWS][GPU_HEAD_DIM] */
+    float *weight;      /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
+    float *part;        /* [THREADS] */
+    float *max, *lanes; /* [EXACT_ATTEND_ROWS]; [EXACT_ATTEND_ROWS][EXACT_LANES] */
+};
+
+/* The scores of a position, all rows. key: its first 8 dimensions */
+DEVICE void exact_scores(const struct exact_rows *l, const void *pages, u64 key, int d8,
+                         float s[EXACT_ATTEND_ROWS], const int f32)
+{
+    UNROLL for (int r = 0; r < EXACT_ATTEND_ROWS; r++) s[r] = 0;
+    for (int d = 0; d < d8; d += 8) {
+        struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), f32);
+        UNROLL for (int r = 0; r < EXACT_ATTEND_ROWS; r++)
+        {
+            float q[8];
+            load_octet(l->q + r * GPU_HEAD_DIM + d, q);
+            UNROLL for (int i = 0; i < 8; i++) s[r] = fma32(q[i], element(&k, i, f32), s[r]);
+        }
+    }
+}
+
+/* Scores become weights; their maximum and the 16 lanes of their sum. 32 threads to a row. */
+DEVICE void exact_weights(const struct exact_rows *l)
+{
+    int t = thread(), r = t / 32, lane = t % 32;
+    float *w = l->weight + r * KV_SPLIT, max = -__builtin_inff(), sum = 0;
+    barrier();
+    UNROLL for (int i = 0; i < KV_SPLIT / 32; i++) max = max32(w[lane + 32 * i], max);
+    l->part[t] = max;
+    barrier();
+    UNROLL_8 for (int i = 0; i < 32; i++) max = max32(l->part[t - lane + i], max);
+    UNROLL for (int i = 0; i < KV_SPLIT / 32; i++)
+    {
+        float score = w[lane + 32 * i];
+        w[lane + 32 * i] = max > -__builtin_inff() ? exact_exp(score - max) : 0;
+    }
+    barrier();
+    if (lane == 0) l->max[r] = max;
+    if (lane < EXACT_LANES) {
+        UNROLL_8 for (int i = lane; i < KV_SPLIT; i += EXACT_LANES) sum += w[i];
+        l->lanes[r * EXACT_LANES + lane] = sum;
+    }
+    barrier();
+}
+
+/* dims: threads to a row; a thread has a dimension of every (THREADS / dims)-th row */
+DEVICE void exact_attend_rows(const struct attend_kernel_args *a, const struct exact_rows *l,
+                              const int f32, const int dims)
+{
+    enum { ROWS = EXACT_ATTEND_ROWS };
+    const int mine = ROWS * dims / THREADS;
+    int t = thread(), of_tile = GROUP_ROWS / ROWS, head = block_y(), hd = a->head_dim,
+        d8 = round8(hd), kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims,
+        row_of = t / dims;
+    const int *tile = a->tiles + 2 * (block_x() / of_tile);
+    int row0 = tile[0] + block_x() % of_tile * ROWS, n = tile[0] + tile[1] - row0;
+    if (n <= 0) return;
+    if (n > ROWS) n = ROWS;
+    int pos0 = a->pos[row0], last = pos0 + n - 1,
+        first0 = a->window && pos0 - a->window + 1 > 0 ? pos0 - a->window + 1 : 0;
+    const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
+    u64 of_head = head_page(hd);
+    float run[ROWS], run_max[ROWS], run_sum[ROWS];
+    UNROLL for (int k = 0; k < mine; k++) run[k] = run_sum[k] = 0, run_max[k] = -__builtin_inff();
+    for (int i = t; i < ROWS * d8; i += THREADS) {
+        int r = i / d8, e = i % d8;
+        l->q[r * GPU_HEAD_DIM + e] =
+            r < n && e < hd
+                ? a->q[((u64)(row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)e]
+                : 0;
+    }
+    barrier();
+    for (int c0 = first0 / KV_SPLIT * KV_SPLIT; c0 <= last; c0 += KV_SPLIT) {
+        int end = last < c0 + KV_SPLIT - 1 ? last + 1 : c0 + KV_SPLIT,
+            from = (first0 > c0 ? first0 : c0) / PAGE * PAGE, p = c0 + t;
+        float s[ROWS];
+        if (p >= first0 && p < end) {
+            u64 page = ((u64)table[p / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head;
+            exact_scores(l, a->pages, page + (u64)(p % PAGE * 8), d8, s, f32);
+        }
+        UNROLL for (int r = 0; r < ROWS; r++)
+        {
+            int pos = pos0 + r, sees = r < n && p <= pos && p >= first0 && p < end &&
+                                       (!a->window || pos - p < a->window);
+            float score = s[r] * a->scale;
+            if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
+            l->weight[r * KV_SPLIT + t] = sees ? score : -__builtin_inff();
+        }
+        exact_weights(l);
+        float acc[ROWS];
+        UNROLL for (int k = 0; k < mine; k++) acc[k] = 0;
+        for (int i = d < hd ? from : end; i < end; i += PAGE) {
+            u64 page = ((u64)table[i / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head +
+                       (u64)(PAGE * d8 + d);
+            int positions = end - i < PAGE ? end - i : PAGE;
+            UNROLL for (int c = 0; c < PAGE; c += 4)
+            {
+                float v[4];
+                UNROLL for (int e = 0; e < 4; e++) v[e] =
+                    c + e < positions ? page_value(a->pages, page + (u64)((c + e) * d8), f32) : 0;
+                UNROLL for (int k = 0; k < mine; k++)
+                {
+                    f32x4 w = *(const f32x4 *)(l->weight +
+                                               (row_of + k * (THREADS / dims)) * KV_SPLIT + i - c0 +
+                                               c);
+                    UNROLL for (int e = 0; e < 4; e++) acc[k] = fma32(w[e], v[e], acc[k]);
+                }
+            }
+        }
+        UNROLL for (int k = 0; k < mine; k++)
+        {
+            int r = row_of + k * (THREADS / dims);
+            float max = l->max[r], sum = exact_fold(l->lanes + r * EXACT_LANES),
+                  m = run_max[k] > max ? run_max[k] : max;
+            if (max > -__builtin_inff()) {
+                float old = exact_exp(run_max[k] - m), now = exact_exp(max - m);
+                run_max[k] = m;
+                run_sum[k] = run_sum[k] * old + sum * now;
+                run[k] = run[k] * old + acc[k] * now;
+            }
+        }
+        barrier();
+    }
+    UNROLL for (int k = 0; k < mine; k++)
+    {
+        int r = row_of + k * (THREADS / dims);
+        float f = 1 / run_sum[k];
+        if (a->sinks) {
+            float sink = a->sinks[head], m = run_max[k] > sink ? run_max[k] : sink,
+                  scaled = exact_exp(run_max[k] - m);
+            f = scaled / (run_sum[k] * scaled + exact_exp(sink - m));
+        }
+        if (r < n && d < hd)
+            a->out[((u64)(row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] = run[k] * f;
+    }
+}
+
+DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct exact_rows *l,
+                             const int f32)
+{
+    if (a->head_dim <= 64) exact_attend_rows(a, l, f32, 64);
+    else if (a->head_dim <= 128) exact_attend_rows(a, l, f32, 128);
+    else exact_attend_rows(a, l, f32, 256);
+}
+
+#define EXACT_ROWS_LDS(l)                                                                          \
+    LDS(f32x4, q, EXACT_ATTEND_ROWS *GPU_HEAD_DIM / 4);                                            \
+    LDS(f32x4, weight, EXACT_ATTEND_ROWS *KV_SPLIT / 4);                                           \
+    LDS(float, part, THREADS);                                                                     \
+    LDS(float, max, EXACT_ATTEND_ROWS);                                                            \
+    LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);                                             \
+    const struct exact_rows l = {(float *)q, (float *)weight, part, max, lanes}
+
+KERNEL(exact_attend_rows_f16, struct attend_kernel_args)
+{
+    EXACT_ROWS_LDS(l);
+    exact_attend_any(ARGS, &l, 0);
+}
+
+KERNEL(exact_attend_rows_f32, struct attend_kernel_args)
+{
+    EXACT_ROWS_LDS(l);
+    exact_attend_any(ARGS, &l, 1);
+}

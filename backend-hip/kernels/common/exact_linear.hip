@@ -3,7 +3,7 @@
  * computes it; its terms sum * (activation scale * weight scale) are added sub-group by sub-group,
  * each operation rounded. Dense ones add in 16 lanes. */
 
-/* Terms of a block in shared memory; the sub-groups of one pass over rows of `rows` rows */
+/* Terms of a block in shared memory; the sub-groups of one pass over `rows` rows */
 enum { EXACT_TERMS = 8192 };
 #define EXACT_SUBS(rows) (EXACT_TERMS / PANEL / (rows))
 
@@ -63,41 +63,6 @@ DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2
 /* The sub-groups sub0 .. sub1 - 1 of rows row0 .. n_rows - 1 of a panel: terms[sub -
  * sub0][rows][PANEL]. Warps of 32 threads take sub-groups in turn; lane 4r + t has octet t of
  * outputs r and r + 8. */
-#if HAS_MMA
-DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
-                        int row0, int n_rows, int sub0, int sub1, float *terms, const int rows,
-                        const int digits)
-{
-    int lane = thread() % 32, of_row = row0 + lane / 4;
-    const u32 *codes = (const u32 *)p->weight + (u64)panel * (u64)(a->linear.n_chunks * 4 * PANEL);
-    for (int sub = sub0 + thread() / 32; sub < sub1; sub += THREADS / 32) {
-        int n, first = exact_begin(&a->groups, sub, &n), sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-        u32 q[4][2];
-        u64 x[4][2];
-        exact_codes(codes, first, n, lane, q);
-        UNROLL for (int i = 0; i < 4; i++) UNROLL for (int d = 0; d < digits; d++) x[i][d] =
-            i < n && of_row < n_rows ? exact_octet(&a->of, of_row, d, first + i, lane % 4) : 0;
-        UNROLL for (int i = 0; i < 4; i++)
-        {
-            if (i >= n) break;
-            UNROLL for (int d = 0; d < digits; d++) mma_s8(
-                sum[d], q[i][0] & 0x0f0f0f0fu, q[i][1] & 0x0f0f0f0fu, q[i][0] >> 4 & 0x0f0f0f0fu,
-                q[i][1] >> 4 & 0x0f0f0f0fu, (u32)x[i][d], (u32)(x[i][d] >> 32));
-        }
-        int group = first / a->groups.group_chunks;
-        struct exact_scale w[2] = {exact_scale_of(p, panel, group, lane / 4),
-                                   exact_scale_of(p, panel, group, lane / 4 + 8)};
-        UNROLL for (int e = 0; e < 4; e++)
-        {
-            int row = lane % 4 * 2 + e % 2,
-                v = digits == 2 ? sum[0][e] * 128 + sum[1][e] : sum[0][e];
-            if (row < rows && row0 + row < n_rows)
-                terms[((sub - sub0) * rows + row) * PANEL + lane / 4 + e / 2 * 8] =
-                    exact_term(exact_scaled_at(&a->of, row0 + row, sub), &w[e / 2], v);
-        }
-    }
-}
-#else
 DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
                         int row0, int n_rows, int sub0, int sub1, float *terms, const int rows,
                         const int digits)
@@ -142,8 +107,6 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
         }
     }
 }
-#endif
-
 /* Block (panel of all parts, `rows` rows); experts: (the same, slot) */
 DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int rows,
                      const int digits)
@@ -176,7 +139,8 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int 
         else exact_q4(a, terms, of_block, 1);                                                      \
     })
 
-/* Block (8 panels of all parts, 4 rows or a slot): a thread has half of the lanes of an output. */
+/* ---- dense linears: a thread has half of the lanes of an output. Inputs that are not there have
+ * weights of 0 and values of 0, and add nothing. */
 
 /* 8 neighbouring inputs of an output, of the piece layout of args.h; octet: 8 inputs */
 DEVICE void dense_octet(const void *weight, u64 octet, int output, const int kind, float v[8])
@@ -197,59 +161,119 @@ DEVICE void dense_octet(const void *weight, u64 octet, int output, const int kin
     }
 }
 
-DEVICE void exact_dense(const struct exact_linear_args *a, float *lanes, const int kind)
+/* sum += 8 inputs of an output, lane by lane */
+DEVICE void dense_lanes(const float w[8], const float *x, int left, float sum[8])
 {
-    const struct linear_args *l = &a->linear;
-    int t = thread(), half = t / PANEL % 2, block = block_x() * EXACT_DENSE_PANELS + t / 32,
-        row0 = block_y() * (a->slot_expert ? 1 : EXACT_DENSE_ROWS),
-        end = a->slot_expert ? row0 + 1 : l->rows;
-    int exists = block < l->n_blocks;
-    struct linear_part p = part_of(l, exists ? block : 0);
-    int panel = exists ? block - p.first : 0, output = panel * PANEL + t % PANEL, in = a->groups.n;
-    if (a->slot_expert) p = part_of_expert(&p, uniform_int(a->slot_expert[row0]));
-    float sum[EXACT_DENSE_ROWS][8];
-    UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++) UNROLL for (int i = 0; i < 8; i++)
-        sum[m][i] = 0;
-    const float *x = (const float *)l->x;
-    u64 first = (u64)panel * (u64)(l->n_chunks * (CHUNK / 8));
-    for (int j = 8 * half; j < in && exists; j += 16) {
-        float w[8];
-        dense_octet(p.weight, first + (u64)(j / 8), t % PANEL, kind, w);
-        UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
-        {
-            int row = row0 + m;
-            if (row >= end) break;
-            const float *v = x + (u64)(row / a->top_k) * (u64)in + (u64)j;
-            if (j + 8 <= in && in % 4 == 0) {
-                float each[8];
-                load_octet(v, each);
-                UNROLL for (int i = 0; i < 8; i++) sum[m][i] = fma32(w[i], each[i], sum[m][i]);
-            } else {
-                UNROLL for (int i = 0; i < 8; i++) if (j + i < in)
-                    sum[m][i] = fma32(w[i], v[i], sum[m][i]);
-            }
-        }
-    }
-    UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
-    {
-        barrier();
-        UNROLL for (int i = 0; i < 8; i++) lanes[t * 8 + i] = sum[m][i];
-        barrier();
-        if (half || !exists || output >= p.out || row0 + m >= end) continue;
-        float all[16];
-        UNROLL for (int i = 0; i < 8; i++)
-        {
-            all[i] = sum[m][i];
-            all[8 + i] = lanes[(t + PANEL) * 8 + i];
-        }
-        float y = exact_fold(all);
-        p.y[(u64)(row0 + m) * (u64)p.out + (u64)output] = p.bias ? y + p.bias[output] : y;
+    if (left >= 8) {
+        float v[8];
+        load_octet(x, v);
+        UNROLL for (int i = 0; i < 8; i++) sum[i] = fma32(w[i], v[i], sum[i]);
+    } else {
+        UNROLL for (int i = 0; i < 8; i++) if (i < left) sum[i] = fma32(w[i], x[i], sum[i]);
     }
 }
 
+/* Folds the lanes of an output, of which two threads have half each, and writes it. */
+DEVICE void dense_write(const struct linear_part *p, int there, int row, int output,
+                        const float sum[8], float *lanes)
+{
+    int t = thread(), half = t / PANEL % 2;
+    barrier();
+    if (half) UNROLL for (int i = 0; i < 8; i++) lanes[i * THREADS + t] = sum[i];
+    barrier();
+    if (half || !there || output >= p->out) return;
+    float all[16];
+    UNROLL for (int i = 0; i < 8; i++) all[i] = sum[i], all[8 + i] = lanes[i * THREADS + t + PANEL];
+    float y = exact_fold(all);
+    p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? y + p->bias[output] : y;
+}
+
+/* Block (8 panels of all parts, row); experts: slot. */
+DEVICE void exact_dense_row(const struct exact_linear_args *a, float *lanes, const int kind)
+{
+    const struct linear_args *l = &a->linear;
+    int t = thread(), half = t / PANEL % 2, block = block_x() * EXACT_DENSE_PANELS + t / 32,
+        row = block_y(), there = block < l->n_blocks, in = a->groups.n;
+    struct linear_part p = part_of(l, there ? block : 0);
+    int panel = there ? block - p.first : 0;
+    if (a->slot_expert) p = part_of_expert(&p, uniform_int(a->slot_expert[row]));
+    const float *x = (const float *)l->x + (u64)(row / a->top_k) * (u64)in;
+    u64 first = (u64)panel * (u64)(l->n_chunks * (CHUNK / 8));
+    float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    if (in % 4 == 0) UNROLL_8 for (int j = 8 * half; j < in; j += 16)
+        {
+            float w[8];
+            dense_octet(p.weight, first + (u64)(j / 8), t % PANEL, kind, w);
+            dense_lanes(w, x + j, in - j, sum);
+        }
+    else
+        for (int j = 8 * half; j < in; j += 16) {
+            float w[8];
+            dense_octet(p.weight, first + (u64)(j / 8), t % PANEL, kind, w);
+            for (int i = 0; i < 8 && j + i < in; i++) sum[i] = fma32(w[i], x[j + i], sum[i]);
+        }
+    dense_write(&p, there, row, panel * PANEL + t % PANEL, sum, lanes);
+}
+
+/* Block (16 panels of all parts, 8 rows): a thread has an output of two panels. x: the inputs of a
+ * span in shared memory, zeros where there are none */
+enum { EXACT_DENSE_SPAN = 256 };
+DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lanes, const int kind)
+{
+    const struct linear_args *l = &a->linear;
+    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_ROWS, in = a->groups.n,
+        panel[2], there[2];
+    struct linear_part p[2];
+    u64 first[2];
+    float sum[2][EXACT_DENSE_ROWS][8];
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        int block = (block_x() * EXACT_DENSE_PANELS + t / 32) * 2 + k;
+        there[k] = block < l->n_blocks;
+        p[k] = part_of(l, there[k] ? block : 0);
+        panel[k] = there[k] ? block - p[k].first : 0;
+        first[k] = (u64)panel[k] * (u64)(l->n_chunks * (CHUNK / 8));
+        UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++) UNROLL for (int i = 0; i < 8; i++)
+            sum[k][m][i] = 0;
+    }
+    NO_UNROLL for (int j0 = 0; j0 < in; j0 += EXACT_DENSE_SPAN)
+    {
+        barrier();
+        UNROLL for (int i = 0; i < EXACT_DENSE_ROWS; i++)
+        {
+            int there_too = row0 + i < l->rows && j0 + t < in;
+            x[i * EXACT_DENSE_SPAN + t] =
+                there_too ? ((const float *)l->x)[(u64)(row0 + i) * (u64)in + (u64)(j0 + t)] : 0;
+        }
+        barrier();
+        int n = in - j0 < EXACT_DENSE_SPAN ? in - j0 : EXACT_DENSE_SPAN;
+        NO_UNROLL for (int j = 8 * half; j < n; j += 16)
+        {
+            float w[2][8];
+            UNROLL for (int k = 0; k < 2; k++)
+                dense_octet(p[k].weight, first[k] + (u64)((j0 + j) / 8), t % PANEL, kind, w[k]);
+            UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
+            {
+                float v[8];
+                load_octet(x + m * EXACT_DENSE_SPAN + j, v);
+                UNROLL for (int k = 0; k < 2; k++) UNROLL for (int i = 0; i < 8; i++)
+                    sum[k][m][i] = fma32(w[k][i], v[i], sum[k][m][i]);
+            }
+        }
+    }
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
+        dense_write(&p[k], there[k] && row0 + m < l->rows, row0 + m, panel[k] * PANEL + t % PANEL,
+                    sum[k][m], lanes);
+}
+
 #define EXACT_DENSE(name, images, kind)                                                            \
-    ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
-        LDS(float, lanes, THREADS * 8);                                                            \
-        exact_dense(ARGS, lanes, kind);                                                            \
-    })
+    ON_##images(                                                                                   \
+        KERNEL(name, struct exact_linear_args) {                                                   \
+            LDS(float, lanes, THREADS * 8);                                                        \
+            exact_dense_row(ARGS, lanes, kind);                                                    \
+        } KERNEL(name##_8, struct exact_linear_args) {                                             \
+            LDS(float, lanes, THREADS * 8);                                                        \
+            LDS(float, x, EXACT_DENSE_ROWS *EXACT_DENSE_SPAN);                                     \
+            exact_dense(ARGS, x, lanes, kind);                                                     \
+        })
 #include "backend-hip/kernels/kernel_list.h"

@@ -11,18 +11,34 @@ DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
     return first;
 }
 
-/* Block (16 sub-groups, row): 16 threads to a sub-group, 8 inputs each. The integers are those of
- * backend-cpu/act_quant.h. */
-KERNEL(exact_quantize, struct exact_quantize_args)
+/* activation(g) * up, by enum activation; up NULL: the activation alone */
+DEVICE float exact_gated(const struct glu_any_args *a, float g, const float *of_up)
 {
-    LDS(int, largest_bits, THREADS);
-    LDS(int, sums, THREADS);
-    const struct exact_quantize_args *a = ARGS;
-    int t = thread(), octet = t % 16, sub = block_x() * 16 + t / 16, row = block_y(), n = 0,
-        most = 0;
+    float up = of_up ? *of_up : 0, z;
+    if (a->activation == IS_SWIGLU_CLAMPED) {
+        g = g > a->limit ? a->limit : g;
+        up = up > a->limit ? a->limit : up;
+        up = (up < -a->limit ? -a->limit : up) + 1;
+        z = a->alpha * g;
+    } else if (a->activation == IS_GELU_TANH) {
+        z = g * fma32(0x1.2444f2p-4f, g * g, 0x1.988454p+0f);
+    } else {
+        z = g;
+    }
+    float y = (a->activation == IS_SIGMOID ? 1 : g) / (1 + exact_exp(-z));
+    return of_up ? y * up : y;
+}
+
+/* Sub-groups sub0 .. sub0 + 15 of a row: 16 threads to a sub-group, 8 inputs each. The integers are
+ * those of backend-cpu/act_quant.h. */
+DEVICE void exact_quantize_16(const struct exact_quantize_args *a, int sub0, int row,
+                              int *largest_bits, int *sums)
+{
+    int t = thread(), octet = t % 16, sub = sub0 + t / 16, n = 0, most = 0;
     int first = sub < a->groups.n ? exact_begin(&a->groups, sub, &n) * CHUNK : 0;
     int there = octet * 8 < n * CHUNK, at = first + octet * 8;
-    const float *x = a->x + (u64)(row / a->top_k) * (u64)a->in;
+    u64 at_x = (u64)(row / a->top_k) * (u64)a->in;
+    const float *x = a->x + at_x, *up = a->glu.up ? a->glu.up + at_x : a->glu.up;
     const int *perm = a->perm;
     if (perm && a->slot_expert) perm += (u64)a->slot_expert[row] * (u64)a->k;
     float v[8];
@@ -30,6 +46,7 @@ KERNEL(exact_quantize, struct exact_quantize_args)
     {
         int from = !there ? -1 : perm ? perm[at + i] : at + i;
         v[i] = from < 0 ? 0 : x[from];
+        if (a->glu.gate && from >= 0) v[i] = exact_gated(&a->glu, v[i], up ? up + from : up);
         int bits = (int)(bits_of(v[i]) & 0x7fffffffu);
         most = bits > most ? bits : most;
     }
@@ -65,6 +82,14 @@ KERNEL(exact_quantize, struct exact_quantize_args)
         (struct exact_scaled){finite ? largest / top : f32_of(0x7fc00000u), sum};
 }
 
+/* Block (16 sub-groups, row) */
+KERNEL(exact_quantize, struct exact_quantize_args)
+{
+    LDS(int, largest_bits, THREADS);
+    LDS(int, sums, THREADS);
+    exact_quantize_16(ARGS, block_x() * 16, block_y(), largest_bits, sums);
+}
+
 /* The sum of v [n] in 16 lanes, in every thread: x - mean (power 1) or its square. scratch
  * [EXACT_SPAN] */
 enum { EXACT_SPAN = 2048 };
@@ -89,11 +114,9 @@ DEVICE float exact_sum(const float *x, int n, float mean, const int power, float
     return sum;
 }
 
-/* Block: a row, or one of its groups. */
-KERNEL(exact_norm, struct exact_norm_args)
+/* A row, or one of its groups. */
+DEVICE void exact_norm_row(const struct exact_norm_args *a, float *scratch)
 {
-    LDS(float, scratch, EXACT_SPAN);
-    const struct exact_norm_args *a = ARGS;
     const struct norm_args *of = &a->norm;
     int dim = of->dim;
     u64 at = (u64)block_x() * (u64)dim;
@@ -107,6 +130,24 @@ KERNEL(exact_norm, struct exact_norm_args)
     for (int i = thread(); i < dim; i += THREADS) {
         float y = (x[i] - mean) * f * of->weight[i];
         of->out[at + (u64)i] = a->bias ? y + a->bias[i] : y;
+    }
+}
+
+KERNEL(exact_norm, struct exact_norm_args)
+{
+    LDS(float, scratch, EXACT_SPAN);
+    exact_norm_row(ARGS, scratch);
+}
+
+KERNEL(exact_norm_quantize, struct exact_norm_quantize_args)
+{
+    LDS(float, scratch, EXACT_SPAN);
+    const struct exact_norm_quantize_args *a = ARGS;
+    exact_norm_row(&a->norm, scratch);
+    barrier();
+    for (int sub = 0; sub < a->quantize.groups.n; sub += 16) {
+        exact_quantize_16(&a->quantize, sub, block_x(), (int *)scratch, (int *)scratch + THREADS);
+        barrier();
     }
 }
 
@@ -157,20 +198,7 @@ KERNEL(exact_glu, struct glu_any_args)
 {
     const struct glu_any_args *a = ARGS;
     u64 i = (u64)block_x() * THREADS + (u64)thread();
-    if (i >= a->n) return;
-    float g = a->gate[i], up = a->up ? a->up[i] : 0, z;
-    if (a->activation == IS_SWIGLU_CLAMPED) {
-        g = g > a->limit ? a->limit : g;
-        up = up > a->limit ? a->limit : up;
-        up = (up < -a->limit ? -a->limit : up) + 1;
-        z = a->alpha * g;
-    } else if (a->activation == IS_GELU_TANH) {
-        z = g * fma32(0x1.2444f2p-4f, g * g, 0x1.988454p+0f);
-    } else {
-        z = g;
-    }
-    float y = (a->activation == IS_SIGMOID ? 1 : g) / (1 + exact_exp(-z));
-    a->gate[i] = a->up ? y * up : y;
+    if (i < a->n) a->gate[i] = exact_gated(a, a->gate[i], a->up ? a->up + i : (const float *)0);
 }
 
 /* Block (elements, row) */

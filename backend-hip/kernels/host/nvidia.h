@@ -19,6 +19,7 @@ DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
 {
     fiber_copy(lds, there ? from : NULL, 16);
 }
+DEVICE void copy_8(u32 lds, const void *from) { fiber_copy(lds, from, 8); }
 DEVICE void copy_4(u32 lds, const void *from) { fiber_copy(lds, from, 4); }
 DEVICE void copies_commit(void) { fiber_copies_commit(); }
 #define COPIES_WAIT(n) fiber_copies_wait(n)

@@ -37,6 +37,10 @@ DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
                  "r"(there ? 16 : 0)
                  : "memory");
 }
+DEVICE void copy_8(u32 lds, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(lds), "l"(from) : "memory");
+}
 DEVICE void copy_4(u32 lds, const void *from)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(lds), "l"(from) : "memory");
