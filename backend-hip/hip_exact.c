@@ -3,8 +3,6 @@
  * chooses among kernels. Must not know: the other arithmetics. */
 #include "backend-hip/hip_plan.h"
 
-#include <limits.h>
-
 void hip_exact_angles(struct hip *h, const struct be_plan *p, int op)
 {
     struct angles_args a = hip_angles_args(h, p, op);
@@ -83,29 +81,33 @@ static void quantize(struct hip *h, const struct be_plan *p, const struct exact_
     hip_launch(h, K_exact_quantize, blocks, &a, sizeof a);
 }
 
-/* The kernel for so many rows; experts: one row a block. */
+/* A kernel of the 4-bit linears of so many rows; experts: one row a block. */
+static enum hip_kernel q4_kernel(const struct hip *h, int rows, int panels, int experts)
+{
+    if (!hip_has(h, K_exact_tile_2))
+        return experts || rows == 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
+    if (experts || rows <= 16) return K_exact_split_8;
+    /* the wider tile reads digits less often, but may leave multiprocessors without one */
+    int tiles = (rows + EXACT_MMA_ROWS - 1) / EXACT_MMA_ROWS * ((panels + 7) / 8);
+    return tiles >= hip_stream_multiprocessors(h->stream) ? K_exact_tile_2 : K_exact_tile_1;
+}
+
 static void launch_q4(struct hip *h, const struct exact_linear_args *a, int experts)
 {
-    static const struct {
-        enum hip_kernel k;
-        int rows, panels, most; /* of a block; rows that it is for */
-    } kernel[] = {
-        {K_exact_split_8, 8, 1, 16},
-        {K_exact_split_32, 32, 2, 128},
-        {K_exact_q4_mma, EXACT_MMA_ROWS, EXACT_MMA_PANELS, INT_MAX},
-        {K_exact_q4_1, 1, 1, 1},
-        {K_exact_q4_4, 4, 1, 4},
-        {K_exact_q4_8, 8, 1, INT_MAX},
-    };
-    int i = 0, rows = a->linear.rows;
-    while (!hip_has(h, kernel[i].k) || (kernel[i].most < rows && !experts)) i++;
-    size_t across = ((size_t)a->linear.n_blocks + (size_t)kernel[i].panels - 1) /
-                    (size_t)kernel[i].panels,
-           down = experts ? (size_t)rows
-                          : ((size_t)rows + (size_t)kernel[i].rows - 1) / (size_t)kernel[i].rows;
-    int is_tiled = kernel[i].k == K_exact_q4_mma; /* neighbouring blocks share weights */
-    hip_launch(h, kernel[i].k,
-               (struct hip_blocks){is_tiled ? down : across, is_tiled ? across : down, 1, 0}, a,
+    enum hip_kernel k = q4_kernel(h, a->linear.rows, a->linear.n_blocks, experts);
+    int tile = k == K_exact_tile_1 || k == K_exact_tile_2,
+        panels = k == K_exact_tile_2   ? 8
+                 : k == K_exact_tile_1 ? 4
+                                       : 1,
+        rows = tile                ? EXACT_MMA_ROWS
+               : experts           ? 1
+               : k == K_exact_q4_1 ? 1
+               : k == K_exact_q4_4 ? 4
+                                   : 8;
+    size_t across = (size_t)((a->linear.n_blocks + panels - 1) / panels),
+           down = (size_t)((a->linear.rows + rows - 1) / rows);
+    /* neighbouring blocks of tiles share weights */
+    hip_launch(h, k, (struct hip_blocks){tile ? down : across, tile ? across : down, 1, 0}, a,
                sizeof *a);
 }
 
@@ -132,8 +134,7 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     size_t panels = (size_t)a.linear.n_blocks, rows = (size_t)of->rows;
     if (w->dense) {
         int few = of->expert || rows <= EXACT_DENSE_ROWS / 2;
-        size_t across = few ? EXACT_DENSE_PANELS : 2 * EXACT_DENSE_PANELS,
-               down = few ? 1 : EXACT_DENSE_ROWS;
+        size_t across = few ? 1 : 2 * EXACT_DENSE_PANELS, down = few ? 1 : EXACT_DENSE_ROWS;
         a.groups.n = w->in;
         hip_launch(
             h, few ? dense[w->kind] : dense_8[w->kind],

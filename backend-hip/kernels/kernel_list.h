@@ -326,14 +326,13 @@ Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
 EXACT_Q4(exact_q4_8, NO_MMA, 8)
-#ifndef EXACT_SPLIT /* nvidia/exact_linear_mma.hip; tiles of 8 rows */
-#define EXACT_SPLIT(name, images, tiles, panels)                                                   \
-    KERNEL_ROW(name, images, FOR_EXACT, THREADS, (tiles) == 1 ? 3 : 1, EXACT_SPLIT_SHARED(tiles), \
-               0, 0)
+#ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp */
+#define EXACT_TILE(name, images, panels)                                                           \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels), 0, 0)
 #endif
-EXACT_SPLIT(exact_split_8, MMA, 1, 1)
-EXACT_SPLIT(exact_split_32, MMA, 4, 2)
-KERNEL_ROW(exact_q4_mma, MMA, FOR_EXACT, THREADS, 1, EXACT_MMA_SHARED, 0, 0)
+EXACT_TILE(exact_tile_1, MMA, 1)
+EXACT_TILE(exact_tile_2, MMA, 2)
+KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
 EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)
@@ -344,7 +343,7 @@ KERNEL_ROW(exact_angles, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_rope_store, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_f16, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_glu, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -483,7 +482,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef PAPER
 #undef Q4_GEMV
 #undef EXACT_Q4
-#undef EXACT_SPLIT
+#undef EXACT_TILE
 #undef EXACT_DENSE
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA

@@ -543,14 +543,13 @@ struct exact_linear_args {
     int top_k, n_experts;
 };
 
-/* nvidia/exact_linear_mma.hip: rows and panels of a tile, bytes between rows of digits in shared
- * memory; a stage: digits, then scales and sums of 4 sub-groups. Terms of a block for few rows */
-enum { EXACT_MMA_ROWS = 64, EXACT_MMA_PANELS = 8, EXACT_MMA_STRIDE = 160 };
-enum { EXACT_MMA_DIGITS = 2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE };
-enum { EXACT_MMA_STAGE = EXACT_MMA_DIGITS + 4 * EXACT_MMA_ROWS * 8 };
-enum { EXACT_SPLIT_TERMS = 16384 };
-#define EXACT_MMA_SHARED (2 * EXACT_MMA_STAGE)
-#define EXACT_SPLIT_SHARED(tiles) ((tiles) == 1 ? EXACT_SPLIT_TERMS * 2 : EXACT_SPLIT_TERMS * 4)
+/* nvidia/exact_linear_mma.hip: rows of a tile, bytes between rows of digits in shared memory,
+ * stages; terms of a block for few rows */
+enum { EXACT_MMA_ROWS = 64, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
+enum { EXACT_SPLIT_TERMS = 8192 };
+#define EXACT_TILE_SHARED(panels)                                                                  \
+    (EXACT_STAGES *                                                                                \
+     (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 + 4 * (panels) * (1024 + 128)))
 
 /* Rows and panels of a block of exact_dense */
 enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };

@@ -103,14 +103,18 @@ struct exact_rows {
 DEVICE void exact_scores(const struct exact_rows *l, const void *pages, u64 key, int d8,
                          float s[EXACT_ATTEND_ROWS], const int f32)
 {
+    enum { AHEAD = 4 };
     UNROLL for (int r = 0; r < EXACT_ATTEND_ROWS; r++) s[r] = 0;
-    for (int d = 0; d < d8; d += 8) {
-        struct eight k = load_eight(pages, key + (u64)(d / 8 * PAGE * 8), f32);
-        UNROLL for (int r = 0; r < EXACT_ATTEND_ROWS; r++)
+    for (int d0 = 0; d0 < d8; d0 += 8 * AHEAD) {
+        struct eight k[AHEAD];
+        UNROLL for (int j = 0; j < AHEAD; j++) if (d0 + 8 * j < d8)
+            k[j] = load_eight(pages, key + (u64)((d0 / 8 + j) * PAGE * 8), f32);
+        UNROLL for (int j = 0; j < AHEAD; j++) if (d0 + 8 * j < d8)
+            UNROLL for (int r = 0; r < EXACT_ATTEND_ROWS; r++)
         {
             float q[8];
-            load_octet(l->q + r * GPU_HEAD_DIM + d, q);
-            UNROLL for (int i = 0; i < 8; i++) s[r] = fma32(q[i], element(&k, i, f32), s[r]);
+            load_octet(l->q + r * GPU_HEAD_DIM + d0 + 8 * j, q);
+            UNROLL for (int i = 0; i < 8; i++) s[r] = fma32(q[i], element(&k[j], i, f32), s[r]);
         }
     }
 }
@@ -189,11 +193,12 @@ DEVICE void exact_attend_rows(const struct attend_kernel_args *a, const struct e
             u64 page = ((u64)table[i / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head +
                        (u64)(PAGE * d8 + d);
             int positions = end - i < PAGE ? end - i : PAGE;
+            float value[PAGE];
+            UNROLL for (int c = 0; c < PAGE; c++)
+                value[c] = c < positions ? page_value(a->pages, page + (u64)(c * d8), f32) : 0;
             UNROLL for (int c = 0; c < PAGE; c += 4)
             {
-                float v[4];
-                UNROLL for (int e = 0; e < 4; e++) v[e] =
-                    c + e < positions ? page_value(a->pages, page + (u64)((c + e) * d8), f32) : 0;
+                const float *v = value + c;
                 UNROLL for (int k = 0; k < mine; k++)
                 {
                     f32x4 w = *(const f32x4 *)(l->weight +

@@ -161,18 +161,6 @@ DEVICE void dense_octet(const void *weight, u64 octet, int output, const int kin
     }
 }
 
-/* sum += 8 inputs of an output, lane by lane */
-DEVICE void dense_lanes(const float w[8], const float *x, int left, float sum[8])
-{
-    if (left >= 8) {
-        float v[8];
-        load_octet(x, v);
-        UNROLL for (int i = 0; i < 8; i++) sum[i] = fma32(w[i], v[i], sum[i]);
-    } else {
-        UNROLL for (int i = 0; i < 8; i++) if (i < left) sum[i] = fma32(w[i], x[i], sum[i]);
-    }
-}
-
 /* Folds the lanes of an output, of which two threads have half each, and writes it. */
 DEVICE void dense_write(const struct linear_part *p, int there, int row, int output,
                         const float sum[8], float *lanes)
@@ -188,31 +176,52 @@ DEVICE void dense_write(const struct linear_part *p, int there, int row, int out
     p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? y + p->bias[output] : y;
 }
 
-/* Block (8 panels of all parts, row); experts: slot. */
-DEVICE void exact_dense_row(const struct exact_linear_args *a, float *lanes, const int kind)
+/* Block (panel of all parts, row); experts: slot. A span of the panel's weights and of the row goes
+ * to shared memory, asked for at once; a thread has a lane of an output there. */
+enum { EXACT_SPAN_BYTES = 1024 }; /* of an output */
+DEVICE void exact_dense_row(const struct exact_linear_args *a, u32x4 *span, float *x,
+                            const int kind)
 {
+    const int bytes = kind == WEIGHT_F32 ? 4 : 2, inputs = EXACT_SPAN_BYTES / bytes,
+              pieces = EXACT_SPAN_BYTES / 16;
     const struct linear_args *l = &a->linear;
-    int t = thread(), half = t / PANEL % 2, block = block_x() * EXACT_DENSE_PANELS + t / 32,
-        row = block_y(), there = block < l->n_blocks, in = a->groups.n;
-    struct linear_part p = part_of(l, there ? block : 0);
-    int panel = there ? block - p.first : 0;
+    int t = thread(), output = t / EXACT_LANES, lane = t % EXACT_LANES, row = block_y(),
+        in = a->groups.n;
+    struct linear_part p = part_of(l, block_x());
+    int panel = block_x() - p.first, all = l->n_chunks * CHUNK * bytes / 16;
     if (a->slot_expert) p = part_of_expert(&p, uniform_int(a->slot_expert[row]));
-    const float *x = (const float *)l->x + (u64)(row / a->top_k) * (u64)in;
-    u64 first = (u64)panel * (u64)(l->n_chunks * (CHUNK / 8));
-    float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    if (in % 4 == 0) UNROLL_8 for (int j = 8 * half; j < in; j += 16)
+    const float *from = (const float *)l->x + (u64)(row / a->top_k) * (u64)in;
+    const u32x4 *weight = (const u32x4 *)p.weight + (u64)panel * (u64)(all * PANEL);
+    float sum = 0;
+    for (int p0 = 0, j0 = 0; p0 < all; p0 += pieces, j0 += inputs) {
+        u32x4 w[pieces * PANEL / THREADS];
+        float v[2] = {0, 0};
+        UNROLL for (int i = 0; i < pieces * PANEL / THREADS;
+                    i++) if (p0 + (i * THREADS + t) / PANEL < all)
+            w[i] = weight[p0 * PANEL + i * THREADS + t];
+        UNROLL for (int i = 0; i < inputs / THREADS; i++) if (j0 + i * THREADS + t < in)
+            v[i] = from[j0 + i * THREADS + t];
+        barrier();
+        UNROLL for (int i = 0; i < pieces * PANEL / THREADS; i++) span[i * THREADS + t] = w[i];
+        UNROLL for (int i = 0; i < inputs / THREADS; i++) x[i * THREADS + t] = v[i];
+        barrier();
+        int n = in - j0 < inputs ? in - j0 : inputs;
+        UNROLL_8 for (int j = lane; j < n; j += EXACT_LANES)
         {
-            float w[8];
-            dense_octet(p.weight, first + (u64)(j / 8), t % PANEL, kind, w);
-            dense_lanes(w, x + j, in - j, sum);
+            int at = (j * bytes / 16 * PANEL + output) * (16 / bytes) + j % (16 / bytes);
+            float q = kind == WEIGHT_F32    ? ((const float *)span)[at]
+                      : kind == WEIGHT_BF16 ? f32_of_bf16(((const u16 *)span)[at])
+                                            : (float)((const f16 *)span)[at];
+            sum = fma32(q, x[j], sum);
         }
-    else
-        for (int j = 8 * half; j < in; j += 16) {
-            float w[8];
-            dense_octet(p.weight, first + (u64)(j / 8), t % PANEL, kind, w);
-            for (int i = 0; i < 8 && j + i < in; i++) sum[i] = fma32(w[i], x[j + i], sum[i]);
-        }
-    dense_write(&p, there, row, panel * PANEL + t % PANEL, sum, lanes);
+    }
+    barrier();
+    x[t] = sum;
+    barrier();
+    int of = panel * PANEL + t;
+    if (t >= PANEL || of >= p.out) return;
+    float y = exact_fold(x + t * EXACT_LANES);
+    p.y[(u64)row * (u64)p.out + (u64)of] = p.bias ? y + p.bias[of] : y;
 }
 
 /* Block (16 panels of all parts, 8 rows): a thread has an output of two panels. x: the inputs of a
@@ -269,8 +278,9 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
 #define EXACT_DENSE(name, images, kind)                                                            \
     ON_##images(                                                                                   \
         KERNEL(name, struct exact_linear_args) {                                                   \
-            LDS(float, lanes, THREADS * 8);                                                        \
-            exact_dense_row(ARGS, lanes, kind);                                                    \
+            LDS(u32x4, span, EXACT_SPAN_BYTES);                                                    \
+            LDS(float, x, EXACT_SPAN_BYTES / 2);                                                   \
+            exact_dense_row(ARGS, span, x, kind);                                                  \
         } KERNEL(name##_8, struct exact_linear_args) {                                             \
             LDS(float, lanes, THREADS * 8);                                                        \
             LDS(float, x, EXACT_DENSE_ROWS *EXACT_DENSE_SPAN);                                     \

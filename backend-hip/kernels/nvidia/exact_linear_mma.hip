@@ -48,221 +48,239 @@ DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact
         exact_scale_of(&p->part, p->number, s->first / a->groups.group_chunks, lane / 4 + 8 * j);
 }
 
-/* Block (panels of all parts, 8 * tiles rows); experts: (panel, slot). Warp w has sub-groups w, w +
- * 8, ..; a pass is of as many sub-groups as have room for their terms. */
-DEVICE void exact_split(const struct exact_linear_args *a, const int tiles, const int panels,
-                        const int digits)
+/* The terms of a sub-group, rows x0 .. end - 1: terms [rows][PANEL]. */
+DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
+                            int x0, int end, float *terms, const int digits)
 {
-    const int rows = 8 * tiles, outputs = PANEL * panels, all = rows * outputs,
-              pass = EXACT_SPLIT_SHARED(tiles) / 4 / all, each = (all + THREADS - 1) / THREADS;
-    int lane = thread() % WARP, t = thread(), row0 = block_y() * (a->slot_expert ? 1 : rows),
-        x0 = row0, end = a->linear.rows;
-    float *terms = (float *)dynamic_lds;
-    struct exact_panel p[2];
-    struct exact_sub s[2];
-    if (a->slot_expert) wait_for_producer();
-    UNROLL for (int i = 0; i < panels; i++)
+    int lane = thread() % WARP, of_row = x0 + lane / 4, sum[4] = {0, 0, 0, 0};
+    UNROLL for (int d = 0; d < digits; d++)
     {
-        p[i] = exact_panel_of(a, block_x() * panels + i);
-        if (a->slot_expert) {
-            p[i].part = part_of_expert(&p[i].part, a->slot_expert[row0]);
-            p[i].codes = (const u32 *)p[i].part.weight +
-                         (u64)p[i].number * (u64)(a->linear.n_chunks * 4 * PANEL);
-        }
-        exact_load_sub(a, &p[i], warp_number(), &s[i]);
+        u64 x[4];
+        UNROLL for (int c = 0; c < 4; c++) x[c] =
+            c < s->n && of_row < end ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4) : 0;
+        UNROLL for (int c = 0; c < 4; c++) exact_mma_chunk(sum, s->q[c], x[c]);
+        if (d + 1 < digits) UNROLL for (int e = 0; e < 4; e++) sum[e] *= 128;
     }
+    UNROLL for (int e = 0; e < 2; e++)
+    {
+        int row = lane % 4 * 2 + e;
+        if (x0 + row >= end) continue;
+        struct exact_scaled x = *exact_scaled_at(&a->of, x0 + row, sub);
+        UNROLL for (int j = 0; j < 2; j++)
+            terms[row * PANEL + lane / 4 + 8 * j] = exact_term(&x, &s->scale[j], sum[e + 2 * j]);
+    }
+}
+
+/* Block (panel of all parts, 8 rows); experts: (panel, slot). Warp w has sub-groups w, w + 8, ..;
+ * it has asked for the codes of EXACT_AHEAD of them before it needs the first. */
+enum { EXACT_AHEAD = 4 };
+DEVICE void exact_split(const struct exact_linear_args *a, const int digits)
+{
+    const int all = 8 * PANEL, pass = EXACT_SPLIT_TERMS / all;
+    int t = thread(), row0 = block_y() * (a->slot_expert ? 1 : 8), x0 = row0, end = a->linear.rows;
+    float *terms = (float *)dynamic_lds, total = 0;
+    struct exact_sub s[EXACT_AHEAD];
+    if (a->slot_expert) wait_for_producer();
+    struct exact_panel p = exact_panel_of(a, block_x());
     if (a->slot_expert) {
+        p.part = part_of_expert(&p.part, a->slot_expert[row0]);
+        p.codes = (const u32 *)p.part.weight +
+                  (u64)p.number * (u64)(a->linear.n_chunks * 4 * PANEL);
         x0 = row0 / a->top_k;
         end = x0 + 1;
-    } else {
-        wait_for_producer();
     }
-    float total[8];
-    UNROLL for (int j = 0; j < each; j++) total[j] = 0;
+    UNROLL for (int i = 0; i < EXACT_AHEAD; i++)
+        exact_load_sub(a, &p, warp_number() + i * WARPS, &s[i]);
+    if (!a->slot_expert) wait_for_producer();
+    int there = t < all && x0 + t / PANEL < end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int n_subs = a->groups.n - sub0 < pass ? a->groups.n - sub0 : pass;
-        NO_UNROLL for (int at = warp_number(); at < n_subs; at += WARPS)
+        NO_UNROLL for (int at = warp_number(); at < n_subs; at += EXACT_AHEAD * WARPS)
         {
-            int sum[2][8][2][4];
-            struct exact_sub now[2];
-            UNROLL for (int i = 0; i < panels; i++)
+            UNROLL for (int i = 0; i < EXACT_AHEAD; i++) if (at + i * WARPS < n_subs)
             {
-                now[i] = s[i];
-                exact_load_sub(a, &p[i], sub0 + at + WARPS, &s[i]);
-                UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int e = 0; e < 4; e++)
-                    sum[i][m][0][e] = sum[i][m][1][e] = 0;
-            }
-            UNROLL for (int c = 0; c < 4; c++)
-            {
-                UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int d = 0; d < digits; d++)
-                {
-                    int row = x0 + 8 * m + lane / 4;
-                    u64 x = 0;
-                    if (c < now[0].n && row < end)
-                        x = exact_octet(&a->of, row, d, now[0].first + c, lane % 4);
-                    UNROLL for (int i = 0; i < panels; i++)
-                        exact_mma_chunk(sum[i][m][d], now[i].q[c], x);
-                }
-            }
-            UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int e = 0; e < 2; e++)
-            {
-                int row = 8 * m + lane % 4 * 2 + e;
-                if (x0 + row >= end) continue;
-                struct exact_scaled x = *exact_scaled_at(&a->of, x0 + row, sub0 + at);
-                UNROLL for (int i = 0; i < panels; i++) UNROLL for (int j = 0; j < 2; j++)
-                {
-                    int v = sum[i][m][0][e + 2 * j];
-                    if (digits == 2) v = v * 128 + sum[i][m][1][e + 2 * j];
-                    terms[(at * rows + row) * outputs + i * PANEL + lane / 4 + 8 * j] =
-                        exact_term(&x, &now[i].scale[j], v);
-                }
+                exact_sub_terms(a, &s[i], sub0 + at + i * WARPS, x0, end,
+                                terms + (at + i * WARPS) * all, digits);
+                exact_load_sub(a, &p, sub0 + at + (i + EXACT_AHEAD) * WARPS, &s[i]);
             }
         }
         barrier();
-        UNROLL for (int j = 0; j < each; j++)
-        {
-            int of = t + j * THREADS;
-            if (of >= all || x0 + of / outputs >= end) continue;
-            UNROLL_8 for (int i = 0; i < n_subs; i++) total[j] = total[j] + terms[i * all + of];
-        }
+        if (there) UNROLL_8 for (int i = 0; i < n_subs; i++) total = total + terms[i * all + t];
         barrier();
     }
-    UNROLL for (int j = 0; j < each; j++)
-    {
-        int of = t + j * THREADS, row = row0 + of / outputs, i = of % outputs / PANEL;
-        if (of >= all || x0 + of / outputs >= end) continue;
-        const struct exact_panel *to = panels > 1 && i ? &p[1] : &p[0];
-        int output = to->number * PANEL + of % PANEL;
-        if (!to->exists || output >= to->part.out) continue;
-        to->part.y[(u64)row * (u64)to->part.out + (u64)output] =
-            to->part.bias ? total[j] + to->part.bias[output] : total[j];
-    }
+    int output = p.number * PANEL + t % PANEL;
+    if (there && output < p.part.out)
+        p.part.y[(u64)(row0 + t / PANEL) * (u64)p.part.out + (u64)output] =
+            p.part.bias ? total + p.part.bias[output] : total;
 }
 
-#define EXACT_SPLIT(name, images, tiles, panels)                                                   \
-    ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
-        const struct exact_linear_args *a = EARLY_ARGS;                                            \
-        if (a->of.digits == 2) exact_split(a, tiles, panels, 2);                                   \
-        else exact_split(a, tiles, panels, 1);                                                     \
-    })
-#include "backend-hip/kernels/kernel_list.h"
-
-/* ---- many rows: tiles of 64 rows and 8 panels; a warp has 32 rows and 2 panels */
-
-/* The sub-group of a chunk. */
-DEVICE int exact_sub_of(const struct exact_groups *g, int chunk)
+KERNEL(exact_split_8, struct exact_linear_args)
 {
-    return chunk / g->group_chunks * g->each + chunk % g->group_chunks / 4;
+    const struct exact_linear_args *a = EARLY_ARGS;
+    if (a->of.digits == 2) exact_split(a, 2);
+    else exact_split(a, 1);
 }
 
-/* Copies 4 chunks of the digits of the block's rows, and scales and sums of the sub-groups in them.
- * Chunks and rows that are not there become zeros. */
-DEVICE void exact_stage(const struct exact_linear_args *a, u32 to, int row0, int chunk,
-                        const int digits)
+/* ---- many rows: tiles of 64 rows and 4 * panels panels: a warp has 32 rows and `panels` panels.
+ * Sub-groups go through stages of shared memory, EXACT_STAGES - 1 ahead. */
+
+/* A stage: digits [digit][row][EXACT_MMA_STRIDE bytes], codes [panel][chunk][lane][2 words], scales
+ * and sums of the rows, scales and zero points of the panels [panel][16][2 words]. */
+struct exact_stage_places {
+    u32 codes, scaled, meta, bytes;
+};
+
+DEVICE struct exact_stage_places exact_places(const int panels, const int digits)
 {
+    struct exact_stage_places s;
+    s.codes = (u32)(digits * EXACT_MMA_ROWS * EXACT_MMA_STRIDE);
+    s.scaled = s.codes + (u32)(4 * panels * 4 * 256);
+    s.meta = s.scaled + EXACT_MMA_ROWS * 8;
+    s.bytes = s.meta + (u32)(4 * panels * PANEL * 8);
+    return s;
+}
+
+/* Copies a sub-group of n chunks from `first` on to a stage; rows that are not there become zeros.
+ */
+DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_panel *panel, u32 to,
+                        int row0, int sub, const int panels, const int digits)
+{
+    const struct exact_stage_places at = exact_places(panels, digits);
     const struct exact_digits *x = &a->of;
-    int t = thread(), rows = a->linear.rows;
-    UNROLL for (int i = 0; i < EXACT_MMA_ROWS * 8 / THREADS * digits; i++)
+    int t = thread(), rows = a->linear.rows, n, first = exact_begin(&a->groups, sub, &n),
+        row = t / 8, part = t % 8;
+    UNROLL for (int d = 0; d < digits; d++) UNROLL for (int i = 0; i < EXACT_MMA_ROWS; i += 32)
     {
-        int at = i * THREADS + t, part = at % 8, row = at / 8 % EXACT_MMA_ROWS,
-            d = at / (8 * EXACT_MMA_ROWS),
-            there = row0 + row < rows && chunk + part / 2 < a->groups.n_chunks;
+        int there = row0 + row + i < rows && part / 2 < n;
         const u8 *from = (const u8 *)x->digit;
         if (there)
-            from += (u64)((row0 + row) * x->digits + d) * (u64)x->stride +
-                    (u64)(chunk * CHUNK + part * 16);
-        copy_16_or_zeros(to + (u32)((d * EXACT_MMA_ROWS + row) * EXACT_MMA_STRIDE + part * 16),
+            from += (u64)((row0 + row + i) * x->digits + d) * (u64)x->stride +
+                    (u64)(first * CHUNK + part * 16);
+        copy_16_or_zeros(to + (u32)((d * EXACT_MMA_ROWS + row + i) * EXACT_MMA_STRIDE + part * 16),
                          from, there);
     }
-    int sub = exact_sub_of(&a->groups, chunk) + t / EXACT_MMA_ROWS, row = row0 + t % EXACT_MMA_ROWS;
-    const struct exact_scaled *from = x->scaled;
-    if (sub < a->groups.n && row < rows) from = exact_scaled_at(x, row, sub);
-    copy_8(to + EXACT_MMA_DIGITS + (u32)t * 8, from);
+    /* panel: the thread's, of which 64 / panels threads copy codes */
+    const int of_panel = THREADS / (4 * panels);
+    int number = t / of_panel;
+    UNROLL for (int i = 0; i < 128 / of_panel; i++)
+    {
+        int place = t % of_panel + i * of_panel, c = place / 32, lane = place % 32,
+            chunk = first + (c < n ? c : 0);
+        copy_8(to + at.codes + (u32)((number * 4 + c) * 256 + lane * 8),
+               panel->codes + (u64)((chunk / 2 * 32 + lane) * 4 + chunk % 2 * 2));
+    }
+    if (t < EXACT_MMA_ROWS)
+        copy_8(to + at.scaled + (u32)t * 8,
+               exact_scaled_at(x, row0 + t < rows ? row0 + t : 0, sub));
+    if (t % of_panel < PANEL) {
+        u32 from = (u32)(panel->number * (panel->part.last_group + 1) +
+                         first / a->groups.group_chunks) *
+                       PANEL +
+                   (u32)(t % of_panel),
+            place = to + at.meta + (u32)((number * PANEL + t % of_panel) * 8);
+        if (panel->part.scale_f32) copy_8(place, (const u32 *)panel->part.meta + 2 * from);
+        else copy_4(place, (const u32 *)panel->part.meta + from);
+    }
+}
+
+DEVICE struct exact_scale exact_scale_in(const u32 *meta, int f32)
+{
+    if (f32) return (struct exact_scale){f32_of(meta[0]), (int)f32_of(meta[1])};
+    return (struct exact_scale){(float)half_of(meta[0]), (int)half_of(meta[0] >> 16)};
 }
 
 enum { EXACT_TILES = EXACT_MMA_ROWS / 2 / 8 };
 
-DEVICE void exact_mma(const struct exact_linear_args *a, const int digits)
+DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, const int digits)
 {
-    int lane = thread() % WARP, row0 = block_x() * EXACT_MMA_ROWS, n_rows = a->linear.rows,
-        half = warp_number() / 4 * (EXACT_MMA_ROWS / 2), left, sub = 0, stage = 0;
-    struct exact_panel p[2];
-    struct exact_scale scale[2][2];
+    const struct exact_stage_places at = exact_places(panels, digits);
+    int lane = thread() % WARP, row0 = block_x() * EXACT_MMA_ROWS,
+        half = warp_number() / 4 * (EXACT_MMA_ROWS / 2), mine = warp_number() % 4 * panels,
+        first = block_y() * 4 * panels;
     u32 shared = lds_address(dynamic_lds);
-    int sum[2][EXACT_TILES][2][4];
     float total[2][EXACT_TILES][4];
-    (void)exact_begin(&a->groups, 0, &left);
-    UNROLL for (int k = 0; k < 2; k++)
+    UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
+        UNROLL for (int e = 0; e < 4; e++) total[k][i][e] = 0;
+    const struct exact_panel copies = exact_panel_of(a,
+                                                     first + thread() / (THREADS / (4 * panels)));
+    int f32[2]; /* of the warp's panels */
+    UNROLL for (int k = 0; k < panels; k++)
+        f32[k] = exact_panel_of(a, first + mine + k).part.scale_f32;
+    UNROLL for (int i = 0; i < EXACT_STAGES - 1; i++)
     {
-        p[k] = exact_panel_of(a, block_y() * EXACT_MMA_PANELS + warp_number() % 4 * 2 + k);
-        UNROLL for (int j = 0; j < 2; j++)
-            scale[k][j] = exact_scale_of(&p[k].part, p[k].number, 0, lane / 4 + 8 * j);
-        UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
-        {
-            total[k][i][e] = 0;
-            sum[k][i][0][e] = sum[k][i][1][e] = 0;
-        }
-    }
-    exact_stage(a, shared, row0, 0, digits);
-    copies_commit();
-    NO_UNROLL for (int chunk = 0; chunk < a->groups.n_chunks; chunk += 4)
-    {
-        u32 q[2][4][2];
-        UNROLL for (int k = 0; k < 2; k++) exact_codes(p[k].codes, chunk, 4, lane, q[k]);
-        if (chunk + 4 < a->groups.n_chunks)
-            exact_stage(a, shared + (u32)((stage ^ 1) * EXACT_MMA_STAGE), row0, chunk + 4, digits);
+        if (i < a->groups.n)
+            exact_stage(a, &copies, shared + (u32)i * at.bytes, row0, i, panels, digits);
         copies_commit();
-        COPIES_WAIT(1);
+    }
+    u32 stage = 0;
+    NO_UNROLL for (int sub = 0; sub < a->groups.n; sub++)
+    {
+        int sum[2][EXACT_TILES][4];
+        COPIES_WAIT(EXACT_STAGES - 2);
         barrier();
-        const u8 *lds = (const u8 *)dynamic_lds + stage * EXACT_MMA_STAGE,
-                 *from = lds + (half + lane / 4) * EXACT_MMA_STRIDE + lane % 4 * 8;
-        const struct exact_scaled *x = (const struct exact_scaled *)(lds + EXACT_MMA_DIGITS) +
-                                       half + lane % 4 * 2;
-        UNROLL for (int c = 0; c < 4; c++)
+        int next = sub + EXACT_STAGES - 1;
+        if (next < a->groups.n)
+            exact_stage(a, &copies, shared + (stage ? stage - 1 : EXACT_STAGES - 1) * at.bytes,
+                        row0, next, panels, digits);
+        copies_commit();
+        const u8 *lds = (const u8 *)dynamic_lds + stage * at.bytes;
+        UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
+            UNROLL for (int e = 0; e < 4; e++) sum[k][i][e] = 0;
+        UNROLL for (int d = 0; d < digits; d++)
         {
-            /* chunks behind the last have digits of 0, and no sub-group */
-            UNROLL for (int d = 0; d < digits; d++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
+            UNROLL for (int c = 0; c < 4; c++)
             {
-                u64 b = *(const u64 *)(from + (d * EXACT_MMA_ROWS + 8 * i) * EXACT_MMA_STRIDE +
-                                       c * CHUNK);
-                UNROLL for (int k = 0; k < 2; k++) exact_mma_chunk(sum[k][i][d], q[k][c], b);
-            }
-            if (--left || sub == a->groups.n) continue;
-            UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 2; e++)
-            {
-                struct exact_scaled of = x[8 * i + e];
-                UNROLL for (int k = 0; k < 2; k++) UNROLL for (int j = 0; j < 2; j++)
+                u32 q[2][2];
+                UNROLL for (int k = 0; k < panels; k++)
                 {
-                    int v = sum[k][i][0][e + 2 * j];
-                    if (digits == 2) v = v * 128 + sum[k][i][1][e + 2 * j];
-                    total[k][i][e + 2 * j] = total[k][i][e + 2 * j] +
-                                             exact_term(&of, &scale[k][j], v);
-                    sum[k][i][0][e + 2 * j] = sum[k][i][1][e + 2 * j] = 0;
+                    u64 both = *(const u64 *)(lds + at.codes +
+                                              (u32)(((mine + k) * 4 + c) * 256 + lane * 8));
+                    q[k][0] = (u32)both;
+                    q[k][1] = (u32)(both >> 32);
+                }
+                UNROLL for (int i = 0; i < EXACT_TILES; i++)
+                {
+                    u64 b = *(const u64 *)(lds +
+                                           (d * EXACT_MMA_ROWS + half + 8 * i + lane / 4) *
+                                               EXACT_MMA_STRIDE +
+                                           c * CHUNK + lane % 4 * 8);
+                    UNROLL for (int k = 0; k < panels; k++) exact_mma_chunk(sum[k][i], q[k], b);
                 }
             }
-            x += EXACT_MMA_ROWS;
-            if (++sub == a->groups.n) continue;
-            int group = exact_begin(&a->groups, sub, &left) / a->groups.group_chunks;
-            UNROLL for (int k = 0; k < 2; k++) UNROLL for (int j = 0; j < 2; j++)
-                scale[k][j] = exact_scale_of(&p[k].part, p[k].number, group, lane / 4 + 8 * j);
+            if (d + 1 < digits)
+                UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
+                    UNROLL for (int e = 0; e < 4; e++) sum[k][i][e] *= 128;
         }
-        barrier();
-        stage ^= 1;
+        struct exact_scale w[2][2];
+        UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+            w[k][j] = exact_scale_in(
+                (const u32 *)(lds + at.meta + (u32)(((mine + k) * PANEL + lane / 4 + 8 * j) * 8)),
+                f32[k]);
+        const struct exact_scaled *x = (const struct exact_scaled *)(lds + at.scaled) + half +
+                                       lane % 4 * 2;
+        UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
+            UNROLL for (int k = 0; k < panels; k++) total[k][i][e] =
+                total[k][i][e] + exact_term(&x[8 * i + e % 2], &w[k][e / 2], sum[k][i][e]);
+        stage = stage == EXACT_STAGES - 1 ? 0 : stage + 1;
     }
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
-        UNROLL for (int e = 0; e < 4; e++)
+    UNROLL for (int k = 0; k < panels; k++)
     {
-        int row = row0 + half + 8 * i + lane % 4 * 2 + e % 2,
-            output = p[k].number * PANEL + lane / 4 + e / 2 * 8;
-        if (!p[k].exists || row >= n_rows || output >= p[k].part.out) continue;
-        p[k].part.y[(u64)row * (u64)p[k].part.out + (u64)output] =
-            p[k].part.bias ? total[k][i][e] + p[k].part.bias[output] : total[k][i][e];
+        const struct exact_panel p = exact_panel_of(a, first + mine + k);
+        UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
+        {
+            int row = row0 + half + 8 * i + lane % 4 * 2 + e % 2,
+                output = p.number * PANEL + lane / 4 + e / 2 * 8;
+            if (!p.exists || row >= a->linear.rows || output >= p.part.out) continue;
+            p.part.y[(u64)row * (u64)p.part.out + (u64)output] =
+                p.part.bias ? total[k][i][e] + p.part.bias[output] : total[k][i][e];
+        }
     }
 }
 
-KERNEL(exact_q4_mma, struct exact_linear_args)
-{
-    const struct exact_linear_args *a = ARGS;
-    if (a->of.digits == 2) exact_mma(a, 2);
-    else exact_mma(a, 1);
-}
+#define EXACT_TILE(name, images, panels)                                                           \
+    ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
+        const struct exact_linear_args *a = ARGS;                                                  \
+        if (a->of.digits == 2) exact_tile(a, panels, 2);                                           \
+        else exact_tile(a, panels, 1);                                                             \
+    })
+#include "backend-hip/kernels/kernel_list.h"
