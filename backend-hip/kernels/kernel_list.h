@@ -332,7 +332,7 @@ EXACT_Q4(exact_q4_8, NO_MMA, 8)
 #endif
 EXACT_TILE(exact_tile_1, MMA, 1)
 EXACT_TILE(exact_tile_2, MMA, 2)
-KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
+KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
 EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)

@@ -29,16 +29,15 @@ DEVICE float exact_gated(const struct glu_any_args *a, float g, const float *of_
     return of_up ? y * up : y;
 }
 
-/* Sub-groups sub0 .. sub0 + 15 of a row: 16 threads to a sub-group, 8 inputs each. The integers are
- * those of backend-cpu/act_quant.h. */
-DEVICE void exact_quantize_16(const struct exact_quantize_args *a, int sub0, int row,
-                              int *largest_bits, int *sums)
+/* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each.
+ * The integers are those of backend-cpu/act_quant.h. */
+DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *x, int sub0,
+                              int row, int *largest_bits, int *sums)
 {
     int t = thread(), octet = t % 16, sub = sub0 + t / 16, n = 0, most = 0;
     int first = sub < a->groups.n ? exact_begin(&a->groups, sub, &n) * CHUNK : 0;
     int there = octet * 8 < n * CHUNK, at = first + octet * 8;
-    u64 at_x = (u64)(row / a->top_k) * (u64)a->in;
-    const float *x = a->x + at_x, *up = a->glu.up ? a->glu.up + at_x : a->glu.up;
+    const float *up = a->glu.up ? a->glu.up + (u64)(row / a->top_k) * (u64)a->in : a->glu.up;
     const int *perm = a->perm;
     if (perm && a->slot_expert) perm += (u64)a->slot_expert[row] * (u64)a->k;
     float v[8];
@@ -87,66 +86,126 @@ KERNEL(exact_quantize, struct exact_quantize_args)
 {
     LDS(int, largest_bits, THREADS);
     LDS(int, sums, THREADS);
-    exact_quantize_16(ARGS, block_x() * 16, block_y(), largest_bits, sums);
+    const struct exact_quantize_args *a = ARGS;
+    int row = block_y();
+    exact_quantize_16(a, a->x + (u64)(row / a->top_k) * (u64)a->in, block_x() * 16, row,
+                      largest_bits, sums);
 }
 
-/* The sum of v [n] in 16 lanes, in every thread: x - mean (power 1) or its square. scratch
- * [EXACT_SPAN] */
-enum { EXACT_SPAN = 2048 };
-DEVICE float exact_sum(const float *x, int n, float mean, const int power, float *scratch)
+/* Sums of a row in 16 lanes, EXACT_SPAN elements at a time through shared memory; a thread holds
+ * EXACT_HELD of a span. */
+enum { EXACT_SPAN = 4096, EXACT_HELD = EXACT_SPAN / THREADS };
+
+/* Adds a span of n elements in shared memory to the lanes, of which the first threads have one
+ * each. */
+DEVICE float exact_add_span(const float *span, int n, float lane)
 {
-    float sum = 0;
-    for (int from = 0; from < n; from += EXACT_SPAN) {
-        int left = n - from < EXACT_SPAN ? n - from : EXACT_SPAN;
-        for (int i = thread(); i < left; i += THREADS) {
-            float v = x[from + i] - mean;
-            scratch[i] = power == 2 ? v * v : v;
-        }
-        barrier();
-        if (thread() < EXACT_LANES)
-            UNROLL_8 for (int i = thread(); i < left; i += EXACT_LANES) sum += scratch[i];
-        barrier();
-    }
-    if (thread() < EXACT_LANES) scratch[thread()] = sum;
     barrier();
-    sum = exact_fold(scratch);
+    if (thread() < EXACT_LANES) {
+        int i = thread();
+        for (; i + 15 * EXACT_LANES < n; i += 16 * EXACT_LANES) {
+            float v[16];
+            UNROLL for (int k = 0; k < 16; k++) v[k] = span[i + k * EXACT_LANES];
+            UNROLL for (int k = 0; k < 16; k++) lane += v[k];
+        }
+        for (; i < n; i += EXACT_LANES) lane += span[i];
+    }
+    barrier();
+    return lane;
+}
+
+/* The folded lanes, in every thread. */
+DEVICE float exact_fold_lanes(float lane, float *scratch)
+{
+    if (thread() < EXACT_LANES) scratch[thread()] = lane;
+    barrier();
+    float sum = exact_fold(scratch);
     barrier();
     return sum;
 }
 
-/* A row, or one of its groups. */
-DEVICE void exact_norm_row(const struct exact_norm_args *a, float *scratch)
+/* The sum of x - mean (power 1) or of its square, in every thread. */
+DEVICE float exact_sum(const float *x, int n, float mean, const int power, float *span)
+{
+    float lane = 0;
+    for (int from = 0; from < n; from += EXACT_SPAN) {
+        int left = n - from < EXACT_SPAN ? n - from : EXACT_SPAN;
+        for (int i = thread(); i < left; i += THREADS) {
+            float v = x[from + i] - mean;
+            span[i] = power == 2 ? v * v : v;
+        }
+        lane = exact_add_span(span, left, lane);
+    }
+    return exact_fold_lanes(lane, span);
+}
+
+/* A row, or one of its groups. A row of one span stays in registers; its result is in `span`, too.
+ */
+DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
 {
     const struct norm_args *of = &a->norm;
-    int dim = of->dim;
+    int dim = of->dim, t = thread();
     u64 at = (u64)block_x() * (u64)dim;
-    float *x = of->x + at, mean = 0;
-    if (of->delta) {
-        for (int i = thread(); i < dim; i += THREADS) x[i] += of->delta[at + (u64)i];
+    float *x = of->x + at, *out = of->out + at, mean = 0, v[EXACT_HELD], w[EXACT_HELD];
+    const float *delta = of->delta ? of->delta + at : of->delta;
+    if (dim > EXACT_SPAN || a->centered) {
+        for (int i = t; delta && i < dim; i += THREADS) x[i] += delta[i];
         barrier();
+        if (a->centered) mean = exact_sum(x, dim, 0, 1, span) / (float)dim;
+        float f = 1.0f / exact_sqrt(exact_sum(x, dim, mean, 2, span) / (float)dim + of->eps);
+        for (int i = t; i < dim; i += THREADS) {
+            float y = (x[i] - mean) * f * of->weight[i];
+            out[i] = a->bias ? y + a->bias[i] : y;
+        }
+        return;
     }
-    if (a->centered) mean = exact_sum(x, dim, 0, 1, scratch) / (float)dim;
-    float f = 1.0f / exact_sqrt(exact_sum(x, dim, mean, 2, scratch) / (float)dim + of->eps);
-    for (int i = thread(); i < dim; i += THREADS) {
-        float y = (x[i] - mean) * f * of->weight[i];
-        of->out[at + (u64)i] = a->bias ? y + a->bias[i] : y;
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+    {
+        int i = t + k * THREADS;
+        v[k] = x[i];
+        w[k] = of->weight[i];
+    }
+    if (delta) {
+        float d[EXACT_HELD];
+        UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+            d[k] = delta[t + k * THREADS];
+        UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+        {
+            v[k] += d[k];
+            x[t + k * THREADS] = v[k];
+        }
+    }
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+        span[t + k * THREADS] = v[k] * v[k];
+    float sum = exact_fold_lanes(exact_add_span(span, dim, 0), span),
+          f = 1.0f / exact_sqrt(sum / (float)dim + of->eps);
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+    {
+        float y = v[k] * f * w[k];
+        out[t + k * THREADS] = y;
+        span[t + k * THREADS] = y;
     }
 }
 
 KERNEL(exact_norm, struct exact_norm_args)
 {
-    LDS(float, scratch, EXACT_SPAN);
-    exact_norm_row(ARGS, scratch);
+    LDS(float, span, EXACT_SPAN);
+    exact_norm_row(ARGS, span);
 }
 
 KERNEL(exact_norm_quantize, struct exact_norm_quantize_args)
 {
-    LDS(float, scratch, EXACT_SPAN);
+    LDS(float, span, EXACT_SPAN);
+    LDS(int, largest_bits, THREADS);
+    LDS(int, sums, THREADS);
     const struct exact_norm_quantize_args *a = ARGS;
-    exact_norm_row(&a->norm, scratch);
+    const struct exact_quantize_args *q = &a->quantize;
+    int row = block_x(), in_span = a->norm.norm.dim <= EXACT_SPAN && !a->norm.centered;
+    exact_norm_row(&a->norm, span);
     barrier();
-    for (int sub = 0; sub < a->quantize.groups.n; sub += 16) {
-        exact_quantize_16(&a->quantize, sub, block_x(), (int *)scratch, (int *)scratch + THREADS);
+    for (int sub = 0; sub < q->groups.n; sub += 16) {
+        if (in_span) exact_quantize_16(q, span, sub, row, largest_bits, sums);
+        else exact_quantize_16(q, q->x + (u64)row * (u64)q->in, sub, row, largest_bits, sums);
         barrier();
     }
 }

@@ -52,28 +52,29 @@ DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact
 DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
                             int x0, int end, float *terms, const int digits)
 {
-    int lane = thread() % WARP, of_row = x0 + lane / 4, sum[4] = {0, 0, 0, 0};
+    int lane = thread() % WARP, of_row = x0 + lane / 4, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
+    u64 x[2][4];
+    struct exact_scaled of[2] = {{0, 0}, {0, 0}};
+    UNROLL for (int d = 0; d < digits; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
+        c < s->n && of_row < end ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4) : 0;
+    UNROLL for (int e = 0; e < 2; e++) if (x0 + row + e < end)
+        of[e] = *exact_scaled_at(&a->of, x0 + row + e, sub);
     UNROLL for (int d = 0; d < digits; d++)
     {
-        u64 x[4];
-        UNROLL for (int c = 0; c < 4; c++) x[c] =
-            c < s->n && of_row < end ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4) : 0;
-        UNROLL for (int c = 0; c < 4; c++) exact_mma_chunk(sum, s->q[c], x[c]);
+        UNROLL for (int c = 0; c < 4; c++) exact_mma_chunk(sum, s->q[c], x[d][c]);
         if (d + 1 < digits) UNROLL for (int e = 0; e < 4; e++) sum[e] *= 128;
     }
     UNROLL for (int e = 0; e < 2; e++)
     {
-        int row = lane % 4 * 2 + e;
-        if (x0 + row >= end) continue;
-        struct exact_scaled x = *exact_scaled_at(&a->of, x0 + row, sub);
-        UNROLL for (int j = 0; j < 2; j++)
-            terms[row * PANEL + lane / 4 + 8 * j] = exact_term(&x, &s->scale[j], sum[e + 2 * j]);
+        if (x0 + row + e >= end) continue;
+        UNROLL for (int j = 0; j < 2; j++) terms[(row + e) * PANEL + lane / 4 + 8 * j] =
+            exact_term(&of[e], &s->scale[j], sum[e + 2 * j]);
     }
 }
 
 /* Block (panel of all parts, 8 rows); experts: (panel, slot). Warp w has sub-groups w, w + 8, ..;
  * it has asked for the codes of EXACT_AHEAD of them before it needs the first. */
-enum { EXACT_AHEAD = 4 };
+enum { EXACT_AHEAD = 2 };
 DEVICE void exact_split(const struct exact_linear_args *a, const int digits)
 {
     const int all = 8 * PANEL, pass = EXACT_SPLIT_TERMS / all;
