@@ -8,8 +8,36 @@ DEVICE float page_value(const void *pages, u64 at, const int f32)
     return f32 ? ((const float *)pages)[at] : (float)((const f16 *)pages)[at];
 }
 
+/* The pages of a chunk's positions from .. end - 1, by page of the chunk. */
+DEVICE void chunk_pages(const int *table, int c0, int from, int end, int *pages)
+{
+    int page = c0 / PAGE + thread();
+    if (page >= from / PAGE && page * PAGE < end && thread() < KV_SPLIT / PAGE)
+        pages[thread()] = table[page];
+    barrier();
+}
+
+/* acc += the weighted values of a dimension at positions from .. end - 1 of a chunk, in order;
+ * value: the dimension's element in a page. Two pages are asked for at a time. */
+DEVICE float exact_values(const void *values, const int *pages, u64 of_page, u64 value, int d8,
+                          const float *weights, int from, int end, float acc, const int f32)
+{
+    for (int i = from; i < end; i += 2 * PAGE) {
+        float v[2 * PAGE];
+        UNROLL for (int k = 0; k < 2; k++) if (i + k * PAGE < end)
+        {
+            u64 at = (u64)pages[i / PAGE + k] * of_page + value;
+            UNROLL for (int c = 0; c < PAGE; c++) if (i + k * PAGE + c < end)
+                v[k * PAGE + c] = page_value(values, at + (u64)(c * d8), f32);
+        }
+        UNROLL for (int c = 0; c < 2 * PAGE; c++) if (i + c < end)
+            acc = fma32(weights[i + c], v[c], acc);
+    }
+    return acc;
+}
+
 DEVICE void exact_attend(const struct attend_kernel_args *a, float *scratch, float *q,
-                         float *weights, const int f32)
+                         float *weights, int *pages, const int f32)
 {
     enum { MOST = LONG_HEAD_DIM / THREADS };
     int row = block_x(), head = block_y(), hd = a->head_dim, d8 = round8(hd), t = thread(),
@@ -26,8 +54,9 @@ DEVICE void exact_attend(const struct attend_kernel_args *a, float *scratch, flo
             from = (first > c0 ? first : c0) / PAGE * PAGE, to = (end - 1) / PAGE * PAGE + PAGE,
             p = c0 + t, sees = p >= first && p < end;
         float score = -__builtin_inff();
+        chunk_pages(table, c0, from, end, pages);
         if (sees) {
-            u64 page = ((u64)table[p / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head;
+            u64 page = ((u64)pages[t / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head;
             score = key_dot(q, a->pages, page + (u64)(p % PAGE * 8), d8, f32) * a->scale;
             if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
         }
@@ -42,18 +71,10 @@ DEVICE void exact_attend(const struct attend_kernel_args *a, float *scratch, flo
         {
             int d = t + j * THREADS;
             acc[j] = 0;
-            for (int i = d < hd ? from : end; i < end; i += PAGE) {
-                u64 page = ((u64)table[i / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head +
-                           (u64)(PAGE * d8 + d);
-                const float *w = weights + (i - c0);
-                if (end - i >= PAGE)
-                    UNROLL for (int c = 0; c < PAGE; c++) acc[j] =
-                        fma32(w[c], page_value(a->pages, page + (u64)(c * d8), f32), acc[j]);
-                else
-                    for (int c = 0; c < end - i; c++)
-                        acc[j] = fma32(w[c], page_value(a->pages, page + (u64)(c * d8), f32),
-                                       acc[j]);
-            }
+            if (d < hd)
+                acc[j] = exact_values(a->pages, pages, (u64)a->n_kv_heads * of_head,
+                                      (u64)kv_head * of_head + (u64)(PAGE * d8 + d), d8, weights,
+                                      from - c0, end - c0, 0, f32);
         }
         barrier();
         float sum = exact_fold(scratch), m = run_max > max ? run_max : max;
@@ -78,7 +99,8 @@ KERNEL(exact_attend_f16, struct attend_kernel_args)
     LDS(float, scratch, THREADS);
     LDS(float, q, LONG_HEAD_DIM);
     LDS(float, weights, KV_SPLIT);
-    exact_attend(ARGS, scratch, q, weights, 0);
+    LDS(int, pages, KV_SPLIT / PAGE);
+    exact_attend(ARGS, scratch, q, weights, pages, 0);
 }
 
 KERNEL(exact_attend_f32, struct attend_kernel_args)
@@ -86,7 +108,8 @@ KERNEL(exact_attend_f32, struct attend_kernel_args)
     LDS(float, scratch, THREADS);
     LDS(float, q, LONG_HEAD_DIM);
     LDS(float, weights, KV_SPLIT);
-    exact_attend(ARGS, scratch, q, weights, 1);
+    LDS(int, pages, KV_SPLIT / PAGE);
+    exact_attend(ARGS, scratch, q, weights, pages, 1);
 }
 
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which

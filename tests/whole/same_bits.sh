@@ -1,0 +1,71 @@
+#!/bin/sh
+# usage: tests/whole/same_bits.sh BUILD_DIR
+# In --act i16 and int8 a file of answers has the same bytes on the CPU and on GPUs: the kernels as host code of an AMD GPU, of
+# sm_80 and sm_90a, and as the machine code of a gfx906, interpreted. A batch that one begins and a kill ends the other continues.
+set -u
+build=$1 passed=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+run=$build/opt4gptq-run
+is() { # WHAT A B: files of the same bytes
+    if cmp -s "$2" "$3" && [ -s "$2" ]; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAIL $1: $(cmp "$2" "$3" 2>&1 | head -n 1)"
+    fi
+}
+record() { # NUMBER TOKENS
+    printf '{"custom_id":"r%d","method":"POST","url":"/v1/completions","body":{"prompt":"Once upon a time %d","max_tokens":%d,' \
+        "$1" "$1" "$2"
+    printf '"temperature":%s,"logprobs":2}}\n' "$([ $(($1 % 2)) = 0 ] && echo 0 || echo 0.9)"
+}
+for i in 1 2 3 4 5 6; do record $i 8; done >"$dir/six.jsonl"
+for i in 1 2; do record $i 2; done >"$dir/two.jsonl"
+for i in $(seq 40); do record "$i" 24; done >"$dir/many.jsonl"
+"$build/opt4gptq-convert" models/demo "$dir/demo.safetensors" >"$dir/log" 2>&1 || cat "$dir/log"
+answer() { # MODEL INPUT OUTPUT OPTION...
+    model=$1 in=$2 out=$3
+    shift 3
+    "$run" -m "$dir/$model.safetensors" -i "$dir/$in" -o "$dir/$out" --same-bits "$@" >"$dir/log" 2>&1 || tail -n 3 "$dir/log"
+}
+on="--backend hip --hip-library $build/tests/bin"
+for act in i16 int8; do
+    answer demo six.jsonl cpu.$act --backend cpu --act $act
+    for gpu in hip-fibers cuda-fibers-80 cuda-fibers-90; do
+        answer demo six.jsonl $gpu.$act $on/lib$gpu.so --act $act -np 3
+        is "$gpu, $act" "$dir/cpu.$act" "$dir/$gpu.$act"
+    done
+done
+if [ -e "$build/tests/bin/libamdhip64-gfx906.so" ]; then
+    answer demo two.jsonl cpu.two --backend cpu
+    answer demo two.jsonl gfx906.two $on/libamdhip64-gfx906.so
+    is "gfx906, interpreted" "$dir/cpu.two" "$dir/gfx906.two"
+fi
+# logits of other architectures and formats: mixtures of experts, hybrids, sinks, caps, act-order, 8-bit codes
+for name in qwen3-moe qwen3.5-moe gpt-oss gemma4 gemma3-capped llama-act-order-asym bits8; do
+    "$build/opt4gptq-convert" "tests/data/gptq/$name" "$dir/$name.safetensors" >"$dir/log" 2>&1 || cat "$dir/log"
+    for to in "cpu --backend cpu" "hip $on/libhip-fibers.so" "cuda $on/libcuda-fibers-80.so"; do
+        "$run" -m "$dir/$name.safetensors" --prompt-ids 3,5,7,11,13,17,19,23,29,31,37,41,43,47,53,59,61,67 -n 4 --temp 0 --format ids --same-bits \
+            --logits-out "$dir/$name.${to%% *}" ${to#* } >"$dir/log" 2>&1 || tail -n 3 "$dir/log"
+    done
+    is "$name, AMD" "$dir/$name.cpu" "$dir/$name.hip"
+    is "$name, NVIDIA" "$dir/$name.cpu" "$dir/$name.cuda"
+done
+# begun on a GPU, killed, continued on the CPU
+answer demo many.jsonl whole --backend cpu
+"$run" -m "$dir/demo.safetensors" -i "$dir/many.jsonl" -o "$dir/both" --same-bits $on/libcuda-fibers-80.so -np 4 >"$dir/log" 2>&1 &
+pid=$!
+for wait in $(seq 200); do
+    [ "$(grep -c custom_id "$dir/both.journal" 2>/dev/null)" -ge 4 ] 2>/dev/null && break
+    sleep 0.1
+done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+done_before=$(grep -c custom_id "$dir/both.journal")
+answer demo many.jsonl both --backend cpu
+is "begun on a GPU, continued on the CPU" "$dir/whole" "$dir/both"
+if [ "$done_before" -ge 4 ] && [ "$done_before" -lt 40 ]; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "FAIL the kill came after $done_before answers"
+fi
+echo "same_bits: $passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]
