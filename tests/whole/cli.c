@@ -650,7 +650,9 @@ static void gpu(const char *build)
     run_bin, "-m", small, "--prompt-ids", "1,5,7,9,11", "--format", "ids", "--backend", "hip",     \
         "--hip-library", library, __VA_ARGS__
     expect_error((char *[]){GPU("--device", "3", NULL)}, 1, "--device 3");
-    expect_error((char *[]){GPU("--act", "i16", NULL)}, 1, "f16 or f32");
+    expect_error((char *[]){GPU("--act", "i16", "--variant", "q4_decode_f16_1", NULL)}, 1,
+                 "needs --act f16 or f32");
+    expect_error((char *[]){GPU("--same-bits", "--act", "f16", NULL)}, 2, "--same-bits: --act f16");
     expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_{1,2,4,8}");
     expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "paper_all_packed_{1,8}");
     for (int i = 0; i < 2; i++) {
