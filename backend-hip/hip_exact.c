@@ -133,8 +133,8 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     }
     size_t panels = (size_t)a.linear.n_blocks, rows = (size_t)of->rows;
     if (w->dense) {
-        int few = of->expert || rows <= EXACT_DENSE_ROWS / 2;
-        size_t across = few ? 1 : 2 * EXACT_DENSE_PANELS, down = few ? 1 : EXACT_DENSE_ROWS;
+        int few = of->expert || rows <= EXACT_DENSE_TILE / 2;
+        size_t across = few ? 1 : 2 * EXACT_DENSE_PANELS, down = few ? 1 : EXACT_DENSE_TILE;
         a.groups.n = w->in;
         hip_launch(
             h, few ? dense[w->kind] : dense_8[w->kind],

@@ -72,8 +72,8 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
                            .value_dim = dv};
     if (hip_is_exact(h)) {
         size_t blocks = (size_t)nv * (((size_t)dv + THREADS - 1) / THREADS);
-        hip_launch(h, dk <= 128 ? K_exact_delta_128 : K_exact_delta_256,
-                   (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a, sizeof a);
+        hip_launch(h, K_exact_delta, (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a,
+                   sizeof a);
         return;
     }
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;

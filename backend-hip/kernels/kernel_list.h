@@ -319,9 +319,11 @@ Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 #define EXACT_Q4(name, images, of_block) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #endif
 #ifndef EXACT_DENSE
-#define EXACT_DENSE(name, images, weights)                                                         \
-    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)                                       \
-    KERNEL_ROW(name##_8, images, FOR_EXACT, THREADS, 1, 0, 0, 0)
+#define EXACT_DENSE(name, images, weights) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#endif
+#ifndef EXACT_DENSE_ROWS
+#define EXACT_DENSE_ROWS(name, images, weights)                                                    \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 1, 0, 0, 0)
 #endif
 EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
@@ -336,6 +338,9 @@ KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
 EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)
+EXACT_DENSE_ROWS(exact_dense_f16_8, ALL, WEIGHT_F16)
+EXACT_DENSE_ROWS(exact_dense_bf16_8, ALL, WEIGHT_BF16)
+EXACT_DENSE_ROWS(exact_dense_f32_8, ALL, WEIGHT_F32)
 KERNEL_ROW(exact_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_norm, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_norm_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -349,8 +354,7 @@ KERNEL_ROW(exact_glu, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_route, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_conv, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(exact_delta_128, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(exact_delta_256, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_delta, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_softcap, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 
 /* common/pack.hip */
@@ -484,6 +488,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_Q4
 #undef EXACT_TILE
 #undef EXACT_DENSE
+#undef EXACT_DENSE_ROWS
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES

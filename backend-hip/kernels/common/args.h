@@ -552,7 +552,7 @@ enum { EXACT_SPLIT_TERMS = 8192 };
      (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 + 4 * (panels) * (1024 + 128)))
 
 /* Rows and panels of a block of exact_dense */
-enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };
+enum { EXACT_DENSE_TILE = 8, EXACT_DENSE_PANELS = THREADS / 32 };
 
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };

@@ -230,11 +230,11 @@ enum { EXACT_DENSE_SPAN = 256 };
 DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lanes, const int kind)
 {
     const struct linear_args *l = &a->linear;
-    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_ROWS, in = a->groups.n,
+    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_TILE, in = a->groups.n,
         panel[2], there[2];
     struct linear_part p[2];
     u64 first[2];
-    float sum[2][EXACT_DENSE_ROWS][8];
+    float sum[2][EXACT_DENSE_TILE][8];
     UNROLL for (int k = 0; k < 2; k++)
     {
         int block = (block_x() * EXACT_DENSE_PANELS + t / 32) * 2 + k;
@@ -242,13 +242,13 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         p[k] = part_of(l, there[k] ? block : 0);
         panel[k] = there[k] ? block - p[k].first : 0;
         first[k] = (u64)panel[k] * (u64)(l->n_chunks * (CHUNK / 8));
-        UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++) UNROLL for (int i = 0; i < 8; i++)
+        UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++) UNROLL for (int i = 0; i < 8; i++)
             sum[k][m][i] = 0;
     }
     NO_UNROLL for (int j0 = 0; j0 < in; j0 += EXACT_DENSE_SPAN)
     {
         barrier();
-        UNROLL for (int i = 0; i < EXACT_DENSE_ROWS; i++)
+        UNROLL for (int i = 0; i < EXACT_DENSE_TILE; i++)
         {
             int there_too = row0 + i < l->rows && j0 + t < in;
             x[i * EXACT_DENSE_SPAN + t] =
@@ -261,7 +261,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
             float w[2][8];
             UNROLL for (int k = 0; k < 2; k++)
                 dense_octet(p[k].weight, first[k] + (u64)((j0 + j) / 8), t % PANEL, kind, w[k]);
-            UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
+            UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++)
             {
                 float v[8];
                 load_octet(x + m * EXACT_DENSE_SPAN + j, v);
@@ -270,20 +270,21 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
             }
         }
     }
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++)
         dense_write(&p[k], there[k] && row0 + m < l->rows, row0 + m, panel[k] * PANEL + t % PANEL,
                     sum[k][m], lanes);
 }
 
 #define EXACT_DENSE(name, images, kind)                                                            \
-    ON_##images(                                                                                   \
-        KERNEL(name, struct exact_linear_args) {                                                   \
-            LDS(u32x4, span, EXACT_SPAN_BYTES);                                                    \
-            LDS(float, x, EXACT_SPAN_BYTES / 2);                                                   \
-            exact_dense_row(ARGS, span, x, kind);                                                  \
-        } KERNEL(name##_8, struct exact_linear_args) {                                             \
-            LDS(float, lanes, THREADS * 8);                                                        \
-            LDS(float, x, EXACT_DENSE_ROWS *EXACT_DENSE_SPAN);                                     \
-            exact_dense(ARGS, x, lanes, kind);                                                     \
-        })
+    ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
+        LDS(u32x4, span, EXACT_SPAN_BYTES);                                                        \
+        LDS(float, x, EXACT_SPAN_BYTES / 2);                                                       \
+        exact_dense_row(ARGS, span, x, kind);                                                      \
+    })
+#define EXACT_DENSE_ROWS(name, images, kind)                                                       \
+    ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
+        LDS(float, lanes, THREADS * 8);                                                            \
+        LDS(float, x, EXACT_DENSE_TILE *EXACT_DENSE_SPAN);                                         \
+        exact_dense(ARGS, x, lanes, kind);                                                         \
+    })
 #include "backend-hip/kernels/kernel_list.h"
