@@ -77,4 +77,14 @@ int tok_stream_flush(struct tok_stream *s, const char **piece, size_t *bytes, st
 int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes,
                       struct err *e);
 
+/* What each id adds inside a text, as bytes: also parts of characters. Special tokens and unused
+ * ids add nothing. */
+struct tok_bytes {
+    char *text;    /* bytes of id i: text[start[i]] up to text[start[i + 1]] */
+    size_t *start; /* [n + 1] */
+    int32_t n;
+};
+int tok_bytes_open(struct tok_bytes *all, const struct tokenizer *t, struct err *e);
+void tok_bytes_close(struct tok_bytes *all);
+
 #endif

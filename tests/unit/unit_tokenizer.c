@@ -687,6 +687,56 @@ static void test_equal_scores(void **state)
     }
 }
 
+/* The bytes of all ids: an id's text where that is whole characters, and together the text of any
+ * ids, whatever characters they cut. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"demo", "Llama-2", "Llama-3", "Qwen1.5-Qwen2", "Qwen3"};
+    int n_parts = 0, n_texts = 0;
+    for (int k = 0; k < 5; k++) {
+        struct tokenizer *t = NULL;
+        struct tok_bytes all;
+        struct err e = {0};
+        struct tok_ids ids = {0};
+        if (open_named(names[k], &t)) {
+            print_message("SKIP: no tokenizer %s\n", names[k]);
+            continue;
+        }
+        assert_int_equal(tok_bytes_open(&all, t, &e), 0);
+        assert_int_equal(all.n, tok_n_ids(t));
+        for (int32_t id = 0; id < all.n; id += 1 + all.n / 20000) {
+            size_t n = all.start[id + 1] - all.start[id], bytes;
+            char *text;
+            assert_int_equal(tok_decode_inside(t, id, &text, &bytes, &e), 0);
+            if (tok_is_special(t, id)) assert_int_equal(n, 0);
+            else if (!strstr(text, "\xef\xbf\xbd")) {
+                assert_int_equal(n, bytes);
+                assert_memory_equal(all.text + all.start[id], text, n);
+                n_texts++;
+            } else if (n) n_parts += !is_utf8(all.text + all.start[id], n);
+            free(text);
+        }
+        const char *text = "Gr\u00fc\u00dfe \U0001f600\u6f22 {\"a\": [1, -2.5e3]}\n\t x";
+        assert_int_equal(tok_encode(t, text, strlen(text), 0, &ids, &e), 0);
+        char joined[512];
+        size_t n = 0;
+        for (size_t i = 0; i < ids.n; i++) {
+            size_t bytes = all.start[ids.id[i] + 1] - all.start[ids.id[i]];
+            assert_true(n + bytes < sizeof joined);
+            memcpy(joined + n, all.text + all.start[ids.id[i]], bytes);
+            n += bytes;
+        }
+        joined[n] = 0;
+        assert_string_equal(joined + (joined[0] == ' '), text); /* some put a space in front */
+        tok_ids_free(&ids);
+        tok_bytes_close(&all);
+        tok_close(t);
+    }
+    printf("# %d texts, %d parts of characters\n", n_texts, n_parts);
+    assert_true(n_texts > 1000 && n_parts > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,7 +744,7 @@ int main(void)
         cmocka_unit_test(test_names),        cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_empty_matches),
-        cmocka_unit_test(test_equal_scores),
+        cmocka_unit_test(test_equal_scores), cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

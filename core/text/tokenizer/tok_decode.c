@@ -405,3 +405,89 @@ fail:
     tok_buf_free(&out);
     return rc;
 }
+
+/* The spelling of an id in bytes, of a tokenizer whose only decoder is byte-level. */
+static int spelled_bytes(const struct tokenizer *t, int32_t id, struct stage *g, struct err *e)
+{
+    const struct tok_bpe *b = &t->bpe;
+    const struct tok_added *a = tok_added_by_id(&t->added, id);
+    struct tok_buf token = {0};
+    if (a) return byte_level_token(g, a->norm, a->norm_bytes, e);
+    if (id >= b->n_ids || !(b->flags[id] & TOK_ID_PRESENT)) return 0;
+    if (b->flags[id] & TOK_ID_RAW)
+        return tok_buf_add(&g->held, b->arena.p + b->off[id], b->len[id], e);
+    int rc = tok_bpe_spell(b, id, &token, e);
+    if (!rc) rc = byte_level_token(g, text_of(&token), token.n, e);
+    tok_buf_free(&token);
+    return rc;
+}
+
+/* The byte that an id stands for by a byte-fallback decoder, or -1. */
+static int byte_of_id(const struct tokenizer *t, int32_t id, struct tok_buf *token, struct err *e)
+{
+    size_t k = 0;
+    while (k < t->dec.n && t->dec.s[k].op != TOK_DEC_BYTE_FALLBACK) k++;
+    if (k == t->dec.n || id >= t->bpe.n_ids || !(t->bpe.flags[id] & TOK_ID_PRESENT) ||
+        tok_added_by_id(&t->added, id))
+        return -1;
+    token->n = 0;
+    return tok_bpe_spell(&t->bpe, id, token, e) ? -2 : fallback_byte(text_of(token), token->n);
+}
+
+/* Opens a stream in the middle of a text: behind a token of letters. */
+static int open_inside(struct tok_stream **s, const struct tokenizer *t, struct err *e)
+{
+    for (int32_t id = 0; id < t->n_ids; id++) {
+        char *text;
+        size_t n;
+        if (tok_is_special(t, id)) continue;
+        if (tok_decode_inside(t, id, &text, &n, e)) return -1;
+        int is_letter = n == 1 && text[0] >= 'a' && text[0] <= 'z';
+        free(text);
+        if (is_letter) return tok_stream_open_after(s, t, 0, (int32_t[]){id, id}, 2, e);
+    }
+    return tok_stream_open(s, t, 0, e);
+}
+
+int tok_bytes_open(struct tok_bytes *all, const struct tokenizer *t, struct err *e)
+{
+    int direct = t->dec.n == 1 && t->dec.s[0].op == TOK_DEC_BYTE_LEVEL, rc = -1;
+    struct stage out = {0};
+    struct tok_stream *s = NULL;
+    struct tok_buf token = {0};
+    const char *piece;
+    size_t n;
+    *all = (struct tok_bytes){.n = t->n_ids};
+    all->start = malloc(((size_t)t->n_ids + 1) * sizeof *all->start);
+    if (!all->start) return err_memory(e);
+    if (!direct && open_inside(&s, t, e)) goto end;
+    for (int32_t id = 0; id < t->n_ids; id++) {
+        all->start[id] = out.held.n;
+        if (tok_is_special(t, id)) continue;
+        int byte = direct ? -1 : byte_of_id(t, id, &token, e);
+        char c = (char)byte;
+        if (byte == -2) goto end;
+        if (direct && spelled_bytes(t, id, &out, e)) goto end;
+        if (!direct && byte >= 0 && tok_buf_add(&out.held, &c, 1, e)) goto end;
+        if (!direct && byte < 0 &&
+            (tok_stream_push(s, id, &piece, &n, e) || tok_buf_add(&out.held, piece, n, e)))
+            goto end;
+    }
+    all->start[t->n_ids] = out.held.n;
+    all->text = out.held.p;
+    out.held = (struct tok_buf){0};
+    rc = 0;
+end:
+    tok_stream_close(s);
+    tok_buf_free(&token);
+    tok_buf_free(&out.held);
+    if (rc) tok_bytes_close(all);
+    return rc;
+}
+
+void tok_bytes_close(struct tok_bytes *all)
+{
+    free(all->text);
+    free(all->start);
+    *all = (struct tok_bytes){0};
+}
