@@ -4,7 +4,8 @@
 #                  T=NAME: only the test programs whose command has NAME in it
 # make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
-# make install PREFIX=/usr/local       make clean       V=1: show every command
+# make dist        build/opt4gptq-run-VERSION.tar.gz, the tracked tree
+# make install PREFIX=/usr/local       make uninstall       make clean       V=1: show every command
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
@@ -19,7 +20,7 @@ SAY     := @$(if $(V),:,echo ' ')
 
 # One line instead of a compiler's complaints; make demo and make test install what is missing themselves.
 ifeq ($(CC),gcc)
-MISSING := $(if $(filter-out demo test test-arm64 clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
+MISSING := $(if $(filter-out demo test test-arm64 uninstall dist clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
 $(if $(strip $(MISSING)),$(error not installed: $(MISSING). Run scripts/deps))
 endif
 
@@ -92,6 +93,14 @@ $(call variant_objects,neon dotprod): ALL_CFLAGS += -fno-schedule-insns
 $(call variant_objects,dotprod): ALL_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
+# What --version and the manual pages say of the commit; compiled anew when it changes.
+COMMIT := $(or $(shell scripts/commit),unknown 1970-01-01)
+$B/core/base/args_print.o: ALL_CFLAGS += -DOPT4GPTQ_COMMIT='"$(word 1,$(COMMIT))"' -DOPT4GPTQ_DATE='"$(word 2,$(COMMIT))"'
+$B/core/base/args_print.o: $B/commit
+$B/commit: always
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+
 include backend-hip/gpu.mk
 
 $B/fast/%.o: %.c Makefile
@@ -118,19 +127,42 @@ $B/%.1: $B/%
 	$(Q)$< --print-man >$@
 $B/%.bash: $B/%
 	$(Q)$< --print-completion bash >$@
-SHARE = $(DESTDIR)$(PREFIX)/share
-install: $(PROGRAMS) $(PROGRAMS:%=%.1) $(PROGRAMS:%=%.bash)
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
+$B/%.zsh: $B/%
+	$(Q)$< --print-completion zsh >$@
+# Everything that `make install` writes is one of these, so that `make uninstall` removes the same; the programs are stripped.
+STRIP ?= strip
+BINDIR = $(DESTDIR)$(PREFIX)/bin
+SHARE  = $(DESTDIR)$(PREFIX)/share
+DOCDIR = $(SHARE)/doc/opt4gptq-run
+NAMES  = $(notdir $(PROGRAMS))
+DOCS   = README.md LICENSE $(wildcard docs/*.md)
+install: $(PROGRAMS) $(foreach k,1 bash zsh,$(PROGRAMS:%=%.$k))
+	install -D -m 755 -s --strip-program=$(STRIP) -t $(BINDIR) $(PROGRAMS)
+	install -D -m 755 scripts/merge-shards $(BINDIR)/opt4gptq-merge-shards
 	install -D -m 644 -t $(SHARE)/man/man1 $(PROGRAMS:%=%.1)
-	for p in $(notdir $(PROGRAMS)); do \
-	    install -D -m 644 $B/$$p.bash $(SHARE)/bash-completion/completions/$$p || exit 1; \
+	for p in $(NAMES); do \
+	    install -D -m 644 $B/$$p.bash $(SHARE)/bash-completion/completions/$$p && \
+	    install -D -m 644 $B/$$p.zsh $(SHARE)/zsh/site-functions/_$$p || exit 1; \
 	done
+	install -D -m 644 -t $(DOCDIR) $(DOCS)
+
+uninstall:
+	rm -f $(NAMES:%=$(BINDIR)/%) $(BINDIR)/opt4gptq-merge-shards $(NAMES:%=$(SHARE)/man/man1/%.1)
+	rm -f $(NAMES:%=$(SHARE)/bash-completion/completions/%) $(NAMES:%=$(SHARE)/zsh/site-functions/_%)
+	rm -f $(addprefix $(DOCDIR)/,$(notdir $(DOCS)))
+	rmdir $(DOCDIR) 2>/dev/null || :
+
+# the tracked tree as of the last commit, the same bytes each time
+DIST = opt4gptq-run-$(VERSION)
+dist:
+	@mkdir -p $B
+	git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -n9 >$B/$(DIST).tar.gz
 
 clean:
 	rm -rf build build-san build-static build-arm64
 
 include tests/tests.mk
 
-.PHONY: all demo static install clean
+.PHONY: always all demo static install uninstall dist clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     if (!bench_options_parse(&o, argc, argv, &e)) {
         if (args_asks(&o.common)) {
             if (!args_print(&bench_program, &o.common, stdout))
-                printf("opt4gptq-bench %s\n", OPT4GPTQ_VERSION);
+                args_version(&bench_program, stdout);
             return fflush(stdout) ? 1 : 0;
         }
         if (!check_variants(&o, &e)) {

@@ -12,7 +12,7 @@ enum { EXIT_USAGE = 2 };
 
 static void print_version(void)
 {
-    printf("opt4gptq-run %s\n", OPT4GPTQ_VERSION);
+    args_version(&run_program, stdout);
     for (const struct backend_entry *b = backend_entries; b->ops; b++) b->print_version(stdout);
 }
 

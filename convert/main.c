@@ -133,7 +133,7 @@ static int show(const struct call *c, const struct args_given *given, struct err
 {
     int rc = 0;
     if (args_asks(&c->common)) {
-        if (!args_print(&program, &c->common, stdout)) puts("opt4gptq-convert " OPT4GPTQ_VERSION);
+        if (!args_print(&program, &c->common, stdout)) args_version(&program, stdout);
     } else {
         process_maps(given->word[0]);
         rc = (given->mode == VERIFY ? info_verify

@@ -145,11 +145,15 @@ void args_say(const struct args_given *g);
 int args_asks(const struct args_common *c);
 /* Prints the text asked for; 0: none was, or it is the version, which is the program's. */
 int args_print(const struct args_program *p, const struct args_common *c, FILE *f);
-/* The usage and all rows, wrapped at 80 columns. */
+/* The version, the commit with its date, the compiler. */
+void args_version(const struct args_program *p, FILE *f);
+/* The usage and all rows, wrapped at 80 columns on a terminal and at 100 elsewhere. */
 void args_help(const struct args_program *p, FILE *f);
 /* The manual page (section 1) in the macros of man(7). */
 void args_man(const struct args_program *p, FILE *f);
 /* A function for bash's programmable completion. */
 void args_completion_bash(const struct args_program *p, FILE *f);
+/* The same for zsh: the text of a file _NAME of its fpath. */
+void args_completion_zsh(const struct args_program *p, FILE *f);
 
 #endif

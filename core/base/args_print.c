@@ -2,8 +2,9 @@
 #include "core/base/args_internal.h"
 
 #include <string.h>
+#include <unistd.h>
 
-enum { COLUMNS = 80, LEFT = 28 };
+enum { ON_TERMINAL = 80, ELSEWHERE = 100, LEFT = 28, MAN_COLUMNS = 64 };
 
 static int is_long(const char *name) { return name[0] == '-' && name[1] == '-'; }
 
@@ -24,8 +25,9 @@ static void names_of(const struct args_row *r, char *out, size_t cap)
 /* TEXT from `column` on, its further lines at `indent`; a newline ends a paragraph. */
 static void wrap(const char *text, int indent, int column, FILE *f)
 {
+    const int columns = isatty(fileno(f)) ? ON_TERMINAL : ELSEWHERE;
     while (*text) {
-        size_t room = (size_t)(COLUMNS - column), n = strcspn(text, "\n");
+        size_t room = (size_t)(columns - column), n = strcspn(text, "\n");
         if (n > room) {
             for (n = room; n && text[n] != ' '; n--) continue;
             if (!n) n = strcspn(text, " \n");
@@ -74,15 +76,30 @@ void args_help(const struct args_program *p, FILE *f)
 
 /* ---- manual page */
 
-/* TEXT as roff shows it: no request at the beginning of a line, no hyphen for a dash. */
-static void roff(const char *text, FILE *f)
+/* TEXT as roff shows it: no request at the beginning of a line, no hyphen for a dash; a blank
+ * behind `columns` characters becomes the end of a line, 0: none does. */
+static void roff_fill(const char *text, int columns, FILE *f)
 {
-    if (*text == '.' || *text == '\'') fputs("\\&", f);
-    for (; *text; text++)
+    int at = 0;
+    for (; *text; text++) {
+        if (!at++ && (*text == '.' || *text == '\'')) fputs("\\&", f);
         if (*text == '-') fputs("\\-", f);
         else if (*text == '\\') fputs("\\e", f);
-        else if (*text == '\n') fputs("\n.PP\n", f);
+        else if (*text == '\n') fputs("\n.PP\n", f), at = 0;
+        else if (*text == ' ' && columns && at > columns / 2 &&
+                 at + (int)strcspn(text + 1, " \n") > columns)
+            fputc('\n', f), at = 0;
         else fputc(*text, f);
+    }
+}
+
+static void roff(const char *text, FILE *f) { roff_fill(text, 0, f); }
+
+static void roff_text(const char *before, const char *text, FILE *f)
+{
+    fputs(before, f);
+    roff_fill(text, MAN_COLUMNS, f);
+    fputs("\n", f);
 }
 
 static void roff_line(const char *before, const char *text, FILE *f)
@@ -107,7 +124,7 @@ static void man_row(const struct args_program *p, const struct args_row *r, FILE
         roff(r->arg, f);
         fputs("\\fR", f);
     }
-    roff_line("\n", r->help, f);
+    roff_text("\n", r->help, f);
     if (!r->modes || r->modes & args_bit(0)) return;
     args_modes_needed(p, r->modes, list, sizeof list);
     roff_line("(Only with ", list, f);
@@ -121,7 +138,8 @@ void args_man(const struct args_program *p, FILE *f)
         if (*c == '-') fputs("\\-", f);
         else fputc(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c, f);
     }
-    fprintf(f, "\" 1 \"\" \"opt4gptq-run %s\" \"User Commands\"\n.SH NAME\n", OPT4GPTQ_VERSION);
+    fprintf(f, "\" 1 \"%s\" \"opt4gptq-run %s\" \"User Commands\"\n.SH NAME\n", OPT4GPTQ_DATE,
+            OPT4GPTQ_VERSION);
     roff(p->name, f);
     roff_line(" \\- ", p->purpose, f);
     fputs(".SH SYNOPSIS\n.nf\n", f);
@@ -131,15 +149,15 @@ void args_man(const struct args_program *p, FILE *f)
         roff_line("\\fR ", p->usage[i], f);
     }
     fputs(".fi\n", f);
-    if (p->about) roff_line(".SH DESCRIPTION\n", p->about, f);
+    if (p->about) roff_text(".SH DESCRIPTION\n", p->about, f);
     fputs(".SH OPTIONS\n", f);
     for (int i = 0; i < p->n_rows; i++) {
         const struct args_row *r = &p->rows[i];
         if (r->help && r->names[0]) man_row(p, r, f);
         else if (r->help) roff_line(".SS ", r->help, f);
     }
-    if (p->more) roff_line(".SH NOTES\n", p->more, f);
-    roff_line(".SH EXIT STATUS\n", p->exits, f);
+    if (p->more) roff_text(".SH NOTES\n", p->more, f);
+    roff_text(".SH EXIT STATUS\n", p->exits, f);
 }
 
 /* ---- completion */
@@ -206,6 +224,61 @@ void args_completion_bash(const struct args_program *p, FILE *f)
             p->name);
 }
 
+/* Within quotes and brackets of a specification of zsh's _arguments. */
+static void zsh_text(const char *text, FILE *f)
+{
+    for (; *text; text++)
+        if (*text == '\'') fputs("'\\''", f);
+        else if (*text == '\n') fputc(' ', f);
+        else if (strchr("[]:\\", *text)) fprintf(f, "\\%c", *text);
+        else fputc(*text, f);
+}
+
+static void zsh_value(const struct args_row *r, FILE *f)
+{
+    const int list = r->kind == ARGS_IS_TEXTS;
+    fputc(':', f);
+    zsh_text(r->arg, f);
+    fputc(':', f);
+    if (args_is_file(r)) fputs("_files", f);
+    else if (!r->allowed) fputc(' ', f);
+    if (!r->allowed) return;
+    fputs(list ? "_values -s , value" : "(", f);
+    for (int i = 0; r->allowed[i]; i++) fprintf(f, "%s%s", i || list ? " " : "", r->allowed[i]);
+    if (!list) fputc(')', f);
+}
+
+/* One specification for each name: a value is the next word, behind a long name also "=". */
+static void zsh_row(const struct args_row *r, FILE *f)
+{
+    const int again = r->kind >= ARGS_IS_STRINGS;
+    for (int k = 0; k < ARGS_NAMES && r->names[k]; k++) {
+        fprintf(f, " \\\n    '%s%s%s[", again ? "*" : "", r->names[k],
+                r->arg && is_long(r->names[k]) ? "=" : "");
+        zsh_text(r->help, f);
+        fputc(']', f);
+        if (r->arg) zsh_value(r, f);
+        fputc('\'', f);
+    }
+}
+
+void args_completion_zsh(const struct args_program *p, FILE *f)
+{
+    fprintf(f,
+            "#compdef %s\n# zsh completion of %s, written by %s --print-completion zsh\n"
+            "_arguments -S",
+            p->name, p->name, p->name);
+    for (int i = 0; i < p->n_rows; i++)
+        if (p->rows[i].names[0] && p->rows[i].help) zsh_row(&p->rows[i], f);
+    fputs(p->n_words ? " \\\n    '*:file:_files'\n" : "\n", f);
+}
+
+void args_version(const struct args_program *p, FILE *f)
+{
+    fprintf(f, "%s %s\ncommit %s of %s, compiler %s\n", p->name, OPT4GPTQ_VERSION, OPT4GPTQ_COMMIT,
+            OPT4GPTQ_DATE, __VERSION__);
+}
+
 int args_asks(const struct args_common *c)
 {
     return c->help || c->version || c->man || c->completion;
@@ -215,6 +288,7 @@ int args_print(const struct args_program *p, const struct args_common *c, FILE *
 {
     if (c->help) args_help(p, f);
     else if (c->man) args_man(p, f);
+    else if (c->completion && !strcmp(c->completion, "zsh")) args_completion_zsh(p, f);
     else if (c->completion) args_completion_bash(p, f);
     else return 0;
     return 1;

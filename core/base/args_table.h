@@ -30,7 +30,7 @@
         {NAMES("-h", "--help", "--usage"), FLAG(field.help), .help = "this text"},                 \
         {NAMES("--print-man"), FLAG(field.man)},                                                   \
     {                                                                                              \
-        NAMES("--print-completion"), TEXT(field.completion, "SHELL"), VALUES("bash")               \
+        NAMES("--print-completion"), TEXT(field.completion, "SHELL"), VALUES("bash", "zsh")        \
     }
 
 #endif
