@@ -64,7 +64,7 @@ int hip_kv_splits(const struct batch *b)
 }
 
 /* Decode rows whose partial results fit into d_parts together. */
-static int rows_at_once(const struct hip *h)
+int hip_rows_at_once(const struct hip *h)
 {
     size_t row = h->split_floats * (size_t)h->shape.n_splits;
     return row ? (int)(hip_part_floats(&h->config, h->split_floats) / row) : h->config.max_rows;
@@ -105,7 +105,7 @@ static int list_splits(const struct batch *b, int row, int end, int32_t *work)
  * list of the splits that exist replaces it. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
 {
-    int at_once = rows_at_once(h), launches = 0, max_blocks = 0;
+    int at_once = hip_rows_at_once(h), launches = 0, max_blocks = 0;
     h->shape.work_blocks = 0;
     for (int row = 0; row < b->n_decode; row += at_once, launches++) {
         int n = 0;
@@ -238,7 +238,7 @@ static int combines_whole_rows(const struct hip *h, const struct heads *g)
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct hip_shape *s = &h->shape;
-    return s->n_decode == s->n_rows && s->n_decode <= rows_at_once(h) &&
+    return s->n_decode == s->n_rows && s->n_decode <= hip_rows_at_once(h) &&
            combines_whole_rows(h, &hip_op(p, op)->as.attend.heads);
 }
 
@@ -273,7 +273,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     const struct hip_shape *t = &h->shape;
     size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim,
            kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
-           n_decode = (size_t)t->n_decode, at_once = (size_t)rows_at_once(h);
+           n_decode = (size_t)t->n_decode, at_once = (size_t)hip_rows_at_once(h);
     int is_long = g->head_dim > GPU_HEAD_DIM;
     enum hip_kernel split = h->config.kv == KV_F32
                                 ? is_long ? K_attend_split_f32_512 : K_attend_split_f32

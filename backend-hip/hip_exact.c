@@ -235,20 +235,52 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
         sizeof a);
 }
 
+/* Decode rows: a block for each chunk of positions, then their combination. */
+static void attend_splits(struct hip *h, const struct be_plan *p, int op,
+                          const struct attend_kernel_args *all)
+{
+    size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h),
+           q_row = (size_t)all->n_heads * (size_t)all->head_dim;
+    for (size_t row = 0, n; row < n_decode; row += n) {
+        struct attend_kernel_args a = *all;
+        n = n_decode - row < at_once ? n_decode - row : at_once;
+        a.q += row * q_row;
+        a.pos += row;
+        a.seq += row;
+        a.parts = h->d_parts;
+        a.n_splits = h->shape.n_splits;
+        hip_launch(h, h->config.kv == KV_F32 ? K_exact_attend_split_f32 : K_exact_attend_split_f16,
+                   (struct hip_blocks){n, (size_t)a.n_heads, (size_t)a.n_splits, 0}, &a, sizeof a);
+        struct combine_args m = hip_combine_args(h, p, op);
+        m.out += row * q_row;
+        m.pos += row;
+        hip_launch(h, K_exact_combine, (struct hip_blocks){n, (size_t)a.n_heads, 1, 0}, &m,
+                   sizeof m);
+    }
+}
+
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
-    int f32 = h->config.kv == KV_F32, by_rows = a.head_dim <= GPU_HEAD_DIM,
-        rows = by_rows ? h->shape.n_decode : h->shape.n_rows;
+    int f32 = h->config.kv == KV_F32, n = h->shape.n_rows - h->shape.n_decode;
+    if (h->shape.n_decode) attend_splits(h, p, op, &a);
+    if (!n) return;
+    if (a.head_dim <= GPU_HEAD_DIM) {
+        a.tiles = h->shape.d_tiles;
+        hip_launch(h, f32 ? K_exact_attend_rows_f32 : K_exact_attend_rows_f16,
+                   (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
+                                           (GROUP_ROWS / EXACT_ATTEND_ROWS),
+                                       (size_t)a.n_heads, 1, 0},
+                   &a, sizeof a);
+        return;
+    }
+    size_t at = (size_t)h->shape.n_decode, q_row = (size_t)a.n_heads * (size_t)a.head_dim;
+    a.q += at * q_row;
+    a.out += at * q_row;
+    a.pos += at;
+    a.seq += at;
     hip_launch(h, f32 ? K_exact_attend_f32 : K_exact_attend_f16,
-               (struct hip_blocks){(size_t)rows, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
-    if (!by_rows) return;
-    a.tiles = h->shape.d_tiles;
-    hip_launch(h, f32 ? K_exact_attend_rows_f32 : K_exact_attend_rows_f16,
-               (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
-                                       (GROUP_ROWS / EXACT_ATTEND_ROWS),
-                                   (size_t)a.n_heads, 1, 0},
-               &a, sizeof a);
+               (struct hip_blocks){(size_t)n, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
 }
 
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op)

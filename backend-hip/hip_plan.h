@@ -175,6 +175,8 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
 struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
+/* Decode rows whose partial results have room at a time. */
+int hip_rows_at_once(const struct hip *h);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 

@@ -1,7 +1,7 @@
 /* exact_attend.hip: attention in the order of the CPU backend (backend-cpu/fp32.h), to the bit:
  * chunks of 256 positions at absolute multiples, one after another; scores dimension by dimension,
  * their maximum, exponentials summed in 16 lanes, values position by position, chunks merged in
- * order. Block (row, head): a thread is a position, then a dimension. */
+ * order. A thread of a block is a position, then a dimension. */
 
 DEVICE float page_value(const void *pages, u64 at, const int f32)
 {
@@ -17,99 +17,207 @@ DEVICE void chunk_pages(const int *table, int c0, int from, int end, int *pages)
     barrier();
 }
 
-/* acc += the weighted values of a dimension at positions from .. end - 1 of a chunk, in order;
- * value: the dimension's element in a page. Two pages are asked for at a time. */
+/* The weighted values of a dimension at positions from .. end - 1 of a chunk, in order; value: the
+ * dimension's element in a page. A page is asked for at a time. */
 DEVICE float exact_values(const void *values, const int *pages, u64 of_page, u64 value, int d8,
-                          const float *weights, int from, int end, float acc, const int f32)
+                          const float *weights, int from, int end, const int f32)
 {
-    for (int i = from; i < end; i += 2 * PAGE) {
-        float v[2 * PAGE];
-        UNROLL for (int k = 0; k < 2; k++) if (i + k * PAGE < end)
-        {
-            u64 at = (u64)pages[i / PAGE + k] * of_page + value;
-            UNROLL for (int c = 0; c < PAGE; c++) if (i + k * PAGE + c < end)
-                v[k * PAGE + c] = page_value(values, at + (u64)(c * d8), f32);
+    float sum = 0;
+    for (int i = from; i < end; i += PAGE) {
+        u64 at = (u64)pages[i / PAGE] * of_page + value;
+        float v[PAGE];
+        if (end - i >= PAGE) {
+            UNROLL for (int c = 0; c < PAGE; c++)
+                v[c] = page_value(values, at + (u64)(c * d8), f32);
+            UNROLL for (int c = 0; c < PAGE; c++) sum = fma32(weights[i + c], v[c], sum);
+        } else {
+            for (int c = 0; c < end - i; c++)
+                sum = fma32(weights[i + c], page_value(values, at + (u64)(c * d8), f32), sum);
         }
-        UNROLL for (int c = 0; c < 2 * PAGE; c++) if (i + c < end)
-            acc = fma32(weights[i + c], v[c], acc);
     }
-    return acc;
+    return sum;
 }
 
-DEVICE void exact_attend(const struct attend_kernel_args *a, float *scratch, float *q,
-                         float *weights, int *pages, const int f32)
+/* Shared memory of a block. */
+struct exact_chunk {
+    float *scratch, *q, *weights; /* [THREADS], [LONG_HEAD_DIM], [KV_SPLIT] */
+    int *pages;                   /* [KV_SPLIT / PAGE] */
+};
+
+enum { EXACT_DIMS = LONG_HEAD_DIM / THREADS }; /* of a thread */
+
+/* A row's chunk that begins at position c0: acc, the maximum of the scores, the sum of the
+ * weights. */
+DEVICE void exact_attend_chunk(const struct attend_kernel_args *a, const struct exact_chunk *l,
+                               int row, int head, int pos, int first, int c0, float acc[EXACT_DIMS],
+                               float *most, float *sum, const int f32)
 {
-    enum { MOST = LONG_HEAD_DIM / THREADS };
-    int row = block_x(), head = block_y(), hd = a->head_dim, d8 = round8(hd), t = thread(),
-        pos = a->pos[row], first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0,
+    int hd = a->head_dim, d8 = round8(hd), t = thread(),
         kv_head = head / (a->n_heads / a->n_kv_heads);
     const int *table = a->table + (u64)a->seq[row] * (u64)a->table_stride;
-    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd, of_head = head_page(hd);
-    float run[MOST], run_max = -__builtin_inff(), run_sum = 0;
-    UNROLL for (int j = 0; j < MOST; j++) run[j] = 0;
-    for (int d = t; d < d8; d += THREADS) q[d] = d < hd ? a->q[at + (u64)d] : 0;
+    u64 of_head = head_page(hd);
+    int end = pos < c0 + KV_SPLIT - 1 ? pos + 1 : c0 + KV_SPLIT,
+        from = (first > c0 ? first : c0) / PAGE * PAGE, to = (end - 1) / PAGE * PAGE + PAGE,
+        p = c0 + t;
+    float score = -__builtin_inff(), lane = 0;
+    chunk_pages(table, c0, from, end, l->pages);
+    if (p >= first && p < end) {
+        u64 page = ((u64)l->pages[t / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head;
+        score = key_dot(l->q, a->pages, page + (u64)(p % PAGE * 8), d8, f32) * a->scale;
+        if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
+    }
+    float max = block_max(score, l->scratch);
+    l->weights[t] = p >= from && p < to ? exact_exp(score - max) : 0;
     barrier();
-    for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
-        int end = pos < c0 + KV_SPLIT - 1 ? pos + 1 : c0 + KV_SPLIT,
-            from = (first > c0 ? first : c0) / PAGE * PAGE, to = (end - 1) / PAGE * PAGE + PAGE,
-            p = c0 + t, sees = p >= first && p < end;
-        float score = -__builtin_inff();
-        chunk_pages(table, c0, from, end, pages);
-        if (sees) {
-            u64 page = ((u64)pages[t / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head;
-            score = key_dot(q, a->pages, page + (u64)(p % PAGE * 8), d8, f32) * a->scale;
-            if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
-        }
-        float max = block_max(score, scratch);
-        weights[t] = p >= from && p < to ? exact_exp(score - max) : 0;
-        barrier();
-        float lane = 0, acc[MOST];
-        if (t < EXACT_LANES)
-            for (int i = from - c0 + t; i < to - c0; i += EXACT_LANES) lane += weights[i];
-        if (t < EXACT_LANES) scratch[t] = lane;
-        UNROLL for (int j = 0; j < MOST; j++)
-        {
-            int d = t + j * THREADS;
-            acc[j] = 0;
-            if (d < hd)
-                acc[j] = exact_values(a->pages, pages, (u64)a->n_kv_heads * of_head,
-                                      (u64)kv_head * of_head + (u64)(PAGE * d8 + d), d8, weights,
-                                      from - c0, end - c0, 0, f32);
-        }
-        barrier();
-        float sum = exact_fold(scratch), m = run_max > max ? run_max : max;
-        float old = exact_exp(run_max - m), now = exact_exp(max - m);
-        run_max = m;
-        run_sum = run_sum * old + sum * now;
-        UNROLL for (int j = 0; j < MOST; j++) run[j] = run[j] * old + acc[j] * now;
-        barrier();
+    if (t < EXACT_LANES) {
+        for (int i = from - c0 + t; i < to - c0; i += EXACT_LANES) lane += l->weights[i];
+        l->scratch[t] = lane;
     }
-    float f = 1 / run_sum;
-    if (a->sinks) {
-        float sink = a->sinks[head], m = run_max > sink ? run_max : sink;
-        float scaled = exact_exp(run_max - m);
-        f = scaled / (run_sum * scaled + exact_exp(sink - m));
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++)
+    {
+        int d = t + j * THREADS;
+        acc[j] = 0;
+        if (d < hd)
+            acc[j] = exact_values(a->pages, l->pages, (u64)a->n_kv_heads * of_head,
+                                  (u64)kv_head * of_head + (u64)(PAGE * d8 + d), d8, l->weights,
+                                  from - c0, end - c0, f32);
     }
-    UNROLL for (int j = 0; j < MOST; j++) if (t + j * THREADS < hd)
-        a->out[at + (u64)(t + j * THREADS)] = run[j] * f;
+    barrier();
+    *most = max;
+    *sum = exact_fold(l->scratch);
+    barrier();
 }
+
+/* What the chunks before gave, and how another one changes it. */
+struct exact_run {
+    float acc[EXACT_DIMS], max, sum;
+};
+
+DEVICE void exact_merge(struct exact_run *r, const float acc[EXACT_DIMS], float max, float sum)
+{
+    float m = r->max > max ? r->max : max, old = exact_exp(r->max - m), now = exact_exp(max - m);
+    r->max = m;
+    r->sum = r->sum * old + sum * now;
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++) r->acc[j] = r->acc[j] * old + acc[j] * now;
+}
+
+DEVICE struct exact_run exact_begin_run(void)
+{
+    struct exact_run r;
+    r.max = -__builtin_inff();
+    r.sum = 0;
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++) r.acc[j] = 0;
+    return r;
+}
+
+DEVICE void exact_end_run(const struct exact_run *r, const float *sinks, int head, int hd,
+                          float *out)
+{
+    float f = 1 / r->sum;
+    if (sinks) {
+        float sink = sinks[head], m = r->max > sink ? r->max : sink, scaled = exact_exp(r->max - m);
+        f = scaled / (r->sum * scaled + exact_exp(sink - m));
+    }
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
+        out[thread() + j * THREADS] = r->acc[j] * f;
+}
+
+DEVICE void exact_query(const struct attend_kernel_args *a, u64 at, float *q)
+{
+    for (int d = thread(); d < round8(a->head_dim); d += THREADS)
+        q[d] = d < a->head_dim ? a->q[at + (u64)d] : 0;
+    barrier();
+}
+
+DEVICE int first_seen(int pos, int window)
+{
+    return window && pos - window + 1 > 0 ? pos - window + 1 : 0;
+}
+
+/* Block (row, head) */
+DEVICE void exact_attend(const struct attend_kernel_args *a, const struct exact_chunk *l,
+                         const int f32)
+{
+    int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
+    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
+    struct exact_run r = exact_begin_run();
+    exact_query(a, at, l->q);
+    for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
+        float acc[EXACT_DIMS], max, sum;
+        exact_attend_chunk(a, l, row, head, pos, first, c0, acc, &max, &sum, f32);
+        exact_merge(&r, acc, max, sum);
+    }
+    exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
+}
+
+/* Block (row, head, chunk): the chunk alone, for exact_combine. */
+DEVICE void exact_attend_split(const struct attend_kernel_args *a, const struct exact_chunk *l,
+                               const int f32)
+{
+    int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
+        pos = a->pos[row], first = first_seen(pos, a->window);
+    u64 of = (u64)row * (u64)a->n_heads + (u64)head;
+    float acc[EXACT_DIMS], max, sum;
+    if (c0 > pos || c0 + KV_SPLIT <= first) return;
+    exact_query(a, of * (u64)hd, l->q);
+    exact_attend_chunk(a, l, row, head, pos, first, c0, acc, &max, &sum, f32);
+    float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
+        part[thread() + j * THREADS] = acc[j];
+    if (thread() == 0) {
+        part[round8(hd)] = max;
+        part[round8(hd) + 1] = sum;
+    }
+}
+
+/* Block (row, head): merges the chunks of a row in order. */
+KERNEL(exact_combine, struct combine_args)
+{
+    const struct combine_args *m = ARGS;
+    int row = block_x(), head = block_y(), hd = m->head_dim, pos = m->pos[row],
+        first = first_seen(pos, m->window) / KV_SPLIT, size = part_floats(hd);
+    u64 of = (u64)row * (u64)m->n_heads + (u64)head;
+    struct exact_run r = exact_begin_run();
+    UNROLL_4 for (int c = first; c <= pos / KV_SPLIT; c++)
+    {
+        const float *part = m->parts + (of * (u64)m->n_splits + (u64)c) * (u64)size;
+        float acc[EXACT_DIMS];
+        UNROLL for (int j = 0; j < EXACT_DIMS; j++)
+            acc[j] = thread() + j * THREADS < hd ? part[thread() + j * THREADS] : 0;
+        exact_merge(&r, acc, part[round8(hd)], part[round8(hd) + 1]);
+    }
+    exact_end_run(&r, m->sinks, head, hd, m->out + of * (u64)hd);
+}
+
+#define EXACT_CHUNK_LDS(l)                                                                         \
+    LDS(float, scratch, THREADS);                                                                  \
+    LDS(float, q, LONG_HEAD_DIM);                                                                  \
+    LDS(float, weights, KV_SPLIT);                                                                 \
+    LDS(int, pages, KV_SPLIT / PAGE);                                                              \
+    const struct exact_chunk l = {scratch, q, weights, pages}
 
 KERNEL(exact_attend_f16, struct attend_kernel_args)
 {
-    LDS(float, scratch, THREADS);
-    LDS(float, q, LONG_HEAD_DIM);
-    LDS(float, weights, KV_SPLIT);
-    LDS(int, pages, KV_SPLIT / PAGE);
-    exact_attend(ARGS, scratch, q, weights, pages, 0);
+    EXACT_CHUNK_LDS(l);
+    exact_attend(ARGS, &l, 0);
 }
 
 KERNEL(exact_attend_f32, struct attend_kernel_args)
 {
-    LDS(float, scratch, THREADS);
-    LDS(float, q, LONG_HEAD_DIM);
-    LDS(float, weights, KV_SPLIT);
-    LDS(int, pages, KV_SPLIT / PAGE);
-    exact_attend(ARGS, scratch, q, weights, pages, 1);
+    EXACT_CHUNK_LDS(l);
+    exact_attend(ARGS, &l, 1);
+}
+
+KERNEL(exact_attend_split_f16, struct attend_kernel_args)
+{
+    EXACT_CHUNK_LDS(l);
+    exact_attend_split(ARGS, &l, 0);
+}
+
+KERNEL(exact_attend_split_f32, struct attend_kernel_args)
+{
+    EXACT_CHUNK_LDS(l);
+    exact_attend_split(ARGS, &l, 1);
 }
 
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
