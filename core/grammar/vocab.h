@@ -21,5 +21,10 @@ int vocab_open(struct vocab **v, const struct vocab_source *source, struct err *
 void vocab_close(struct vocab *v);
 int vocab_n(const struct vocab *v);
 const char *vocab_token(const struct vocab *v, int32_t id, size_t *bytes);
+/* The tokens that have bytes, [*n] ids in order of their bytes; common [*n]: bytes that each begins
+ * with like the one before it, 0 for the first. */
+const int32_t *vocab_sorted(const struct vocab *v, int *n, const uint32_t **common);
+/* Bytes of the longest token. */
+size_t vocab_longest(const struct vocab *v);
 
 #endif
