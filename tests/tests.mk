@@ -31,8 +31,8 @@ $(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(HARNESS) $(CORE) $(cal
 $(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $(UNITS:%=$(BIN)/%): LIBS += -lcmocka
 $(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $B/tests/stepwise.o $(CORE) $(CPU) $(HIP) $(call but_main,convert) $(call but_main,cli) $(call but_main,bench)
-# this one counts allocations within a step
-$(BIN)/unit_scheduler: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+# these count allocations within a step
+$(BIN)/unit_scheduler $(BIN)/unit_sched_grammar: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 # this one fails every allocation once
 $(BIN)/unit_allocation_text: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 

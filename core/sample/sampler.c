@@ -391,7 +391,7 @@ static int32_t sample(struct sampler *s, const struct sampler_context *c, const 
     return draw_one(s, c, gather(s, logits, floor), max, mass);
 }
 
-static int check_largest(int best, struct err *e)
+int sampler_check(int best, struct err *e)
 {
     if (best >= 0) return 0;
     return err_set(e, "the model's logits are not finite: the checkpoint is damaged or overflows "
@@ -401,7 +401,7 @@ static int check_largest(int best, struct err *e)
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,
                    int best, int32_t *token, struct err *e)
 {
-    if (check_largest(best, e)) return -1;
+    if (sampler_check(best, e)) return -1;
     if (needs_chain(c->params)) *token = chain_choose(s, c, logits);
     else
         *token = c->params->temperature < sampler_greedy ? best
@@ -414,7 +414,7 @@ int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
                        struct err *e)
 {
     int at = 0, k = c->params->top_k;
-    if (check_largest(best, e)) return -1;
+    if (sampler_check(best, e)) return -1;
     while (at < n && top[at].id != best) at++;
     CHECK(at < n && k > 0 && k < s->vocab);
     *token = draw_one(s, c, gather_top(s, top, n, floor_of(c->params, top[at].value), k),

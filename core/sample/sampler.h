@@ -1,7 +1,9 @@
 /* sampler.h: from logits to the next token. Owns: logits processing, truncation, the random stream.
  * Must not know: models, text, other requests.
  *
- * Order, as vLLM documents it: min_tokens, logit_bias; repetition penalty (Keskar et al. 2019),
+ * Order, as vLLM documents it: the mask of a grammar, which is the caller's and leaves forbidden
+ * tokens -INFINITY, so that everything below sees the model's distribution over the others alone;
+ * min_tokens, logit_bias; repetition penalty (Keskar et al. 2019),
  * frequency and presence penalties; temperature; min-p relative to the largest probability (Nguyen
  * et al. 2024); top-k (Fan et al. 2018); locally typical (Meister et al. 2022; between top-k and
  * top-p as in llama.cpp); top-p of the remaining mass (Holtzman et al. 2020); one draw.
@@ -109,6 +111,8 @@ enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated
 /* Applies to logits [vocab] min_tokens, logit_bias, and the penalties and DRY where no other step
  * precedes them. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
+/* -1 for the argmax of logits that are not finite (or of which none is allowed). */
+int sampler_check(int best, struct err *e);
 /* Chooses a token from adjusted logits [vocab]; `best` is their logits_argmax. A greedy choice does
  * not read them. best < 0 (NaN) is an error: a model that overflows must not appear to answer. */
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,

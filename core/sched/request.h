@@ -4,6 +4,7 @@
 #define CORE_REQUEST_H
 
 #include "core/base/err.h"
+#include "core/grammar/grammar.h"
 #include "core/sample/sampler.h"
 
 #include <stdint.h>
@@ -11,7 +12,8 @@
 /* Most alternatives in a token's log-probability record, beside the token itself. */
 enum { REQUEST_MAX_TOP = 20 };
 
-/* Why a choice ended. FINISH_STOP: EOS, one of stop_token_ids, or the sink's decision. */
+/* Why a choice ended. FINISH_STOP: EOS, one of stop_token_ids, a document that is complete, or the
+ * sink's decision. */
 enum finish { FINISH_STOP, FINISH_LENGTH, FINISH_ABORTED };
 
 struct token_top {
@@ -62,6 +64,12 @@ struct request {
     int prompt_top; /* the same for prompt tokens */
     int score_from; /* first prompt position to be scored */
     struct sampler_params sampling;
+    /* What every choice has to be, or NULL; its vocabulary is the model's. A token that it forbids
+     * is never chosen; EOS may come where the document may end, and not at all with ignore_eos. A
+     * choice ends with FINISH_STOP behind the token with which nothing more can follow, whatever
+     * min_tokens says and without an EOS token; with FINISH_LENGTH it may be incomplete. A token
+     * of stop_ids or a stop string of the sink ends it as any other. */
+    struct grammar *grammar;
     uint64_t group; /* sched_drain completes the group (not 0) of a started request */
     /* Selects the random stream, with sampling.seed and the choice: a function of the record, never
      * of scheduling. */

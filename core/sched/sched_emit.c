@@ -1,5 +1,7 @@
 #include "core/sched/sched_internal.h"
 
+#include <math.h>
+
 /* Removes a completed or failed request's job from the scheduler. */
 static void drop_job(struct sched *s, struct sched_job *j)
 {
@@ -7,6 +9,7 @@ static void drop_job(struct sched *s, struct sched_job *j)
         if (s->seq[i].state != SEQ_FREE && s->seq[i].state != SEQ_DONE && s->seq[i].job == j)
             seq_leave(s, &s->seq[i], SEQ_DONE);
     j->request = NULL;
+    queued_close(&j->queued);
 }
 
 static int finish(struct sched *s, struct seq *q, enum finish why, struct err *e)
@@ -17,6 +20,7 @@ static int finish(struct sched *s, struct seq *q, enum finish why, struct err *e
     if (r->sink->finished(r->arg, q->choice, why, e)) return -1;
     if (++j->n_finished < r->n_choices) return 0;
     j->request = NULL;
+    queued_close(&j->queued);
     return r->sink->done(r->arg, NULL, e);
 }
 
@@ -27,20 +31,38 @@ static int fail_request(struct sched *s, struct seq *q, const char *msg, struct 
     return r->sink->done(r->arg, msg, e);
 }
 
-static int emit_token(struct sched *s, const struct sched_row *row, const float *logits,
+static int is_over(const struct seq *q) { return q->state == SEQ_DONE || q->state == SEQ_FREE; }
+
+/* ENDS: the token ends the choice, whatever its sink says. */
+static int emit_token(struct sched *s, struct seq *q, const struct token_info *t, int ends,
                       struct err *e)
+{
+    const struct request *r = q->job->request;
+    s->stats.n_generated_tokens++;
+    q->n_emitted++;
+    int end = r->sink->token(r->arg, q->choice, t, e);
+    if (end < 0) return -1;
+    if (end || ends) return finish(s, q, FINISH_STOP, e);
+    if (q->n_emitted == seq_limit(s, r)) return finish(s, q, FINISH_LENGTH, e);
+    return 0;
+}
+
+/* Emits the token that a row chose, and those that are known behind it and have no rows. */
+static int emit_row(struct sched *s, const struct sched_row *row, const float *logits,
+                    struct err *e)
 {
     struct seq *q = row->seq;
     const struct request *r = q->job->request;
     if (row->failed.msg[0]) return fail_request(s, q, row->failed.msg, e);
-    if (r->sink->token_logits && r->sink->token_logits(r->arg, q->choice, logits, e)) return -1;
-    s->stats.n_generated_tokens++;
-    int end = r->sink->token(r->arg, q->choice, &row->token, e);
-    if (end < 0) return -1;
-    if (end || row->ends) return finish(s, q, FINISH_STOP, e);
-    int n_generated = row_n_generated(row) + 1;
-    if (n_generated == r->max_tokens || r->n_prompt + n_generated == s->options.n_ctx)
-        return finish(s, q, FINISH_LENGTH, e);
+    if (row_n_generated(row) == q->n_emitted) {
+        if (r->sink->token_logits && r->sink->token_logits(r->arg, q->choice, logits, e)) return -1;
+        if (emit_token(s, q, &row->token, row->ends, e)) return -1;
+    }
+    while (!is_over(q) && !request_shows_all(q->job->request) && q->n_emitted < q->n_known) {
+        const struct token_info t = {.id = q->generated[q->n_emitted], .logprob = NAN};
+        int last = q->closed && q->n_emitted + 1 == q->n_known;
+        if (emit_token(s, q, &t, last && q->why == FINISH_STOP, e)) return -1;
+    }
     return 0;
 }
 
@@ -70,16 +92,13 @@ static int emit_seq(struct sched *s, const struct flight *f, const struct flight
 {
     struct seq *q = p->seq;
     q->n_flights--;
-    for (int at = p->first_logit;
-         at < p->first_logit + p->n_logits && q->state != SEQ_DONE && q->state != SEQ_FREE; at++) {
+    for (int at = p->first_logit; at < p->first_logit + p->n_logits && !is_over(q); at++) {
         const struct sched_row *row = &f->row[at];
         const float *logits = s->forward->logits +
                               (size_t)at * (size_t)s->forward->model->config.vocab;
         CHECK(row->seq == q);
         if ((row->scores || row->shows) && emit_prompt_row(s, row, logits, e)) return -1;
-        if (row->generates && q->state != SEQ_DONE && q->state != SEQ_FREE &&
-            emit_token(s, row, logits, e))
-            return -1;
+        if (row->generates && !is_over(q) && emit_row(s, row, logits, e)) return -1;
     }
     if (q->state == SEQ_DONE && !q->n_flights) q->state = SEQ_FREE;
     return q->state == SEQ_ENDING && !q->n_flights && !q->job->request->max_tokens

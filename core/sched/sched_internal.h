@@ -1,6 +1,6 @@
 /* sched_internal.h: declarations shared by scheduler.c (requests in and out, admission, the order
- * of steps), sched_plan.c (rows and pages of a step), sched_rows.c (logits to tokens) and
- * sched_emit.c (tokens to sinks).
+ * of steps), sched_plan.c (rows and pages of a step), sched_rows.c (logits to tokens),
+ * sched_grammar.c (which tokens may come) and sched_emit.c (tokens to sinks).
  *
  * STEPS IN FLIGHT. With a backend that runs beside the host (sched_options.overlap) a step begins
  * before the previous step's results are emitted. It even begins before they are known, if the
@@ -9,6 +9,13 @@
  * sched_settle fills in the tokens, and sched_emit calls the sinks. A sequence that ends by its
  * token or by its sink may already have rows in the next step: their results are dropped. Its pages
  * and slots are free at once, because a backend computes steps in order.
+ *
+ * GRAMMARS. A sequence with a grammar knows the first n_known tokens of its answer, and the mask of
+ * the next one. Tokens that are forced are known before any row has chosen them; they wait in
+ * `generated` behind n_generated until the step in flight is settled. Masks are made by the pool's
+ * threads while a device computes a step, without such a device behind the step, when the next one
+ * can have the rows of the forced tokens at once. Without log-probabilities forced tokens have no
+ * logits: the sink gets them behind the token before them.
  *
  * STATES. Of a model with states a running sequence owns a slot. A step that ends at a boundary
  * where a snapshot is worth its slot writes the states into a slot of the snapshot instead; the
@@ -22,9 +29,18 @@
 #include "core/sched/scheduler.h"
 #include "core/sched/statecache.h"
 
+/* A request and the cursors of its choices, which are opened when it is submitted: steps allocate
+ * nothing. */
+struct queued {
+    struct request *request;
+    struct grammar_cursor **cursor; /* [n_cursors], NULL without a grammar */
+    int n_cursors;
+};
+
 /* A request with at least one started choice. */
 struct sched_job {
     struct request *request; /* NULL: free */
+    struct queued queued;    /* owns the cursors; its request may be gone */
     uint64_t age;            /* increases from job to job */
     uint64_t root;           /* prefix under which its pages are published */
     int n_started, n_finished;
@@ -52,6 +68,15 @@ struct seq {
     /* [n_ctx]; -1-i: the token that the step in flight chooses from its logits row i */
     int32_t *generated;
     int32_t *page; /* [table_stride] page ids */
+    /* with a grammar */
+    struct grammar_cursor *cursor; /* has read `generated` up to n_known; NULL: no grammar */
+    uint32_t *mask;                /* [n_mask] tokens that may follow them, EOS among them */
+    int n_known, masked;           /* mask is that of token number `masked`, -1: of none */
+    int n_rowed;      /* tokens whose rows of logits have been in a step that has begun */
+    int closed;       /* the answer ends with its known tokens */
+    enum finish why;  /* if closed */
+    struct err wrong; /* the grammar failed behind the known tokens */
+    int n_emitted;    /* tokens that the sink has received */
     int own, from; /* slots of states: its own; that of its n_computed positions: own, a snapshot's,
                       or -1: zeros */
     int leave_at;  /* prompt position at which it leaves a snapshot; 0: none */
@@ -71,6 +96,8 @@ struct sched_row {
     int generates, scores, shows;
     /* index into f->top; -1: all logits are there, or only the argmax */
     int top_at;
+    int wants_all;     /* the step hands out all its logits */
+    int picked;        /* the token of a greedy choice under a mask; -1: all logits decide */
     int ends;          /* generates: the chosen token ends the sequence, whatever its sink says */
     struct err failed; /* msg is empty unless this row failed */
     /* the chosen token, or the prompt's token after this row if it is scored */
@@ -105,6 +132,9 @@ struct sched {
     struct pool *pool;
     struct sampler *sampler; /* [threads of the pool] */
     float *adjusted;         /* [threads][vocab] */
+    uint32_t *masks;         /* [n_held][n_mask] */
+    int n_mask;
+    struct seq **looking; /* [n_slots] of sched_look_ahead */
     struct batch batch;
     struct flight flight[2]; /* used alternately */
     unsigned n_begun, n_emitted;
@@ -112,7 +142,7 @@ struct sched {
     struct sched_job *job; /* [n_held] */
     struct seq **order;    /* [n_order] running and preempted sequences, the oldest first */
     int n_order;
-    struct request **queue; /* ring [queue_size] of requests without a started choice */
+    struct queued *queue; /* ring [queue_size] of requests without a started choice */
     int queue_size, queue_first, n_queue;
     int drains;          /* sched_drain was called */
     uint64_t last_group; /* group of the last started request */
@@ -131,6 +161,18 @@ static inline int row_n_generated(const struct sched_row *r)
     return r->pos + 1 - r->seq->job->request->n_prompt;
 }
 
+/* 1 if something of every generated token's logits goes to the sink. */
+static inline int request_shows_all(const struct request *r)
+{
+    return r->n_top >= 0 || r->sink->token_logits;
+}
+/* Most tokens of a choice. */
+static inline int seq_limit(const struct sched *s, const struct request *r)
+{
+    int room = s->options.n_ctx - r->n_prompt;
+    return r->max_tokens < room ? r->max_tokens : room;
+}
+
 /* Positions from which on a snapshot is left: computing fewer again costs less than its slot. */
 enum { SNAPSHOT_FROM = 2 * KV_PAGE };
 /* Queued requests whose prompts are compared with that of a request that starts. */
@@ -146,6 +188,24 @@ void seq_find_pages(struct sched *s, struct seq *q);
 void seq_release(struct sched *s, struct seq *q);
 /* Ends the computation of a sequence: it becomes ENDING or DONE. */
 void seq_leave(struct sched *s, struct seq *q, enum seq_state state);
+/* sched_grammar.c. Opens a cursor for each choice; -1: *e. */
+int queued_open(struct queued *q, struct request *r, struct err *e);
+void queued_close(struct queued *q);
+/* Brings the masks of a step's sequences up to date, and finds the tokens that are forced. */
+void sched_look_ahead(struct sched *s, const struct flight *f);
+/* Makes known tokens generated ones and ends what needs no further rows, ahead of a plan. */
+void sched_take_forced(struct sched *s);
+/* The same as sched_look_ahead for one sequence. */
+void seq_look_ahead(struct sched *s, struct seq *q);
+/* A token was chosen: reads it. */
+void seq_know(struct sched *s, struct seq *q, int32_t id);
+/* Whether ID ends an answer. */
+int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
+/* The largest of the logits under the mask, from the argmax or the backend's top; -1: these do not
+ * decide it. */
+int sched_pick(const struct sched *s, const struct sched_row *row, int best);
+/* Copies logits [vocab] with -INFINITY where the mask forbids a token. */
+void sched_mask(const struct sched *s, const struct seq *q, const float *logits, float *out);
 /* Plans a step: chooses rows and pages, fills the batch and *f. */
 void sched_plan(struct sched *s, struct flight *f);
 /* Updates the sequences for a step that has begun; its tokens are still unknown. */

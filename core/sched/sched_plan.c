@@ -2,10 +2,14 @@
 
 #include <string.h>
 
-/* 1 if this row chooses the next token. */
+/* 1 if this row chooses the next token, or has the logits of one that was forced. */
 static int generates(const struct seq *q, int row)
 {
-    return row == seq_n_tokens(q) - 1 && q->job->request->max_tokens > 0;
+    const struct request *r = q->job->request;
+    int n_generated = row + 1 - r->n_prompt;
+    if (r->max_tokens <= 0 || n_generated < 0) return 0;
+    if (n_generated == q->n_generated) return !q->closed || q->n_known > n_generated;
+    return request_shows_all(r) && n_generated >= q->n_rowed;
 }
 
 /* 1 if this row gives the log-probability of the prompt's next token, and no earlier step has. */
@@ -33,6 +37,16 @@ static int max_top_k(const struct sched *s)
     return !s->forward->top ? 0 : vocab > OP_TOP_KEPT ? OP_TOP_KEPT : vocab - 1;
 }
 
+/* The last row of a sequence with a grammar. Sampling draws from all logits that the mask leaves; a
+ * greedy choice finds its token among the largest, or sched_settle fetches all. */
+static int wants_masked(const struct sched *s, const struct seq *q)
+{
+    const struct request *r = q->job->request;
+    if (q->n_known > q->n_generated) return WANTS_BEST;
+    if (sampler_wants(&r->sampling, q->n_generated, 0) != SAMPLER_WANTS_BEST) return WANTS_LOGITS;
+    return s->forward->top ? WANTS_TOP : WANTS_BEST;
+}
+
 static int wants(const struct sched *s, const struct seq *q, int row)
 {
     static const int what[] = {[SAMPLER_WANTS_BEST] = WANTS_BEST,
@@ -41,9 +55,9 @@ static int wants(const struct sched *s, const struct seq *q, int row)
     const struct request *r = q->job->request;
     if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
     if (!generates(q, row)) return WANTS_NOTHING;
-    return r->n_top >= 0 || r->sink->token_logits
-               ? WANTS_LOGITS
-               : what[sampler_wants(&r->sampling, q->n_generated, max_top_k(s))];
+    if (request_shows_all(r)) return WANTS_LOGITS;
+    return r->grammar ? wants_masked(s, q)
+                      : what[sampler_wants(&r->sampling, q->n_generated, max_top_k(s))];
 }
 
 /* The first row from FROM on whose results are needed; at the latest the last token's. */
@@ -232,7 +246,8 @@ static void plan_seq(struct sched *s, int index)
     int n_prompt = q->job->request->n_prompt;
     seq_find_pages(s, q);
     if (waits(s, index)) return;
-    int snapshot = next_snapshot(s, q), end = q->n_computed < n_prompt ? snapshot : seq_n_tokens(q),
+    int snapshot = next_snapshot(s, q),
+        end = q->n_computed < n_prompt ? snapshot : seq_n_tokens(q) - q->closed,
         rows = q->reserved + s->rows_left;
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
@@ -272,8 +287,10 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
-        f->n_wanted += what >= WANTS_TOP;
+        f->n_wanted += what >= WANTS_TOP || q->cursor;
         to->top_at = what == WANTS_TOP ? b->n_top : -1;
+        to->wants_all = what == WANTS_LOGITS;
+        to->picked = -1;
         if (what == WANTS_TOP) b->top_row[b->n_top++] = b->n_logits;
         to->seq = q;
         to->pos = pos;
@@ -344,10 +361,15 @@ void sched_advance(struct sched *s, struct flight *f)
         if (is_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
         if (is_prompt && q->job->next_row < q->n_computed) q->job->next_row = q->n_computed;
         if (q->n_computed >= r->n_prompt) q->job->prompt_done = 1;
-        if (p->n_logits && f->row[last].generates) {
-            q->generated[q->n_generated++] = -1 - last;
-            if (q->n_generated == r->max_tokens || seq_n_tokens(q) == s->options.n_ctx)
-                seq_leave(s, q, SEQ_ENDING);
+        int generated = p->n_logits && f->row[last].generates ? row_n_generated(&f->row[last]) + 1
+                                                              : 0;
+        if (q->n_rowed < generated) q->n_rowed = generated;
+        if (generated > q->n_generated) {
+            /* with a grammar nothing is planned before the token is there, or is known already */
+            if (!q->cursor) q->generated[q->n_generated] = -1 - last;
+            if (++q->n_generated == seq_limit(s, r)) seq_leave(s, q, SEQ_ENDING);
+        } else if (q->closed && q->n_rowed == q->n_known) {
+            seq_leave(s, q, SEQ_ENDING);
         } else if (!r->max_tokens && q->n_computed == r->n_prompt) {
             seq_leave(s, q, SEQ_ENDING);
         }

@@ -41,8 +41,19 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
                                   id, e);
     }
+    if (row->picked >= 0) {
+        *id = row->picked;
+        return 0;
+    }
     /* Log-probabilities stay those of the model. */
-    if (sampler_adjusts(&r->sampling, n_generated)) {
+    if (q->cursor) {
+        if (sampler_check(best, e)) return -1;
+        float *masked = s->adjusted + (size_t)thread * (size_t)g->vocab;
+        sched_mask(s, q, logits, masked);
+        sampler_adjust(sampler, &c, masked);
+        logits = masked;
+        best = logits_argmax(logits, g->vocab);
+    } else if (sampler_adjusts(&r->sampling, n_generated)) {
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);
@@ -68,13 +79,17 @@ static void row_task(void *arg, int at, int thread)
     const float *logits = s->forward->logits + (size_t)at * (size_t)vocab;
     int32_t id;
     row->failed.msg[0] = 0;
-    if (row->generates) {
+    if (row->generates && row_n_generated(row) < row->seq->n_known) { /* was forced */
+        id = row->seq->generated[row_n_generated(row)];
+        describe(row, logits, best, vocab, id, r->n_top);
+        if (request_shows_all(r) && best < 0) (void)sampler_check(best, &row->failed);
+    } else if (row->generates && row->seq->wrong.msg[0]) {
+        row->failed = row->seq->wrong;
+    } else if (row->generates) {
         if (!choose(s, row, logits, best, thread, &id, &row->failed))
             describe(row, logits, best, vocab, id, r->n_top);
     } else if (row->scores) {
-        if (best < 0)
-            err_set(&row->failed,
-                    "the model's logits are not finite: the checkpoint is damaged or overflows");
+        if (best < 0) (void)sampler_check(best, &row->failed);
         else describe(row, logits, best, vocab, r->prompt[row->pos + 1], r->prompt_top);
     }
 }
@@ -86,22 +101,43 @@ static int is_one_of(const int32_t *ids, int n, int32_t id)
     return 0;
 }
 
-static int ends(const struct sched *s, const struct sched_row *row)
+int sched_is_end(const struct sched *s, const struct request *r, int32_t id)
 {
-    const struct sampler_params *p = &row->seq->job->request->sampling;
+    const struct sampler_params *p = &r->sampling;
     const struct model_config *g = &s->forward->model->config;
-    int32_t id = row->token.id;
-    return row->failed.msg[0] || (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) ||
+    return (!p->ignore_eos && is_one_of(g->eos, g->n_eos, id)) ||
            is_one_of(p->stop_ids, p->n_stop_ids, id);
 }
 
-/* Fetches all logits of rows for which the backend's `top` had more entries than room. */
+static int ends(const struct sched *s, const struct sched_row *row)
+{
+    const struct seq *q = row->seq;
+    if (row->failed.msg[0]) return 1;
+    if (!q->cursor) return sched_is_end(s, q->job->request, row->token.id);
+    return q->closed && q->why == FINISH_STOP && row_n_generated(row) + 1 == q->n_known;
+}
+
+/* 1 if the row's token is chosen greedily under a mask without all logits. */
+static int picks(const struct sched_row *row)
+{
+    const struct seq *q = row->seq;
+    if (!row->generates || !q->cursor || row->wants_all || q->state == SEQ_DONE) return 0;
+    return row_n_generated(row) >= q->n_known && !q->wrong.msg[0];
+}
+
+/* Fetches all logits of rows for which the backend's `top` had more entries than room, or which a
+ * mask leaves undecided. */
 static int fetch(struct sched *s, struct flight *f, struct err *e)
 {
     for (int i = 0; i < f->n_logits; i++) {
         struct sched_row *row = &f->row[i];
         f->wanted[i] = row->top_at >= 0 && !forward_has_top(s->forward, row->top_at);
         if (f->wanted[i]) row->top_at = -1;
+        row->picked = -1;
+        if (!picks(row)) continue;
+        row->picked = sched_pick(s, row, s->forward->best[i]);
+        f->wanted[i] = row->picked < 0;
+        row->top_at = -1;
     }
     return forward_fetch(s->forward, f->wanted, f->n_logits, e);
 }
@@ -116,6 +152,8 @@ int sched_settle(struct sched *s, struct flight *f, struct err *e)
     for (int i = 0; i < f->n_logits; i++) {
         struct sched_row *row = &f->row[i];
         if (row->seq->state == SEQ_DONE || !row->generates) continue;
+        if (row->seq->cursor && !row->failed.msg[0] && row_n_generated(row) == row->seq->n_known)
+            seq_know(s, row->seq, row->token.id);
         row->seq->generated[row_n_generated(row)] = row->failed.msg[0] ? 0 : row->token.id;
         row->ends = ends(s, row);
         if (row->ends) seq_leave(s, row->seq, SEQ_ENDING);

@@ -19,11 +19,14 @@ static int open_arrays(struct sched *s, struct err *e)
     s->seq = calloc(held, sizeof *s->seq);
     s->job = calloc(held, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
+    s->looking = calloc(slots, sizeof *s->looking);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
+    s->n_mask = (int)((vocab + 31) / 32);
+    s->masks = calloc(held * (size_t)s->n_mask, sizeof *s->masks);
     int32_t *p = b->token =
         calloc(rows * 4 + 2 * n_logits + 4 * slots + 1 + slots * stride + held * (stride + n_ctx),
                sizeof *p);
-    int failed = !s->seq || !s->job || !s->order || !s->adjusted || !p;
+    int failed = !s->seq || !s->job || !s->order || !s->looking || !s->adjusted || !s->masks || !p;
     for (int i = 0; i < 2; i++) {
         struct flight *f = &s->flight[i];
         f->seq = malloc(slots * sizeof *f->seq);
@@ -43,8 +46,10 @@ static int open_arrays(struct sched *s, struct err *e)
     b->state_to = p += slots;
     b->block_table = p += slots;
     p += slots * stride;
-    for (size_t i = 0; i < held; i++, p += stride + n_ctx)
+    for (size_t i = 0; i < held; i++, p += stride + n_ctx) {
         s->seq[i].page = p, s->seq[i].generated = p + stride;
+        s->seq[i].mask = s->masks + i * (size_t)s->n_mask;
+    }
     return 0;
 }
 
@@ -89,6 +94,9 @@ void sched_close(struct sched *s)
     /* A step in flight writes to memory that is freed below. */
     for (struct err e; s->forward->n_ended != s->forward->n_begun;)
         (void)forward_end(s->forward, &e);
+    for (int i = 0; s->job && i < s->n_held; i++) queued_close(&s->job[i].queued);
+    for (int i = 0; i < s->n_queue; i++)
+        queued_close(&s->queue[(s->queue_first + i) % s->queue_size]);
     kv_close(&s->kv);
     states_close(&s->states);
     for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
@@ -103,6 +111,8 @@ void sched_close(struct sched *s)
         free(s->flight[i].wanted);
     }
     free(s->adjusted);
+    free(s->masks);
+    free(s->looking);
     free(s->batch.token);
     free(s->queue);
     free(s);
@@ -127,7 +137,7 @@ int sched_wants(const struct sched *s)
     int n = 2 * s->n_slots - s->n_order; /* as many are queued as run */
     for (int i = 0; i < s->n_held; i++) n -= choices_left(&s->job[i]);
     for (int i = 0; i < s->n_queue && n > 0; i++)
-        n -= s->queue[(s->queue_first + i) % s->queue_size]->n_choices;
+        n -= s->queue[(s->queue_first + i) % s->queue_size].request->n_choices;
     return n > 0 ? n : 0;
 }
 
@@ -146,7 +156,7 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
                        s->kv.n_pages);
     if (s->n_queue == s->queue_size) {
         int size = s->queue_size ? 2 * s->queue_size : 64;
-        struct request **q = malloc((size_t)size * sizeof *q);
+        struct queued *q = malloc((size_t)size * sizeof *q);
         if (!q) return err_memory(e);
         for (int i = 0; i < s->n_queue; i++) q[i] = s->queue[(s->queue_first + i) % s->queue_size];
         free(s->queue);
@@ -154,7 +164,8 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
         s->queue_size = size;
         s->queue_first = 0;
     }
-    s->queue[(s->queue_first + s->n_queue++) % s->queue_size] = r;
+    if (queued_open(&s->queue[(s->queue_first + s->n_queue) % s->queue_size], r, e)) return -1;
+    s->n_queue++;
     return 0;
 }
 
@@ -212,7 +223,7 @@ static void choose_snapshots(struct sched *s, struct sched_job *j)
     if ((r->n_choices > 1 && r->max_tokens) || s->options.share_generated)
         j->leave_at[0] = requests_alike(r, r);
     for (int i = 1; s->options.prefix_cache && i < s->n_queue && i <= SNAPSHOT_QUEUE; i++) {
-        int n = requests_alike(r, s->queue[(s->queue_first + i) % s->queue_size]);
+        int n = requests_alike(r, s->queue[(s->queue_first + i) % s->queue_size].request);
         if (n > j->leave_at[1]) j->leave_at[1] = n;
     }
     for (int i = 0; i < 2; i++)
@@ -229,8 +240,11 @@ static int start_choice(struct sched *s, struct sched_job *j)
                       .chain = j->root,
                       .own = -1,
                       .from = -1,
+                      .masked = -1,
+                      .mask = q->mask,
                       .generated = q->generated,
                       .page = q->page};
+    if (j->queued.cursor) q->cursor = j->queued.cursor[q->choice];
     q->key = sampler_key(j->request->sampling.seed, j->request->stream, (uint64_t)q->choice);
     if (!enter(s, q)) return 0;
     j->n_started++;
@@ -253,7 +267,7 @@ static struct sched_job *next_job(struct sched *s)
 static int may_begin(const struct sched *s)
 {
     if (!s->n_queue || !s->drains) return s->n_queue != 0;
-    uint64_t group = s->queue[s->queue_first]->group;
+    uint64_t group = s->queue[s->queue_first].request->group;
     return group && group == s->last_group;
 }
 
@@ -283,12 +297,13 @@ static void admit(struct sched *s)
         if (!may_begin(s)) return;
         for (j = s->job; j->request; j++) {
         }
-        *j = (struct sched_job){.request = s->queue[s->queue_first],
+        *j = (struct sched_job){.request = s->queue[s->queue_first].request,
+                                .queued = s->queue[s->queue_first],
                                 .age = s->n_jobs,
                                 .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
         choose_snapshots(s, j);
         if (!start_choice(s, j)) {
-            j->request = NULL;
+            *j = (struct sched_job){0}; /* the cursors stay the queue's */
             return;
         }
         s->n_jobs++;
@@ -307,6 +322,7 @@ static struct flight *oldest(struct sched *s)
 static void begin(struct sched *s)
 {
     struct flight *f = &s->flight[s->n_begun % 2];
+    sched_take_forced(s);
     admit(s);
     if (!s->n_order) return;
     sched_plan(s, f);
@@ -316,6 +332,7 @@ static void begin(struct sched *s)
     s->stats.n_steps++;
     s->n_begun++;
     sched_advance(s, f);
+    sched_look_ahead(s, f);
 }
 
 static int settle(struct sched *s, struct flight *f, struct err *e)
@@ -323,7 +340,9 @@ static int settle(struct sched *s, struct flight *f, struct err *e)
     double start = clock_now();
     int rc = forward_end(s->forward, e);
     s->stats.forward_seconds += clock_now() - start;
-    return rc ? rc : sched_settle(s, f, e);
+    if (rc || sched_settle(s, f, e)) return -1;
+    if (!s->options.overlap) sched_look_ahead(s, f);
+    return 0;
 }
 
 static int emit(struct sched *s, struct flight *f, struct err *e)
@@ -352,14 +371,16 @@ int sched_step(struct sched *s, struct err *e)
     return busy;
 }
 
-static int abort_request(struct sched *s, struct request *r, struct sched_job *j, struct err *e)
+static int abort_request(struct sched *s, struct queued *p, struct sched_job *j, struct err *e)
 {
+    struct request *r = p->request;
     for (int c = 0; c < r->n_choices; c++) {
         int ended = j && c < j->n_started;
         for (int i = 0; i < s->n_order; i++)
             if (s->order[i]->job == j && s->order[i]->choice == c) ended = 0;
         if (!ended && r->sink->finished(r->arg, c, FINISH_ABORTED, e)) return -1;
     }
+    queued_close(p);
     return r->sink->done(r->arg, NULL, e);
 }
 
@@ -368,9 +389,9 @@ int sched_abort(struct sched *s, struct err *e)
     struct flight *f = oldest(s);
     int rc = f && (settle(s, f, e) || emit(s, f, e)) ? -1 : 0;
     for (int i = 0; i < s->n_held && !rc; i++)
-        if (s->job[i].request) rc = abort_request(s, s->job[i].request, &s->job[i], e);
+        if (s->job[i].request) rc = abort_request(s, &s->job[i].queued, &s->job[i], e);
     for (; s->n_queue && !rc; s->n_queue--, s->queue_first = (s->queue_first + 1) % s->queue_size)
-        rc = abort_request(s, s->queue[s->queue_first], NULL, e);
+        rc = abort_request(s, &s->queue[s->queue_first], NULL, e);
     for (int i = 0; i < s->n_order; i++) {
         seq_release(s, s->order[i]);
         s->order[i]->state = SEQ_FREE;

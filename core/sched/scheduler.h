@@ -5,7 +5,13 @@
  * sequences, pages, the batch arrays. Must not know: text, files, how a token is sampled.
  *
  * CONTRACT: the results of a request are a function of the request alone: not of n_seqs, n_batch,
- * n_pages, the prefix cache, the other requests, their order, or preemptions. */
+ * n_pages, the prefix cache, the other requests, their order, or preemptions.
+ *
+ * FORCED TOKENS. Where a request's grammar allows one token only and no end, that token is not
+ * sampled: it becomes a row of the sequence's next step together with those forced behind it, so
+ * that a step computes several tokens of a sequence. Nothing else changes: these are generated
+ * tokens, computed as decode rows as after a preemption, a draw is numbered by the tokens before it
+ * and not by the draws, and with log-probabilities each of their rows has logits. */
 #ifndef CORE_SCHEDULER_H
 #define CORE_SCHEDULER_H
 
@@ -28,6 +34,7 @@ struct sched_options {
     /* a step is computed while the results of the previous step are emitted, for backends that run
      * beside the host */
     int overlap;
+    int sample_forced; /* tokens that a grammar forces are sampled one by one all the same */
 };
 
 struct sched_stats {

@@ -10,7 +10,6 @@
 static struct backend odd;
 static struct stepwise_hooks odd_hooks;
 static const struct batch *odd_batch;
-static int odd_calls;
 
 static int odd_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                        struct be_plan **out, struct err *e)
@@ -18,10 +17,7 @@ static int odd_compile(struct be *be, const struct step_plan *p, const struct pl
     return stepwise_compile(be, &backend_cpu, &odd_hooks, p, m, out, e);
 }
 
-static void odd_drop_plan(struct be *be, struct be_plan *p)
-{
-    stepwise_drop(be, &backend_cpu, p);
-}
+static void odd_drop_plan(struct be *be, struct be_plan *p) { stepwise_drop(be, &backend_cpu, p); }
 
 static void odd_begin_step(struct be *be, const struct batch *b)
 {

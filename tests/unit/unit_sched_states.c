@@ -19,6 +19,7 @@ struct fake_state {
     int64_t n; /* tokens seen */
 };
 
+static int odd_calls;
 static int n_wrong, n_kept_apart; /* states of another position; sequences from another slot */
 static int break_every;           /* every so many steps a sequence begins with another slot's; 0 */
 
