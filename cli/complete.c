@@ -1,6 +1,7 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
+#include "cli/constraint.h"
 #include "cli/engine.h"
 #include "cli/sampling.h"
 #include "cli/scores.h"
@@ -22,6 +23,7 @@ struct completion {
     struct engine engine;
     struct request request;
     struct sampling_memory sampling;
+    struct constraint_one constraint;
     struct show show; /* of text */
     struct logits_file *logits;
     int logits_of_prompt, logits_of_text;
@@ -83,6 +85,9 @@ static int open_engine(struct completion *c, struct err *e)
     if (read_prompt(c, e) || sampling_open(&c->request.sampling, &c->sampling, o, &g->model.file,
                                            g->tokenizer, g->model.config.vocab, e))
         return -1;
+    const struct model_config *m = &g->model.config;
+    const struct constraint_source tokens = {g->tokenizer, m->eos, m->n_eos, m->vocab};
+    if (constraint_one_open(&c->constraint, o, &tokens, &c->request.grammar, e)) return -1;
     int n_prompt = (int)c->prompt.n;
     c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - n_prompt ? n_prompt + o->n_predict
                                                                         : c->n_ctx;
@@ -127,6 +132,7 @@ static int close_all(struct completion *c, int failed, struct err *e)
     tok_ids_free(&c->chosen);
     show_close(&c->show);
     engine_close(&c->engine);
+    constraint_one_close(&c->constraint);
     sampling_close(&c->sampling);
     tok_ids_free(&c->prompt);
     free(c->text);

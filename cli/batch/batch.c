@@ -49,7 +49,29 @@ static int open_defaults(struct batch_run *b, struct err *e)
     b->defaults.vocab = b->engine.model.config.vocab;
     b->defaults.chat = o->chat;
     b->defaults.include_special = o->special;
+    if (constraint_read(&b->constraint, o, e)) return -1;
+    b->defaults.grammar.field = b->constraint.name;
+    b->defaults.grammar.spec = b->constraint.spec;
     return 0;
+}
+
+/* The grammar of the command line must be right before anything is computed. */
+static int open_constraints(struct batch_run *b, struct err *e)
+{
+    const struct model_config *g = &b->engine.model.config;
+    const struct constraint_source source = {b->engine.tokenizer, g->eos, g->n_eos, g->vocab};
+    struct constraint *k;
+    struct grammar *compiled;
+    if (!b->engine.tokenizer)
+        return b->constraint.name ? err_set(e, "%s: has no tokenizer: %s is of no use", b->o->model,
+                                            b->constraint.name)
+                                  : 0;
+    if (constraints_open(&b->constraints, &source, e)) return -1;
+    if (!b->constraint.name) return 0;
+    if (constraint_ask(b->constraints, &b->constraint.spec, &k, e)) return -1;
+    int rc = constraint_get(b->constraints, k, 1, &compiled, e);
+    constraint_drop(b->constraints, k);
+    return rc < 0 ? err_prefix(e, "%s", b->constraint.name) : 0;
 }
 
 /* The chat template, with the time of the first start, so that a resumed run renders the same
@@ -83,7 +105,9 @@ static int open_model(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
     const char *name = strrchr(o->model, '/');
-    if (engine_open_model(&b->engine, o, e) || open_defaults(b, e) || open_chat(b, e)) return -1;
+    if (engine_open_model(&b->engine, o, e) || open_defaults(b, e) || open_constraints(b, e) ||
+        open_chat(b, e))
+        return -1;
     if (!b->engine.tokenizer && strcmp(o->format, "ids"))
         return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
     if (!b->engine.tokenizer && o->stop.n)
@@ -103,6 +127,7 @@ static int open_model(struct batch_run *b, struct err *e)
         .vocab = b->engine.model.config.vocab,
         .n_ctx = engine_context(&b->engine),
         .texts = &b->texts,
+        .constraints = b->constraints,
         .seed = b->seed,
         .done = on_done,
         .arg = b,
@@ -246,6 +271,7 @@ static int match_journal(struct batch_run *b, struct err *e)
         .backend = engine_order(&b->engine),
         .instructions = engine_sums(&b->engine),
         .template_crc = b->template_crc,
+        .constraint = &b->constraint,
         .started = b->started,
     };
     size_t n_old, n_done;
@@ -348,6 +374,51 @@ static int keep_finished(struct batch_run *b, struct err *e)
     return rc;
 }
 
+static int n_choices(const struct job *j) { return j->n_prompts * j->record.n; }
+
+static int refuse_job(struct batch_run *b, const struct job *j, uint64_t slot,
+                      const struct refusal *why, struct err *e)
+{
+    out_clear(&b->line);
+    return answer_refuse(&b->line, &b->answer, &j->record, 400, why, e) || keep_line(b, slot, 1, e)
+               ? -1
+               : 0;
+}
+
+/* Submits a job, or answers it with an error. 2: its grammar is not compiled yet. */
+static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
+{
+    struct refusal why;
+    int rc = job_take_grammar(j, wait, &why, e);
+    if (rc == 1) {
+        rc = refuse_job(b, j, j->index, &why, e);
+        drop_job(b, j);
+        return rc;
+    }
+    if (rc) return rc;
+    for (int i = 0; i < j->n_prompts; i++)
+        if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
+    return 0;
+}
+
+/* Submits the jobs whose grammars are there; WAIT: at least the first. */
+static int submit_pending(struct batch_run *b, int wait, struct err *e)
+{
+    for (struct job **at = &b->pending; *at && !run_stop_requested;) {
+        struct job *j = *at, *next = j->next_pending;
+        int n = n_choices(j), rc = submit(b, j, wait, e);
+        if (rc < 0) return -1;
+        wait = 0;
+        if (rc == 2) {
+            at = &j->next_pending;
+            continue;
+        }
+        *at = next;
+        b->n_pending -= n;
+    }
+    return 0;
+}
+
 /* One record: into the scheduler, or answered with an error. */
 static int take_record(struct batch_run *b, const struct input_line *line, uint64_t slot,
                        struct err *e)
@@ -358,10 +429,9 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     if (rc < 0) return -1;
     batch_see_id(b, &j->record);
     if (rc) {
-        out_clear(&b->line);
-        rc = answer_refuse(&b->line, &b->answer, &j->record, 400, &why, e);
+        rc = refuse_job(b, j, slot, &why, e);
         job_close(j);
-        return rc ? -1 : keep_line(b, slot, 1, e);
+        return rc;
     }
     link_job(b, j);
     j->index = slot;
@@ -369,8 +439,12 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
     b->held += line->n;
     j->start = clock_now();
     for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = slot + 1;
-    for (int i = 0; i < j->n_prompts; i++)
-        if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
+    rc = submit(b, j, 0, e);
+    if (rc != 2) return rc;
+    struct job **last = &b->pending;
+    while (*last) last = &(*last)->next_pending;
+    *last = j;
+    b->n_pending += n_choices(j);
     return 0;
 }
 
@@ -380,7 +454,7 @@ static int feed(struct batch_run *b, struct err *e)
     double start = clock_now();
     int n = 0;
     while (!b->at_end && !run_stop_requested && b->held < MAX_HELD &&
-           sched_wants(b->engine.sched) > 0) {
+           sched_wants(b->engine.sched) > b->n_pending) {
         struct input_line line;
         uint64_t slot;
         int more = batch_next(b, &line, &slot, e);
@@ -401,8 +475,8 @@ static int loop(struct batch_run *b, struct err *e)
     struct sched_stats stats;
     double stop_at = 0;
     int busy = 1;
-    while (busy || !b->at_end) {
-        if (feed(b, e)) return -1;
+    while (busy || !b->at_end || (b->pending && !stop_at)) {
+        if (submit_pending(b, !busy, e) || feed(b, e)) return -1;
         if (run_stop_requested && !stop_at) {
             double now = clock_now();
             stop_at = now + b->o->grace;
@@ -561,13 +635,15 @@ int run_batch(const struct options *o, struct err *e)
         next = j->next;
         job_close(j);
     }
+    constraint_text_close(&b.constraint);
     result_close(&b.result);
     journal_close(b.journal);
     token_text_close(&b.tokens);
     breakers_close(&b.texts);
     free(b.bias);
     chat_close(b.chat);
-    engine_close(&b.engine);
+    engine_close(&b.engine); /* the scheduler's cursors go before their grammars */
+    constraints_close(b.constraints);
     input_close(b.input);
     out_free(&b.line);
     free(b.seen);

@@ -21,8 +21,10 @@ struct batch_run {
     int64_t started;       /* when the run was first begun */
     struct token_text tokens;
     struct breaker_texts texts; /* for DRY */
-    struct sampler_bias *bias;  /* of --logit-bias */
-    uint64_t seed;              /* of the run: a drawn one is that of its first start */
+    struct constraints *constraints;
+    struct constraint_text constraint; /* of the command line */
+    struct sampler_bias *bias;         /* of --logit-bias */
+    uint64_t seed;                     /* of the run: a drawn one is that of its first start */
     struct engine engine;
     struct input *input;
     int plain;                                /* a prompt a line */
@@ -45,6 +47,8 @@ struct batch_run {
     int at_end;
     uint64_t held;               /* bytes of the lines of `live` */
     struct job *live, *finished; /* in the scheduler; handed back and not yet answered */
+    struct job *pending;         /* of `live`: their grammars are being compiled */
+    int n_pending;               /* their choices */
     struct out line;
     uint64_t *seen; /* [n_seen] hash set of custom_ids, 0: free */
     uint64_t n_seen;

@@ -18,6 +18,7 @@ int batch_check(struct batch_run *b, struct err *e)
         struct job *j;
         struct refusal why;
         int rc = job_open(&j, &b->env, &line, b->plain, &b->defaults, &why, e);
+        if (!rc) rc = job_take_grammar(j, 1, &why, e);
         if (rc < 0) return 1;
         if (rc)
             printf("line %llu (%.*s): %s\n", (unsigned long long)line.number,

@@ -249,6 +249,38 @@ static int make_requests(struct job *j, struct err *e)
     return 0;
 }
 
+/* ---- what answers have to be */
+
+static int ask_for_grammar(struct job *j, struct refusal *why, struct err *e)
+{
+    const struct record_grammar *g = &j->record.grammar;
+    struct err inner;
+    if (!g->field) return 0;
+    if (j->env->constraints)
+        return constraint_ask(j->env->constraints, &g->spec, &j->constraint, e);
+    err_set(&inner, "%s: the model has no tokenizer", g->field);
+    return refuse(why, g->field, &inner);
+}
+
+int job_take_grammar(struct job *j, int wait, struct refusal *why, struct err *e)
+{
+    struct grammar *g;
+    struct err inner;
+    if (!j->constraint) return 0;
+    int rc = constraint_get(j->env->constraints, j->constraint, wait, &g, &inner);
+    if (!rc) return 2;
+    if (rc < 0 && err_is_memory(&inner)) {
+        *e = inner;
+        return -1;
+    }
+    if (rc < 0) {
+        err_prefix(&inner, "%s", j->record.grammar.field);
+        return refuse(why, j->record.grammar.field, &inner);
+    }
+    for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.grammar = g;
+    return 0;
+}
+
 int job_open(struct job **result, const struct job_env *env, const struct input_line *line,
              int plain, const struct record_defaults *d, struct refusal *why, struct err *e)
 {
@@ -261,6 +293,7 @@ int job_open(struct job **result, const struct job_env *env, const struct input_
     if (!rc) rc = measure(j, why);
     if (!rc) record_settle(&j->record);
     if (!rc) rc = make_requests(j, e);
+    if (!rc) rc = ask_for_grammar(j, why, e);
     if (rc < 0) job_close(j);
     else *result = j;
     return rc;
@@ -288,6 +321,7 @@ void job_close(struct job *j)
         out_free(&p->tops);
     }
     free(j->prompt);
+    if (j->constraint) constraint_drop(j->env->constraints, j->constraint);
     record_free(&j->record);
     free(j);
 }

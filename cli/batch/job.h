@@ -7,6 +7,7 @@
 #include "cli/out.h"
 #include "cli/batch/record.h"
 #include "cli/breakers.h"
+#include "cli/constraint.h"
 #include "core/sched/request.h"
 #include "core/text/stop.h"
 #include "core/text/tokenizer.h"
@@ -25,6 +26,7 @@ struct job_env {
     const int32_t *eos;        /* [n_eos] */
     int n_eos, vocab, n_ctx;
     struct breaker_texts *texts;
+    struct constraints *constraints;        /* NULL: no tokenizer */
     uint64_t seed;                          /* of the run, for records without one */
     void (*done)(void *arg, struct job *j); /* all requests of J ended */
     void *arg;
@@ -72,16 +74,17 @@ struct job {
     const struct job_env *env;
     struct record record;
     struct dry_breakers breakers;
-    int n_prompts, n_running;  /* requests not yet ended */
-    struct job_prompt *prompt; /* [n_prompts] */
-    uint64_t bytes;            /* about as many as its answer has, as far as it is known */
-    char failed[256];          /* why there is no answer, or "" */
+    struct constraint *constraint; /* NULL: its answers are free */
+    int n_prompts, n_running;      /* requests not yet ended */
+    struct job_prompt *prompt;     /* [n_prompts] */
+    uint64_t bytes;                /* about as many as its answer has, as far as it is known */
+    char failed[256];              /* why there is no answer, or "" */
     int status; /* of an answer that failed: 500 for the model's failure, 400 when the record asks
                    too much */
     uint64_t index, line_bytes; /* the caller's */
     int aborted;
-    double start, first_token, end;              /* seconds of env->clock */
-    struct job *next, *previous, *next_finished; /* the caller's */
+    double start, first_token, end;                             /* seconds of env->clock */
+    struct job *next, *previous, *next_finished, *next_pending; /* the caller's */
 };
 
 /* A parsed record becomes a job with tokens and requests; *r moves into it (do not free it, also
@@ -90,6 +93,9 @@ struct job {
 int job_open(struct job **j, const struct job_env *env, const struct input_line *line, int plain,
              const struct record_defaults *d, struct refusal *why, struct err *e);
 void job_close(struct job *j);
+/* Gives the requests their grammar. 0: they can be computed; 1: refused (*why); 2: it is not
+ * compiled yet, never with WAIT; -1: failed. */
+int job_take_grammar(struct job *j, int wait, struct refusal *why, struct err *e);
 int job_prompt_tokens(const struct job *j);
 int job_generated_tokens(const struct job *j);
 /* Bytes of p->text that stand before the text of choice C, which has ended. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 static void key(struct out *o, const char *name)
 {
@@ -109,6 +110,12 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     integer(o, "--ignore-eos", p->ignore_eos);
     integer(o, "--special", p->special);
     strings(o, "--stop", &p->stop);
+    text(o, "constraint", m->constraint->name);
+    crc(o, "constraint (crc32)",
+        (uint32_t)crc32_z(0, (const unsigned char *)m->constraint->spec.text,
+                          m->constraint->spec.bytes));
+    integer(o, "--schema-order", p->schema_order);
+    integer(o, "--compact-json", p->compact_json);
     integer(o, "started", m->started);
     out_text(o, "}\n");
     return out_failed(o) ? err_memory(e) : 0;

@@ -3,6 +3,7 @@
 #ifndef CLI_MANIFEST_H
 #define CLI_MANIFEST_H
 
+#include "cli/constraint.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/batch/shard.h"
@@ -18,6 +19,7 @@ struct manifest {
         *model_crc; /* 8 hex digits, of the model file's header, which holds every tensor's crc32 */
     uint32_t template_crc;          /* of --chat-template-file; the model's own is in the model */
     struct sampler_params sampling; /* where records say nothing */
+    const struct constraint_text *constraint;
     uint64_t seed;
     int n_ctx;
     const char *backend; /* engine_order */

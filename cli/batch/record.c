@@ -1,5 +1,7 @@
 #include "cli/batch/record.h"
 
+#include "cli/batch/record_grammar.h"
+
 #include "cli/sampling.h"
 #include "core/base/json.h"
 #include "core/sched/request.h"
@@ -73,6 +75,14 @@ static const struct field {
     {"dry_sequence_breakers", BOTH, F_OTHER, 0, 0, 0},
     {"samplers", BOTH, F_OTHER, 0, 0, 0},
     {"response_format", BOTH, F_OTHER, 0, 0, 0},
+    {"structured_outputs", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_json", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_regex", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_choice", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_grammar", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_json_object", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_whitespace_pattern", BOTH, F_OTHER, 0, 0, 0},
+    {"guided_decoding_backend", BOTH, F_IGNORED, 0, 0, 0},
     {"best_of", COMPLETION, F_OTHER, 0, 0, 0},
     {"modalities", CHAT, F_OTHER, 0, 0, 0},
     {"user", BOTH, F_IGNORED, 0, 0, 0},
@@ -268,14 +278,6 @@ static int read_logprobs_of_chat(struct record *r, const json_t *body, struct re
     return 0;
 }
 
-static int read_response_format(const json_t *v, struct refusal *why)
-{
-    const char *type = json_string_value(json_object_get(v, "type"));
-    return type && !strcmp(type, "text")
-               ? 0
-               : refuse(why, "response_format", "only {\"type\": \"text\"} is served");
-}
-
 static int read_tool_choice(const json_t *v, struct refusal *why)
 {
     const char *s = json_string_value(v);
@@ -313,8 +315,6 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
         return read_breakers(r, v, why, e);
     } else if (!strcmp(name, "samplers")) {
         return read_samplers(r, v, why);
-    } else if (!strcmp(name, "response_format")) {
-        return read_response_format(v, why);
     } else if (!strcmp(name, "best_of")) {
         if (!as_integer(v, &x) || x != r->n)
             return refuse(why, name, "only the value of n is served");
@@ -548,11 +548,15 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
         if (!rc) rc = read_envelope(r, &body, why);
         r->add_special = r->kind == RECORD_COMPLETION;
         if (!rc) rc = read_body(r, body, d, why, e);
+        if (!rc) rc = record_read_grammar(r, body, line, why, e);
         if (!rc && big) rc = refuse_big(r, body, why);
         if (json_check(e)) return -1;
         if (rc) return rc;
     }
     if (take_defaults(r, d, e)) return -1;
+    if (!r->grammar.is_given) r->grammar = d->grammar;
+    r->grammar.spec.schema_order = d->grammar.spec.schema_order;
+    r->grammar.spec.compact |= d->grammar.spec.compact;
     if (r->max_tokens < 0 && d->max_tokens >= 0) r->max_tokens = d->max_tokens;
     if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION)
         r->max_tokens = 16;
@@ -566,6 +570,7 @@ void record_free(struct record *r)
     free((void *)r->sampling.bias);
     free(r->stop);
     free(r->breakers);
+    free(r->grammar.owned);
     *r = (struct record){0};
 }
 

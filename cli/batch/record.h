@@ -6,9 +6,18 @@
 #define CLI_RECORD_H
 
 #include "cli/batch/input.h"
+#include "core/grammar/grammar.h"
 #include "core/sample/sampler.h"
 
 #include <jansson.h>
+
+/* What the answers of a record have to be. */
+struct record_grammar {
+    int is_given;      /* the record has a field about it, perhaps one that leaves them free */
+    const char *field; /* that asks for the grammar; NULL: answers are free */
+    struct grammar_spec spec;
+    char *owned; /* the spec's text, or NULL: it is the run's */
+};
 
 enum record_kind { RECORD_COMPLETION, RECORD_CHAT };
 
@@ -24,8 +33,9 @@ struct record_defaults {
     const char *const *breakers; /* [n_breakers] of DRY */
     int n_breakers;
     int vocab;
-    int chat;            /* a line of plain text is a message */
-    int include_special; /* special tokens are part of the text */
+    struct record_grammar grammar; /* field: the name of the option */
+    int chat;                      /* a line of plain text is a message */
+    int include_special;           /* special tokens are part of the text */
 };
 
 struct record {
@@ -51,6 +61,7 @@ struct record {
     int n_breakers;
     const char **stop; /* [n_stop] */
     int n_stop;
+    struct record_grammar grammar;
 };
 
 /* Most choices of one record: its prompts times n. */

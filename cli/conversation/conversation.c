@@ -77,6 +77,7 @@ static int compute(struct conversation *c, struct err *e)
                         .n_prompt = (int)c->prompt.n,
                         .n_choices = 1,
                         .max_tokens = c->o->n_predict < 0 ? c->n_ctx : c->o->n_predict,
+                        .grammar = c->grammar,
                         .n_top = -1,
                         .prompt_top = -1,
                         .sampling = c->sampling,
@@ -270,6 +271,9 @@ static int open_all(struct conversation *c, struct err *e)
     if (o->system_prompt && run_add_message(c->messages, "system", o->system_prompt,
                                             strlen(o->system_prompt), "--system-prompt", e))
         return -1;
+    const struct model_config *g = &c->engine.model.config;
+    const struct constraint_source tokens = {c->engine.tokenizer, g->eos, g->n_eos, g->vocab};
+    if (constraint_one_open(&c->constraint, o, &tokens, &c->grammar, e)) return -1;
     run_say_seed(o, o->seed.value);
     engine_say_context(&c->engine);
     if (sampling_open(&c->sampling, &c->memory, o, &c->engine.model.file, c->engine.tokenizer,
@@ -311,6 +315,7 @@ int run_conversation(const struct options *o, struct err *e)
     tok_ids_free(&c.prompt);
     chat_close(c.chat);
     engine_close(&c.engine);
+    constraint_one_close(&c.constraint);
     if (rc) return 1;
     if (run_stop_requested == SIGTERM || (run_stop_requested && !terminal)) return 4;
     return c.n_failed && !terminal ? 1 : 0;

@@ -4,6 +4,7 @@
 #define CLI_CONVERSATION_H
 
 #include "cli/conversation/line.h"
+#include "cli/constraint.h"
 #include "cli/engine.h"
 #include "cli/sampling.h"
 #include "cli/show.h"
@@ -15,6 +16,8 @@ struct conversation {
     struct chat *chat;
     struct sampler_params sampling;
     struct sampling_memory memory;
+    struct constraint_one constraint;
+    struct grammar *grammar; /* of every answer, or NULL */
     struct line_reader *lines;
     json_t *messages; /* as a record of a batch has them */
     int n_ctx;

@@ -1,0 +1,339 @@
+#include "cli/constraint.h"
+
+#include "core/base/file.h"
+#include "core/base/json.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_IDLE = 64 }; /* grammars that are kept though nobody asks for them now */
+enum { MAX_TEXT = 16 << 20 };
+
+enum constraint_state { WAITING, COMPILING, COMPILED, FAILED };
+
+struct constraint {
+    struct constraint *next; /* the last one used comes first */
+    struct grammar_spec spec;
+    char *text;
+    uint64_t hash;
+    int n_users;
+    enum constraint_state state;
+    struct grammar *grammar;
+    struct err why; /* FAILED */
+};
+
+struct constraints {
+    struct constraint_source source;
+    struct tok_bytes bytes; /* with vocab: made by the first who asks */
+    struct vocab *vocab;
+    struct constraint *all;
+    pthread_mutex_t lock; /* of all below `source` but bytes and vocab, which are the thread's */
+    pthread_cond_t asked, compiled;
+    pthread_t thread;
+    int has_thread, ends;
+};
+
+/* ---- the tokens */
+
+static const char *token(void *arg, int32_t id, size_t *bytes)
+{
+    const struct constraints *c = arg;
+    *bytes = 0;
+    for (int i = 0; i < c->source.n_eos; i++)
+        if (c->source.eos[i] == id) return NULL;
+    if (id >= c->bytes.n) return NULL;
+    *bytes = c->bytes.start[id + 1] - c->bytes.start[id];
+    return *bytes ? c->bytes.text + c->bytes.start[id] : NULL;
+}
+
+static int open_vocab(struct constraints *c, struct err *e)
+{
+    const struct vocab_source source = {.n = c->source.vocab, .token = token, .arg = c};
+    if (c->vocab) return 0;
+    if (!c->bytes.start && tok_bytes_open(&c->bytes, c->source.tokenizer, e)) return -1;
+    return vocab_open(&c->vocab, &source, e);
+}
+
+/* ---- the thread */
+
+static struct constraint *first_waiting(const struct constraints *c)
+{
+    struct constraint *last = NULL; /* who asked first */
+    for (struct constraint *k = c->all; k; k = k->next)
+        if (k->state == WAITING) last = k;
+    return last;
+}
+
+static void *compile(void *arg)
+{
+    struct constraints *c = arg;
+    pthread_mutex_lock(&c->lock);
+    while (!c->ends) {
+        struct constraint *k = first_waiting(c);
+        if (!k) {
+            pthread_cond_wait(&c->asked, &c->lock);
+            continue;
+        }
+        k->state = COMPILING;
+        pthread_mutex_unlock(&c->lock);
+        int rc = open_vocab(c, &k->why);
+        if (!rc) rc = grammar_open(&k->grammar, &k->spec, c->vocab, &k->why);
+        pthread_mutex_lock(&c->lock);
+        k->state = rc ? FAILED : COMPILED;
+        pthread_cond_broadcast(&c->compiled);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct constraints *c, struct err *e)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&c->thread, NULL, compile, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc) return err_set(e, "cannot start a thread: %s", strerror(rc));
+    c->has_thread = 1;
+    return 0;
+}
+
+/* ---- who asks */
+
+int constraints_open(struct constraints **out, const struct constraint_source *source,
+                     struct err *e)
+{
+    struct constraints *c = calloc(1, sizeof *c);
+    if (!c) return err_memory(e);
+    c->source = *source;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->asked, NULL);
+    pthread_cond_init(&c->compiled, NULL);
+    *out = c;
+    return 0;
+}
+
+static void free_constraint(struct constraint *k)
+{
+    grammar_close(k->grammar);
+    free(k->text);
+    free(k);
+}
+
+void constraints_close(struct constraints *c)
+{
+    if (!c) return;
+    pthread_mutex_lock(&c->lock);
+    c->ends = 1;
+    pthread_cond_signal(&c->asked);
+    pthread_mutex_unlock(&c->lock);
+    if (c->has_thread) pthread_join(c->thread, NULL);
+    for (struct constraint *k = c->all, *next; k; k = next) {
+        next = k->next;
+        free_constraint(k);
+    }
+    vocab_close(c->vocab);
+    tok_bytes_close(&c->bytes);
+    pthread_cond_destroy(&c->compiled);
+    pthread_cond_destroy(&c->asked);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* FNV-1a (Fowler, Noll, Vo; 64 bits). */
+static uint64_t hash_of(const struct grammar_spec *s)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < s->bytes; i++) h = (h ^ (unsigned char)s->text[i]) * 0x100000001b3u;
+    return h;
+}
+
+static int is_same(const struct grammar_spec *a, const struct grammar_spec *b)
+{
+    return a->kind == b->kind && a->bytes == b->bytes && a->schema_order == b->schema_order &&
+           a->compact == b->compact && (!a->bytes || !memcmp(a->text, b->text, a->bytes));
+}
+
+/* Takes the same constraint out of the list; NULL: there is none. */
+static struct constraint *take(struct constraints *c, const struct grammar_spec *spec,
+                               uint64_t hash)
+{
+    for (struct constraint **at = &c->all; *at; at = &(*at)->next) {
+        struct constraint *k = *at;
+        if (k->hash != hash || !is_same(&k->spec, spec)) continue;
+        *at = k->next;
+        return k;
+    }
+    return NULL;
+}
+
+static struct constraint *make(const struct grammar_spec *spec, uint64_t hash)
+{
+    struct constraint *k = calloc(1, sizeof *k);
+    if (!k || !(k->text = malloc(spec->bytes + 1))) {
+        free(k);
+        return NULL;
+    }
+    if (spec->bytes) memcpy(k->text, spec->text, spec->bytes);
+    k->text[spec->bytes] = 0;
+    k->spec = *spec;
+    k->spec.text = k->text;
+    k->hash = hash;
+    return k;
+}
+
+/* Forgets what was not used for longest, beyond MAX_IDLE. */
+static void forget(struct constraints *c)
+{
+    int n = 0;
+    for (struct constraint **at = &c->all; *at;) {
+        struct constraint *k = *at;
+        if (k->n_users || k->state == COMPILING || ++n <= MAX_IDLE) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        free_constraint(k);
+    }
+}
+
+int constraint_ask(struct constraints *c, const struct grammar_spec *spec, struct constraint **out,
+                   struct err *e)
+{
+    uint64_t hash = hash_of(spec);
+    if (!c->has_thread && start_thread(c, e)) return -1;
+    pthread_mutex_lock(&c->lock);
+    struct constraint *k = take(c, spec, hash);
+    if (!k) k = make(spec, hash);
+    if (k) {
+        k->n_users++;
+        k->next = c->all;
+        c->all = k;
+        if (k->state == WAITING) pthread_cond_signal(&c->asked);
+        forget(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    *out = k;
+    return k ? 0 : err_memory(e);
+}
+
+void constraint_drop(struct constraints *c, struct constraint *k)
+{
+    if (!k) return;
+    pthread_mutex_lock(&c->lock);
+    k->n_users--;
+    pthread_mutex_unlock(&c->lock);
+}
+
+int constraint_get(struct constraints *c, struct constraint *k, int wait, struct grammar **g,
+                   struct err *e)
+{
+    pthread_mutex_lock(&c->lock);
+    while (wait && k->state != COMPILED && k->state != FAILED)
+        pthread_cond_wait(&c->compiled, &c->lock);
+    enum constraint_state state = k->state;
+    pthread_mutex_unlock(&c->lock);
+    if (state == FAILED) *e = k->why;
+    if (state == COMPILED) *g = k->grammar;
+    return state == FAILED ? -1 : state == COMPILED;
+}
+
+/* ---- the command line */
+
+static int read_file(struct constraint_text *t, const char *path, struct err *e)
+{
+    uint64_t bytes;
+    int fd, rc = 0;
+    size_t n = 0;
+    if (file_open(&fd, path, &bytes, e)) return -1;
+    if (bytes > MAX_TEXT) rc = err_set(e, "%s: more than 16 MiB", path);
+    else if (!(t->owned = malloc((size_t)bytes + 1))) rc = err_memory(e);
+    while (!rc && n < bytes) {
+        ssize_t got = read(fd, t->owned + n, (size_t)bytes - n);
+        if (got < 0) rc = err_sys(e, "%s", path);
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    close(fd);
+    if (!rc) t->owned[n] = 0;
+    t->spec.bytes = n;
+    return rc;
+}
+
+/* The choices as a JSON array. */
+static int join_choices(struct constraint_text *t, const struct args_strings *s, struct err *e)
+{
+    json_forget();
+    json_t *all = json_array();
+    for (int i = 0; i < s->n; i++) json_array_append_new(all, json_text(s->v[i]));
+    t->owned = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return t->owned && !json_check(e) ? 0 : err_memory(e);
+}
+
+int constraint_read(struct constraint_text *t, const struct options *o, struct err *e)
+{
+    const struct {
+        const char *text, *file;
+        const void *field, *file_field;
+        enum grammar_kind kind;
+    } ways[] = {
+        {o->json_schema, o->json_schema_file, &o->json_schema, &o->json_schema_file,
+         GRAMMAR_SCHEMA},
+        {o->regex, NULL, &o->regex, NULL, GRAMMAR_REGEX},
+        {o->grammar, o->grammar_file, &o->grammar, &o->grammar_file, GRAMMAR_GBNF},
+    };
+    t->spec = (struct grammar_spec){.schema_order = o->schema_order, .compact = o->compact_json};
+    if (o->json) t->name = options_given(o, &o->json);
+    t->spec.kind = GRAMMAR_JSON;
+    for (int i = 0; i < 3; i++) {
+        if (!ways[i].text && !ways[i].file) continue;
+        t->spec.kind = ways[i].kind;
+        t->spec.text = ways[i].text;
+        t->name = options_given(o, ways[i].text ? ways[i].field : ways[i].file_field);
+        if (ways[i].file && read_file(t, ways[i].file, e)) return err_prefix(e, "%s", t->name);
+    }
+    if (o->choice.n) {
+        t->name = options_given(o, &o->choice);
+        t->spec.kind = GRAMMAR_CHOICE;
+        if (join_choices(t, &o->choice, e)) return -1;
+    }
+    if (t->owned) t->spec.text = t->owned;
+    if (t->spec.text && !t->spec.bytes) t->spec.bytes = strlen(t->spec.text);
+    if (t->spec.text && !t->spec.bytes && t->spec.kind != GRAMMAR_REGEX)
+        return err_set(e, "%s: is empty", t->name);
+    return 0;
+}
+
+void constraint_text_close(struct constraint_text *t)
+{
+    free(t->owned);
+    *t = (struct constraint_text){0};
+}
+
+int constraint_one_open(struct constraint_one *one, const struct options *o,
+                        const struct constraint_source *source, struct grammar **g, struct err *e)
+{
+    *g = NULL;
+    if (constraint_read(&one->text, o, e)) return -1;
+    if (!one->text.name) return 0;
+    if (!source->tokenizer)
+        return err_set(e, "%s needs a tokenizer, the model has none", one->text.name);
+    if (constraints_open(&one->all, source, e) ||
+        constraint_ask(one->all, &one->text.spec, &one->constraint, e))
+        return -1;
+    return constraint_get(one->all, one->constraint, 1, g, e) < 0
+               ? err_prefix(e, "%s", one->text.name)
+               : 0;
+}
+
+void constraint_one_close(struct constraint_one *one)
+{
+    constraints_close(one->all);
+    constraint_text_close(&one->text);
+    *one = (struct constraint_one){0};
+}
