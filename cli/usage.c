@@ -53,6 +53,10 @@ static int check_relations(const struct options *o, struct err *e)
                        o->act);
     if (o->same_bits && !strcmp(o->cpu, "ref"))
         return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
+    const int *spelling = o->schema_order ? &o->schema_order : &o->compact_json;
+    if (*spelling && !o->input && !o->json && !o->json_schema && !o->json_schema_file)
+        return err_set(e, "%s needs --json, --json-schema or --json-schema-file",
+                       options_given(o, spelling));
     if (o->input && check_batch(o, e)) return -1;
     return check_prompt(o, e);
 }
@@ -69,9 +73,11 @@ static int is_utf8(const char *s)
  * have any bytes. */
 static int check_texts(const struct options *o, struct err *e)
 {
-    for (int i = 0; i < o->stop.n; i++)
-        if (!is_utf8(o->stop.v[i]))
-            return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->stop));
+    const struct args_strings *const lists[] = {&o->stop, &o->choice};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < lists[k]->n; i++)
+            if (!is_utf8(lists[k]->v[i]))
+                return err_set(e, "%s: the text is not UTF-8", options_given(o, lists[k]));
     if (o->system_prompt && !is_utf8(o->system_prompt))
         return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->system_prompt));
     if ((o->chat || o->conversation) && o->prompt && !is_utf8(o->prompt))
