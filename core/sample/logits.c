@@ -139,6 +139,30 @@ int logits_argmax(const float *logits, int n)
     return i;
 }
 
+static void mask_word(const float *logits, uint32_t word, float *out)
+{
+    const mask lane = {1, 2, 4, 8};
+    const quad least = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (int i = 0; i < 32; i += 4, word >>= 4) {
+        int32_t low = (int32_t)(word & 15);
+        quad x;
+        memcpy(&x, logits + i, sizeof x);
+        mask keep = ((mask){low, low, low, low} & lane) != 0;
+        x = (quad)(((mask)x & keep) | ((mask)least & ~keep));
+        memcpy(out + i, &x, sizeof x);
+    }
+}
+
+void logits_mask(const float *logits, int n, const uint32_t *set, float *out)
+{
+    int i = 0;
+    for (; i + 32 <= n; i += 32) {
+        if (set[i / 32] == UINT32_MAX) memcpy(out + i, logits + i, 32 * sizeof *out);
+        else mask_word(logits + i, set[i / 32], out + i);
+    }
+    for (; i < n; i++) out[i] = set[i / 32] >> i % 32 & 1 ? logits[i] : -INFINITY;
+}
+
 int logits_next_above(const float *logits, int i, int n, float low)
 {
     for (; i + 16 <= n; i += 16) {

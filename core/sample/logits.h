@@ -24,6 +24,8 @@ struct logits_entry {
 /* Writes the ids [k] of the k largest of logits [n] (0 <= k <= n) in descending order, the lower id
  * first on ties. */
 void logits_top(const float *logits, int n, int k, int32_t *id);
+/* Writes logits [n] to OUT, -INFINITY where bit i % 32 of set[i / 32] is clear. */
+void logits_mask(const float *logits, int n, const uint32_t *set, float *out);
 
 /* Index of the first of logits i .. n-1 that exceeds LOW; n: none. */
 int logits_next_above(const float *logits, int i, int n, float low);

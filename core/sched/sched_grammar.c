@@ -33,7 +33,7 @@ static void end_with(struct seq *q, enum finish why)
 
 static void allow(struct seq *q, int32_t id) { q->mask[id / 32] |= 1u << id % 32; }
 
-static int allows(const struct seq *q, int32_t id) { return q->mask[id / 32] >> id % 32 & 1; }
+int seq_allows(const struct seq *q, int32_t id) { return q->mask[id / 32] >> id % 32 & 1; }
 
 /* EOS is no part of a document and is not read. */
 static int is_eos(const struct sched *s, int32_t id)
@@ -133,26 +133,16 @@ void sched_take_forced(struct sched *s)
 int sched_pick(const struct sched *s, const struct sched_row *row, int best)
 {
     const struct seq *q = row->seq;
-    if (best < 0 || allows(q, best)) return best;
+    if (best < 0 || seq_allows(q, best)) return best;
     if (row->top_at < 0 || !forward_has_top(s->forward, row->top_at)) return -1;
     const struct logits_entry *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
     int n = forward_n_top(s->forward, row->top_at), found = -1, n_before = 0;
     for (int i = 0; i < n; i++)
-        if (allows(q, top[i].id) && (found < 0 || top[i].value > top[found].value)) found = i;
+        if (seq_allows(q, top[i].id) && (found < 0 || top[i].value > top[found].value)) found = i;
     if (found < 0) return -1;
     /* The list has the OP_TOP_KEPT largest logits: among these, what is missing is smaller. */
     for (int i = 0; i < n; i++)
         n_before += top[i].value > top[found].value ||
                     (top[i].value == top[found].value && i < found);
     return n_before < OP_TOP_KEPT ? top[found].id : -1;
-}
-
-void sched_mask(const struct sched *s, const struct seq *q, const float *logits, float *out)
-{
-    int vocab = s->forward->model->config.vocab;
-    for (int at = 0; at < vocab; at += 32) {
-        uint32_t bits = q->mask[at / 32];
-        int n = vocab - at < 32 ? vocab - at : 32;
-        for (int i = 0; i < n; i++) out[at + i] = bits >> i & 1 ? logits[at + i] : -INFINITY;
-    }
 }

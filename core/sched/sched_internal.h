@@ -204,8 +204,8 @@ int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
 /* The largest of the logits under the mask, from the argmax or the backend's top; -1: these do not
  * decide it. */
 int sched_pick(const struct sched *s, const struct sched_row *row, int best);
-/* Copies logits [vocab] with -INFINITY where the mask forbids a token. */
-void sched_mask(const struct sched *s, const struct seq *q, const float *logits, float *out);
+/* Whether the mask allows ID. */
+int seq_allows(const struct seq *q, int32_t id);
 /* Plans a step: chooses rows and pages, fills the batch and *f. */
 void sched_plan(struct sched *s, struct flight *f);
 /* Updates the sequences for a step that has begun; its tokens are still unknown. */

@@ -49,10 +49,11 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
     if (q->cursor) {
         if (sampler_check(best, e)) return -1;
         float *masked = s->adjusted + (size_t)thread * (size_t)g->vocab;
-        sched_mask(s, q, logits, masked);
-        sampler_adjust(sampler, &c, masked);
+        int adjusts = sampler_adjusts(&r->sampling, n_generated);
+        logits_mask(logits, g->vocab, q->mask, masked);
+        if (adjusts) sampler_adjust(sampler, &c, masked);
+        if (adjusts || !seq_allows(q, best)) best = logits_argmax(masked, g->vocab);
         logits = masked;
-        best = logits_argmax(logits, g->vocab);
     } else if (sampler_adjusts(&r->sampling, n_generated)) {
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);

@@ -491,9 +491,30 @@ static void sums_and_tops_are_right(void **state)
     }
 }
 
+static void a_mask_leaves_what_is_set(void **state)
+{
+    (void)state;
+    enum { MOST = 333 };
+    float logits[MOST], out[MOST + 1];
+    uint32_t set[(MOST + 31) / 32], x = 7;
+    for (int n = 0; n <= MOST; n++) {
+        for (int i = 0; i < n; i++) logits[i] = (float)(i * 37 % 101) - 50;
+        for (int w = 0; w < (MOST + 31) / 32; w++) {
+            x = x * 1664525 + 1013904223;
+            set[w] = x >> 30 == 0 ? 0 : x >> 30 == 1 ? UINT32_MAX : x ^ x << 7;
+        }
+        out[n] = 5;
+        logits_mask(logits, n, set, out);
+        for (int i = 0; i < n; i++)
+            assert_true(out[i] == (set[i / 32] >> i % 32 & 1 ? logits[i] : -INFINITY));
+        assert_true(out[n] == 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mask_leaves_what_is_set),
         cmocka_unit_test(adjusted_logits_are_exact),
         cmocka_unit_test(greedy_takes_the_lowest_of_the_largest),
         cmocka_unit_test(draws_follow_the_distribution),
