@@ -22,7 +22,7 @@ struct manifest {
     const struct constraint_text *constraint;
     uint64_t seed;
     int n_ctx;
-    const char *backend; /* engine_order */
+    const char *backend;      /* engine_order */
     const char *instructions; /* as engine_sums gives them; NULL: they do not matter */
     int64_t
         started; /* as run_local_time gives it: what a chat template takes for now; not compared */

@@ -77,15 +77,13 @@ static int look(struct sched *s, struct seq *q, int32_t *id)
     int n_allowed;
     if (grammar_mask(q->cursor, q->mask, &n_allowed, id, &q->wrong)) return 0;
     q->masked = q->n_known;
-    if (grammar_may_end(q->cursor)) {
-        /* Nothing that the vocabulary can spell follows. */
-        if (!n_allowed && q->n_known) end_with(q, FINISH_STOP);
-        if (q->job->request->sampling.ignore_eos) return 0;
+    int may_end = grammar_may_end(q->cursor), takes_eos = !q->job->request->sampling.ignore_eos;
+    if (may_end && takes_eos)
         for (int i = 0; i < g->n_eos; i++) allow(q, g->eos[i]);
-        return 0;
-    }
-    if (!n_allowed) err_set(&q->wrong, "no token of the vocabulary continues the answer");
-    return n_allowed == 1 && is_forced(s, q, *id);
+    else if (!n_allowed)
+        err_set(&q->wrong, "no token of the vocabulary continues the answer%s",
+                may_end ? ", and ignore_eos forbids its end" : "");
+    return n_allowed == 1 && !may_end && is_forced(s, q, *id);
 }
 
 void seq_look_ahead(struct sched *s, struct seq *q)

@@ -353,6 +353,32 @@ static void what_is_forbidden_fails_alone(void **state)
     close_records(&t, r, 1);
 }
 
+/* A choice that no token can continue ends by EOS, or not at all. */
+static void what_cannot_be_spelled_ends(void **state)
+{
+    (void)state;
+    struct texts t = {.text = {"DE", "DE?"}, .n = 2};
+    struct record *r = random_records(1, 27);
+    open_grammar(&t);
+    one_request(r, &t);
+    for (int how = 0; how < 4; how++) {
+        struct setup u = plain;
+        int32_t last;
+        u.overlap = how & 1;
+        r->request.n_top = how / 2 ? 1 : -1;
+        r->request.sampling.ignore_eos = 0;
+        run(&u, r, 1);
+        assert_int_equal(r->n_tokens[0], 3);
+        assert_int_equal(r->why[0], FINISH_STOP);
+        memcpy(&last, r->log[0] + 2 * (r->n_log[0] - sizeof(enum finish)) / 3, sizeof last);
+        assert_true(is_eos(last));
+        r->request.sampling.ignore_eos = 1;
+        run(&u, r, 1);
+        assert_non_null(strstr(r->msg, "ignore_eos forbids its end"));
+    }
+    close_records(&t, r, 1);
+}
+
 /* The first token of many requests with the same logits: frequencies against the softmax over the
  * tokens that are allowed, by chi-square. */
 static void samples_have_the_masked_distribution(void **state)
@@ -446,6 +472,7 @@ int main(void)
         cmocka_unit_test(answers_do_not_depend_on_scheduling),
         cmocka_unit_test(forced_tokens_take_one_step),
         cmocka_unit_test(what_is_forbidden_fails_alone),
+        cmocka_unit_test(what_cannot_be_spelled_ends),
         cmocka_unit_test(samples_have_the_masked_distribution),
         cmocka_unit_test(an_abort_ends_them),
     };
