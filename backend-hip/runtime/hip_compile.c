@@ -3,6 +3,7 @@
 #include "backend-hip/runtime/hip_images.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +48,28 @@ static int find_symbols(struct rtc *r, void *library)
     return 1;
 }
 
-/* The runtime library itself (older ones contain the compiler), then the known names. */
+/* A compiler in the folder that a runtime library was loaded from, as in DTK's and other trees that
+ * the loader does not search. */
+static int find_beside(struct rtc *r, void *runtime)
+{
+    struct link_map *map = NULL;
+    char path[4096];
+    if (!runtime || dlinfo(runtime, RTLD_DI_LINKMAP, &map) || !map || !strchr(map->l_name, '/'))
+        return 0;
+    int folder = (int)(strrchr(map->l_name, '/') - map->l_name);
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+        snprintf(path, sizeof path, "%.*s/%s", folder, map->l_name, compilers[i]);
+        if (find_symbols(r, dlopen(path, RTLD_NOW | RTLD_LOCAL))) return 1;
+    }
+    return 0;
+}
+
+/* The runtime library itself (older ones contain the compiler), its folder, then the known names.
+ */
 static int find_compiler(struct rtc *r, const char *runtime)
 {
-    if (find_symbols(r, dlopen(runtime, RTLD_NOW | RTLD_LOCAL))) return 1;
+    void *library = dlopen(runtime, RTLD_NOW | RTLD_LOCAL);
+    if (find_symbols(r, library) || find_beside(r, library)) return 1;
     for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++)
         if (find_symbols(r, dlopen(compilers[i], RTLD_NOW | RTLD_LOCAL))) return 1;
     return 0;
@@ -81,13 +100,22 @@ static int compile(const char *runtime, const char *arch, int file)
         p = body + strlen(body) + 1;
     }
     snprintf(offload, sizeof offload, "--offload-arch=%s", arch);
-    const char *options[] = {offload, "-O3", "-ffp-contract=off", "-fno-strict-aliasing"};
+    /* the last one for a chip that lacks dot products, where the compiler refuses them */
+    const char *options[] = {offload, "-O3", "-ffp-contract=off", "-fno-strict-aliasing",
+                             "-DNO_DOT2"};
+    const int n_options = sizeof options / sizeof *options;
     if (!find_compiler(&r, runtime)) {
         dprintf(file, "neither %s nor libhiprtc has hiprtc's functions", runtime);
         return -1;
     }
     int code = r.create(&program, source, main_source, n_headers, text, name);
-    if (!code) code = r.compile(program, sizeof options / sizeof *options, options);
+    if (!code) code = r.compile(program, n_options - 1, options);
+    void *plain = NULL;
+    if (code && program && !r.create(&plain, source, main_source, n_headers, text, name) &&
+        !r.compile(plain, n_options, options)) {
+        program = plain;
+        code = 0;
+    }
     if (code) {
         char *log = !r.log_size(program, &n) && n ? calloc(1, n + 1) : NULL;
         if (!log || r.log(program, log)) dprintf(file, "error %d without a log", code);

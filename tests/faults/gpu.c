@@ -209,6 +209,14 @@ static void compiled(void)
     check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out),
           "compiled kernels give the embedded ones' answer", &p);
     process_free(&p);
+    setenv("GFX906_ONLY_COMPILED", "1", 1);
+    setenv("GFX906_RTC", "no-dot", 1);
+    COMPLETE(&p, gfx906, "-v");
+    unsetenv("GFX906_RTC");
+    unsetenv("GFX906_ONLY_COMPILED");
+    check(p.code == 0 && !strcmp(p.out, plain.out),
+          "kernels for a chip without dot products give the same answer", &p);
+    process_free(&p);
     void *amd = dlopen("libamdhip64.so.5", RTLD_LAZY | RTLD_LOCAL);
     if (amd) {
         setenv("GFX906_ONLY_COMPILED", "1", 1);

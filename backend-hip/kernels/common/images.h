@@ -29,8 +29,8 @@
 #elif defined(__GFX11__) || defined(__gfx1100__) || defined(__gfx1101__) ||                        \
     defined(__gfx1102__) || defined(__gfx1103__)
 #define GFX11 1
-#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) ||                         \
-    defined(__gfx950__) || defined(__gfx9_4_generic__)
+#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) ||  \
+    defined(__gfx9_4_generic__)
 #define GFX94 1
 #elif defined(__GFX9__)
 #define GFX9 1
@@ -63,8 +63,9 @@
 #define HAS_WGMMA (THIS_IMAGE & IMAGES_SM90)
 #define HAS_AMD_MATRIX (THIS_IMAGE & (IMAGES_MFMA | IMAGES_WMMA | IMAGES_WMMA12))
 
-/* v_dot2_f32_f16 is missing in the first chips of gfx9 and gfx10; only gfx9 has v_mad_f16 */
-#if defined(__AMDGCN__) && !defined(__gfx900__) && !defined(__gfx902__) &&                         \
+/* v_dot2_f32_f16 is missing in the first chips of gfx9 and gfx10, and where the second attempt of
+ * hip_compile.c says so (NO_DOT2); only gfx9 has v_mad_f16 */
+#if defined(__AMDGCN__) && !defined(NO_DOT2) && !defined(__gfx900__) && !defined(__gfx902__) &&    \
     !defined(__gfx904__) && !defined(__gfx909__) && !defined(__gfx90c__) &&                        \
     !defined(__gfx9_generic__) && !defined(__gfx1010__) && !defined(__gfx1013__) &&                \
     !defined(__gfx10_1_generic__)

@@ -124,8 +124,12 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
     snprintf(command, sizeof command,
              "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only "
              "--no-gpu-bundle-output -mcode-object-version=4 "
-             "-nogpuinc -nogpulib -I.%s -o out.co main.hip >log 2>&1",
-             p->dir, all);
+             "-nogpuinc -nogpulib -I.%s%s -o out.co main.hip >log 2>&1",
+             p->dir, all,
+             mode && !strcmp(mode, "no-dot") /* as for a chip without dot products */
+                 ? " -Xclang -target-feature -Xclang -dot10-insts -Xclang -target-feature -Xclang "
+                   "-dot1-insts"
+                 : "");
     int bad = (mode && !strcmp(mode, "fail")) || system(command) || read_code(p);
     if (bad) snprintf(p->log, sizeof p->log, "main.hip: does not compile\n");
     snprintf(command, sizeof command, "rm -rf %s", p->dir);
