@@ -1,8 +1,8 @@
 /* grammar.h: constrained answers: compiling what a record asks for, following an answer, and the
- * tokens that may come next. Owns: the kinds of grammars, their caches, the bounds on time and
- * memory. Must not know: records, requests, logits.
+ * tokens that may come next. Owns: the kinds of grammars, their bounds. Must not know: records,
+ * requests, logits.
  *
- * A grammar is shared by all records with the same text; it locks itself. A cursor is one answer's
+ * A grammar is constant and shared by all records with the same text. A cursor is one answer's
  * place in it. The tokens that a mask allows are exactly those after which some complete document
  * still exists; EOS is not among them: grammar_may_end says whether the answer may end. */
 #ifndef CORE_GRAMMAR_H
@@ -16,6 +16,7 @@
 
 struct grammar;
 
+/* What records and options name; grammar_open refuses all but GRAMMAR_CHOICE. */
 enum grammar_kind {
     GRAMMAR_JSON,   /* any JSON object (response_format json_object) */
     GRAMMAR_SCHEMA, /* text: a JSON schema */
@@ -32,13 +33,13 @@ struct grammar_spec {
     int compact;      /* no white space but where a string has it */
 };
 
-/* -1: *e says in one line what is wrong or not supported (keyword and JSON pointer), err_is_memory
- * when memory is short. Bounded: about 100 ms. V is the model's and outlives the grammar. */
+/* -1: *e says in one line what is wrong or not supported, err_is_memory
+ * when memory is short. V is the model's and outlives the grammar. */
 int grammar_open(struct grammar **g, const struct grammar_spec *spec, const struct vocab *v,
                  struct err *e);
 void grammar_close(struct grammar *g);
 
-/* One answer's place. Keeps the answer's bytes: the grammar's caches may be emptied in between. */
+/* One answer's place. */
 struct grammar_cursor;
 int grammar_cursor_open(struct grammar_cursor **c, struct grammar *g, struct err *e);
 void grammar_cursor_close(struct grammar_cursor *c);
