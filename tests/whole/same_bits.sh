@@ -54,7 +54,7 @@ done
 answer demo many.jsonl whole --backend cpu
 "$run" -m "$dir/demo.safetensors" -i "$dir/many.jsonl" -o "$dir/both" --same-bits $on/libcuda-fibers-80.so -np 4 >"$dir/log" 2>&1 &
 pid=$!
-for wait in $(seq 200); do
+for wait in $(seq 1800); do # 3 minutes: other tests run beside it
     [ "$(grep -c custom_id "$dir/both.journal" 2>/dev/null)" -ge 4 ] 2>/dev/null && break
     sleep 0.1
 done
