@@ -452,7 +452,7 @@ static long launched[MAX_VARIANTS][MAX_PATTERNS];
 static void count_patterns(const struct fuse *f, int sign)
 {
     if (f->s.ops != &backend_hip) return;
-    for (int i = 0; hip_pattern_name(i); i++)
+    for (int i = 0; i < MAX_PATTERNS && hip_pattern_name(i); i++)
         launched[f->v][i] += sign * hip_pattern_count(f->s.be, i);
 }
 
@@ -552,7 +552,8 @@ static void check_coverage(struct check *c, int v)
     if (c->v[v].ops != &backend_hip) return;
     config.act = gpu.act != ACT_F32 ? gpu.act : ACT_F16;
     side_open(&s, &c->v[v], 1, config);
-    for (int i = 0; hip_pattern_name(i); i++)
+    if (hip_pattern_name(MAX_PATTERNS)) fail(c, v, "coverage", "more patterns than MAX_PATTERNS");
+    for (int i = 0; i < MAX_PATTERNS && hip_pattern_name(i); i++)
         if (hip_has_pattern(s.be, i) && !launched[v][i])
             fail(c, v, "coverage", "no case has launched '%s'", hip_pattern_name(i));
     side_close(&s);

@@ -103,7 +103,7 @@ enum more {
 enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
 enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 
-enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 48, EXPERTS = 7, TOP_K = 3 };
+enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 96, EXPERTS = 7, TOP_K = 3 };
 
 #define BIT(w) (1 << (w))
 
