@@ -5,6 +5,7 @@
 # make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make dist        build/opt4gptq-run-VERSION.tar.gz, the tracked tree
+# make deb         build/opt4gptq-run_VERSION+DATE-1_ARCH.deb, a Debian package
 # make install PREFIX=/usr/local       make uninstall       make clean       V=1: show every command
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -36,7 +37,7 @@ HARDEN_CFLAGS  += -mbranch-protection=standard
 endif
 
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-              -ffp-contract=off -fno-math-errno -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(HARDEN_CFLAGS) $(CFLAGS)
+              -ffp-contract=off -fno-math-errno -fno-asynchronous-unwind-tables -pthread -I. -DOPT4GPTQ_VERSION='"$(VERSION)"' $(HARDEN_CFLAGS) -ffile-prefix-map=$(CURDIR)=. $(CFLAGS)
 ALL_LDFLAGS := -pthread $(HARDEN_LDFLAGS) $(LDFLAGS)
 # A static program cannot load a GPU's runtime library: no kernels, and no_loader.c in place of the dynamic loader.
 ifdef STATIC
@@ -49,7 +50,7 @@ ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-
 ALL_LDFLAGS += -fsanitize=address,undefined
 endif
 # Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
-LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -ledit -ltinfo -lbsd -lmd $(if $(STATIC),,-Wl,-Bdynamic) -lm
+LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -llzma -ledit -ltinfo -lbsd -lmd $(if $(STATIC),,-Wl,-Bdynamic) -lm
 
 comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)) # of a folder and those in it
@@ -80,6 +81,9 @@ $(PROGRAMS):
 # (Sanitizers and -O3 together take gcc minutes for one file.)
 $B/backend-cpu/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O3)
 $B/fast/backend-cpu/%.o: ALL_CFLAGS += -O3
+ifdef SAN # everything is compared with the plain C, whose fmaf() is otherwise a call
+$B/backend-cpu/scalar.o $B/backend-cpu/ref.o: ALL_CFLAGS += -O2 -march=native
+endif
 variant_objects = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
 $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
 ifeq ($(MACHINE),x86_64)
@@ -158,11 +162,15 @@ dist:
 	@mkdir -p $B
 	git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -n9 >$B/$(DIST).tar.gz
 
+# a Debian package of the installed files
+deb: $(PROGRAMS)
+	@MAKE='$(MAKE)' STRIP='$(STRIP)' scripts/deb $B $(VERSION)
+
 clean:
 	rm -rf build build-san build-static build-arm64
 
 include tests/tests.mk
 
-.PHONY: always all demo static install uninstall dist clean
+.PHONY: always all demo static install uninstall dist deb clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

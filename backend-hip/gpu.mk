@@ -13,10 +13,10 @@ GPU_SOURCES := $(wildcard backend-hip/kernels/*.hip backend-hip/kernels/*.h back
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
 # a sanitized build has no kernels of its own
 G           := $(if $(SAN),build,$B)/gpu
-IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$G/%.co) $(PTX_ARCHS:%=$G/%.ptx))
+IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$G/%.co.xz) $(PTX_ARCHS:%=$G/%.ptx.xz) $G/sources.xz)
 ifdef CLANG
 $B/backend-hip/runtime/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"'
-$B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/gfx906.tsv $G/sources
+$B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/gfx906.tsv
 ifdef SAN
 $B/backend-hip/runtime/hip_images.o: | $B/gpu
 $B/gpu:
@@ -34,6 +34,12 @@ $G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+
+# As they lie in the program; PTX without comments and indentation.
+$G/%.ptx.xz: $G/%.ptx
+	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< | xz -9ec >$@
+$G/%.xz: $G/%
+	$(Q)xz -9ekf $<
 
 # for a device that none of the code objects fits: hip_compile.c
 $G/sources: $(GPU_SOURCES)

@@ -46,13 +46,13 @@ static int open_device(struct hip *h, struct err *e)
                        "--version lists them)%s%s",
                        d->name, d->arch[0] ? ", " : "", d->arch,
                        d->why[0] ? ", and to compile them for it failed: " : "", d->why);
-    int family = hip_image_family(d->image->arch);
+    int family = hip_image_family(d->image);
     if (hip_find_variant(h->config.variant, family, &h->pinned, e) || hip_load_kernels(h, e))
         return -1;
     h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map && family == IMAGES_SM90;
     if (h->pinned >= 0 && !hip_has(h, (enum hip_kernel)h->pinned))
         return err_set(e, "--variant %s: is not among the kernels for %s (%s)", h->config.variant,
-                       d->name, d->image->arch);
+                       d->name, d->image);
     return 0;
 }
 
@@ -112,7 +112,7 @@ static const char *hip_describe(const struct be *be)
     const struct hip_device *d = h->device;
     snprintf(h->description, sizeof h->description,
              "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
-             d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image->arch,
+             d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image,
              act[h->config.act], h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
              (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
     return h->description;
@@ -193,7 +193,7 @@ int hip_list_devices(const char *library, struct err *e)
                d->image     ? "kernels for "
                : l->is_cuda ? "no embedded kernels fit"
                             : "no embedded kernels fit: they will be compiled for it",
-               d->image ? d->image->arch : "", l->path);
+               d->image ? d->image : "", l->path);
     }
     if (!n) return err_set(e, "%s: there is no device", l->path);
     return 0;

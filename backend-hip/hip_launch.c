@@ -21,7 +21,7 @@ static int allow_shared(const struct hip *h, enum hip_kernel k, unsigned bytes)
 
 int hip_load_kernels(struct hip *h, struct err *e)
 {
-    int family = hip_image_family(h->device->image->arch);
+    int family = hip_image_family(h->device->image);
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *row = &hip_kernels[k];
         unsigned shared = row->spread > row->shared && family == IMAGES_SM90 ? row->spread

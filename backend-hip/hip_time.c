@@ -8,7 +8,7 @@ int hip_pin(struct be *be, const char *variant, struct err *e)
 {
     struct hip *h = (struct hip *)be;
     int k;
-    if (hip_find_variant(variant, hip_image_family(h->device->image->arch), &k, e)) return -1;
+    if (hip_find_variant(variant, hip_image_family(h->device->image), &k, e)) return -1;
     CHECK(k >= 0 && hip_kernels[k].op == FOR_PAPER && hip_runs_paper(h));
     h->pinned = k;
     return 0;

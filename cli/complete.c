@@ -7,6 +7,7 @@
 #include "cli/scores.h"
 #include "cli/show.h"
 #include "core/base/clock.h"
+#include "core/base/progress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -225,6 +226,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
 {
     struct completion *c = arg;
     (void)choice;
+    if (!c->begun) progress_clear();
     if (c->logits_of_text && keep_id(c, t->id, e)) return -1;
     if (c->o->logprobs >= 0) {
         c->begun = 1;
@@ -252,6 +254,16 @@ static int on_done(void *arg, const char *msg, struct err *e)
     return msg ? err_set(e, "%s: %s", ((struct completion *)arg)->o->model, msg) : 0;
 }
 
+/* How far the prompt is; where its tokens are listed, the list shows it. */
+static void show_progress(struct completion *c, struct progress *p, size_t n_prompt)
+{
+    char done[64], left[PROGRESS_TEXT];
+    if (c->begun || c->o->logprobs >= 0 || n_prompt >= c->prompt.n || !progress_due(p)) return;
+    snprintf(done, sizeof done, "prompt %zu of %zu tokens", n_prompt, c->prompt.n);
+    progress_left(p, (double)n_prompt, (double)c->prompt.n, left);
+    progress_show(p, (const char *const[]){done, left}, 2);
+}
+
 /* Steps until the answer is complete or a signal asks for the end; *n_prompt receives the prompt
  * tokens computed. */
 static int compute(struct completion *c, size_t *n_prompt, struct err *e)
@@ -271,6 +283,8 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
     r->score_from = 1;
     r->sink = &sink;
     r->arg = c;
+    struct progress progress;
+    progress_begin(&progress);
     int rc = sched_submit(c->engine.sched, r, e) ? -1 : 1;
     while (rc > 0 && !run_stop_requested) {
         double *seconds = c->begun ? &c->generate_s : &c->prompt_s, before = clock_now();
@@ -279,7 +293,9 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
         sched_stats(c->engine.sched, &stats);
         *n_prompt = stats.n_prompt_tokens;
         *seconds += clock_now() - before;
+        show_progress(c, &progress, *n_prompt);
     }
+    progress_clear();
     if (rc < 0) return -1;
     if (c->o->logprobs >= 0) scores_end(&c->scores);
     if (!c->begun || c->o->logprobs >= 0) return 0;

@@ -60,6 +60,7 @@ static struct forward_options forward_of(const struct engine *g)
         .act = backend_act(o->act),
         .kv = backend_kv(o->kv),
         .context = engine_context(g),
+        .show_progress = 1,
     };
 }
 
@@ -166,11 +167,13 @@ static const char *say_states(const struct forward_need *need, int n, char *text
 int engine_open_model(struct engine *g, const struct options *o, struct err *e)
 {
     size_t n;
+    struct progress progress;
     memset(g, 0, sizeof *g);
     g->o = o;
     g->entry = backend_find(o->backend);
     if (model_open(&g->model, o->model, e)) return -1;
-    if (o->check_tensors && mf_verify(&g->model.file, &n, e)) return -1;
+    progress_begin(&progress);
+    if (o->check_tensors && mf_verify(&g->model.file, &progress, &n, e)) return -1;
     return run_open_tokenizer(&g->tokenizer, &g->model.file, e);
 }
 

@@ -90,13 +90,6 @@ void meter_answer(struct meter *m, int prompt, int generated, double latency, do
     if (first_token >= 0) add_time(&m->first_token, first_token);
 }
 
-static void duration(char s[64], double t)
-{
-    if (t < 60) snprintf(s, 64, "%.0f s left", t);
-    else if (t < 3600) snprintf(s, 64, "%d:%02d min left", (int)t / 60, (int)t % 60);
-    else if (t < 1e7) snprintf(s, 64, "%d:%02d h left", (int)t / 3600, (int)t / 60 % 60);
-}
-
 double meter_left(const struct meter *m, const struct sched_stats *s, double t)
 {
     double ran = (double)(m->n_done - m->n_resumed), answers = (double)m->latency.n,
@@ -124,7 +117,7 @@ void meter_tick(struct meter *m, const struct sched_stats *s, int force)
     double left = meter_left(m, s, t);
     snprintf(part[DONE], sizeof part[0], "%llu/%llu done", (unsigned long long)m->n_done,
              (unsigned long long)m->n_total);
-    if (left >= 0) duration(part[LEFT], left);
+    if (left >= 0) progress_duration(left, part[LEFT]);
     if (m->n_errors)
         snprintf(part[ERRORS], sizeof part[0], "%llu error%s", (unsigned long long)m->n_errors,
                  m->n_errors == 1 ? "" : "s");

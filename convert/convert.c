@@ -2,6 +2,7 @@
 
 #include "convert/info.h"
 #include "core/model/whatis.h"
+#include "core/base/units.h"
 
 #include <string.h>
 
@@ -52,8 +53,8 @@ int convert_run(const struct convert_options *o, struct err *e)
     char size[32], spent[32];
     note_info(n, "%s: %s, %d quantized and %d plain linears%s, %s in %s", o->out.path,
               k.model.architecture, p.facts.n_quantized, p.facts.n_plain,
-              p.facts.n_rounded ? " (stored with 8 bits)" : "", note_bytes(r.file_bytes, size),
-              note_seconds(r.seconds, spent));
+              p.facts.n_rounded ? " (stored with 8 bits)" : "", units_bytes(r.file_bytes, size),
+              units_seconds(r.seconds, spent));
     rc = 0;
 fail:
     plan_free(&p);

@@ -3,6 +3,7 @@
 #include "convert/hf_family.h"
 
 #include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
 
 /* An id, or the first of a list; -1: null. */

@@ -282,7 +282,9 @@ int info_verify(FILE *out, const char *path, struct err *e)
     struct modelfile m;
     size_t n;
     if (mf_open(&m, path, e)) return -1;
-    int n_orders, rc = mf_verify(&m, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
+    struct progress progress;
+    progress_begin(&progress);
+    int n_orders, rc = mf_verify(&m, &progress, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
     if (!rc) fprintf(out, "%s: %zu tensors match their checksums\n", path, n);
     if (!rc && n_orders)
         fprintf(out, "%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n",

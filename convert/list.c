@@ -1,6 +1,7 @@
 #include "convert/list.h"
 
 #include "convert/convert.h"
+#include "core/base/units.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,11 +95,11 @@ static void print_memory(FILE *out, const struct hf_config *c, uint64_t weights)
     uint64_t kv = kv_bytes(c) * (uint64_t)context, states = state_bytes(c, &layers);
     if (layers)
         fprintf(out, "states         %d of %d layers are recurrent: %s for a sequence\n", layers,
-                c->n_layers, note_bytes(states, a));
+                c->n_layers, units_bytes(states, a));
     fprintf(out, "memory         %s at -c %d: weights %s, keys and values %s",
-            note_bytes(weights + kv + states, all), context, note_bytes(weights, a),
-            note_bytes(kv, b));
-    if (layers) fprintf(out, ", states %s", note_bytes(states, d));
+            units_bytes(weights + kv + states, all), context, units_bytes(weights, a),
+            units_bytes(kv, b));
+    if (layers) fprintf(out, ", states %s", units_bytes(states, d));
     fprintf(out, "\n");
 }
 
@@ -109,8 +110,8 @@ static void print_plan(FILE *out, const struct plan *p, uint64_t rounded)
     int layers = 0;
     print_quantization(out, p);
     fprintf(out, "converts       yes, as %s\n", c->architecture);
-    fprintf(out, "size           %s", note_bytes(file_bytes(p), a));
-    if (rounded) fprintf(out, ", %s with --plain 8bit", note_bytes(rounded, b));
+    fprintf(out, "size           %s", units_bytes(file_bytes(p), a));
+    if (rounded) fprintf(out, ", %s with --plain 8bit", units_bytes(rounded, b));
     fprintf(out, "\n");
     for (int i = 0; i < c->n_layers && c->experts; i++) layers += c->experts[i] != 0;
     if (layers)

@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     catch_signals();
     struct convert_options o = {
         .dir = given.word[0],
-        .out = {given.word[1], c.threads, !c.quiet && isatty(STDERR_FILENO), &stop_signal},
+        .out = {given.word[1], c.threads, !c.quiet, &stop_signal},
         .notes = {.quiet = c.quiet, .verbose = c.verbose},
         .plan = {.no_tokenizer = c.no_tokenizer, .plain8 = c.plain && !strcmp(c.plain, "8bit")},
     };

@@ -41,22 +41,3 @@ void note_warn(const struct notes *n, const char *fmt, ...)
     say("warning: ", fmt, ap);
     va_end(ap);
 }
-
-const char *note_bytes(uint64_t bytes, char text[32])
-{
-    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
-    double x = (double)bytes;
-    int u = 0;
-    for (; x >= 999.5 && u < 4; u++) x /= 1000;
-    snprintf(text, 32, "%.*f %s", !u || x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2, x, units[u]);
-    return text;
-}
-
-const char *note_seconds(double s, char text[32])
-{
-    double ms = 1000 * s;
-    if (ms < 999.5) snprintf(text, 32, "%.0f ms", ms < 1 ? 1 : ms);
-    else if (s < 599.5) snprintf(text, 32, "%.*f s", s < 99.95 ? 1 : 0, s);
-    else snprintf(text, 32, "%.0f min", s / 60);
-    return text;
-}

@@ -3,8 +3,6 @@
 #ifndef CONVERT_NOTES_H
 #define CONVERT_NOTES_H
 
-#include <stdint.h>
-
 struct notes {
     int silent;  /* no warnings */
     int quiet;   /* no notes and no progress; warnings still appear */
@@ -14,9 +12,5 @@ struct notes {
 void note_info(const struct notes *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void note_detail(const struct notes *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void note_warn(const struct notes *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* "5.2 MB", "140 ms": three digits; a nonzero value never shows as 0. */
-const char *note_bytes(uint64_t bytes, char text[32]);
-const char *note_seconds(double seconds, char text[32]);
 
 #endif

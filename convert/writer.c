@@ -6,6 +6,7 @@
 #include "core/base/json.h"
 #include "core/model/modelfile.h"
 #include "core/base/progress.h"
+#include "core/base/units.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -114,28 +115,22 @@ struct workers {
     int failed;
     struct err err;
     uint64_t done, total;
-    double start, shown;
+    struct progress progress;
 };
 
 /* Draws the progress line; the lock is held. */
-static void show_progress(struct workers *c, int last)
+static void show_progress(struct workers *c)
 {
-    double t = clock_now(), spent = t - c->start;
-    if (!c->options->progress || (!last && t - c->shown < 0.2)) return;
-    c->shown = t;
-    double part = c->total ? (double)c->done / (double)c->total : 1,
-           left = part > 0 ? spent / part - spent : 0;
-    char percent[32], rest[64] = "", bytes[80], speed[48], a[32], b[32];
-    if (last) progress_clear();
-    else if (c->done) {
-        snprintf(percent, sizeof percent, "converting %.0f%%", 100 * part);
-        if (left < 360000)
-            snprintf(rest, sizeof rest, "%d:%02d left", (int)left / 60, (int)left % 60);
-        snprintf(bytes, sizeof bytes, "%s of %s", note_bytes(c->done, a), note_bytes(c->total, b));
-        snprintf(speed, sizeof speed, "%s/s",
-                 note_bytes((uint64_t)((double)c->done / (spent > 1e-3 ? spent : 1e-3)), a));
-        progress_draw((const char *const[]){percent, rest, bytes, speed}, 4);
-    }
+    char percent[32], left[PROGRESS_TEXT], bytes[80], speed[48], a[UNITS_TEXT], b[UNITS_TEXT];
+    if (!c->options->progress || !c->done || !progress_due(&c->progress)) return;
+    double done = (double)c->done, total = (double)c->total;
+    snprintf(percent, sizeof percent, "converting %.0f%%", 100 * done / total);
+    snprintf(bytes, sizeof bytes, "%s of %s", units_bytes(c->done, a), units_bytes(c->total, b));
+    snprintf(speed, sizeof speed, "%s/s",
+             units_bytes((uint64_t)(done / (clock_now() - c->progress.start)), a));
+    const char *const part[] = {percent, progress_left(&c->progress, done, total, left), bytes,
+                                speed};
+    progress_show(&c->progress, part, 4);
 }
 
 static void *work(void *arg)
@@ -149,7 +144,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&c->lock);
         c->done += n;
         if (rc && !c->failed) c->failed = 1, c->err = e;
-        show_progress(c, 0);
+        show_progress(c);
         size_t i = c->failed || *c->options->stop ? c->plan->n_jobs : c->next++;
         pthread_mutex_unlock(&c->lock);
         if (i >= c->plan->n_jobs) break;
@@ -168,7 +163,7 @@ static int run_jobs(struct workers *c, struct err *e)
         if (pthread_create(&t[started], NULL, work, c)) break; /* run with fewer threads */
     work(c);
     for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
-    show_progress(c, 1);
+    if (c->options->progress) progress_clear();
     pthread_mutex_destroy(&c->lock);
     free(t);
     if (c->failed) *e = c->err;
@@ -326,7 +321,8 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
     size_t n_header, n_again;
     char *header = NULL, *real = NULL;
     struct temp_file u = {.fd = -1, .dir_fd = -1};
-    struct workers c = {.plan = p, .options = o, .start = clock_now()};
+    struct workers c = {.plan = p, .options = o};
+    progress_begin(&c.progress);
     if (check_target(p, o->path, &real, e) || make_header(p, meta, &header, &n_header, e) ||
         temp_file_open(&u, real, e))
         goto fail;
@@ -357,7 +353,7 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
         goto fail;
     }
     if (temp_file_finish(&u, e)) goto fail;
-    *r = (struct writer_result){n_header + c.total, clock_now() - c.start};
+    *r = (struct writer_result){n_header + c.total, clock_now() - c.progress.start};
     rc = 0;
 fail:
     temp_file_free(&u);

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static const char *what_failed(const char *log)
 }
 
 /* Writes the code object or the error text to the file; 0 or -1. Runs in the child. */
-static int compile(const char *runtime, const char *arch, int file)
+static int compile(const char *sources, const char *runtime, const char *arch, int file)
 {
     struct rtc r;
     char offload[96];
@@ -92,7 +93,7 @@ static int compile(const char *runtime, const char *arch, int file)
     void *program = NULL;
     size_t n = 0;
     int n_headers = 0;
-    for (const char *p = hip_kernel_sources; *p;) {
+    for (const char *p = sources; *p;) {
         const char *body = p + strlen(p) + 1;
         CHECK(n_headers < MAX_HEADERS);
         if (!strcmp(p, main_source)) source = body;
@@ -153,13 +154,20 @@ static int wait_child(pid_t child, int seconds)
 
 int hip_compile(const char *runtime, const char *arch, int seconds, void **object, struct err *e)
 {
-    if (!*hip_kernel_sources) return err_set(e, "this build contains no source of the kernels");
+    if (!hip_kernel_sources.data)
+        return err_set(e, "this build contains no source of the kernels");
     if (!*arch) return err_set(e, "the runtime does not tell the device's architecture");
     int file = memfd_create("opt4gptq kernels", MFD_CLOEXEC);
     if (file < 0) return err_sys(e, "a file for compiled kernels");
+    char *sources = hip_image_unpack(&hip_kernel_sources, e);
+    if (!sources) {
+        close(file);
+        return -1;
+    }
     fflush(NULL);
     pid_t child = fork();
-    if (child == 0) _exit(compile(runtime, arch, file) ? 1 : 0);
+    if (child == 0) _exit(compile(sources, runtime, arch, file) ? 1 : 0);
+    free(sources);
     int status = child < 0 ? -1 : wait_child(child, seconds), rc = -1;
     off_t n = lseek(file, 0, SEEK_END);
     char *bytes = n >= 0 ? malloc((size_t)n + 1) : NULL;

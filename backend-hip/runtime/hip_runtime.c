@@ -198,8 +198,17 @@ static void choose_image(struct hip_device *d)
     for (int pass = 0; pass < 2; pass++)
         for (const struct hip_image *m = hip_images; m->arch; m++) {
             if (m->is_ptx != d->library->is_cuda || (pass == 0) != same_arch(d, m->arch)) continue;
-            if (d->library->api.module_load(&d->module, m->data)) continue;
-            d->image = m;
+            struct err e;
+            void *object = hip_image_unpack(m, &e);
+            if (!object) {
+                snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, e.msg);
+                return;
+            }
+            if (d->library->api.module_load(&d->module, object)) {
+                free(object);
+                continue;
+            }
+            d->image = m->arch; /* the object stays allocated: some runtimes read it later */
             return;
         }
 }
@@ -222,9 +231,7 @@ static void compile_image(struct hip_device *d, int seconds)
         free(object);
         return;
     }
-    d->compiled = (struct hip_image){d->arch, object, 0}; /* stays allocated: some runtimes read
-                                                             it later */
-    d->image = &d->compiled;
+    d->image = d->arch; /* the object stays allocated here, too */
 }
 
 int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
@@ -259,7 +266,7 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     }
     find_arch(d);
     choose_image(d);
-    if (!d->image && compile_seconds) compile_image(d, compile_seconds);
+    if (!d->image && !d->why[0] && compile_seconds) compile_image(d, compile_seconds);
     d->next = devices;
     *device = devices = d;
     return 0;

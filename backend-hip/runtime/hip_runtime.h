@@ -19,9 +19,8 @@ struct hip_device {
     int ordinal, handle;
     char name[128], arch[64];
     size_t memory;
-    const struct hip_image *image; /* the image that fits, NULL: none */
-    struct hip_image compiled;     /* or the one that was compiled here */
-    char why[400];                 /* no image fits: why compiling failed; else "" */
+    const char *image; /* the architecture of the image in use, or what was compiled here; NULL: none */
+    char why[400];     /* no image fits: why compiling failed; else "" */
     void *module;
     int hung; /* given up: gets no further calls */
     struct hip_device *next;

@@ -49,7 +49,7 @@ int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct 
         if (!code)
             code = api->cuda_attribute(&s->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS,
                                        d->handle);
-        s->overlaps = api->cuda_launch_ex && !strcmp(d->image->arch, "sm_90a");
+        s->overlaps = api->cuda_launch_ex && !strcmp(d->image, "sm_90a");
     }
     if (code) {
         free(s);

@@ -44,7 +44,7 @@ struct quiz {
     struct choice *
         *ready; /* [n_all] choices whose context is cached, in the order in which they became so */
     int n_all, ready_first, ready_count;
-    double start, shown;
+    struct progress progress;
 };
 
 static int utf8_length(const char *s)
@@ -233,15 +233,11 @@ static int next_choice(void *arg, struct score **score, struct err *e)
 
 static void show_progress(struct quiz *z)
 {
-    int terminal = progress_terminal();
-    double t = clock_now();
-    char done[64], left[64] = "";
-    if (t - z->shown < (terminal ? 0.5 : 30)) return;
-    z->shown = t;
+    char done[64], left[PROGRESS_TEXT];
+    if (!progress_due(&z->progress)) return;
     snprintf(done, sizeof done, "%d of %d questions", z->n_done, z->n);
-    if (z->n_done)
-        snprintf(left, sizeof left, "%.0f s left", (t - z->start) / z->n_done * (z->n - z->n_done));
-    (terminal ? progress_draw : progress_log)((const char *const[]){done, left}, 2);
+    progress_left(&z->progress, z->n_done, z->n, left);
+    progress_show(&z->progress, (const char *const[]){done, left}, 2);
 }
 
 static int choice_done(void *arg, struct score *score, struct err *e)
@@ -357,12 +353,11 @@ int run_choices(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    z.start = clock_now();
-    z.shown = z.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
+    progress_begin(&z.progress);
     if (!rc) rc = scorer_run(&z.scorer, next_choice, choice_done, &z, e);
     progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d questions: no accuracy\n", z.n_done, z.n);
-    if (!rc) rc = finish(&z, clock_now() - z.start, e);
+    if (!rc) rc = finish(&z, clock_now() - z.progress.start, e);
     for (int i = 0; i < z.n; i++) free_question(&z.question[i]);
     free(z.question);
     free(z.ready);

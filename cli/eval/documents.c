@@ -41,7 +41,7 @@ struct documents {
     struct side_file samples, report;
     struct document **document; /* [n] */
     size_t n, cap, n_begun, n_done, n_empty;
-    double start, shown;
+    struct progress progress;
 };
 
 struct sums {
@@ -195,16 +195,12 @@ static struct sums sum_up(const struct documents *d)
 
 static void show_progress(struct documents *d)
 {
-    int terminal = progress_terminal();
-    double t = clock_now();
-    char done[64], left[64], perplexity[64];
-    if (t - d->shown < (terminal ? 0.5 : 30)) return;
-    d->shown = t;
+    char done[64], left[PROGRESS_TEXT], perplexity[64];
+    if (!progress_due(&d->progress)) return;
     snprintf(done, sizeof done, "%zu of %zu documents", d->n_done, d->n);
-    snprintf(left, sizeof left, "%.0f s left",
-             (t - d->start) / (double)d->n_done * (double)(d->n - d->n_done));
+    progress_left(&d->progress, (double)d->n_done, (double)d->n, left);
     snprintf(perplexity, sizeof perplexity, "perplexity so far %.4f", exp(sum_up(d).nll));
-    (terminal ? progress_draw : progress_log)((const char *const[]){done, left, perplexity}, 3);
+    progress_show(&d->progress, (const char *const[]){done, left, perplexity}, 3);
 }
 
 static int window_done(void *arg, struct score *score, struct err *e)
@@ -298,10 +294,9 @@ int run_documents(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    d.start = clock_now();
-    d.shown = d.start;
+    progress_begin(&d.progress);
     if (!rc) rc = scorer_run(&d.scorer, next_window, window_done, &d, e);
-    double seconds = clock_now() - d.start;
+    double seconds = clock_now() - d.progress.start;
     progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %zu of %zu documents\n", d.n_done, d.n);
     if (rc >= 0 && d.n_done) {

@@ -34,7 +34,7 @@ struct perplexity {
     struct window *window;                       /* [n_windows] */
     int n_windows, n_begun, n_done, n_predicted; /* per window */
     size_t n_all; /* windows of the whole text; n_windows without --windows */
-    double start, shown;
+    struct progress progress;
 };
 
 struct result {
@@ -125,18 +125,13 @@ static struct result sum_up(const struct perplexity *p)
 /* A line that overwrites itself on a terminal, one every 30 s elsewhere. */
 static void show_progress(struct perplexity *p)
 {
-    int terminal = progress_terminal();
-    double t = clock_now();
-    char done[64], left[64] = "", perplexity[64];
-    if (t - p->shown < (terminal ? 0.5 : 30)) return;
-    p->shown = t;
+    char done[64], left[PROGRESS_TEXT], perplexity[64];
+    if (!progress_due(&p->progress)) return;
     struct result r = sum_up(p);
     snprintf(done, sizeof done, "%d of %d windows", p->n_done, p->n_windows);
-    if (p->n_done)
-        snprintf(left, sizeof left, "%.0f s left",
-                 (t - p->start) / p->n_done * (p->n_windows - p->n_done));
+    progress_left(&p->progress, p->n_done, p->n_windows, left);
     snprintf(perplexity, sizeof perplexity, "perplexity so far %.4f", r.perplexity);
-    (terminal ? progress_draw : progress_log)((const char *const[]){done, left, perplexity}, 3);
+    progress_show(&p->progress, (const char *const[]){done, left, perplexity}, 3);
 }
 
 static int window_done(void *arg, struct score *score, struct err *e)
@@ -213,10 +208,9 @@ int run_perplexity(const struct options *o, struct err *e)
                  ? -1
                  : 0;
     run_catch_signals();
-    p.start = clock_now();
-    p.shown = p.start - (progress_terminal() ? 1 : 0); /* on a terminal at once */
+    progress_begin(&p.progress);
     if (!rc) rc = scorer_run(&p.scorer, next_window, window_done, &p, e);
-    double seconds = clock_now() - p.start;
+    double seconds = clock_now() - p.progress.start;
     progress_clear();
     if (rc > 0) fprintf(stderr, "stopped after %d of %d windows\n", p.n_done, p.n_windows);
     if (rc >= 0 && p.n_done) {

@@ -15,6 +15,8 @@
 #error "model files are little-endian and mapped in place: the machine must be little-endian"
 #endif
 
+enum { CRC_PIECE = 1 << 26 }; /* bytes; progress is shown between them */
+
 static int is_pad(const char *name) { return !strncmp(name, "pad.", 4); }
 
 static int check_version(const struct modelfile *m, struct err *e)
@@ -133,19 +135,28 @@ const char *mf_source_file(const struct modelfile *m, const char *name, size_t *
     return v.data;
 }
 
-static uint32_t crc_of(const uint8_t *p, uint64_t n)
+struct sum {
+    struct progress *progress; /* NULL: none is shown */
+    uint64_t done, total;      /* bytes */
+};
+
+static uint32_t crc_of(struct sum *s, const uint8_t *p, uint64_t n)
 {
     uLong c = crc32(0, NULL, 0);
     for (; n;) {
-        uInt piece = n > (1u << 30) ? 1u << 30 : (uInt)n;
+        uInt piece = n > CRC_PIECE ? CRC_PIECE : (uInt)n;
         c = crc32(c, p, piece);
         p += piece, n -= piece;
+        s->done += piece;
+        if (s->progress) progress_bytes(s->progress, "checking", s->done, s->total);
     }
     return (uint32_t)c;
 }
 
-int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
+int mf_verify(const struct modelfile *m, struct progress *progress, size_t *n_checked,
+              struct err *e)
 {
+    struct sum sum = {progress, 0, m->st.file_bytes};
     const char *path = m->st.path, *text = st_meta(&m->st, "opt4gptq.crc32");
     json_t *crcs = text ? json_read(text, strlen(text), JSON_REJECT_DUPLICATES, NULL, e) : NULL;
     const char *name;
@@ -166,7 +177,7 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
         if (is_pad(t->name)) continue;
         const char *want = json_string_value(json_object_get(crcs, t->name));
         char have[9];
-        snprintf(have, sizeof have, "%08" PRIx32, crc_of(m->map + t->offset, t->bytes));
+        snprintf(have, sizeof have, "%08" PRIx32, crc_of(&sum, m->map + t->offset, t->bytes));
         if (!want) {
             err_set(e, "%s: tensor '%s' has no crc32", path, t->name);
             goto fail;
@@ -181,8 +192,10 @@ int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e)
         ++*n_checked;
     }
     json_decref(crcs);
+    if (progress) progress_clear();
     return 0;
 fail:
+    if (progress) progress_clear();
     json_decref(crcs);
     return -1;
 }

@@ -97,6 +97,7 @@
 #ifndef CORE_MODELFILE_H
 #define CORE_MODELFILE_H
 
+#include "core/base/progress.h"
 #include "core/base/safetensors.h"
 
 #include <stddef.h>
@@ -127,7 +128,8 @@ int mf_find(const struct modelfile *m, const char *name, struct tview *v);
 /* The bytes of "file.NAME", not NUL-terminated; NULL and *n = 0 when there is none. */
 const char *mf_source_file(const struct modelfile *m, const char *name, size_t *n);
 /* Compares the crc32 of every tensor with the file's list. Error: the first mismatch, missing or
- * surplus entry. *n_checked: tensors compared. */
-int mf_verify(const struct modelfile *m, size_t *n_checked, struct err *e);
+ * surplus entry. *n_checked: tensors compared. PROGRESS, which has begun, is shown; NULL: none. */
+int mf_verify(const struct modelfile *m, struct progress *progress, size_t *n_checked,
+              struct err *e);
 
 #endif

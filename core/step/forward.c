@@ -1,5 +1,7 @@
 #include "core/step/forward.h"
 
+#include "core/base/progress.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,10 +111,17 @@ static int bind_weights(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
     int context = f->options.context ? f->options.context : f->options.max_pages * KV_PAGE;
+    struct progress progress;
+    uint64_t done = 0, total = 0; /* bytes of packed linears */
+    progress_begin(&progress);
+    for (int i = 0; i < f->plan.n_weights; i++)
+        if (!f->plan.weight[i].vector) total += ops->packed_bytes(&f->plan.weight[i].linear);
     for (int i = 0; i < f->plan.n_weights; i++) {
         const struct weight *w = &f->plan.weight[i];
         if (!w->vector) {
             if (ops->pack(f->be, &w->linear, &f->memory.linear[i], e)) return -1;
+            done += ops->packed_bytes(&w->linear);
+            if (f->options.show_progress) progress_bytes(&progress, "loading", done, total);
             continue;
         }
         size_t bytes = (size_t)w->n * sizeof *w->vector;
@@ -120,6 +129,7 @@ static int bind_weights(struct forward *f, struct err *e)
         if (!(f->memory.vector[i] = get(f, bytes, e))) return -1;
         ops->upload(f->be, f->memory.vector[i], longer ? w->longer : w->vector, bytes);
     }
+    if (f->options.show_progress) progress_clear();
     return 0;
 }
 

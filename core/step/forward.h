@@ -20,6 +20,7 @@ struct forward_options {
     int max_seqs;   /* sequences of one step */
     int max_pages;  /* pages of one sequence */
     int n_states;   /* slots of states; 0: max_seqs */
+    int show_progress; /* of packing the weights */
     int context;    /* most positions of a sequence of the run: chooses between the short and the
                        long frequencies of a model; 0: max_pages * KV_PAGE */
 };

@@ -438,7 +438,7 @@ static void shrinking_mapped(void)
         process_begin("convert_faults");
         process_maps(copy);
         if (mf_open(&m, copy, &e) || truncate(copy, 8192)) _exit(2);
-        _exit(mf_verify(&m, &n, &e) ? 3 : 0);
+        _exit(mf_verify(&m, NULL, &n, &e) ? 3 : 0);
     }
     int status;
     if (waitpid(pid, &status, 0) != pid) exit(2);

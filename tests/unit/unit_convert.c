@@ -14,6 +14,7 @@
 #include "convert/slots.h"
 #include "convert/unpack.h"
 #include "convert/writer.h"
+#include "core/base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -599,9 +600,9 @@ static void test_sizes(void **state)
                  {61.26, "61.3 s"}, {312, "312 s"},    {1230, "20 min"}};
     char text[32];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        assert_string_equal(note_bytes(sizes[i].bytes, text), sizes[i].text);
+        assert_string_equal(units_bytes(sizes[i].bytes, text), sizes[i].text);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        assert_string_equal(note_seconds(times[i].seconds, text), times[i].text);
+        assert_string_equal(units_seconds(times[i].seconds, text), times[i].text);
 }
 
 int main(void)

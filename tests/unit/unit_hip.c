@@ -1,13 +1,15 @@
-/* unit_hip.c: the table of GPU kernels as the host has it: families of images, names of --variant.
- */
+/* unit_hip.c: the table of GPU kernels as the host has it: families of images, names of --variant;
+ * and the images in this program. */
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_kernels.h"
+#include "backend-hip/runtime/hip_images.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -95,12 +97,55 @@ static void known_variants(void **state)
     assert_int_equal(n, 1); /* "auto" */
 }
 
+static void images_unpack(void **state)
+{
+    struct err e;
+    (void)state;
+    for (const struct hip_image *m = hip_images; m->arch; m++) {
+        char *object = hip_image_unpack(m, &e);
+        assert_non_null(object);
+        if (m->is_ptx) assert_non_null(strstr(object, ".version"));
+        else assert_memory_equal(object, "\177ELF", 4);
+        free(object);
+    }
+    if (hip_kernel_sources.data) {
+        char *sources = hip_image_unpack(&hip_kernel_sources, &e);
+        assert_non_null(sources);
+        assert_memory_equal(sources, "backend-hip/kernels/", 20);
+        free(sources);
+    }
+}
+
+/* One byte changed, or the end missing: no kernel is run from that. */
+static void damaged_image(void **state)
+{
+    struct hip_image m = hip_images[0];
+    struct err e;
+    (void)state;
+    if (!m.arch) return;
+    size_t bytes = (size_t)(m.end - m.data);
+    unsigned char *copy = malloc(bytes);
+    assert_non_null(copy);
+    memcpy(copy, m.data, bytes);
+    m.data = copy;
+    m.end = copy + bytes;
+    copy[bytes / 2] ^= 1;
+    assert_null(hip_image_unpack(&m, &e));
+    assert_string_equal(e.msg, "the kernels of gfx906 in this program are damaged");
+    copy[bytes / 2] ^= 1;
+    m.end -= 100;
+    assert_null(hip_image_unpack(&m, &e));
+    free(copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_of_images),
         cmocka_unit_test(unknown_variant),
         cmocka_unit_test(known_variants),
+        cmocka_unit_test(images_unpack),
+        cmocka_unit_test(damaged_image),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
