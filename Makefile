@@ -144,6 +144,7 @@ install: $(PROGRAMS) $(foreach k,1 bash zsh,$(PROGRAMS:%=%.$k))
 	install -D -m 755 -s --strip-program=$(STRIP) -t $(BINDIR) $(PROGRAMS)
 	install -D -m 755 scripts/merge-shards $(BINDIR)/opt4gptq-merge-shards
 	install -D -m 644 -t $(SHARE)/man/man1 $(PROGRAMS:%=%.1)
+	install -D -m 644 scripts/merge-shards.1 $(SHARE)/man/man1/opt4gptq-merge-shards.1
 	for p in $(NAMES); do \
 	    install -D -m 644 $B/$$p.bash $(SHARE)/bash-completion/completions/$$p && \
 	    install -D -m 644 $B/$$p.zsh $(SHARE)/zsh/site-functions/_$$p || exit 1; \
@@ -151,7 +152,8 @@ install: $(PROGRAMS) $(foreach k,1 bash zsh,$(PROGRAMS:%=%.$k))
 	install -D -m 644 -t $(DOCDIR) $(DOCS)
 
 uninstall:
-	rm -f $(NAMES:%=$(BINDIR)/%) $(BINDIR)/opt4gptq-merge-shards $(NAMES:%=$(SHARE)/man/man1/%.1)
+	rm -f $(NAMES:%=$(BINDIR)/%) $(BINDIR)/opt4gptq-merge-shards $(NAMES:%=$(SHARE)/man/man1/%.1) \
+	      $(SHARE)/man/man1/opt4gptq-merge-shards.1
 	rm -f $(NAMES:%=$(SHARE)/bash-completion/completions/%) $(NAMES:%=$(SHARE)/zsh/site-functions/_%)
 	rm -f $(addprefix $(DOCDIR)/,$(notdir $(DOCS)))
 	rmdir $(DOCDIR) 2>/dev/null || :
@@ -163,8 +165,9 @@ dist:
 	git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -n9 >$B/$(DIST).tar.gz
 
 # a Debian package of the installed files
+DEB_DIR ?= $B
 deb: $(PROGRAMS)
-	@MAKE='$(MAKE)' STRIP='$(STRIP)' scripts/deb $B $(VERSION)
+	@MAKE='$(MAKE)' STRIP='$(STRIP)' scripts/deb $B $(VERSION) $(DEB_DIR)
 
 clean:
 	rm -rf build build-san build-static build-arm64

@@ -66,7 +66,8 @@ printf '{"text": "A first document."}\n{"text": "Another one."}\n' >documents.js
 limit=3 # seconds of what measures
 of=
 while IFS='	' read -r document line; do
-    [ "$document" = "$of" ] || rm -f answers.jsonl* # each document begins with none
+    case $line in *--shard*) of= ;; esac
+    [ "$document" = "$of" ] || rm -f answers.jsonl* # each document begins with none, and a batch of shards
     of=$document
     case $line in
     opt4gptq-*:*MB\ in*ms | scripts/\ *) continue ;; # what a program prints; a tree of the folders
