@@ -88,10 +88,10 @@ static uint64_t state_bytes(const struct hf_config *c, int *layers)
     return 4 * each * (uint64_t)*layers;
 }
 
-static void print_memory(FILE *out, const struct hf_config *c, uint64_t weights)
+static void print_memory(FILE *out, const struct hf_config *c, uint64_t weights, int n_ctx)
 {
     char a[32], b[32], d[32], all[32];
-    int layers, context = c->context < CONTEXT ? c->context : CONTEXT;
+    int layers, context = n_ctx ? n_ctx : c->context < CONTEXT ? c->context : CONTEXT;
     uint64_t kv = kv_bytes(c) * (uint64_t)context, states = state_bytes(c, &layers);
     if (layers)
         fprintf(out, "states         %d of %d layers are recurrent: %s for a sequence\n", layers,
@@ -103,7 +103,7 @@ static void print_memory(FILE *out, const struct hf_config *c, uint64_t weights)
     fprintf(out, "\n");
 }
 
-static void print_plan(FILE *out, const struct plan *p, uint64_t rounded)
+static void print_plan(FILE *out, const struct plan *p, uint64_t rounded, int n_ctx)
 {
     const struct hf_config *c = p->config;
     char a[32], b[32];
@@ -118,7 +118,9 @@ static void print_plan(FILE *out, const struct plan *p, uint64_t rounded)
         fprintf(out, "experts        %d in %d of %d layers, %d active for a token%s\n",
                 c->n_experts, layers, c->n_layers, c->top_k,
                 c->shared_ffn ? " and a shared one" : "");
-    print_memory(out, c, file_bytes(p));
+    print_memory(out, c, file_bytes(p), n_ctx);
+    if (n_ctx > c->context)
+        fprintf(out, "               (the model was made for %d positions)\n", c->context);
 }
 
 /* *bytes: size of the model file with --plain 8bit. */
@@ -132,7 +134,7 @@ static int size_rounded(struct checkpoint *k, const struct notes *n, uint64_t *b
     return rc;
 }
 
-int list_print(FILE *out, const char *dir, struct err *e)
+int list_print(FILE *out, const char *dir, int n_ctx, struct err *e)
 {
     const struct notes silent = {.quiet = 1, .silent = 1};
     const struct plan_options o = {0};
@@ -147,7 +149,7 @@ int list_print(FILE *out, const char *dir, struct err *e)
     if (!rc) rc = plan_build(&p, &k.dir, &k.model, &k.quant, &o, &silent, e);
     if (!rc && p.facts.n_plain) rc = size_rounded(&k, &silent, &rounded, e);
     if (!rc) {
-        print_plan(out, &p, rounded);
+        print_plan(out, &p, rounded, n_ctx);
     } else if (k.config && !err_is_memory(e)) {
         print_declared(out, k.config);
         fprintf(out, "converts       no: %s\n", e->msg);

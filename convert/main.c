@@ -22,7 +22,7 @@ static void on_signal(int s) { stop_signal = s; }
 enum mode { CONVERT, VERIFY, INFO, LIST };
 
 struct call {
-    int threads, quiet, verbose, no_tokenizer, verify, info, list;
+    int threads, quiet, verbose, no_tokenizer, verify, info, list, n_ctx;
     const char *plain;
     struct args_common common;
 };
@@ -48,6 +48,10 @@ static const struct args_row table[] = {
     {NAMES("--list"), FLAG(list),
      .help = "print what the checkpoint HF_DIR is, whether it converts, and how large it will be",
      .chooses = LIST},
+    {NAMES("-c", "--ctx-size"), INT(n_ctx, 1, 1 << 24),
+     .help = "positions of a sequence for which --list says the memory (default: 4096, or the "
+             "model's context where that is less)",
+     .modes = 1u << LIST},
     ARGS_COMMON_ROWS(common, "the version"),
 };
 
@@ -136,9 +140,9 @@ static int show(const struct call *c, const struct args_given *given, struct err
         if (!args_print(&program, &c->common, stdout)) args_version(&program, stdout);
     } else {
         process_maps(given->word[0]);
-        rc = (given->mode == VERIFY ? info_verify
-              : given->mode == LIST ? list_print
-                                    : info_print)(stdout, given->word[0], e);
+        rc = given->mode == LIST     ? list_print(stdout, given->word[0], c->n_ctx, e)
+             : given->mode == VERIFY ? info_verify(stdout, given->word[0], e)
+                                     : info_print(stdout, given->word[0], e);
     }
     if (!rc && fflush(stdout)) rc = err_sys(e, "standard output");
     return rc;

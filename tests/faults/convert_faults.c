@@ -206,7 +206,11 @@ static int print(const char *path, int (*f)(FILE *, const char *, struct err *),
 }
 
 static int info(const char *what, struct err *e) { return print(what, info_print, e); }
-static int list(const char *what, struct err *e) { return print(what, list_print, e); }
+static int list_short(FILE *out, const char *path, struct err *e)
+{
+    return list_print(out, path, 0, e);
+}
+static int list(const char *what, struct err *e) { return print(what, list_short, e); }
 static int verify(const char *what, struct err *e) { return print(what, info_verify, e); }
 
 static int open_model(const char *what, struct err *e)

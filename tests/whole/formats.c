@@ -804,6 +804,11 @@ static void list(void)
               strstr(p.out, "memory ") && strstr(p.out, "with --plain 8bit"),
           "--list", &p);
     process_free(&p);
+    process_run(&p, (char *[]){(char *)program, "--list", path, "-c", "100000", NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, " at -c 100000: weights ") &&
+              strstr(p.out, "the model was made for "),
+          "--list -c", &p);
+    process_free(&p);
     make_model(put_compressed, &how, NULL, "\"quant_method\":\"hqq\"");
     write_checkpoint();
     process_run(&p, (char *[]){(char *)program, "--list", path, NULL}, NULL);
