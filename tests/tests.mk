@@ -80,20 +80,24 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 	  -mcode-object-version=4 -nogpuinc -nogpulib -$* -o $@ $<
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
-FIBERS_SRC := $(addprefix tests/emulators/fibers/,fibers.c fiber_matrix.c fiber_kernels.c)
+FIBERS_SRC := $(addprefix tests/emulators/fibers/,fibers.c fiber_kernels.c)
 FIBERS_CC   = $(CC) $(ALL_CFLAGS) -O2 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS))
 FIBERS_DEPS := $(wildcard tests/emulators/fibers/*.h) $(GPU_SOURCES) Makefile tests/tests.mk
+# The matrix instructions, most of the time: never sanitized, their operands are what the kernels give them.
+FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
+FIBERS_SRC += $(FIBERS_MATRIX)
+$(FIBERS_MATRIX): ALL_CFLAGS += -O2 -march=native -fno-strict-aliasing -fPIC
 FIBERS := $(BIN)/libhip-fibers.so
 $(FIBERS): $(FIBERS_SRC) $(FIBERS_DEPS)
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(FIBERS_CC) -o $@ $(filter %.c,$^) -lm
+	$(Q)$(FIBERS_CC) -o $@ $(filter %.c %.o,$^) -lm
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
 $(FIBERS_CUDA): $(BIN)/libcuda-fibers-%.so: $(FIBERS_SRC) tests/emulators/fibers/fiber_cuda.c $(FIBERS_DEPS)
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(FIBERS_CC) -DFIBERS_CUDA=$* -o $@ $(filter %.c,$^) -lm
+	$(Q)$(FIBERS_CC) -DFIBERS_CUDA=$* -o $@ $(filter %.c %.o,$^) -lm
 
 # --- the variants of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulators/immintrin), in checkop and in a whole
 # program, so that they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.
@@ -113,9 +117,12 @@ $(EMULATED_PROGRAMS):
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 endif
 
-test:
+# all that `make test` runs
+tests:
 	@scripts/deps --test
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
+
+test: tests
 	@scripts/test $B $(SHARED) $(T)
 
 ARM := build-arm64
@@ -129,4 +136,4 @@ test-arm64:
 	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
 	fi
 
-.PHONY: test test-arm64
+.PHONY: tests test test-arm64

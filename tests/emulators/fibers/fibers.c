@@ -491,6 +491,28 @@ int hipModuleUnload(void *module)
     return OK;
 }
 
+/* 1 if the PTX has a kernel of this name. Its text has megabytes and is searched once, by hand:
+ * the sanitizers' strstr() measures the whole text first. */
+static int text_has(const char *image, const char *name)
+{
+    enum { MAX_ENTRIES = 2048 };
+    static const char entry[] = ".entry ";
+    static const char *of, *names[MAX_ENTRIES];
+    static int n_names;
+    if (of != image) {
+        of = image;
+        n_names = 0;
+        for (const char *p = image; *p; p++)
+            if (p[0] == '.' && p[1] == 'e' && !strncmp(p, entry, sizeof entry - 1) &&
+                n_names < MAX_ENTRIES)
+                names[n_names++] = p + sizeof entry - 1;
+    }
+    size_t n = strlen(name);
+    for (int i = 0; i < n_names; i++)
+        if (!strncmp(names[i], name, n) && names[i][n] == '(') return 1;
+    return 0;
+}
+
 /* 1 if the code object has a symbol of this name. */
 static int image_has(const char *image, const char *name)
 {
@@ -498,10 +520,7 @@ static int image_has(const char *image, const char *name)
     uint64_t bytes;
     uint16_t each, n;
     char text[128];
-    if (IS_CUDA) {
-        snprintf(text, sizeof text, ".entry %s(", name);
-        return strstr(image, text) != NULL;
-    }
+    if (IS_CUDA) return text_has(image, name);
     memcpy(&bytes, image + SECTIONS_AT, sizeof bytes);
     memcpy(&each, image + SECTION_BYTES_AT, sizeof each);
     memcpy(&n, image + N_SECTIONS_AT, sizeof n);
