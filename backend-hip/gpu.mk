@@ -28,12 +28,12 @@ all: no-kernels
 no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
 endif
 
-# clang finds the linker of its own version by PATH only
+# clang finds the linker of its own version by PATH only. No id of the compilation: it is made of the path, and nothing here needs one.
 $G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
-	    -mcode-object-version=4 -nogpuinc -nogpulib $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+	    -mcode-object-version=4 -nogpuinc -nogpulib -fuse-cuid=none $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
 
 # As they lie in the program; PTX without comments and indentation.
 $G/%.ptx.xz: $G/%.ptx
